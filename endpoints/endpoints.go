@@ -107,6 +107,7 @@ type Endpoints struct {
 	config  settings
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
+	nodeLocks   keylock.Map // held while a report of a node is recorded, by its ID
 
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
@@ -140,6 +141,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		now:         d.Now,
 		config:      config,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.volumeQueue},
+		nodeLocks:   keylock.Map{MaxUsers: 4},
 	}
 	e.statusBatch.Most = statusBatchMost
 	e.statusBatch.Propose = e.recordStatus

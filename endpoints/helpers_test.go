@@ -34,13 +34,25 @@ type fakeRaft struct {
 	lost     chan struct{}
 	watched  func() // called for each watch of lost
 	proposed error
+	hold     chan struct{} // if set, proposals wait until it is closed
 	forwards []string
 	leads    context.Context
 	forward  func(method string, req, resp any) error
 }
 
+func (r *fakeRaft) do(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
 func (r *fakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	r.mu.Lock()
+	if hold := r.hold; hold != nil {
+		r.mu.Unlock()
+		<-hold
+		r.mu.Lock()
+	}
 	defer r.mu.Unlock()
 	if r.proposed != nil {
 		return 0, nil, r.proposed

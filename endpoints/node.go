@@ -40,6 +40,11 @@ func (n nodes) register(
 ) (uint64, error) {
 	var old *structs.Node
 	if req.Node != nil {
+		unlock, err := n.lockNode(ctx, req.Node.ID)
+		if err != nil {
+			return 0, err
+		}
+		defer unlock()
 		old = state.Node(n.store.Read(), req.Node.ID)
 	}
 	node, err := completeNode(req, old)
@@ -197,6 +202,11 @@ func (n nodes) updateCSI(
 	if err != nil {
 		return 0, err
 	}
+	unlock, err := n.lockNode(ctx, req.NodeID)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	if !req.Unsure && node.Status != structs.NodeDown &&
 		instancesUnchanged(n.store.Read(), req) {
 		return node.ModifyIndex, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/fsm"
@@ -15,10 +16,13 @@ import (
 
 // The subsystems of the events for a node's history.
 const (
-	subsystemDriver  = "Driver"
-	subsystemDevice  = "Device"
-	subsystemStorage = "Storage"
+	subsystemDriver = "Driver"
+	subsystemDevice = "Device"
+	subsystemCSI    = "CSI"
 )
+
+// maxEvents is the number of events that one report of a node makes at most. A node's history keeps no more.
+const maxEvents = 10
 
 // partHealth is the health of one driver, device or plugin instance. The zero value is that of a missing
 // part.
@@ -66,11 +70,12 @@ func healthOf(n *structs.Node) nodeHealth {
 	return h
 }
 
-// addInstance adds the health of a plugin instance.
+// addInstance adds the health of a plugin instance. One that is unhealthy because its node is down counts as
+// healthy: it was, and the servers wrote the change, not the node.
 func (h nodeHealth) addInstance(i *structs.CSIPluginInstance) {
 	h[instancePart(i.Key())] = partHealth{
 		there:       true,
-		healthy:     i.Healthy,
+		healthy:     i.Healthy || i.HealthDescription == state.NodeIsDown,
 		description: i.HealthDescription,
 		process:     i.AllocID,
 	}
@@ -78,11 +83,11 @@ func (h nodeHealth) addInstance(i *structs.CSIPluginInstance) {
 
 func instancePart(k structs.CSIInstanceKey) part {
 	text := fmt.Sprintf("plugin %s (%s)", k.PluginID, k.Kind)
-	return part{subsystemStorage, text, "plugin", k.PluginID}
+	return part{subsystemCSI, text, "plugin", k.PluginID}
 }
 
 // eventsBetween returns an event for each part whose health or process has changed, in the order of the
-// parts.
+// parts. If there are more than maxEvents, the last one counts the rest.
 func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 	parts := slices.Collect(maps.Keys(now))
 	for p := range old {
@@ -106,21 +111,26 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 			Timestamp: at,
 		})
 	}
+	if len(events) > maxEvents {
+		last := *events[maxEvents-1]
+		last.Message = fmt.Sprintf("%d other drivers, devices and plugins have changed", len(events)-maxEvents+1)
+		last.Details = nil
+		events = append(events[:maxEvents-1], &last)
+	}
 	return events
 }
 
 // healthChange describes the change of one part, "" if there is none that its history needs.
 func healthChange(p part, old, now partHealth) string {
 	switch {
-	case old.there && !now.there:
+	case !now.there && old.healthy:
 		return p.text + " is gone"
-	case !now.there,
-		old.description == state.NodeIsDown: // the servers wrote that: the part itself has not changed
+	case !now.there:
 		return ""
 	case now.healthy && !old.healthy:
 		return p.text + " is healthy"
 	case !now.healthy && (old.healthy || !old.there):
-		return p.text + " is unhealthy: " + now.description
+		return strings.TrimSuffix(p.text+" is unhealthy: "+now.description, ": ")
 	case old.there && old.process != now.process:
 		return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", p.text,
 			structs.ShortID(now.process), structs.ShortID(old.process))
@@ -147,6 +157,11 @@ func reportedHealth(
 func updatedHealth(tx *state.ReadTx, req *structs.NodeUpdateCSIRequest) (was, is nodeHealth) {
 	was = nodeHealth{}
 	is = nodeHealth{}
+	if req.Full {
+		for row := range state.InstancesByNode(tx, req.NodeID) {
+			was.addInstance(row)
+		}
+	}
 	for _, i := range req.Upserts {
 		if row := state.Instance(tx, i.PluginID, i.Kind, req.NodeID); row != nil {
 			was.addInstance(row)
@@ -159,6 +174,18 @@ func updatedHealth(tx *state.ReadTx, req *structs.NodeUpdateCSIRequest) (was, is
 		}
 	}
 	return was, is
+}
+
+// lockNode waits until no other report of a node is being recorded. A node that got no answer in time repeats
+// its report; without the lock both reports would write the same events.
+func (n nodes) lockNode(ctx context.Context, nodeID string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, writePatience)
+	defer cancel()
+	unlock, err = n.nodeLocks.Lock(ctx, "", nodeID)
+	if err != nil {
+		return nil, structs.Busy(writePatience, "another report of node %s is being recorded", nodeID)
+	}
+	return unlock, nil
 }
 
 // recordEvents adds events to the history of a node. The report that they follow from is recorded already: a

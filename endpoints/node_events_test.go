@@ -1,10 +1,15 @@
 package endpoints
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
@@ -44,6 +49,9 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		}})
 		return h
 	}
+	absent := healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
+		"docker": {HealthDescription: "x"},
+	}})
 	for name, c := range map[string]struct {
 		old, now nodeHealth
 		want     []string
@@ -72,17 +80,35 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		},
 		"new plugin": {
 			nodeHealth{}, plugin("a1", true, ""),
-			[]string{"Storage: plugin ebs (node) is healthy"},
+			[]string{"CSI: plugin ebs (node) is healthy"},
 		},
 		"new plugin, unhealthy": {
 			nodeHealth{}, plugin("a1", false, "starting"),
-			[]string{"Storage: plugin ebs (node) is unhealthy: starting"},
+			[]string{"CSI: plugin ebs (node) is unhealthy: starting"},
 		},
 		"plugin is replaced": {
 			plugin("a1", true, ""), plugin("a2", true, ""),
-			[]string{"Storage: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
+			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
 		},
-		"plugin of a node that was": {plugin("a1", false, state.NodeIsDown), plugin("a1", true, ""), nil},
+		"plugin is gone": {
+			plugin("a1", true, ""), nodeHealth{},
+			[]string{"CSI: plugin ebs (node) is gone"},
+		},
+		"unhealthy plugin is gone":       {plugin("a1", false, "x"), nodeHealth{}, nil},
+		"plugin of a node that was down": {plugin("a1", false, state.NodeIsDown), plugin("a1", true, ""), nil},
+		"it is unhealthy when it is back": {
+			plugin("a1", false, state.NodeIsDown), plugin("a1", false, "no answer"),
+			[]string{"CSI: plugin ebs (node) is unhealthy: no answer"},
+		},
+		"it is replaced when it is back": {
+			plugin("a1", false, state.NodeIsDown), plugin("a2", true, ""),
+			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
+		},
+		"it is gone when the node is back": {
+			plugin("a1", false, state.NodeIsDown), nodeHealth{},
+			[]string{"CSI: plugin ebs (node) is gone"},
+		},
+		"driver that the node does not have": {nodeHealth{}, absent, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := messages(c.old, c.now); !slices.Equal(got, c.want) {
@@ -90,4 +116,176 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNodeEvents_AreBounded(t *testing.T) {
+	drivers := map[string]*structs.DriverInfo{}
+	for i := range maxEvents + 5 {
+		drivers[fmt.Sprintf("d%02d", i)] = &structs.DriverInfo{Detected: true, Healthy: true}
+	}
+	got := messages(nodeHealth{}, healthOf(&structs.Node{Drivers: drivers}))
+	if len(got) != maxEvents || got[0] != "Driver: driver d00 is healthy" ||
+		got[maxEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// reportingNode is a node with a driver, a device and a plugin, and its servers.
+type reportingNode struct {
+	*server
+	report *structs.NodeRegisterRequest
+	seen   uint64
+}
+
+// register registers the node again, as a restarted agent does.
+func (n *reportingNode) register() {
+	must(n.server, structs.NodeRegister, &structs.NodeRegisterRequest{
+		Node: n.report.Node.Copy(),
+		CSI:  n.instances(),
+	})
+}
+
+func (n *reportingNode) instances() (all []*structs.CSIPluginInstance) {
+	for _, i := range n.report.CSI {
+		c := *i
+		all = append(all, &c)
+	}
+	return all
+}
+
+// updatePlugins reports all plugins without the node.
+func (n *reportingNode) updatePlugins() {
+	must(n.server, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Upserts:  n.instances(),
+		Full:     true,
+	})
+}
+
+func (n *reportingNode) setDown() {
+	mustPropose(n.server, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs: []string{"n1"},
+		Status:  structs.NodeDown,
+	})
+}
+
+// news returns the events since the last call, without those of the cluster.
+func (n *reportingNode) news() string {
+	var messages []string
+	for _, e := range state.Node(n.store.Read(), "n1").Events {
+		if e.CreateIndex > n.seen && e.Subsystem != "Cluster" {
+			messages = append(messages, e.Message)
+		}
+	}
+	n.seen = n.store.Index()
+	return strings.Join(messages, "\n")
+}
+
+// faultOf returns a change of the health of a part: "" is healthy.
+func faultOf(healthy *bool, description *string) func(fault string) (set func()) {
+	return func(fault string) func() {
+		return func() {
+			*healthy = fault == ""
+			*description = fault
+		}
+	}
+}
+
+// TestNodeEvents_AreWrittenOnceOverRestarts leads a node through changes and through restarts of its agent.
+func TestNodeEvents_AreWrittenOnceOverRestarts(t *testing.T) {
+	n := &reportingNode{server: newServer(t), report: testRegistration("n1")}
+	n.report.CSI = n.report.CSI[1:]
+	n.report.CSI[0].AllocID = "alloc1"
+	device := &structs.NodeDevice{ID: "0", Healthy: true}
+	n.report.Node.NodeResources.Devices = []*structs.NodeDeviceResource{{
+		Vendor: "acme", Type: "gpu", Name: "x1",
+		Instances: []*structs.NodeDevice{device},
+	}}
+	driver := n.report.Node.Drivers["exec"]
+	plugin := n.report.CSI[0]
+	setDriver := faultOf(&driver.Healthy, &driver.HealthDescription)
+	setDevice := faultOf(&device.Healthy, &device.HealthDescription)
+	setPlugin := faultOf(&plugin.Healthy, &plugin.HealthDescription)
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"a new node", func() {}, ""},
+		{"a restart", func() {}, ""},
+		{"a restart after the node was down", n.setDown, ""},
+		{"a broken driver", setDriver("no cgroups"), "driver exec is unhealthy: no cgroups"},
+		{"another reason", setDriver("no seccomp"), ""},
+		{"a restart with the broken driver", n.setDown, ""},
+		{"a mended driver", setDriver(""), "driver exec is healthy"},
+		{"a broken device", setDevice("too hot"), "device 0 of acme/gpu/x1 is unhealthy: too hot"},
+		{"a restart with the broken device", n.setDown, ""},
+		{"a mended device", setDevice(""), "device 0 of acme/gpu/x1 is healthy"},
+		{"a broken plugin", setPlugin("no answer"), "plugin pl (node) is unhealthy: no answer"},
+		{"a restart with the broken plugin", n.setDown, ""},
+		{"a mended plugin", setPlugin(""), "plugin pl (node) is healthy"},
+		{
+			"another allocation of the plugin", func() { plugin.AllocID = "alloc2" },
+			"plugin pl (node) is replaced: allocation alloc2 runs it instead of alloc1",
+		},
+		{
+			"a restart that finds the plugin broken",
+			func() {
+				n.setDown()
+				setPlugin("no answer")()
+			},
+			"plugin pl (node) is unhealthy: no answer",
+		},
+		{"no plugin", func() { n.report.CSI = nil }, ""},
+		{
+			"the plugin again",
+			func() {
+				n.report.CSI = []*structs.CSIPluginInstance{plugin}
+				setPlugin("")()
+			},
+			"plugin pl (node) is healthy",
+		},
+	} {
+		step.do()
+		n.register()
+		if got := n.news(); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.name, got, step.want)
+		}
+		n.register()
+		n.updatePlugins()
+		if got := n.news(); got != "" {
+			t.Errorf("%s: repeated reports wrote %q", step.name, got)
+		}
+	}
+	n.report.CSI = nil
+	n.updatePlugins()
+	n.register()
+	if got, want := n.news(), "plugin pl (node) is gone"; got != want {
+		t.Errorf("an update of the plugins: got %q, want %q", got, want)
+	}
+}
+
+// TestNodeEvents_OfARepeatedReportAreWrittenOnce: the node repeats its report while the first one is on its
+// way through the log.
+func TestNodeEvents_OfARepeatedReportAreWrittenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &reportingNode{server: newServer(t), report: testRegistration("n1")}
+		n.register()
+		n.news()
+		n.report.Node.Drivers["exec"].Healthy = false
+		release := make(chan struct{})
+		n.raft.do(func() { n.raft.hold = release })
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(n.register)
+			synctest.Wait()
+		}
+		n.raft.do(func() { n.raft.hold = nil })
+		close(release)
+		both.Wait()
+		if got := n.news(); got != "driver exec is unhealthy" {
+			t.Errorf("got %q, want one event", got)
+		}
+	})
 }

@@ -63,7 +63,7 @@ type DriverInfo struct {
 // NodeEvent is one line of a node's recent history.
 type NodeEvent struct {
 	Message     string
-	Subsystem   string // Cluster, Driver, CSI, Storage, Drain
+	Subsystem   string // Cluster, Driver, Device, CSI, Storage, Drain
 	Details     map[string]string
 	Timestamp   time.Time
 	CreateIndex uint64
