@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -27,12 +28,12 @@ const drainTimeout = 5 * time.Second
 
 // Agent is one process. New opens its parts, and Run runs them.
 type Agent struct {
-	cfg    Config
-	logger hclog.Logger
-	server *server.Server // nil on a pure client
-	client *client.Client // nil on a pure server
-	caller rpc.Caller
-	ln     net.Listener
+	settings atomic.Pointer[Config] // see config and Reload
+	logger   hclog.Logger
+	server   *server.Server // nil on a pure client
+	client   *client.Client // nil on a pure server
+	caller   rpc.Caller
+	ln       net.Listener
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
 	http    *http.Server
@@ -57,12 +58,12 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 	a := &Agent{
-		cfg:     cfg,
 		logger:  logger,
 		ln:      ln,
 		metrics: sinks,
 		left:    make(chan struct{}),
 	}
+	a.settings.Store(&cfg)
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -95,9 +96,10 @@ func (a *Agent) close() error {
 }
 
 func (a *Agent) open() (err error) {
+	cfg := a.config()
 	httpAddr := a.advertisedHTTP()
-	if a.cfg.Server.Enabled {
-		sc := a.cfg.Server
+	if cfg.Server.Enabled {
+		sc := cfg.Server
 		sc.Version = version.Version
 		sc.HTTPAdvertise = httpAddr
 		a.server, err = server.New(sc, a.logger.Named("server"))
@@ -106,16 +108,13 @@ func (a *Agent) open() (err error) {
 		}
 		a.caller = a.server
 	}
-	if !a.cfg.Client.Enabled {
+	if !cfg.Client.Enabled {
 		return nil
 	}
-	cc := *a.cfg.Client
+	cc := a.nodeSettings(cfg.Client)
 	cc.HTTPAddr = httpAddr
 	cc.Version = version.Version
-	if a.server != nil {
-		cc.Servers = []string{a.server.RPCAddr()}
-	}
-	a.client, err = client.New(&cc, client.Deps{
+	a.client, err = client.New(cc, client.Deps{
 		Logger: a.logger,
 	})
 	if err != nil {
@@ -130,7 +129,8 @@ func (a *Agent) open() (err error) {
 // advertisedHTTP returns the address at which others reach the HTTP API, with the bound port.
 func (a *Agent) advertisedHTTP() string {
 	port := a.ln.Addr().(*net.TCPAddr).Port
-	addr := a.cfg.advertise(a.cfg.Advertise.HTTP, port)
+	cfg := a.config()
+	addr := cfg.advertise(cfg.Advertise.HTTP, port)
 	if addr != "" {
 		return addr
 	}

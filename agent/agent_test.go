@@ -176,8 +176,10 @@ func TestAgent_ReloadsTheLogLevelOnSIGHUP(t *testing.T) {
 	log.await(t, "server started")
 	set("loud")
 	log.await(t, "failed to reload the configuration")
+	log.await(t, "agent.hcl:1,1: log_level is")
 	set("debug")
-	log.await(t, "configuration reloaded: log_level=debug")
+	log.await(t, `configuration reloaded: changed=["log_level"]`)
+	log.await(t, "[DEBUG]")
 }
 
 func TestAgent_DescribesItself(t *testing.T) {

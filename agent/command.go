@@ -196,12 +196,12 @@ func onHangup(fn func()) (stop func()) {
 func reload(call *cli.Call, a *Agent) {
 	cfg, err := configOf(call)
 	if err == nil {
-		cfg.DataDir = cmp.Or(cfg.DataDir, a.cfg.DataDir) // -dev has made one
+		cfg.DataDir = cmp.Or(cfg.DataDir, a.config().DataDir) // -dev has made one
 		err = cfg.Finish()
 	}
 	if err != nil {
 		a.logger.Error("failed to reload the configuration; nothing changes", "error", err)
 		return
 	}
-	a.Reload(cfg)
+	a.Reload(&cfg)
 }

@@ -66,6 +66,8 @@ type Config struct {
 
 	// Dev is set by -dev. The agent then deletes its data at the end.
 	Dev bool
+
+	positions hclconf.Positions // of the settings that files have
 }
 
 // DefaultConfig returns the configuration that files and options override.
@@ -92,6 +94,7 @@ func DefaultConfig() Config {
 // earlier one. A directory stands for the .hcl and .json files in it, in the order of their names.
 func (c *Config) LoadFiles(paths []string) error {
 	var faults []error
+	c.positions = hclconf.Positions{}
 	for _, path := range paths {
 		files, err := configFiles(path)
 		if err != nil {
@@ -101,7 +104,7 @@ func (c *Config) LoadFiles(paths []string) error {
 		for _, file := range files {
 			src, err := os.ReadFile(file)
 			if err == nil {
-				err = hclconf.Decode(file, src, c)
+				err = hclconf.DecodeWith(file, src, c, c.positions)
 			}
 			faults = append(faults, err)
 		}
@@ -126,7 +129,8 @@ func configFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-// Finish copies the settings that blocks share and validates the configuration. It joins all faults.
+// Finish copies the settings that blocks share and validates the configuration. It joins all faults. A fault
+// of a setting from a file has its position there.
 func (c *Config) Finish() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -163,7 +167,7 @@ func (c *Config) Finish() error {
 	if c.Client.Enabled {
 		faults = append(faults, c.Client.Validate())
 	}
-	return structs.InvalidAll(faults)
+	return c.positions.Locate(structs.InvalidAll(faults))
 }
 
 func (c *Config) finishServer() {

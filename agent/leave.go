@@ -60,8 +60,9 @@ func (a *Agent) runUntilSignal(ctx context.Context) error {
 
 func (a *Agent) leaveOn(cause error) {
 	s, ok := cause.(signalled)
-	leaves := s.Signal == os.Interrupt && a.cfg.LeaveOnInterrupt ||
-		s.Signal == syscall.SIGTERM && a.cfg.LeaveOnTerminate
+	cfg := a.config()
+	leaves := s.Signal == os.Interrupt && cfg.LeaveOnInterrupt ||
+		s.Signal == syscall.SIGTERM && cfg.LeaveOnTerminate
 	if !ok || !leaves || a.server == nil {
 		return
 	}
@@ -76,7 +77,7 @@ func (a *Agent) leaveOn(cause error) {
 // leave removes the server from the cluster and then ends the agent. It does not end with ctx.
 func (a *Agent) leave(ctx context.Context, force bool) error {
 	if !a.leaving.TryLock() {
-		return structs.Conflictf("server %s is leaving already", a.cfg.Name)
+		return structs.Conflictf("server %s is leaving already", a.config().Name)
 	}
 	defer a.leaving.Unlock()
 	err := a.server.Leave(context.WithoutCancel(ctx), force)

@@ -18,7 +18,7 @@ type local struct{ *Agent }
 
 // Self describes the configuration and the state of the agent without secrets.
 func (l local) Self() *api.AgentSelf {
-	c := l.cfg
+	c := l.config()
 	self := &api.AgentSelf{
 		Config: map[string]any{
 			"Region":     c.Region,

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/devicemanager"
 	"berth/client/driver"
 	"berth/client/drivertest"
 	"berth/client/hook"
@@ -20,6 +21,7 @@ type parts struct {
 	machine *drivertest.Machine
 	drivers signals
 	plugins *fakePlugins
+	devices *fakeDevices
 	hooks   func(env *hook.AllocEnv) []hook.Alloc
 	holds   *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
 
@@ -79,6 +81,51 @@ func (f *fakePlugins) set(all ...*structs.CSIPluginInstance) {
 	}
 }
 
+// fakeDevices has one device per group of the configuration, and statistics of the devices 0, 1 and 2.
+type fakeDevices struct {
+	signals
+	mu     sync.Mutex
+	groups []*structs.NodeDeviceResource
+}
+
+func (f *fakeDevices) Groups() []*structs.NodeDeviceResource {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.groups
+}
+
+func (f *fakeDevices) SetHost(groups []*devicemanager.HostGroup) {
+	f.mu.Lock()
+	f.groups = nil
+	for _, g := range groups {
+		f.groups = append(f.groups, &structs.NodeDeviceResource{
+			Name:      g.ID,
+			Instances: []*structs.NodeDevice{{ID: g.Paths[0], Healthy: true}},
+		})
+	}
+	f.mu.Unlock()
+	select {
+	case f.changes <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fakeDevices) StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
+	var all []*structs.DeviceGroupStats
+	for _, d := range devices {
+		g := &structs.DeviceGroupStats{Name: d.Name, InstanceStats: map[string]*structs.DeviceStats{}}
+		for _, id := range d.DeviceIDs {
+			g.InstanceStats[id] = &structs.DeviceStats{}
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+func (f *fakeDevices) Stats() []*structs.DeviceGroupStats {
+	return f.StatsOf([]*structs.AllocatedDeviceResource{{Name: "gpu", DeviceIDs: []string{"0", "1", "2"}}})
+}
+
 func instance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginInstance {
 	return &structs.CSIPluginInstance{
 		Kind:    kind,
@@ -127,6 +174,7 @@ func (r *fixture) prepare(slow bool) {
 		Set:     r.machine.Drivers(),
 		drivers: newSignals(),
 		plugins: &fakePlugins{signals: newSignals()},
+		devices: &fakeDevices{signals: newSignals()},
 	}
 	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
 	if r.parts != nil {
@@ -136,6 +184,7 @@ func (r *fixture) prepare(slow bool) {
 	if !slow {
 		close(p.drivers.ready)
 		close(p.plugins.ready)
+		close(p.devices.ready)
 	}
 	cfg := DefaultConfig()
 	cfg.Enabled = true
@@ -155,6 +204,7 @@ func (r *fixture) prepare(slow bool) {
 						return map[string]*structs.DriverInfo{"fake": r.node}
 					}},
 				Plugins: p.plugins,
+				Devices: p.devices,
 				AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
 					return p.hooks(env)
 				},

@@ -24,6 +24,9 @@ func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, dst any) hcl.Diagnostics {
 type decoder struct {
 	ctx   *hcl.EvalContext
 	diags hcl.Diagnostics
+
+	positions Positions
+	path      string // of the block that is being decoded, with a dot after it
 }
 
 func (d *decoder) addFault(at hcl.Range, format string, args ...any) {
@@ -55,6 +58,7 @@ func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 			d.addUnknown(s, it)
 			continue
 		}
+		d.positions.record(d.path+it.name, it)
 		d.decodeItem(f, it, dst.FieldByIndex(f.index), seen[it.name])
 		seen[it.name] = true
 	}
@@ -199,7 +203,10 @@ func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool)
 	default:
 		elem = dst
 	}
+	outer := d.path
+	d.path += it.name + "."
 	d.decodeBody(it.body, elem.Elem()) // in place, because absent arguments keep their values
+	d.path = outer
 }
 
 // newElem returns a pointer to a new struct with the label and the position of a block.

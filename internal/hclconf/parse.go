@@ -2,6 +2,7 @@ package hclconf
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,11 +19,18 @@ import (
 // are constants: there are neither variables nor functions. The error is of kind invalid and has a line for
 // each fault.
 func Decode(filename string, src []byte, dst any) error {
+	return DecodeWith(filename, src, dst, nil)
+}
+
+// DecodeWith is Decode. It also adds the positions of the settings that the file has.
+func DecodeWith(filename string, src []byte, dst any, positions Positions) error {
 	body, diags := Parse(filename, src)
 	if diags.HasErrors() {
 		return Error(diags)
 	}
-	return Error(DecodeBody(body, nil, dst))
+	d := decoder{positions: positions}
+	d.decodeBody(body, reflect.ValueOf(dst).Elem())
+	return Error(d.diags)
 }
 
 // Parse reads the syntax of a file. A file whose name ends in .json is JSON.

@@ -1,0 +1,64 @@
+package hclconf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"berth/structs"
+)
+
+// Positions has the positions of settings in files, by their paths: a setting of a block has the name of the
+// block before it, as `client.meta`. A block with a label is there without and with it, as `client.device`
+// and `client.device "a/b/c"`. The zero value has none.
+type Positions map[string]hcl.Range
+
+// record adds the position of an argument or a block.
+func (p Positions) record(path string, it *item) {
+	if p == nil {
+		return
+	}
+	p[path] = it.at
+	for _, label := range it.labels {
+		p[path+" "+strconv.Quote(label)] = it.at
+	}
+}
+
+// Locate adds a position to each line of an invalid error that begins with the path of a setting: that of the
+// setting, or else that of the innermost block in its path. It does not change errors of other kinds.
+func (p Positions) Locate(err error) error {
+	if len(p) == 0 || !structs.IsKind(err, structs.KindInvalid) {
+		return err
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		if at, found := p.find(line); found {
+			lines[i] = fmt.Sprintf("%s:%d,%d: %s", at.Filename, at.Start.Line, at.Start.Column, line)
+		}
+	}
+	return structs.Invalidf("%s", strings.Join(lines, "\n"))
+}
+
+// find returns the position of the longest path with which a line begins.
+func (p Positions) find(line string) (at hcl.Range, found bool) {
+	longest := ""
+	for path := range p {
+		if len(path) > len(longest) && beginsWith(line, path) {
+			longest = path
+		}
+	}
+	at, found = p[longest]
+	return at, found
+}
+
+// beginsWith reports whether a line begins with a path, and not with a longer name.
+func beginsWith(line, path string) bool {
+	rest, ok := strings.CutPrefix(line, path)
+	if !ok || rest == "" {
+		return ok
+	}
+	c := rest[0]
+	return c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+}
