@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -221,6 +222,7 @@ func (c *call) anyServer() structs.QueryOptions {
 
 // proxyTransport carries the requests to other agents.
 var proxyTransport = &http.Transport{
+	DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext, // the machine may be off
 	ResponseHeaderTimeout: 30 * time.Second,
 	DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
 }

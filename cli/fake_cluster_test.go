@@ -133,6 +133,9 @@ func fakeAgent(logs string) *apitest.Agent {
 		MembersAs: []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
 		HealthIs:  &api.AgentHealth{},
 		Snapshot:  archive.Bytes(),
+		Node:      node1,
+		StatsAre:  statsOne(),
+		UsageIs:   map[string]*structs.AllocResourceUsage{alloc1: usageOne()},
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {

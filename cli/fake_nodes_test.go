@@ -54,17 +54,80 @@ func nodeOne() structs.Node {
 		SchedulingEligibility: "eligible",
 		Drivers:               drivers,
 		Attributes:            map[string]string{"kernel.name": "linux"},
-		Events: []*structs.NodeEvent{{
-			Message:   "Node registered",
-			Subsystem: "Cluster",
-			Timestamp: today.Add(-26 * time.Hour),
-		}},
+		Events: []*structs.NodeEvent{
+			{
+				Message:   "Node registered",
+				Subsystem: "Cluster",
+				Timestamp: today.Add(-26 * time.Hour),
+			},
+			{
+				Message:   "device 1 of acme/gpu/x1 is unhealthy: too hot",
+				Subsystem: "Device",
+				Details:   map[string]string{"device": "acme/gpu/x1/1"},
+				Timestamp: today.Add(-time.Hour),
+			},
+		},
 		NodeResources: &structs.NodeResources{
 			CPU:    structs.NodeCPUResources{CpuShares: 4000},
 			Memory: structs.NodeMemoryResources{MemoryMB: 2048},
 			Disk:   structs.NodeDiskResources{DiskMB: 100},
+			Devices: []*structs.NodeDeviceResource{{
+				Vendor: "acme",
+				Type:   "gpu",
+				Name:   "x1",
+				Instances: []*structs.NodeDevice{
+					{ID: "0", Healthy: true},
+					{ID: "1", HealthDescription: "too hot"},
+				},
+			}},
 		},
 	}
+}
+
+// statsOfDevice are the statistics of one device of the first node.
+func statsOfDevice(id string) []*structs.DeviceGroupStats {
+	return []*structs.DeviceGroupStats{{
+		Vendor: "acme",
+		Type:   "gpu",
+		Name:   "x1",
+		InstanceStats: map[string]*structs.DeviceStats{id: {
+			Summary: &structs.StatValue{
+				IntNumeratorVal:   new(int64(3)),
+				IntDenominatorVal: new(int64(8)),
+				Unit:              "GiB",
+			},
+			Timestamp: today.Add(-5 * time.Second),
+		}},
+	}}
+}
+
+// statsOne is the use of the first node's machine.
+func statsOne() *structs.HostStats {
+	return &structs.HostStats{
+		CPU:              []*structs.HostCPUStats{{CPU: "cpu0", Total: 50}, {CPU: "cpu1", Total: 25}},
+		CPUTicksConsumed: 1500,
+		Memory:           &structs.HostMemoryStats{Used: 512 << 20, Total: 2048 << 20},
+		DiskStats: []*structs.HostDiskStats{{
+			Device:      "/dev/vda",
+			Mountpoint:  "/",
+			Used:        30 << 20,
+			Size:        100 << 20,
+			UsedPercent: 30,
+		}},
+		DeviceStats: statsOfDevice("0"),
+	}
+}
+
+// usageOne is the use of the first allocation, which has a task that runs and one that cannot be measured.
+func usageOne() *structs.AllocResourceUsage {
+	all := structs.NewAllocResourceUsage()
+	server := &structs.TaskResourceUsage{ResourceUsage: structs.NewResourceUsage()}
+	server.ResourceUsage.CpuStats.SetPercent(12.5, 2000)
+	server.ResourceUsage.MemoryStats.SetValues(64<<20, 0, 0)
+	server.ResourceUsage.DeviceStats = statsOfDevice("1")
+	all.AddTask("server", server)
+	all.Unmeasured["sidecar"] = "driver docker did not answer within 5s"
+	return all
 }
 
 func (w *fakeCluster) answerNodes() {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/structs"
@@ -40,6 +41,16 @@ func printHostStats(ctx context.Context, c *Call, nodeID string) error {
 		disks.addRow(d.Mountpoint, d.Device, mib(d.Used), mib(d.Size), percent(d.UsedPercent))
 	}
 	c.section("Disks", "Mounted on|Device|Used|Size|Full", disks)
+	if len(s.DeviceStats) == 0 {
+		return nil
+	}
+	var devices grid
+	for _, g := range s.DeviceStats {
+		for id, d := range sorted(g.InstanceStats) {
+			devices.addRow(g.ID(), id, statText(d.Summary), ago(d.Timestamp))
+		}
+	}
+	c.section("Use of devices", "Group|Device|Statistic|Time", devices)
 	return nil
 }
 
@@ -54,15 +65,31 @@ func printAllocStats(ctx context.Context, c *Call, allocID string) error {
 		u := t.ResourceUsage
 		rows.addRow(
 			name,
-			fmt.Sprintf("%.0f MHz", u.CpuStats.TotalTicks),
-			percent(u.CpuStats.Percent),
-			mib(u.MemoryStats.RSS),
-			mib(u.MemoryStats.MaxUsage),
+			measuredText(u.CpuStats.Measured, "Total Ticks", fmt.Sprintf("%.0f MHz", u.CpuStats.TotalTicks)),
+			measuredText(u.CpuStats.Measured, "Percent", percent(u.CpuStats.Percent)),
+			measuredText(u.MemoryStats.Measured, "RSS", mib(u.MemoryStats.RSS)),
+			measuredText(u.MemoryStats.Measured, "Max Usage", mib(u.MemoryStats.MaxUsage)),
 			deviceSummary(u.DeviceStats),
 		)
 	}
 	c.section("Use of resources", "Task|CPU|Of a processor|Memory|Highest|Devices", rows)
+	if len(s.Unmeasured) == 0 {
+		return nil
+	}
+	var failed grid
+	for name, reason := range sorted(s.Unmeasured) {
+		failed.addRow(name, reason)
+	}
+	c.section("Not measured", "Task|Reason", failed)
 	return nil
+}
+
+// measuredText returns the text of a value, "" if it is not among the measured ones.
+func measuredText(measured []string, name, text string) string {
+	if !slices.Contains(measured, name) {
+		return ""
+	}
+	return text
 }
 
 // deviceSummary lists the devices of a task with their main statistic.

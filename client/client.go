@@ -18,7 +18,6 @@ import (
 	"berth/client/devicemanager"
 	"berth/client/fingerprint"
 	"berth/client/hook"
-	"berth/client/hoststats"
 	"berth/client/servers"
 	"berth/client/store"
 	"berth/rpc"
@@ -67,6 +66,8 @@ type Devices interface {
 	SetHost(groups []*devicemanager.HostGroup)
 	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
 	StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
+	// Stats returns the last statistics of all devices, by group. The maps are the caller's.
+	Stats() []*structs.DeviceGroupStats
 }
 
 // Parts are the inputs of Deps.Build.
@@ -323,15 +324,6 @@ func (c *Client) Servers() []string {
 
 // Caller calls the servers as the node does: the leader first, another server if it does not answer.
 func (c *Client) Caller() rpc.Caller { return c.servers }
-
-// HostStats measures the resource use of this machine.
-func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
-	host := hoststats.Host{
-		Dir: c.config().AllocDir(),
-		MHz: c.facts.Resources.CPU.CpuShares,
-	}
-	return host.Measure(ctx)
-}
 
 // LogFiles returns the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
 // node. kind is stdout or stderr. The error is not-found if the allocation is not here or has no such task.

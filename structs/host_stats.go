@@ -3,11 +3,13 @@ package structs
 // HostStats is the resource use of a node's machine at one moment, in the dialect's shape.
 type HostStats struct {
 	Memory           *HostMemoryStats
-	CPU              []*HostCPUStats  // one per processor
-	DiskStats        []*HostDiskStats // one per mounted file system that has a device
-	AllocDirStats    *HostDiskStats   // of the file system that allocations use
-	Uptime           uint64           // seconds
-	CPUTicksConsumed float64          // MHz, over all processors
+	CPU              []*HostCPUStats     // one per processor
+	DiskStats        []*HostDiskStats    // one per mounted file system that has a device
+	AllocDirStats    *HostDiskStats      // of the file system that allocations use
+	DeviceStats      []*DeviceGroupStats // the last that device plugins sent
+	Uptime           uint64              // seconds
+	Timestamp        int64               // UnixNano
+	CPUTicksConsumed float64             // MHz, over all processors
 }
 
 // HostMemoryStats is the memory of a machine in bytes.

@@ -205,12 +205,16 @@ func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats,
 	return a.StatsAre, nil
 }
 
-// AllocStats returns UsageIs for the allocation with its ID.
-func (a *Agent) AllocStats(_ context.Context, allocID, _ string) (*structs.AllocResourceUsage, error) {
-	if usage := a.UsageIs[allocID]; usage != nil {
-		return usage, nil
+// AllocStats returns UsageIs for the allocation with its ID. Only the tasks in it run.
+func (a *Agent) AllocStats(_ context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
+	usage := a.UsageIs[allocID]
+	switch {
+	case usage == nil:
+		return nil, structs.NotFoundf("allocation %s is not here", allocID)
+	case task != "" && usage.Tasks[task] == nil:
+		return nil, structs.Preconditionf("task %q does not run", task)
 	}
-	return nil, structs.NotFoundf("allocation %s is not here", allocID)
+	return usage, nil
 }
 
 // LogFiles calls Logs.

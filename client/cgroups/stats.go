@@ -10,10 +10,11 @@ import (
 // Stats is the resource use of a group's processes: memory in bytes, CPU in nanoseconds. A value without a
 // controller is zero.
 type Stats struct {
-	MemoryRSS uint64
-	MemoryMax uint64 // the highest use so far
-	CPUTotal  uint64
-	PIDs      uint64
+	MemoryRSS   uint64
+	MemoryUsage uint64 // with the page cache
+	MemoryMax   uint64 // the highest use so far
+	CPUTotal    uint64
+	PIDs        uint64
 }
 
 // Stats reads the group's counters.
@@ -21,9 +22,11 @@ func (g *Group) Stats() Stats {
 	var s Stats
 	if dir := g.V1[Memory]; dir != "" {
 		s.MemoryRSS = readField(dir, "memory.stat", "total_rss")
+		s.MemoryUsage = readNumber(dir, "memory.usage_in_bytes")
 		s.MemoryMax = readNumber(dir, "memory.max_usage_in_bytes")
 	} else {
 		s.MemoryRSS = readField(g.V2, "memory.stat", "anon")
+		s.MemoryUsage = readNumber(g.V2, "memory.current")
 		s.MemoryMax = readNumber(g.V2, "memory.peak")
 	}
 	if dir := g.V1[CPUAcct]; dir != "" {

@@ -18,7 +18,12 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 			len(answer.GetGroups()), maxGroups)
 	}
 	var groups []*structs.DeviceGroupStats
+	instances := 0
 	for _, g := range answer.GetGroups() {
+		instances += len(g.GetInstanceStats())
+		if instances > maxInstances {
+			return nil, structs.Invalidf("the plugin sends statistics of more than %d devices", maxInstances)
+		}
 		group := &structs.DeviceGroupStats{
 			Vendor:        g.GetVendor(),
 			Type:          g.GetType(),

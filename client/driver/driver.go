@@ -103,8 +103,10 @@ func (r *ExitResult) Successful() bool {
 	return r.ExitCode == 0 && r.Signal == 0 && r.Err == ""
 }
 
-// Stats is the usage of a task.
+// Stats is the usage of a task. A driver leaves out the values that it does not measure.
 type Stats struct {
 	cgroups.Stats
+	// Percent is the present use of processors, 100 for one of them, from a driver that does not know CPUTotal.
+	Percent     *float64
 	CollectedAt int64 // UnixNano
 }

@@ -23,6 +23,8 @@ type Machine struct {
 	// "stop ...", "destroy ..." or "recover ...". An error from Before is the call's.
 	Before func(point string) error
 	After  func(point string)
+	// Usage, if set, answers Stats of a task that the driver holds.
+	Usage func(ctx context.Context, id string) (*driver.Stats, error)
 }
 
 // Task is one fake task. Its fields may be read while nothing runs concurrently.
@@ -286,9 +288,12 @@ func (d *Driver) Destroy(_ context.Context, id string) error {
 }
 
 // Stats implements driver.Driver.
-func (d *Driver) Stats(_ context.Context, id string) (*driver.Stats, error) {
+func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 	if _, err := d.Machine.findKnown(id); err != nil {
 		return nil, err
+	}
+	if d.Machine.Usage != nil {
+		return d.Machine.Usage(ctx, id)
 	}
 	return &driver.Stats{CollectedAt: time.Now().UnixNano()}, nil
 }

@@ -50,6 +50,7 @@ func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 		return nil, structs.Internalf("reading the mount table: %w", err)
 	}
 	s.AllocDirStats = diskAt("", h.Dir)
+	s.Timestamp = time.Now().UnixNano()
 	return s, nil
 }
 
@@ -124,11 +125,13 @@ func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
 	return s, nil
 }
 
-// disks returns the file systems on devices, each once, at its shortest mount point.
+// disks returns the file systems on devices, each once, at its shortest mount point. It leaves out those that
+// a process serves (FUSE): if the process hangs, the kernel never answers.
 func disks() ([]*structs.HostDiskStats, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
 		return !strings.HasPrefix(m.Source, "/dev/") ||
-			strings.HasPrefix(m.Source, "/dev/loop"), false
+			strings.HasPrefix(m.Source, "/dev/loop") ||
+			strings.HasPrefix(m.FSType, "fuse"), false
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/prometheus/procfs"
 	"go.uber.org/goleak"
@@ -45,6 +46,9 @@ func TestMeasure_DescribesThisMachine(t *testing.T) {
 	if d == nil || d.Size == 0 || d.Used > d.Size ||
 		d.Mountpoint == "" || d.UsedPercent > 100 {
 		t.Errorf("the allocations' file system is %+v", d)
+	}
+	if age := time.Now().UnixNano() - s.Timestamp; age < 0 || age > int64(time.Minute) {
+		t.Errorf("the timestamp is %d", s.Timestamp)
 	}
 	if s.Uptime == 0 {
 		t.Error("got an uptime of 0")

@@ -235,6 +235,7 @@ func testJobs(t *testing.T, c *public.Client) {
 	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
 		t.Errorf("allocation %+v", alloc)
 	}
+	t.Run("statistics", func(t *testing.T) { testStatistics(t, c, alloc) })
 	filtered, _, err := c.Jobs().Allocations("interop-web", false,
 		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
 	if checkNoError(t, "a filtered page", err) && len(filtered) != 1 {

@@ -134,6 +134,12 @@ func setAnswers(c *apitest.Caller) {
 		Healthy:    true,
 		UpdateTime: at,
 	}}
+	driverEvent := &structs.NodeEvent{
+		Message:   "driver exec is healthy",
+		Subsystem: "Driver",
+		Details:   map[string]string{"driver": "exec"},
+		Timestamp: at,
+	}
 	node := &structs.NodeDetail{
 		CSIControllerPlugins: infos,
 		CSINodePlugins:       infos,
@@ -143,7 +149,7 @@ func setAnswers(c *apitest.Caller) {
 			Drivers:           drivers,
 			NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}},
 			ReservedResources: &structs.NodeReservedResources{},
-			Events:            []*structs.NodeEvent{{Message: "registered", Timestamp: at}},
+			Events:            []*structs.NodeEvent{driverEvent},
 			StatusUpdatedAt:   at.Unix(),
 			Indexes:           indexes,
 		},

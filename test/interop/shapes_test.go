@@ -40,6 +40,9 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		}},
 		HealthIs: &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
 		Snapshot: []byte("an archive"),
+		Node:     "n1",
+		StatsAre: fakeHostStats(),
+		UsageIs:  fakeUsage(),
 	}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller,
@@ -204,6 +207,8 @@ func TestClient_ReadsResponses(t *testing.T) {
 			node.CSINodePlugins["p"].NodeInfo.MaxVolumes != 5 ||
 			!node.CSIControllerPlugins["p"].ControllerInfo.SupportsExpand ||
 			node.NodeResources.Cpu.CpuShares != 4000 ||
+			node.Events[0].Subsystem != "Driver" ||
+			node.Events[0].Details["driver"] != "exec" ||
 			!node.Events[0].Timestamp.Equal(at)) {
 		t.Errorf("node %+v", node)
 	}

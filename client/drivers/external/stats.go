@@ -33,6 +33,9 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 	return stats, err
 }
 
+// maxPercent is more than a machine has.
+const maxPercent = 1e6
+
 func statsOf(s *protocol.TaskStats) *driver.Stats {
 	usage := s.GetAggResourceUsage()
 	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
@@ -40,7 +43,12 @@ func statsOf(s *protocol.TaskStats) *driver.Stats {
 		stats.CollectedAt = at.AsTime().UnixNano()
 	}
 	stats.MemoryRSS = usage.GetMemory().GetRss()
+	stats.MemoryUsage = usage.GetMemory().GetUsage()
 	stats.MemoryMax = usage.GetMemory().GetMaxUsage()
+	percent := usage.GetCpu().GetPercent()
+	if percent >= 0 && percent <= maxPercent { // and a number
+		stats.Percent = &percent
+	}
 	stats.PIDs = uint64(len(s.GetResourceUsageByPid()))
 	return stats
 }
