@@ -1,0 +1,433 @@
+// Package dockertest has docker daemons for tests: a scriptable one in the process of the test, and a real
+// one in directories of the test.
+package dockertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+)
+
+// Fake is a docker daemon of API version 1.41 without containers: it only keeps records. A test changes its
+// answers with Handle, ends and begins it with Stop and Serve, and ends containers with End.
+type Fake struct {
+	t    testing.TB
+	path string
+
+	serving sync.WaitGroup // the calls
+
+	mu         sync.Mutex
+	server     *http.Server
+	served     chan struct{} // closed when the server has ended
+	script     map[string]http.HandlerFunc
+	containers map[string]*FakeContainer
+	images     map[string]string // IDs by reference and by ID
+	calls      []string
+	created    int
+	// LiveRestore is what the daemon says of itself. It is set before the first call.
+	LiveRestore bool
+}
+
+// FakeContainer is a record of a container. Its fields must not be changed while the daemon serves.
+type FakeContainer struct {
+	ID      string
+	Name    string
+	Created time.Time
+	Request container.CreateRequest
+	State   container.State
+	Ignores bool // it does not end with SIGTERM
+
+	image   string
+	output  []line
+	changed chan struct{} // closed at the next change
+}
+
+// line is a message of a container's output.
+type line struct {
+	stream byte
+	at     time.Time
+	text   string
+}
+
+// NewFake makes a daemon and lets it serve until the end of the test.
+func NewFake(t testing.TB) *Fake {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Fake{
+		t:          t,
+		path:       filepath.Join(dir, "docker.sock"),
+		script:     map[string]http.HandlerFunc{},
+		containers: map[string]*FakeContainer{},
+		images:     map[string]string{},
+	}
+	f.Serve()
+	t.Cleanup(func() {
+		f.Stop()
+		_ = os.RemoveAll(dir)
+	})
+	return f
+}
+
+// Endpoint is the daemon's address.
+func (f *Fake) Endpoint() string { return "unix://" + f.path }
+
+// Serve begins the daemon again after Stop.
+func (f *Fake) Serve() {
+	f.t.Helper()
+	listener, err := net.Listen("unix", f.path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(f.serve)}
+	served := make(chan struct{})
+	f.mu.Lock()
+	f.server = server
+	f.served = served
+	f.mu.Unlock()
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+}
+
+// Stop ends the daemon: it breaks all connections and removes the socket.
+func (f *Fake) Stop() {
+	f.mu.Lock()
+	server := f.server
+	served := f.served
+	f.mu.Unlock()
+	_ = server.Close()
+	<-served
+	f.serving.Wait()
+}
+
+// Handle replaces the answer to a call, "GET /info" for example; nil restores it. {id} stands for the ID of a
+// container.
+func (f *Fake) Handle(call string, h http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h == nil {
+		delete(f.script, call)
+		return
+	}
+	f.script[call] = h
+}
+
+// Hang makes a call take until its caller gives up.
+func (f *Fake) Hang(call string) {
+	f.Handle(call, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the caller has gone
+		<-r.Context().Done()
+	})
+}
+
+// Calls returns the calls so far that begin with a text.
+func (f *Fake) Calls(prefix string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.calls), func(c string) bool { return !strings.HasPrefix(c, prefix) })
+}
+
+// AddImage gives the daemon an image.
+func (f *Fake) AddImage(ref, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.images[ref] = id
+	f.images[id] = id
+}
+
+// RemoveImage takes an image from the daemon.
+func (f *Fake) RemoveImage(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.images, func(_, other string) bool { return other == id })
+}
+
+// HasImage reports whether the daemon has an image, by reference or ID.
+func (f *Fake) HasImage(ref string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.images[ref] != ""
+}
+
+// Find returns a copy of the record of a container, by ID or name, nil if there is none.
+func (f *Fake) Find(id string) *FakeContainer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.find(id)
+	if c == nil {
+		return nil
+	}
+	found := *c
+	return &found
+}
+
+func (f *Fake) find(id string) *FakeContainer {
+	for _, c := range f.containers {
+		if c.ID == id || c.Name == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// Containers returns the IDs of all containers.
+func (f *Fake) Containers() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.containers))
+}
+
+// Change changes the record of a container.
+func (f *Fake) Change(id string, change func(*FakeContainer)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.find(id)
+	if c == nil {
+		f.t.Errorf("the daemon has no container %s", id)
+		return
+	}
+	change(c)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// End ends a container.
+func (f *Fake) End(id string, code int) {
+	f.Change(id, func(c *FakeContainer) { c.end(code) })
+}
+
+func (c *FakeContainer) end(code int) {
+	c.State.Running = false
+	c.State.Status = "exited"
+	c.State.ExitCode = code
+}
+
+// Print adds a message to a container's output: 1 is standard output, 2 standard error.
+func (f *Fake) Print(id string, stream byte, at time.Time, text string) {
+	f.Change(id, func(c *FakeContainer) { c.output = append(c.output, line{stream, at, text}) })
+}
+
+var inContainers = regexp.MustCompile(`^/containers/([^/]+)`)
+
+// serve answers a call.
+func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
+	f.serving.Add(1)
+	defer f.serving.Done()
+	path := r.URL.Path
+	if rest, ok := strings.CutPrefix(path, "/v1.41"); ok {
+		path = rest
+	} else if path != "/_ping" {
+		fail(w, http.StatusBadRequest, "client version is too new. Maximum supported API version is 1.41")
+		return
+	}
+	id := ""
+	if m := inContainers.FindStringSubmatch(path); m != nil && m[1] != "create" && m[1] != "json" {
+		id = m[1]
+		path = strings.Replace(path, m[1], "{id}", 1)
+	}
+	call := r.Method + " " + path
+	f.mu.Lock()
+	f.calls = append(f.calls, call)
+	scripted := f.script[call]
+	f.mu.Unlock()
+	if scripted != nil {
+		scripted(w, r)
+		return
+	}
+	if strings.HasPrefix(path, "/images/") {
+		f.serveImages(w, r, strings.TrimPrefix(path, "/images/"))
+		return
+	}
+	f.serveCall(w, r, call, id)
+}
+
+func (f *Fake) serveCall(w http.ResponseWriter, r *http.Request, call, id string) {
+	switch call {
+	case "HEAD /_ping", "GET /_ping":
+		w.Header().Set("Api-Version", "1.41")
+		w.Header().Set("Ostype", "linux")
+	case "GET /info":
+		answer(w, map[string]any{
+			"ServerVersion":      "20.10.0",
+			"OSType":             "linux",
+			"CgroupVersion":      "1",
+			"LiveRestoreEnabled": f.LiveRestore,
+		})
+	case "POST /containers/create":
+		f.create(w, r)
+	case "GET /containers/json":
+		f.list(w, r)
+	default:
+		f.serveContainer(w, r, strings.Replace(call, "/containers/{id}", "", 1), id)
+	}
+}
+
+func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id string) {
+	c := f.Find(id)
+	if c == nil {
+		fail(w, http.StatusNotFound, "No such container: "+id)
+		return
+	}
+	switch call {
+	case "GET /json":
+		f.inspect(w, c)
+	case "POST /start":
+		f.Change(id, func(c *FakeContainer) {
+			c.State.Running = true
+			c.State.Status = "running"
+			c.State.Pid = 4711
+		})
+		w.WriteHeader(http.StatusNoContent)
+	case "POST /wait":
+		f.wait(w, r, id)
+	case "POST /kill":
+		f.kill(w, r.URL.Query().Get("signal"), c)
+	case "GET /logs":
+		f.logs(w, r, id)
+	case "GET /stats":
+		answer(w, map[string]any{
+			"cpu_stats":    map[string]any{"cpu_usage": map[string]any{"total_usage": 42}},
+			"memory_stats": map[string]any{"max_usage": 9, "stats": map[string]any{"total_rss": 7, "rss": 3}},
+			"pids_stats":   map[string]any{"current": 5},
+		})
+	case "DELETE ":
+		f.mu.Lock()
+		delete(f.containers, c.ID)
+		f.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		fail(w, http.StatusNotFound, "the fake daemon does not know "+call)
+	}
+}
+
+func (f *Fake) create(w http.ResponseWriter, r *http.Request) {
+	var request container.CreateRequest
+	err := json.NewDecoder(r.Body).Decode(&request)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := r.URL.Query().Get("name")
+	if f.find(name) != nil {
+		fail(w, http.StatusConflict, "the container name is already in use")
+		return
+	}
+	image := f.images[request.Image]
+	if image == "" {
+		fail(w, http.StatusNotFound, "No such image: "+request.Image)
+		return
+	}
+	f.created++
+	c := &FakeContainer{
+		ID:      fmt.Sprintf("c%d", f.created),
+		Name:    name,
+		Created: time.Now(),
+		Request: request,
+		State:   container.State{Status: "created"},
+		image:   image,
+		changed: make(chan struct{}),
+	}
+	f.containers[c.ID] = c
+	w.WriteHeader(http.StatusCreated)
+	answer(w, map[string]any{"Id": c.ID})
+}
+
+func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
+	var filters struct{ Label map[string]bool }
+	err := json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := []map[string]any{}
+	for _, c := range f.containers {
+		if !c.hasLabels(filters.Label) {
+			continue
+		}
+		list = append(list, map[string]any{
+			"Id":      c.ID,
+			"Created": c.Created.Unix(),
+			"Labels":  c.Request.Labels,
+			"State":   c.State.Status,
+			"ImageID": c.image,
+		})
+	}
+	answer(w, list)
+}
+
+func (c *FakeContainer) hasLabels(wanted map[string]bool) bool {
+	for label := range wanted {
+		name, value, _ := strings.Cut(label, "=")
+		if c.Request.Labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *Fake) inspect(w http.ResponseWriter, c *FakeContainer) {
+	answer(w, map[string]any{
+		"Id":         c.ID,
+		"Name":       "/" + c.Name,
+		"Image":      c.image,
+		"State":      c.State,
+		"Config":     c.Request.Config,
+		"HostConfig": c.Request.HostConfig,
+	})
+}
+
+func (f *Fake) kill(w http.ResponseWriter, signal string, c *FakeContainer) {
+	if !c.State.Running {
+		fail(w, http.StatusConflict, "the container is not running")
+		return
+	}
+	switch {
+	case signal == "SIGKILL":
+		f.End(c.ID, 137)
+	case signal == "SIGTERM" && !c.Ignores:
+		f.End(c.ID, 143)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// await returns when a container has changed since it was found, or the caller has gone.
+func (f *Fake) await(r *http.Request, c *FakeContainer) bool {
+	select {
+	case <-c.changed:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func fail(w http.ResponseWriter, code int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"message": message})
+}

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/moby/moby/client"
+)
+
+// Info describes a daemon.
+type Info struct {
+	Version       string
+	APIVersion    string // in use
+	OSType        string
+	CgroupVersion string
+	CgroupDriver  string
+	StorageDriver string
+	Runtimes      []string
+	LiveRestore   bool // containers outlive the daemon
+}
+
+// Info asks the daemon about itself.
+func (e *Engine) Info(ctx context.Context) (*Info, error) {
+	var info *Info
+	err := e.call(ctx, "asking for information", quickTimeout, func(ctx context.Context, api *moby) error {
+		answer, err := api.Info(ctx, client.InfoOptions{})
+		if err != nil {
+			return err
+		}
+		i := answer.Info
+		info = &Info{
+			Version:       i.ServerVersion,
+			APIVersion:    api.ClientVersion(),
+			OSType:        i.OSType,
+			CgroupVersion: i.CgroupVersion,
+			CgroupDriver:  i.CgroupDriver,
+			StorageDriver: i.Driver,
+			Runtimes:      slices.Sorted(maps.Keys(i.Runtimes)),
+			LiveRestore:   i.LiveRestoreEnabled,
+		}
+		return nil
+	})
+	return info, err
+}
