@@ -1,0 +1,217 @@
+package taskconfig
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/docker/go-units"
+
+	"berth/structs"
+)
+
+func checkReference(b *block, image string) {
+	if image == "" {
+		return
+	}
+	_, err := reference.ParseAnyReference(image)
+	if err != nil {
+		b.fault("image", "%q: %v", structs.Cut(image, structs.MaxQuoted), err)
+	}
+}
+
+func requireAbsolute(b *block, name, value string) {
+	if value != "" && !path.IsAbs(value) {
+		b.fault(name, "%q: expected an absolute path", structs.Cut(value, structs.MaxQuoted))
+	}
+}
+
+func checkPermissions(b *block, p string) {
+	if strings.Trim(p, "rwm") != "" || len(p) > 3 {
+		b.fault("cgroup_permissions", "%q: expected any of \"rwm\"", structs.Cut(p, structs.MaxQuoted))
+	}
+}
+
+var capability = regexp.MustCompile(`^[a-z][a-z0-9_]{2,40}$`)
+
+// readCapabilities reads names such as NET_ADMIN, CAP_NET_ADMIN or net_admin.
+func readCapabilities(b *block, name string) []string {
+	var out []string
+	for i, s := range b.texts(name) {
+		c := Capability(s)
+		if !capability.MatchString(c) {
+			b.fault(fmt.Sprintf("%s[%d]", name, i), "%q: expected a capability such as \"net_admin\", or \"all\"",
+				structs.Cut(s, structs.MaxQuoted))
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// Capability returns the name of a capability as Task has it.
+func Capability(name string) string {
+	return strings.TrimPrefix(strings.ToLower(name), "cap_")
+}
+
+var securityOptions = []string{"apparmor", "label", "no-new-privileges", "seccomp", "systempaths"}
+
+func readSecurity(b *block) []string {
+	options := b.texts("security_opt")
+	for i, o := range options {
+		name, _, _ := strings.Cut(o, "=")
+		name, _, _ = strings.Cut(name, ":")
+		if !slices.Contains(securityOptions, name) {
+			b.fault(fmt.Sprintf("security_opt[%d]", i), "%q: expected one of %s",
+				structs.Cut(o, structs.MaxQuoted), strings.Join(securityOptions, ", "))
+		}
+	}
+	return options
+}
+
+// readTmpfs reads elements such as "/run:size=64m,mode=755".
+func readTmpfs(b *block) map[string]string {
+	out := map[string]string{}
+	for i, s := range b.texts("tmpfs") {
+		target, options, _ := strings.Cut(s, ":")
+		if !path.IsAbs(target) || path.Clean(target) == "/" {
+			b.fault(fmt.Sprintf("tmpfs[%d]", i), "%q: expected a path in the container, and options after a colon",
+				structs.Cut(s, structs.MaxQuoted))
+			continue
+		}
+		out[target] = options
+	}
+	return out
+}
+
+var propagations = []string{"private", "rprivate", "shared", "rshared", "slave", "rslave"}
+
+func readMount(b *block) Mount {
+	m := Mount{
+		Type:     b.oneOf("type", MountBind, MountVolume, MountTmpfs),
+		Source:   b.text("source"),
+		Target:   b.required("target", "a path in the container"),
+		ReadOnly: b.boolean("readonly"),
+	}
+	if m.Type == "" {
+		m.Type = MountVolume
+	}
+	checkTarget(b, m.Target)
+	only := func(kind, name string, read func(*block)) {
+		_, set := b.take(name)
+		if set && m.Type != kind {
+			b.fault(name, "is for a mount of type %q, and the type is %q", kind, m.Type)
+			return
+		}
+		b.one(name, read)
+	}
+	only(MountBind, "bind_options", func(b *block) {
+		m.Propagation = b.oneOf("propagation", propagations...)
+	})
+	only(MountVolume, "volume_options", func(b *block) {
+		m.NoCopy = b.boolean("no_copy")
+		m.Labels = b.pairs("labels")
+		b.one("driver_config", func(b *block) {
+			m.Driver = b.text("name")
+			m.DriverOpts = b.pairs("options")
+		})
+	})
+	only(MountTmpfs, "tmpfs_options", func(b *block) {
+		m.TmpfsSize = b.number("size", 0, maxSize)
+		m.TmpfsMode = int(b.number("mode", 0, 0o7777))
+	})
+	checkSource(b, m)
+	return m
+}
+
+func checkTarget(b *block, target string) {
+	if target != "" && (!path.IsAbs(target) || path.Clean(target) == "/") {
+		b.fault("target", "%q: expected an absolute path in the container", structs.Cut(target, structs.MaxQuoted))
+	}
+}
+
+func checkSource(b *block, m Mount) {
+	switch {
+	case m.Type == MountBind && m.Source == "":
+		b.fault("source", "missing; expected a path")
+	case m.Type == MountTmpfs && m.Source != "":
+		b.fault("source", "a mount of type %q has none", MountTmpfs)
+	case m.Type == MountVolume && m.Source != "" && !volumeName.MatchString(m.Source):
+		b.fault("source", "%q: expected the name of a volume", structs.Cut(m.Source, structs.MaxQuoted))
+	}
+}
+
+var volumeName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+
+var volumeModes = append([]string{"ro", "rw", "z", "Z", "nocopy"}, propagations...)
+
+// parseVolume reads "source:target" or "source:target:mode". A source without a slash is below the task's
+// directory, like one with a slash, and no volume of the daemon: those have mount blocks.
+func parseVolume(s string) (v Volume, problem string) {
+	parts := strings.Split(s, ":")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" {
+		return v, fmt.Sprintf("%q: expected \"source:target\" or \"source:target:mode\"",
+			structs.Cut(s, structs.MaxQuoted))
+	}
+	v.Source = parts[0]
+	v.Target = parts[1]
+	if !path.IsAbs(v.Target) || path.Clean(v.Target) == "/" {
+		return v, fmt.Sprintf("%q: expected an absolute path in the container",
+			structs.Cut(v.Target, structs.MaxQuoted))
+	}
+	if len(parts) < 3 {
+		return v, ""
+	}
+	v.Mode = parts[2]
+	for mode := range strings.SplitSeq(v.Mode, ",") {
+		if !slices.Contains(volumeModes, mode) {
+			return v, fmt.Sprintf("mode %q: expected %s", structs.Cut(mode, structs.MaxQuoted),
+				strings.Join(volumeModes, ", "))
+		}
+	}
+	return v, ""
+}
+
+func readAddresses(b *block, name string) []string {
+	list := b.texts(name)
+	for i, s := range list {
+		_, err := netip.ParseAddr(s)
+		if err != nil {
+			b.fault(fmt.Sprintf("%s[%d]", name, i), "%q: expected an address", structs.Cut(s, structs.MaxQuoted))
+		}
+	}
+	return list
+}
+
+func readExtraHosts(b *block) []string {
+	list := b.texts("extra_hosts")
+	for i, s := range list {
+		name, address, _ := strings.Cut(s, ":")
+		_, err := netip.ParseAddr(address)
+		if name == "" || err != nil && address != "host-gateway" {
+			b.fault(fmt.Sprintf("extra_hosts[%d]", i), "%q: expected \"name:address\"",
+				structs.Cut(s, structs.MaxQuoted))
+		}
+	}
+	return list
+}
+
+// readUlimits reads pairs such as nofile = "2048:4096".
+func readUlimits(b *block) []*units.Ulimit {
+	var out []*units.Ulimit
+	pairs := b.pairs("ulimit")
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		u, err := units.ParseUlimit(name + "=" + pairs[name])
+		if err != nil {
+			b.fault("ulimit", "%v; expected a limit such as nofile = \"2048:4096\"", err)
+			continue
+		}
+		out = append(out, u)
+	}
+	return out
+}
