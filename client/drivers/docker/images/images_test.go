@@ -1,0 +1,364 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/moby/moby/api/types/jsonstream"
+	"go.uber.org/goleak"
+
+	"berth/client/drivers/docker/dockertest"
+	"berth/client/drivers/docker/engine"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newCoordinator(f *dockertest.Fake) *Coordinator {
+	return New(Config{
+		Engine:          engine.New(f.Endpoint()),
+		Remove:          true,
+		Delay:           time.Millisecond,
+		ActivityTimeout: 10 * time.Second,
+		Logger:          hclog.NewNullLogger(),
+	})
+}
+
+func request(task string) Request {
+	return Request{TaskID: task, Ref: "a:1", Limit: time.Minute}
+}
+
+func TestAcquire_UsesTheDaemonsImage(t *testing.T) {
+	f := dockertest.NewFake(t)
+	f.AddImage("a:1", "sha256:a")
+	c := newCoordinator(f)
+	image, err := c.Acquire(t.Context(), request("t1"))
+	if err != nil || image.ID != "sha256:a" || len(f.Calls("POST /images/create")) != 0 {
+		t.Errorf("got %+v, %v, %q", image, err, f.Calls("POST"))
+	}
+	r := request("t2")
+	r.Force = true
+	image, err = c.Acquire(t.Context(), r)
+	if err != nil || image.ID != "sha256:a:1" || len(f.Calls("POST /images/create")) != 1 {
+		t.Errorf("force: got %+v, %v, %q", image, err, f.Calls("POST"))
+	}
+}
+
+// download makes downloads begin, report and end when a test says so.
+type download struct {
+	begun  chan struct{}
+	finish chan string // messages of the daemon; closed at the end
+}
+
+func newDownload(f *dockertest.Fake) *download {
+	d := &download{begun: make(chan struct{}, 10), finish: make(chan string)}
+	f.Handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		d.begun <- struct{}{}
+		for {
+			select {
+			case m, more := <-d.finish:
+				if !more {
+					f.AddImage("a:1", "sha256:a")
+					return
+				}
+				_, _ = io.WriteString(w, m)
+				w.(http.Flusher).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	return d
+}
+
+func TestAcquire_SharesADownload(t *testing.T) {
+	f := dockertest.NewFake(t)
+	d := newDownload(f)
+	c := newCoordinator(f)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			image, err := c.Acquire(t.Context(), request(fmt.Sprint("t", i)))
+			if err != nil || image.ID != "sha256:a" {
+				t.Errorf("got %+v, %v", image, err)
+			}
+		})
+	}
+	<-d.begun
+	c.awaitUsers(t, 8)
+	close(d.finish)
+	all.Wait()
+	if n := len(f.Calls("POST /images/create")); n != 1 {
+		t.Errorf("there were %d downloads", n)
+	}
+	if len(c.users["sha256:a"]) != 8 {
+		t.Errorf("the users are %v", c.users)
+	}
+}
+
+// awaitUsers waits until that many tasks wait for one download.
+func (c *Coordinator) awaitUsers(t *testing.T, n int) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		users := 0
+		for _, f := range c.flights {
+			users += f.users
+		}
+		c.mu.Unlock()
+		if users == n {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%d tasks wait, want %d", users, n)
+		}
+	}
+}
+
+func TestAcquire_EndsADownloadThatNobodyNeeds(t *testing.T) {
+	f := dockertest.NewFake(t)
+	d := newDownload(f)
+	c := newCoordinator(f)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error)
+	go func() { _, err := c.Acquire(ctx, request("t1")); failed <- err }()
+	<-d.begun
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if len(c.flights) != 0 || len(c.users) != 0 {
+		t.Errorf("left are %v, %v", c.flights, c.users)
+	}
+	go func() { _, err := c.Acquire(t.Context(), request("t2")); failed <- err }()
+	<-d.begun // another download
+	close(d.finish)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAcquire_KeepsDownloadsWithOtherCredentialsApart(t *testing.T) {
+	f := dockertest.NewFake(t)
+	f.Handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Registry-Auth") == "" {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "pull access denied")
+			return
+		}
+		f.AddImage("a:1", "sha256:a")
+	})
+	c := newCoordinator(f)
+	_, err := c.Acquire(t.Context(), request("t1"))
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "pull access denied") {
+		t.Errorf("without credentials: %v (%s)", err, structs.KindOf(err))
+	}
+	r := request("t2")
+	r.Auth = engine.Auth{Username: "u", Password: "p"}
+	if _, err := c.Acquire(t.Context(), r); err != nil {
+		t.Errorf("with credentials: %v", err)
+	}
+}
+
+func TestAcquire_FailsWithoutProgress(t *testing.T) {
+	f := dockertest.NewFake(t)
+	newDownload(f)
+	c := newCoordinator(f)
+	c.cfg.ActivityTimeout = 20 * time.Millisecond
+	_, err := c.Acquire(t.Context(), request("t1"))
+	if err == nil || !strings.Contains(err.Error(), "no progress for 20ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAcquire_FailsAtItsLimit(t *testing.T) {
+	f := dockertest.NewFake(t)
+	newDownload(f)
+	c := newCoordinator(f)
+	r := request("t1")
+	r.Limit = 20 * time.Millisecond
+	_, err := c.Acquire(t.Context(), r)
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "image_pull_timeout") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func progressOf(current, total int64) *jsonstream.Progress {
+	return &jsonstream.Progress{Current: current, Total: total}
+}
+
+func TestProgress_AddsUpLayers(t *testing.T) {
+	p := &progress{layers: map[string]layer{}}
+	p.last = time.Now()
+	for _, m := range []engine.Message{
+		{ID: "1.0", Status: "Pulling from a"},
+		{ID: "l1", Status: "Downloading", Progress: progressOf(500, 1000)},
+		{ID: "l2", Status: "Downloading", Progress: progressOf(3000, 4000)},
+		{ID: "l1", Status: "Pull complete"},
+		{ID: "l2", Status: "Extracting", Progress: progressOf(1, 99999)},
+	} {
+		if text := p.add(&m); text != "" {
+			t.Errorf("a text came too early: %s", text)
+		}
+	}
+	p.last = time.Now().Add(-progressInterval)
+	want := "1 of 3 layers done, 4.0 kB of 5.0 kB downloaded"
+	if got := p.add(&engine.Message{}); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for i := range 2 * maxLayers {
+		p.add(&engine.Message{ID: fmt.Sprint(i)})
+	}
+	if len(p.layers) > maxLayers {
+		t.Errorf("%d layers are kept", len(p.layers))
+	}
+}
+
+// load makes the daemon take archives.
+func load(f *dockertest.Fake, answer string, then func()) {
+	f.Handle("POST /images/load", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		then()
+		_, _ = io.WriteString(w, answer)
+	})
+}
+
+func archive(r Request) Request {
+	r.Archive = "image.tar"
+	r.Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("archive")), nil }
+	return r
+}
+
+func TestAcquire_LoadsAnArchive(t *testing.T) {
+	f := dockertest.NewFake(t)
+	load(f, `{"stream":"Loaded image: a:1"}`, func() { f.AddImage("a:1", "sha256:a") })
+	c := newCoordinator(f)
+	image, err := c.Acquire(t.Context(), archive(request("t1")))
+	if err != nil || image.ID != "sha256:a" {
+		t.Errorf("got %+v, %v", image, err)
+	}
+}
+
+func TestAcquire_ReportsAFailedLoad(t *testing.T) {
+	full := `{"errorDetail":{"message":"write /layer: no space left on device"},"error":"x"}`
+	for answer, want := range map[string]string{
+		full:                         "no space left on device",
+		`{"stream":"Loaded b:1"}`:    "the archive image.tar has no image a:1",
+		`{"stream":"Loaded b:1"}{ga`: "",
+	} {
+		f := dockertest.NewFake(t)
+		load(f, answer, func() {})
+		c := newCoordinator(f)
+		_, err := c.Acquire(t.Context(), archive(request("t1")))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", answer, err)
+		}
+		if len(c.users) != 0 || len(c.flights) != 0 {
+			t.Errorf("%s: left are %v, %v", answer, c.users, c.flights)
+		}
+	}
+}
+
+// run runs the removal until the end of the test.
+func run(t *testing.T, c *Coordinator) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); c.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func awaitCalls(t *testing.T, f *dockertest.Fake, call string, n int) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); len(f.Calls(call)) < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%s was called %d times, want %d", call, len(f.Calls(call)), n)
+		}
+	}
+}
+
+func TestRun_RemovesUnusedImages(t *testing.T) {
+	f := dockertest.NewFake(t)
+	f.AddImage("a:1", "sha256:a")
+	f.AddImage("other:1", "sha256:o")
+	c := newCoordinator(f)
+	run(t, c)
+	for _, task := range []string{"t1", "t2"} {
+		if _, err := c.Acquire(t.Context(), request(task)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Release("t1")
+	c.Release("t1")
+	c.Release("unknown")
+	c.mu.Lock()
+	due := len(c.due)
+	c.mu.Unlock()
+	if due != 0 {
+		t.Error("an image in use is due")
+	}
+	c.Release("t2")
+	awaitCalls(t, f, "DELETE /images/", 1)
+	if !f.HasImage("other:1") {
+		t.Error("an image that no task used is gone")
+	}
+}
+
+// A task of the same image waits for a removal in flight, and downloads the image again.
+func TestAcquire_WaitsForARemoval(t *testing.T) {
+	f := dockertest.NewFake(t)
+	f.AddImage("a:1", "sha256:a")
+	c := newCoordinator(f)
+	begun := make(chan struct{})
+	finish := make(chan struct{})
+	f.Handle("DELETE /images/sha256:a", func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-finish
+		f.Handle("DELETE /images/sha256:a", nil)
+		f.Handle("GET /images/a:1/json", nil)
+		f.RemoveImage("sha256:a")
+		_, _ = io.WriteString(w, "[]")
+	})
+	if _, err := c.Acquire(t.Context(), request("t1")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, c)
+	c.Release("t1")
+	<-begun
+	got := make(chan *engine.Image)
+	go func() {
+		image, err := c.Acquire(t.Context(), request("t2"))
+		if err != nil {
+			t.Error(err)
+		}
+		got <- image
+	}()
+	awaitCalls(t, f, "GET /images/a:1/json", 2)
+	close(finish)
+	if image := <-got; image.ID != "sha256:a:1" {
+		t.Errorf("got %+v", image)
+	}
+}
+
+func TestHold_KeepsTheImageOfATaskThatWasFoundAgain(t *testing.T) {
+	f := dockertest.NewFake(t)
+	c := newCoordinator(f)
+	c.Hold("sha256:a", "t1")
+	c.Hold("sha256:b", "t1")
+	if len(c.users) != 1 || c.ofTask["t1"] != "sha256:b" || c.due["sha256:a"].IsZero() {
+		t.Errorf("got %v, %v, %v", c.users, c.ofTask, c.due)
+	}
+	c.Hold("sha256:a", "t2")
+	if len(c.due) != 0 {
+		t.Errorf("an image in use is due: %v", c.due)
+	}
+}
