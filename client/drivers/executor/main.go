@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/sandbox"
 )
 
@@ -39,6 +40,9 @@ func Main(args []string) int {
 	}
 	if len(args) == 3 && args[0] == CopyArg {
 		return copyPipes(args[1], args[2])
+	}
+	if len(args) > 0 && args[0] == follow.Arg {
+		return follow.Main(args[1:])
 	}
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")
