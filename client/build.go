@@ -89,6 +89,7 @@ func buildDrivers(p Parts, external *plugincatalog.Catalog) (*drivermanager.Mana
 		Plugins: external,
 		Records: p.DB,
 		Node:    drivermanager.Node{ID: p.NodeID, Name: p.Config.NodeName},
+		MHz:     p.MHz,
 		Logger:  p.Logger,
 	})
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,7 @@ type Parts struct {
 	DB       *store.DB
 	NodeID   string
 	SecretID string
+	MHz      int // of the node, over all cores
 	Servers  rpc.Caller
 	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
@@ -219,6 +221,7 @@ func (c *Client) open(deps Deps) (err error) {
 		DB:       c.db,
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
+		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
 		Servers:  c.servers,
 		Running:  c.allocRunning,
 

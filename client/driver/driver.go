@@ -103,6 +103,15 @@ func (r *ExitResult) Successful() bool {
 	return r.ExitCode == 0 && r.Signal == 0 && r.Err == ""
 }
 
+// TaskEvent is a message of a driver about a task.
+type TaskEvent struct {
+	AllocID     string
+	Task        string
+	Message     string
+	Annotations map[string]string
+	Time        time.Time
+}
+
 // Stats is the usage of a task. A driver leaves out the values that it does not measure.
 type Stats struct {
 	cgroups.Stats

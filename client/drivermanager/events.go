@@ -4,7 +4,7 @@ import (
 	"maps"
 	"sync"
 
-	"berth/client/drivers/external"
+	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -39,7 +39,7 @@ func (e *taskEvents) set(key taskKey, handle func(*structs.TaskEvent)) {
 }
 
 // deliver passes an event on. Nobody follows a task that has ended: its events are dropped.
-func (e *taskEvents) deliver(event external.TaskEvent) {
+func (e *taskEvents) deliver(event driver.TaskEvent) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	handle := e.handlers[taskKey{event.AllocID, event.Task}]

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/driver"
+	"berth/client/drivers/docker"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/external"
@@ -32,6 +33,7 @@ import (
 type Config struct {
 	Exec    exec.Config    `hcl:"exec,block"`
 	RawExec rawexec.Config `hcl:"raw_exec,block"`
+	Docker  docker.Config  `hcl:"docker,block"`
 
 	// Allowed are the only drivers of this node if there are any. Denied drivers do not run on it. The agent
 	// fills both in from the options of the client block.
@@ -47,12 +49,16 @@ func (c Config) Allows(name string) bool {
 
 // DefaultConfig has every driver with its defaults.
 func DefaultConfig() Config {
-	return Config{Exec: exec.DefaultConfig(), RawExec: rawexec.DefaultConfig()}
+	return Config{
+		Exec:    exec.DefaultConfig(),
+		RawExec: rawexec.DefaultConfig(),
+		Docker:  docker.DefaultConfig(),
+	}
 }
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	return errors.Join(c.Exec.Validate(), c.RawExec.Validate())
+	return errors.Join(c.Exec.Validate(), c.RawExec.Validate(), c.Docker.Validate())
 }
 
 const (
@@ -83,6 +89,7 @@ type Options struct {
 	Plugins *plugincatalog.Catalog
 	Records *store.DB
 	Node    Node
+	MHz     int // of the node, over all cores
 	Logger  hclog.Logger
 }
 
@@ -105,6 +112,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 	builtIn := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
 		rawexec.New(cfg.RawExec, run(rawexec.Name)),
+		m.newDocker(cfg.Docker, command, o),
 	}
 	for _, d := range builtIn {
 		if cfg.Allows(d.Name()) {
@@ -132,6 +140,19 @@ func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 		first:   make(chan struct{}),
 		infos:   map[string]*structs.DriverInfo{},
 	}
+}
+
+// newDocker makes the driver of containers. command starts the processes that keep the output of its tasks.
+func (m *Manager) newDocker(cfg docker.Config, command []string, o Options) *docker.Driver {
+	return docker.New(cfg, docker.Options{
+		Dir:      filepath.Join(o.Dir, docker.Name),
+		Command:  command,
+		NodeID:   o.Node.ID,
+		NodeName: o.Node.Name,
+		MHz:      o.MHz,
+		Events:   m.events.deliver,
+		Logger:   m.logger,
+	})
 }
 
 // newExternal makes the driver of a plugin. logs starts the processes that keep the output of its tasks.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/driver"
+	"berth/client/drivers/docker"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
@@ -113,12 +114,12 @@ func TestDriver_IsFoundByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{exec.Name, rawexec.Name} {
+	for _, name := range []string{exec.Name, rawexec.Name, docker.Name} {
 		if d, err := m.Driver(name); err != nil || d.Name() != name {
 			t.Errorf("%s: %v, %v", name, d, err)
 		}
 	}
-	if _, err := m.Driver("docker"); !structs.IsKind(err, structs.KindInvalid) ||
+	if _, err := m.Driver("podman"); !structs.IsKind(err, structs.KindInvalid) ||
 		!strings.Contains(err.Error(), "exec, raw_exec") {
 		t.Errorf("an unknown driver: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/driver"
 	"berth/client/plugincatalog"
 	"berth/client/pluginschema"
 	"berth/client/store"
@@ -29,15 +30,6 @@ const (
 	startTimeout = time.Hour
 )
 
-// TaskEvent is what a driver says about a task.
-type TaskEvent struct {
-	AllocID     string
-	Task        string
-	Message     string
-	Annotations map[string]string
-	Time        time.Time
-}
-
 // Config has the parts of the agent that a driver needs.
 type Config struct {
 	Catalog *plugincatalog.Catalog
@@ -45,7 +37,7 @@ type Config struct {
 	Node    Node
 	Logs    Logs
 	// Events takes the events of tasks. It must not block.
-	Events func(TaskEvent)
+	Events func(driver.TaskEvent)
 }
 
 // Node names the node in the configuration of a task.

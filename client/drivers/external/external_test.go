@@ -100,7 +100,7 @@ func (f *fixture) agent() *agent {
 			Dir:     filepath.Join(f.dir, "tasks"),
 			Command: []string{self, "executor"},
 		}),
-		Events: func(TaskEvent) {},
+		Events: func(driver.TaskEvent) {},
 	}, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(context.Background())
 	healthy := make(chan struct{}, 1)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"berth/client/driver"
 	"berth/internal/backoff"
 	protocol "berth/plugins/protocol/driver"
 	"berth/plugins/protocol/shared"
@@ -121,8 +122,8 @@ func attributeText(a *shared.Attribute) string {
 	return ""
 }
 
-func eventOf(e *protocol.DriverTaskEvent) TaskEvent {
-	event := TaskEvent{
+func eventOf(e *protocol.DriverTaskEvent) driver.TaskEvent {
+	event := driver.TaskEvent{
 		AllocID:     e.GetAllocId(),
 		Task:        e.GetTaskName(),
 		Message:     structs.Cut(e.GetMessage(), maxText),

@@ -1,0 +1,185 @@
+// Package docker is the task driver that runs containers with a docker daemon of this machine. A container
+// outlives the agent; it outlives the daemon, too, if the daemon's live-restore is on. Otherwise it ends with
+// the daemon, and the end of the task says so.
+//
+// A container sees its task's directories as /alloc, /local and /secrets. It has the name <task>-<allocation>
+// and labels with which the driver finds it again without any record. A helper process beside each container
+// copies its output from the daemon to the task's log files: see package follow.
+//
+// Every call of the daemon is bounded in time. A daemon that is away makes the driver unhealthy: no task is
+// placed or started, and those that run are waited for until the daemon is back. There is no way yet to run a
+// command in a running task: driver.Driver has none.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/images"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/executor"
+	"berth/structs"
+)
+
+// Name is the driver's name in jobs.
+const Name = "docker"
+
+// Options are the parts of the agent that the driver needs.
+type Options struct {
+	// Dir has the records of the helper processes. It must not change while tasks run.
+	Dir string
+	// Command runs executor.Main.
+	Command []string
+	NodeID  string
+	// NodeName is shown in the labels of containers.
+	NodeName string
+	// MHz are those of the node over all cores. A hard limit of a task's processor time is a share of them.
+	MHz int
+	// Events takes the messages about tasks. It must not block. It may be nil.
+	Events func(driver.TaskEvent)
+	Logger hclog.Logger
+}
+
+// Driver implements driver.Driver. Run must be running.
+type Driver struct {
+	cfg      Config
+	options  Options
+	logger   hclog.Logger
+	engine   *engine.Engine
+	images   *images.Coordinator
+	output   outputs
+	doubtful chan struct{} // a call has found that the daemon is away
+
+	mu          sync.Mutex
+	tasks       map[string]*task
+	detected    bool // a daemon has answered once
+	liveRestore bool // of the last daemon that answered
+}
+
+// New makes the driver. It does not connect to the daemon.
+func New(cfg Config, o Options) *Driver {
+	helpers := executor.Config{
+		Dir:     filepath.Join(o.Dir, "output"),
+		Command: o.Command,
+	}
+	d := newDriver(cfg, o)
+	d.output = &helperProcesses{
+		tasks:     executor.NewTasks("docker-output", helpers, executor.DefaultCgroupConfig()),
+		endpoint:  d.cfg.Endpoint,
+		positions: filepath.Join(o.Dir, "positions"),
+	}
+	return d
+}
+
+func newDriver(cfg Config, o Options) *Driver {
+	cfg = cfg.withDefaults()
+	e := engine.New(cfg.Endpoint)
+	logger := o.Logger.Named(Name)
+	return &Driver{
+		cfg:      cfg,
+		options:  o,
+		logger:   logger,
+		engine:   e,
+		doubtful: make(chan struct{}, 1),
+		tasks:    map[string]*task{},
+		images: images.New(images.Config{
+			Engine:          e,
+			Remove:          cfg.GC.Image,
+			Delay:           cfg.GC.ImageDelay,
+			ActivityTimeout: cfg.PullActivityTimeout,
+			Logger:          logger,
+		}),
+	}
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return Name }
+
+// Validate implements driver.Driver. Start checks what the node allows: it depends on the rest of the task,
+// too.
+func (d *Driver) Validate(config map[string]any) error {
+	_, err := taskconfig.Decode(config)
+	return err
+}
+
+// emit sends a message about a task.
+func (d *Driver) emit(id, format string, args ...any) {
+	if d.options.Events == nil {
+		return
+	}
+	allocID, name := splitID(id)
+	d.options.Events(driver.TaskEvent{
+		AllocID: allocID,
+		Task:    name,
+		Message: structs.Cut(fmt.Sprintf(format, args...), structs.MaxText),
+		Time:    time.Now(),
+	})
+}
+
+// noteFailure makes Run look at the daemon now if a call has found it away.
+func (d *Driver) noteFailure(err error) {
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		return
+	}
+	select {
+	case d.doubtful <- struct{}{}:
+	default: // a look is pending already
+	}
+}
+
+func (d *Driver) hold(t *task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tasks[t.id] = t
+}
+
+// findTask is not-found for a task that this agent has neither started nor recovered.
+func (d *Driver) findTask(id string) (*task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.tasks[id]
+	if t == nil {
+		return nil, structs.NotFoundf("no task %q", id)
+	}
+	return t, nil
+}
+
+func (d *Driver) allTasks() []*task {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []*task
+	for _, t := range d.tasks {
+		all = append(all, t)
+	}
+	return all
+}
+
+// isGone reports whether an error means that a container does not exist.
+func isGone(err error) bool { return structs.IsKind(err, structs.KindNotFound) }
+
+// withoutNotFound drops errors of things that are gone.
+func withoutNotFound(errs ...error) error {
+	for i, err := range errs {
+		if isGone(err) {
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cleanupTimeout bounds the removal of the remains of a failed start. The task's next start or its end
+// removes what is left then.
+var cleanupTimeout = 10 * time.Second
+
+// detached returns a context for clean-up, which the end of ctx does not cut short.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+}

@@ -1,0 +1,133 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+const (
+	// lookInterval is the time between two looks at a daemon that answers.
+	lookInterval = 30 * time.Second
+	// lookTimeout bounds one look.
+	lookTimeout = 10 * time.Second
+	// maxDescription bounds the description of a driver's health.
+	maxDescription = 1024
+)
+
+// absence paces the looks at a daemon that does not answer.
+var absence = backoff.Backoff{Min: 500 * time.Millisecond, Max: 15 * time.Second}
+
+// Run reports the health of the daemon until ctx ends, and removes unused images and dangling containers. It
+// returns when all that it started has ended.
+func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
+	var all sync.WaitGroup
+	all.Go(func() { d.images.Run(ctx) })
+	all.Go(func() { d.removeDangling(ctx) })
+	all.Go(func() { d.keepOutput(ctx) })
+	d.watch(ctx, report)
+	all.Wait()
+}
+
+// watch looks at the daemon until ctx ends: at intervals, and at once when a call has found it away.
+func (d *Driver) watch(ctx context.Context, report func(*structs.DriverInfo)) {
+	pause := absence
+	for {
+		info := d.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		report(info)
+		wait := lookInterval
+		if info.Healthy {
+			pause.Reset()
+		} else {
+			wait = pause.Next()
+		}
+		if !d.awaitDoubt(ctx, wait, info.Healthy) {
+			return
+		}
+	}
+}
+
+// awaitDoubt waits for the time of the next look. Doubts do not bring it forward while the daemon is known to
+// be away.
+func (d *Driver) awaitDoubt(ctx context.Context, wait time.Duration, healthy bool) bool {
+	doubtful := d.doubtful
+	if !healthy {
+		doubtful = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-doubtful:
+		return true
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Fingerprint implements driver.Driver. Run passes each change on.
+func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo { return d.look(ctx) }
+
+// look asks the daemon about itself.
+func (d *Driver) look(ctx context.Context) *structs.DriverInfo {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	info := d.describe(ctx)
+	info.UpdateTime = time.Now()
+	return info
+}
+
+func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
+	found, err := d.engine.Info(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		detected := d.detected || d.cfg.socketExists()
+		text := err.Error()
+		if structs.IsKind(err, structs.KindUnavailable) {
+			text = fmt.Sprintf("no docker daemon answers at %s: start dockerd, or set endpoint in the client's "+
+				"drivers { docker { } } (%v)", d.cfg.Endpoint, err)
+		}
+		return &structs.DriverInfo{
+			Detected:          detected,
+			HealthDescription: structs.Cut(text, maxDescription),
+		}
+	}
+	d.detected = true
+	d.liveRestore = found.LiveRestore
+	info := &structs.DriverInfo{
+		Detected:          true,
+		Healthy:           found.OSType == "linux",
+		HealthDescription: "Healthy",
+		Attributes: map[string]string{
+			"driver.docker":                    "1",
+			"driver.docker.version":            found.Version,
+			"driver.docker.api_version":        found.APIVersion,
+			"driver.docker.os_type":            found.OSType,
+			"driver.docker.cgroup_version":     found.CgroupVersion,
+			"driver.docker.cgroup_driver":      found.CgroupDriver,
+			"driver.docker.storage_driver":     found.StorageDriver,
+			"driver.docker.runtimes":           strings.Join(found.Runtimes, ","),
+			"driver.docker.live_restore":       fmt.Sprint(found.LiveRestore),
+			"driver.docker.privileged.enabled": fmt.Sprint(d.cfg.AllowPrivileged),
+			"driver.docker.volumes.enabled":    fmt.Sprint(d.cfg.Volumes.Enabled),
+		},
+	}
+	for name, value := range info.Attributes {
+		info.Attributes[name] = structs.Cut(value, structs.MaxName)
+	}
+	if !info.Healthy {
+		info.HealthDescription = fmt.Sprintf("the docker daemon runs containers of %q, berth needs linux",
+			structs.Cut(found.OSType, structs.MaxQuoted))
+	}
+	return info
+}

@@ -1,0 +1,219 @@
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/client/drivers/docker/dockertest"
+	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/taskconfig"
+)
+
+// old makes a container old enough to be removed.
+func (f *fixture) old(name string) {
+	f.Change(name, func(c *dockertest.FakeContainer) { c.Created = time.Now().Add(-time.Hour) })
+}
+
+func TestDangling_RemovesOnlyUnknownContainersOfTheNode(t *testing.T) {
+	f := newFixture(t)
+	lost := f.agent(f.config())
+	for _, alloc := range []string{"lost", "young", "foreign"} {
+		f.start(lost, f.task(alloc))
+	}
+	f.old("web-lost")
+	f.old("web-foreign")
+	f.Change("web-foreign", func(c *dockertest.FakeContainer) { c.Request.Labels[labelNode] = "n2" })
+	d := f.agent(f.config())
+	f.start(d, f.task("held"))
+	f.old("web-held")
+	found := d.searchDangling(t.Context(), nil)
+	if len(found) != 1 || f.Find("web-lost") == nil {
+		t.Fatalf("the first search found %v", found)
+	}
+	d.searchDangling(t.Context(), found)
+	for name, want := range map[string]bool{"lost": false, "young": true, "held": true, "foreign": true} {
+		if got := f.Find("web-"+name) != nil; got != want {
+			t.Errorf("%s is there: got %t, want %t", name, got, want)
+		}
+	}
+	if f.output.stopped["lost/web"] == 0 {
+		t.Error("its output is still collected")
+	}
+}
+
+func TestDangling_KeepsContainers(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"in a dry run":      func(c *Config) { c.GC.Dangling.DryRun = true },
+		"that were to stay": func(c *Config) { c.GC.Container = false },
+	} {
+		f := newFixture(t)
+		cfg := f.config()
+		change(&cfg)
+		f.start(f.agent(cfg), f.task("lost"))
+		f.old("web-lost")
+		f.End("web-lost", 0)
+		d := f.agent(cfg)
+		d.searchDangling(t.Context(), d.searchDangling(t.Context(), nil))
+		if f.Find("web-lost") == nil {
+			t.Errorf("%s: it is gone", name)
+		}
+	}
+}
+
+func TestRun_SearchesAtIntervals(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.config()
+	cfg.GC.Dangling.Period = 10 * time.Millisecond
+	f.start(f.agent(cfg), f.task("lost"))
+	f.old("web-lost")
+	f.run(f.agent(cfg))
+	f.awaitCalls("DELETE /containers/{id}", 1)
+}
+
+func TestDestroy_KeepsTheContainerIfTheNodeDoes(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.config()
+	cfg.GC.Container = false
+	d := f.agent(cfg)
+	task := f.task("a1")
+	f.start(d, task)
+	if err := d.Destroy(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if c := f.Find("web-a1"); c == nil || c.State.Running {
+		t.Errorf("the container is %+v", c)
+	}
+	f.start(d, task) // in its place
+}
+
+func TestDestroy_FindsATaskWithoutARecord(t *testing.T) {
+	f := newFixture(t)
+	task := f.task("a1")
+	f.start(f.agent(f.config()), task)
+	if err := f.agent(f.config()).Destroy(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Containers()) != 0 {
+		t.Error("the container is there")
+	}
+}
+
+func TestDestroy_RemovesTheImageLater(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.config()
+	cfg.GC.ImageDelay = time.Millisecond
+	d := f.agent(cfg)
+	f.run(d)
+	task := f.task("a1")
+	f.start(d, task)
+	if err := d.Destroy(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitCalls("DELETE /images/sha256:a", 1)
+}
+
+func TestValidate_NamesEachFault(t *testing.T) {
+	for _, good := range []Config{{}, DefaultConfig()} {
+		if err := good.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	bad := Config{
+		Endpoint:            "tcp://10.0.0.1:2375",
+		AllowCaps:           []string{"fly", "CAP_CHOWN", "ALL"},
+		PIDsLimit:           2,
+		PullActivityTimeout: time.Millisecond,
+		Auth:                AuthConfig{Config: "x", Helper: "../x"},
+	}
+	bad.GC.ImageDelay = -1
+	bad.GC.Dangling.Period = time.Millisecond
+	bad.GC.Dangling.CreationGrace = 100 * 365 * 24 * time.Hour
+	err := bad.Validate()
+	for _, want := range []string{
+		`docker.endpoint: "tcp://10.0.0.1:2375"`, `docker.allow_caps: "fly"`, "docker.pids_limit: 2",
+		"docker.pull_activity_timeout: 1ms", "docker.gc.image_delay", "docker.gc.dangling_containers.period: 1ms",
+		"docker.gc.dangling_containers.creation_grace", `docker.auth.config: "x"`, `docker.auth.helper: "../x"`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not in %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "CHOWN") || strings.Contains(err.Error(), `"ALL"`) {
+		t.Errorf("good names are in %v", err)
+	}
+	bad = Config{Endpoint: "unix:///" + strings.Repeat("x", 200)}
+	if err := bad.Validate(); err == nil {
+		t.Error("a path that is too long for a socket is accepted")
+	}
+}
+
+// helper is a program that keeps credentials.
+const helper = `#!/bin/sh
+read -r registry
+case "$registry" in
+quiet) echo "credentials not found in native keychain"; exit 1 ;;
+token) echo '{"Username":"<token>","Secret":"t"}' ;;
+broken) echo oops; exit 3 ;;
+*) echo '{"Username":"h","Secret":"'"$registry"'"}' ;;
+esac
+`
+
+func TestAuth_FindsCredentials(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.json")
+	for path, text := range map[string]string{
+		file: `{"auths": {"https://index.docker.io/v1/": {"auth": "dTpw"},
+			"reg:5000": {"username": "a", "password": "b"}, "ident": {"identitytoken": "i"}}, "credHelpers": {"helped": "test"}}`,
+		filepath.Join(dir, "docker-credential-test"): helper,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	f := newFixture(t)
+	cfg := f.config()
+	cfg.Auth.Config = file
+	d := f.agent(cfg)
+	for image, want := range map[string]engine.Auth{
+		"a:1":                   {Username: "u", Password: "p", ServerAddress: defaultRegistry},
+		"reg:5000/a:1":          {Username: "a", Password: "b", ServerAddress: "reg:5000"},
+		"helped.example/x":      {},
+		strings.Repeat("a", 64): {}, // an ID
+	} {
+		got, err := d.authOf(t.Context(), &taskconfig.Task{Image: image})
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", image, got, err)
+		}
+	}
+	own := &taskconfig.Task{Image: "a:1", Auth: &taskconfig.Auth{Username: "o", Password: "w"}}
+	if got, err := d.authOf(t.Context(), own); err != nil || got.Username != "o" {
+		t.Errorf("the task's own: %+v, %v", got, err)
+	}
+}
+
+func TestAskHelper_ReadsItsAnswer(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker-credential-test"), []byte(helper), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for registry, want := range map[string]engine.Auth{
+		"some":  {Username: "h", Password: "some", ServerAddress: "some"},
+		"token": {IdentityToken: "t", ServerAddress: "token"},
+		"quiet": {},
+	} {
+		got, err := askHelper(t.Context(), "test", registry)
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", registry, got, err)
+		}
+	}
+	for name, registry := range map[string]string{"test": "broken", "none": "x"} {
+		if _, err := askHelper(t.Context(), name, registry); err == nil {
+			t.Errorf("%s: no error", registry)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package docker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/structs"
+)
+
+// bind is a mount of a path of the host.
+func bind(source, target string) mount.Mount {
+	return mount.Mount{
+		Type:        mount.TypeBind,
+		Source:      source,
+		Target:      target,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+	}
+}
+
+// addMounts adds the task's directories, its volumes and devices, and the mounts of its config.
+func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+	h.Mounts = append(h.Mounts,
+		bind(cfg.Dirs.AllocShared, driver.Inside.AllocShared),
+		bind(cfg.Dirs.Local, driver.Inside.Local),
+		bind(cfg.Dirs.Secrets, driver.Inside.Secrets))
+	for _, m := range cfg.Mounts {
+		err := addMount(h, m)
+		if err != nil {
+			return err
+		}
+	}
+	for _, dev := range want.Devices {
+		h.Devices = append(h.Devices, container.DeviceMapping{
+			PathOnHost:        dev.HostPath,
+			PathInContainer:   cmp.Or(dev.ContainerPath, dev.HostPath),
+			CgroupPermissions: cmp.Or(dev.Permissions, "rwm"),
+		})
+	}
+	for _, v := range want.Volumes {
+		m, err := d.volumeMount(cfg, v)
+		if err != nil {
+			return err
+		}
+		h.Mounts = append(h.Mounts, m)
+	}
+	for _, w := range want.Mounts {
+		m, err := d.configMount(cfg, w)
+		if err != nil {
+			return err
+		}
+		h.Mounts = append(h.Mounts, m)
+	}
+	return checkTargets(h)
+}
+
+// checkTargets rejects two mounts on one path: the daemon would take one of them.
+func checkTargets(h *container.HostConfig) error {
+	seen := map[string]bool{}
+	for i := range h.Mounts {
+		target := filepath.Clean(h.Mounts[i].Target)
+		if _, isTmpfs := h.Tmpfs[target]; isTmpfs || seen[target] {
+			return structs.Invalidf("docker: two mounts of the task have the path %s", target)
+		}
+		seen[target] = true
+	}
+	return nil
+}
+
+var propagationOf = map[string]mount.Propagation{
+	"":              mount.PropagationRPrivate,
+	"private":       mount.PropagationRPrivate,
+	"host-to-task":  mount.PropagationRSlave,
+	"bidirectional": mount.PropagationRShared,
+}
+
+// addMount adds a volume or a device of the task.
+func addMount(h *container.HostConfig, m driver.Mount) error {
+	if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
+		return structs.Invalidf("mount %q: expected an absolute path inside the task", m.TaskPath)
+	}
+	info, err := os.Stat(m.HostPath) // the daemon's answer to a missing path would be final
+	if err != nil {
+		return structs.Preconditionf("mount %s: %w", m.TaskPath, err)
+	}
+	if m.Device {
+		if info.Mode()&os.ModeDevice == 0 {
+			return structs.Preconditionf("mount %s: %s is not a device", m.TaskPath, m.HostPath)
+		}
+		return addDevice(h, m)
+	}
+	propagation, ok := propagationOf[m.Propagation]
+	if !ok {
+		return structs.Invalidf("mount %s: propagation %q: expected private, host-to-task or bidirectional",
+			m.TaskPath, m.Propagation)
+	}
+	b := bind(m.HostPath, filepath.Clean(m.TaskPath))
+	b.ReadOnly = m.ReadOnly
+	b.BindOptions.Propagation = propagation
+	h.Mounts = append(h.Mounts, b)
+	return nil
+}
+
+func addDevice(h *container.HostConfig, m driver.Mount) error {
+	permissions := cmp.Or(m.Permissions, "rwm")
+	if m.ReadOnly {
+		permissions = "r"
+	}
+	if strings.Trim(permissions, "rwm") != "" {
+		return structs.Invalidf("mount %s: the permissions %q are not any of rwm", m.TaskPath, permissions)
+	}
+	h.Devices = append(h.Devices, container.DeviceMapping{
+		PathOnHost:        m.HostPath,
+		PathInContainer:   filepath.Clean(m.TaskPath),
+		CgroupPermissions: permissions,
+	})
+	return nil
+}
+
+// checkVolumes rejects mounts that the node does not allow. Paths in the task's directory are allowed on
+// every node.
+func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
+	if d.cfg.Volumes.Enabled || want.Privileged {
+		return nil
+	}
+	const remedy = "this node lets jobs mount only what is in the task's directory " +
+		"(volumes { enabled } in the client's drivers { docker { } })"
+	var faults []error
+	for _, v := range want.Volumes {
+		if filepath.IsAbs(v.Source) {
+			faults = append(faults, fmt.Errorf("config.volumes: %q: %s", v.Source, remedy))
+		}
+	}
+	for _, m := range want.Mounts {
+		if m.Type == taskconfig.MountBind && filepath.IsAbs(m.Source) {
+			faults = append(faults, fmt.Errorf("config.mount %q: %s", m.Source, remedy))
+		}
+		if m.Driver != "" || len(m.DriverOpts) > 0 {
+			faults = append(faults, fmt.Errorf("config.mount %q: driver_config: %s", m.Target, remedy))
+		}
+	}
+	return faults
+}
+
+// volumeMount is the mount of an element of `volumes`. A missing directory of the task is made.
+func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount.Mount, error) {
+	source, err := hostPath(cfg, v.Source, true)
+	if err != nil {
+		return mount.Mount{}, fmt.Errorf("config.volumes: %q: %w", v.Source, err)
+	}
+	m := bind(source, filepath.Clean(v.Target))
+	for mode := range strings.SplitSeq(v.Mode, ",") {
+		p := mount.Propagation(mode)
+		switch {
+		case mode == "ro":
+			m.ReadOnly = true
+		case slices.Contains(mount.Propagations, p):
+			m.BindOptions.Propagation = p
+		}
+	}
+	return m, nil
+}
+
+// configMount is the mount of a `mount` block.
+func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.Mount, error) {
+	m := mount.Mount{
+		Type:     mount.Type(w.Type),
+		Source:   w.Source,
+		Target:   filepath.Clean(w.Target),
+		ReadOnly: w.ReadOnly,
+	}
+	switch w.Type {
+	case taskconfig.MountBind:
+		source, err := hostPath(cfg, w.Source, false)
+		if err != nil {
+			return m, fmt.Errorf("config.mount: %q: %w", w.Source, err)
+		}
+		m.Source = source
+		propagation := cmp.Or(mount.Propagation(w.Propagation), mount.PropagationRPrivate)
+		m.BindOptions = &mount.BindOptions{Propagation: propagation}
+	case taskconfig.MountTmpfs:
+		m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.TmpfsSize, Mode: os.FileMode(w.TmpfsMode)}
+	default:
+		m.VolumeOptions = &mount.VolumeOptions{NoCopy: w.NoCopy, Labels: w.Labels}
+		if w.Driver != "" || len(w.DriverOpts) > 0 {
+			m.VolumeOptions.DriverConfig = &mount.Driver{Name: w.Driver, Options: w.DriverOpts}
+		}
+	}
+	return m, nil
+}
+
+// hostPath returns the path that the daemon mounts. A relative one is in the task's directory, and must not
+// lead out of it. missing says that a missing directory is made.
+func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error) {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	root, err := os.OpenRoot(cfg.Dirs.Task)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	_, err = root.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && missing {
+		err = root.MkdirAll(path, 0o755)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", structs.Preconditionf("it is not in the task's directory")
+	}
+	if err != nil {
+		return "", structs.Deniedf("it leads out of the task's directory: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(cfg.Dirs.Task, path))
+	if err != nil {
+		return "", structs.Preconditionf("%w", err)
+	}
+	return real, within(cfg.Dirs.Task, real)
+}
+
+// within reports a path that is not in a directory, after all symbolic links.
+func within(dir, path string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(real, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return structs.Deniedf("it leads out of the task's directory")
+	}
+	return nil
+}

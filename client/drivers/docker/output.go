@@ -1,0 +1,145 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/follow"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/sandbox"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// outputs copies the output of containers to the log files of their tasks.
+type outputs interface {
+	// start begins to copy, where an earlier copy of the same container ended.
+	start(ctx context.Context, t *task) error
+	// ensure is start if nothing copies now.
+	ensure(ctx context.Context, t *task) error
+	// stop ends the copy after the rest of the output of an ended container, and forgets the position.
+	stop(ctx context.Context, taskID string) error
+}
+
+// logSettings are those of a task's log files. They are kept in a label of the container.
+type logSettings struct {
+	Dir           string
+	Task          string
+	MaxFiles      int
+	MaxFileSizeMB int
+	Disabled      bool `json:",omitempty"`
+}
+
+// helperProcesses are outputs with a process for each container, which outlives the agent.
+type helperProcesses struct {
+	tasks     *executor.Tasks
+	endpoint  string
+	positions string // the directory of the positions
+}
+
+func (o *helperProcesses) position(taskID string) string {
+	return filepath.Join(o.positions, filepath.Base(o.tasks.DirOf(taskID)))
+}
+
+func (o *helperProcesses) start(ctx context.Context, t *task) error {
+	if t.logs.Disabled {
+		return nil
+	}
+	err := os.MkdirAll(o.positions, 0o700)
+	if err != nil {
+		return err
+	}
+	spec := o.tasks.NewSpec(&driver.TaskConfig{
+		ID:   t.id,
+		Task: t.logs.Task,
+		Dirs: driver.Dirs{Logs: t.logs.Dir},
+		LogConfig: structs.LogConfig{
+			MaxFiles:      t.logs.MaxFiles,
+			MaxFileSizeMB: t.logs.MaxFileSizeMB,
+		},
+	})
+	spec.Cgroup = nil
+	spec.Program = &sandbox.Program{
+		Driver:  Name,
+		Where:   "on this machine",
+		Command: o.tasks.Executable(),
+		Args:    append(spec.Command[1:], follow.Arg, o.endpoint, t.container, o.position(t.id)),
+		Env:     sandbox.RuntimeEnv(1),
+		Dir:     "/",
+	}
+	_, err = o.tasks.Launch(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("collecting the output of the task: %w", err)
+	}
+	return nil
+}
+
+func (o *helperProcesses) ensure(ctx context.Context, t *task) error {
+	err := o.tasks.Recover(ctx, &driver.Handle{TaskID: t.id})
+	if err == nil {
+		_, err = o.tasks.Stats(ctx, t.id)
+	}
+	if isGone(err) || structs.IsKind(err, structs.KindPrecondition) { // it has ended
+		return o.start(ctx, t)
+	}
+	return err
+}
+
+// drainTimeout bounds the wait for the rest of the output.
+const drainTimeout = 5 * time.Second
+
+func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
+	draining, cancel := context.WithTimeout(ctx, drainTimeout)
+	_, err := o.tasks.Wait(draining, taskID)
+	cancel()
+	if err != nil && !isGone(err) {
+		err = o.tasks.Stop(ctx, taskID, "SIGTERM", time.Second)
+		if withoutNotFound(err) != nil {
+			return err
+		}
+	}
+	err = o.tasks.Destroy(ctx, taskID)
+	if err != nil {
+		return err
+	}
+	err = os.Remove(o.position(taskID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// keepInterval is the time between two looks for helpers that were killed.
+const keepInterval = 15 * time.Second
+
+// keepOutput starts helpers in the place of killed ones until ctx ends. The daemon keeps the output
+// meanwhile.
+func (d *Driver) keepOutput(ctx context.Context) {
+	for backoff.Sleep(ctx, keepInterval) {
+		for _, t := range d.allTasks() {
+			d.keepOutputOf(ctx, t)
+		}
+	}
+}
+
+func (d *Driver) keepOutputOf(ctx context.Context, t *task) {
+	t.life.Lock() // nobody destroys the task meanwhile
+	defer t.life.Unlock()
+	if t.destroyed.Load() || t.logs.Disabled {
+		return
+	}
+	c, err := d.engine.Inspect(ctx, t.container)
+	if err != nil || !c.State.Running {
+		return // the copy ends with the container
+	}
+	err = d.output.ensure(ctx, t)
+	if err != nil && ctx.Err() == nil {
+		d.logger.Warn("failed to collect the output of a task, retrying", "task_id", t.id, "error", err)
+	}
+}

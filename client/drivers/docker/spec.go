@@ -1,0 +1,278 @@
+package docker
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/structs"
+)
+
+const (
+	// minMemory is the least limit that a daemon accepts, in bytes.
+	minMemory = 6 << 20
+	// minShares is the kernel's least weight.
+	minShares = 2
+	// defaultPeriod is the period of a processor quota.
+	defaultPeriod = 100 * time.Millisecond
+	// minQuota is the kernel's least quota.
+	minQuota = time.Millisecond
+	// keptOutput bounds the output that the daemon keeps of a container: two files of that many bytes.
+	keptOutput = "16m"
+	keptFiles  = "2"
+)
+
+// containerOf describes the container of a task.
+func (d *Driver) containerOf(
+	cfg *driver.TaskConfig, want *taskconfig.Task, image *engine.Image,
+) (client.ContainerCreateOptions, error) {
+	var options client.ContainerCreateOptions
+	labels, err := d.labelsOf(cfg, want.Labels)
+	if err != nil {
+		return options, err
+	}
+	host, err := d.hostConfigOf(cfg, want)
+	if err != nil {
+		return options, err
+	}
+	options.Name = containerName(cfg.ID)
+	options.HostConfig = host
+	options.Config = &container.Config{
+		Image:      image.ID,
+		Hostname:   want.Hostname,
+		User:       cfg.User,
+		Env:        environ(cfg.Env),
+		Entrypoint: want.Entrypoint,
+		Cmd:        commandOf(want),
+		WorkingDir: want.WorkDir,
+		OpenStdin:  want.Interactive,
+		Tty:        want.TTY,
+		Labels:     labels,
+	}
+	options.Config.Healthcheck = healthOf(want.Health)
+	return options, nil
+}
+
+func environ(env map[string]string) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// commandOf returns the arguments of the image's entry point, nil for the image's own.
+func commandOf(want *taskconfig.Task) []string {
+	if want.Command == "" {
+		return want.Args
+	}
+	return append([]string{want.Command}, want.Args...)
+}
+
+func healthOf(h taskconfig.Health) *container.HealthConfig {
+	if h.Disable {
+		return &container.HealthConfig{Test: []string{"NONE"}}
+	}
+	c := &container.HealthConfig{
+		Test:        h.Test,
+		Interval:    h.Interval,
+		Timeout:     h.Timeout,
+		StartPeriod: h.StartPeriod,
+		Retries:     h.Retries,
+	}
+	if len(h.Test) > 0 && !slices.Contains([]string{"CMD", "CMD-SHELL", "NONE"}, h.Test[0]) {
+		c.Test = append([]string{"CMD"}, h.Test...)
+	}
+	return c
+}
+
+func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*container.HostConfig, error) {
+	h := &container.HostConfig{
+		LogConfig:      logConfigOf(cfg),
+		NetworkMode:    container.NetworkMode(want.NetworkMode),
+		DNSOptions:     want.DNSOptions,
+		DNSSearch:      want.DNSSearch,
+		ExtraHosts:     want.ExtraHosts,
+		GroupAdd:       want.GroupAdd,
+		IpcMode:        container.IpcMode(want.IPCMode),
+		PidMode:        container.PidMode(want.PIDMode),
+		UTSMode:        container.UTSMode(want.UTSMode),
+		UsernsMode:     container.UsernsMode(want.UsernsMode),
+		OomScoreAdj:    want.OOMScoreAdj,
+		ReadonlyRootfs: want.ReadonlyRootfs,
+		StorageOpt:     want.StorageOpt,
+		Tmpfs:          want.Tmpfs,
+		ShmSize:        want.ShmSize,
+		Sysctls:        want.Sysctl,
+	}
+	if want.Init {
+		h.Init = &want.Init
+	}
+	for _, s := range want.DNSServers {
+		address, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, structs.Invalidf("config.dns_servers: %w", err)
+		}
+		h.DNS = append(h.DNS, address)
+	}
+	err := d.addLimits(h, cfg, want)
+	if err == nil {
+		err = d.addMounts(h, cfg, want)
+	}
+	if err == nil {
+		err = addSecurity(h, cfg, want)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.Privileged && !want.Privileged {
+		d.confine(h, want)
+		return h, nil
+	}
+	missing, err := missingCapabilities()
+	if err != nil {
+		return nil, err
+	}
+	privilege(h, missing)
+	return h, nil
+}
+
+// logConfigOf makes the daemon keep the output where its log stream can be read, for the time in which no
+// helper reads it.
+func logConfigOf(cfg *driver.TaskConfig) container.LogConfig {
+	if cfg.LogConfig.Disabled {
+		return container.LogConfig{Type: "none"}
+	}
+	return container.LogConfig{
+		Type:   "json-file",
+		Config: map[string]string{"max-size": keptOutput, "max-file": keptFiles},
+	}
+}
+
+func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+	r := cfg.Resources
+	if r.CPU > 0 {
+		h.CPUShares = int64(max(r.CPU, minShares))
+	}
+	err := addMemory(h, r, want.MemoryHardLimit)
+	if err != nil {
+		return err
+	}
+	pids := int64(d.cfg.PIDsLimit)
+	if want.PIDsLimit > 0 {
+		pids = want.PIDsLimit
+	}
+	if pids > 0 {
+		h.PidsLimit = &pids
+	}
+	h.Ulimits = want.Ulimits
+	if !want.CPUHardLimit {
+		return nil
+	}
+	period := want.CPUCFSPeriod
+	if period == 0 {
+		period = defaultPeriod
+	}
+	h.CPUPeriod = period.Microseconds()
+	h.CPUQuota = quotaOf(r.CPU, d.options.MHz, period).Microseconds()
+	return nil
+}
+
+// addMemory limits the memory: to the hard limit or memory_max if there is one, with the task's memory kept
+// for it. There is no swap.
+func addMemory(h *container.HostConfig, r structs.Resources, hard int) error {
+	if hard > 0 && hard < r.MemoryMB {
+		return structs.Invalidf("config.memory_hard_limit: %d is less than the task's memory, %d", hard, r.MemoryMB)
+	}
+	most := max(hard, r.MemoryMaxMB, r.MemoryMB)
+	if most <= 0 {
+		return nil
+	}
+	h.Memory = max(bytesOf(most), minMemory)
+	h.MemorySwap = h.Memory
+	if most > r.MemoryMB && r.MemoryMB > 0 {
+		h.MemoryReservation = bytesOf(r.MemoryMB)
+	}
+	return nil
+}
+
+// bytesOf applies the bound of jobs: an allocation may come from servers that did not check it.
+func bytesOf(mib int) int64 {
+	return int64(min(mib, structs.MaxMemoryMB)) << 20
+}
+
+// quotaOf is the processor time in a period for a number of MHz. total has those of the machine; 0 is
+// unknown.
+func quotaOf(mhz, total int, period time.Duration) time.Duration {
+	if total <= 0 || mhz <= 0 {
+		return 0
+	}
+	share := float64(mhz) / float64(total) * float64(runtime.NumCPU())
+	return max(time.Duration(share*float64(period)), minQuota)
+}
+
+// maxProfile bounds a file of system calls.
+const maxProfile = 1 << 20
+
+// addSecurity adds the security options. The daemon takes a list of system calls as text, and the job names a
+// file.
+func addSecurity(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+	for _, option := range want.SecurityOpt {
+		option = strings.Replace(option, ":", "=", 1)
+		name, value, _ := strings.Cut(option, "=")
+		switch {
+		case name == "systempaths" && value == "unconfined":
+			h.MaskedPaths = []string{}
+			h.ReadonlyPaths = []string{}
+			continue
+		case name == "seccomp" && value != "unconfined" && value != "builtin":
+			text, err := readProfile(cfg.Dirs.Task, value)
+			if err != nil {
+				return err
+			}
+			option = "seccomp=" + text
+		}
+		h.SecurityOpt = append(h.SecurityOpt, option)
+	}
+	return nil
+}
+
+func readProfile(dir, path string) (string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	info, err := root.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a plain file", path)
+	}
+	if err != nil {
+		return "", structs.Preconditionf("config.security_opt: %w", err)
+	}
+	f, err := root.Open(path)
+	if err != nil {
+		return "", structs.Preconditionf("config.security_opt: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
+	if err == nil && len(text) > maxProfile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxProfile)
+	}
+	if err != nil {
+		return "", structs.Preconditionf("config.security_opt: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,231 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/images"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// defaultPullTimeout bounds a download or a load if the job does not.
+const defaultPullTimeout = 5 * time.Minute
+
+// Start implements driver.Driver.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
+	want, err := taskconfig.Decode(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	err = d.checkAllowed(cfg, want)
+	if err != nil {
+		return nil, err
+	}
+	h, err := d.start(ctx, cfg, want)
+	if err != nil {
+		d.noteFailure(err)
+		clean, cancel := detached(ctx)
+		defer cancel()
+		return nil, errors.Join(err, d.undoStart(clean, cfg.ID))
+	}
+	return h, nil
+}
+
+// start makes all that a task consists of. If it fails, undoStart removes it.
+func (d *Driver) start(
+	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
+) (*driver.Handle, error) {
+	err := d.removeStale(ctx, cfg.ID)
+	if err != nil {
+		return nil, err
+	}
+	image, err := d.acquire(ctx, cfg, want)
+	if err != nil {
+		return nil, err
+	}
+	options, err := d.containerOf(cfg, want, image)
+	if err != nil {
+		return nil, err
+	}
+	id, err := d.engine.Create(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	err = d.giveDirs(ctx, cfg, image, id)
+	if err != nil {
+		return nil, err
+	}
+	err = d.engine.StartContainer(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t := &task{
+		id:        cfg.ID,
+		container: id,
+		image:     image.ID,
+		logs:      logSettingsOf(cfg),
+	}
+	err = d.output.start(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.engine.Inspect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	d.hold(t)
+	return t.handle(c.State.Pid)
+}
+
+// undoStart removes what a failed start has left.
+func (d *Driver) undoStart(ctx context.Context, id string) error {
+	t, err := d.findLost(ctx, id)
+	if err != nil {
+		return withoutNotFound(err)
+	}
+	d.images.Release(id)
+	return errors.Join(d.remove(ctx, t.container), d.output.stop(ctx, id))
+}
+
+// removeStale removes the container of an earlier run of the task. A running one that this agent holds is a
+// conflict. A container of others is, too: a name says nothing about whose it is.
+func (d *Driver) removeStale(ctx context.Context, id string) error {
+	name := containerName(id)
+	c, err := d.engine.Inspect(ctx, name)
+	if err != nil {
+		return withoutNotFound(err)
+	}
+	if !d.isOurs(c, id) {
+		return structs.Conflictf(
+			"docker: the name %s belongs to container %s, which is not of this task; remove it", name, c.ID)
+	}
+	t, err := d.findTask(id)
+	if err == nil && t.container == c.ID && !hasEnded(c) {
+		return structs.Conflictf("task %q runs already", id)
+	}
+	return errors.Join(d.remove(ctx, c.ID), d.output.stop(ctx, id))
+}
+
+// acquire makes the daemon have the task's image.
+func (d *Driver) acquire(
+	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
+) (*engine.Image, error) {
+	r := images.Request{
+		TaskID: cfg.ID,
+		Ref:    want.Image,
+		Force:  want.ForcePull,
+		Limit:  want.PullTimeout,
+		Progress: func(text string) {
+			d.emit(cfg.ID, "%s", text)
+		},
+	}
+	if r.Limit == 0 {
+		r.Limit = defaultPullTimeout
+	}
+	if want.Load != "" {
+		path := localName(want.Load)
+		r.Archive = filepath.Join(cfg.Dirs.Local, path)
+		r.Open = func() (io.ReadCloser, error) { return openInside(cfg.Dirs.Local, path) }
+		return d.images.Acquire(ctx, r)
+	}
+	auth, err := d.authOf(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	r.Auth = auth
+	return d.images.Acquire(ctx, r)
+}
+
+// localName returns a path in the task's local directory. A job may write it with or without the name of
+// that.
+func localName(path string) string {
+	rest, ok := strings.CutPrefix(filepath.Clean(path), driver.Inside.Local+"/")
+	if !ok {
+		rest, ok = strings.CutPrefix(filepath.Clean(path), "local/")
+	}
+	if ok {
+		return rest
+	}
+	return filepath.Clean(path)
+}
+
+// openInside opens a plain file in a directory, and follows no symbolic link out of it.
+func openInside(dir, path string) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a plain file", path)
+	}
+	if err != nil {
+		return nil, structs.Preconditionf("config.load: %w", err)
+	}
+	f, err := root.Open(path)
+	if err != nil {
+		return nil, structs.Preconditionf("config.load: %w", err)
+	}
+	return f, nil
+}
+
+// giveDirs makes the task's user the owner of the task's own directories.
+func (d *Driver) giveDirs(
+	ctx context.Context, cfg *driver.TaskConfig, image *engine.Image, container string,
+) error {
+	name := cfg.User
+	if name == "" {
+		name = image.User
+	}
+	user, err := d.userOf(ctx, container, name)
+	if err != nil {
+		return err
+	}
+	return executor.GiveDirs(cfg.Dirs, user, executor.OpenTmp)
+}
+
+// userOf finds a user of an image: "uid", "uid:gid", "name" or "name:group". A name is looked up in the
+// container. A group with a name, and the default group of a user without one, are the group of the user in
+// the container.
+func (d *Driver) userOf(ctx context.Context, container, name string) (*sandbox.User, error) {
+	who, group, _ := strings.Cut(name, ":")
+	if who == "" || who == "root" || who == "0" {
+		return nil, nil
+	}
+	uid, uidErr := strconv.ParseUint(who, 10, 32)
+	gid, gidErr := strconv.ParseUint(group, 10, 32)
+	if uidErr == nil && gidErr == nil {
+		return &sandbox.User{UID: uint32(uid), GID: uint32(gid)}, nil
+	}
+	users, err := d.engine.Users(ctx, container)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range users {
+		if u.Name != who && (uidErr != nil || u.UID != uint32(uid)) {
+			continue
+		}
+		found := &sandbox.User{UID: u.UID, GID: u.GID}
+		if gidErr == nil {
+			found.GID = uint32(gid)
+		}
+		return found, nil
+	}
+	if uidErr == nil {
+		return &sandbox.User{UID: uint32(uid)}, nil // as the daemon does: group 0
+	}
+	return nil, structs.Invalidf("user %q: the image has no such user", name)
+}

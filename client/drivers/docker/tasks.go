@@ -1,0 +1,333 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/engine"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// task is a task that this agent has started or recovered.
+type task struct {
+	id        string // "<alloc id>/<task>"
+	container string // its ID
+	image     string // its ID
+	logs      logSettings
+
+	life      sync.Mutex // held while the task is destroyed or its output is seen to
+	destroyed atomic.Bool
+}
+
+// handleVersion is that of Handle.State: a handleState in JSON.
+const handleVersion = 1
+
+type handleState struct{ Container string }
+
+func (t *task) handle(pid int) (*driver.Handle, error) {
+	state, err := json.Marshal(handleState{t.container})
+	return &driver.Handle{
+		Driver:  Name,
+		TaskID:  t.id,
+		Version: handleVersion,
+		PID:     pid,
+		State:   state,
+	}, err
+}
+
+// Recover implements driver.Driver. A handle without a State is of a start that was not recorded: Recover
+// looks for the container by its name. While the daemon is away, it is not known whether the task runs.
+func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
+	if h.State != nil && h.Version != handleVersion {
+		return structs.NotFoundf("task %q was started by another version of berth (handle version %d)",
+			h.TaskID, h.Version)
+	}
+	state := handleState{Container: containerName(h.TaskID)}
+	if h.State != nil {
+		err := json.Unmarshal(h.State, &state)
+		if err != nil || state.Container == "" {
+			return structs.NotFoundf("the handle of task %q cannot be read: %w", h.TaskID, err)
+		}
+	}
+	c, err := d.engine.Inspect(ctx, state.Container)
+	if isGone(err) || err == nil && !d.isOurs(c, h.TaskID) {
+		return errors.Join(d.output.stop(ctx, h.TaskID),
+			structs.NotFoundf("the container of task %q is gone; its exit status is unknown", h.TaskID))
+	}
+	if err != nil {
+		d.noteFailure(err)
+		return err
+	}
+	if c.State.Status == "created" {
+		err = errors.Join(d.output.stop(ctx, h.TaskID), d.remove(ctx, c.ID))
+		return errors.Join(err, structs.NotFoundf("the container of task %q was not started", h.TaskID))
+	}
+	t := taskOf(c)
+	d.images.Hold(t.image, t.id)
+	d.hold(t)
+	err = d.output.ensure(ctx, t)
+	if err != nil {
+		d.logger.Warn("failed to collect the output of a task, retrying", "task_id", t.id, "error", err)
+	}
+	return nil
+}
+
+// lostPause paces the looks for a container while the daemon is away.
+var lostPause = backoff.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Second}
+
+// Wait implements driver.Driver. It waits on while the daemon is away: the container may run.
+func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
+	t, err := d.findTask(id)
+	if err != nil {
+		return nil, err
+	}
+	return d.awaitEnd(ctx, t)
+}
+
+// awaitEnd waits for the end of a container, also of one that outlives its daemon.
+func (d *Driver) awaitEnd(ctx context.Context, t *task) (*driver.ExitResult, error) {
+	pause := lostPause
+	lost := false
+	for {
+		c, err := d.engine.Inspect(ctx, t.container)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case isGone(err) && !t.destroyed.Load():
+			return &driver.ExitResult{
+				ExitCode: -1,
+				Err:      "the container was removed by another program",
+			}, nil
+		case isGone(err):
+			return nil, structs.NotFoundf("task %q was destroyed", t.id)
+		case err == nil && hasEnded(c):
+			return d.resultOf(c, lost), nil
+		case err == nil:
+			lost = false
+			pause.Reset()
+			err = d.engine.AwaitEnd(ctx, t.container)
+		}
+		if err == nil {
+			continue
+		}
+		d.noteFailure(err)
+		if !lost && structs.IsKind(err, structs.KindUnavailable) {
+			lost = true
+			d.emit(t.id, "The docker daemon is away; waiting for it. The container may still run")
+		}
+		if !pause.Wait(ctx) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func hasEnded(c *engine.Container) bool {
+	s := c.State
+	return !s.Running && !s.Paused && !s.Restarting
+}
+
+// signalCode is the exit code of a process that signal 0 would end: the daemon adds the number of the signal.
+const signalCode = 128
+
+// resultOf describes the end of a container. lost says that the daemon went away while the container ran.
+func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
+	code := c.State.ExitCode
+	r := &driver.ExitResult{
+		ExitCode:  code,
+		OOMKilled: c.State.OOMKilled && code != 0,
+		Err:       structs.Cut(c.State.Error, maxDescription),
+	}
+	if code > signalCode && unix.SignalName(unix.Signal(code-signalCode)) != "" {
+		r.Signal = code - signalCode
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lost && !d.liveRestore {
+		r.Err = fmt.Sprintf(
+			"the container ended with the docker daemon, whose live-restore is off (exit code %d)", code)
+	}
+	return r
+}
+
+// Stop implements driver.Driver.
+func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	t, err := d.findTask(id)
+	if err != nil {
+		return err
+	}
+	err = d.signal(ctx, t, signal)
+	if structs.IsKind(err, structs.KindPrecondition) { // it has ended
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(ctx, timeout)
+	_, err = d.awaitEnd(patience, t)
+	cancel()
+	if err == nil || ctx.Err() != nil || isGone(err) {
+		return withoutNotFound(err)
+	}
+	err = d.signal(ctx, t, "SIGKILL")
+	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+		return err
+	}
+	_, err = d.awaitEnd(ctx, t)
+	return withoutNotFound(err)
+}
+
+// Signal implements driver.Driver.
+func (d *Driver) Signal(ctx context.Context, id, signal string) error {
+	t, err := d.findTask(id)
+	if err != nil {
+		return err
+	}
+	return d.signal(ctx, t, signal)
+}
+
+// signal sends a signal, "" for SIGTERM. It is a precondition error if the task has ended.
+func (d *Driver) signal(ctx context.Context, t *task, signal string) error {
+	if signal == "" {
+		signal = "SIGTERM"
+	}
+	if unix.SignalNum(signal) == 0 {
+		return structs.Invalidf("unknown signal %q; expected a name such as SIGTERM or SIGHUP", signal)
+	}
+	err := d.engine.Kill(ctx, t.container, signal)
+	if err == nil {
+		return nil
+	}
+	d.noteFailure(err)
+	c, again := d.engine.Inspect(ctx, t.container)
+	if isGone(again) || again == nil && hasEnded(c) {
+		return structs.Preconditionf("the task has ended")
+	}
+	return err
+}
+
+// Destroy implements driver.Driver. It also removes the container of a task that this agent does not hold.
+func (d *Driver) Destroy(ctx context.Context, id string) error {
+	t, err := d.findTask(id)
+	if err != nil {
+		t, err = d.findLost(ctx, id)
+	}
+	if err != nil {
+		return withoutNotFound(err)
+	}
+	t.life.Lock()
+	defer t.life.Unlock()
+	t.destroyed.Store(true)
+	err = d.destroy(ctx, t)
+	if err != nil {
+		d.noteFailure(err)
+		return fmt.Errorf("removing task %q: %w", id, err)
+	}
+	d.mu.Lock()
+	delete(d.tasks, id)
+	d.mu.Unlock()
+	d.images.Release(id)
+	return nil
+}
+
+// findLost looks for the container of a task that is not held. If it is gone, the output of it may be left.
+func (d *Driver) findLost(ctx context.Context, id string) (*task, error) {
+	c, err := d.engine.Inspect(ctx, containerName(id))
+	if err == nil && d.isOurs(c, id) {
+		return taskOf(c), nil
+	}
+	if err != nil && !isGone(err) {
+		d.noteFailure(err)
+		return nil, err
+	}
+	d.images.Release(id)
+	err = d.output.stop(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return nil, structs.NotFoundf("no container of task %q", id)
+}
+
+// destroy ends a container, takes the rest of its output and removes it.
+func (d *Driver) destroy(ctx context.Context, t *task) error {
+	err := d.end(ctx, t)
+	if err != nil {
+		return err
+	}
+	err = d.output.stop(ctx, t.id)
+	if err != nil {
+		return err
+	}
+	if !d.cfg.GC.Container {
+		return nil
+	}
+	return d.remove(ctx, t.container)
+}
+
+// end kills a container that runs, and returns when it has ended.
+func (d *Driver) end(ctx context.Context, t *task) error {
+	c, err := d.engine.Inspect(ctx, t.container)
+	if err != nil || hasEnded(c) {
+		return withoutNotFound(err)
+	}
+	err = d.signal(ctx, t, "SIGKILL")
+	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	_, err = d.awaitEnd(ctx, t)
+	return withoutNotFound(err)
+}
+
+const (
+	// killTimeout bounds the wait for the end of a killed container.
+	killTimeout = 30 * time.Second
+	// removeTimeout bounds the wait for a removal that another caller has begun.
+	removeTimeout = 30 * time.Second
+)
+
+// remove removes a container. The daemon rejects a second removal while one is in flight.
+func (d *Driver) remove(ctx context.Context, container string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	pause := lostPause
+	for {
+		err := d.engine.Remove(ctx, container)
+		if !structs.IsKind(err, structs.KindConflict) || !pause.Wait(ctx) {
+			return err
+		}
+	}
+}
+
+// Stats implements driver.Driver.
+func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
+	t, err := d.findTask(id)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.engine.Stats(ctx, t.container)
+	if err != nil {
+		d.noteFailure(err)
+		return nil, err
+	}
+	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
+	stats.CPUTotal = s.CPUStats.CPUUsage.TotalUsage
+	stats.MemoryMax = s.MemoryStats.MaxUsage
+	stats.PIDs = s.PidsStats.Current
+	for _, name := range []string{"total_rss", "rss", "anon"} { // the last one is of cgroup v2
+		if v, ok := s.MemoryStats.Stats[name]; ok {
+			stats.MemoryRSS = v
+			break
+		}
+	}
+	return stats, nil
+}
