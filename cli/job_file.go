@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"berth/api"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
 	"berth/internal/suggest"
 	"berth/jobspec"
@@ -97,8 +99,44 @@ func apiJob(src []byte) []byte {
 	return nil
 }
 
-// commandDrivers lists the built-in drivers. Their tasks are commands.
-var commandDrivers = []string{"exec", "raw_exec"}
+// builtInDrivers has the check of a task's config for each built-in driver.
+var builtInDrivers = map[string]func(config map[string]any) error{
+	"exec":     checkCommand,
+	"raw_exec": checkCommand,
+	"docker":   checkContainer,
+}
+
+func checkCommand(config map[string]any) error {
+	_, err := executor.DecodeCommand(config)
+	return err
+}
+
+// checkContainer accepts a config with references: the values of numbers and names are known on the node
+// only.
+func checkContainer(config map[string]any) error {
+	if hasReference(config) {
+		return nil
+	}
+	_, err := taskconfig.Decode(config)
+	return err
+}
+
+// hasReference reports whether a value contains a reference to a variable of the node or the task.
+func hasReference(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.Contains(v, "${")
+	case []any:
+		return slices.ContainsFunc(v, hasReference)
+	case map[string]any:
+		for _, inner := range v {
+			if hasReference(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // checkDrivers validates the config of tasks with a built-in driver. It warns of other drivers, because a
 // node may have them as plugins.
@@ -106,11 +144,12 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 	var faults []error
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
-			if !slices.Contains(commandDrivers, t.Driver) {
+			check := builtInDrivers[t.Driver]
+			if check == nil {
 				c.warnOfDriver(t)
 				continue
 			}
-			_, err := executor.DecodeCommand(t.Config)
+			err := check(t.Config)
 			if err == nil {
 				continue
 			}
@@ -125,7 +164,7 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 
 func (c *Call) warnOfDriver(t *structs.Task) {
 	hint := "a node must have it as a plugin"
-	near := suggest.Closest(t.Driver, commandDrivers)
+	near := suggest.Closest(t.Driver, slices.Sorted(maps.Keys(builtInDrivers)))
 	if near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
