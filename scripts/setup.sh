@@ -11,6 +11,7 @@ need resize2fs e2fsprogs
 need mkfs.xfs xfsprogs
 need ip iproute2
 need curl curl
+need dockerd docker.io
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.
 optional=()
