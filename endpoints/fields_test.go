@@ -303,6 +303,12 @@ func filledJob() *structs.Job {
 	task.Env = meta()
 	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
 	task.CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+	task.Resources = &structs.Resources{Devices: []*structs.RequestedDevice{{
+		Name:        "gpu",
+		Count:       1,
+		Constraints: constraints(),
+		Affinities:  []*structs.Affinity{{LTarget: "a", RTarget: "b", Operand: "=", Weight: 50}},
+	}}}
 	j.Canonicalize()
 	return j
 }
@@ -334,13 +340,27 @@ func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 func filledNode() *structs.Node {
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
 	return &structs.Node{
-		ID:                "n1",
-		SecretID:          "s",
-		Name:              "n",
-		Status:            structs.NodeReady,
-		Attributes:        meta(),
-		Meta:              meta(),
-		NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{ReservableCpuCores: []uint16{1}}},
+		ID:         "n1",
+		SecretID:   "s",
+		Name:       "n",
+		Status:     structs.NodeReady,
+		Attributes: meta(),
+		Meta:       meta(),
+		NodeResources: &structs.NodeResources{
+			CPU: structs.NodeCPUResources{ReservableCpuCores: []uint16{1}},
+			Devices: []*structs.NodeDeviceResource{{
+				Vendor:    "acme",
+				Type:      "gpu",
+				Name:      "x1",
+				Instances: []*structs.NodeDevice{{ID: "0", Locality: &structs.NodeDeviceLocality{}}},
+				Attributes: map[string]*structs.DeviceAttribute{"a": {
+					Int:    new(int64(1)),
+					Float:  new(1.0),
+					String: new("s"),
+					Bool:   new(true),
+				}},
+			}},
+		},
 		ReservedResources: &structs.NodeReservedResources{},
 		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
 		Events:            []*structs.NodeEvent{{Details: meta()}},
@@ -351,7 +371,11 @@ func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1",
 		".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
-		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other"}
+		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other",
+		".NodeResources.Devices[0].Instances[0].Healthy = the other",
+		".NodeResources.Devices[0].Attributes[].Bool = the other",
+		".NodeResources.Devices[0].Attributes[].Int = -5",
+		".NodeResources.Devices[0].Attributes[].Int = 2^63-1"}
 	put := func(s *server, n *structs.Node) (any, error) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
 		return state.Node(s.store.Read(), "n1"), err

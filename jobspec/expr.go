@@ -88,10 +88,10 @@ func plainEnv(src []byte) []byte {
 	return out
 }
 
-// atRuntime reports whether the node that runs the task resolves a traversal.
+// atRuntime reports whether the scheduler, or the node that runs the task, resolves a traversal.
 func atRuntime(root string) bool {
 	switch root {
-	case "attr", "node", "meta", "env":
+	case "attr", "node", "meta", "env", "device":
 		return true
 	}
 	return strings.HasPrefix(root, "NOMAD_") ||

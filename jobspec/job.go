@@ -137,7 +137,7 @@ func (resources) Unsupported() string { return "disk iops network numa secrets" 
 
 type device struct {
 	Name        string        `hcl:",label"`
-	Count       uint64        `hcl:"count"`
+	Count       *uint64       `hcl:"count"`
 	Constraints []*constraint `hcl:"constraint,block"`
 	Affinities  []*affinity   `hcl:"affinity,block"`
 }
@@ -145,7 +145,7 @@ type device struct {
 // affinity has the long form (attribute, operator, value) and the short ones of a constraint.
 type affinity struct {
 	constraint
-	Weight int8 `hcl:"weight"`
+	Weight *int8 `hcl:"weight"`
 }
 
 type logs struct {

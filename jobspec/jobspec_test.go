@@ -165,6 +165,17 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"plugin \"x\" { }", `j.hcl:1,1: unsupported block "plugin"; expected one of: job`},
 		{"job { }", `block "job" has 0 labels; expected job "name" { ... }`},
 		{"job \"j\" {", `j.hcl:1,9: unclosed configuration block`},
+		{inDevice("cuont = 1"), `j.hcl:6,9: unsupported argument "cuont" (did you mean "count"?); ` +
+			`expected one of: count, constraint, affinity`},
+		{inDevice("count = -1"), `j.hcl:6,17: invalid value for "count": the number is out of range`},
+		{inDevice("count = 1.5"), `j.hcl:6,17: invalid value for "count": got a fraction`},
+		{inDevice("numa { }"), `j.hcl:6,9: unsupported block "numa"`},
+		{inDevice(`constraint { distinct_property = "x" }`),
+			`j.hcl:6,22: "distinct_property" is not supported by berth yet`},
+		{inDevice(`affinity { weight = 200 }`),
+			`j.hcl:6,29: invalid value for "weight": the number is out of range`},
+		{inDevice(`affinity { wieght = 20 }`), `j.hcl:6,20: unsupported argument "wieght" (did you mean "weight"?)`},
+		{strings.Replace(inDevice(""), `device "gpu"`, "device", 1), `j.hcl:5,7: block "device" has 0 labels`},
 		{"variable \"x\" { }\n", `j.hcl:1,1: variable "x" has no default`},
 		{"variable \"x\" {\n  default = 1\n  dflt = 2\n}\n", `j.hcl:3,3: unsupported argument "dflt"`},
 		{"variable { default = 1 }\n", `block "variable" has 0 labels`},
@@ -183,6 +194,12 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 			t.Errorf("%.200q:\n got %v\nwant %s", c.src, err, c.want)
 		}
 	}
+}
+
+// inDevice is a job file with a line in the device block of a task.
+func inDevice(line string) string {
+	return head + "    task \"t\" {\n      resources { \n      device \"gpu\" {\n        " + line +
+		"\n      }\n      }\n      driver = \"exec\"\n    }\n  }\n}\n"
 }
 
 // doublingLocals defines locals, each twice as large as the one above it.

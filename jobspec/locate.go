@@ -43,6 +43,7 @@ var labelled = map[string]bool{
 	"group":  true,
 	"task":   true,
 	"volume": true,
+	"device": true,
 }
 
 // locateFault returns the range that a fault names, or an empty one if the fault has no path.

@@ -21,6 +21,20 @@ const faulty = `job "x" {
       driver = "exec"
       resources {
         cpu = 0
+        device "gpu" {
+          count = 2
+          affinity {
+            attribute = "${device.model}"
+            value     = "x"
+            weight    = 101
+          }
+        }
+        device "a//b" {
+          constraint {
+            attribute = "${attr.kernel.name}"
+            value     = "linux"
+          }
+        }
       }
       volume_mount {
         volume      = "v"
@@ -49,7 +63,10 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 		"x.hcl:2,10: job \"x\": type \"sevrice\" must be",
 		"x.hcl:4,13: job \"x\": group \"g\": count -1",
 		"x.hcl:8,25: job \"x\": group \"g\": volume \"v\": access_mode",
-		"x.hcl:20,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
+		"x.hcl:20,25: job \"x\": group \"g\": task \"t\": resources: device \"gpu\": affinity 1: weight 101",
+		"x.hcl:23,9: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": the name must be",
+		"x.hcl:24,11: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": constraint 1: \"${attr.kernel",
+		"x.hcl:34,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %s", err, want)

@@ -258,25 +258,29 @@ func (c *converter) devices(list []*device) []*structs.RequestedDevice {
 	for _, d := range list {
 		r := &structs.RequestedDevice{
 			Name:        d.Name,
-			Count:       max(d.Count, 1),
+			Count:       1,
 			Constraints: c.constraints(d.Constraints),
 		}
+		override(&r.Count, d.Count)
 		for _, a := range d.Affinities {
-			x := c.constraint(&a.constraint)
-			r.Affinities = append(r.Affinities, &structs.Affinity{
-				LTarget: x.LTarget,
-				RTarget: x.RTarget,
-				Operand: x.Operand,
-				Weight:  cmp.Or(a.Weight, defaultWeight),
-			})
+			r.Affinities = append(r.Affinities, c.affinity(a))
 		}
 		out = append(out, r)
 	}
 	return out
 }
 
-// defaultWeight is the weight of an affinity without one.
-const defaultWeight = 50
+func (c *converter) affinity(a *affinity) *structs.Affinity {
+	x := c.constraint(&a.constraint)
+	out := &structs.Affinity{
+		LTarget: x.LTarget,
+		RTarget: x.RTarget,
+		Operand: x.Operand,
+		Weight:  structs.DefaultAffinityWeight,
+	}
+	override(&out.Weight, a.Weight)
+	return out
+}
 
 func boolText(b *bool) *string {
 	if b == nil {

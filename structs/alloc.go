@@ -132,18 +132,20 @@ type NodeScoreMeta struct {
 // Allocation is the row of one placed instance of a group. Key: ID. In the store Job is nil: the version of
 // the job has its own row and is filled in when the allocation is read.
 type Allocation struct {
-	ID                 string
-	Namespace          string
-	EvalID             string
-	Name               string // job.group[index]
-	NodeID             string
-	NodeName           string
-	JobID              string
-	JobVersion         uint64
-	Job                *Job `json:",omitempty"`
-	TaskGroup          string
-	Resources          *Resources
-	Devices            map[string][]*AllocatedDeviceResource `json:",omitempty" codec:",omitempty"` // by task
+	ID         string
+	Namespace  string
+	EvalID     string
+	Name       string // job.group[index]
+	NodeID     string
+	NodeName   string
+	JobID      string
+	JobVersion uint64
+	Job        *Job `json:",omitempty"`
+	TaskGroup  string
+	Resources  *Resources
+	Devices    map[string][]*AllocatedDeviceResource `json:"-" codec:"Devices,omitempty"` // by task
+	// AllocatedResources has the resources and devices of each task. See WithResources; no row has it.
+	AllocatedResources *AllocatedResources `json:",omitempty" codec:"-"`
 	DesiredStatus      string
 	DesiredDescription string
 	ClientStatus       string

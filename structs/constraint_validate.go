@@ -37,20 +37,23 @@ var constraintOperands = []string{
 // checkConstraints checks each constraint. Only nodes know the values of targets.
 func (f fieldErrors) checkConstraints(list []*Constraint) {
 	for i, c := range firstOf(f, "constraints", list, MaxConstraints) {
-		f := f.at("constraint %d", i+1)
-		switch {
-		case c == nil:
-			f.addf("it is null")
-		case !slices.Contains(constraintOperands, c.Operand):
-			f.addf("operator %q must be %s", c.Operand, oneOf(constraintOperands))
-		case c.Operand == ConstraintDistinctHosts:
-			_, err := strconv.ParseBool(c.RTarget)
-			f.require(c.RTarget == "" || err == nil, "distinct_hosts must be true or false")
-		default:
-			f.require(c.LTarget != "", "attribute is required")
-			f.checkText("attribute", c.LTarget)
-			f.checkConstraintValue(c)
-		}
+		f.at("constraint %d", i+1).checkConstraint(c)
+	}
+}
+
+func (f fieldErrors) checkConstraint(c *Constraint) {
+	switch {
+	case c == nil:
+		f.addf("it is null")
+	case !slices.Contains(constraintOperands, c.Operand):
+		f.addf("operator %q must be %s", c.Operand, oneOf(constraintOperands))
+	case c.Operand == ConstraintDistinctHosts:
+		_, err := strconv.ParseBool(c.RTarget)
+		f.require(c.RTarget == "" || err == nil, "distinct_hosts must be true or false")
+	default:
+		f.require(c.LTarget != "", "attribute is required")
+		f.checkText("attribute", c.LTarget)
+		f.checkConstraintValue(c)
 	}
 }
 

@@ -1,8 +1,9 @@
 package structs
 
 import (
-	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,7 +43,7 @@ type DeviceAttribute struct {
 // RequestedDevice is a demand of a task for devices. All of them are of one group.
 type RequestedDevice struct {
 	Name        string // "type", "vendor/type" or "vendor/type/name"
-	Count       uint64 // 0 is 1
+	Count       uint64 // in JSON a count that is left out is 1
 	Constraints []*Constraint
 	Affinities  []*Affinity
 }
@@ -52,10 +53,10 @@ type Affinity struct {
 	LTarget string
 	RTarget string
 	Operand string
-	Weight  int8 // -100 to 100 without 0
+	Weight  int8 // -100 to 100 without 0; in JSON a weight that is left out is 50
 }
 
-// AllocatedDeviceResource are the devices of one group that a task has.
+// AllocatedDeviceResource are the devices of one group that a task has. A task has one value per group.
 type AllocatedDeviceResource struct {
 	Vendor    string
 	Type      string
@@ -117,8 +118,8 @@ func (g *NodeDeviceResource) Instance(id string) *NodeDevice {
 	return nil
 }
 
-// Number returns how many devices the demand is for.
-func (r *RequestedDevice) Number() int { return int(max(r.Count, 1)) }
+// Number returns how many devices the demand is for. A stored demand is for 1 to MaxDevices.
+func (r *RequestedDevice) Number() int { return int(min(max(r.Count, 1), MaxDevices)) }
 
 // Matches reports whether the name of the demand selects the group. Constraints are another matter.
 func (r *RequestedDevice) Matches(g *NodeDeviceResource) bool {
@@ -142,98 +143,6 @@ func (g *NodeDeviceResource) Healthy() []string {
 	return ids
 }
 
-// DeviceUse has the devices of one node that allocations have: by group, the allocation of each.
-type DeviceUse map[string]map[string]string
-
-// Add records the devices of an allocation.
-func (u DeviceUse) Add(a *Allocation) {
-	for _, groups := range a.Devices {
-		for _, d := range groups {
-			if u[d.ID()] == nil {
-				u[d.ID()] = map[string]string{}
-			}
-			for _, id := range d.DeviceIDs {
-				u[d.ID()][id] = a.ID
-			}
-		}
-	}
-}
-
-// Remove forgets the devices of an allocation.
-func (u DeviceUse) Remove(a *Allocation) {
-	for _, groups := range a.Devices {
-		for _, d := range groups {
-			for _, id := range d.DeviceIDs {
-				if u[d.ID()][id] == a.ID {
-					delete(u[d.ID()], id)
-				}
-			}
-		}
-	}
-}
-
-// Holds reports whether a device of the allocation is in use.
-func (u DeviceUse) Holds(a *Allocation) bool {
-	for _, groups := range a.Devices {
-		for _, d := range groups {
-			for _, id := range d.DeviceIDs {
-				if u[d.ID()][id] != "" {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// Refusal returns why an allocation of the group of tasks cannot have its devices on the node, "" if it can:
-// each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks demand.
-func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
-	own := map[[2]string]bool{}
-	for _, groups := range a.Devices {
-		for _, d := range groups {
-			have := n.DeviceGroup(d.ID())
-			for _, id := range d.DeviceIDs {
-				switch {
-				case have == nil || have.Instance(id) == nil:
-					return fmt.Sprintf("it has no device %s of %s", id, d.ID())
-				case !have.Instance(id).Healthy:
-					return fmt.Sprintf("device %s of %s is not healthy", id, d.ID())
-				case u[d.ID()][id] != "":
-					return fmt.Sprintf("allocation %s has device %s of %s", u[d.ID()][id], id, d.ID())
-				case own[[2]string{d.ID(), id}]:
-					return fmt.Sprintf("device %s of %s is given twice", id, d.ID())
-				}
-				own[[2]string{d.ID(), id}] = true
-			}
-		}
-	}
-	for _, t := range g.Tasks {
-		if want, have := t.demandedDevices(), countDevices(a.Devices[t.Name]); have < want {
-			return fmt.Sprintf("task %q demands %d devices and is given %d", t.Name, want, have)
-		}
-	}
-	return ""
-}
-
-func (t *Task) demandedDevices() int {
-	n := 0
-	if t.Resources != nil {
-		for _, r := range t.Resources.Devices {
-			n += r.Number()
-		}
-	}
-	return n
-}
-
-func countDevices(groups []*AllocatedDeviceResource) int {
-	n := 0
-	for _, d := range groups {
-		n += len(d.DeviceIDs)
-	}
-	return n
-}
-
 // DeviceGroup returns the device group of that ID, nil if the node has none.
 func (n *Node) DeviceGroup(id string) *NodeDeviceResource {
 	if n.NodeResources == nil {
@@ -249,3 +158,18 @@ func (n *Node) DeviceGroup(id string) *NodeDeviceResource {
 
 // SameDeviceGroup reports whether two reports of a group say the same.
 func SameDeviceGroup(a, b *NodeDeviceResource) bool { return reflect.DeepEqual(a, b) }
+
+// SameDevices reports whether a demand for devices would find the same in two reports of a group.
+// Descriptions of health and places in the machine are for readers only.
+func SameDevices(a, b *NodeDeviceResource) bool {
+	if a == b {
+		return true
+	}
+	return a.ID() == b.ID() &&
+		slices.EqualFunc(a.Instances, b.Instances, func(x, y *NodeDevice) bool {
+			return x.ID == y.ID && x.Healthy == y.Healthy
+		}) &&
+		maps.EqualFunc(a.Attributes, b.Attributes, func(x, y *DeviceAttribute) bool {
+			return reflect.DeepEqual(x, y)
+		})
+}

@@ -276,26 +276,7 @@ func (r *Resources) validate(f fieldErrors) {
 			f.addf("device %d is null", i+1)
 			continue
 		}
-		d.validate(f.at("device %q", Cut(d.Name, MaxName)))
-	}
-}
-
-func (r *RequestedDevice) validate(f fieldErrors) {
-	parts := strings.Split(r.Name, "/")
-	f.require(len(parts) <= 3 && !slices.Contains(parts, ""),
-		"the name must be type, vendor/type or vendor/type/name")
-	f.checkBytes("name", len(r.Name), 3*MaxName)
-	f.require(r.Count <= MaxDevices, "count %d must be at most %d", r.Count, MaxDevices)
-	f.checkConstraints(r.Constraints)
-	for i, a := range firstOf(f, "affinities", r.Affinities, MaxConstraints) {
-		f := f.at("affinity %d", i+1)
-		if a == nil {
-			f.addf("it is null")
-			continue
-		}
-		f.require(a.Weight != 0 && a.Weight >= -100 && a.Weight <= 100,
-			"weight %d must be from -100 to 100 and not 0", a.Weight)
-		f.checkConstraints([]*Constraint{{LTarget: a.LTarget, RTarget: a.RTarget, Operand: a.Operand}})
+		d.validate(f.at("device %q", d.Name))
 	}
 }
 

@@ -13,8 +13,6 @@ const (
 	MaxPairsBytes     = 256 << 10 // keys and values of one map
 	MaxListed         = 1000      // entries of one list: datacenters, mounts, topologies
 	MaxConstraints    = 256       // constraints in one place
-	MaxDeviceDemands  = 32        // device blocks of one task
-	MaxDevices        = 1024      // devices of one demand, and of one group of a node
 	MaxFaults         = 20        // faults that one answer names
 	MaxQuoted         = 64        // bytes of a text from outside that a fault quotes
 	MaxErrorText      = 32 << 10  // bytes of the text of any error
@@ -52,6 +50,13 @@ const (
 	MaxCPU      = 100_000_000 // MHz
 	MaxMemoryMB = 1 << 30     // 1 PiB
 	MaxDiskMB   = 1 << 34     // 16 PiB
+
+	// Bounds of devices.
+	MaxDeviceDemands    = 32        // device blocks of one task
+	MaxDevices          = 1024      // devices of one demand, and of one node
+	MaxDeviceGroups     = 128       // device groups of one node
+	MaxDeviceAttributes = 128       // attributes of one device group
+	MaxDeviceBytes      = 512 << 10 // the texts of a node's device groups: names, IDs, attributes, descriptions
 
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers

@@ -78,6 +78,7 @@ func (r *NodeResources) validate(f fieldErrors) {
 	f.atMost("ReservableCpuCores", len(r.CPU.ReservableCpuCores), MaxNodeAttributes)
 	f.checkTotal("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
 	f.checkTotal("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
+	f.validateDevices(r.Devices)
 }
 
 func (r *NodeReservedResources) validate(f fieldErrors) {

@@ -1,0 +1,64 @@
+package structs
+
+// AllocatedResources are the resources of an allocation by its tasks, as the dialect shows them.
+type AllocatedResources struct {
+	Tasks  map[string]*AllocatedTaskResources
+	Shared AllocatedSharedResources
+}
+
+// AllocatedTaskResources are the resources of one task.
+type AllocatedTaskResources struct {
+	CPU     AllocatedCPU `json:"Cpu"`
+	Memory  AllocatedMemory
+	Devices []*AllocatedDeviceResource `json:",omitempty"`
+}
+
+// AllocatedCPU is in MHz.
+type AllocatedCPU struct{ CpuShares int64 }
+
+// AllocatedMemory is in MiB.
+type AllocatedMemory struct {
+	MemoryMB    int64
+	MemoryMaxMB int64 `json:",omitempty"`
+}
+
+// AllocatedSharedResources are those of the whole allocation, in MiB.
+type AllocatedSharedResources struct{ DiskMB int64 }
+
+// WithResources returns a copy with AllocatedResources. Without its job an allocation has only those of tasks
+// with devices. nil stays nil.
+func (a *Allocation) WithResources() *Allocation {
+	if a == nil {
+		return nil
+	}
+	all := &AllocatedResources{Tasks: map[string]*AllocatedTaskResources{}}
+	if a.Resources != nil {
+		all.Shared.DiskMB = int64(a.Resources.DiskMB)
+	}
+	if a.Job != nil {
+		if g := a.Job.Group(a.TaskGroup); g != nil {
+			for _, t := range g.Tasks {
+				all.Tasks[t.Name] = t.allocated()
+			}
+		}
+	}
+	for task, devices := range a.Devices {
+		if all.Tasks[task] == nil {
+			all.Tasks[task] = &AllocatedTaskResources{}
+		}
+		all.Tasks[task].Devices = devices
+	}
+	c := *a
+	c.AllocatedResources = all
+	return &c
+}
+
+func (t *Task) allocated() *AllocatedTaskResources {
+	r := &AllocatedTaskResources{}
+	if t.Resources != nil {
+		r.CPU.CpuShares = int64(t.Resources.CPU)
+		r.Memory.MemoryMB = int64(t.Resources.MemoryMB)
+		r.Memory.MemoryMaxMB = int64(t.Resources.MemoryMaxMB)
+	}
+	return r
+}

@@ -1,0 +1,292 @@
+package structs
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func demanding(edit func(*RequestedDevice)) func(*Job) {
+	return task(func(t *Task) {
+		d := &RequestedDevice{Name: "acme/gpu/x1", Count: 1}
+		edit(d)
+		t.Resources = &Resources{Devices: []*RequestedDevice{d}}
+	})
+}
+
+func constrainedDevice(left, operand, right string) func(*Job) {
+	return demanding(func(d *RequestedDevice) {
+		d.Constraints = []*Constraint{{LTarget: left, Operand: operand, RTarget: right}}
+	})
+}
+
+func preferredDevice(a Affinity) func(*Job) {
+	return demanding(func(d *RequestedDevice) { d.Affinities = []*Affinity{&a} })
+}
+
+func TestRequestedDevice_NamesTheFault(t *testing.T) {
+	const named = `the name must be type, vendor/type or vendor/type/name`
+	for _, c := range []struct {
+		want string
+		edit func(*Job)
+	}{
+		{"", demanding(func(*RequestedDevice) {})},
+		{"", demanding(func(d *RequestedDevice) { d.Name = "gpu" })},
+		{"", demanding(func(d *RequestedDevice) { d.Count = MaxDevices })},
+		{named, demanding(func(d *RequestedDevice) { d.Name = "" })},
+		{named, demanding(func(d *RequestedDevice) { d.Name = "acme/" })},
+		{named, demanding(func(d *RequestedDevice) { d.Name = "a/b/c/d" })},
+		{"the name has 5000 bytes", demanding(func(d *RequestedDevice) { d.Name = strings.Repeat("n", 5000) })},
+		{"count 0 must be at least 1", demanding(func(d *RequestedDevice) { d.Count = 0 })},
+		{"count 1025 must be at most 1024", demanding(func(d *RequestedDevice) { d.Count = MaxDevices + 1 })},
+		{"33 devices; at most 32", task(func(t *Task) {
+			t.Resources = &Resources{}
+			for range MaxDeviceDemands + 1 {
+				t.Resources.Devices = append(t.Resources.Devices, &RequestedDevice{Name: "gpu", Count: 1})
+			}
+		})},
+		{"device 1 is null", task(func(t *Task) { t.Resources = &Resources{Devices: []*RequestedDevice{nil}} })},
+
+		{"", constrainedDevice("${device.attr.memory}", ">=", "10 GiB")},
+		{"", constrainedDevice("${device.attr.unique.serial}", "is_set", "")},
+		{"", constrainedDevice("${device.ids}", "set_contains", "a,b")},
+		{`constraint 1: operator "distinct_hosts" is not for devices`, constrainedDevice("", "distinct_hosts", "")},
+		{`constraint 1: operator "~" must be one of`, constrainedDevice("${device.model}", "~", "x")},
+		{`constraint 1: "${attr.kernel.name}" must be ${device.vendor}`,
+			constrainedDevice("${attr.kernel.name}", "=", "linux")},
+		{`constraint 1: "${device.name}" must be`, constrainedDevice("x", "=", "${device.name}")},
+		{`constraint 1: "${device.attr.}" must be`, constrainedDevice("${device.attr.}", "=", "x")},
+		{"constraint 1: value of regexp", constrainedDevice("${device.model}", "regexp", "(")},
+		{"constraint 1: it is null", demanding(func(d *RequestedDevice) { d.Constraints = []*Constraint{nil} })},
+
+		{"", preferredDevice(Affinity{LTarget: "${device.model}", Operand: "=", RTarget: "x", Weight: -100})},
+		{"affinity 1: weight 0 must be",
+			preferredDevice(Affinity{LTarget: "${device.model}", Operand: "=", RTarget: "x"})},
+		{"affinity 1: weight 101 must be",
+			preferredDevice(Affinity{LTarget: "${device.model}", Operand: "=", RTarget: "x", Weight: 101})},
+		{"affinity 1: attribute is required", preferredDevice(Affinity{Operand: "=", RTarget: "x", Weight: 1})},
+		{"affinity 1: it is null", demanding(func(d *RequestedDevice) { d.Affinities = []*Affinity{nil} })},
+	} {
+		err := testJob(c.edit).Validate()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("a valid demand: %v", err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestRequestedDevice_DefaultsInJSON(t *testing.T) {
+	for body, want := range map[string]RequestedDevice{
+		`{"Name": "gpu"}`: {Name: "gpu", Count: 1},
+		`{"Name": "gpu", "Count": null, "Affinities": null}`: {Name: "gpu", Count: 1},
+		`{"Name": "gpu", "Count": 0}`:                        {Name: "gpu"},
+		`{"Count": 2, "Affinities": [{"LTarget": "a", "Weight": null}, {"Weight": -3}]}`: {
+			Count:      2,
+			Affinities: []*Affinity{{LTarget: "a", Weight: 50}, {Weight: -3}},
+		},
+	} {
+		var got RequestedDevice
+		if err := json.Unmarshal([]byte(body), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v; want %+v", body, got, err, want)
+		}
+	}
+}
+
+func TestDeviceAttributes_CompareByUnits(t *testing.T) {
+	const never = 9
+	for _, c := range []struct {
+		a, b string
+		sign int
+	}{
+		{"11 GiB", "11264 MiB", 0},
+		{"11GiB", "12 GB", -1},
+		{"12 GB", "11 GiB", 1},
+		{"1 kB", "1000", never},
+		{"1 KB", "1 kB", 0},
+		{"2 GiB/s", "1 GiB", never},
+		{"1 GHz", "1000 MHz", 0},
+		{"1 W", "1000 mW", 0},
+		{"1 MW", "1 W", 1},
+		{"1.5", "1", 1},
+		{"-3", "2", -1},
+		{"true", "true", 0},
+		{"true", "false", 1},
+		{"abc", "abd", -1},
+		{"abc", "1", never},
+		{"1 parsec", "1 parsec", 0}, // texts
+		{"1e999 W", "1 W", never},   // no number
+	} {
+		a := ParseDeviceAttribute(c.a)
+		sign, compares := CompareDeviceAttributes(a, ParseDeviceAttribute(c.b))
+		if !compares {
+			sign = never
+		}
+		if sign != c.sign {
+			t.Errorf("%s and %s: got %d, want %d", c.a, c.b, sign, c.sign)
+		}
+		if back := ParseDeviceAttribute(a.Text()); !reflect.DeepEqual(back, a) {
+			t.Errorf("%s is written as %q", c.a, a.Text())
+		}
+	}
+}
+
+// gpus is a group of devices "0", "1", ...
+func gpus(name string, n int) *NodeDeviceResource {
+	g := &NodeDeviceResource{Vendor: "acme", Type: "gpu", Name: name}
+	for i := range n {
+		g.Instances = append(g.Instances, &NodeDevice{ID: string(rune('0' + i)), Healthy: true})
+	}
+	return g
+}
+
+func TestNodeValidate_BoundsDevices(t *testing.T) {
+	attribute := func(a *DeviceAttribute) *NodeDeviceResource {
+		g := gpus("x1", 1)
+		g.Attributes = map[string]*DeviceAttribute{"a": a}
+		return g
+	}
+	nan := math.NaN()
+	var many []*NodeDeviceResource
+	for range MaxDeviceGroups + 1 {
+		many = append(many, gpus("x1", 0))
+	}
+	for name, c := range map[string]struct {
+		groups []*NodeDeviceResource
+		want   string
+	}{
+		"valid":          {[]*NodeDeviceResource{gpus("x1", 3), gpus("x2", 1)}, ""},
+		"null group":     {[]*NodeDeviceResource{nil}, "device group 1 is null"},
+		"group twice":    {[]*NodeDeviceResource{gpus("x1", 1), gpus("x1", 1)}, "of their IDs, each once"},
+		"wrong order":    {[]*NodeDeviceResource{gpus("x2", 1), gpus("x1", 1)}, "in the order of their IDs"},
+		"no name":        {[]*NodeDeviceResource{gpus("", 1)}, "must not be empty"},
+		"a slash":        {[]*NodeDeviceResource{gpus("a/b", 1)}, "must not hold a slash"},
+		"many groups":    {many, "129 device groups"},
+		"many devices":   {[]*NodeDeviceResource{gpus("x1", MaxDevices+1)}, "1025 devices"},
+		"null attribute": {[]*NodeDeviceResource{attribute(nil)}, `attribute "a" is null`},
+		"no number":      {[]*NodeDeviceResource{attribute(&DeviceAttribute{Float: &nan})}, `attribute "a" is null or no`},
+		"long text": {[]*NodeDeviceResource{attribute(TextAttribute(strings.Repeat("x", MaxDeviceBytes)))},
+			"the texts of its device groups have"},
+		"null device": {[]*NodeDeviceResource{{Vendor: "a", Type: "b", Name: "c", Instances: []*NodeDevice{nil}}},
+			"device 1 is null"},
+		"device twice": {[]*NodeDeviceResource{{
+			Vendor:    "a",
+			Type:      "b",
+			Name:      "c",
+			Instances: []*NodeDevice{{ID: "1"}, {ID: "1"}},
+		}}, "the devices must be in the order of their IDs"},
+	} {
+		n := &Node{ID: "n", NodeResources: &NodeResources{Devices: c.groups}}
+		err := n.Validate()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+func TestDeviceUse_RefusesDevices(t *testing.T) {
+	n := &Node{NodeResources: &NodeResources{Devices: []*NodeDeviceResource{gpus("x1", 3)}}}
+	n.NodeResources.Devices[0].Instances[2].Healthy = false
+	demand := &Resources{Devices: []*RequestedDevice{{Name: "gpu", Count: 1}, {Name: "acme/gpu", Count: 1}}}
+	group := &TaskGroup{Tasks: []*Task{{Name: "t", Resources: demand}, {Name: "other"}}}
+	given := func(group string, ids ...string) *AllocatedDeviceResource {
+		return &AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: group, DeviceIDs: ids}
+	}
+	use := DeviceUse{}
+	holder := &Allocation{
+		ID:      "holder",
+		Devices: map[string][]*AllocatedDeviceResource{"x": {given("x3", "0"), nil}},
+	}
+	use.Add(holder)
+	for _, c := range []struct {
+		task    string
+		devices []*AllocatedDeviceResource
+		want    string
+	}{
+		{"t", []*AllocatedDeviceResource{given("x1", "0", "1")}, ""},
+		{"t", []*AllocatedDeviceResource{given("x1", "0"), given("x1", "1")}, ""},
+		{"t", []*AllocatedDeviceResource{given("x1", "0", "0")}, "device 0 of acme/gpu/x1 is given twice"},
+		{"t", []*AllocatedDeviceResource{given("x1", "0"), given("x1", "0")}, "device 0 of acme/gpu/x1 is given"},
+		{"t", []*AllocatedDeviceResource{given("x1", "0", "2")}, "device 2 of acme/gpu/x1 is not healthy"},
+		{"t", []*AllocatedDeviceResource{given("x1", "0", "7")}, "it has no device 7 of acme/gpu/x1"},
+		{"t", []*AllocatedDeviceResource{given("x2", "0", "1")}, "it has no device 0 of acme/gpu/x2"},
+		{"t", []*AllocatedDeviceResource{given("x1", "0")}, `task "t" demands 2 devices and is given 1`},
+		{"t", []*AllocatedDeviceResource{nil}, `task "t" is given devices of no group`},
+		{"other", []*AllocatedDeviceResource{given("x1", "0", "1")}, `task "t" demands 2 devices and is given 0`},
+		{"none", []*AllocatedDeviceResource{given("x1", "0")}, `a task "none", which its group does not have`},
+	} {
+		a := &Allocation{ID: "a", Devices: map[string][]*AllocatedDeviceResource{c.task: c.devices}}
+		if got := use.Refusal(n, a, group); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	n.NodeResources.Devices = append(n.NodeResources.Devices, gpus("x3", 2))
+	a := &Allocation{Devices: map[string][]*AllocatedDeviceResource{"t": {given("x3", "0", "1")}}}
+	if got := use.Refusal(n, a, group); got != "allocation holder has device 0 of acme/gpu/x3" {
+		t.Errorf("a device in use: %q", got)
+	}
+	if use.Holder(a) != "holder" {
+		t.Error("the device has no holder")
+	}
+	use.Remove(holder)
+	if got := use.Refusal(n, a, group) + use.Holder(a); got != "" {
+		t.Errorf("a device that is free again: %q", got)
+	}
+}
+
+func TestSameDevices_IgnoresDescriptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*NodeDeviceResource)
+		same bool
+	}{
+		"nothing":     {func(*NodeDeviceResource) {}, true},
+		"description": {func(g *NodeDeviceResource) { g.Instances[0].HealthDescription = "warm" }, true},
+		"locality":    {func(g *NodeDeviceResource) { g.Instances[0].Locality = &NodeDeviceLocality{} }, true},
+		"health":      {func(g *NodeDeviceResource) { g.Instances[0].Healthy = false }, false},
+		"device":      {func(g *NodeDeviceResource) { g.Instances[0].ID = "9" }, false},
+		"name":        {func(g *NodeDeviceResource) { g.Name = "x2" }, false},
+		"attribute": {func(g *NodeDeviceResource) {
+			g.Attributes = map[string]*DeviceAttribute{"a": TextAttribute("b")}
+		}, false},
+	} {
+		other := gpus("x1", 2)
+		c.edit(other)
+		if same := SameDevices(gpus("x1", 2), other); same != c.same {
+			t.Errorf("%s: same is %v, want %v", name, same, c.same)
+		}
+	}
+}
+
+func TestAllocation_ShowsResourcesInTheDialect(t *testing.T) {
+	a := &Allocation{
+		TaskGroup: "g",
+		Resources: &Resources{CPU: 150, MemoryMB: 30, DiskMB: 7},
+		Job: &Job{TaskGroups: []*TaskGroup{{Name: "g", Tasks: []*Task{
+			{Name: "t", Resources: &Resources{CPU: 100, MemoryMB: 20, MemoryMaxMB: 40}},
+			{Name: "bare"},
+		}}}},
+		Devices: map[string][]*AllocatedDeviceResource{
+			"t": {{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{"0"}}},
+		},
+	}
+	got, err := json.Marshal(a.WithResources().AllocatedResources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"Tasks":{"bare":{"Cpu":{"CpuShares":0},"Memory":{"MemoryMB":0}},` +
+		`"t":{"Cpu":{"CpuShares":100},"Memory":{"MemoryMB":20,"MemoryMaxMB":40},` +
+		`"Devices":[{"Vendor":"acme","Type":"gpu","Name":"x1","DeviceIDs":["0"]}]}},` +
+		`"Shared":{"DiskMB":7}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if a.AllocatedResources != nil {
+		t.Error("the row has changed")
+	}
+}

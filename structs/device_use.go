@@ -1,0 +1,149 @@
+package structs
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// DeviceUse has the devices of one node that allocations have: by group, the allocation of each.
+type DeviceUse map[string]map[string]string
+
+// Add records the devices of an allocation.
+func (u DeviceUse) Add(a *Allocation) {
+	for d := range a.deviceGroups() {
+		u.AddDevices(a.ID, d)
+	}
+}
+
+// AddDevices records devices of one group that an allocation has.
+func (u DeviceUse) AddDevices(alloc string, d *AllocatedDeviceResource) {
+	group := d.ID()
+	if u[group] == nil {
+		u[group] = map[string]string{}
+	}
+	for _, id := range d.DeviceIDs {
+		u[group][id] = alloc
+	}
+}
+
+// Remove forgets the devices of an allocation.
+func (u DeviceUse) Remove(a *Allocation) {
+	for d := range a.deviceGroups() {
+		group := u[d.ID()]
+		for _, id := range d.DeviceIDs {
+			if group[id] == a.ID {
+				delete(group, id)
+			}
+		}
+	}
+}
+
+// Holder returns an allocation that has a device of a, "" if none has.
+func (u DeviceUse) Holder(a *Allocation) string {
+	for d := range a.deviceGroups() {
+		for _, id := range d.DeviceIDs {
+			if holder := u[d.ID()][id]; holder != "" {
+				return holder
+			}
+		}
+	}
+	return ""
+}
+
+// deviceGroups yields the devices of the tasks by their groups. A damaged row may have empty ones.
+func (a *Allocation) deviceGroups() iter.Seq[*AllocatedDeviceResource] {
+	return func(yield func(*AllocatedDeviceResource) bool) {
+		for _, groups := range a.Devices {
+			for _, d := range groups {
+				if d != nil && !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Refusal returns why an allocation of the group of tasks cannot have its devices on the node, "" if it can:
+// each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks demand.
+// The reason is the same on each server.
+func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
+	own := DeviceUse{}
+	for _, task := range slices.Sorted(maps.Keys(a.Devices)) {
+		if g.Task(task) == nil {
+			return fmt.Sprintf("devices are given to a task %q, which its group does not have", task)
+		}
+		for _, d := range a.Devices[task] {
+			if d == nil {
+				return fmt.Sprintf("task %q is given devices of no group", task)
+			}
+			why := u.refusal(n, d, own)
+			if why != "" {
+				return why
+			}
+		}
+	}
+	for _, t := range g.Tasks {
+		want := t.demandedDevices()
+		have := countDevices(a.Devices[t.Name])
+		if have != want {
+			return fmt.Sprintf("task %q demands %d devices and is given %d", t.Name, want, have)
+		}
+	}
+	return ""
+}
+
+// refusal is Refusal for the devices of one group. It adds them to own, the devices of the same allocation.
+func (u DeviceUse) refusal(n *Node, d *AllocatedDeviceResource, own DeviceUse) string {
+	group := d.ID()
+	have := n.DeviceGroup(group)
+	if own[group] == nil {
+		own[group] = map[string]string{}
+	}
+	for _, id := range d.DeviceIDs {
+		var device *NodeDevice
+		if have != nil {
+			device = have.Instance(id)
+		}
+		switch {
+		case device == nil:
+			return fmt.Sprintf("it has no device %s of %s", id, group)
+		case !device.Healthy:
+			return fmt.Sprintf("device %s of %s is not healthy", id, group)
+		case u[group][id] != "":
+			return fmt.Sprintf("allocation %s has device %s of %s", u[group][id], id, group)
+		case own[group][id] != "":
+			return fmt.Sprintf("device %s of %s is given twice", id, group)
+		}
+		own[group][id] = id
+	}
+	return ""
+}
+
+func (t *Task) demandedDevices() int {
+	n := 0
+	if t.Resources != nil {
+		for _, r := range t.Resources.Devices {
+			n += r.Number()
+		}
+	}
+	return n
+}
+
+// Bytes returns the size of the value, about, in a log entry.
+func (d *AllocatedDeviceResource) Bytes() int {
+	n := 64 + len(d.Vendor) + len(d.Type) + len(d.Name)
+	for _, id := range d.DeviceIDs {
+		n += len(id) + 5
+	}
+	return n
+}
+
+func countDevices(groups []*AllocatedDeviceResource) int {
+	n := 0
+	for _, d := range groups {
+		n += len(d.DeviceIDs)
+	}
+	return n
+}
