@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,20 +30,24 @@ func deviceDemands(g *structs.TaskGroup) []*deviceDemand {
 			continue
 		}
 		for _, r := range t.Resources.Devices {
-			d := &deviceDemand{task: t.Name, demand: r}
-			for _, c := range r.Constraints {
-				d.constraints = append(d.constraints, compileDevice(c.LTarget, c.Operand, c.RTarget))
-			}
-			for _, a := range r.Affinities {
-				d.affinities = append(d.affinities, deviceAffinity{
-					compileDevice(a.LTarget, a.Operand, a.RTarget),
-					float64(a.Weight) / 100,
-				})
-			}
-			all = append(all, d)
+			all = append(all, newDeviceDemand(t.Name, r))
 		}
 	}
 	return all
+}
+
+func newDeviceDemand(task string, r *structs.RequestedDevice) *deviceDemand {
+	d := &deviceDemand{task: task, demand: r}
+	for _, c := range r.Constraints {
+		d.constraints = append(d.constraints, compileDevice(c.LTarget, c.Operand, c.RTarget))
+	}
+	for _, a := range r.Affinities {
+		d.affinities = append(d.affinities, deviceAffinity{
+			compileDevice(a.LTarget, a.Operand, a.RTarget),
+			float64(a.Weight) / 100,
+		})
+	}
+	return d
 }
 
 // accepts reports whether the demand may be met from a group.
@@ -56,6 +61,17 @@ func (d *deviceDemand) accepts(g *structs.NodeDeviceResource) bool {
 		}
 	}
 	return true
+}
+
+// usable returns the healthy devices of a group that the demand may have.
+func (d *deviceDemand) usable(g *structs.NodeDeviceResource) []string {
+	ids := g.Healthy()
+	for _, c := range d.constraints {
+		if c.ids != nil {
+			ids = slices.DeleteFunc(ids, func(id string) bool { return !slices.Contains(c.ids, id) })
+		}
+	}
+	return ids
 }
 
 // score is the mean weight of the affinities that hold for a group, from -1 to 1.
@@ -80,7 +96,7 @@ func hasDevices(g *groupPlan, n *structs.Node) string {
 		most := 0
 		for _, group := range nodeDevices(n) {
 			if d.accepts(group) {
-				most = max(most, len(group.Healthy()))
+				most = max(most, len(d.usable(group)))
 			}
 		}
 		switch {
@@ -107,62 +123,96 @@ type deviceChoice struct {
 	scored  bool    // a demand has affinities
 }
 
-// chooseDevices chooses free devices of a node for each demand, one after the other: those of the group with
-// the best score. It returns the first demand without enough free devices, nil if there is none.
+// chooseDevices chooses free devices of a node for each demand: those of the group with the best score.
+// Demands that few groups meet come first, so that a demand for any device leaves them the only one that they
+// accept. It returns the first demand without enough free devices, nil if there is none.
 func chooseDevices(demands []*deviceDemand, v *nodeView) (deviceChoice, *deviceDemand) {
 	c := deviceChoice{devices: map[string][]*structs.AllocatedDeviceResource{}}
 	taken := structs.DeviceUse{}
+	sum := 0.0
 	scored := 0.0
-	for _, d := range demands {
-		var best *structs.NodeDeviceResource
-		var ids []string
-		var bestScore float64
-		for _, g := range nodeDevices(v.node) {
-			if !d.accepts(g) {
-				continue
-			}
-			free := freeDevices(g, v.devices, taken)
-			score := d.score(g)
-			if len(free) >= d.demand.Number() &&
-				(best == nil || score > bestScore) {
-				best = g
-				bestScore = score
-				ids = free[:d.demand.Number()]
-			}
-		}
+	for _, d := range hardestFirst(demands, v.node) {
+		best, ids := d.chooseGroup(v, taken)
 		if best == nil {
 			return c, d
 		}
-		given := &structs.AllocatedDeviceResource{
-			Vendor:    best.Vendor,
-			Type:      best.Type,
-			Name:      best.Name,
-			DeviceIDs: ids,
-		}
-		c.devices[d.task] = append(c.devices[d.task], given)
-		taken.Add(&structs.Allocation{
-			ID:      d.task,
-			Devices: map[string][]*structs.AllocatedDeviceResource{d.task: {given}},
-		})
+		taken.AddDevices(d.task, c.give(d.task, best, ids))
 		if len(d.affinities) > 0 {
-			c.score += bestScore
+			sum += d.score(best)
 			scored++
 		}
 	}
 	if scored > 0 {
-		c.score /= scored
+		c.score = sum / scored
 		c.scored = true
 	}
 	return c, nil
 }
 
-// freeDevices returns the healthy devices of a group that neither use has.
-func freeDevices(g *structs.NodeDeviceResource, uses ...structs.DeviceUse) []string {
-	return slices.DeleteFunc(g.Healthy(), func(id string) bool {
-		return slices.ContainsFunc(uses, func(u structs.DeviceUse) bool {
-			return u[g.ID()][id] != ""
-		})
+// hardestFirst orders demands by the number of groups of the node that accept them, equal ones by the devices
+// that they want: most first.
+func hardestFirst(demands []*deviceDemand, n *structs.Node) []*deviceDemand {
+	if len(demands) < 2 {
+		return demands
+	}
+	choices := map[*deviceDemand]int{}
+	for _, d := range demands {
+		for _, g := range nodeDevices(n) {
+			if d.accepts(g) {
+				choices[d]++
+			}
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(demands), func(a, b *deviceDemand) int {
+		return cmp.Or(
+			cmp.Compare(choices[a], choices[b]),
+			cmp.Compare(b.demand.Number(), a.demand.Number()))
 	})
+}
+
+// chooseGroup returns the group with the best score that has enough free devices, and these.
+func (d *deviceDemand) chooseGroup(
+	v *nodeView, taken structs.DeviceUse,
+) (best *structs.NodeDeviceResource, ids []string) {
+	most := 0.0
+	for _, g := range nodeDevices(v.node) {
+		if !d.accepts(g) {
+			continue
+		}
+		group := g.ID()
+		free := slices.DeleteFunc(d.usable(g), func(id string) bool {
+			return v.devices[group][id] != "" || taken[group][id] != ""
+		})
+		score := d.score(g)
+		if len(free) >= d.demand.Number() &&
+			(best == nil || score > most) {
+			best = g
+			most = score
+			ids = free[:d.demand.Number()]
+		}
+	}
+	return best, ids
+}
+
+// give adds devices of a group to those of a task, which has one value per group. It returns the value.
+func (c *deviceChoice) give(
+	task string, g *structs.NodeDeviceResource, ids []string,
+) *structs.AllocatedDeviceResource {
+	for _, d := range c.devices[task] {
+		if d.ID() == g.ID() {
+			d.DeviceIDs = append(d.DeviceIDs, ids...)
+			slices.Sort(d.DeviceIDs)
+			return d
+		}
+	}
+	given := &structs.AllocatedDeviceResource{
+		Vendor:    g.Vendor,
+		Type:      g.Type,
+		Name:      g.Name,
+		DeviceIDs: slices.Clone(ids),
+	}
+	c.devices[task] = append(c.devices[task], given)
+	return given
 }
 
 // devicesFree checks that the node has free devices for the allocation.

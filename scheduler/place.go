@@ -291,5 +291,11 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 func allocBytes(a *structs.Allocation) int {
 	size := 512 + 160*len(reschedules(a)) + metricBytes(a.Metrics)
 	size += len(a.Namespace) + len(a.JobID) + len(a.TaskGroup)
+	for task, groups := range a.Devices {
+		size += len(task)
+		for _, d := range groups {
+			size += d.Bytes()
+		}
+	}
 	return size + len(a.Name) + len(a.NodeName)
 }

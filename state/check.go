@@ -341,6 +341,24 @@ func (c *checker) allocs() {
 		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
+	c.devices()
+}
+
+// devices checks that no device is given to two allocations that hold resources.
+func (c *checker) devices() {
+	uses := map[string]structs.DeviceUse{} // by node
+	for a := range allocs.Scan(c) {
+		if a.Terminal() || len(a.Devices) == 0 {
+			continue
+		}
+		if uses[a.NodeID] == nil {
+			uses[a.NodeID] = structs.DeviceUse{}
+		}
+		holder := uses[a.NodeID].Holder(a)
+		c.want(holder == "",
+			"allocation %s: allocation %s has one of its devices", a.ID, holder)
+		uses[a.NodeID].Add(a)
+	}
 }
 
 func (c *checker) evals() {

@@ -85,6 +85,14 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 				BlockedOn: []string{structs.WakeCapacity},
 			})
 		},
+		"allocation a1 has one of its devices": func(tx *WriteTx) {
+			a := Alloc(tx.ReadTx, "a1").Copy()
+			a.Devices = map[string][]*structs.AllocatedDeviceResource{"t": {{Type: "gpu", DeviceIDs: []string{"0"}}}}
+			allocs.Put(tx, a)
+			twin := a.Copy()
+			twin.ID = "twin"
+			allocs.Put(tx, twin)
+		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
 			nodes.Put(tx, n)

@@ -84,10 +84,12 @@ func computedClass(n *structs.Node) string {
 func deviceClass(n *structs.Node) []*structs.NodeDeviceResource {
 	var groups []*structs.NodeDeviceResource
 	for _, g := range devicesOf(n) {
-		attributes := maps.Clone(g.Attributes)
-		maps.DeleteFunc(attributes, func(name string, _ *structs.DeviceAttribute) bool {
-			return strings.HasPrefix(name, "unique.")
-		})
+		attributes := map[string]*structs.DeviceAttribute{} // also for nil, which has another encoding
+		for name, a := range g.Attributes {
+			if !strings.HasPrefix(name, "unique.") {
+				attributes[name] = a
+			}
+		}
 		groups = append(groups, &structs.NodeDeviceResource{
 			Vendor:     g.Vendor,
 			Type:       g.Type,
@@ -206,10 +208,12 @@ func sameForPlacement(a, b *structs.Node) bool {
 		maps.Equal(a.Meta, b.Meta) &&
 		maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
 		a.Available().Equal(b.Available()) &&
-		slices.EqualFunc(devicesOf(a), devicesOf(b), structs.SameDeviceGroup) &&
+		slices.EqualFunc(devicesOf(a), devicesOf(b), structs.SameDevices) &&
 		a.Ready() == b.Ready()
 }
 
+// devicesOf returns the device groups of a node. Rows with equal resources share them (internReport), so that
+// a change of something else compares pointers.
 func devicesOf(n *structs.Node) []*structs.NodeDeviceResource {
 	if n.NodeResources == nil {
 		return nil

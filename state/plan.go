@@ -90,7 +90,7 @@ func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 }
 
 // rejectedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
-// and that all fit into the free resources after the plan's own stops.
+// that all fit into the free resources after the plan's own stops, and that each has free devices.
 func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 	stopped := map[string]bool{}
 	for _, s := range p.Stop {
@@ -130,6 +130,7 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		inUse := devices[a.NodeID]
 		if why := inUse.Refusal(n, a, group); why != "" {
 			refused[a.NodeID] = why
+			continue
 		}
 		inUse.Add(a)
 	}
