@@ -90,6 +90,9 @@ type Deps struct {
 	Now    func() time.Time
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
+	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
+	// server.
+	Commands func() int
 }
 
 // Endpoints serve the procedures of one server.
@@ -105,6 +108,7 @@ type Endpoints struct {
 	region  string
 	now     func() time.Time
 	config  settings
+	version func() int // see Deps.Commands
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 	nodeLocks   keylock.Map // held while a report of a node is recorded, by its ID
@@ -126,6 +130,9 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Commands == nil {
+		d.Commands = fsm.Version
+	}
 	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
 	writes := newWrites(config)
 	e := &Endpoints{
@@ -140,6 +147,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		region:      d.Region,
 		now:         d.Now,
 		config:      config,
+		version:     d.Commands,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.volumeQueue},
 		nodeLocks:   keylock.Map{MaxUsers: 4},
 	}

@@ -54,6 +54,7 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
+	n.dropDevices(node)
 	var was, is nodeHealth
 	if old != nil {
 		was, is = reportedHealth(n.store.Read(), old, node, req.CSI)
@@ -66,6 +67,19 @@ func (n nodes) register(
 	resp.HeartbeatTTL, resp.Servers = n.renewLease(
 		ctx, node.ID, &req.WriteOptions)
 	return index, nil
+}
+
+// dropDevices drops the devices from the report of a node while a server of an older version is in the
+// cluster: that server would not store them. Without this, the node could not register. It reports them again
+// when it registers the next time. While the version of the servers is not known, the log rejects the entry.
+func (n nodes) dropDevices(node *structs.Node) {
+	version := n.version()
+	if version == 0 || version >= fsm.DevicesSince || node.NodeResources == nil {
+		return
+	}
+	resources := *node.NodeResources
+	resources.Devices = nil
+	node.NodeResources = &resources
 }
 
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or

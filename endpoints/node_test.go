@@ -457,3 +457,24 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		}
 	})
 }
+
+// A server of an earlier version would not store the devices of a node. The node registers without them.
+func TestNodeRegister_DropsDevicesWhileAServerIsOlder(t *testing.T) {
+	for _, c := range []struct{ version, devices int }{
+		{fsm.DevicesSince, 1},
+		{fsm.DevicesSince - 1, 0},
+		{0, 1},
+	} {
+		s := newServer(t)
+		s.Endpoints.version = func() int { return c.version }
+		r := testRegistration("n1")
+		r.Node.NodeResources.Devices = []*structs.NodeDeviceResource{{Vendor: "acme", Type: "gpu", Name: "x1"}}
+		must(s, structs.NodeRegister, r)
+		if n := len(state.Node(s.store.Read(), "n1").NodeResources.Devices); n != c.devices {
+			t.Errorf("version %d: %d device groups are stored, want %d", c.version, n, c.devices)
+		}
+		if len(r.Node.NodeResources.Devices) != 1 {
+			t.Error("the report itself has changed")
+		}
+	}
+}

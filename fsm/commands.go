@@ -12,7 +12,7 @@ import (
 // This is the one list of commands, with a line for each. An ID never changes and is never used again. A new
 // command has the option since, with the version after Version, and so has a new field with its effect.
 var (
-	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched)
+	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched, nodeDevices)
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
@@ -20,11 +20,11 @@ var (
 	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
 	NodeUpdate      = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 
-	JobRegister   = command(10, "JobRegister", state.JobRegister)
+	JobRegister   = command(10, "JobRegister", state.JobRegister, jobDevices)
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
 	EvalUpdate         = command(20, "EvalUpdate", state.EvalUpdate, batched)
-	PlanApply          = command(21, "PlanApply", state.PlanApply, batched)
+	PlanApply          = command(21, "PlanApply", state.PlanApply, batched, planDevices)
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
 	AllocStop          = command(23, "AllocStop", state.AllocStop)
 	Reap               = command(24, "Reap", state.Reap)
@@ -121,14 +121,6 @@ func sinceField[P any](version int, isSet func(*P) bool) func(*CommandInfo) {
 	}
 }
 
-func forceSettles(p *structs.CSIVolumeForceRequest) bool {
-	return p.Settle != 0
-}
-
-func deregisterSettles(p *structs.CSIVolumeDeregisterRequest) bool {
-	return p.Settle != 0
-}
-
 // Needs returns the version that a server needs to apply an entry of the command as this one does.
 func (c *CommandInfo) Needs(entry []byte) int {
 	if c.fieldSet == nil {
@@ -140,6 +132,12 @@ func (c *CommandInfo) Needs(entry []byte) int {
 		return c.Since
 	}
 	return c.fieldSince
+}
+
+// AppliedBy reports whether a server of a version applies an entry of the command as this one does. It
+// decodes the entry only if the version decides.
+func (c *CommandInfo) AppliedBy(version int, entry []byte) bool {
+	return version >= max(c.Since, c.fieldSince) || version >= c.Needs(entry)
 }
 
 // Version counts how often commands, or fields with an effect, were added. Servers gossip their version. A

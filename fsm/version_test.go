@@ -10,19 +10,19 @@ import (
 // TestCommands_KeepTheirVersions lists the commands of the existing versions, with the versions that each one
 // and its later field need, and whether it may share a batch. A later command has a later version.
 func TestCommands_KeepTheirVersions(t *testing.T) {
-	const latest = 3
+	const latest = 4
 	held := map[string]CommandInfo{
-		"NodeRegister":       {Batched: true},
+		"NodeRegister":       {Batched: true, fieldSince: 4},
 		"NodeDeregister":     {},
 		"NodeStatus":         {Batched: true},
 		"NodeEligibility":    {},
 		"NodeUpdateCSI":      {Batched: true},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {},
+		"JobRegister":        {fieldSince: 4},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true},
+		"PlanApply":          {Batched: true, fieldSince: 4},
 		"AllocsClientUpdate": {Batched: true},
 		"AllocStop":          {},
 		"Reap":               {},
@@ -90,6 +90,45 @@ func TestNeeds_CountsAFieldWhereItIsSet(t *testing.T) {
 			if got := c.Needs(entry); got != want {
 				t.Errorf("%s with Settle %s needs version %d, want %d", c.Name, settle, got, want)
 			}
+		}
+	}
+}
+
+// An older server would drop the devices of a node, a job or an allocation.
+func TestNeeds_CountsDevices(t *testing.T) {
+	node := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{}}
+	task := &structs.Task{Name: "t", Resources: &structs.Resources{}}
+	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{task}}}}
+	alloc := &structs.Allocation{ID: "a"}
+	entries := func() [][]byte {
+		var all [][]byte
+		for _, encode := range []func() ([]byte, error){
+			func() ([]byte, error) { return NodeRegister.Encode(&structs.NodeRegisterRequest{Node: node}) },
+			func() ([]byte, error) { return JobRegister.Encode(&structs.JobRegisterRequest{Job: job}) },
+			func() ([]byte, error) { return PlanApply.Encode(&structs.Plan{Place: []*structs.Allocation{alloc}}) },
+		} {
+			entry, err := encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, entry)
+		}
+		return all
+	}
+	for _, entry := range entries() {
+		c := CommandOf(entry)
+		if !c.AppliedBy(3, entry) {
+			t.Errorf("%s without devices: servers of version 3 apply it, too", c.Name)
+		}
+	}
+	given := &structs.AllocatedDeviceResource{Vendor: "v", Type: "t", Name: "n", DeviceIDs: []string{"0"}}
+	node.NodeResources.Devices = []*structs.NodeDeviceResource{{Vendor: "v", Type: "t", Name: "n"}}
+	task.Resources.Devices = []*structs.RequestedDevice{{Name: "t", Count: 1}}
+	alloc.Devices = map[string][]*structs.AllocatedDeviceResource{"t": {given}}
+	for _, entry := range entries() {
+		c := CommandOf(entry)
+		if c.AppliedBy(3, entry) || !c.AppliedBy(4, entry) {
+			t.Errorf("%s with devices: it needs version %d, want 4", c.Name, c.Needs(entry))
 		}
 	}
 }

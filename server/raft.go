@@ -189,7 +189,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	defer c.inside.Done()
 	command := fsm.CommandOf(entry)
 	version := int(c.commands.Load())
-	if command.Needs(entry) > version {
+	if !command.AppliedBy(version, entry) {
 		return 0, nil, structs.Preconditionf(
 			"the log entry was not written: servers of an older version would not apply it alike; " +
 				"upgrade them, or remove one that is gone: berth server force-leave NAME")
