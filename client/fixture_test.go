@@ -23,7 +23,9 @@ type parts struct {
 	plugins *fakePlugins
 	devices *fakeDevices
 	hooks   func(env *hook.AllocEnv) []hook.Alloc
-	holds   *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
+	// tasks makes the hooks of a task. nil: there are none.
+	tasks func(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task
+	holds *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
 
 	mu  sync.Mutex
 	log []string
@@ -179,6 +181,7 @@ func (r *fixture) prepare(slow bool) {
 	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
 	if r.parts != nil {
 		p.hooks, p.log = r.parts.hooks, r.parts.log
+		p.tasks = r.parts.tasks
 	}
 	r.parts = p
 	if !slow {
@@ -195,7 +198,7 @@ func (r *fixture) prepare(slow bool) {
 	r.edit(cfg)
 	c, err := New(cfg, Deps{
 		Pool: r.servers,
-		Build: func(Parts) (*Subsystems, error) {
+		Build: func(made Parts) (*Subsystems, error) {
 			return &Subsystems{
 				Drivers: fakeDrivers{p.drivers, p.Set,
 					func() map[string]*structs.DriverInfo {
@@ -208,8 +211,11 @@ func (r *fixture) prepare(slow bool) {
 				AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
 					return p.hooks(env)
 				},
-				TaskHooks: func(*hook.AllocEnv, *structs.Task) []hook.Task {
-					return nil
+				TaskHooks: func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
+					if p.tasks == nil {
+						return nil
+					}
+					return p.tasks(made, env, task)
 				},
 				Inventory: p.inventory,
 				Run: []func(context.Context){func(ctx context.Context) {

@@ -311,3 +311,42 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 		b.stop()
 	})
 }
+
+// Each start of a task has the environment of its hooks: the first one, one by the restart policy, and one by
+// the next agent.
+func TestTaskHooks_SetTheEnvironmentOfEachStart(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		alloc := testAlloc("web")
+		policy := alloc.Job.TaskGroups[0].RestartPolicy
+		policy.Attempts = 5
+		a.new(alloc)
+		starts := 0
+		wantEnv := func() {
+			t.Helper()
+			synctest.Wait()
+			starts++
+			task := fx.machine.Task("alloc1/web")
+			env := task.Config.Env
+			if task.Starts != starts || env["HOOK"] != "web" || env["NOMAD_TASK_NAME"] != "web" {
+				t.Errorf("start %d has the environment %q", task.Starts, env)
+			}
+		}
+		wantEnv()
+		fx.machine.Exit("alloc1/web", exitResult(1))
+		time.Sleep(policy.Delay)
+		wantEnv()
+		a.stop()
+		b := fx.agent()
+		defer func() { b.stop() }()
+		close(b.contacted)
+		r := b.restore()[0]
+		synctest.Wait()
+		fx.machine.Exit("alloc1/web", exitResult(1))
+		time.Sleep(policy.Delay)
+		wantEnv()
+		r.Destroy()
+		<-r.Ended()
+	})
+}

@@ -1,7 +1,6 @@
 package cgroups
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -59,7 +58,8 @@ func RuleOf(path, permissions string) (DeviceRule, error) {
 	}, nil
 }
 
-// applyDevices lets the group use only the devices of the rules. Without rules it may use any.
+// applyDevices lets the group use only the devices of the rules. Without rules it may use any. A machine
+// whose hierarchies cannot restrict devices has that in Machine.Missing, as for every other limit.
 func (g *Group) applyDevices(rules []DeviceRule) error {
 	if len(rules) == 0 {
 		return nil
@@ -84,8 +84,6 @@ func (g *Group) applyDevices(rules []DeviceRule) error {
 		err = cgroups.DevicesSetV1(g.V1[Devices], r)
 	case g.V2 != "":
 		err = cgroups.DevicesSetV2(g.V2, r)
-	default:
-		err = errors.New("no cgroup hierarchy can restrict them")
 	}
 	if err != nil {
 		return fmt.Errorf("restricting the devices of a cgroup: %w", err)

@@ -2,6 +2,7 @@ package devicemanager
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,20 +12,20 @@ import (
 	"berth/structs"
 )
 
-// Bounds of what a plugin may report. Each report is stored by the servers and read by the scheduler.
+// Bounds of a plugin's reports. The servers store the report of a node, and reject one beyond their own
+// bounds: the node would be lost for the sake of one plugin.
 const (
-	maxGroups     = 64
-	maxInstances  = 1024 // of all groups
-	maxAttributes = 128  // of a group
-	maxText       = 512  // bytes of a name, a value or a health description
-	maxMounts     = 128  // of a reservation
-	maxStats      = 1024 // statistics of a device
+	maxText   = 512      // bytes of a name, a value or a health description
+	maxMounts = 128      // mounts, device files and variables of a reservation
+	maxValue  = 64 << 10 // bytes of the value of a variable
+	maxStats  = 1024     // statistics of a device
 )
 
 // groupsOf converts a fingerprint. It refuses one that is out of bounds or ambiguous.
 func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource, error) {
-	if n := len(answer.GetDeviceGroup()); n > maxGroups {
-		return nil, structs.Invalidf("the plugin reports %d device groups: at most %d are allowed", n, maxGroups)
+	if n := len(answer.GetDeviceGroup()); n > structs.MaxDeviceGroups {
+		return nil, structs.Invalidf("the plugin reports %d device groups: at most %d are allowed", n,
+			structs.MaxDeviceGroups)
 	}
 	var groups []*structs.NodeDeviceResource
 	total := 0
@@ -38,8 +39,8 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 			return nil, structs.Invalidf("the plugin reports the device group %s twice", group.ID())
 		}
 		total += len(group.Instances)
-		if total > maxInstances {
-			return nil, structs.Invalidf("the plugin reports more than %d devices", maxInstances)
+		if total > structs.MaxDevices {
+			return nil, structs.Invalidf("the plugin reports more than %d devices", structs.MaxDevices)
 		}
 		groups = append(groups, group)
 	}
@@ -49,10 +50,9 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 
 func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 	group := &structs.NodeDeviceResource{
-		Vendor:     g.GetVendor(),
-		Type:       g.GetDeviceType(),
-		Name:       g.GetDeviceName(),
-		Attributes: map[string]*structs.DeviceAttribute{},
+		Vendor: g.GetVendor(),
+		Type:   g.GetDeviceType(),
+		Name:   g.GetDeviceName(),
 	}
 	for _, part := range []string{group.Vendor, group.Type, group.Name} {
 		if !isName(part) {
@@ -60,27 +60,50 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 				group.ID(), maxText)
 		}
 	}
-	if n := len(g.GetAttributes()); n > maxAttributes {
-		return nil, structs.Invalidf("device group %s has %d attributes: at most %d are allowed", group.ID(), n,
-			maxAttributes)
+	var err error
+	group.Attributes, err = attributesOf(g.GetAttributes())
+	if err == nil {
+		group.Instances, err = instancesOf(g.GetDevices())
 	}
-	for name, a := range g.GetAttributes() {
-		if len(name) > maxText || len(a.GetStringVal()) > maxText || len(a.GetUnit()) > maxText {
-			return nil, structs.Invalidf("device group %s: the attribute %.40q has more than %d bytes", group.ID(),
-				name, maxText)
-		}
-		group.Attributes[name] = attributeOf(a)
+	if err != nil {
+		return nil, structs.Invalidf("device group %s: %w", group.ID(), err)
 	}
-	for _, d := range g.GetDevices() {
-		if d.GetID() == "" || len(d.GetID()) > maxText || group.Instance(d.GetID()) != nil {
-			return nil, structs.Invalidf(
-				"device group %s: the ID %.40q is empty, has more than %d bytes or occurs twice",
-				group.ID(), d.GetID(), maxText)
-		}
-		group.Instances = append(group.Instances, instanceOf(d))
-	}
-	slices.SortFunc(group.Instances, func(a, b *structs.NodeDevice) int { return cmp.Compare(a.ID, b.ID) })
 	return group, nil
+}
+
+func attributesOf(all map[string]*shared.Attribute) (map[string]*structs.DeviceAttribute, error) {
+	if n := len(all); n > structs.MaxDeviceAttributes {
+		return nil, fmt.Errorf("%d attributes: at most %d are allowed", n, structs.MaxDeviceAttributes)
+	}
+	attributes := map[string]*structs.DeviceAttribute{}
+	for name, a := range all {
+		if len(name) > maxText || len(a.GetStringVal()) > maxText || len(a.GetUnit()) > maxText {
+			return nil, fmt.Errorf("the attribute %.40q has more than %d bytes", name, maxText)
+		}
+		if !structs.IsFinite(a.GetFloatVal()) {
+			return nil, fmt.Errorf("the attribute %.40q is no number", name)
+		}
+		attributes[name] = attributeOf(a)
+	}
+	return attributes, nil
+}
+
+func instancesOf(all []*device.DetectedDevice) ([]*structs.NodeDevice, error) {
+	if n := len(all); n > structs.MaxDevices {
+		return nil, fmt.Errorf("%d devices: at most %d are allowed", n, structs.MaxDevices)
+	}
+	var instances []*structs.NodeDevice
+	seen := map[string]bool{}
+	for _, d := range all {
+		id := d.GetID()
+		if id == "" || len(id) > maxText || seen[id] {
+			return nil, fmt.Errorf("the ID %.40q is empty, has more than %d bytes or occurs twice", id, maxText)
+		}
+		seen[id] = true
+		instances = append(instances, instanceOf(d))
+	}
+	slices.SortFunc(instances, func(a, b *structs.NodeDevice) int { return cmp.Compare(a.ID, b.ID) })
+	return instances, nil
 }
 
 // isName reports whether the text can be a part of "vendor/type/name".
@@ -118,8 +141,14 @@ func attributeOf(a *shared.Attribute) *structs.DeviceAttribute {
 func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 	n := len(r.GetEnvs()) + len(r.GetMounts()) + len(r.GetDevices())
 	if n > maxMounts {
-		return nil, structs.Invalidf("the plugin reserves %d things for a task: at most %d are allowed",
-			n, maxMounts)
+		return nil, structs.Invalidf("the plugin reserves %d things for a task: at most %d are allowed", n,
+			maxMounts)
+	}
+	for name, value := range r.GetEnvs() {
+		if name == "" || len(name) > maxText || len(value) > maxValue ||
+			strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return nil, structs.Invalidf("the plugin sets a variable %.40q that no process can have", name)
+		}
 	}
 	reservation := &Reservation{Env: r.GetEnvs()}
 	for _, m := range r.GetMounts() {

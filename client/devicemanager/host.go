@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"berth/structs"
 )
@@ -33,6 +35,9 @@ type HostGroup struct {
 	Attributes  map[string]any `hcl:"attributes"`  // texts, numbers and flags
 }
 
+// maxPaths bounds the patterns of a group.
+const maxPaths = 64
+
 // Validate names every fault.
 func (g *HostGroup) Validate() error {
 	var faults []error
@@ -46,6 +51,9 @@ func (g *HostGroup) Validate() error {
 	if len(g.Paths) == 0 {
 		fault("paths names no device file")
 	}
+	if len(g.Paths) > maxPaths {
+		fault("it has %d paths: at most %d are allowed", len(g.Paths), maxPaths)
+	}
 	for _, p := range g.Paths {
 		_, err := filepath.Match(p, "")
 		if err != nil || !isPath(p) {
@@ -55,9 +63,13 @@ func (g *HostGroup) Validate() error {
 	if strings.Trim(g.Permissions, "rwm") != "" {
 		fault("the permissions %q are not any of rwm", g.Permissions)
 	}
+	if len(g.Attributes) > structs.MaxDeviceAttributes {
+		fault("it has %d attributes: at most %d are allowed", len(g.Attributes), structs.MaxDeviceAttributes)
+	}
 	for _, name := range slices.Sorted(maps.Keys(g.Attributes)) {
-		if hostAttribute(g.Attributes[name]) == nil {
-			fault("the attribute %q is no text, number or flag", name)
+		a := hostAttribute(g.Attributes[name])
+		if a == nil || len(name) > maxText || len(a.Text()) > maxText {
+			fault("the attribute %q is no text, number or flag of at most %d bytes", name, maxText)
 		}
 	}
 	return errors.Join(faults...)
@@ -80,15 +92,29 @@ func newHost(groups []*HostGroup) *host {
 	}
 }
 
-// setGroups replaces the groups. run reports them soon.
+// setGroups replaces the groups. run reports them soon. Files that the new groups do not name are forgotten.
 func (h *host) setGroups(groups []*HostGroup) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.groups = groups
+	named := map[string]map[string]bool{}
+	for _, g := range groups {
+		named[g.ID] = h.seen[g.ID]
+		maps.DeleteFunc(named[g.ID], func(path string, _ bool) bool { return !g.names(path) })
+	}
+	h.seen = named
 	select {
 	case h.changed <- struct{}{}:
 	default:
 	}
+}
+
+// names reports whether a path belongs to the group.
+func (g *HostGroup) names(path string) bool {
+	return slices.ContainsFunc(g.Paths, func(pattern string) bool {
+		matches, _ := filepath.Match(pattern, path) // Validate has checked the pattern
+		return matches
+	})
 }
 
 func (h *host) run(ctx context.Context, to reporter) {
@@ -115,8 +141,16 @@ func (h *host) scan() []*structs.NodeDeviceResource {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var groups []*structs.NodeDeviceResource
+	s := hostScan{
+		owners: map[deviceNumber]string{},
+		left:   structs.MaxDevices,
+	}
 	for _, g := range h.groups {
-		group := h.scanGroup(g)
+		group := g.describe()
+		if h.seen[g.ID] == nil {
+			h.seen[g.ID] = map[string]bool{}
+		}
+		group.Instances = s.find(g.Paths, h.seen[g.ID])
 		if len(group.Instances) > 0 {
 			groups = append(groups, group)
 		}
@@ -124,7 +158,8 @@ func (h *host) scan() []*structs.NodeDeviceResource {
 	return groups
 }
 
-func (h *host) scanGroup(g *HostGroup) *structs.NodeDeviceResource {
+// describe returns the group without its devices.
+func (g *HostGroup) describe() *structs.NodeDeviceResource {
 	parts := strings.SplitN(g.ID, "/", 3)
 	group := &structs.NodeDeviceResource{
 		Vendor:     parts[0],
@@ -135,29 +170,56 @@ func (h *host) scanGroup(g *HostGroup) *structs.NodeDeviceResource {
 	for name, value := range g.Attributes {
 		group.Attributes[name] = hostAttribute(value)
 	}
-	seen := h.seen[g.ID]
-	if seen == nil {
-		seen = map[string]bool{}
-		h.seen[g.ID] = seen
-	}
-	for _, pattern := range g.Paths {
-		found, _ := filepath.Glob(pattern) // Validate has checked the pattern
-		for _, path := range found {
-			if len(seen) < maxInstances {
-				seen[path] = true
-			}
-		}
-	}
-	for path := range seen {
-		group.Instances = append(group.Instances, hostDevice(path))
-	}
-	slices.SortFunc(group.Instances, func(a, b *structs.NodeDevice) int { return cmp.Compare(a.ID, b.ID) })
 	return group
 }
 
-// hostDevice looks at one path.
-func hostDevice(path string) *structs.NodeDevice {
+// deviceNumber identifies a device of the kernel: several files and links may lead to it.
+type deviceNumber struct {
+	block  bool
+	number uint64
+}
+
+// hostScan is one look at all groups.
+type hostScan struct {
+	owners map[deviceNumber]string // the path under which jobs get a device
+	left   int                     // devices that the node may still report
+}
+
+// find returns the devices of the patterns, and those that were seen before, by path. A second path to a
+// device is unhealthy: two tasks would get one device.
+func (s *hostScan) find(patterns []string, seen map[string]bool) []*structs.NodeDevice {
+	room := max(s.left-len(seen), 0)
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern) // Validate has checked the pattern
+		for _, path := range found {
+			if !seen[path] && room > 0 && utf8.ValidString(path) {
+				seen[path] = true
+				room--
+			}
+		}
+	}
+	s.left -= len(seen)
+	var devices []*structs.NodeDevice
+	for _, path := range slices.Sorted(maps.Keys(seen)) {
+		d, number := hostDevice(path)
+		owner := s.owners[number]
+		switch {
+		case !d.Healthy:
+		case owner != "":
+			d.Healthy = false
+			d.HealthDescription = "it is the same device as " + owner
+		default:
+			s.owners[number] = path
+		}
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+// hostDevice looks at one path. The number is that of a healthy device.
+func hostDevice(path string) (*structs.NodeDevice, deviceNumber) {
 	d := &structs.NodeDevice{ID: path}
+	var number deviceNumber
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -168,15 +230,21 @@ func hostDevice(path string) *structs.NodeDevice {
 		d.HealthDescription = "it is no device file"
 	default:
 		d.Healthy = true
+		number.block = info.Mode()&fs.ModeCharDevice == 0
+		number.number = info.Sys().(*syscall.Stat_t).Rdev
 	}
-	return d
+	return d, number
 }
 
-// hostAttribute converts a value of the configuration. It returns nil for one that is no attribute.
+// hostAttribute converts a value of the configuration: a text with a unit ("11 GiB") becomes a number. It
+// returns nil for a value that is no attribute.
 func hostAttribute(v any) *structs.DeviceAttribute {
 	switch v := v.(type) {
 	case string:
-		return &structs.DeviceAttribute{String: &v}
+		if a := structs.ParseDeviceAttribute(v); a.Unit != "" {
+			return a
+		}
+		return structs.TextAttribute(v)
 	case bool:
 		return &structs.DeviceAttribute{Bool: &v}
 	case int64:
@@ -191,27 +259,28 @@ func hostAttribute(v any) *structs.DeviceAttribute {
 func (h *host) reserve(_ context.Context, group string, ids []string) (*Reservation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := &Reservation{}
-	for i := range h.groups {
-		if h.groups[i].ID != group {
-			continue
-		}
-		permissions := cmp.Or(h.groups[i].Permissions, "rw")
-		for _, path := range ids {
-			file, err := hostFile(path)
-			if err != nil {
-				return nil, err
-			}
-			r.Devices = append(r.Devices, DeviceFile{TaskPath: path, HostPath: file, Permissions: permissions})
-		}
+	at := slices.IndexFunc(h.groups, func(g *HostGroup) bool { return g.ID == group })
+	if at < 0 {
+		return nil, structs.Unavailablef("the configuration of this node no longer has the group")
 	}
-	r.Env = map[string]string{hostVariable(group): strings.Join(ids, ",")}
+	r := &Reservation{Env: map[string]string{hostVariable(group): strings.Join(ids, ",")}}
+	for _, path := range ids {
+		file, err := hostFile(path)
+		if err != nil {
+			return nil, err
+		}
+		r.Devices = append(r.Devices, DeviceFile{
+			TaskPath:    path,
+			HostPath:    file,
+			Permissions: cmp.Or(h.groups[at].Permissions, "rw"),
+		})
+	}
 	return r, nil
 }
 
 // hostFile returns the device file behind a path, which may be a link of udev.
 func hostFile(path string) (string, error) {
-	d := hostDevice(path)
+	d, _ := hostDevice(path)
 	if !d.Healthy {
 		return "", structs.Unavailablef("%s: %s", path, d.HealthDescription)
 	}

@@ -147,11 +147,15 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource) {
 	if !known && len(m.groups) == len(m.sources) {
 		close(m.first)
 	}
+	_, left := m.merge()
 	m.mu.Unlock()
 	if slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
 		return
 	}
 	m.logger.Info("devices fingerprinted", "plugin", name, "groups", len(groups))
+	if len(left) > 0 {
+		m.logger.Warn("device groups left out: two plugins report them, or the node has too many", "groups", left)
+	}
 	select {
 	case m.changes <- struct{}{}:
 	default: // the reader has not yet seen the last one, and will see this, too
@@ -171,20 +175,38 @@ func (m *Manager) SetHost(groups []*HostGroup) { m.host.setGroups(groups) }
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
 // Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the
-// first of them by its name has it. The values are read-only.
+// first of them by its name has it. Groups beyond the bounds of the servers are left out. The values are
+// read-only.
 func (m *Manager) Groups() []*structs.NodeDeviceResource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []*structs.NodeDeviceResource
+	all, _ := m.merge()
+	return all
+}
+
+// merge returns the groups of the node, and the IDs of those that it leaves out. The caller holds m.mu.
+func (m *Manager) merge() (all []*structs.NodeDeviceResource, left []string) {
+	devices := 0
+	bytes := 0
+	seen := map[string]bool{}
 	for _, name := range m.names {
 		for _, g := range m.groups[name] {
-			if !slices.ContainsFunc(all, func(h *structs.NodeDeviceResource) bool { return h.ID() == g.ID() }) {
-				all = append(all, g)
+			id := g.ID()
+			if seen[id] ||
+				len(all) == structs.MaxDeviceGroups ||
+				devices+len(g.Instances) > structs.MaxDevices ||
+				bytes+g.Bytes() > structs.MaxDeviceBytes {
+				left = append(left, id)
+				continue
 			}
+			seen[id] = true
+			devices += len(g.Instances)
+			bytes += g.Bytes()
+			all = append(all, g)
 		}
 	}
 	slices.SortFunc(all, func(a, b *structs.NodeDeviceResource) int { return cmp.Compare(a.ID(), b.ID()) })
-	return all
+	return all, left
 }
 
 // WaitFirst returns when every plugin has reported once, or with an error that names those that have not when

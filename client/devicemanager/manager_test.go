@@ -250,7 +250,7 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 	g := &HostGroup{
 		ID:         "linux/char/zero",
 		Paths:      []string{dir + "/z*"},
-		Attributes: map[string]any{"n": int64(1)},
+		Attributes: map[string]any{"n": int64(1), "memory": "11 GiB", "model": "x1"},
 	}
 	if err := g.Validate(); err != nil {
 		t.Fatal(err)
@@ -259,6 +259,10 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 	groups := h.scan()
 	if len(groups) != 1 || len(groups[0].Instances) != 2 || *groups[0].Attributes["n"].Int != 1 {
 		t.Fatalf("got %+v", groups)
+	}
+	memory := groups[0].Attributes["memory"]
+	if *memory.Int != 11 || memory.Unit != "GiB" || *groups[0].Attributes["model"].String != "x1" {
+		t.Errorf("got the attributes %+v", groups[0].Attributes)
 	}
 	if zero, file := groups[0].Instances[0], groups[0].Instances[1]; !zero.Healthy || file.Healthy {
 		t.Errorf("got %+v and %+v", zero, file)

@@ -13,16 +13,17 @@ const maxStatsDepth = 8
 
 // statsOf converts the statistics of a plugin.
 func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) {
-	if len(answer.GetGroups()) > maxGroups {
+	if len(answer.GetGroups()) > structs.MaxDeviceGroups {
 		return nil, structs.Invalidf("the plugin sends statistics of %d groups: at most %d are allowed",
-			len(answer.GetGroups()), maxGroups)
+			len(answer.GetGroups()), structs.MaxDeviceGroups)
 	}
 	var groups []*structs.DeviceGroupStats
 	instances := 0
 	for _, g := range answer.GetGroups() {
 		instances += len(g.GetInstanceStats())
-		if instances > maxInstances {
-			return nil, structs.Invalidf("the plugin sends statistics of more than %d devices", maxInstances)
+		if instances > structs.MaxDevices {
+			return nil, structs.Invalidf("the plugin sends statistics of more than %d devices",
+				structs.MaxDevices)
 		}
 		group := &structs.DeviceGroupStats{
 			Vendor:        g.GetVendor(),
@@ -82,10 +83,10 @@ func valueOf(v *shared.StatValue) *structs.StatValue {
 		Unit: structs.Cut(v.GetUnit(), maxText),
 		Desc: structs.Cut(v.GetDesc(), maxText),
 	}
-	if n := v.GetFloatNumeratorVal(); n != nil {
+	if n := v.GetFloatNumeratorVal(); n != nil && structs.IsFinite(n.Value) {
 		value.FloatNumeratorVal = &n.Value
 	}
-	if n := v.GetFloatDenominatorVal(); n != nil {
+	if n := v.GetFloatDenominatorVal(); n != nil && structs.IsFinite(n.Value) {
 		value.FloatDenominatorVal = &n.Value
 	}
 	if n := v.GetIntNumeratorVal(); n != nil {

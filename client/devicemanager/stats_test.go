@@ -118,7 +118,7 @@ func TestStatsOf_ConvertsThoseOfAPlugin(t *testing.T) {
 		t.Error("statistics without a time have none afterwards")
 	}
 	many := map[string]*device.DeviceStats{}
-	for i := range maxInstances + 1 {
+	for i := range structs.MaxDevices + 1 {
 		many[strconv.Itoa(i)] = instance
 	}
 	large := &device.DeviceStats{Stats: &shared.StatObject{Attributes: map[string]*shared.StatValue{}}}
@@ -126,9 +126,9 @@ func TestStatsOf_ConvertsThoseOfAPlugin(t *testing.T) {
 		large.Stats.Attributes[strconv.Itoa(i)] = instance.Summary
 	}
 	for want, bad := range map[string]*device.StatsResponse{
-		"of more than 1024 devices":        answer(many),
-		`device "0" has more than 1024`:    answer(map[string]*device.DeviceStats{"0": large}),
-		"of 65 groups: at most 64 are all": {Groups: make([]*device.DeviceGroupStats, maxGroups+1)},
+		"of more than 1024 devices":     answer(many),
+		`device "0" has more than 1024`: answer(map[string]*device.DeviceStats{"0": large}),
+		"of 129 groups: at most 128":    {Groups: make([]*device.DeviceGroupStats, structs.MaxDeviceGroups+1)},
 	} {
 		_, err := statsOf(bad)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {

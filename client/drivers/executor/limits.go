@@ -99,7 +99,7 @@ func (ts *Tasks) Healthy() *structs.DriverInfo {
 		lacking = []string{"resource limits are not enforced: " + err.Error()}
 	} else {
 		used = strings.Join(m.Controllers(), ",")
-		limited := []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs}
+		limited := []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs, cgroups.Devices}
 		for _, c := range limited {
 			if why := m.Missing[c]; why != "" {
 				lacking = append(lacking, c+" limits are not enforced: "+why)

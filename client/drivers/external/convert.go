@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -18,6 +19,7 @@ func (d *Driver) taskConfig(cfg *driver.TaskConfig, config []byte, p pipes) *pro
 		Env:                 cfg.Env,
 		Resources:           resourcesOf(cfg),
 		Mounts:              mountsOf(cfg.Mounts),
+		Devices:             devicesOf(cfg.Mounts),
 		User:                cfg.User,
 		AllocDir:            filepath.Dir(cfg.Dirs.Task),
 		StdoutPath:          p.stdout,
@@ -49,6 +51,9 @@ func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 func mountsOf(mounts []driver.Mount) []*protocol.Mount {
 	var all []*protocol.Mount
 	for _, m := range mounts {
+		if m.Device {
+			continue
+		}
 		propagation := m.Propagation
 		if propagation == "" {
 			propagation = "private"
@@ -58,6 +63,26 @@ func mountsOf(mounts []driver.Mount) []*protocol.Mount {
 			HostPath:        m.HostPath,
 			Readonly:        m.ReadOnly,
 			PropagationMode: propagation,
+		})
+	}
+	return all
+}
+
+// devicesOf converts the device files: the driver makes them in the task and lets the task use them.
+func devicesOf(mounts []driver.Mount) []*protocol.Device {
+	var all []*protocol.Device
+	for _, m := range mounts {
+		if !m.Device {
+			continue
+		}
+		permissions := cmp.Or(m.Permissions, "rwm")
+		if m.ReadOnly {
+			permissions = "r"
+		}
+		all = append(all, &protocol.Device{
+			TaskPath:          m.TaskPath,
+			HostPath:          m.HostPath,
+			CgroupPermissions: permissions,
 		})
 	}
 	return all

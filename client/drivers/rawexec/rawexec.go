@@ -66,7 +66,8 @@ func (d *Driver) Validate(config map[string]any) error {
 	return err
 }
 
-// Start implements driver.Driver. It rejects mounts, because the task has no root of its own.
+// Start implements driver.Driver. It rejects mounts, because the task has no root of its own. The devices of
+// the host are at their paths already.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	if !d.cfg.Enabled {
 		return nil, structs.Preconditionf("raw_exec is %s", howToEnable)
@@ -75,10 +76,12 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.Mounts) > 0 {
-		return nil, structs.Invalidf(
-			"raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver",
-			cfg.Mounts[0].TaskPath)
+	for _, m := range cfg.Mounts {
+		if !m.Device || !sameFile(m.HostPath, m.TaskPath) {
+			return nil, structs.Invalidf(
+				"raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver",
+				m.TaskPath)
+		}
 	}
 	user, err := executor.LookupUser(cfg.User)
 	if err != nil {
@@ -99,6 +102,13 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		User:    user,
 	}
 	return d.Launch(ctx, spec)
+}
+
+// sameFile reports whether two paths of the host lead to one file.
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // giveDirs makes the user the owner of the task's own directories, and opens the directories above them.

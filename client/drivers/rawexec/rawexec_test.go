@@ -260,6 +260,25 @@ func TestTask_SeesTheHostsPaths(t *testing.T) {
 	}
 }
 
+// The devices of the host are at their paths already, also by a link.
+func TestStart_TakesDevicesOfTheHost(t *testing.T) {
+	r := newFixture(t, true)
+	link := r.dir + "/null"
+	if err := os.Symlink("/dev/null", link); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.task(`true`)
+	cfg.Mounts = []driver.Mount{{HostPath: "/dev/null", TaskPath: link, Device: true, Permissions: "rw"}}
+	r.start(cfg)
+	if res := r.wait(cfg); !res.Successful() {
+		t.Errorf("got the end %+v", res)
+	}
+	cfg.Mounts[0].TaskPath = "/dev/zero"
+	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("a device at the path of another: got %v, want an invalid task", err)
+	}
+}
+
 func TestStart_RefusesMountsAndUnknownCommands(t *testing.T) {
 	r := newFixture(t, true)
 	cfg := r.task(`true`)

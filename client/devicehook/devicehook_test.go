@@ -1,0 +1,161 @@
+package devicehook
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"berth/client/devicemanager"
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a task with a device, and the parts of the agent that its hook calls.
+type fixture struct {
+	env         *hook.TaskEnv
+	asked       []*structs.AllocatedDeviceResource
+	reservation *devicemanager.Reservation
+	err         error
+	holders     []string // the answers, one after the other; then none
+	said        []string
+}
+
+func newFixture() *fixture {
+	task := &structs.Task{Name: "t"}
+	given := &structs.AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{"0"}}
+	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{
+		ID:      "a",
+		Devices: map[string][]*structs.AllocatedDeviceResource{"t": {given}},
+	}}
+	return &fixture{
+		env: &hook.TaskEnv{
+			AllocEnv: alloc,
+			Task:     task,
+			Config:   &driver.TaskConfig{Env: map[string]string{"PATH": "/bin"}},
+		},
+		reservation: &devicemanager.Reservation{},
+	}
+}
+
+func (f *fixture) config() Config {
+	return Config{
+		Reserve: func(
+			_ context.Context, devices []*structs.AllocatedDeviceResource,
+		) (*devicemanager.Reservation, error) {
+			f.asked = devices
+			return f.reservation, f.err
+		},
+		Holder: func(*structs.Allocation) string {
+			if len(f.holders) == 0 {
+				return ""
+			}
+			first := f.holders[0]
+			f.holders = f.holders[1:]
+			return first
+		},
+		Progress: func(_, reason string) { f.said = append(f.said, reason) },
+	}
+}
+
+func (f *fixture) up(ctx context.Context) error {
+	return New(f.config(), f.env.AllocEnv, f.env.Task).Up(ctx, f.env)
+}
+
+func TestNew_IsNilWithoutDevices(t *testing.T) {
+	f := newFixture()
+	if New(f.config(), f.env.AllocEnv, &structs.Task{Name: "other"}) != nil {
+		t.Error("a task without devices has a hook for them")
+	}
+}
+
+func TestUp_AddsDevicesMountsAndVariables(t *testing.T) {
+	f := newFixture()
+	f.env.Task.Env = map[string]string{"SAME": "1"}
+	f.reservation = &devicemanager.Reservation{
+		Env:     map[string]string{"VISIBLE": "0", "SAME": "1"},
+		Mounts:  []devicemanager.Mount{{TaskPath: "/lib/gpu", HostPath: "/opt/gpu", ReadOnly: true}},
+		Devices: []devicemanager.DeviceFile{{TaskPath: "/dev/gpu", HostPath: "/dev/gpu0", Permissions: "rw"}},
+	}
+	if err := f.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantEnv := map[string]string{"PATH": "/bin", "VISIBLE": "0", "SAME": "1"}
+	wantMounts := []driver.Mount{
+		{HostPath: "/opt/gpu", TaskPath: "/lib/gpu", ReadOnly: true},
+		{HostPath: "/dev/gpu0", TaskPath: "/dev/gpu", Device: true, Permissions: "rw"},
+	}
+	if got := f.env.Config; !reflect.DeepEqual(got.Env, wantEnv) || !slices.Equal(got.Mounts, wantMounts) {
+		t.Errorf("got %v and %+v", got.Env, got.Mounts)
+	}
+	if !reflect.DeepEqual(f.asked, f.env.Alloc.Devices["t"]) || len(f.said) > 0 {
+		t.Errorf("the plugin was asked for %+v, and the allocation said %q", f.asked, f.said)
+	}
+}
+
+func TestUp_RefusesAnotherValueOfAVariable(t *testing.T) {
+	f := newFixture()
+	f.env.Task.Env = map[string]string{"VISIBLE": "all"}
+	f.reservation.Env = map[string]string{"VISIBLE": "0"}
+	if err := f.up(t.Context()); !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("got %v, want conflict", err)
+	}
+}
+
+func TestUp_FailsWithTheReservation(t *testing.T) {
+	f := newFixture()
+	f.err = errors.New("no more")
+	if err := f.up(t.Context()); !errors.Is(err, f.err) {
+		t.Errorf("got %v", err)
+	}
+	if len(f.env.Config.Mounts) > 0 {
+		t.Errorf("mounts without a reservation: %+v", f.env.Config.Mounts)
+	}
+}
+
+func TestUp_WaitsForEarlierAllocations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.holders = []string{"b", "b", "c", "c"}
+		begin := time.Now()
+		if err := f.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begin); waited != 4*pollInterval {
+			t.Errorf("it waited %s", waited)
+		}
+		want := []string{
+			"allocation b still has a device of it",
+			"allocation c still has a device of it",
+			"",
+		}
+		if !slices.Equal(f.said, want) {
+			t.Errorf("it said %q, want %q", f.said, want)
+		}
+	})
+}
+
+func TestUp_EndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		for range 100 {
+			f.holders = append(f.holders, "b")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := f.up(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if f.asked != nil {
+			t.Error("devices of another allocation were reserved")
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/client/devicehook"
+	"berth/client/devicemanager"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// withDevice returns an allocation that has a device.
+func withDevice(id string, created uint64, device string) *structs.Allocation {
+	a := testAlloc(id)
+	a.CreateIndex = created
+	a.Devices = map[string][]*structs.AllocatedDeviceResource{
+		"web": {{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{device}}},
+	}
+	return a
+}
+
+// reservesDevices gives tasks their devices as a variable.
+func reservesDevices(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
+	reserve := func(
+		_ context.Context, devices []*structs.AllocatedDeviceResource,
+	) (*devicemanager.Reservation, error) {
+		ids := strings.Join(devices[0].DeviceIDs, ",")
+		return &devicemanager.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
+	}
+	h := devicehook.New(devicehook.Config{
+		Reserve:  reserve,
+		Holder:   made.DeviceHolder,
+		Progress: made.Progress,
+	}, env, task)
+	return []hook.Task{h}
+}
+
+// The servers give a device on when they stop an allocation. The next one starts when the task has really
+// ended, also if the agent restarts meanwhile.
+func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.prepare(false)
+		r.parts.tasks = reservesDevices
+		r.run()
+		defer func() { r.stop() }()
+		r.servers.place(withDevice("a1", 5, "0"), withDevice("other", 5, "1"))
+		r.pass(time.Second)
+		var hangs atomic.Bool
+		hangs.Store(true)
+		r.machine.Before = func(point string) error {
+			if point == "stop a1/web" && hangs.Load() {
+				return errors.New("the task does not end")
+			}
+			return nil
+		}
+		r.servers.stopAlloc("a1")
+		r.servers.place(withDevice("a2", 9, "0"), withDevice("free", 9, "2"))
+		waits := func() {
+			t.Helper()
+			r.pass(time.Minute)
+			if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "free/web", "other/web"}) {
+				t.Fatalf("running %v", got)
+			}
+			const why = "allocation a1 still has a device of it"
+			if got := r.client.runner("a2").ClientState().ClientDescription; got != why {
+				t.Errorf("a2 says %q, want %q", got, why)
+			}
+		}
+		waits()
+		r.stop()
+		r.start(false)
+		waits()
+		hangs.Store(false)
+		r.pass(2 * time.Minute)
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web", "free/web", "other/web"}) {
+			t.Fatalf("running %v", got)
+		}
+		if got := r.client.runner("a2").ClientState().ClientDescription; strings.Contains(got, "a1") {
+			t.Errorf("a2 still says %q", got)
+		}
+		if got := r.machine.Task("a2/web").Config.Env["DEVICES"]; got != "0" {
+			t.Errorf("a2 has the devices %q", got)
+		}
+		if got := r.machine.Task("other/web").Starts; got != 1 {
+			t.Errorf("an allocation with another device was started %d times", got)
+		}
+	})
+}
+
+func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		r.servers.place(withDevice("a1", 5, "0"))
+		r.pass(time.Second)
+		for _, c := range []struct {
+			alloc *structs.Allocation
+			want  string
+		}{
+			{withDevice("a2", 6, "0"), "a1"},
+			{withDevice("a2", 4, "0"), ""}, // the device went from this one to a1
+			{withDevice("a2", 6, "1"), ""},
+			{withDevice("a1", 5, "0"), ""},
+			{testAlloc("a2"), ""},
+		} {
+			if got := r.client.deviceHolder(c.alloc); got != c.want {
+				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
+			}
+		}
+		r.machine.Exit("a1/web", failed)
+		r.pass(2 * time.Second)
+		r.machine.Exit("a1/web", failed)
+		r.pass(2 * time.Second)
+		if got := r.client.deviceHolder(withDevice("a2", 6, "0")); got != "" {
+			t.Errorf("an allocation that has ended holds a device: %q", got)
+		}
+	})
+}
