@@ -24,7 +24,7 @@ var allocGet = route(get, "/v1/allocation/{id}",
 	serveMethod(structs.AllocGet,
 		withID(func(q *structs.AllocGetRequest, id string) { q.AllocID = id }),
 		func(a *structs.AllocGetResponse) *structs.Allocation {
-			return a.Alloc
+			return a.Alloc.WithResources()
 		}))
 
 // Allocation reads one allocation with its job.

@@ -125,6 +125,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	if err != nil {
 		return err
 	}
+	printAllocDevices(c, a.AllocatedResources)
 	for name, state := range sorted(a.TaskStates) {
 		printTask(c, name, state, a.ClientStatus)
 	}

@@ -79,6 +79,7 @@ func nodeOne() structs.Node {
 					{ID: "0", Healthy: true},
 					{ID: "1", HealthDescription: "too hot"},
 				},
+				Attributes: map[string]*structs.DeviceAttribute{"memory": structs.ParseDeviceAttribute("11 GiB")},
 			}},
 		},
 	}

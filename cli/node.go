@@ -17,7 +17,7 @@ var nodeCommands = []Command{
 		Renders:  true,
 		Flags: []Flag{
 			selfFlag,
-			{Name: "verbose", Usage: "Also show attributes"},
+			{Name: "verbose", Usage: "Also show attributes, also those of devices"},
 			statsFlag,
 		},
 		Run: nodeStatus,
@@ -189,6 +189,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 			rows.addRow(name, value)
 		}
 		c.section("Attributes", "Name|Value", rows)
+		printDeviceAttributes(c, n.NodeResources)
 	}
 	return nil
 }
@@ -203,19 +204,6 @@ func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
 			healthText(d.Healthy, d.HealthDescription))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", rows)
-}
-
-func printDevices(c *Call, r *structs.NodeResources) {
-	if r == nil {
-		return
-	}
-	var rows grid
-	for _, g := range r.Devices {
-		for _, d := range g.Instances {
-			rows.addRow(g.ID(), d.ID, healthWord(d.Healthy), healthText(d.Healthy, d.HealthDescription))
-		}
-	}
-	c.section("Devices", "Group|Device|Health|Description", rows)
 }
 
 func printNodeAllocs(ctx context.Context, c *Call, id string) error {
