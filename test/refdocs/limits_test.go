@@ -31,11 +31,6 @@ var allLimits = []limit{
 	{"MaxJobCount", structs.MaxJobCount, "", "instances of one job, the sum of its counts", beyondInvalid},
 	{"MaxGroups", structs.MaxGroups, "", "task groups of one job", beyondInvalid},
 	{"MaxTasks", structs.MaxTasks, "", "tasks of one group", beyondInvalid},
-	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
-	{
-		"MaxDevices", structs.MaxDevices, "",
-		"`count` of one `device` block, and devices of one group of a node", beyondInvalid,
-	},
 	{
 		"MaxConfigNesting", structs.MaxConfigNesting, "", "levels of maps and lists in the `config` of a task",
 		beyondInvalid,
@@ -100,6 +95,15 @@ var allLimits = []limit{
 	{
 		"MaxTaskEvents", structs.MaxTaskEvents, "",
 		"events of one task that a node reports", "the oldest are dropped",
+	},
+	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
+	{"MaxDevices", structs.MaxDevices, "", "devices of one block, of one node", beyondInvalid},
+	{"MaxDeviceGroups", structs.MaxDeviceGroups, "", "device groups of one node", beyondInvalid},
+	{"MaxDeviceAttributes", structs.MaxDeviceAttributes, "", "attributes of one device group", beyondInvalid},
+	{
+		"MaxDeviceBytes", structs.MaxDeviceBytes, "bytes",
+		"names, IDs, attributes and descriptions of a node's devices; its agent leaves out the groups beyond it",
+		beyondInvalid,
 	},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
