@@ -18,22 +18,26 @@ import (
 	"berth/structs"
 )
 
-// bind is a mount of a path of the host.
-func bind(source, target string) mount.Mount {
-	return mount.Mount{
-		Type:        mount.TypeBind,
-		Source:      source,
-		Target:      target,
-		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+// bind is a mount of a path of the host. Without a propagation the daemon chooses: private, or rslave for a
+// path above its own directory, for which it rejects any private one.
+func bind(source, target string, propagation mount.Propagation) mount.Mount {
+	m := mount.Mount{
+		Type:   mount.TypeBind,
+		Source: source,
+		Target: target,
 	}
+	if propagation != "" {
+		m.BindOptions = &mount.BindOptions{Propagation: propagation}
+	}
+	return m
 }
 
 // addMounts adds the task's directories, its volumes and devices, and the mounts of its config.
 func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	h.Mounts = append(h.Mounts,
-		bind(cfg.Dirs.AllocShared, driver.Inside.AllocShared),
-		bind(cfg.Dirs.Local, driver.Inside.Local),
-		bind(cfg.Dirs.Secrets, driver.Inside.Secrets))
+		bind(cfg.Dirs.AllocShared, driver.Inside.AllocShared, ""),
+		bind(cfg.Dirs.Local, driver.Inside.Local, ""),
+		bind(cfg.Dirs.Secrets, driver.Inside.Secrets, ""))
 	for _, m := range cfg.Mounts {
 		err := addMount(h, m)
 		if err != nil {
@@ -78,8 +82,8 @@ func checkTargets(h *container.HostConfig) error {
 }
 
 var propagationOf = map[string]mount.Propagation{
-	"":              mount.PropagationRPrivate,
-	"private":       mount.PropagationRPrivate,
+	"":              "",
+	"private":       "",
 	"host-to-task":  mount.PropagationRSlave,
 	"bidirectional": mount.PropagationRShared,
 }
@@ -104,9 +108,8 @@ func addMount(h *container.HostConfig, m driver.Mount) error {
 		return structs.Invalidf("mount %s: propagation %q: expected private, host-to-task or bidirectional",
 			m.TaskPath, m.Propagation)
 	}
-	b := bind(m.HostPath, filepath.Clean(m.TaskPath))
+	b := bind(m.HostPath, filepath.Clean(m.TaskPath), propagation)
 	b.ReadOnly = m.ReadOnly
-	b.BindOptions.Propagation = propagation
 	h.Mounts = append(h.Mounts, b)
 	return nil
 }
@@ -158,16 +161,19 @@ func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount
 	if err != nil {
 		return mount.Mount{}, fmt.Errorf("config.volumes: %q: %w", v.Source, err)
 	}
-	m := bind(source, filepath.Clean(v.Target))
+	readOnly := false
+	propagation := mount.Propagation("")
 	for mode := range strings.SplitSeq(v.Mode, ",") {
 		p := mount.Propagation(mode)
 		switch {
 		case mode == "ro":
-			m.ReadOnly = true
+			readOnly = true
 		case slices.Contains(mount.Propagations, p):
-			m.BindOptions.Propagation = p
+			propagation = p
 		}
 	}
+	m := bind(source, filepath.Clean(v.Target), propagation)
+	m.ReadOnly = readOnly
 	return m, nil
 }
 
@@ -185,9 +191,8 @@ func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.
 		if err != nil {
 			return m, fmt.Errorf("config.mount: %q: %w", w.Source, err)
 		}
-		m.Source = source
-		propagation := cmp.Or(mount.Propagation(w.Propagation), mount.PropagationRPrivate)
-		m.BindOptions = &mount.BindOptions{Propagation: propagation}
+		m = bind(source, m.Target, mount.Propagation(w.Propagation))
+		m.ReadOnly = w.ReadOnly
 	case taskconfig.MountTmpfs:
 		m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.TmpfsSize, Mode: os.FileMode(w.TmpfsMode)}
 	default:

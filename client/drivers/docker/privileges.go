@@ -111,7 +111,7 @@ func privilege(h *container.HostConfig, missing []string) {
 	h.CapDrop = missing
 	h.SecurityOpt = append(h.SecurityOpt, "seccomp=unconfined", "apparmor=unconfined")
 	h.DeviceCgroupRules = []string{"a *:* rwm"}
-	h.Mounts = append(h.Mounts, bind("/dev", "/dev"))
+	h.Mounts = append(h.Mounts, bind("/dev", "/dev", ""))
 	h.MaskedPaths = []string{}
 	h.ReadonlyPaths = []string{}
 }
