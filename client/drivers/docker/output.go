@@ -81,18 +81,35 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 }
 
 func (o *helperProcesses) ensure(ctx context.Context, t *task) error {
-	err := o.tasks.Recover(ctx, &driver.Handle{TaskID: t.id})
-	if err == nil {
-		_, err = o.tasks.Stats(ctx, t.id)
+	ended, err := o.hasEnded(ctx, t.id)
+	if isGone(err) { // this agent has not started it
+		err = o.tasks.Recover(ctx, &driver.Handle{TaskID: t.id})
+		if err == nil {
+			ended, err = o.hasEnded(ctx, t.id)
+		}
 	}
-	if isGone(err) || structs.IsKind(err, structs.KindPrecondition) { // it has ended
+	if ended || isGone(err) {
 		return o.start(ctx, t)
 	}
 	return err
 }
 
+// glance is the time in which an ended helper is seen to have ended.
+const glance = 50 * time.Millisecond
+
+// hasEnded is not-found if this agent knows no helper of the task.
+func (o *helperProcesses) hasEnded(ctx context.Context, taskID string) (bool, error) {
+	short, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
+	_, err := o.tasks.Wait(short, taskID)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return false, nil // it runs
+	}
+	return err == nil, err
+}
+
 // drainTimeout bounds the wait for the rest of the output.
-const drainTimeout = 5 * time.Second
+const drainTimeout = 10 * time.Second
 
 func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
 	draining, cancel := context.WithTimeout(ctx, drainTimeout)
@@ -116,7 +133,7 @@ func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
 }
 
 // keepInterval is the time between two looks for helpers that were killed.
-const keepInterval = 15 * time.Second
+const keepInterval = 30 * time.Second
 
 // keepOutput starts helpers in the place of killed ones until ctx ends. The daemon keeps the output
 // meanwhile.

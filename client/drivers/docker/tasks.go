@@ -138,6 +138,9 @@ func hasEnded(c *engine.Container) bool {
 // signalCode is the exit code of a process that signal 0 would end: the daemon adds the number of the signal.
 const signalCode = 128
 
+// unknownCode is the exit code that a daemon gives a container whose end it has missed.
+const unknownCode = 255
+
 // resultOf describes the end of a container. lost says that the daemon went away while the container ran.
 func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 	code := c.State.ExitCode
@@ -151,9 +154,12 @@ func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if lost && !d.liveRestore {
+	switch {
+	case lost && !d.liveRestore:
 		r.Err = fmt.Sprintf(
 			"the container ended with the docker daemon, whose live-restore is off (exit code %d)", code)
+	case lost && code == unknownCode:
+		r.Err = "the container ended while the docker daemon was away"
 	}
 	return r
 }

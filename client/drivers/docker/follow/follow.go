@@ -97,7 +97,7 @@ func Copy(ctx context.Context, from Source, stdout, stderr io.Writer) error {
 const saveInterval = time.Second
 
 // reconnect paces the attempts to reach the daemon.
-var reconnect = backoff.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
+var reconnect = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
 // copyAll copies streams until the container has ended.
 func (f *follower) copyAll(ctx context.Context) error {
