@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(executor.Main(os.Args[2:]))
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each helper takes a second to end
 	lostPause.Min = time.Millisecond
 	lostPause.Max = 20 * time.Millisecond
 	cleanupTimeout = 500 * time.Millisecond

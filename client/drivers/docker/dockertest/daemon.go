@@ -1,0 +1,362 @@
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"berth/client/drivers/docker/engine"
+	"berth/internal/testskip"
+)
+
+// Daemon is a real docker daemon with its own directories. It has no bridge and no registry. Its containers
+// are children of a containerd beside it, as on a machine where both are services.
+type Daemon struct {
+	t          testing.TB
+	dir        string
+	args       []string
+	log        *os.File
+	containerd *exec.Cmd
+	cmd        *exec.Cmd // nil: the daemon does not run
+}
+
+// startTimeout bounds the start of a daemon, which starts another one for itself.
+const startTimeout = time.Minute
+
+// Start starts a daemon until the end of the test. It skips the test without root or without a daemon.
+func Start(t testing.TB, args ...string) *Daemon {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: a docker daemon makes namespaces and mounts")
+	}
+	if _, err := exec.LookPath("dockerd"); err != nil {
+		testskip.Lacking(t, "no docker daemon: install Debian's docker.io, as `make setup` does")
+	}
+	dir, err := os.MkdirTemp("/tmp", "dd") // short, for the sockets in it, and not below /dev
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Daemon{t: t, dir: dir, args: args}
+	t.Cleanup(d.remove)
+	d.log, err = os.Create(d.path("log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.runContainerd()
+	d.Run()
+	return d
+}
+
+// containerdConfig has only what containers need.
+const containerdConfig = `version = 2
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+`
+
+func (d *Daemon) runContainerd() {
+	d.t.Helper()
+	config := d.path("containerd.toml")
+	err := os.WriteFile(config, []byte(containerdConfig), 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.containerd = d.command("containerd", "--config", config, "--address", d.path("containerd.sock"),
+		"--root", d.path("root"), "--state", d.path("state"))
+	err = d.containerd.Start()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *Daemon) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Stdout = d.log
+	cmd.Stderr = d.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
+func (d *Daemon) path(name string) string { return filepath.Join(d.dir, name) }
+
+// Endpoint is the daemon's address.
+func (d *Daemon) Endpoint() string { return "unix://" + d.path("docker.sock") }
+
+// Run starts the daemon again after Stop or Kill, and waits until it answers.
+func (d *Daemon) Run() {
+	d.t.Helper()
+	args := append([]string{
+		"--data-root", d.path("data"),
+		"--exec-root", d.path("exec"),
+		"--pidfile", d.path("pid"),
+		"--host", d.Endpoint(),
+		"--storage-driver", "vfs", // the others do not work everywhere, and the images of tests are small
+		"--bridge", "none",
+		"--iptables=false",
+		"--ip6tables=false",
+		"--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--cgroup-parent", "/" + filepath.Base(d.dir),
+		"--config-file", d.path("none.json"),
+		"--containerd", d.path("containerd.sock"),
+	}, d.args...)
+	err := os.WriteFile(d.path("none.json"), []byte("{}"), 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.cmd = d.command("dockerd", args...)
+	err = d.cmd.Start()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	e := engine.New(d.Endpoint())
+	for limit := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
+		_, err := e.Info(context.Background())
+		if err == nil {
+			return
+		}
+		if time.Now().After(limit) {
+			text, _ := os.ReadFile(d.log.Name())
+			d.t.Fatalf("the docker daemon does not answer: %v; its log ends with\n%s", err, tail(text))
+		}
+	}
+}
+
+func tail(text []byte) []byte { return text[max(0, len(text)-4096):] }
+
+// Stop ends the daemon as an operator does.
+func (d *Daemon) Stop() { d.end(syscall.SIGTERM) }
+
+// Kill ends the daemon without warning. Its containers run on.
+func (d *Daemon) Kill() { d.end(syscall.SIGKILL) }
+
+func (d *Daemon) end(signal syscall.Signal) {
+	if d.cmd == nil {
+		return
+	}
+	_ = d.cmd.Process.Signal(signal)
+	_ = d.cmd.Wait()
+	d.cmd = nil
+}
+
+// remove removes all that the daemon made: containers, processes, mounts, cgroups and files.
+func (d *Daemon) remove() {
+	e := engine.New(d.Endpoint())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if d.cmd != nil {
+		d.removeContainers(ctx, e)
+	}
+	d.Stop()
+	if d.containerd != nil {
+		_ = d.containerd.Process.Signal(syscall.SIGTERM)
+		_ = d.containerd.Wait()
+	}
+	d.killLeft()
+	for range 5 { // a mount may be below another one
+		mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(d.dir))
+		if err != nil || len(mounts) == 0 {
+			break
+		}
+		for _, m := range slices.Backward(mounts) {
+			_ = unix.Unmount(m.Mountpoint, unix.MNT_DETACH)
+		}
+	}
+	d.removeCgroups()
+	_ = d.log.Close()
+	err := os.RemoveAll(d.dir)
+	if err != nil {
+		d.t.Error(err)
+	}
+}
+
+func (d *Daemon) removeContainers(ctx context.Context, e *engine.Engine) {
+	api, err := client.New(client.WithHost(d.Endpoint()))
+	if err != nil {
+		d.t.Error(err)
+		return
+	}
+	defer api.Close()
+	list, err := api.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		d.t.Error(err)
+	}
+	for _, c := range list.Items {
+		if err := e.Remove(ctx, c.ID); err != nil {
+			d.t.Error(err)
+		}
+	}
+}
+
+// killLeft kills the shims of containers that were not removed: they name the daemon's directory.
+func (d *Daemon) killLeft() {
+	KillAll(d.dir, func(program string) bool {
+		return strings.HasPrefix(filepath.Base(program), "containerd-shim")
+	})
+}
+
+// KillAll kills the processes that name a directory of a test in their arguments, and whose program is
+// chosen.
+func KillAll(dir string, chosen func(program string) bool) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		program, _, _ := bytes.Cut(text, []byte{0})
+		if err == nil && bytes.Contains(text, []byte(dir)) && chosen(string(program)) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// removeCgroups removes the cgroups of the daemon in every hierarchy, with the processes of containers that
+// were not removed.
+func (d *Daemon) removeCgroups() {
+	name := filepath.Base(d.dir)
+	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
+	more, _ := filepath.Glob("/sys/fs/cgroup/" + name)
+	for _, dir := range append(dirs, more...) {
+		inner, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
+		for _, path := range append(inner, filepath.Join(dir, "cgroup.procs")) {
+			text, _ := os.ReadFile(path)
+			for _, pid := range strings.Fields(string(text)) {
+				n, err := strconv.Atoi(pid)
+				if err == nil && n > 1 {
+					_ = syscall.Kill(n, syscall.SIGKILL)
+				}
+			}
+			removeCgroup(filepath.Dir(path))
+		}
+	}
+}
+
+// removeCgroup waits for the end of killed processes.
+func removeCgroup(dir string) {
+	for range 100 {
+		err := syscall.Rmdir(dir)
+		if !errors.Is(err, unix.EBUSY) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+var (
+	building sync.Once
+	program  []byte
+	buildErr error
+)
+
+// Program is the file "program" of this package's images, built once: see its package.
+func Program(t testing.TB) []byte {
+	t.Helper()
+	building.Do(func() {
+		dir, err := os.MkdirTemp("", "dp")
+		if err != nil {
+			buildErr = err
+			return
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "program")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
+			"berth/client/drivers/docker/dockertest/program")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		out, err := build.CombinedOutput()
+		if err != nil {
+			buildErr = errors.Join(err, errors.New(string(out)))
+			return
+		}
+		program, buildErr = os.ReadFile(path)
+	})
+	if buildErr != nil {
+		t.Fatal(buildErr)
+	}
+	return program
+}
+
+// passwd names the users of the images.
+const passwd = "root:x:0:0:root:/:/program\nweb:x:1234:4321:web:/:/program\n"
+
+// Root is the content of the images: the program, users, and places for what berth mounts.
+func Root(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	add := func(h tar.Header, content []byte) {
+		h.Size = int64(len(content))
+		err := w.WriteHeader(&h)
+		if err == nil {
+			_, err = w.Write(content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"etc/", "tmp/"} {
+		add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil)
+	}
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte(passwd))
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "program", Mode: 0o755}, Program(t))
+	err := w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Import gives the daemon an image whose entry point is the program. changes are lines of a Dockerfile.
+func (d *Daemon) Import(ref string, changes ...string) {
+	d.t.Helper()
+	api, err := client.New(client.WithHost(d.Endpoint()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer api.Close()
+	answer, err := api.ImageImport(d.t.Context(),
+		client.ImageImportSource{Source: bytes.NewReader(Root(d.t)), SourceName: "-"}, ref,
+		client.ImageImportOptions{Changes: append([]string{`ENTRYPOINT ["/program"]`}, changes...)})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Close()
+	_, err = io.Copy(io.Discard, answer)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// Save returns an archive with an image, as `docker save` makes it.
+func (d *Daemon) Save(ref string) []byte {
+	d.t.Helper()
+	api, err := client.New(client.WithHost(d.Endpoint()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer api.Close()
+	stream, err := api.ImageSave(d.t.Context(), []string{ref})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer stream.Close()
+	archive, err := io.ReadAll(stream)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return archive
+}

@@ -1,0 +1,146 @@
+// Command program is the only file of the images of tests. It carries out its arguments in order: each is the
+// name of a step, and what it needs after a colon.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// steps has the steps that end.
+var steps = map[string]func(string) error{
+	"out":    func(text string) error { return write(os.Stdout, text) },
+	"err":    func(text string) error { return write(os.Stderr, text) },
+	"env":    func(name string) error { return write(os.Stdout, os.Getenv(name)) },
+	"args":   func(string) error { return write(os.Stdout, strings.Join(os.Args, " ")) },
+	"user":   func(string) error { return write(os.Stdout, fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())) },
+	"dir":    func(string) error { dir, _ := os.Getwd(); return write(os.Stdout, dir) },
+	"cat":    cat,
+	"status": status,
+	"make":   func(path string) error { return os.WriteFile(path, []byte("made"), 0o600) },
+	"list":   list,
+	"eat":    eat,
+	"sleep":  sleep,
+	"await":  await,
+	"count":  count,
+	"tmpfs":  func(path string) error { return syscall.Mount("test", path, "tmpfs", 0, "size=64k") },
+	"unlink": os.Remove,
+}
+
+func main() {
+	for _, arg := range os.Args[1:] {
+		name, value, _ := strings.Cut(arg, ":")
+		switch name {
+		case "exit":
+			code, _ := strconv.Atoi(value)
+			os.Exit(code)
+		case "trap": // ends with a code after SIGTERM
+			signals := make(chan os.Signal, 1)
+			signal.Notify(signals, syscall.SIGTERM)
+			fmt.Println("ready")
+			<-signals
+			code, _ := strconv.Atoi(value)
+			os.Exit(code)
+		case "ignore":
+			signal.Ignore(syscall.SIGTERM)
+			fmt.Println("ready")
+			time.Sleep(time.Hour)
+		}
+		if step := steps[name]; step != nil {
+			err := step(value)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "failed:", err)
+				os.Exit(1)
+			}
+		}
+	}
+}
+
+func write(to io.Writer, text string) error {
+	_, err := fmt.Fprintln(to, text)
+	return err
+}
+
+func cat(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return write(os.Stdout, strings.TrimSpace(string(text)))
+}
+
+// status prints a field of /proc/self/status.
+func status(field string) error {
+	text, err := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(text)) {
+		value, ok := strings.CutPrefix(line, field+":")
+		if ok {
+			return write(os.Stdout, strings.TrimSpace(value))
+		}
+	}
+	return err
+}
+
+func list(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	slices.Sort(names)
+	if err != nil {
+		return err
+	}
+	return write(os.Stdout, strings.Join(names, " "))
+}
+
+// eat uses that many MiB of memory.
+func eat(size string) error {
+	mib, err := strconv.Atoi(size)
+	kept := make([][]byte, 0, mib)
+	for range mib {
+		block := make([]byte, 1<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		kept = append(kept, block)
+	}
+	fmt.Println(len(kept))
+	return err
+}
+
+func sleep(text string) error {
+	d, err := time.ParseDuration(text)
+	time.Sleep(d)
+	return err
+}
+
+// await waits for a file.
+func await(path string) error {
+	for {
+		_, err := os.Stat(path)
+		if err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// count prints numbers, a line each, with a pause after each: "1000 5ms".
+func count(text string) error {
+	number, pause, _ := strings.Cut(text, " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(pause)
+	for i := range n {
+		fmt.Println(i)
+		time.Sleep(d)
+	}
+	return err
+}
