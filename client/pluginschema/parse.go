@@ -14,8 +14,12 @@ import (
 	"berth/plugins/protocol/hclspec"
 )
 
-// maxDepth bounds the nesting of a schema: a plugin is not trusted to send a finite one.
-const maxDepth = 50
+// A plugin is not trusted to send a small schema. maxDepth bounds its nesting, and maxExpression the bytes
+// of a literal or a type, whose parser needs more of the stack for each bracket.
+const (
+	maxDepth      = 50
+	maxExpression = 4096
+)
 
 // functions are those that a literal may call.
 var functions = map[string]function.Function{
@@ -144,6 +148,9 @@ func (p *parser) blockAttrs(b *hclspec.BlockAttrs, name string) hcldec.Spec {
 }
 
 func (p *parser) literal(l *hclspec.Literal, name string) hcldec.Spec {
+	if n := len(l.GetValue()); n > maxExpression {
+		return p.fault(name, "the literal has %d bytes, at most %d are allowed", n, maxExpression)
+	}
 	expr, diags := hclsyntax.ParseExpression([]byte(l.GetValue()), "literal", hcl.InitialPos)
 	if diags.HasErrors() {
 		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
@@ -169,6 +176,10 @@ func (p *parser) name(own, enclosing string) string {
 // typ parses a type expression. Empty is any type.
 func (p *parser) typ(text, name string) cty.Type {
 	if text == "" {
+		return cty.DynamicPseudoType
+	}
+	if len(text) > maxExpression {
+		p.fault(name, "the type has %d bytes, at most %d are allowed", len(text), maxExpression)
 		return cty.DynamicPseudoType
 	}
 	expr, diags := hclsyntax.ParseExpression([]byte(text), "type", hcl.InitialPos)

@@ -35,7 +35,15 @@ func Parse(announced *hclspec.Spec) (*Schema, error) {
 
 // Decode returns the configuration in msgpack. Each fault is an invalid error that names the setting. Strings
 // are taken as they are: they hold no templates.
-func (s *Schema) Decode(config map[string]any) ([]byte, error) {
+func (s *Schema) Decode(config map[string]any) (packed []byte, err error) {
+	defer func() { // hcldec panics for some combinations of specs, which only it knows
+		if r := recover(); r != nil {
+			err = structs.Internalf("the schema cannot be used: %v", r)
+		}
+	}()
+	if config == nil {
+		config = map[string]any{}
+	}
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, structs.Invalidf("config: %w", err)

@@ -80,6 +80,52 @@ func TestDecode_ConvertsAndFillsIn(t *testing.T) {
 	}
 }
 
+// The parser of the agent's configuration makes a list of a nested block.
+func TestDecode_TakesABlockAsAListOfOne(t *testing.T) {
+	one := object(specs{"enabled": attr("bool", true)})
+	spec := object(specs{
+		"volumes": {Block: &hclspec.Spec_BlockValue{BlockValue: &hclspec.Block{Nested: one}}},
+		"set":     {Block: &hclspec.Spec_BlockSet{BlockSet: &hclspec.BlockSet{Nested: one, MaxItems: 1}}},
+		"auth": {Block: &hclspec.Spec_BlockMap{
+			BlockMap: &hclspec.BlockMap{Labels: []string{"host"}, Nested: one},
+		}},
+		"limits": {Block: &hclspec.Spec_BlockAttrs{BlockAttrs: &hclspec.BlockAttrs{Type: "number"}}},
+	})
+	enabled := map[string]any{"enabled": true}
+	got, err := decode(t, spec, map[string]any{
+		"volumes": []any{enabled},
+		"set":     []any{enabled},
+		"auth":    []any{map[string]any{"example.com": enabled}},
+		"limits":  []any{map[string]any{"files": 7}},
+	})
+	want := map[string]any{
+		"volumes": enabled,
+		"set":     []any{enabled},
+		"auth":    map[string]any{"example.com": enabled},
+		"limits":  map[string]any{"files": int64(7)},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	_, err = decode(t, spec, map[string]any{"volumes": []any{enabled, enabled}})
+	if err == nil || !strings.Contains(err.Error(), "volumes") {
+		t.Errorf("two blocks where one is allowed: %v", err)
+	}
+}
+
+func TestDecode_OfNothingHasTheDefaults(t *testing.T) {
+	spec := object(specs{"pids": fallback(attr("number", false), "7")})
+	for _, given := range []map[string]any{nil, {}} {
+		got, err := decode(t, spec, given)
+		if err != nil || !reflect.DeepEqual(got, map[string]any{"pids": int64(7)}) {
+			t.Errorf("%v: got %v, %v", given, got, err)
+		}
+	}
+	if got, err := decode(t, nil, nil); err != nil || len(got) != 0 {
+		t.Errorf("without a schema: got %v, %v", got, err)
+	}
+}
+
 func TestDecode_NamesEachFault(t *testing.T) {
 	spec := object(specs{"image": attr("string", true), "pids": attr("number", false)})
 	_, err := decode(t, spec, map[string]any{"pids": "many", "imaeg": "x"})
@@ -90,17 +136,32 @@ func TestDecode_NamesEachFault(t *testing.T) {
 	}
 }
 
+// The library panics for a value of any type in a map of blocks.
+func TestDecode_SurvivesASchemaThatCannotBeUsed(t *testing.T) {
+	nested := object(specs{"x": attr("any", false)})
+	spec := object(specs{"m": {Block: &hclspec.Spec_BlockMap{
+		BlockMap: &hclspec.BlockMap{Labels: []string{"name"}, Nested: nested},
+	}}})
+	_, err := decode(t, spec, map[string]any{"m": map[string]any{"a": map[string]any{"x": 1}}})
+	if err == nil || !strings.Contains(err.Error(), "the schema cannot be used") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestParse_RefusesABadSchema(t *testing.T) {
 	deep := attr("string", false)
 	for range 100 {
 		deep = object(specs{"x": deep})
 	}
+	long := strings.Repeat("(", 1_000_000)
 	cases := specs{
-		"nested more": deep,
-		"the type":    object(specs{"x": attr("strong", false)}),
-		"the literal": object(specs{"x": fallback(attr("string", false), "${")}),
-		"no name":     attr("string", false),
-		"no kind":     {},
+		"the type has 2000006 bytes":    object(specs{"x": attr(strings.Repeat("list(", 400_000)+"string", false)}),
+		"the literal has 1000000 bytes": object(specs{"x": fallback(attr("", false), long)}),
+		"nested more":                   deep,
+		"the type":                      object(specs{"x": attr("strong", false)}),
+		"the literal":                   object(specs{"x": fallback(attr("string", false), "${")}),
+		"no name":                       attr("string", false),
+		"no kind":                       {},
 	}
 	for name, spec := range cases {
 		_, err := Parse(spec)
