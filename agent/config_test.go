@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +172,46 @@ client {
 	}
 	if d.Exec.MaxFiles == 0 {
 		t.Error("a block in the file removes the defaults of the other settings")
+	}
+}
+
+func TestConfig_ReadsThePluginsOfTheNode(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"a.hcl": `
+plugin_dir = "/opt/plugins"
+plugin "podman" {
+  args = ["-v"]
+  config {
+    gc = true
+    volumes { enabled = true }
+  }
+}
+plugin "gpu" {}
+client {
+  enabled = true
+  options = { "driver.allowlist" = "exec, podman", "driver.denylist" = "docker" }
+}`})
+	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x")
+	if err == nil {
+		err = c.Finish()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Client.Plugins
+	if got.Dir != "/opt/plugins" || got.Sockets != "/x/plugins" || len(got.Plugins) != 2 ||
+		got.Plugins[1].Name != "gpu" {
+		t.Fatalf("got %+v", got)
+	}
+	podman := got.Plugins[0]
+	want := map[string]any{"gc": true, "volumes": []any{map[string]any{"enabled": true}}}
+	if !slices.Equal(podman.Args, []string{"-v"}) || !reflect.DeepEqual(podman.Config, want) {
+		t.Errorf("got %+v", podman)
+	}
+	drivers := c.Client.DriverConfig()
+	for name, want := range map[string]bool{"exec": true, "podman": true, "raw_exec": false, "docker": false} {
+		if drivers.Allows(name) != want {
+			t.Errorf("driver %s is allowed: %t", name, !want)
+		}
 	}
 }
 
