@@ -12,6 +12,8 @@ tell_skips() {
 	rm -f "$BERTH_SKIPS"
 }
 trap tell_skips EXIT
+PEER_PLUGINS=$(./scripts/peer-plugins.sh)
+export PEER_PLUGINS
 # Both start programs that the test cache does not know, so they run each time.
 outside=(berth/test/e2e berth/test/guest)
 

@@ -2,16 +2,9 @@
 package main
 
 import (
-	"context"
-
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/drivers/rawexec"
-	_ "github.com/hashicorp/nomad/drivers/shared/executor" // runs as its own helper process
-	"github.com/hashicorp/nomad/plugins"
+
+	"berth/test/peer/external"
 )
 
-func main() {
-	plugins.Serve(func(logger hclog.Logger) any {
-		return rawexec.NewRawExecDriver(context.Background(), logger)
-	})
-}
+func main() { external.Serve(rawexec.NewRawExecDriver) }

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Builds the peer's drivers and its example device plugin (Nomad v1.6.1) once as external plugins and prints the
+# directory that has them: peer_raw_exec, peer_exec and example-device. The tests of external plugins run them. The
+# build takes some minutes on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/../test/peer"
+plugins=$PWD/../../.cache/peer-plugins-v1.6.1
+build() { # PACKAGE NAME
+	if [ -x "$plugins/$2" ] && [ -z "$(find go.mod external rawexec exec -newer "$plugins/$2")" ]; then
+		return
+	fi
+	echo "building the peer's plugin $2: some minutes, only once" >&2
+	mkdir -p "$plugins"
+	GOFLAGS= go build -trimpath -buildvcs=false -tags codegen_generated -o "$plugins/$2.tmp" "$1" >&2
+	mv "$plugins/$2.tmp" "$plugins/$2"
+}
+build ./rawexec peer_raw_exec
+build ./exec peer_exec
+build github.com/hashicorp/nomad/plugins/device/cmd/example/cmd example-device
+realpath "$plugins"
