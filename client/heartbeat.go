@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,12 +53,7 @@ func (c *Client) buildNode() *structs.Node {
 		SchedulingEligibility: structs.NodeEligible,
 	}
 	n.Attributes["berth.version"] = cfg.Version
-	for name, info := range n.Drivers {
-		if info.Detected && info.Healthy {
-			n.Attributes["driver."+name] = "1"
-		}
-		maps.Copy(n.Attributes, info.Attributes)
-	}
+	addDriverAttributes(n)
 	res := c.facts.Resources
 	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)
 	overrideIfSet(&res.Memory.MemoryMB, cfg.MemoryTotalMB)
@@ -72,6 +68,23 @@ func (c *Client) buildNode() *structs.Node {
 	n.ReservedResources.Memory.MemoryMB = int64(cfg.Reserved.MemoryMB)
 	n.ReservedResources.Disk.DiskMB = int64(cfg.Reserved.DiskMB)
 	return n
+}
+
+// addDriverAttributes adds what drivers report. A driver changes no attribute that has a value, and if two
+// report one attribute, the first of them by its name has it.
+func addDriverAttributes(n *structs.Node) {
+	for name, info := range n.Drivers {
+		if info.Detected && info.Healthy {
+			n.Attributes["driver."+name] = "1"
+		}
+	}
+	for _, driver := range slices.Sorted(maps.Keys(n.Drivers)) {
+		for name, value := range n.Drivers[driver].Attributes {
+			if _, has := n.Attributes[name]; !has {
+				n.Attributes[name] = value
+			}
+		}
+	}
 }
 
 func overrideIfSet(v *int64, with int) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 		defer r.stop()
 		r.pass(20 * time.Second)
 		close(r.parts.drivers.ready)
+		close(r.parts.devices.ready)
 		r.parts.plugins.set(instance("p", structs.CSIKindNode, true))
 		r.pass(time.Second)
 		if n := len(r.servers.called("Node.Register")); n != 0 {
@@ -42,22 +44,64 @@ func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 	})
 }
 
-func TestRegistration_WaitsForTheFirstFingerprintsOfDrivers(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newFixture(t)
-		r.start(true)
-		defer r.stop()
-		close(r.parts.plugins.ready)
-		r.pass(20 * time.Second)
-		if n := len(r.servers.called("Node.Register")); n != 0 {
-			t.Fatalf("%d registrations before the drivers were fingerprinted", n)
+func TestRegistration_WaitsForEachFirstFingerprint(t *testing.T) {
+	for _, late := range []string{"drivers", "plugins", "devices"} {
+		t.Run(late, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				r := newFixture(t)
+				r.start(true)
+				defer r.stop()
+				ready := map[string]chan struct{}{
+					"drivers": r.parts.drivers.ready,
+					"plugins": r.parts.plugins.ready,
+					"devices": r.parts.devices.ready,
+				}
+				for name, first := range ready {
+					if name != late {
+						close(first)
+					}
+				}
+				r.pass(20 * time.Second)
+				if n := len(r.servers.called("Node.Register")); n != 0 {
+					t.Fatalf("%d registrations before the %s were fingerprinted", n, late)
+				}
+				close(ready[late])
+				synctest.Wait()
+				if n := len(r.servers.called("Node.Register")); n != 1 {
+					t.Fatalf("%d registrations", n)
+				}
+			})
+		})
+	}
+}
+
+// Two drivers that report one attribute must not make the node another one at each look.
+func TestDriverAttributes_ChangeNothingThatIsKnown(t *testing.T) {
+	good := func(attributes map[string]string) *structs.DriverInfo {
+		return &structs.DriverInfo{Detected: true, Healthy: true, Attributes: attributes}
+	}
+	for range 20 { // of the orders of a map
+		n := &structs.Node{
+			Attributes: map[string]string{"kernel.name": "linux"},
+			Drivers: map[string]*structs.DriverInfo{
+				"exec": good(nil),
+				"a":    good(map[string]string{"driver.exec": "true", "kernel.name": "a", "x": "of a"}),
+				"b":    good(map[string]string{"x": "of b", "y": "of b"}),
+			},
 		}
-		close(r.parts.drivers.ready)
-		synctest.Wait()
-		if n := len(r.servers.called("Node.Register")); n != 1 {
-			t.Fatalf("%d registrations", n)
+		addDriverAttributes(n)
+		want := map[string]string{
+			"kernel.name": "linux",
+			"driver.exec": "1",
+			"driver.a":    "1",
+			"driver.b":    "1",
+			"x":           "of a",
+			"y":           "of b",
 		}
-	})
+		if !maps.Equal(n.Attributes, want) {
+			t.Fatalf("got %v, want %v", n.Attributes, want)
+		}
+	}
 }
 
 func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
