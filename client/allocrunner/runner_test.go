@@ -60,6 +60,27 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 	})
 }
 
+func TestRunner_PassesOnTheEventsOfDrivers(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		a.new(asBatch(testAlloc("web", "side")))
+		synctest.Wait()
+		if !fx.machine.Emit("alloc1/web", newEvent(structs.TaskEventDriver, "image is pulled")) {
+			t.Fatal("nobody follows the task")
+		}
+		synctest.Wait()
+		equal(t, "events of web", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started", "Driver"})
+		equal(t, "events of side", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started"})
+		fx.machine.Exit("alloc1/web", ok)
+		synctest.Wait()
+		if fx.machine.Emit("alloc1/web", newEvent(structs.TaskEventDriver, "late")) {
+			t.Error("a task that has ended is followed")
+		}
+	})
+}
+
 func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)

@@ -16,9 +16,10 @@ import (
 
 // Machine is where fake tasks run.
 type Machine struct {
-	mu    sync.Mutex
-	tasks map[string]*Task
-	log   []string
+	mu        sync.Mutex
+	tasks     map[string]*Task
+	followers map[string]func(*structs.TaskEvent)
+	log       []string
 	// Before, if set, is called before the driver acts, After after it has; the point is "start <task id>",
 	// "stop ...", "destroy ..." or "recover ...". An error from Before is the call's.
 	Before func(point string) error
@@ -40,7 +41,12 @@ type Task struct {
 }
 
 // NewMachine makes a machine on which nothing runs.
-func NewMachine() *Machine { return &Machine{tasks: map[string]*Task{}} }
+func NewMachine() *Machine {
+	return &Machine{
+		tasks:     map[string]*Task{},
+		followers: map[string]func(*structs.TaskEvent){},
+	}
+}
 
 // Clone returns another machine in the same state, whose driver has no tasks: the state after an agent was
 // killed.
@@ -141,9 +147,43 @@ func (s Set) Driver(name string) (driver.Driver, error) {
 	return nil, structs.Invalidf("there is no task driver %q", name)
 }
 
-// FollowTask implements the agent's Drivers. The machine sends no events.
-func (s Set) FollowTask(string, string, func(*structs.TaskEvent)) (stop func()) {
-	return func() {}
+// FollowTask implements the agent's Drivers. Machine.Emit sends events.
+func (s Set) FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (stop func()) {
+	id := allocID + "/" + task
+	var stops []func()
+	for _, d := range s {
+		if fake, ok := d.(*Driver); ok {
+			stops = append(stops, fake.Machine.follow(id, handle))
+		}
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func (m *Machine) follow(id string, handle func(*structs.TaskEvent)) (stop func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.followers[id] = handle
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.followers, id)
+	}
+}
+
+// Emit sends an event of a task. It reports false if no agent follows the task.
+func (m *Machine) Emit(id string, e *structs.TaskEvent) bool {
+	m.mu.Lock()
+	handle := m.followers[id]
+	m.mu.Unlock()
+	if handle == nil {
+		return false
+	}
+	handle(e)
+	return true
 }
 
 // Drivers is the set with one driver "fake".
