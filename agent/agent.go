@@ -42,8 +42,9 @@ type Agent struct {
 	left    chan struct{} // closed when the server has left, which ends the agent
 }
 
-// New opens the server, the node and the HTTP port of cfg. Config.Finish must have completed cfg.
-func New(cfg Config, logger hclog.Logger) (*Agent, error) {
+// New opens the server, the node and the HTTP port of cfg. Config.Finish must have completed cfg. New gives
+// up when ctx ends. It does not keep ctx.
+func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
 		return nil, structs.Internalf("data_dir: %w", err)
 	}
@@ -64,7 +65,7 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 		left:    make(chan struct{}),
 	}
 	a.settings.Store(&cfg)
-	if err := a.open(); err != nil {
+	if err := a.open(ctx); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	httpLogger := logger.Named("http")
@@ -95,7 +96,7 @@ func (a *Agent) close() error {
 	return err
 }
 
-func (a *Agent) open() (err error) {
+func (a *Agent) open(ctx context.Context) (err error) {
 	cfg := a.config()
 	httpAddr := a.advertisedHTTP()
 	if cfg.Server.Enabled {
@@ -115,7 +116,8 @@ func (a *Agent) open() (err error) {
 	cc.HTTPAddr = httpAddr
 	cc.Version = version.Version
 	a.client, err = client.New(cc, client.Deps{
-		Logger: a.logger,
+		Starting: ctx,
+		Logger:   a.logger,
 	})
 	if err != nil {
 		return err

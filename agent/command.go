@@ -164,7 +164,10 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 		JSONFormat: cfg.LogJSON,
 		Output:     call.Err,
 	})
-	a, err := New(cfg, logger)
+	a, err := New(ctx, cfg, logger)
+	if ctx.Err() != nil && a == nil {
+		return nil // a signal has ended the start
+	}
 	if err != nil {
 		return err
 	}

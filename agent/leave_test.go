@@ -48,7 +48,7 @@ func runServer(t *testing.T, name string, edit func(*Config)) (
 	if err := cfg.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(cfg, hclog.NewNullLogger())
+	a, err := New(t.Context(), cfg, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

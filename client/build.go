@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,7 +58,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Registry:  registry,
 		Volumes:   plugins.Volumes(),
 		Logger:    p.Logger,
-		HostPaths: allocrunner.HostPaths,
+		HostPaths: func(t *structs.Task) bool { return allocrunner.HostPaths(drivers, t) },
 	}
 	return &Subsystems{
 		Drivers: drivers,
@@ -79,7 +80,9 @@ func buildReal(p Parts) (*Subsystems, error) {
 			plugins.Run,
 			reconcileVolumes(p, plugins),
 		},
-		Destroy: func() error { return mounts.ReleaseShared(root) },
+		Destroy: func() error {
+			return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root))
+		},
 	}, nil
 }
 
@@ -132,7 +135,7 @@ func taskHooks(
 // whose plugins this agent does not run. A plugin with a fault is an error: an agent that went on without it
 // would lack a driver, and nothing would show why.
 func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
-	ctx := context.Background() // the catalog bounds each of its steps
+	ctx := p.Starting
 	err := os.MkdirAll(p.Config.PluginSocketDir(), 0o700)
 	if err != nil {
 		return nil, err
@@ -149,11 +152,17 @@ func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
 	for _, plugin := range external.Plugins(plugincatalog.Device) {
 		wanted[plugin.Name] = true
 	}
-	err = plugincatalog.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
+	err = external.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
 	if err != nil {
 		p.Logger.Warn("failed to end plugins of an earlier agent; their processes may still run", "error", err)
 	}
 	return external, nil
+}
+
+// killPlugins ends the plugins whose processes would outlive the agent.
+func killPlugins(p Parts, external *plugincatalog.Catalog) error {
+	none := func(string) bool { return false }
+	return external.KillOthers(context.Background(), p.DB, none)
 }
 
 // measureCall counts one call of a CSI plugin.

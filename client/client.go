@@ -73,6 +73,7 @@ type Devices interface {
 
 // Parts are the inputs of Deps.Build.
 type Parts struct {
+	Starting context.Context // ends if Build is to give up
 	Config   *Config
 	Logger   hclog.Logger
 	DB       *store.DB
@@ -109,7 +110,9 @@ type Subsystems struct {
 
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.
 type Deps struct {
-	Logger hclog.Logger
+	// Starting ends if New is to give up. Nil never ends. New does not keep it.
+	Starting context.Context
+	Logger   hclog.Logger
 	// Pool reaches the servers. Nil makes an rpc.Pool over which they can call the node back.
 	Pool servers.Pool
 	// Build makes the subsystems. Nil makes the real ones.
@@ -211,11 +214,16 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 	c.servers = servers.New(lazyPool{c}, cfg.Servers)
+	starting := deps.Starting
+	if starting == nil {
+		starting = context.Background()
+	}
 	build := deps.Build
 	if build == nil {
 		build = buildReal
 	}
 	c.subsystems, err = build(Parts{
+		Starting: starting,
 		Config:   cfg,
 		Logger:   c.logger,
 		DB:       c.db,

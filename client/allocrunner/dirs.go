@@ -35,9 +35,9 @@ type dirMode struct {
 // without roots opens the closed ones to the user of the task.
 func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	shared := filepath.Join(root, sharedDir)
-	rootless := slices.ContainsFunc(g.Tasks, HostPaths)
+	opens := slices.ContainsFunc(g.Tasks, mayOpenDirs)
 	dirs := map[string]dirMode{
-		root:                          {0o700, rootless},
+		root:                          {0o700, opens},
 		shared:                        {0o755, false},
 		filepath.Join(shared, "data"): {0o777, false},
 		filepath.Join(shared, "logs"): {0o755, false},
@@ -45,13 +45,17 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	}
 	for _, t := range g.Tasks {
 		dir := filepath.Join(root, t.Name)
-		dirs[dir] = dirMode{0o700, HostPaths(t)}
+		dirs[dir] = dirMode{0o700, mayOpenDirs(t)}
 		dirs[filepath.Join(dir, "local")] = dirMode{0o755, true}
 		dirs[filepath.Join(dir, "tmp")] = dirMode{0o755, true}
 		dirs[filepath.Join(dir, "secrets")] = dirMode{0o700, true}
 	}
 	return dirs
 }
+
+// mayOpenDirs reports whether the task's driver may open the closed directories. exec makes its own root,
+// beside them.
+func mayOpenDirs(t *structs.Task) bool { return t.Driver != "exec" }
 
 // makeDirs makes missing directories, outer ones first.
 func makeDirs(root string, g *structs.TaskGroup) error {

@@ -13,12 +13,20 @@ import (
 	"berth/structs"
 )
 
-// HostPaths reports whether the task sees the host's own paths, because its driver gives it no root.
-func HostPaths(t *structs.Task) bool { return t.Driver == "raw_exec" }
+// HostPaths reports whether the task sees the host's own paths, because its driver gives it no root. Such a
+// driver has a method HostPaths.
+func HostPaths(drivers Drivers, t *structs.Task) bool {
+	d, err := drivers.Driver(t.Driver)
+	if err != nil {
+		return false
+	}
+	rootless, ok := d.(interface{ HostPaths() bool })
+	return ok && rootless.HostPaths()
+}
 
 // seenDirs returns the task's directories as the task sees them.
 func (t *task) seenDirs(spec *structs.Task) driver.Dirs {
-	if HostPaths(spec) {
+	if HostPaths(t.r.deps.Drivers, spec) {
 		return taskDirs(t.r.dir, t.name)
 	}
 	return driver.Inside

@@ -14,11 +14,20 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/plugincatalog"
+	"berth/client/plugintest"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each plugin takes a second to end
+	if plugintest.Main() {
+		return
+	}
+	reopen = backoff.Backoff{Min: 100 * time.Millisecond, Max: 400 * time.Millisecond}
+	goleak.VerifyTestMain(m)
+}
 
 // await calls ask at each change until it is content.
 func await(t *testing.T, m *Manager, ask func() bool) {
@@ -50,13 +59,23 @@ func running(t *testing.T, m *Manager) {
 
 // external is a manager with the example device plugin of the dialect, which nobody here wrote: files are
 // devices.
-func external(t *testing.T, program, devices string) (*Manager, *store.DB) {
+func external(t *testing.T, devices string) (*Manager, *store.DB) {
 	t.Helper()
+	program := plugintest.Peer(t, "example-device")
 	dir := t.TempDir()
 	err := os.Symlink(program, filepath.Join(dir, "example"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return managerOf(t, dir, &plugincatalog.PluginConfig{
+		Name:   "example",
+		Config: map[string]any{"dir": devices, "list_period": "50ms"},
+	})
+}
+
+// managerOf is a manager with the plugins of a directory.
+func managerOf(t *testing.T, dir string, given ...*plugincatalog.PluginConfig) (*Manager, *store.DB) {
+	t.Helper()
 	sockets, err := os.MkdirTemp("", "bp")
 	if err != nil {
 		t.Fatal(err)
@@ -65,10 +84,7 @@ func external(t *testing.T, program, devices string) (*Manager, *store.DB) {
 	catalog, err := plugincatalog.Open(t.Context(), plugincatalog.Config{
 		Dir:     dir,
 		Sockets: sockets,
-		Plugins: []*plugincatalog.PluginConfig{{
-			Name:   "example",
-			Config: map[string]any{"dir": devices, "list_period": "50ms"},
-		}},
+		Plugins: given,
 	}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
@@ -79,23 +95,13 @@ func external(t *testing.T, program, devices string) (*Manager, *store.DB) {
 	}
 	t.Cleanup(func() {
 		none := func(string) bool { return false }
-		err := plugincatalog.KillOthers(context.Background(), records, none)
+		err := catalog.KillOthers(context.Background(), records, none)
 		if err != nil {
 			t.Error(err)
 		}
 		_ = records.Close()
 	})
 	return New(Config{Catalog: catalog, Records: records}, hclog.NewNullLogger()), records
-}
-
-// exampleDevice is the program, or skips the test.
-func exampleDevice(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("BERTH_TEST_DEVICE_PLUGIN")
-	if path == "" {
-		t.Skip("BERTH_TEST_DEVICE_PLUGIN names no device plugin")
-	}
-	return path
 }
 
 func touch(t *testing.T, path string, mode os.FileMode) {
@@ -109,10 +115,9 @@ func touch(t *testing.T, path string, mode os.FileMode) {
 }
 
 func TestManager_RunsAThirdPartyDevicePlugin(t *testing.T) {
-	program := exampleDevice(t)
 	devices := t.TempDir()
 	touch(t, filepath.Join(devices, "a"), 0o600)
-	m, _ := external(t, program, devices)
+	m, _ := external(t, devices)
 	running(t, m)
 	if err := m.WaitFirst(t.Context()); err != nil {
 		t.Fatal(err)
@@ -149,10 +154,9 @@ func TestManager_RunsAThirdPartyDevicePlugin(t *testing.T) {
 
 // A device plugin need not report its devices to a second stream, so a new agent starts a new process.
 func TestManager_EndsTheProcessOfAnEarlierAgent(t *testing.T) {
-	program := exampleDevice(t)
 	devices := t.TempDir()
 	touch(t, filepath.Join(devices, "a"), 0o600)
-	m, records := external(t, program, devices)
+	m, records := external(t, devices)
 	table := store.NewTable[plugincatalog.Reattach]("plugin_processes")
 	catalog := m.sources["example-fs-device"].(*plugin).supervisor.Catalog
 	left, err := catalog.Start(t.Context(), "example-fs-device")

@@ -2,8 +2,6 @@ package devicemanager
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -19,8 +17,11 @@ import (
 // statsInterval is the time between two statistics of a device.
 const statsInterval = 10 * time.Second
 
-// reopen paces a stream that the plugin closes.
-var reopen = backoff.Backoff{Min: 5 * time.Second, Max: 2 * time.Minute}
+// reopen paces a stream that the plugin closes. Tests shorten it.
+var reopen = backoff.Backoff{
+	Min: 5 * time.Second,
+	Max: 2 * time.Minute,
+}
 
 // plugin is an external device plugin.
 type plugin struct {
@@ -150,11 +151,11 @@ func (p *plugin) reserve(ctx context.Context, _ string, ids []string) (*Reservat
 		return nil, structs.Unavailablef("%w", errGone)
 	}
 	answer, err := service.Reserve(ctx, &device.ReserveRequest{DeviceIds: ids})
-	if err != nil {
-		return nil, fmt.Errorf("plugin: %w", err)
+	if err != nil { // plugins have no codes for what can be repeated
+		return nil, structs.Unavailablef("plugin: %w", err)
 	}
 	if answer.GetContainerRes() == nil {
-		return nil, errors.New("plugin: the answer holds no reservation")
+		return nil, structs.Internalf("plugin: the answer holds no reservation")
 	}
 	return reservationOf(answer.GetContainerRes())
 }

@@ -70,6 +70,7 @@ const (
 type Manager struct {
 	logger  hclog.Logger
 	drivers []driver.Driver
+	denied  []driver.Driver // built-in ones that the configuration does not allow: see deniedDriver
 	changes chan struct{}
 	first   chan struct{} // closed when each was fingerprinted once
 	events  taskEvents
@@ -117,6 +118,8 @@ func New(cfg Config, o Options) (*Manager, error) {
 	for _, d := range builtIn {
 		if cfg.Allows(d.Name()) {
 			m.drivers = append(m.drivers, d)
+		} else {
+			m.denied = append(m.denied, deniedDriver{d})
 		}
 	}
 	for _, p := range o.Plugins.Plugins(plugincatalog.Driver) {
@@ -126,7 +129,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 				p.Name, p.File())
 		}
 		if cfg.Allows(p.Name) {
-			m.drivers = append(m.drivers, m.newExternal(p.Name, run(p.Name), o))
+			m.drivers = append(m.drivers, m.newExternal(p.Name, run(p.Name), cfg, o))
 		}
 	}
 	return m, nil
@@ -156,14 +159,40 @@ func (m *Manager) newDocker(cfg docker.Config, command []string, o Options) *doc
 }
 
 // newExternal makes the driver of a plugin. logs starts the processes that keep the output of its tasks.
-func (m *Manager) newExternal(name string, logs executor.Config, o Options) *external.Driver {
+func (m *Manager) newExternal(name string, logs executor.Config, cfg Config, o Options) *external.Driver {
+	chroot := cfg.Exec.ChrootEnv
+	if chroot == nil {
+		chroot = exec.DefaultConfig().ChrootEnv
+	}
 	return external.New(name, external.Config{
 		Catalog: o.Plugins,
 		Records: o.Records,
 		Node:    o.Node,
 		Logs:    external.NewLogs(name, logs),
+		Chroot:  chroot,
 		Events:  m.events.deliver,
 	}, m.logger)
+}
+
+// deniedDriver is a driver that the configuration does not allow. It has no fingerprint and starts no task.
+// The tasks that it started for an earlier agent are found again and run to their ends: without it, nothing
+// would know that they run.
+type deniedDriver struct{ driver.Driver }
+
+// HostPaths is that of the driver.
+func (d deniedDriver) HostPaths() bool {
+	rootless, ok := d.Driver.(interface{ HostPaths() bool })
+	return ok && rootless.HostPaths()
+}
+
+// Validate implements driver.Driver.
+func (d deniedDriver) Validate(map[string]any) error {
+	return structs.Deniedf("the driver %q is not allowed on this node (client.options)", d.Name())
+}
+
+// Start implements driver.Driver.
+func (d deniedDriver) Start(context.Context, *driver.TaskConfig) (*driver.Handle, error) {
+	return nil, d.Validate(nil)
 }
 
 // reporter is a driver that reports its fingerprints by itself.
@@ -268,7 +297,7 @@ func (m *Manager) names() []string {
 // Driver returns a driver by its name, even if it cannot start tasks now: its earlier tasks may run. An
 // unknown name is an invalid error.
 func (m *Manager) Driver(name string) (driver.Driver, error) {
-	for _, d := range m.drivers {
+	for _, d := range slices.Concat(m.drivers, m.denied) {
 		if d.Name() == name {
 			return d, nil
 		}

@@ -3,6 +3,7 @@ package drivermanager
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -125,6 +126,87 @@ func TestDriver_IsFoundByName(t *testing.T) {
 	}
 }
 
+func TestAllows_KnowsBothLists(t *testing.T) {
+	for _, c := range []struct {
+		allowed, denied []string
+		want            bool
+	}{
+		{nil, nil, true},
+		{[]string{"exec"}, nil, true},
+		{[]string{"docker"}, nil, false},
+		{nil, []string{"exec"}, false},
+		{nil, []string{"docker"}, true},
+		{[]string{"exec"}, []string{"exec"}, false},
+	} {
+		cfg := Config{Allowed: c.allowed, Denied: c.denied}
+		if got := cfg.Allows("exec"); got != c.want {
+			t.Errorf("allowed %q, denied %q: got %t", c.allowed, c.denied, got)
+		}
+	}
+}
+
+// The tasks of a driver that is denied since a restart of the agent are not forgotten.
+func TestDriver_ThatIsDeniedStartsNothing(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Denied = []string{exec.Name}
+	m, err := New(cfg, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := m.names(); slices.Contains(names, exec.Name) || !slices.Contains(names, rawexec.Name) {
+		t.Errorf("the drivers of the node are %q", names)
+	}
+	d, err := m.Driver(exec.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Start(t.Context(), &driver.TaskConfig{})
+	if !structs.IsKind(err, structs.KindDenied) || !structs.IsKind(d.Validate(nil), structs.KindDenied) {
+		t.Errorf("got %v", err)
+	}
+	err = d.Recover(t.Context(), &driver.Handle{TaskID: "a1/web"})
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("it does not look for its tasks: %v", err)
+	}
+}
+
+// stuckReporter is an external driver that never reports, and takes a while to end.
+type stuckReporter struct {
+	driver.Driver
+	ended chan struct{}
+}
+
+func (*stuckReporter) Name() string { return "stuck" }
+
+func (s *stuckReporter) Run(ctx context.Context, _ func(*structs.DriverInfo)) {
+	<-ctx.Done()
+	time.Sleep(time.Minute)
+	close(s.ended)
+}
+
+func TestRun_ADriverThatNeverReportsHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := &stuckReporter{ended: make(chan struct{})}
+		m := newManager([]driver.Driver{stuck, newFakeDriver("quick")}, hclog.NewNullLogger())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			m.Run(ctx)
+		}()
+		if !hasChanged(m) || !m.Infos()["quick"].Healthy {
+			t.Errorf("known are %v", m.Infos())
+		}
+		cancel()
+		<-done
+		select {
+		case <-stuck.ended:
+		default:
+			t.Error("Run returned before a driver had ended")
+		}
+	})
+}
+
 func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the exec driver makes control groups and namespaces")
@@ -171,6 +253,6 @@ func TestConfig_IsValidated(t *testing.T) {
 	}
 	_, err = New(bad, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
 	if !structs.IsKind(err, structs.KindInvalid) {
-		t.Error("a bad config was accepted")
+		t.Errorf("a bad config was accepted: %v", err)
 	}
 }

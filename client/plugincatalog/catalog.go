@@ -4,8 +4,9 @@
 // those again that an earlier agent started. A plugin that runs as a CSI task is not its subject (see
 // dynamicplugins).
 //
-// A process runs in a session of its own and outlives the agent. Its socket is in a private directory,
-// because whoever reaches the socket of a driver can start processes as root.
+// A process runs in a session of its own and may outlive the agent. Its socket is in a private directory,
+// because whoever reaches the socket of a driver can start processes as root. A file beside the socket names
+// the process from its start, so that the next agent ends a process that a killed agent did not record.
 package plugincatalog
 
 import (
@@ -15,14 +16,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/pluginschema"
 	"berth/plugins/protocol/base"
 	"berth/structs"
 )
@@ -32,6 +32,9 @@ const apiVersion = "v0.1.0"
 
 // callTimeout bounds a call that takes no time in a healthy plugin. Tests shorten it.
 var callTimeout = 10 * time.Second
+
+// maxPrograms bounds the programs of the directory. The agent asks all of them at once.
+const maxPrograms = 64
 
 // Kind is the type of a plugin.
 type Kind = base.PluginType
@@ -65,6 +68,7 @@ type Plugin struct {
 	path   string
 	args   []string
 	config []byte // msgpack
+	digest string // of all that a process gets from its program and its configuration
 }
 
 // File returns the path of the program.
@@ -77,34 +81,55 @@ type Catalog struct {
 	plugins map[string]*Plugin
 }
 
-// Open asks every program of the directory. It returns the catalog of those that answered, and an error that
-// names the others: the agent decides whether it runs without them.
+// Open asks all programs of the directory at once. It returns the catalog of those that answered, and an
+// error that names the others: the agent decides whether it runs without them.
 func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error) {
-	c := &Catalog{cfg: cfg, logger: logger.Named("plugins"), plugins: map[string]*Plugin{}}
+	c := &Catalog{
+		cfg:     cfg,
+		logger:  logger.Named("plugins"),
+		plugins: map[string]*Plugin{},
+	}
 	names, err := c.programs()
 	if err != nil {
 		return c, err
 	}
-	var faults []error
-	for _, name := range names {
-		p, err := c.ask(ctx, name)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("plugin %s: %w", name, err))
+	asked := make([]*Plugin, len(names))
+	failed := make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { asked[i], failed[i] = c.ask(ctx, name) })
+	}
+	all.Wait()
+	faults := c.configFaults(names)
+	for i, p := range asked {
+		if err := failed[i]; err != nil {
+			faults = append(faults, structs.Invalidf("plugin %s: %w", names[i], err))
 			continue
 		}
 		if known := c.plugins[p.Name]; known != nil {
-			faults = append(faults, fmt.Errorf("plugin %s: %s has the name %q, too", name, known.path, p.Name))
+			faults = append(faults,
+				structs.Invalidf("plugin %s: %s has the name %q, too", names[i], known.path, p.Name))
 			continue
 		}
 		c.plugins[p.Name] = p
 	}
-	for _, given := range cfg.Plugins {
-		if !slices.Contains(names, given.Name) {
-			faults = append(faults, structs.Invalidf("plugin %q: there is no such program in plugin_dir %q",
-				given.Name, cfg.Dir))
+	return c, errors.Join(faults...)
+}
+
+// configFaults returns what is wrong with the operator's blocks as a whole.
+func (c *Catalog) configFaults(programs []string) (faults []error) {
+	seen := map[string]bool{}
+	for _, given := range c.cfg.Plugins {
+		if seen[given.Name] {
+			faults = append(faults, structs.Invalidf("plugin %q: there are two blocks for it", given.Name))
+		}
+		seen[given.Name] = true
+		if !slices.Contains(programs, given.Name) {
+			faults = append(faults, structs.Invalidf("plugin %q: plugin_dir %q has no such program; "+
+				"the settings of a built-in driver are in client { drivers { } }", given.Name, c.cfg.Dir))
 		}
 	}
-	return c, errors.Join(faults...)
+	return faults
 }
 
 // Plugins returns the plugins of a kind, by name. A nil catalog has none.
@@ -143,74 +168,31 @@ func (c *Catalog) programs() ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
+	if len(names) > maxPrograms {
+		return nil, structs.Invalidf("plugin_dir: %s has %d programs, at most %d are allowed",
+			c.cfg.Dir, len(names), maxPrograms)
+	}
 	return names, nil
 }
 
-// ask starts a program, reads what it is, and ends it.
-func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
-	given := &PluginConfig{Name: file}
+// given returns the operator's configuration of a program.
+func (c *Catalog) given(file string) *PluginConfig {
 	for _, g := range c.cfg.Plugins {
 		if g.Name == file {
-			given = g
+			return g
 		}
 	}
-	p := &Plugin{path: filepath.Join(c.cfg.Dir, file), args: given.Args}
-	process, err := c.run(p)
-	if err != nil {
-		return nil, err
-	}
-	defer process.Kill()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	service := base.NewBasePluginClient(process.Conn())
-	info, err := service.PluginInfo(ctx, &base.PluginInfoRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("asking for its name: %w", err)
-	}
-	err = check(info)
-	if err != nil {
-		return nil, err
-	}
-	p.Name = info.GetName()
-	p.Kind = info.GetType()
-	p.Version = info.GetPluginVersion()
-	answer, err := service.ConfigSchema(ctx, &base.ConfigSchemaRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
-	}
-	schema, err := pluginschema.Parse(answer.GetSpec())
-	if err != nil {
-		return nil, err
-	}
-	p.config, err = schema.Decode(given.Config)
-	return p, err
+	return &PluginConfig{Name: file}
 }
 
-// maxName bounds the name of a plugin and of its version.
-const maxName = 128
-
-func check(info *base.PluginInfoResponse) error {
-	name := info.GetName()
-	switch {
-	case name == "" || len(name) > maxName || len(info.GetPluginVersion()) > maxName:
-		return structs.Invalidf("its name has %d bytes, its version %d: 1 to %d and at most %d are allowed",
-			len(name), len(info.GetPluginVersion()), maxName, maxName)
-	case info.GetType() != Driver && info.GetType() != Device:
-		return structs.Invalidf("%q is of type %s: only drivers and devices are known", name, info.GetType())
-	case !slices.Contains(info.GetPluginApiVersions(), apiVersion):
-		return structs.Invalidf("%q speaks versions %q of its interface, berth speaks %s",
-			name, info.GetPluginApiVersions(), apiVersion)
-	}
-	return nil
-}
-
-// Start starts a process of the plugin and configures it.
+// Start starts a process of the plugin and configures it. It leaves no process behind if it fails or ctx
+// ends.
 func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	p := c.plugins[name]
 	if p == nil {
 		return nil, structs.NotFoundf("there is no plugin %q", name)
 	}
-	process, err := c.run(p)
+	process, err := c.run(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +200,7 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	defer cancel()
 	_, err = base.NewBasePluginClient(process.Conn()).SetConfig(ctx, &base.SetConfigRequest{
 		MsgpackConfig:    p.config,
+		NomadConfig:      &base.NomadConfig{Driver: driverPorts()},
 		PluginApiVersion: apiVersion,
 	})
 	if err != nil {
@@ -227,30 +210,21 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	return process, nil
 }
 
-// Reattach connects to the process of an earlier agent. It returns nil if that process is gone. The process
-// keeps the configuration that it has.
-func (c *Catalog) Reattach(name string, record Reattach) (*Process, error) {
-	return reattach(record, c.logger.Named(name))
+// driverPorts is the range of ports that the dialect gives a driver for itself by default. berth uses none of
+// them.
+func driverPorts() *base.NomadDriverConfig {
+	return &base.NomadDriverConfig{
+		ClientMinPort: 14000,
+		ClientMaxPort: 14512,
+	}
 }
 
-// run starts a process without a configuration.
-func (c *Catalog) run(p *Plugin) (*Process, error) {
-	// Helpers of a driver, which outlive its process, may have their sockets here.
-	shared := filepath.Join(c.cfg.Sockets, filepath.Base(p.path))
-	err := os.MkdirAll(shared, 0o700)
-	if err != nil {
-		return nil, err
+// Reattach connects to the process of an earlier agent. It returns nil if that process is gone, or was
+// started with another program or configuration.
+func (c *Catalog) Reattach(ctx context.Context, name string, record Reattach) (*Process, error) {
+	p := c.plugins[name]
+	if p == nil || p.digest != record.Digest {
+		return nil, nil
 	}
-	dir, err := os.MkdirTemp(c.cfg.Sockets, "p")
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(p.path, p.args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+shared)
-	process, err := start(cmd, dir, c.logger.Named(filepath.Base(p.path)))
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	return process, nil
+	return reattach(ctx, record, c.logger.Named(filepath.Base(p.path)))
 }

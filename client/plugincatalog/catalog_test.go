@@ -63,6 +63,10 @@ func (s *served) PluginInfo(
 		info.Name = strings.Repeat("x", 64<<20)
 	case "long name":
 		info.Name = strings.Repeat("x", 129)
+	case "path":
+		info.Name = "../../etc"
+	case "long error":
+		return nil, fmt.Errorf("%s", strings.Repeat("x", 1<<20))
 	case "no driver":
 		info.Type = base.PluginType_UNKNOWN
 	case "new":
@@ -101,6 +105,9 @@ func serve(how string) {
 		os.Exit(3)
 	case "garbage":
 		fmt.Println("hello, world")
+		time.Sleep(time.Minute)
+	case "flood":
+		fmt.Print(strings.Repeat("x", 64<<20))
 		time.Sleep(time.Minute)
 	case "silent":
 		time.Sleep(time.Minute)
@@ -175,6 +182,9 @@ func TestOpen_NamesTheFaultOfABadPlugin(t *testing.T) {
 		"garbage":    "hello, world",
 		"huge":       "larger than max",
 		"long name":  "its name has 129 bytes",
+		"path":       "letters, digits",
+		"long error": "asking for its name",
+		"flood":      "Unrecognized remote plugin message",
 		"no driver":  "only drivers and devices",
 		"new":        "berth speaks v0.1.0",
 		"bad schema": "strong",
@@ -228,6 +238,67 @@ func TestOpen_ChecksTheConfiguration(t *testing.T) {
 	}
 }
 
+func TestOpen_RefusesTwoBlocksForAPlugin(t *testing.T) {
+	dir := t.TempDir()
+	program(t, dir, "p", "good")
+	cfg := configOf(t, dir)
+	cfg.Plugins = append(cfg.Plugins, cfg.Plugins[0])
+	_, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+	if err == nil || !strings.Contains(err.Error(), "two blocks") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpen_RefusesTwoPluginsOfOneName(t *testing.T) {
+	dir := t.TempDir()
+	program(t, dir, "p", "good")
+	program(t, dir, "q", "good")
+	cfg := configOf(t, dir)
+	cfg.Plugins = append(cfg.Plugins, &PluginConfig{Name: "q", Config: cfg.Plugins[0].Config})
+	c, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+	if err == nil || !strings.Contains(err.Error(), `the name "tester", too`) || len(c.plugins) != 1 {
+		t.Errorf("got %v, %v", c.plugins, err)
+	}
+}
+
+func TestOpen_RefusesAPathThatIsTooLongForASocket(t *testing.T) {
+	dir := t.TempDir()
+	program(t, dir, "p", "good")
+	cfg := configOf(t, dir)
+	cfg.Sockets = "/" + strings.Repeat("x", maxSocketPath-len(longestDir)-len(longestSocket))
+	_, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+	if err == nil || !strings.Contains(err.Error(), "data_dir: its path is 1 bytes too long") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpen_BoundsThePrograms(t *testing.T) {
+	dir := t.TempDir()
+	for i := range maxPrograms + 1 {
+		program(t, dir, fmt.Sprint(i), "good")
+	}
+	_, err := Open(t.Context(), configOf(t, dir), hclog.NewNullLogger())
+	if err == nil || !strings.Contains(err.Error(), "has 65 programs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Plugins that hang hold up the start of the agent once, not one after the other.
+func TestOpen_AsksAllAtOnce(t *testing.T) {
+	shorten(t, "silent")
+	dir := t.TempDir()
+	for i := range 5 {
+		program(t, dir, fmt.Sprint(i), "silent")
+	}
+	cfg := configOf(t, dir)
+	cfg.Plugins = nil
+	began := time.Now()
+	_, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+	if took := time.Since(began); err == nil || took > 4*startTimeout {
+		t.Errorf("it took %s: %v", took, err)
+	}
+}
+
 func TestStart_ConfiguresTheProcess(t *testing.T) {
 	c, err := opened(t, "good")
 	if err != nil {
@@ -264,6 +335,34 @@ func TestStart_PassesOnWhyAPluginRefusesItsConfiguration(t *testing.T) {
 	}
 }
 
+func TestStart_EndsWithItsContext(t *testing.T) {
+	c, err := opened(t, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program(t, c.cfg.Dir, "p", "silent")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err = c.Start(ctx, "tester")
+	if took := time.Since(began); err == nil || took > startTimeout/2 {
+		t.Errorf("got %v after %s", err, took)
+	}
+	if left := directories(t, c); len(left) != 0 {
+		t.Errorf("directories of the process are left: %v", left)
+	}
+}
+
+// directories are those of processes.
+func directories(t *testing.T, c *Catalog) []string {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(c.cfg.Sockets, socketDir+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
 func TestReattach_FindsTheProcessAgain(t *testing.T) {
 	c, err := opened(t, "good")
 	if err != nil {
@@ -276,7 +375,7 @@ func TestReattach_FindsTheProcessAgain(t *testing.T) {
 	record := first.Reattach()
 	first.Detach()
 	t.Cleanup(func() { _, _ = unix.Wait4(record.Process.PID, nil, 0, nil) })
-	second, err := c.Reattach("tester", record)
+	second, err := c.Reattach(t.Context(), "tester", record)
 	if err != nil || second == nil {
 		t.Fatalf("got %v, %v", second, err)
 	}
@@ -301,10 +400,11 @@ func TestReattach_TrustsNoOtherProcess(t *testing.T) {
 		"a process with the pid that began later": func(r *Reattach) { r.Process.Start-- },
 		"a process of another boot":               func(r *Reattach) { r.BootID = "another" },
 		"no process":                              func(r *Reattach) { r.Process.PID = 1 << 22 },
+		"a process of another configuration":      func(r *Reattach) { r.Digest = "another" },
 	} {
 		record := p.Reattach()
 		change(&record)
-		found, err := c.Reattach("tester", record)
+		found, err := c.Reattach(t.Context(), "tester", record)
 		if err != nil || found != nil {
 			t.Errorf("%s: got %v, %v", name, found, err)
 		}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,8 +26,11 @@ var startTimeout = time.Minute
 const (
 	// stopTimeout is the time between the request to end and SIGKILL.
 	stopTimeout = 2 * time.Second
-	// maxMessage bounds a message of a plugin.
+	// maxMessage bounds a message of a plugin, and maxHeader the text of an error.
 	maxMessage = 4 << 20
+	maxHeader  = 64 << 10
+	// socketDir begins the name of the directory that the library makes for the socket of a process.
+	socketDir = "plugin-dir"
 )
 
 // handshake is what the plugins of the dialect expect of the program that starts them. It is no secret: it
@@ -45,6 +48,22 @@ type Reattach struct {
 	Network string // "unix" or "tcp"
 	Address string
 	Dir     string // the directory of the socket
+	Digest  string // of the program and its configuration
+}
+
+// clean removes the files of an ended process. A plugin that was built with an older library has its socket
+// beside Dir.
+func (r Reattach) clean() error {
+	err := os.RemoveAll(r.Dir)
+	socket := filepath.Clean(r.Address)
+	if r.Network != "unix" || !strings.HasPrefix(socket, filepath.Dir(r.Dir)+"/") {
+		return err
+	}
+	gone := os.Remove(socket)
+	if errors.Is(gone, fs.ErrNotExist) {
+		gone = nil
+	}
+	return errors.Join(err, gone)
 }
 
 // Process is a running plugin. Its user calls Kill or Detach at the end.
@@ -61,22 +80,28 @@ func (p *Process) Conn() grpc.ClientConnInterface { return p.conn }
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.attached.exited }
 
+// Result says how the process has ended, "" if this is not known. Exited is closed.
+func (p *Process) Result() string { return p.attached.result }
+
 // Reattach returns the record for a later Catalog.Reattach.
 func (p *Process) Reattach() Reattach { return p.reattach }
 
 // Kill asks the process to end, kills it if it does not, and returns when it has ended. It is idempotent.
 func (p *Process) Kill() {
 	// The request has no bound of its own, and a plugin may hang.
-	late := time.AfterFunc(stopTimeout, func() { _ = p.reattach.Process.Kill(context.Background()) })
+	late := time.AfterFunc(stopTimeout, func() { _ = p.attached.Kill(context.Background()) })
 	defer late.Stop()
 	p.client.Kill()
-	_ = os.RemoveAll(p.reattach.Dir)
+	p.attached.close()
+	_ = p.reattach.clean()
 }
 
 // Detach closes the connection and lets the process run on.
 func (p *Process) Detach() {
 	_ = p.conn.Close()
 	p.attached.detach()
+	<-p.attached.ended
+	p.attached.logs.Wait()
 }
 
 // connection is the one "plugin" of go-plugin that every process serves: its gRPC connection.
@@ -103,29 +128,31 @@ func clientConfig(logger hclog.Logger) *goplugin.ClientConfig {
 		SyncStdout:       output, // after the handshake the standard output comes over gRPC
 		SyncStderr:       output,
 		StartTimeout:     startTimeout,
-		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage))},
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithMaxHeaderListSize(maxHeader),
+			grpc.WithDefaultCallOptions(
+				grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		},
 	}
 }
 
-// start starts a process. dir is an existing private directory for its socket and its log.
-func start(cmd *exec.Cmd, dir string, logger hclog.Logger) (*Process, error) {
-	r, err := newRunner(cmd, dir)
-	if err != nil {
-		return nil, err
-	}
+// start starts a process. sockets is an existing private directory for that of its socket and its log.
+func start(ctx context.Context, cmd *exec.Cmd, sockets string, logger hclog.Logger) (*Process, error) {
+	a := newAttached()
 	cfg := clientConfig(logger)
 	cfg.SkipHostEnv = true
-	cfg.UnixSocketConfig = &goplugin.UnixSocketConfig{TempDir: dir}
-	cfg.RunnerFunc = func(_ hclog.Logger, handed *exec.Cmd, _ string) (runner.Runner, error) {
+	cfg.UnixSocketConfig = &goplugin.UnixSocketConfig{TempDir: sockets}
+	cfg.RunnerFunc = func(_ hclog.Logger, handed *exec.Cmd, dir string) (runner.Runner, error) {
+		a.dir = dir
 		cmd.Env = append(cmd.Env, handed.Env...)
-		return r, nil
+		return newRunner(ctx, a, cmd)
 	}
-	return connect(goplugin.NewClient(cfg), r.attached, dir)
+	return connect(goplugin.NewClient(cfg), a)
 }
 
-// connect waits for the handshake and opens the connection. It kills a process that has none.
-func connect(client *goplugin.Client, a *attached, dir string) (*Process, error) {
+// connect waits for the handshake and opens the connection. It kills a process that has none, unless that one
+// is detached.
+func connect(client *goplugin.Client, a *attached) (*Process, error) {
 	p := &Process{client: client, attached: a}
 	protocol, err := client.Client()
 	if err == nil {
@@ -134,33 +161,45 @@ func connect(client *goplugin.Client, a *attached, dir string) (*Process, error)
 		p.conn, _ = conn.(*grpc.ClientConn)
 	}
 	if err == nil {
-		p.reattach, err = a.record(client.ReattachConfig(), dir)
+		p.reattach, err = a.record(client.ReattachConfig())
 	}
-	if err != nil {
-		_ = a.process.Kill(context.Background())
-		client.Kill()
-		return nil, err
+	if !a.abort() && err == nil {
+		err = context.Canceled
 	}
-	return p, nil
+	if err == nil {
+		return p, nil
+	}
+	kept := a.context.Err() != nil
+	_ = a.Kill(context.Background())
+	client.Kill()
+	err = a.explain(err)
+	a.close()
+	if !kept {
+		err = errors.Join(err, os.RemoveAll(a.dir))
+	}
+	return nil, err
 }
 
-// reattach connects to a process that an earlier agent started. It returns nil if the process is gone.
-func reattach(record Reattach, logger hclog.Logger) (*Process, error) {
-	boot, err := procref.BootID()
-	if err != nil || boot != record.BootID {
+// reattach connects to a process that an earlier agent started. It returns nil if the process is gone. It
+// leaves the process alone if ctx ends.
+func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Process, error) {
+	running, err := record.running()
+	if err != nil || !running {
 		return nil, err
 	}
-	fd, err := record.Process.Open()
-	if err != nil || fd < 0 {
-		return nil, err
-	}
-	_ = syscall.Close(fd)
 	addr, err := resolve(record.Network, record.Address)
 	if err != nil {
 		return nil, err
 	}
 	a := newAttached()
+	a.dir = record.Dir
+	a.stderr, err = openTail(filepath.Join(a.dir, stderrName), a.ended)
+	if err != nil {
+		return nil, err
+	}
 	a.watch(record.Process, nil)
+	a.logs.Go(func() { a.stderr.logTo(logger) })
+	a.abort = context.AfterFunc(ctx, a.detach)
 	cfg := clientConfig(logger)
 	cfg.Reattach = &goplugin.ReattachConfig{
 		Protocol:        goplugin.ProtocolGRPC,
@@ -169,149 +208,47 @@ func reattach(record Reattach, logger hclog.Logger) (*Process, error) {
 		Pid:             record.Process.PID,
 		ReattachFunc:    func() (runner.AttachedRunner, error) { return a, nil },
 	}
-	return connect(goplugin.NewClient(cfg), a, record.Dir)
+	p, err := connect(goplugin.NewClient(cfg), a)
+	if err != nil {
+		return nil, err
+	}
+	p.reattach = record
+	return p, nil
+}
+
+// running reports whether the very process of the record runs.
+func (r Reattach) running() (bool, error) {
+	boot, err := procref.BootID()
+	if err != nil || boot != r.BootID {
+		return false, err
+	}
+	fd, err := r.Process.Open()
+	if err != nil || fd < 0 {
+		return false, err
+	}
+	return true, os.NewFile(uintptr(fd), "pidfd").Close()
 }
 
 func resolve(network, address string) (net.Addr, error) {
-	if network == "unix" {
+	switch network {
+	case "unix":
 		return net.ResolveUnixAddr(network, address)
+	case "tcp":
+		return net.ResolveTCPAddr(network, address)
 	}
-	return net.ResolveTCPAddr(network, address)
+	return nil, fmt.Errorf("the address of a plugin is of network %q", network)
 }
 
-// attached is a process that runs, whoever started it.
-type attached struct {
-	process procref.Ref
-	exited  chan struct{} // closed when the process has ended
-	ended   chan struct{} // closed when it has ended or is no longer watched
-	detach  context.CancelFunc
-	context context.Context // until detach
-}
-
-func newAttached() *attached {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &attached{exited: make(chan struct{}), ended: make(chan struct{}), detach: cancel, context: ctx}
-}
-
-// watch waits for the end of the process in the background. reap, if there is one, takes the exit status.
-func (a *attached) watch(process procref.Ref, reap func()) {
-	a.process = process
-	go func() {
-		defer close(a.ended)
-		err := process.Wait(a.context)
-		if err != nil {
-			return
-		}
-		if reap != nil {
-			reap()
-		}
-		close(a.exited)
-	}()
-}
-
-func (a *attached) record(c *goplugin.ReattachConfig, dir string) (Reattach, error) {
-	boot, err := procref.BootID()
-	return Reattach{
-		Process: a.process,
-		BootID:  boot,
-		Network: c.Addr.Network(),
-		Address: c.Addr.String(),
-		Dir:     dir,
-	}, err
-}
-
-// Wait implements runner.AttachedRunner. It returns also when the process is no longer watched.
-func (a *attached) Wait(context.Context) error {
-	<-a.ended
-	return nil
-}
-
-// Kill implements runner.AttachedRunner.
-func (a *attached) Kill(ctx context.Context) error { return a.process.Kill(ctx) }
-
-// ID implements runner.AttachedRunner. It is empty before the start.
-func (a *attached) ID() string {
-	if a.process.PID == 0 {
-		return ""
-	}
-	return fmt.Sprint(a.process.PID)
-}
-
-// PluginToHost implements runner.AddrTranslator: a plugin runs in the agent's namespaces.
-func (a *attached) PluginToHost(network, address string) (string, string, error) {
-	return network, address, nil
-}
-
-// HostToPlugin implements runner.AddrTranslator.
-func (a *attached) HostToPlugin(network, address string) (string, string, error) {
-	return network, address, nil
-}
-
-// processRunner starts a process in a session of its own. Its output goes to files, because a process that
-// outlives the agent must not write into a pipe without a reader.
-type processRunner struct {
-	*attached
-	cmd    *exec.Cmd
-	stdout *tail
-	stderr *tail
-}
-
-func newRunner(cmd *exec.Cmd, dir string) (*processRunner, error) {
-	r := &processRunner{cmd: cmd, attached: newAttached()}
-	var err error
-	r.stdout, err = newTail(filepath.Join(dir, "stdout"), r.ended)
-	if err != nil {
-		return nil, err
-	}
-	r.stderr, err = newTail(filepath.Join(dir, "stderr"), r.ended)
-	if err != nil {
-		_ = r.stdout.Close()
-		return nil, err
-	}
-	cmd.Stdout = r.stdout.file
-	cmd.Stderr = r.stderr.file
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return r, nil
-}
-
-// Start implements runner.Runner.
-func (r *processRunner) Start(context.Context) error {
-	err := r.cmd.Start()
-	if err != nil {
-		close(r.ended)
-		return err
-	}
-	process, err := procref.Of(r.cmd.Process.Pid)
-	if err != nil { // it has no /proc, so it cannot be watched
-		_ = r.cmd.Process.Kill()
-		_ = r.cmd.Wait()
-		close(r.ended)
-		return err
-	}
-	r.watch(process, func() { _ = r.cmd.Wait() })
-	return nil
-}
-
-// Diagnose implements runner.Runner: the end of what the process wrote to its standard error.
-func (r *processRunner) Diagnose(context.Context) string { return r.stderr.last() }
-
-// Stdout implements runner.Runner.
-func (r *processRunner) Stdout() io.ReadCloser { return r.stdout }
-
-// Stderr implements runner.Runner.
-func (r *processRunner) Stderr() io.ReadCloser { return r.stderr }
-
-// Name implements runner.Runner.
-func (r *processRunner) Name() string { return r.cmd.Path }
-
-// kill kills the process of a record, if it is still that one, and removes its directory.
+// kill kills the process of a record, if it is still that one, and removes its files.
 func kill(ctx context.Context, record Reattach) error {
-	boot, err := procref.BootID()
-	if err != nil {
-		return err
-	}
-	if boot == record.BootID {
+	running, err := record.running()
+	if err == nil && running {
+		ctx, cancel := context.WithTimeout(ctx, killTimeout)
+		defer cancel()
 		err = record.Process.Kill(ctx)
 	}
-	return errors.Join(err, os.RemoveAll(record.Dir))
+	if err != nil {
+		return err
+	}
+	return record.clean()
 }

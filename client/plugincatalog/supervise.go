@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"berth/client/store"
 	"berth/internal/backoff"
 )
 
-// restart paces the starts of a process that ends.
-var restart = backoff.Backoff{Min: 5 * time.Second, Max: 2 * time.Minute}
+// defaultPace is that of Supervisor.
+var defaultPace = backoff.Backoff{
+	Min: 5 * time.Second,
+	Max: 2 * time.Minute,
+}
 
 // processes are the records of running plugins, by name.
 var processes = store.NewTable[Reattach]("plugin_processes")
@@ -21,12 +25,14 @@ type Supervisor struct {
 	Catalog *Catalog
 	Records *store.DB
 	Name    string
-	// Outlives is for a plugin whose process runs on when the agent stops, and serves the next agent. Any other
-	// process ends with the agent.
+	// Outlives is for a plugin whose process runs on when the agent stops, and serves the next agent. Any
+	// other process ends with the agent.
 	Outlives bool
+	// Pace is that of the starts of a process that ends, by default from 5 s to 2 min.
+	Pace backoff.Backoff
 	// Session uses a process until that ends or ctx does. It returns why it ended.
 	Session func(ctx context.Context, p *Process) error
-	// Failed hears why there is no process now. It must not block.
+	// Failed receives the reason why there is no process now. It must not block.
 	Failed func(err error)
 }
 
@@ -34,7 +40,10 @@ type Supervisor struct {
 // when ctx has ended.
 func (s *Supervisor) Run(ctx context.Context) {
 	logger := s.Catalog.logger.Named(s.Name)
-	pace := restart
+	pace := s.Pace
+	if pace.Max == 0 {
+		pace = defaultPace
+	}
 	for {
 		began := time.Now()
 		err := s.session(ctx)
@@ -42,7 +51,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 			return
 		}
 		s.Failed(err)
-		if time.Since(began) > restart.Max {
+		if time.Since(began) > pace.Max {
 			pace.Reset()
 		}
 		wait := pace.After(err)
@@ -61,47 +70,36 @@ func (s *Supervisor) session(ctx context.Context) error {
 	}
 	used, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		select {
 		case <-p.Exited():
 			cancel()
 		case <-used.Done():
 		}
-	}()
+	})
 	err = s.Session(used, p)
+	cancel()
+	watch.Wait()
 	if ctx.Err() != nil && s.Outlives {
 		p.Detach()
 		return ctx.Err()
 	}
-	p.Kill() // it has ended, or is not used any more
-	if err == nil || used.Err() != nil {
-		err = errors.New("the process has ended")
+	ended := isClosed(p.Exited())
+	p.Kill()
+	if ended {
+		err = fmt.Errorf("the process has ended: %s", p.Result())
 	}
 	return errors.Join(err, processes.Delete(s.Records, s.Name))
 }
 
 // process returns the process of an earlier agent, or a new one.
 func (s *Supervisor) process(ctx context.Context) (*Process, error) {
-	record, err := processes.Get(s.Records, s.Name)
-	if err != nil {
-		return nil, fmt.Errorf("the record of the running process: %w", err)
+	p, err := s.earlier(ctx)
+	if p != nil || err != nil {
+		return p, err
 	}
-	if record != nil && s.Outlives {
-		p, err := s.Catalog.Reattach(s.Name, *record)
-		if p != nil {
-			return p, nil
-		}
-		if err != nil {
-			s.Catalog.logger.Warn("failed to reattach a plugin", "plugin", s.Name, "error", err)
-		}
-	}
-	if record != nil {
-		err := kill(ctx, *record)
-		if err != nil {
-			return nil, err
-		}
-	}
-	p, err := s.Catalog.Start(ctx, s.Name)
+	p, err = s.Catalog.Start(ctx, s.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -114,19 +112,27 @@ func (s *Supervisor) process(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-// KillOthers kills the processes of earlier agents whose plugins are not wanted any more.
-func KillOthers(ctx context.Context, records *store.DB, wanted func(name string) bool) error {
-	all, err := processes.All(records, "")
-	faults := []error{err}
-	for _, r := range all {
-		if wanted(r.Key) {
-			continue
-		}
-		err := kill(ctx, *r.Value)
-		if err == nil {
-			err = processes.Delete(records, r.Key)
-		}
-		faults = append(faults, err)
+// earlier returns the process of an earlier agent. If there is none that can be used, it returns nil, and
+// kills the one that was recorded.
+func (s *Supervisor) earlier(ctx context.Context) (*Process, error) {
+	logger := s.Catalog.logger
+	record, err := processes.Get(s.Records, s.Name)
+	if err != nil {
+		logger.Warn("failed to read which process of a plugin runs, starting another one",
+			"plugin", s.Name, "error", err)
+		return nil, nil
 	}
-	return errors.Join(faults...)
+	if record == nil {
+		return nil, nil
+	}
+	if s.Outlives {
+		p, err := s.Catalog.Reattach(ctx, s.Name, *record)
+		if p != nil || ctx.Err() != nil {
+			return p, ctx.Err()
+		}
+		if err != nil {
+			logger.Warn("failed to reattach a plugin", "plugin", s.Name, "error", err)
+		}
+	}
+	return nil, kill(ctx, *record)
 }

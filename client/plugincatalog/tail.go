@@ -1,12 +1,18 @@
 package plugincatalog
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 const (
@@ -16,6 +22,8 @@ const (
 	maxTail = 1 << 20
 	// maxDiagnosis bounds the text of a failed start.
 	maxDiagnosis = 4 << 10
+	// maxLine bounds a line of a log. A longer one is logged in parts.
+	maxLine = 16 << 10
 )
 
 // tail reads a file that a process appends to. It returns io.EOF when the process has ended and all is read.
@@ -33,7 +41,30 @@ func newTail(path string, ended <-chan struct{}) (*tail, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tail{file: file, ended: ended, closed: make(chan struct{})}, nil
+	return &tail{
+		file:   file,
+		ended:  ended,
+		closed: make(chan struct{}),
+	}, nil
+}
+
+// openTail reads a file from its present end.
+func openTail(path string, ended <-chan struct{}) (*tail, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &tail{
+		file:   file,
+		ended:  ended,
+		closed: make(chan struct{}),
+		at:     info.Size(),
+	}, nil
 }
 
 // Read implements io.Reader.
@@ -86,6 +117,41 @@ func (t *tail) last() string {
 func (t *tail) Close() error {
 	t.close.Do(func() { close(t.closed) })
 	return nil
+}
+
+// logTo logs each line until the end.
+func (t *tail) logTo(logger hclog.Logger) {
+	r := bufio.NewReaderSize(t, maxLine)
+	for {
+		line, _, err := r.ReadLine()
+		if err != nil {
+			return
+		}
+		logLine(logger, line)
+	}
+}
+
+// logLine logs a line. Plugins write their log in JSON, with a level. Any other line is for debugging.
+func logLine(logger hclog.Logger, line []byte) {
+	entry := map[string]any{}
+	err := json.Unmarshal(line, &entry)
+	message, written := entry["@message"].(string)
+	if err != nil || !written {
+		logger.Debug(strings.ToValidUTF8(string(line), "�"))
+		return
+	}
+	name, _ := entry["@level"].(string)
+	level := hclog.LevelFromString(name)
+	if level == hclog.NoLevel {
+		level = hclog.Debug
+	}
+	var args []any
+	for _, key := range slices.Sorted(maps.Keys(entry)) {
+		if !strings.HasPrefix(key, "@") {
+			args = append(args, key, entry[key])
+		}
+	}
+	logger.Log(level, message, args...)
 }
 
 func isClosed(c <-chan struct{}) bool {

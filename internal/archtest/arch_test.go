@@ -30,8 +30,9 @@ var layers = [][]string{
 
 // onlyIn has the packages of berth that may import a library directly.
 var onlyIn = map[string][]string{
-	"github.com/hashicorp/go-memdb":  {"internal/mvcc"},
-	"google.golang.org/grpc":         {"csi", "plugins", "client/plugincatalog", "client/drivers/external"},
+	"github.com/hashicorp/go-memdb": {"internal/mvcc"},
+	"google.golang.org/grpc": {"csi", "plugins", "client/plugincatalog", "client/plugintest",
+		"client/drivers/external"},
 	"go.etcd.io/bbolt":               {"client/store"},
 	"github.com/hashicorp/raft-wal":  {"server"},
 	"github.com/hashicorp/serf/serf": {"server"},

@@ -75,6 +75,11 @@ func OpenTo(dir string, user *sandbox.User) error {
 	})
 }
 
+// SetMode sets the mode of a directory. A symbolic link in its place is an error.
+func SetMode(dir string, mode os.FileMode) error {
+	return withDirectory(dir, func(f *os.File) error { return f.Chmod(mode) })
+}
+
 func withDirectory(dir string, do func(*os.File) error) error {
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -9,24 +9,26 @@ import (
 	protocol "berth/plugins/protocol/driver"
 )
 
-// taskConfig converts the configuration of a task. config is that of the driver, in msgpack.
-func (d *Driver) taskConfig(cfg *driver.TaskConfig, config []byte, p pipes) *protocol.TaskConfig {
+// taskConfig converts the configuration of a task, but for that of the driver and the mounts.
+func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfig {
 	allocID, _, _ := strings.Cut(cfg.ID, "/")
 	return &protocol.TaskConfig{
-		Id:                  cfg.ID,
-		Name:                cfg.Task,
-		MsgpackDriverConfig: config,
-		Env:                 cfg.Env,
-		Resources:           resourcesOf(cfg),
-		Mounts:              mountsOf(cfg.Mounts),
-		Devices:             devicesOf(cfg.Mounts),
-		User:                cfg.User,
-		AllocDir:            filepath.Dir(cfg.Dirs.Task),
-		StdoutPath:          p.stdout,
-		StderrPath:          p.stderr,
-		AllocId:             allocID,
-		NodeId:              d.cfg.Node.ID,
-		NodeName:            d.cfg.Node.Name,
+		Id:            cfg.ID,
+		Name:          cfg.Task,
+		Env:           cfg.Env,
+		Resources:     resourcesOf(cfg),
+		Devices:       devicesOf(cfg.Mounts),
+		User:          cfg.User,
+		AllocDir:      filepath.Dir(cfg.Dirs.Task),
+		StdoutPath:    p.stdout,
+		StderrPath:    p.stderr,
+		TaskGroupName: cfg.Env["NOMAD_GROUP_NAME"],
+		JobName:       cfg.Env["NOMAD_JOB_NAME"],
+		JobId:         cfg.Env["NOMAD_JOB_ID"],
+		Namespace:     cfg.Env["NOMAD_NAMESPACE"],
+		AllocId:       allocID,
+		NodeId:        d.cfg.Node.ID,
+		NodeName:      d.cfg.Node.Name,
 	}
 }
 
@@ -37,8 +39,11 @@ func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 	r := cfg.Resources
 	return &protocol.Resources{
 		AllocatedResources: &protocol.AllocatedTaskResources{
-			Cpu:    &protocol.AllocatedCpuResources{CpuShares: int64(r.CPU)},
-			Memory: &protocol.AllocatedMemoryResources{MemoryMb: int64(r.MemoryMB), MemoryMaxMb: int64(r.MemoryMaxMB)},
+			Cpu: &protocol.AllocatedCpuResources{CpuShares: int64(r.CPU)},
+			Memory: &protocol.AllocatedMemoryResources{
+				MemoryMb:    int64(r.MemoryMB),
+				MemoryMaxMb: int64(r.MemoryMaxMB),
+			},
 		},
 		LinuxResources: &protocol.LinuxResources{
 			CpuPeriod:        cpuPeriod,
@@ -48,27 +53,16 @@ func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 	}
 }
 
-func mountsOf(mounts []driver.Mount) []*protocol.Mount {
-	var all []*protocol.Mount
-	for _, m := range mounts {
-		if m.Device {
-			continue
-		}
-		propagation := m.Propagation
-		if propagation == "" {
-			propagation = "private"
-		}
-		all = append(all, &protocol.Mount{
-			TaskPath:        m.TaskPath,
-			HostPath:        m.HostPath,
-			Readonly:        m.ReadOnly,
-			PropagationMode: propagation,
-		})
+func mountOf(m driver.Mount) *protocol.Mount {
+	return &protocol.Mount{
+		TaskPath:        m.TaskPath,
+		HostPath:        m.HostPath,
+		Readonly:        m.ReadOnly,
+		PropagationMode: cmp.Or(m.Propagation, "private"),
 	}
-	return all
 }
 
-// devicesOf converts the device files: the driver makes them in the task and lets the task use them.
+// devicesOf has the device files among the mounts.
 func devicesOf(mounts []driver.Mount) []*protocol.Device {
 	var all []*protocol.Device
 	for _, m := range mounts {

@@ -1,34 +1,117 @@
 package external
 
 import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"berth/client/driver"
+	protocol "berth/plugins/protocol/driver"
+	"berth/structs"
 )
 
-func TestTaskConfig_HasDevicesApartFromMounts(t *testing.T) {
-	d := &Driver{}
-	got := d.taskConfig(&driver.TaskConfig{
-		ID:  "a/t",
-		Env: map[string]string{"VISIBLE": "0"},
-		Mounts: []driver.Mount{
-			{HostPath: "/h", TaskPath: "/t", ReadOnly: true},
-			{HostPath: "/dev/a", TaskPath: "/dev/b", Device: true, Permissions: "rw"},
-			{HostPath: "/dev/c", TaskPath: "/dev/c", Device: true},
-			{HostPath: "/dev/d", TaskPath: "/dev/d", Device: true, ReadOnly: true},
-		},
-	}, nil, pipes{})
-	if len(got.GetMounts()) != 1 || got.GetMounts()[0].GetHostPath() != "/h" || got.GetEnv()["VISIBLE"] != "0" {
-		t.Errorf("got the mounts %v and the environment %v", got.GetMounts(), got.GetEnv())
+// lastStarted is the configuration that the plugin got last.
+func (f *fixture) lastStarted() *protocol.TaskConfig {
+	f.t.Helper()
+	lines := f.plugin.Lines("started")
+	if len(lines) == 0 {
+		f.t.Fatal("the plugin got no configuration")
+	}
+	cfg := &protocol.TaskConfig{}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), cfg); err != nil {
+		f.t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestStart_PassesTheTaskOn(t *testing.T) {
+	f := newFixture(t)
+	a := f.agent()
+	if !a.HostPaths() {
+		t.Error("a driver without a root hides the paths of the host")
+	}
+	cfg := f.task("a1", "exit 0")
+	cfg.Mounts = []driver.Mount{
+		{HostPath: "/dev/a", TaskPath: "/dev/b", Device: true, Permissions: "rw"},
+		{HostPath: "/dev/c", TaskPath: "/dev/c", Device: true},
+		{HostPath: "/dev/d", TaskPath: "/dev/d", Device: true, ReadOnly: true},
+	}
+	a.start(cfg)
+	got := f.lastStarted()
+	if got.GetId() != "a1/web" || got.GetAllocId() != "a1" || got.GetJobId() != "job1" ||
+		got.GetNodeId() != "n1" ||
+		got.GetResources().GetLinuxResources().GetMemoryLimitBytes() != 64<<20 {
+		t.Errorf("got %v", got)
+	}
+	var devices []string
+	for _, d := range got.GetDevices() {
+		devices = append(devices, d.GetHostPath()+":"+d.GetTaskPath()+":"+d.GetCgroupPermissions())
 	}
 	want := []string{"/dev/a:/dev/b:rw", "/dev/c:/dev/c:rwm", "/dev/d:/dev/d:r"}
-	for i, device := range got.GetDevices() {
-		text := device.GetHostPath() + ":" + device.GetTaskPath() + ":" + device.GetCgroupPermissions()
-		if i >= len(want) || text != want[i] {
-			t.Errorf("device %d is %s", i, text)
+	if !slices.Equal(devices, want) || len(got.GetMounts()) != 0 {
+		t.Errorf("devices %q, mounts %v", devices, got.GetMounts())
+	}
+	a.destroy(cfg.ID)
+}
+
+func TestStart_RefusesAMountThatTheDriverCannotMake(t *testing.T) {
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", "exit 0")
+	cfg.Mounts = []driver.Mount{{HostPath: "/data", TaskPath: "/data"}}
+	_, err := a.Start(t.Context(), cfg)
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "/data") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStart_FillsTheRootOfATask(t *testing.T) {
+	f := newFixture(t)
+	f.plugin.Set("isolation", "chroot")
+	a := f.agent()
+	if a.HostPaths() {
+		t.Error("a task with a root sees the paths of the host")
+	}
+	cfg := f.task("a1", "exit 0")
+	cfg.Mounts = []driver.Mount{{HostPath: "/data", TaskPath: "/vol", Propagation: "bidirectional"}}
+	a.start(cfg)
+	var got []string
+	for _, m := range f.lastStarted().GetMounts() {
+		text := m.GetHostPath() + " " + m.GetTaskPath() + " " + m.GetPropagationMode()
+		if m.GetReadonly() {
+			text += " ro"
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"/bin /bin private ro",
+		cfg.Dirs.AllocShared + " /alloc private",
+		"/data /vol bidirectional",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode().Perm() != 0o777 {
+			t.Errorf("%s: mode %v, %v", dir, info.Mode(), err)
 		}
 	}
-	if len(got.GetDevices()) != len(want) {
-		t.Errorf("got the devices %v", got.GetDevices())
+	a.destroy(cfg.ID)
+}
+
+func TestStats_AreThoseOfThePlugin(t *testing.T) {
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", loops)
+	a.start(cfg)
+	got, err := a.Stats(t.Context(), cfg.ID)
+	if err != nil || got.MemoryRSS != 1<<20 || got.MemoryMax != 2<<20 || got.CollectedAt == 0 ||
+		got.Percent == nil || *got.Percent != 50 {
+		t.Errorf("got %+v, %v", got, err)
 	}
+	a.destroy(cfg.ID)
 }

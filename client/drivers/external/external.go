@@ -1,6 +1,7 @@
 // Package external is a task driver that runs as a process of its own: an external driver plugin. It passes
-// the calls of the agent on, and hides that the process may end: tasks outlive it, and the next process takes
-// them up again by their handles. While no process runs, calls are unavailable, and Wait waits on.
+// the calls of the agent on, and hides that the process may end: tasks outlive it, and the next process
+// takes them up again by their handles. While no process runs, calls are unavailable, and Wait waits on. A
+// call to a process that hangs has a bound, except for Wait.
 //
 // The plugin writes the output of a task into two named pipes. A helper process, which outlives the agent and
 // the plugin, keeps it in files of bounded size, as for the drivers that are built in.
@@ -23,12 +24,17 @@ import (
 	"berth/structs"
 )
 
-const (
+// Tests shorten the times.
+var (
 	// callTimeout bounds a call that takes no time in a healthy plugin.
 	callTimeout = 10 * time.Second
-	// startTimeout bounds the start of a task; a driver may load an image for it.
-	startTimeout = time.Hour
+	// probeInterval is the time between two questions whether a plugin answers. One that has not reported its
+	// health by the first of them counts as unhealthy. A node waits longer for its first registration.
+	probeInterval = 30 * time.Second
 )
+
+// startTimeout bounds the start of a task. A driver may load an image for it.
+const startTimeout = time.Hour
 
 // Config has the parts of the agent that a driver needs.
 type Config struct {
@@ -36,6 +42,9 @@ type Config struct {
 	Records *store.DB
 	Node    Node
 	Logs    Logs
+	// Chroot maps paths of the host to the paths at which a task sees them, read-only, if its driver makes a
+	// root of the directory of the task.
+	Chroot map[string]string
 	// Events takes the events of tasks. It must not block.
 	Events func(driver.TaskEvent)
 }
@@ -51,8 +60,9 @@ type Driver struct {
 	supervisor plugincatalog.Supervisor
 
 	mu      sync.Mutex
-	process *process      // nil: no process runs
-	changed chan struct{} // closed at the next change of process
+	process *process                     // nil: no process runs
+	can     *protocol.DriverCapabilities // of the last process
+	changed chan struct{}                // closed at the next change of process
 	info    *structs.DriverInfo
 	tasks   map[string]*task
 	report  func(*structs.DriverInfo)
@@ -88,6 +98,14 @@ func New(name string, cfg Config, logger hclog.Logger) *Driver {
 // Name implements driver.Driver.
 func (d *Driver) Name() string { return d.name }
 
+// HostPaths reports whether tasks see the paths of the host, because the driver gives them no root. It is not
+// known before the first process of the plugin runs.
+func (d *Driver) HostPaths() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.can != nil && d.can.GetFsIsolation() == protocol.DriverCapabilities_NONE
+}
+
 // Fingerprint implements driver.Driver: the last report. Run passes each of them on.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	d.mu.Lock()
@@ -108,21 +126,23 @@ func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
 
 // session uses one process.
 func (d *Driver) session(ctx context.Context, running *plugincatalog.Process) error {
-	p, err := ask(ctx, protocol.NewDriverClient(running.Conn()))
+	p, err := readProcess(ctx, protocol.NewDriverClient(running.Conn()))
 	if err != nil {
 		return err
 	}
 	d.setProcess(p)
 	defer d.setProcess(nil)
+	h := &health{publish: d.setInfo}
 	var all sync.WaitGroup
 	all.Go(func() { d.followEvents(ctx, p.service) })
-	err = d.followFingerprints(ctx, p.service)
+	all.Go(func() { probe(ctx, p.service, h) })
+	err = d.followFingerprints(ctx, p.service, h)
 	all.Wait()
 	return err
 }
 
-// ask reads all that does not change while the process runs.
-func ask(ctx context.Context, service protocol.DriverClient) (*process, error) {
+// readProcess reads all that does not change while the process runs.
+func readProcess(ctx context.Context, service protocol.DriverClient) (*process, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	announced, err := service.TaskConfigSchema(ctx, &protocol.TaskConfigSchemaRequest{})
@@ -144,16 +164,16 @@ func (d *Driver) setProcess(p *process) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.process = p
+	if p != nil {
+		d.can = p.can
+	}
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
 // fail reports a plugin that has no process.
 func (d *Driver) fail(err error) {
-	d.setInfo(&structs.DriverInfo{
-		HealthDescription: structs.Cut(fmt.Sprintf("the driver plugin does not run: %v", err), maxText),
-		UpdateTime:        time.Now(),
-	})
+	d.setInfo(unhealthy("the driver plugin does not run: %v", err))
 }
 
 func (d *Driver) setInfo(info *structs.DriverInfo) {
@@ -173,14 +193,14 @@ func (d *Driver) current() (*process, error) {
 	return d.process, nil
 }
 
-// await returns the process when there is one other than the last.
-func (d *Driver) await(ctx context.Context, last *process) (*process, error) {
+// await returns the process when there is one.
+func (d *Driver) await(ctx context.Context) (*process, error) {
 	for {
 		d.mu.Lock()
 		p := d.process
 		changed := d.changed
 		d.mu.Unlock()
-		if p != nil && p != last {
+		if p != nil {
 			return p, nil
 		}
 		select {

@@ -45,8 +45,9 @@ func statsOf(s *protocol.TaskStats) *driver.Stats {
 	stats.MemoryRSS = usage.GetMemory().GetRss()
 	stats.MemoryUsage = usage.GetMemory().GetUsage()
 	stats.MemoryMax = usage.GetMemory().GetMaxUsage()
-	percent := usage.GetCpu().GetPercent()
-	if percent >= 0 && percent <= maxPercent { // and a number
+	cpu := usage.GetCpu()
+	percent := cpu.GetPercent()
+	if cpu != nil && percent >= 0 && percent <= maxPercent { // and a number
 		stats.Percent = &percent
 	}
 	stats.PIDs = uint64(len(s.GetResourceUsageByPid()))

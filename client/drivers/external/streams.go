@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"berth/client/driver"
@@ -17,30 +19,32 @@ import (
 const (
 	maxText       = 1024 // bytes of a description or an event
 	maxAttributes = 128
+	// maxEventAge bounds how old an event may say it is. Without a credible time it has that of its arrival.
+	maxEventAge = 24 * time.Hour
 )
 
-// reopen paces a stream that the plugin closes.
-var reopen = backoff.Backoff{Min: 5 * time.Second, Max: 2 * time.Minute}
+// reopen paces a stream that the plugin closes. Tests shorten it.
+var reopen = backoff.Backoff{
+	Min: 5 * time.Second,
+	Max: 2 * time.Minute,
+}
 
-// followFingerprints reports the health of the driver until ctx ends.
-func (d *Driver) followFingerprints(ctx context.Context, service protocol.DriverClient) error {
+// followFingerprints passes the health of the driver on until ctx ends.
+func (d *Driver) followFingerprints(ctx context.Context, service protocol.DriverClient, h *health) error {
 	pace := reopen
 	for {
 		err := readAll(ctx, func(ctx context.Context) (stream[protocol.FingerprintResponse], error) {
 			return service.Fingerprint(ctx, &protocol.FingerprintRequest{})
 		}, func(answer *protocol.FingerprintResponse) {
 			pace.Reset()
-			d.setInfo(infoOf(answer))
+			h.setReport(infoOf(answer))
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		wait := pace.After(err)
 		d.logger.Warn("failed to fingerprint the driver", "again_in", wait, "error", err)
-		d.setInfo(&structs.DriverInfo{
-			HealthDescription: structs.Cut(fmt.Sprintf("failed to fingerprint the driver: %v", err), maxText),
-			UpdateTime:        time.Now(),
-		})
+		h.setReport(unhealthy("failed to fingerprint the driver: %v", err))
 		if !backoff.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
@@ -99,12 +103,19 @@ func infoOf(answer *protocol.FingerprintResponse) *structs.DriverInfo {
 		HealthDescription: structs.Cut(answer.GetHealthDescription(), maxText),
 		UpdateTime:        time.Now(),
 	}
-	for name, a := range answer.GetAttributes() {
-		if len(info.Attributes) < maxAttributes && len(name) <= maxText {
-			info.Attributes[name] = structs.Cut(attributeText(a), maxText)
-		}
+	attributes := answer.GetAttributes()
+	for _, name := range firstNames(attributes) {
+		info.Attributes[name] = structs.Cut(attributeText(attributes[name]), maxText)
 	}
 	return info
+}
+
+// firstNames returns the first names in order: as many as are allowed, always the same.
+func firstNames[V any](values map[string]V) []string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool {
+		return len(name) > maxText
+	})
+	return names[:min(len(names), maxAttributes)]
 }
 
 // attributeText is an attribute as the constraints of jobs compare it.
@@ -130,13 +141,13 @@ func eventOf(e *protocol.DriverTaskEvent) driver.TaskEvent {
 		Annotations: map[string]string{},
 		Time:        time.Now(),
 	}
-	if at := e.GetTimestamp(); at.CheckValid() == nil {
+	at := e.GetTimestamp()
+	if at.CheckValid() == nil && at.AsTime().Before(event.Time) && event.Time.Sub(at.AsTime()) < maxEventAge {
 		event.Time = at.AsTime()
 	}
-	for name, value := range e.GetAnnotations() {
-		if len(event.Annotations) < maxAttributes && len(name) <= maxText {
-			event.Annotations[name] = structs.Cut(value, maxText)
-		}
+	annotations := e.GetAnnotations()
+	for _, name := range firstNames(annotations) {
+		event.Annotations[name] = structs.Cut(annotations[name], maxText)
 	}
 	return event
 }

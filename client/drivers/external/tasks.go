@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"berth/client/driver"
+	"berth/internal/backoff"
 	protocol "berth/plugins/protocol/driver"
 	"berth/plugins/protocol/shared"
 	"berth/structs"
@@ -42,14 +44,22 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
-	if p.can.GetMountConfigs() == protocol.DriverCapabilities_NO_MOUNTS && len(cfg.Mounts) > 0 {
-		return nil, structs.Invalidf("the driver %q cannot mount %s into the task", d.name, cfg.Mounts[0].TaskPath)
+	mounts, err := d.mounts(cfg, p.can)
+	if err != nil {
+		return nil, err
+	}
+	err = openDirs(cfg, p.can)
+	if err != nil {
+		return nil, err
 	}
 	pipes, err := d.cfg.Logs.start(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("opening the task's logs: %w", err)
 	}
-	answer, err := p.service.StartTask(ctx, &protocol.StartTaskRequest{Task: d.taskConfig(cfg, config, pipes)})
+	request := d.taskConfig(cfg, pipes)
+	request.MsgpackDriverConfig = config
+	request.Mounts = mounts
+	answer, err := p.service.StartTask(ctx, &protocol.StartTaskRequest{Task: request})
 	if err == nil {
 		err = startError(answer)
 	} else {
@@ -128,6 +138,8 @@ func (t *task) takeUp(ctx context.Context, p *process) error {
 	if t.holder == p {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	_, err := p.service.RecoverTask(ctx, &protocol.RecoverTaskRequest{TaskId: t.id, Handle: t.handle})
 	if err != nil && isFinal(err) {
 		return structs.NotFoundf("the driver cannot take up task %q: %s", t.id, status.Convert(err).Message())
@@ -139,41 +151,67 @@ func (t *task) takeUp(ctx context.Context, p *process) error {
 	return nil
 }
 
-// Wait implements driver.Driver. It waits on while the plugin has no process.
+// waitRetry paces the calls for the end of a task.
+var waitRetry = backoff.Backoff{
+	Min: time.Second,
+	Max: 30 * time.Second,
+}
+
+// maxLost is the number of refusals in a row after which a task that the plugin could take up is lost.
+const maxLost = 3
+
+// Wait implements driver.Driver. It waits on while the plugin has no process. A plugin that refuses to wait
+// has to take the task up again: a process that is about to end refuses, too.
 func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
 	t, err := d.findTask(id)
 	if err != nil {
 		return nil, err
 	}
 	var last *process
+	pace := waitRetry
+	lost := 0
 	for {
-		p, err := d.await(ctx, last)
+		p, err := d.await(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if p != last {
+			last = p
+			pace.Reset()
+			lost = 0
 		}
 		result, err := t.wait(ctx, p)
 		if err == nil {
 			return result, nil
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		if structs.IsKind(err, structs.KindNotFound) {
+			lost++
+		}
+		if lost == maxLost {
 			return &driver.ExitResult{Err: err.Error()}, nil
 		}
-		d.logger.Warn("failed to wait for a task, retrying", "task_id", id, "error", err)
-		last = p
+		if ctx.Err() == nil {
+			d.logger.Warn("failed to wait for a task, retrying", "task_id", id, "error", err)
+		}
+		if !pace.Wait(ctx) {
+			return nil, ctx.Err()
+		}
 	}
 }
 
-// wait waits in one process. It is unavailable if that process ends first.
+// wait waits in one process. The result is unknown if that process cannot take the task up. The error is
+// unavailable if the process ends first, and not-found if it refuses to wait.
 func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error) {
 	err := t.takeUp(ctx, p)
+	if structs.IsKind(err, structs.KindNotFound) {
+		return &driver.ExitResult{Err: err.Error()}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	answer, err := p.service.WaitTask(ctx, &protocol.WaitTaskRequest{TaskId: t.id})
 	if err != nil && isFinal(err) {
+		t.forget(p)
 		return nil, structs.NotFoundf("the driver lost task %q: %s", t.id, status.Convert(err).Message())
 	}
 	if err != nil {
@@ -185,6 +223,15 @@ func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error)
 		OOMKilled: answer.GetResult().GetOomKilled(),
 		Err:       structs.Cut(answer.GetErr(), maxText),
 	}, nil
+}
+
+// forget makes the process take the task up again at the next call.
+func (t *task) forget(p *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holder == p {
+		t.holder = nil
+	}
 }
 
 // inTask calls the plugin about a task that it knows.
@@ -203,13 +250,15 @@ func (d *Driver) inTask(ctx context.Context, id string, call func(protocol.Drive
 	return callError(call(p.service))
 }
 
-// Stop implements driver.Driver.
+// Stop implements driver.Driver. A plugin that hangs has callTimeout more than the task.
 func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout+callTimeout)
+	defer cancel()
 	return d.inTask(ctx, id, func(service protocol.DriverClient) error {
 		_, err := service.StopTask(ctx, &protocol.StopTaskRequest{
 			TaskId:  id,
 			Timeout: durationpb.New(timeout),
-			Signal:  signal,
+			Signal:  cmp.Or(signal, "SIGTERM"),
 		})
 		return err
 	})
@@ -217,13 +266,16 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 
 // Signal implements driver.Driver.
 func (d *Driver) Signal(ctx context.Context, id, signal string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return d.inTask(ctx, id, func(service protocol.DriverClient) error {
 		_, err := service.SignalTask(ctx, &protocol.SignalTaskRequest{TaskId: id, Signal: signal})
 		return err
 	})
 }
 
-// Destroy implements driver.Driver. A task that the plugin does not know is gone.
+// Destroy implements driver.Driver. A task that the plugin does not know is gone. The plugin may know a task
+// that the agent does not: one whose handle an agent that was killed did not record.
 func (d *Driver) Destroy(ctx context.Context, id string) error {
 	p, err := d.current()
 	if err != nil {
@@ -233,10 +285,10 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err == nil {
 		err = t.takeUp(ctx, p)
 	}
-	if err == nil {
+	if err == nil || structs.IsKind(err, structs.KindNotFound) {
 		err = d.destroy(ctx, p, id)
 	}
-	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+	if err != nil {
 		return err
 	}
 	err = d.cfg.Logs.stop(ctx, id)
@@ -261,11 +313,12 @@ func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
 }
 
 // isFinal reports whether the plugin answered that the call failed, and will fail again. Plugins have no
-// codes for that: they mark what can be repeated.
+// codes for that: they mark what can be repeated. An answer that is too large or no message is no such
+// answer.
 func isFinal(err error) bool {
 	s := status.Convert(err)
 	switch s.Code() {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Internal:
 		return false
 	}
 	for _, detail := range s.Details() {
@@ -281,7 +334,7 @@ func callError(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := structs.Cut(status.Convert(err).Message(), maxText)
+	text := cut("%s", status.Convert(err).Message())
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded:
 		return structs.Errorf(structs.KindTimeout, "driver plugin: %s", text)
@@ -289,4 +342,9 @@ func callError(err error) error {
 		return structs.Unavailablef("driver plugin: %s", text)
 	}
 	return structs.Internalf("driver plugin: %s", text)
+}
+
+// cut formats a text of the plugin, which has no bound.
+func cut(format string, args ...any) string {
+	return structs.Cut(fmt.Sprintf(format, args...), maxText)
 }

@@ -60,6 +60,9 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	return d.Healthy()
 }
 
+// HostPaths reports that tasks see the paths of the host.
+func (d *Driver) HostPaths() bool { return true }
+
 // Validate implements driver.Driver.
 func (d *Driver) Validate(config map[string]any) error {
 	_, err := executor.DecodeCommand(config)

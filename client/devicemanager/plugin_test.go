@@ -1,0 +1,128 @@
+package devicemanager
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/client/plugintest"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// faulty is a manager with a plugin that has faults on demand.
+func faulty(t *testing.T) (*Manager, *plugintest.Plugin) {
+	t.Helper()
+	dir := t.TempDir()
+	p := plugintest.Install(t, dir, plugintest.Device)
+	p.Set("devices", "a b")
+	m, _ := managerOf(t, dir)
+	device := m.sources["test-device"].(*plugin)
+	device.supervisor.Pace = backoff.Backoff{Min: 300 * time.Millisecond, Max: time.Second}
+	return m, p
+}
+
+// instances counts the devices.
+func instances(m *Manager) int {
+	n := 0
+	for _, g := range m.Groups() {
+		n += len(g.Instances)
+	}
+	return n
+}
+
+func mock(ids ...string) []*structs.AllocatedDeviceResource {
+	return []*structs.AllocatedDeviceResource{{
+		Vendor:    "test",
+		Type:      "file",
+		Name:      "mock",
+		DeviceIDs: ids,
+	}}
+}
+
+func TestPlugin_FollowsChanges(t *testing.T) {
+	m, p := faulty(t)
+	running(t, m)
+	await(t, m, func() bool { return instances(m) == 2 })
+	p.Set("devices", "b c d")
+	await(t, m, func() bool { return instances(m) == 3 })
+	r, err := m.Reserve(t.Context(), mock("b", "d"))
+	if err != nil || r.Env["TEST_DEVICES"] != "b,d" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	p.Await("Stats", 1)
+}
+
+// The devices of a plugin that is gone, or sends nonsense, are not offered until it is back.
+func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
+	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
+		t.Run(fault, func(t *testing.T) {
+			m, p := faulty(t)
+			p.Set("Fingerprint", fault)
+			began := time.Now()
+			running(t, m)
+			if err := m.WaitFirst(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := instances(m); n != 0 {
+				t.Errorf("%d devices are offered", n)
+			}
+			p.Await("Fingerprint", 4)
+			most := 2 + int(time.Since(began)/reopen.Min)
+			if n := p.Calls("Fingerprint"); n > most {
+				t.Errorf("the stream was opened %d times in %s", n, time.Since(began))
+			}
+			p.Set("Fingerprint", "")
+			await(t, m, func() bool { return instances(m) == 2 })
+		})
+	}
+}
+
+func TestReserve_OfAFaultyPluginFails(t *testing.T) {
+	for _, fault := range []string{
+		plugintest.Hang, plugintest.Exit, plugintest.Huge, plugintest.Garbage, plugintest.Fail,
+	} {
+		t.Run(fault, func(t *testing.T) {
+			m, p := faulty(t)
+			running(t, m)
+			await(t, m, func() bool { return instances(m) == 2 })
+			p.Set("Reserve", fault)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := m.Reserve(ctx, mock("a"))
+			if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "test/file/mock") {
+				t.Errorf("got %v", err)
+			}
+			p.Set("Reserve", "")
+			for limit := time.Now().Add(time.Minute); err != nil; time.Sleep(10 * time.Millisecond) {
+				_, err = m.Reserve(t.Context(), mock("a"))
+				if time.Now().After(limit) {
+					t.Fatalf("the plugin is not used again: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestRun_EndsWhateverHangs(t *testing.T) {
+	for _, method := range []string{"Fingerprint", "Stats", "StreamStdio", "Shutdown"} {
+		t.Run(method, func(t *testing.T) {
+			m, p := faulty(t)
+			p.Set(method, plugintest.Hang)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				m.Run(ctx)
+			}()
+			p.Await("Fingerprint", 1)
+			began := time.Now()
+			cancel()
+			<-done
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,265 @@
+package external
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/plugintest"
+	"berth/structs"
+)
+
+// helpers are the processes that keep logs.
+func (f *fixture) helpers() []string {
+	var names []string
+	entries, _ := os.ReadDir(filepath.Join(f.dir, "tasks"))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
+	shorten(t)
+	for fault, want := range map[string]structs.Kind{
+		plugintest.Hang:    structs.KindTimeout,
+		plugintest.Exit:    structs.KindUnavailable,
+		plugintest.Huge:    structs.KindUnavailable,
+		plugintest.Garbage: structs.KindUnavailable,
+		plugintest.Fail:    structs.KindInternal,
+		plugintest.Retry:   structs.KindUnavailable,
+	} {
+		t.Run(fault, func(t *testing.T) {
+			f := newFixture(t)
+			a := f.agent()
+			cfg := f.task("a1", "exit 7")
+			f.plugin.Set("StartTask", fault)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := a.Start(ctx, cfg)
+			if !structs.IsKind(err, want) {
+				t.Errorf("got %v, want an error of kind %s", err, want)
+			}
+			if left := f.helpers(); len(left) != 0 {
+				t.Errorf("helpers are left: %v", left)
+			}
+			f.plugin.Set("StartTask", "")
+			f.until("the task starts", func() bool {
+				_, err = a.Start(t.Context(), cfg)
+				return err == nil
+			})
+			if result := a.wait(cfg.ID); result.ExitCode != 7 {
+				t.Errorf("got %+v", result)
+			}
+			a.destroy(cfg.ID)
+		})
+	}
+}
+
+// A plugin that hangs in a call delays its caller by the bound of the call, and no other call.
+func TestCalls_OfAPluginThatHangsHaveABound(t *testing.T) {
+	shorten(t)
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", loops)
+	h := a.start(cfg)
+	ctx := t.Context()
+	lost := &driver.Handle{
+		Driver:  f.name,
+		TaskID:  "a2/web",
+		Version: handleVersion,
+		State:   h.State,
+	}
+	calls := map[string]func() error{
+		"RecoverTask": func() error { return a.Recover(ctx, lost) },
+		"StopTask":    func() error { return a.Stop(ctx, cfg.ID, "", 100*time.Millisecond) },
+		"SignalTask":  func() error { return a.Signal(ctx, cfg.ID, "SIGHUP") },
+		"DestroyTask": func() error { return a.Destroy(ctx, cfg.ID) },
+		"TaskStats": func() error {
+			_, err := a.Stats(ctx, cfg.ID)
+			return err
+		},
+	}
+	for method, call := range calls {
+		f.plugin.Set(method, plugintest.Hang)
+		began := time.Now()
+		err := call()
+		if !structs.IsKind(err, structs.KindTimeout) {
+			t.Errorf("%s: got %v after %s", method, err, time.Since(began))
+		}
+		f.plugin.Set(method, "")
+	}
+	results := a.waiting(cfg.ID)
+	f.end(cfg)
+	if result := <-results; result == nil || result.ExitCode != 0 {
+		t.Errorf("got %+v", result)
+	}
+	a.destroy(cfg.ID)
+}
+
+func TestRun_EndsWhateverHangs(t *testing.T) {
+	for _, method := range []string{
+		"TaskConfigSchema", "Capabilities", "Fingerprint", "TaskEvents", "StreamStdio",
+	} {
+		t.Run(method, func(t *testing.T) {
+			f := newFixture(t)
+			f.plugin.Set(method, plugintest.Hang)
+			a := f.launch()
+			f.plugin.Await(method, 1)
+			began := time.Now()
+			a.stop()
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestHealth_OfAPluginThatDoesNotAnswer(t *testing.T) {
+	shorten(t)
+	f := newFixture(t)
+	a := f.agent()
+	f.plugin.Set("Capabilities", plugintest.Hang)
+	a.awaitUnhealthy("does not answer")
+	f.plugin.Set("Capabilities", "")
+	a.await("healthy again", func(info *structs.DriverInfo) bool { return info.Healthy })
+}
+
+func TestHealth_OfAPluginThatDoesNotReport(t *testing.T) {
+	f := newFixture(t)
+	f.plugin.Set("Fingerprint", plugintest.Hang)
+	a := f.launch()
+	a.awaitUnhealthy("has not reported its health")
+	f.plugin.Set("Fingerprint", "")
+	a.await("healthy", func(info *structs.DriverInfo) bool { return info.Healthy })
+}
+
+func TestHealth_IsThatOfThePlugin(t *testing.T) {
+	f := newFixture(t)
+	a := f.agent()
+	f.plugin.Set("health", "unhealthy")
+	a.await("unhealthy", func(info *structs.DriverInfo) bool { return info.Detected && !info.Healthy })
+	f.plugin.Set("health", "undetected")
+	a.await("undetected", func(info *structs.DriverInfo) bool { return !info.Detected })
+}
+
+func TestHealth_KeepsTheSameAttributesOfTooMany(t *testing.T) {
+	f := newFixture(t)
+	f.plugin.Set("attributes", "1000")
+	a := f.launch()
+	for _, health := range []string{"unhealthy", ""} {
+		f.plugin.Set("health", health)
+		info := a.await("as it says", func(info *structs.DriverInfo) bool {
+			return info.Detected && info.Healthy == (health == "")
+		})
+		first, ok := info.Attributes["driver.test-driver.00000"]
+		if len(info.Attributes) != maxAttributes || !ok || first != "0" {
+			t.Errorf("it has %d attributes, the first is %q", len(info.Attributes), first)
+		}
+	}
+}
+
+func TestStreams_ThatEndAreReopenedWithABackoff(t *testing.T) {
+	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
+		t.Run(fault, func(t *testing.T) {
+			f := newFixture(t)
+			f.plugin.Set("Fingerprint", fault)
+			f.plugin.Set("TaskEvents", fault)
+			began := time.Now()
+			a := f.launch()
+			a.awaitUnhealthy("failed to fingerprint the driver")
+			for _, method := range []string{"Fingerprint", "TaskEvents"} {
+				f.plugin.Await(method, 4)
+				most := 2 + int(time.Since(began)/reopen.Min)
+				if n := f.plugin.Calls(method); n > most {
+					t.Errorf("%s was called %d times in %s", method, n, time.Since(began))
+				}
+			}
+			f.plugin.Set("Fingerprint", "")
+			f.plugin.Set("TaskEvents", "")
+			a.await("healthy", func(info *structs.DriverInfo) bool { return info.Healthy })
+			f.plugin.Emit("a1", "web", "hello")
+			event := <-a.events
+			if event.AllocID != "a1" || event.Task != "web" || event.Message != "hello" ||
+				event.Annotations["from"] != "test" || time.Since(event.Time) > time.Minute {
+				t.Errorf("got %+v", event)
+			}
+		})
+	}
+}
+
+// A process that cannot take a task up now may do it later.
+func TestWait_RepeatsWhatTheNewProcessRefusesForNow(t *testing.T) {
+	shorten(t)
+	for _, fault := range []string{plugintest.Retry, plugintest.Hang, plugintest.Garbage, plugintest.Huge} {
+		t.Run(fault, func(t *testing.T) {
+			f := newFixture(t)
+			first := f.agent()
+			cfg := f.task("a1", loops)
+			h := first.start(cfg)
+			first.stop()
+			f.open(map[string]any{"label": "new"}) // for a process that does not know the task
+			second := f.agent()
+			if err := second.Recover(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			known, err := second.findTask(cfg.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known.forget(known.holder)
+			f.plugin.Set("RecoverTask", fault)
+			results := second.waiting(cfg.ID)
+			f.plugin.Await("RecoverTask", 3)
+			f.plugin.Set("RecoverTask", "")
+			f.end(cfg)
+			if result := <-results; result == nil || result.Err != "" {
+				t.Errorf("got %+v", result)
+			}
+			second.destroy(cfg.ID)
+		})
+	}
+}
+
+func TestWait_OfATaskThatThePluginLost(t *testing.T) {
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", loops)
+	a.start(cfg)
+	f.plugin.Set("WaitTask", plugintest.Fail)
+	result := a.wait(cfg.ID)
+	if n := f.plugin.Calls("WaitTask"); result.Err == "" || n != maxLost {
+		t.Errorf("got %+v after %d calls", result, n)
+	}
+	a.destroy(cfg.ID)
+}
+
+// An agent that was killed in a start has no handle of the task.
+func TestDestroy_ReachesATaskWithoutAHandle(t *testing.T) {
+	f := newFixture(t)
+	first := f.agent()
+	cfg := f.task("a1", loops)
+	first.start(cfg)
+	results := first.waiting(cfg.ID)
+	f.plugin.Await("WaitTask", 1)
+	second := f.launchBeside(first)
+	err := second.Recover(t.Context(), &driver.Handle{Driver: f.name, TaskID: cfg.ID})
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("without a handle: %v", err)
+	}
+	second.destroy(cfg.ID)
+	if result := <-results; result == nil || result.Signal != 9 && result.Err == "" {
+		t.Errorf("the task ended by itself: %+v", result)
+	}
+	first.destroy(cfg.ID)
+}
+
+// launchBeside is a driver that shares the process of another one.
+func (f *fixture) launchBeside(other *agent) *agent {
+	d := New(f.name, other.cfg, other.logger)
+	d.process = other.process
+	return &agent{Driver: d, f: f}
+}

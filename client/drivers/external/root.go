@@ -1,0 +1,65 @@
+package external
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"berth/client/driver"
+	"berth/client/drivers/executor"
+	protocol "berth/plugins/protocol/driver"
+	"berth/structs"
+)
+
+// mounts returns what the plugin mounts into the task. A driver that makes a root of the task's directory
+// expects to find programs there, so it gets the host's, read-only, and the directory of the allocation.
+func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) ([]*protocol.Mount, error) {
+	var all []*protocol.Mount
+	if can.GetFsIsolation() == protocol.DriverCapabilities_CHROOT {
+		for _, from := range slices.Sorted(maps.Keys(d.cfg.Chroot)) {
+			if _, err := os.Stat(from); err == nil {
+				all = append(all, mountOf(driver.Mount{
+					HostPath: from,
+					TaskPath: d.cfg.Chroot[from],
+					ReadOnly: true,
+				}))
+			}
+		}
+		all = append(all, mountOf(driver.Mount{
+			HostPath: cfg.Dirs.AllocShared,
+			TaskPath: driver.Inside.AllocShared,
+		}))
+	}
+	for _, m := range cfg.Mounts {
+		if m.Device {
+			continue
+		}
+		if can.GetMountConfigs() == protocol.DriverCapabilities_NO_MOUNTS {
+			return nil, structs.Invalidf("the driver %q cannot mount %s into the task", d.name, m.TaskPath)
+		}
+		all = append(all, mountOf(m))
+	}
+	return all, nil
+}
+
+// openDirs makes the task's own directories usable for its user. Only the driver knows the user of a task
+// that names none, or one of its image. So a task with a root of its own has directories that are open to
+// all users: the closed directory of the allocation, above them, keeps the other users of the host out.
+func openDirs(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) error {
+	if can.GetFsIsolation() != protocol.DriverCapabilities_NONE {
+		return errors.Join(
+			executor.SetMode(cfg.Dirs.Task, 0o755),
+			executor.SetMode(cfg.Dirs.Local, 0o777),
+			executor.SetMode(cfg.Dirs.Secrets, 0o777))
+	}
+	user, err := executor.LookupUser(cfg.User)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		executor.GiveDirs(cfg.Dirs, user, executor.OwnTmp),
+		executor.OpenTo(filepath.Dir(cfg.Dirs.Task), user),
+		executor.OpenTo(cfg.Dirs.Task, user))
+}

@@ -1,0 +1,141 @@
+package plugincatalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"syscall"
+
+	"berth/client/pluginschema"
+	"berth/plugins/protocol/base"
+	"berth/structs"
+)
+
+// ask starts a program, reads what it is, and ends it.
+func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
+	given := c.given(file)
+	p := &Plugin{path: filepath.Join(c.cfg.Dir, file), args: given.Args}
+	err := c.checkPaths(file)
+	if err != nil {
+		return nil, err
+	}
+	process, err := c.run(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer process.Kill()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	service := base.NewBasePluginClient(process.Conn())
+	info, err := service.PluginInfo(ctx, &base.PluginInfoRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for its name: %w", err)
+	}
+	err = checkInfo(info)
+	if err != nil {
+		return nil, err
+	}
+	p.Name = info.GetName()
+	p.Kind = info.GetType()
+	p.Version = info.GetPluginVersion()
+	answer, err := service.ConfigSchema(ctx, &base.ConfigSchemaRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
+	}
+	schema, err := pluginschema.Parse(answer.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	p.config, err = schema.Decode(given.Config)
+	if err != nil {
+		return nil, err
+	}
+	p.digest, err = p.computeDigest()
+	return p, err
+}
+
+const (
+	// maxSocketPath is the longest path of a unix socket.
+	maxSocketPath = 107
+	// longestDir and longestSocket are names that end in the largest random number.
+	longestDir    = "/" + socketDir + "4294967295"
+	longestSocket = "/plugin4294967295"
+)
+
+// checkPaths reports a plugin that could not listen, because the path of its socket would be too long.
+func (c *Catalog) checkPaths(file string) error {
+	length := len(c.cfg.Sockets) + max(len(longestDir), len("/")+len(file)) + len(longestSocket)
+	if length > maxSocketPath {
+		return structs.Invalidf("data_dir: its path is %d bytes too long for the sockets of this plugin",
+			length-maxSocketPath)
+	}
+	return nil
+}
+
+const (
+	maxName    = 128 // bytes of the name of a plugin, and of its version
+	maxVersion = 128
+)
+
+// wellFormed are the names that can be those of directories, records and attributes.
+var wellFormed = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+func checkInfo(info *base.PluginInfoResponse) error {
+	name := info.GetName()
+	switch {
+	case len(name) > maxName:
+		return structs.Invalidf("its name has %d bytes, at most %d are allowed", len(name), maxName)
+	case !wellFormed.MatchString(name):
+		return structs.Invalidf("its name is %q: letters, digits, and then also '_', '-' and '.' are allowed", name)
+	case len(info.GetPluginVersion()) > maxVersion:
+		return structs.Invalidf("its version has %d bytes, at most %d are allowed",
+			len(info.GetPluginVersion()), maxVersion)
+	case info.GetType() != Driver && info.GetType() != Device:
+		return structs.Invalidf("%q is of type %s: only drivers and devices are known", name, info.GetType())
+	case !slices.Contains(info.GetPluginApiVersions(), apiVersion):
+		return structs.Invalidf("%q speaks versions %q of its interface, berth speaks %s",
+			name, info.GetPluginApiVersions(), apiVersion)
+	}
+	return nil
+}
+
+// computeDigest returns a digest that changes when the program is replaced or configured anew.
+func (p *Plugin) computeDigest() (string, error) {
+	info, err := os.Stat(p.path)
+	if err != nil {
+		return "", err
+	}
+	inode := uint64(0)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = st.Ino
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q %d %d %d", p.path, p.args, p.config,
+		inode, info.Size(), info.ModTime().UnixNano())
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// run starts a process without a configuration.
+func (c *Catalog) run(ctx context.Context, p *Plugin) (*Process, error) {
+	// Helpers of a driver, which outlive its process, have their sockets here. So has the driver itself if it
+	// was built with an older library.
+	shared := filepath.Join(c.cfg.Sockets, filepath.Base(p.path))
+	err := os.MkdirAll(shared, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(p.path, p.args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+shared)
+	process, err := start(ctx, cmd, c.cfg.Sockets, c.logger.Named(filepath.Base(p.path)))
+	if err != nil {
+		return nil, err
+	}
+	process.reattach.Digest = p.digest
+	return process, nil
+}

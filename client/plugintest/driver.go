@@ -1,0 +1,310 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"golang.org/x/sys/unix"
+
+	"berth/client/procref"
+	"berth/plugins/protocol/driver"
+	"berth/plugins/protocol/shared"
+)
+
+// driverService is a driver. A task is a shell script: the setting "script" of its configuration.
+type driverService struct {
+	driver.UnimplementedDriverServer
+	plugin *Plugin
+
+	mu    sync.Mutex
+	tasks map[string]*task
+}
+
+// task is a running process.
+type task struct {
+	process procref.Ref
+	ended   chan struct{}
+	result  *driver.ExitResult
+}
+
+func (d *driverService) TaskConfigSchema(
+	context.Context, *driver.TaskConfigSchemaRequest,
+) (*driver.TaskConfigSchemaResponse, error) {
+	return &driver.TaskConfigSchemaResponse{Spec: objectOf("script", true)}, nil
+}
+
+func (d *driverService) Capabilities(
+	context.Context, *driver.CapabilitiesRequest,
+) (*driver.CapabilitiesResponse, error) {
+	can := &driver.DriverCapabilities{SendSignals: true}
+	switch d.plugin.setting("isolation") {
+	case "chroot":
+		can.FsIsolation = driver.DriverCapabilities_CHROOT
+	case "image":
+		can.FsIsolation = driver.DriverCapabilities_IMAGE
+	default:
+		can.MountConfigs = driver.DriverCapabilities_NO_MOUNTS
+	}
+	return &driver.CapabilitiesResponse{Capabilities: can}, nil
+}
+
+func (d *driverService) Fingerprint(_ *driver.FingerprintRequest, s driver.Driver_FingerprintServer) error {
+	sent := "none"
+	for s.Context().Err() == nil {
+		health := d.plugin.setting("health")
+		number := d.plugin.setting("attributes")
+		if health+number != sent {
+			sent = health + number
+			if err := s.Send(fingerprint(health, number)); err != nil {
+				return err
+			}
+		}
+		time.Sleep(pollInterval)
+	}
+	return nil
+}
+
+func fingerprint(health, attributes string) *driver.FingerprintResponse {
+	answer := &driver.FingerprintResponse{
+		Health:            driver.FingerprintResponse_HEALTHY,
+		HealthDescription: "fine",
+		Attributes:        map[string]*shared.Attribute{},
+	}
+	switch health {
+	case "unhealthy":
+		answer.Health = driver.FingerprintResponse_UNHEALTHY
+	case "undetected":
+		answer.Health = driver.FingerprintResponse_UNDETECTED
+	}
+	number, _ := strconv.Atoi(attributes)
+	for i := range number {
+		name := fmt.Sprintf("driver.test-driver.%05d", i)
+		answer.Attributes[name] = &shared.Attribute{Value: &shared.Attribute_IntVal{IntVal: int64(i)}}
+	}
+	return answer
+}
+
+func (d *driverService) StartTask(
+	_ context.Context, r *driver.StartTaskRequest,
+) (*driver.StartTaskResponse, error) {
+	cfg := r.GetTask()
+	if d.find(cfg.GetId()) != nil {
+		return nil, fmt.Errorf("task %q is started already", cfg.GetId())
+	}
+	config := map[string]string{}
+	err := codec.NewDecoderBytes(cfg.GetMsgpackDriverConfig(), &codec.MsgpackHandle{}).Decode(&config)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d.plugin.append("started", string(text))
+	t, err := run(cfg, config["script"])
+	if err != nil {
+		return nil, err
+	}
+	d.hold(cfg.GetId(), t)
+	state, err := json.Marshal(t.process)
+	return &driver.StartTaskResponse{Handle: &driver.TaskHandle{
+		Version:     1,
+		Config:      cfg,
+		State:       driver.TaskState_RUNNING,
+		DriverState: state,
+	}}, err
+}
+
+// run starts a script.
+func run(cfg *driver.TaskConfig, script string) (*task, error) {
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Dir = filepath.Join(cfg.GetAllocDir(), cfg.GetName())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	for name, value := range cfg.GetEnv() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	stdout, err := os.OpenFile(cfg.GetStdoutPath(), os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	stderr, err := os.OpenFile(cfg.GetStderrPath(), os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
+	err = cmd.Start()
+	if err != nil {
+		return nil, err
+	}
+	t := &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
+	t.process, err = procref.Of(cmd.Process.Pid)
+	go func() {
+		defer close(t.ended)
+		_ = cmd.Wait()
+		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if status.Signaled() {
+			t.result.Signal = int32(status.Signal())
+			return
+		}
+		t.result.ExitCode = int32(status.ExitStatus())
+	}()
+	return t, err
+}
+
+func (d *driverService) hold(id string, t *task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tasks[id] = t
+}
+
+func (d *driverService) find(id string) *task {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tasks[id]
+}
+
+// known is find for calls that need the task.
+func (d *driverService) known(id string) (*task, error) {
+	t := d.find(id)
+	if t == nil {
+		return nil, fmt.Errorf("task %q is not known", id)
+	}
+	return t, nil
+}
+
+// RecoverTask finds the process again. Its exit code is lost.
+func (d *driverService) RecoverTask(
+	_ context.Context, r *driver.RecoverTaskRequest,
+) (*driver.RecoverTaskResponse, error) {
+	if d.find(r.GetTaskId()) != nil {
+		return &driver.RecoverTaskResponse{}, nil
+	}
+	t := &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
+	err := json.Unmarshal(r.GetHandle().GetDriverState(), &t.process)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := t.process.Open()
+	if err != nil || fd < 0 {
+		return nil, fmt.Errorf("task %q is gone: %v", r.GetTaskId(), err)
+	}
+	_ = unix.Close(fd)
+	go func() {
+		defer close(t.ended)
+		_ = t.process.Wait(context.Background())
+	}()
+	d.hold(r.GetTaskId(), t)
+	return &driver.RecoverTaskResponse{}, nil
+}
+
+func (d *driverService) WaitTask(
+	ctx context.Context, r *driver.WaitTaskRequest,
+) (*driver.WaitTaskResponse, error) {
+	t, err := d.known(r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.ended:
+		return &driver.WaitTaskResponse{Result: t.result}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err() // as the dialect's drivers do: an error without a code
+	}
+}
+
+func (d *driverService) StopTask(
+	_ context.Context, r *driver.StopTaskRequest,
+) (*driver.StopTaskResponse, error) {
+	t, err := d.known(r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Kill(-t.process.PID, unix.SignalNum(r.GetSignal()))
+	select {
+	case <-t.ended:
+	case <-time.After(r.GetTimeout().AsDuration()):
+		_ = unix.Kill(-t.process.PID, unix.SIGKILL)
+		<-t.ended
+	}
+	return &driver.StopTaskResponse{}, nil
+}
+
+func (d *driverService) SignalTask(
+	_ context.Context, r *driver.SignalTaskRequest,
+) (*driver.SignalTaskResponse, error) {
+	t, err := d.known(r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	return &driver.SignalTaskResponse{}, unix.Kill(t.process.PID, unix.SignalNum(r.GetSignal()))
+}
+
+func (d *driverService) DestroyTask(
+	_ context.Context, r *driver.DestroyTaskRequest,
+) (*driver.DestroyTaskResponse, error) {
+	t, err := d.known(r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Kill(-t.process.PID, unix.SIGKILL)
+	<-t.ended
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tasks, r.GetTaskId())
+	return &driver.DestroyTaskResponse{}, nil
+}
+
+func (d *driverService) TaskStats(r *driver.TaskStatsRequest, s driver.Driver_TaskStatsServer) error {
+	if _, err := d.known(r.GetTaskId()); err != nil {
+		return err
+	}
+	usage := &driver.TaskResourceUsage{
+		Cpu:    &driver.CPUUsage{Percent: 50, TotalTicks: 1000},
+		Memory: &driver.MemoryUsage{Rss: 1 << 20, MaxUsage: 2 << 20},
+	}
+	err := s.Send(&driver.TaskStatsResponse{Stats: &driver.TaskStats{
+		Id:               r.GetTaskId(),
+		AggResourceUsage: usage,
+	}})
+	if err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return nil
+}
+
+// TaskEvents sends the events of Plugin.Emit, all of them again after a stream was closed.
+func (d *driverService) TaskEvents(_ *driver.TaskEventsRequest, s driver.Driver_TaskEventsServer) error {
+	sent := 0
+	for s.Context().Err() == nil {
+		for _, line := range d.plugin.Lines("events")[sent:] {
+			fields := strings.SplitN(line, "\t", 3)
+			err := s.Send(&driver.DriverTaskEvent{
+				TaskId:      fields[0] + "/" + fields[1],
+				AllocId:     fields[0],
+				TaskName:    fields[1],
+				Message:     fields[2],
+				Annotations: map[string]string{"from": "test"},
+			})
+			if err != nil {
+				return err
+			}
+			sent++
+		}
+		time.Sleep(pollInterval)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+// Package plugintest is an external plugin for tests: a driver whose tasks are processes, or a device
+// plugin. A test switches its faults on and off while it runs. The program is the test binary itself: its
+// TestMain calls Main first.
+package plugintest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/testskip"
+)
+
+// The environment variables that make a test binary a plugin.
+const (
+	kindVar    = "BERTH_PLUGINTEST"
+	controlVar = "BERTH_PLUGINTEST_DIR"
+)
+
+// The kinds of plugins. The name of each is "test-" and its kind.
+const (
+	Driver = "driver"
+	Device = "device"
+)
+
+// The faults of a method. Others are described at Plugin.Set.
+const (
+	Hang    = "hang"    // no answer until the fault changes
+	Exit    = "exit"    // the process ends
+	Huge    = "huge"    // an answer of 64 MB
+	Garbage = "garbage" // an answer that is no message of the method
+	Fail    = "fail"    // an error
+	Retry   = "retry"   // an error that is marked as recoverable
+	Close   = "close"   // a stream without a message
+)
+
+// Main serves the plugin and returns true if the process was started as one.
+func Main() bool {
+	kind := os.Getenv(kindVar)
+	if kind == "" {
+		return false
+	}
+	p := &Plugin{dir: os.Getenv(controlVar)}
+	if p.setting("start") == Exit {
+		fmt.Fprintln(os.Stderr, "this plugin does not start")
+		os.Exit(3)
+	}
+	serve(kind, p)
+	return true
+}
+
+// Peer returns the path of a plugin of the peer, which nobody here wrote (see scripts/peer-plugins.sh), or
+// skips the test.
+func Peer(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("PEER_PLUGINS")
+	if dir == "" {
+		testskip.Lacking(t, "the peer's plugins: PEER_PLUGINS=$(scripts/peer-plugins.sh)")
+	}
+	return filepath.Join(dir, name)
+}
+
+// Plugin controls the processes of a program.
+type Plugin struct {
+	t   testing.TB
+	dir string // one file for each setting, and the log of calls
+}
+
+// Install writes the program of a plugin into a directory of plugins.
+func Install(t testing.TB, dir, kind string) *Plugin {
+	t.Helper()
+	p := &Plugin{t: t, dir: t.TempDir()}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("#!/bin/sh\n%s='%s' %s='%s' exec '%s' \"$@\"\n", kindVar, kind, controlVar, p.dir, self)
+	err = os.WriteFile(filepath.Join(dir, "test-"+kind), []byte(text), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Set changes a setting: the fault of a method ("StartTask"), or of the start of the process ("start"); the
+// health of the driver ("health": unhealthy, undetected); its isolation ("isolation": chroot, image); its
+// attributes ("attributes": a number); the IDs of the devices ("devices": separated by spaces). "" is the
+// default.
+func (p *Plugin) Set(name, value string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	err := os.WriteFile(path+".tmp", []byte(value), 0o600)
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Emit makes the driver send an event of a task.
+func (p *Plugin) Emit(allocID, task, message string) {
+	p.t.Helper()
+	p.append("events", allocID+"\t"+task+"\t"+message)
+}
+
+// Calls counts the calls of a method, of all processes.
+func (p *Plugin) Calls(method string) int {
+	count := 0
+	for _, line := range p.Lines("calls") {
+		if line == method {
+			count++
+		}
+	}
+	return count
+}
+
+// Await waits for the n-th call of a method.
+func (p *Plugin) Await(method string, n int) {
+	p.t.Helper()
+	for limit := time.Now().Add(time.Minute); p.Calls(method) < n; time.Sleep(pollInterval) {
+		if time.Now().After(limit) {
+			p.t.Fatalf("%s was called %d times in a minute, want %d", method, p.Calls(method), n)
+		}
+	}
+}
+
+// setting reads a setting.
+func (p *Plugin) setting(name string) string {
+	text, _ := os.ReadFile(filepath.Join(p.dir, name))
+	return string(text)
+}
+
+// Lines returns what was added to a file: "calls" are the methods, "started" the configurations of tasks in
+// JSON.
+func (p *Plugin) Lines(name string) []string {
+	text, _ := os.ReadFile(filepath.Join(p.dir, name))
+	all := strings.Split(string(text), "\n")
+	return all[:len(all)-1]
+}
+
+// append adds a line to a file.
+func (p *Plugin) append(name, line string) {
+	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	f, err := os.OpenFile(filepath.Join(p.dir, name), flags, 0o600)
+	if err == nil {
+		_, err = f.WriteString(line + "\n")
+		_ = f.Close()
+	}
+	if err != nil && p.t != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// pollInterval is the time between two looks at the settings.
+const pollInterval = 5 * time.Millisecond
