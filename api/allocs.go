@@ -46,3 +46,23 @@ func bindAllocStop(c *call, req *structs.AllocStopRequest) error {
 func (c *Client) AllocStop(ctx context.Context, id string) (*structs.AllocStopResponse, error) {
 	return allocStop.send(ctx, c, request{id: id})
 }
+
+// withResources adds the resources of each allocation of a list (Allocation.WithResources).
+func withResources(serve serveFunc[[]*structs.Allocation]) serveFunc[[]*structs.Allocation] {
+	return func(c *call) (any, error) {
+		answer, err := serve(c)
+		switch list := answer.(type) {
+		case []*structs.Allocation:
+			for i, a := range list {
+				list[i] = a.WithResources()
+			}
+		case rowStream:
+			return rowStream(func(do func(any) error) error {
+				return list(func(row any) error {
+					return do(row.(*structs.Allocation).WithResources())
+				})
+			}), err
+		}
+		return answer, err
+	}
+}

@@ -65,10 +65,10 @@ func (c *Client) Node(ctx context.Context, id string, q *Query) (
 }
 
 var nodeAllocations = route(get, "/v1/node/{id}/allocations",
-	serveList(structs.NodeAllocs, bindNode,
+	withResources(serveList(structs.NodeAllocs, bindNode,
 		func(a *structs.AllocsResponse) []*structs.Allocation {
 			return a.Allocs
-		}))
+		})))
 
 // NodeAllocations lists the allocations on a node.
 func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (

@@ -123,10 +123,18 @@ func TestClient_ReadsDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := placed.AllocatedResources.Tasks["app"]
+	apitest.Answer(caller, structs.NodeAllocs, structs.AllocsResponse{Allocs: []*structs.Allocation{alloc}})
+	onNode, _, err := c.Nodes().Allocations("n1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := &public.AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{"gpu0"}}
-	if !reflect.DeepEqual(task.Devices, []*public.AllocatedDeviceResource{want}) ||
-		task.Cpu.CpuShares != 100 || task.Memory.MemoryMB != 64 || placed.AllocatedResources.Shared.DiskMB != 300 {
-		t.Errorf("the client reads %+v", placed.AllocatedResources)
+	for _, read := range append(onNode, placed) {
+		task := read.AllocatedResources.Tasks["app"]
+		if !reflect.DeepEqual(task.Devices, []*public.AllocatedDeviceResource{want}) ||
+			task.Cpu.CpuShares != 100 || task.Memory.MemoryMB != 64 ||
+			read.AllocatedResources.Shared.DiskMB != 300 {
+			t.Errorf("the client reads %+v", read.AllocatedResources)
+		}
 	}
 }
