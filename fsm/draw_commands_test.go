@@ -12,9 +12,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			WriteOptions: d.now(),
 			CSI:          d.instances(),
 			Node: &structs.Node{
-				ID:            d.node(),
-				Attributes:    map[string]string{"a": d.of("1", "2"), "b": "c"},
-				NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}},
+				ID:         d.node(),
+				Attributes: map[string]string{"a": d.of("1", "2"), "b": "c"},
+				NodeResources: &structs.NodeResources{
+					CPU:     structs.NodeCPUResources{CpuShares: 30},
+					Devices: d.deviceGroups(),
+				},
 			},
 		})
 	},

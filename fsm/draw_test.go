@@ -183,6 +183,14 @@ func (d dice) jobSpec() *structs.Job {
 			Resources: &structs.Resources{CPU: 10},
 		}},
 	}
+	if d.flip() {
+		g.Tasks[0].Resources.Devices = []*structs.RequestedDevice{{
+			Name:        "gpu",
+			Count:       1,
+			Constraints: []*structs.Constraint{{LTarget: "${device.model}", Operand: "=", RTarget: "x1"}},
+			Affinities:  []*structs.Affinity{{LTarget: "${device.vendor}", Operand: "=", RTarget: "v", Weight: 9}},
+		}}
+	}
 	if j.ID == "plugin-job" {
 		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
 	}
@@ -206,6 +214,7 @@ func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 			NodeID:             d.node(),
 			PreviousAllocation: d.of("", d.alloc()),
 			Metrics:            &structs.AllocMetric{NodesAvailable: map[string]int{"dc1": 2, "dc2": 3}},
+			Devices:            d.devicesFor(j),
 		})
 	}
 	if d.flip() {
@@ -219,6 +228,37 @@ func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 		})
 	}
 	return p
+}
+
+// deviceGroups are the devices of a node: some have none.
+func (d dice) deviceGroups() []*structs.NodeDeviceResource {
+	if d.flip() {
+		return nil
+	}
+	memory := int64(11)
+	return []*structs.NodeDeviceResource{{
+		Vendor: "v",
+		Type:   "gpu",
+		Name:   "x1",
+		Instances: []*structs.NodeDevice{
+			{ID: "0", Healthy: true},
+			{ID: "1", Healthy: d.flip(), Locality: &structs.NodeDeviceLocality{PciBusID: "0:1"}},
+		},
+		Attributes: map[string]*structs.DeviceAttribute{
+			"memory": {Int: &memory, Unit: "GiB"},
+			"driver": structs.TextAttribute(d.of("1", "2")),
+		},
+	}}
+}
+
+// devicesFor are the devices of an allocation of a job. Two allocations may want one device.
+func (d dice) devicesFor(j *structs.Job) map[string][]*structs.AllocatedDeviceResource {
+	if len(j.TaskGroups[0].Tasks[0].Resources.Devices) == 0 {
+		return nil
+	}
+	return map[string][]*structs.AllocatedDeviceResource{
+		"t": {{Vendor: "v", Type: "gpu", Name: "x1", DeviceIDs: []string{d.of("0", "1")}}},
+	}
 }
 
 func (d dice) claims() (out []*structs.CSIClaim) {

@@ -27,9 +27,14 @@ func TestDevices_HaveOneHolder(t *testing.T) {
 		for _, id := range deviceNodes {
 			c.register(id)
 		}
-		for range rapid.IntRange(5, 30).Draw(t, "steps") {
+		for _, id := range deviceJobs {
+			c.change(id)
+		}
+		c.planTogether()
+		for range rapid.IntRange(2, 8).Draw(t, "steps") {
 			c.step()
 		}
+		c.checkAllocs()
 		placed += c.placed
 		refused += c.refused
 	})

@@ -9,7 +9,7 @@ import (
 type nodeView struct {
 	node    *structs.Node
 	used    structs.Resources
-	devices structs.DeviceUse   // in use
+	devices structs.DeviceUse   // in use; nil: none
 	groups  map[string]int      // this job's live allocations, by group
 	storage map[string]*storage // by plugin, as far as needed
 
@@ -35,11 +35,7 @@ func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
 			v.used = v.used.Sub(*a.Resources)
 		}
 	}
-	if by > 0 {
-		v.devices.Add(a)
-	} else {
-		v.devices.Remove(a)
-	}
+	v.countDevices(a, by)
 	if p.ofJob(a) {
 		if v.groups == nil {
 			v.groups = map[string]int{}
@@ -48,12 +44,26 @@ func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
 	}
 }
 
+// countDevices adds the devices of an allocation to those in use, or removes them. Most nodes have none.
+func (v *nodeView) countDevices(a *structs.Allocation, by int) {
+	switch {
+	case len(a.Devices) == 0:
+	case by < 0:
+		v.devices.Remove(a)
+	case v.devices == nil:
+		v.devices = structs.DeviceUse{}
+		fallthrough
+	default:
+		v.devices.Add(a)
+	}
+}
+
 // viewOf returns the view of a node: from the state the first time, and with the plan's effects later.
 func (p *planner) viewOf(n *structs.Node) *nodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &nodeView{node: n, devices: structs.DeviceUse{}}
+	v := &nodeView{node: n}
 	for a := range state.LiveAllocsByNode(p, n.ID) {
 		if !p.stopped[a.ID] {
 			v.countAlloc(p, a, 1)
