@@ -95,7 +95,7 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 	wanted := map[string][]string{
 		"berth/client/cgroups": {
 			"TestRealGroup_HoldsAProcess", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
-			"TestRealGroup_EndsWithTheGroupsBelowIt",
+			"TestRealGroup_EndsWithTheGroupsBelowIt", "TestRealGroup_OpensOnlyItsDevices",
 		},
 		"berth/client/drivers/exec": {
 			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
