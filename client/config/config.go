@@ -217,7 +217,7 @@ func (c *Config) Validate() error {
 	seen := map[string]bool{}
 	for _, g := range c.Devices {
 		if err := g.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("client.%w", err))
+			faults = append(faults, err)
 		}
 		require(!seen[g.ID], "client.device %q: there are two of them", g.ID)
 		seen[g.ID] = true

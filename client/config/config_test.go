@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/devicemanager"
 	"berth/structs"
 )
 
@@ -34,6 +35,11 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.Reserved.CPU, c.MemoryTotalMB = -5, structs.MaxMemoryMB+1
 	c.Options = map[string]string{"nope": "1", OptionUserDenylist: "root"}
 	c.Drivers.RawExec.CgroupParent = "/abs"
+	c.Devices = []*devicemanager.HostGroup{
+		{ID: "a/b/c", Paths: []string{"/dev/x"}},
+		{ID: "a/b/c", Paths: []string{"/dev/x"}},
+		{ID: "two/parts", Paths: []string{"dev/y"}, Permissions: "rx"},
+	}
 	err := c.Validate()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
@@ -42,7 +48,11 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		`"two" is not host:port`,
 		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
-		`no option "nope"`} {
+		`no option "nope"`,
+		`client.device "a/b/c": there are two of them`,
+		`client.device "two/parts": the name has three parts`,
+		`client.device "two/parts": the path "dev/y"`,
+		`client.device "two/parts": the permissions "rx"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults:\n%v", want, err)
 		}

@@ -38,11 +38,11 @@ type HostGroup struct {
 // maxPaths bounds the patterns of a group.
 const maxPaths = 64
 
-// Validate names every fault.
+// Validate names every fault, with its place in the agent's configuration.
 func (g *HostGroup) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, structs.Invalidf("device %q: "+format, append([]any{g.ID}, args...)...))
+		faults = append(faults, structs.Invalidf("client.device %q: "+format, append([]any{g.ID}, args...)...))
 	}
 	parts := strings.Split(g.ID, "/")
 	if len(parts) != 3 || !isName(parts[0]) || !isName(parts[1]) || !isName(parts[2]) {

@@ -150,7 +150,7 @@ func TestGroups_KeepToTheBoundsOfTheServers(t *testing.T) {
 		},
 		"bytes": {
 			[]*structs.NodeDeviceResource{group("a", 1000, 500)},
-			[]*structs.NodeDeviceResource{group("b", 100, 500), group("c", 1, 1)}, 2,
+			[]*structs.NodeDeviceResource{group("b", 20, 1000), group("c", 1, 1)}, 2,
 		},
 		"groups": {many, []*structs.NodeDeviceResource{group("b", 1, 1)}, structs.MaxDeviceGroups},
 	} {
