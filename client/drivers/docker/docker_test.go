@@ -59,10 +59,15 @@ func TestFingerprint_DescribesABadDaemon(t *testing.T) {
 			t.Errorf("%s: %+v", name, info)
 		}
 	}
+	f := newFixture(t)
+	f.Hang("GET /info")
+	info := f.agent(f.config()).Fingerprint(t.Context())
+	if info.Healthy || !info.Detected || !strings.Contains(info.HealthDescription, "does not answer") {
+		t.Errorf("a daemon that hangs: %+v", info)
+	}
 	cfg := DefaultConfig()
 	cfg.Endpoint = "unix://" + filepath.Join(t.TempDir(), "none.sock")
-	f := newFixture(t)
-	info := f.agent(cfg).Fingerprint(t.Context())
+	info = f.agent(cfg).Fingerprint(t.Context())
 	if info.Detected || info.Healthy || !strings.Contains(info.HealthDescription, "start dockerd") {
 		t.Errorf("without a socket: %+v", info)
 	}

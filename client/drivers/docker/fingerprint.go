@@ -14,11 +14,12 @@ import (
 const (
 	// lookInterval is the time between two looks at a daemon that answers.
 	lookInterval = 30 * time.Second
-	// lookTimeout bounds one look.
-	lookTimeout = 10 * time.Second
 	// maxDescription bounds the description of a driver's health.
 	maxDescription = 1024
 )
+
+// lookTimeout bounds one look.
+var lookTimeout = 10 * time.Second
 
 // absence paces the looks at a daemon that does not answer.
 var absence = backoff.Backoff{Min: 500 * time.Millisecond, Max: 15 * time.Second}

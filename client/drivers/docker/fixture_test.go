@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each helper takes a second to end
 	lostPause.Min = time.Millisecond
 	lostPause.Max = 20 * time.Millisecond
+	lookTimeout = 2 * time.Second
 	cleanupTimeout = 500 * time.Millisecond
 	absence.Min = time.Millisecond
 	absence.Max = 20 * time.Millisecond

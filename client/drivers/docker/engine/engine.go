@@ -128,7 +128,7 @@ var errNoAnswer = errors.New("the docker daemon does not answer")
 func (e *Engine) classify(ctx context.Context, doing string, err error) error {
 	text := structs.Cut(err.Error(), maxText)
 	switch {
-	case errors.Is(context.Cause(ctx), errNoAnswer):
+	case isLate(ctx):
 		return structs.Timeoutf("docker: %s: the daemon at %s does not answer", doing, e.endpoint)
 	case ctx.Err() != nil:
 		return fmt.Errorf("docker: %s: %w", doing, context.Cause(ctx))
@@ -144,6 +144,12 @@ func (e *Engine) classify(ctx context.Context, doing string, err error) error {
 		return structs.Invalidf("docker: %s: %s", doing, text)
 	}
 	return structs.Preconditionf("docker: %s: %s", doing, text)
+}
+
+// isLate reports whether the time of a call is over: that of this package, or of a caller that gives no reason.
+func isLate(ctx context.Context) bool {
+	why := context.Cause(ctx)
+	return errors.Is(why, errNoAnswer) || errors.Is(why, context.DeadlineExceeded)
 }
 
 // isDisconnected reports whether a call failed because no daemon is there, or it has ended during the call.
