@@ -115,6 +115,23 @@ func TestDestroy_RemovesTheImageLater(t *testing.T) {
 	f.awaitCalls("DELETE /images/sha256:a", 1)
 }
 
+func TestRecover_CountsTheUserOfTheImage(t *testing.T) {
+	f := newFixture(t)
+	task := f.task("a1")
+	h := f.start(f.agent(f.config()), task)
+	cfg := f.config()
+	cfg.GC.ImageDelay = time.Millisecond
+	d := f.agent(cfg)
+	f.run(d)
+	if err := d.Recover(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Destroy(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitCalls("DELETE /images/sha256:a", 1)
+}
+
 func TestValidate_NamesEachFault(t *testing.T) {
 	for _, good := range []Config{{}, DefaultConfig()} {
 		if err := good.Validate(); err != nil {

@@ -31,7 +31,12 @@ type node struct {
 
 func newNode(t *testing.T, args ...string) *node {
 	t.Helper()
-	n := &node{Daemon: dockertest.Start(t, args...), t: t}
+	return nodeOf(t, dockertest.Start(t, args...))
+}
+
+func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
+	t.Helper()
+	n := &node{Daemon: d, t: t}
 	dir, err := os.MkdirTemp("", "dn")
 	if err != nil {
 		t.Fatal(err)
@@ -384,6 +389,38 @@ func comesFromAnArchive(t *testing.T, n *node, d *Driver) {
 	}
 	if _, err := d.Start(n.ctx, cfg); err == nil {
 		t.Error("garbage was loaded")
+	}
+}
+
+// TestDaemon_ReportsAFullDisk loads an archive into a daemon that has no space for it.
+func TestDaemon_ReportsAFullDisk(t *testing.T) {
+	big := filepath.Join(t.TempDir(), "big")
+	if err := os.WriteFile(big, make([]byte, 48<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := dockertest.Start(t)
+	other.ImportFiles("big:1", map[string]string{"/big": big})
+	n := nodeOf(t, dockertest.StartSmall(t, 32<<20))
+	d, _ := n.agent()
+	cfg := n.task("full")
+	cfg.Config["image"] = "big:1"
+	cfg.Config["load"] = "image.tar"
+	err := os.WriteFile(filepath.Join(cfg.Dirs.Local, "image.tar"), other.Save("big:1"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Start(n.ctx, cfg)
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("got %v", err)
+	}
+	_, err = d.engine.Image(n.ctx, "big:1")
+	list, listErr := d.engine.List(n.ctx, labelTask+"="+cfg.ID)
+	if !structs.IsKind(err, structs.KindNotFound) || listErr != nil || len(list) != 0 {
+		t.Errorf("left are the image: %v; containers: %v, %v", err, list, listErr)
+	}
+	if result, out := n.run(d, n.task("after", "out:works")); out != "works\n" {
+		t.Errorf("after that: %+v, %q", result, out)
 	}
 }
 

@@ -388,6 +388,21 @@ func TestStart_RejectsBadMounts(t *testing.T) {
 	}
 }
 
+func TestWithin_FollowsLinks(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for path, good := range map[string]bool{dir: true, dir + "/x": true, dir + "x": false, "/etc": false} {
+		for _, root := range []string{dir, link} {
+			if err := within(root, path); (err == nil) != good {
+				t.Errorf("%s in %s: %v", path, root, err)
+			}
+		}
+	}
+}
+
 func TestStart_ReadsASeccompProfile(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.task("a1")

@@ -1,18 +1,16 @@
 package dockertest
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,6 +40,31 @@ const startTimeout = time.Minute
 // Start starts a daemon until the end of the test. It skips the test without root or without a daemon.
 func Start(t testing.TB, args ...string) *Daemon {
 	t.Helper()
+	d := prepare(t, args)
+	d.runContainerd()
+	d.Run()
+	return d
+}
+
+// StartSmall starts a daemon whose data has a file system of that many bytes.
+func StartSmall(t testing.TB, size int) *Daemon {
+	t.Helper()
+	d := prepare(t, nil)
+	err := os.Mkdir(d.path("data"), 0o700)
+	if err == nil {
+		err = unix.Mount("small", d.path("data"), "tmpfs", 0, fmt.Sprintf("size=%d", size))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.runContainerd()
+	d.Run()
+	return d
+}
+
+// prepare makes the directory of a daemon.
+func prepare(t testing.TB, args []string) *Daemon {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a docker daemon makes namespaces and mounts")
 	}
@@ -58,8 +81,6 @@ func Start(t testing.TB, args ...string) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.runContainerd()
-	d.Run()
 	return d
 }
 
@@ -225,6 +246,21 @@ func KillAll(dir string, chosen func(program string) bool) {
 	}
 }
 
+// Processes lists the processes of all containers: they are in the cgroups of the daemon.
+func (d *Daemon) Processes() []int {
+	var pids []int
+	entries, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range entries {
+		text, err := os.ReadFile(filepath.Join(path, "cgroup"))
+		pid, convErr := strconv.Atoi(filepath.Base(path))
+		if err == nil && convErr == nil && bytes.Contains(text, []byte("/"+filepath.Base(d.dir)+"/")) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
 // removeCgroups removes the cgroups of the daemon in every hierarchy, with the processes of containers that
 // were not removed.
 func (d *Daemon) removeCgroups() {
@@ -255,108 +291,4 @@ func removeCgroup(dir string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-var (
-	building sync.Once
-	program  []byte
-	buildErr error
-)
-
-// Program is the file "program" of this package's images, built once: see its package.
-func Program(t testing.TB) []byte {
-	t.Helper()
-	building.Do(func() {
-		dir, err := os.MkdirTemp("", "dp")
-		if err != nil {
-			buildErr = err
-			return
-		}
-		defer os.RemoveAll(dir)
-		path := filepath.Join(dir, "program")
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
-			"berth/client/drivers/docker/dockertest/program")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		out, err := build.CombinedOutput()
-		if err != nil {
-			buildErr = errors.Join(err, errors.New(string(out)))
-			return
-		}
-		program, buildErr = os.ReadFile(path)
-	})
-	if buildErr != nil {
-		t.Fatal(buildErr)
-	}
-	return program
-}
-
-// passwd names the users of the images.
-const passwd = "root:x:0:0:root:/:/program\nweb:x:1234:4321:web:/:/program\n"
-
-// Root is the content of the images: the program, users, and places for what berth mounts.
-func Root(t testing.TB) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	add := func(h tar.Header, content []byte) {
-		h.Size = int64(len(content))
-		err := w.WriteHeader(&h)
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, dir := range []string{"etc/", "tmp/"} {
-		add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil)
-	}
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte(passwd))
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "program", Mode: 0o755}, Program(t))
-	err := w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// Import gives the daemon an image whose entry point is the program. changes are lines of a Dockerfile.
-func (d *Daemon) Import(ref string, changes ...string) {
-	d.t.Helper()
-	api, err := client.New(client.WithHost(d.Endpoint()))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer api.Close()
-	answer, err := api.ImageImport(d.t.Context(),
-		client.ImageImportSource{Source: bytes.NewReader(Root(d.t)), SourceName: "-"}, ref,
-		client.ImageImportOptions{Changes: append([]string{`ENTRYPOINT ["/program"]`}, changes...)})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer answer.Close()
-	_, err = io.Copy(io.Discard, answer)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-// Save returns an archive with an image, as `docker save` makes it.
-func (d *Daemon) Save(ref string) []byte {
-	d.t.Helper()
-	api, err := client.New(client.WithHost(d.Endpoint()))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer api.Close()
-	stream, err := api.ImageSave(d.t.Context(), []string{ref})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer stream.Close()
-	archive, err := io.ReadAll(stream)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return archive
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,6 +183,36 @@ func TestCopy_ContinuesAtItsPosition(t *testing.T) {
 	}
 	if text, err := os.ReadFile(f.from.File); err != nil || !strings.Contains(string(text), `"Seen":3`) {
 		t.Errorf("the position is %s, %v", text, err)
+	}
+}
+
+// A daemon ends a stream in order when it is stopped, while the container runs on.
+func TestCopy_GoesOnAfterTheEndOfAStream(t *testing.T) {
+	f := newFixture(t, false)
+	const call = "GET /containers/{id}/logs"
+	f.Handle(call, func(http.ResponseWriter, *http.Request) { f.Handle(call, nil) })
+	f.copy()
+	f.print(1, "one\n")
+	f.out.await(t, "one\n")
+	f.End(f.id, 0)
+	if err := f.wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Not every daemon knows the nanoseconds of the time from which it is asked for output.
+func TestReadFrames_DropsOlderMessages(t *testing.T) {
+	out := newSink()
+	f := &follower{at: position{Time: start.Add(time.Second), Seen: 1}}
+	f.to[0] = out
+	var stream string
+	for n, text := range []string{"old\n", "seen\n", "new\n"} {
+		at := start.Add(time.Duration(n) * time.Second).Format(time.RFC3339Nano)
+		stream += frameOf(frameStdout, at+" "+text)
+	}
+	err := f.readFrames(strings.NewReader(stream))
+	if err != nil || out.String() != "new\n" {
+		t.Errorf("got %q, %v", out.String(), err)
 	}
 }
 

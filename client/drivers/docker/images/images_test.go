@@ -27,7 +27,7 @@ func newCoordinator(f *dockertest.Fake) *Coordinator {
 		Engine:          engine.New(f.Endpoint()),
 		Remove:          true,
 		Delay:           time.Millisecond,
-		ActivityTimeout: 10 * time.Second,
+		ActivityTimeout: 10 * time.Minute,
 		Logger:          hclog.NewNullLogger(),
 	})
 }
@@ -150,23 +150,31 @@ func TestAcquire_EndsADownloadThatNobodyNeeds(t *testing.T) {
 
 func TestAcquire_KeepsDownloadsWithOtherCredentialsApart(t *testing.T) {
 	f := dockertest.NewFake(t)
+	begun := make(chan struct{})
+	deny := make(chan struct{})
 	f.Handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Registry-Auth") == "" {
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = io.WriteString(w, "pull access denied")
+		if r.Header.Get("X-Registry-Auth") != "" {
+			f.AddImage("a:1", "sha256:a")
 			return
 		}
-		f.AddImage("a:1", "sha256:a")
+		close(begun)
+		<-deny
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "pull access denied")
 	})
 	c := newCoordinator(f)
-	_, err := c.Acquire(t.Context(), request("t1"))
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "pull access denied") {
-		t.Errorf("without credentials: %v (%s)", err, structs.KindOf(err))
-	}
+	failed := make(chan error)
+	go func() { _, err := c.Acquire(t.Context(), request("t1")); failed <- err }()
+	<-begun
 	r := request("t2")
 	r.Auth = engine.Auth{Username: "u", Password: "p"}
 	if _, err := c.Acquire(t.Context(), r); err != nil {
 		t.Errorf("with credentials: %v", err)
+	}
+	close(deny)
+	err := <-failed
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "pull access denied") {
+		t.Errorf("without credentials: %v (%s)", err, structs.KindOf(err))
 	}
 }
 
