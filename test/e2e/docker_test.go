@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/client/drivers/docker/dockertest"
+)
+
+// vendorImage is that of the example: a CSI driver of another project and the programs that it runs.
+const vendorImage = "csi-driver-host-path:v1.7.2"
+
+// importVendor gives a daemon the image of the example.
+func importVendor(t *testing.T, d *dockertest.Daemon) {
+	t.Helper()
+	files := map[string]string{"/hostpathplugin": buildDriver(t, t.TempDir())}
+	for _, name := range []string{"mount", "umount", "findmnt", "losetup", "sh"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[path] = path
+	}
+	d.ImportFiles(vendorImage, files,
+		`ENTRYPOINT ["/hostpathplugin"]`, "ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
+// dockerAgent makes an agent whose containers run at a daemon.
+func dockerAgent(t *testing.T, d *dockertest.Daemon) *agent {
+	t.Helper()
+	a := newAgent(t, "one", "-server", "-client")
+	a.args = append(a.args, "-config", a.writeFile("docker-agent.hcl", fmt.Sprintf(`
+client {
+  drivers {
+    docker {
+      endpoint = %q
+    }
+  }
+}`, d.Endpoint())))
+	a.start()
+	return a
+}
+
+// vendorJob is the example's job, as a file.
+func vendorJob(t *testing.T, a *agent, name string, edits ...string) string {
+	t.Helper()
+	src, err := os.ReadFile(example(t, "docker-hostpath.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.writeFile(name, strings.NewReplacer(edits...).Replace(string(src)))
+}
+
+// dockerVolume is a volume of the example's plugin.
+var dockerVolume = strings.Replace(driverVolume, `"driver"`, `"docker-hostpath"`, 1)
+
+// dockerCounter is a container that appends to a volume.
+const dockerCounter = `
+job "counter" {
+  group "g" {
+    volume "data" {
+      type            = "csi"
+      source          = "counter"
+      access_mode     = "single-node-writer"
+      attachment_mode = "file-system"
+    }
+    task "counter" {
+      driver = "docker"
+      config {
+        image        = "program:1"
+        args         = ["list:/data", "make:/data/${NOMAD_ALLOC_ID}", "count:100000 50ms"]
+        network_mode = "none"
+      }
+      volume_mount {
+        volume      = "data"
+        destination = "/data"
+      }
+      kill_timeout = "2s"
+      resources {
+        cpu    = 50
+        memory = 32
+      }
+    }
+  }
+}`
+
+// TestDocker_RunsAVendorsPlugin runs the example, and a container with a volume of it. The agent is killed
+// meanwhile.
+func TestDocker_RunsAVendorsPlugin(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Start(t, "--live-restore")
+	importVendor(t, d)
+	d.Import("program:1")
+	a := dockerAgent(t, d)
+	a.must("job", "run", example(t, "docker-hostpath.hcl"))
+	a.healthyNodes("docker-hostpath", 1)
+	a.must("volume", "create", a.writeFile("volume.hcl", dockerVolume))
+	job := a.writeFile("counter.hcl", dockerCounter)
+	a.must("job", "run", job)
+	first := a.awaitRunning("counter", 1)[0]
+	a.awaitMoreOutput(first.ID)
+	processes := d.Processes()
+
+	a.kill()
+	a.start()
+	a.healthyNodes("docker-hostpath", 1)
+	again := a.awaitRunning("counter", 1)[0]
+	if again.ID != first.ID || again.TaskStates["counter"].Restarts != 0 {
+		t.Errorf("allocation %s with %d restarts; was %s", again.ID, again.TaskStates["counter"].Restarts, first.ID)
+	}
+	if now := d.Processes(); !slices.Equal(now, processes) {
+		t.Errorf("the processes are %v, were %v", now, processes)
+	}
+	a.awaitMoreOutput(first.ID)
+	d.Kill()
+	d.Run()
+	a.awaitMoreOutput(first.ID)
+	if got := a.awaitRunning("counter", 1)[0]; got.ID != first.ID || got.TaskStates["counter"].Restarts != 0 {
+		t.Errorf("after the daemon was killed: allocation %s with %d restarts", got.ID,
+			got.TaskStates["counter"].Restarts)
+	}
+
+	a.must("job", "stop", "-purge", "counter")
+	a.awaitFree("counter")
+	a.must("job", "run", job)
+	second := a.awaitRunning("counter", 1)[0]
+	eventually(t, "the data is there", func() error {
+		if out := a.logs(second.ID); !strings.Contains(out, "/data/"+first.ID) {
+			return fmt.Errorf("the volume has %q", out)
+		}
+		return nil
+	})
+	a.stopAndCheckClean([]string{"counter"}, "counter")
+	a.must("volume", "delete", "counter")
+	a.must("job", "stop", "-purge", "docker-hostpath")
+}
+
+// TestDocker_RunsAVendorsPluginInTwoJobs: the driver reads its records at its start only, so the node half
+// starts after the creation of the volume.
+func TestDocker_RunsAVendorsPluginInTwoJobs(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Start(t)
+	importVendor(t, d)
+	d.Import("program:1")
+	a := dockerAgent(t, d)
+	controller := vendorJob(t, a, "controller.hcl", `job "docker-hostpath"`, `job "controller"`,
+		`"system"`, `"service"`, `"monolith"`, `"controller"`)
+	node := vendorJob(t, a, "node.hcl", `job "docker-hostpath"`, `job "nodes"`, `"monolith"`, `"node"`)
+	a.must("job", "run", "-detach", controller)
+	a.awaitRunning("controller", 1)
+	a.must("volume", "create", "-timeout", "1m", a.writeFile("volume.hcl", dockerVolume))
+	a.must("job", "run", node)
+	a.healthyNodes("docker-hostpath", 1)
+	a.must("job", "run", a.writeFile("counter.hcl", dockerCounter))
+	alloc := a.awaitRunning("counter", 1)[0]
+	a.awaitMoreOutput(alloc.ID)
+	a.stopAndCheckClean([]string{"counter"}, "counter")
+	a.must("job", "stop", "-purge", "nodes")
+	a.must("job", "stop", "-purge", "controller")
+}
+
+// TestDocker_RunsTheExample runs the container of the example, with another image under its name.
+func TestDocker_RunsTheExample(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Start(t)
+	d.Import("busybox:1.36")
+	a := dockerAgent(t, d)
+	src, err := os.ReadFile(example(t, "docker.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := `["-c", "while date; do sleep 10; done"]`
+	if !strings.Contains(string(src), command) {
+		t.Fatal("the example has another command")
+	}
+	a.must("job", "run", a.writeFile("docker.hcl",
+		strings.Replace(string(src), command, `["out:tick", "count:100000 50ms"]`, 1)))
+	alloc := a.awaitRunning("clock", 1)[0]
+	a.awaitMoreOutput(alloc.ID)
+	if out := a.must("alloc", "status", "-stats", alloc.ID); !strings.Contains(out, "MiB") {
+		t.Errorf("its usage:\n%s", out)
+	}
+	a.must("job", "stop", "-purge", "clock")
+}
