@@ -147,6 +147,9 @@ func TestStart_ReplacesOnlyItsOwnContainer(t *testing.T) {
 	if _, err := first.Start(t.Context(), cfg); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("a running task: %v", err)
 	}
+	if c := f.container(cfg); c.ID != old || !c.State.Running {
+		t.Errorf("a rejected start has changed the container: %+v", c)
+	}
 	// An agent that lost its records starts the task again.
 	f.start(f.agent(f.config()), cfg)
 	if c := f.container(cfg); c.ID == old || len(f.Containers()) != 1 {
@@ -351,6 +354,29 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 		if err := d.Signal(t.Context(), cfg.ID, "SIGHUP"); !structs.IsKind(err, structs.KindPrecondition) {
 			t.Errorf("a signal for an ended task: %v", err)
 		}
+	}
+}
+
+// A daemon that fails to send a signal is no task that has ended.
+func TestStop_ReportsASignalThatWasNotSent(t *testing.T) {
+	f := newFixture(t)
+	d := f.agent(f.config())
+	cfg := f.task("a1")
+	f.start(d, cfg)
+	f.Handle("POST /containers/{id}/kill", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, "the runtime is broken")
+	})
+	err := d.Stop(t.Context(), cfg.ID, "SIGTERM", time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "the runtime is broken") {
+		t.Errorf("stop: %v", err)
+	}
+	if err := d.Destroy(t.Context(), cfg.ID); err == nil {
+		t.Error("destroy: no error")
+	}
+	f.Handle("POST /containers/{id}/kill", nil)
+	if err := d.Destroy(t.Context(), cfg.ID); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -81,6 +81,9 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 }
 
 func (o *helperProcesses) ensure(ctx context.Context, t *task) error {
+	if t.logs.Disabled {
+		return nil
+	}
 	ended, err := o.hasEnded(ctx, t.id)
 	if isGone(err) { // this agent has not started it
 		err = o.tasks.Recover(ctx, &driver.Handle{TaskID: t.id})

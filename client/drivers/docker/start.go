@@ -33,6 +33,11 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+	err = d.removeStale(ctx, cfg.ID)
+	if err != nil {
+		d.noteFailure(err)
+		return nil, err
+	}
 	h, err := d.start(ctx, cfg, want)
 	if err != nil {
 		d.noteFailure(err)
@@ -47,10 +52,6 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) start(
 	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (*driver.Handle, error) {
-	err := d.removeStale(ctx, cfg.ID)
-	if err != nil {
-		return nil, err
-	}
 	image, err := d.acquire(ctx, cfg, want)
 	if err != nil {
 		return nil, err

@@ -171,11 +171,8 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 		return err
 	}
 	err = d.signal(ctx, t, signal)
-	if structs.IsKind(err, structs.KindPrecondition) { // it has ended
-		return nil
-	}
 	if err != nil {
-		return err
+		return unlessEnded(err)
 	}
 	patience, cancel := context.WithTimeout(ctx, timeout)
 	_, err = d.awaitEnd(patience, t)
@@ -184,7 +181,7 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 		return withoutNotFound(err)
 	}
 	err = d.signal(ctx, t, "SIGKILL")
-	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+	if unlessEnded(err) != nil {
 		return err
 	}
 	_, err = d.awaitEnd(ctx, t)
@@ -200,7 +197,18 @@ func (d *Driver) Signal(ctx context.Context, id, signal string) error {
 	return d.signal(ctx, t, signal)
 }
 
-// signal sends a signal, "" for SIGTERM. It is a precondition error if the task has ended.
+// errEnded is the reason for which a task gets no signal. Other failures are of its kind, too.
+var errEnded = structs.Preconditionf("the task has ended")
+
+// unlessEnded drops errEnded.
+func unlessEnded(err error) error {
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
+}
+
+// signal sends a signal, "" for SIGTERM. It is errEnded if the task has ended.
 func (d *Driver) signal(ctx context.Context, t *task, signal string) error {
 	if signal == "" {
 		signal = "SIGTERM"
@@ -215,7 +223,7 @@ func (d *Driver) signal(ctx context.Context, t *task, signal string) error {
 	d.noteFailure(err)
 	c, again := d.engine.Inspect(ctx, t.container)
 	if isGone(again) || again == nil && hasEnded(c) {
-		return structs.Preconditionf("the task has ended")
+		return errEnded
 	}
 	return err
 }
@@ -285,7 +293,7 @@ func (d *Driver) end(ctx context.Context, t *task) error {
 		return withoutNotFound(err)
 	}
 	err = d.signal(ctx, t, "SIGKILL")
-	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+	if unlessEnded(err) != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
