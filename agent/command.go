@@ -164,6 +164,9 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 		JSONFormat: cfg.LogJSON,
 		Output:     call.Err,
 	})
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // now, because the signal would end a process that only starts
+	defer signal.Stop(hangups)
 	a, err := New(ctx, cfg, logger)
 	if ctx.Err() != nil && a == nil {
 		return nil // a signal has ended the start
@@ -171,16 +174,15 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { reload(call, a) })()
+	defer onHangup(hangups, func() { reload(call, a) })()
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",
 		version.Version, a.HTTPAddr(), cfg.DataDir)
 	return a.runUntilSignal(ctx)
 }
 
-// onHangup calls fn at every SIGHUP. stop waits for a running call, after which fn is not called again.
-func onHangup(fn func()) (stop func()) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+// onHangup calls fn at every signal that arrives. stop waits for a running call, after which fn is not called
+// again.
+func onHangup(hangups chan os.Signal, fn func()) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
