@@ -125,13 +125,18 @@ func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
 	return s, nil
 }
 
-// disks returns the file systems on devices, each once, at its shortest mount point. It leaves out those that
-// a process serves (FUSE): if the process hangs, the kernel never answers.
+// isDisk reports whether a file system is on a device of the machine. One that a process serves (FUSE) is
+// not: if the process hangs, the kernel never answers.
+func isDisk(m *mountinfo.Info) bool {
+	return strings.HasPrefix(m.Source, "/dev/") &&
+		!strings.HasPrefix(m.Source, "/dev/loop") &&
+		!strings.HasPrefix(m.FSType, "fuse")
+}
+
+// disks returns the file systems on devices, each once, at its shortest mount point.
 func disks() ([]*structs.HostDiskStats, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(m.Source, "/dev/") ||
-			strings.HasPrefix(m.Source, "/dev/loop") ||
-			strings.HasPrefix(m.FSType, "fuse"), false
+		return !isDisk(m), false
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"github.com/prometheus/procfs"
 	"go.uber.org/goleak"
 )
@@ -77,5 +78,24 @@ func TestShares_AreOfTheTimeBetweenTwoReadings(t *testing.T) {
 	}
 	if c := shares(after, after)[0]; c.Idle != 100 || c.Total != 0 {
 		t.Errorf("equal readings: got %+v", c)
+	}
+}
+
+func TestIsDisk_LeavesOutWhatMayHang(t *testing.T) {
+	for _, c := range []struct {
+		source, fstype string
+		want           bool
+	}{
+		{"/dev/vda1", "ext4", true},
+		{"/dev/mapper/root", "xfs", true},
+		{"/dev/loop0", "ext4", false},
+		{"/dev/fuse", "fuse", false},
+		{"/dev/sdb1", "fuseblk", false},
+		{"10.0.0.1:/export", "nfs4", false},
+		{"tmpfs", "tmpfs", false},
+	} {
+		if got := isDisk(&mountinfo.Info{Source: c.source, FSType: c.fstype}); got != c.want {
+			t.Errorf("%s of type %s: got %t, want %t", c.source, c.fstype, got, c.want)
+		}
 	}
 }
