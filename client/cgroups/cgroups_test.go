@@ -44,33 +44,34 @@ var detectCases = []struct {
 		name:   "unified",
 		mounts: "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
 		has:    "cpuset cpu io memory pids",
-		want:   []string{"cpu(v2)", "memory(v2)", "pids(v2)"},
+		want:   []string{"cpu(v2)", "memory(v2)", "pids(v2)", "devices(v2)"},
 	},
 	{
 		name: "v1",
 		mounts: "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" +
 			"1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
-			"1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n",
-		want: []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"},
+			"1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n" +
+			"1 2 0:1 / /c/d rw - cgroup cgroup rw,devices\n",
+		want: []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)", "devices(v1)"},
 	},
 	{
 		name: "hybrid",
 		mounts: "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
 			"41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
 		has:  "cpu pids",
-		want: []string{"cpu(v2)", "memory(v1)", "pids(v2)"},
+		want: []string{"cpu(v2)", "memory(v1)", "pids(v2)", "devices(v2)"},
 	},
 	{
 		name:    "no memory",
 		mounts:  "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
 		has:     "cpu",
-		want:    []string{"cpu(v2)"},
+		want:    []string{"cpu(v2)", "devices(v2)"},
 		missing: []string{"memory", "pids"},
 	},
 	{
 		name:    "none",
 		mounts:  "garbage\n1 2 3 - x\n",
-		missing: []string{"cpu", "cpuacct", "memory", "pids"},
+		missing: []string{"cpu", "cpuacct", "devices", "memory", "pids"},
 	},
 }
 
@@ -141,20 +142,22 @@ func TestWeight_FollowsTheShares(t *testing.T) {
 func TestStats_AreReadInVersion2(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"memory.stat":   "anon 4096\nfile 1\n",
-		"memory.peak":   "8192\n",
-		"cpu.stat":      "usage_usec 7\nuser_usec 1\n",
-		"memory.events": "low 0\noom 1\noom_kill 3\n",
-		"cgroup.procs":  "4000001\n4000002\n",
+		"memory.stat":    "anon 4096\nfile 1\n",
+		"memory.current": "6000\n",
+		"memory.peak":    "8192\n",
+		"cpu.stat":       "usage_usec 7\nuser_usec 1\n",
+		"memory.events":  "low 0\noom 1\noom_kill 3\n",
+		"cgroup.procs":   "4000001\n4000002\n",
 	} {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	g := &Group{V2: dir}
 	want := Stats{
-		MemoryRSS: 4096,
-		MemoryMax: 8192,
-		CPUTotal:  7000,
-		PIDs:      2,
+		MemoryRSS:   4096,
+		MemoryUsage: 6000,
+		MemoryMax:   8192,
+		CPUTotal:    7000,
+		PIDs:        2,
 	}
 	if s := g.Stats(); s != want {
 		t.Errorf("got the stats %+v, want %+v", s, want)
