@@ -36,7 +36,7 @@ func TestDaemon_KeepsContainersThroughRestarts(t *testing.T) {
 	}
 	stop()
 	n.Kill()
-	d, stop = n.recoverLater(handles)
+	_, stop = n.recoverLater(handles)
 	n.Kill()
 	n.Run()
 	stop()
