@@ -45,7 +45,7 @@ func TestDriver_RunsATask(t *testing.T) {
 func TestDriver_StopsATask(t *testing.T) {
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		a := f.agent()
-		cfg := f.task("a1", "trap 'exit 3' TERM; echo up; while :; do sleep 0.1; done")
+		cfg := f.task("a1", "trap 'exit 3' TERM; echo up; while [ -d local ]; do sleep 0.1; done")
 		a.start(cfg)
 		f.awaitOutput(cfg, "up\n")
 		if err := a.Stop(t.Context(), cfg.ID, "", 10*time.Second); err != nil {
@@ -85,7 +85,7 @@ func TestDriver_ChecksTheConfigurationOfATask(t *testing.T) {
 func TestDriver_TasksOutliveTheAgent(t *testing.T) {
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		first := f.agent()
-		cfg := f.task("a1", "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.1; done")
+		cfg := f.task("a1", "trap 'echo bye; exit 3' TERM; echo up; while [ -d local ]; do sleep 0.1; done")
 		h := first.start(cfg)
 		f.awaitOutput(cfg, "up\n")
 		process := f.record().Process

@@ -37,7 +37,7 @@ func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 			a := f.agent()
 			cfg := f.task("a1", "exit 7")
 			f.plugin.Set("StartTask", fault)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			_, err := a.Start(ctx, cfg)
 			if !structs.IsKind(err, want) {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // shorten shortens the bound of a call for a test in which one hangs.
 func shorten(t *testing.T) {
 	old := callTimeout
-	callTimeout = time.Second
+	callTimeout = 2 * time.Second
 	t.Cleanup(func() { callTimeout = old })
 }
 
@@ -49,6 +49,7 @@ type fixture struct {
 	catalog *plugincatalog.Catalog
 	records *store.DB
 	dir     string
+	tasks   []string           // the IDs of all tasks
 	plugin  *plugintest.Plugin // nil for a driver of the peer
 }
 
@@ -100,6 +101,9 @@ func newNode(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		for _, id := range f.tasks { // a test that fails leaves some
+			_ = f.logs().stop(context.Background(), id)
+		}
 		none := func(string) bool { return false }
 		if f.catalog != nil {
 			err := f.catalog.KillOthers(context.Background(), f.records, none)
@@ -144,13 +148,22 @@ func (f *fixture) agent() *agent {
 	return a
 }
 
-// launch starts an agent.
-func (f *fixture) launch() *agent {
+// logs starts the helpers of tasks.
+func (f *fixture) logs() Logs {
 	f.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	return NewLogs(f.name+"-logs", executor.Config{
+		Dir:     filepath.Join(f.dir, "tasks"),
+		Command: []string{self, "executor"},
+	})
+}
+
+// launch starts an agent.
+func (f *fixture) launch() *agent {
+	f.t.Helper()
 	a := &agent{
 		f:       f,
 		reports: make(chan *structs.DriverInfo, 1000),
@@ -160,12 +173,9 @@ func (f *fixture) launch() *agent {
 		Catalog: f.catalog,
 		Records: f.records,
 		Node:    Node{ID: "n1", Name: "node"},
-		Logs: NewLogs(f.name+"-logs", executor.Config{
-			Dir:     filepath.Join(f.dir, "tasks"),
-			Command: []string{self, "executor"},
-		}),
-		Chroot: map[string]string{"/bin": "/bin", "/none": "/none"},
-		Events: func(e driver.TaskEvent) { a.events <- e },
+		Logs:    f.logs(),
+		Chroot:  map[string]string{"/bin": "/bin", "/none": "/none"},
+		Events:  func(e driver.TaskEvent) { a.events <- e },
 	}, hclog.NewNullLogger())
 	a.supervisor.Pace = backoff.Backoff{Min: 300 * time.Millisecond, Max: time.Second}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -223,6 +233,7 @@ func (f *fixture) task(id, script string) *driver.TaskConfig {
 			f.t.Fatal(err)
 		}
 	}
+	f.tasks = append(f.tasks, id+"/web")
 	return &driver.TaskConfig{
 		ID:        id + "/web",
 		Task:      "web",
@@ -301,8 +312,8 @@ func (f *fixture) awaitOutput(cfg *driver.TaskConfig, want string) {
 	})
 }
 
-// loops is a script that runs until a file is there.
-const loops = "echo up; while [ ! -e local/end ]; do sleep 0.05; done"
+// loops is a script that runs until a file is there, or the directory of the test is gone.
+const loops = "echo up; while [ -d local ] && [ ! -e local/end ]; do sleep 0.05; done"
 
 // end makes the script end.
 func (f *fixture) end(cfg *driver.TaskConfig) {
