@@ -128,8 +128,11 @@ func New(cfg Config, o Options) (*Manager, error) {
 			return nil, structs.Invalidf("plugin_dir: the driver %q of %s is built in; remove the plugin",
 				p.Name, p.File())
 		}
+		d := m.newExternal(p.Name, run(p.Name), cfg, o)
 		if cfg.Allows(p.Name) {
-			m.drivers = append(m.drivers, m.newExternal(p.Name, run(p.Name), cfg, o))
+			m.drivers = append(m.drivers, d)
+		} else {
+			m.denied = append(m.denied, deniedDriver{d})
 		}
 	}
 	return m, nil
@@ -175,8 +178,9 @@ func (m *Manager) newExternal(name string, logs executor.Config, cfg Config, o O
 }
 
 // deniedDriver is a driver that the configuration does not allow. It has no fingerprint and starts no task.
-// The tasks that it started for an earlier agent are found again and run to their ends: without it, nothing
-// would know that they run.
+// The tasks that a built-in one started for an earlier agent are found again and run to their ends. An
+// external one has no process, which could tell whether its tasks run: they count as running, and keep their
+// volumes.
 type deniedDriver struct{ driver.Driver }
 
 // HostPaths is that of the driver.

@@ -325,7 +325,10 @@ func TestExternalDriver_ThatIsDeniedEnds(t *testing.T) {
 	const driver = "peer_raw_exec"
 	a := externalAgent(t, driver)
 	a.start()
-	a.pluginProcess(driver)
+	a.awaitDriver(driver, true)
+	a.must("job", "run", a.externalJob(driver, 1))
+	a.awaitRunning("external", 1)
+	tasks := a.awaitTasks(1)
 	a.stop()
 	a.pluginProcess(driver)
 	args := a.args
@@ -342,12 +345,14 @@ func TestExternalDriver_ThatIsDeniedEnds(t *testing.T) {
 		}
 		return err
 	})
+	a.checkUntouched(tasks) // nobody can tell whether it runs, so it counts as running
 	a.stop()
 	a.args = append(args, "-config", a.writeFile("destroy.hcl", "client { destroy_on_shutdown = true }"))
 	a.start()
-	a.pluginProcess(driver)
+	a.awaitDriver(driver, true)
+	a.checkUntouched(tasks)
 	a.stop()
-	if left := a.pluginProcesses(driver); len(left) != 0 {
+	if left := processesOf(a.dir); len(left) != 0 {
 		t.Errorf("processes %v are left by an agent that destroys everything", left)
 	}
 }
