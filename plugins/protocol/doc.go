@@ -1,4 +1,4 @@
-// Package protocol has the services of external plugins, as the dialect has them (ADR 23): their .proto
+// Package protocol has the services of external plugins, as the dialect has them (ADR 26): their .proto
 // files are our own text of its facts, and the code is made of them. A plugin of today relies on each name
 // and number.
 package protocol
