@@ -341,13 +341,13 @@ func lastFinish(u *structs.AllocClientUpdate) time.Time {
 // deviceHolder returns an allocation on this node that is older than a, has not ended and has one of its
 // devices.
 func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
-	older := structs.DeviceUse{}
+	var older structs.DeviceUse
 	for _, r := range c.allRunners() {
 		other := r.Alloc()
 		if other.ID != a.ID &&
 			other.CreateIndex <= a.CreateIndex &&
 			c.allocRunning(other.ID) {
-			older.Add(other)
+			older = older.Add(other)
 		}
 	}
 	return older.Holder(a)

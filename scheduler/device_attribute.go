@@ -11,6 +11,7 @@ import (
 type deviceConstraint struct {
 	left, right deviceTarget
 	operand     string
+	onTexts     func(l, r value) bool    // the operand on texts; nil: it has none
 	text        *structs.DeviceAttribute // the right side as a text; nil: it is a target
 	ids         []string                 // the devices that it allows; nil: it is not about their IDs
 }
@@ -28,6 +29,9 @@ func compileDevice(left, operand, right string) deviceConstraint {
 		left:    deviceTargetOf(left),
 		right:   deviceTargetOf(right),
 		operand: operand,
+	}
+	if holds := operands[operand]; holds != nil {
+		c.onTexts = memoize(holds)
 	}
 	if !strings.HasPrefix(right, "${") {
 		c.text = structs.TextAttribute(right)
@@ -90,8 +94,7 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 		oneMissing := (l == nil) != (r == nil)
 		return oneMissing || compares && sign != 0
 	}
-	holds := operands[c.operand]
-	return holds != nil && holds(attributeValue(l), attributeValue(r))
+	return c.onTexts != nil && c.onTexts(attributeValue(l), attributeValue(r))
 }
 
 // attributeValue returns a value as the operands on texts take it.

@@ -9,7 +9,7 @@ import (
 type nodeView struct {
 	node    *structs.Node
 	used    structs.Resources
-	devices structs.DeviceUse   // in use; nil: none
+	devices structs.DeviceUse   // in use
 	groups  map[string]int      // this job's live allocations, by group
 	storage map[string]*storage // by plugin, as far as needed
 
@@ -35,26 +35,16 @@ func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
 			v.used = v.used.Sub(*a.Resources)
 		}
 	}
-	v.countDevices(a, by)
+	if by > 0 {
+		v.devices = v.devices.Add(a)
+	} else {
+		v.devices.Remove(a)
+	}
 	if p.ofJob(a) {
 		if v.groups == nil {
 			v.groups = map[string]int{}
 		}
 		v.groups[a.TaskGroup] += by
-	}
-}
-
-// countDevices adds the devices of an allocation to those in use, or removes them. Most nodes have none.
-func (v *nodeView) countDevices(a *structs.Allocation, by int) {
-	switch {
-	case len(a.Devices) == 0:
-	case by < 0:
-		v.devices.Remove(a)
-	case v.devices == nil:
-		v.devices = structs.DeviceUse{}
-		fallthrough
-	default:
-		v.devices.Add(a)
 	}
 }
 

@@ -351,13 +351,10 @@ func (c *checker) devices() {
 		if a.Terminal() || len(a.Devices) == 0 {
 			continue
 		}
-		if uses[a.NodeID] == nil {
-			uses[a.NodeID] = structs.DeviceUse{}
-		}
 		holder := uses[a.NodeID].Holder(a)
 		c.want(holder == "",
 			"allocation %s: allocation %s has one of its devices", a.ID, holder)
-		uses[a.NodeID].Add(a)
+		uses[a.NodeID] = uses[a.NodeID].Add(a)
 	}
 }
 

@@ -96,8 +96,7 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 	for _, s := range p.Stop {
 		stopped[s.AllocID] = true
 	}
-	used := map[string]structs.Resources{}
-	devices := map[string]structs.DeviceUse{}
+	used := map[string]nodeUse{}
 	refused := map[string]string{}
 	for _, a := range p.Place {
 		n := Node(tx, a.NodeID)
@@ -117,41 +116,43 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 				a.JobVersion, a.JobID, a.TaskGroup)
 			continue
 		}
-		sum, counted := used[a.NodeID]
+		use, counted := used[a.NodeID]
 		if !counted {
-			sum, devices[a.NodeID] = usedOn(tx, a.NodeID, stopped)
+			use = useOf(tx, a.NodeID, stopped)
 		}
-		sum = sum.Add(resourcesOf(a, group))
-		short := n.Available().Exceeded(sum)
+		use.resources = use.resources.Add(resourcesOf(a, group))
+		short := n.Available().Exceeded(use.resources)
 		if short != "" {
 			refused[a.NodeID] = "no " + short + " left"
 		}
-		used[a.NodeID] = sum
-		inUse := devices[a.NodeID]
-		if why := inUse.Refusal(n, a, group); why != "" {
+		if why := use.devices.Refusal(n, a, group); why != "" {
 			refused[a.NodeID] = why
-			continue
 		}
-		inUse.Add(a)
+		use.devices = use.devices.Add(a)
+		used[a.NodeID] = use
 	}
 	return refused
 }
 
-// usedOn returns the resources and the devices of a node that allocations have, without those that the plan
-// stops.
-func usedOn(tx Reader, node string, stopped map[string]bool) (structs.Resources, structs.DeviceUse) {
-	var sum structs.Resources
-	devices := structs.DeviceUse{}
+// nodeUse is what allocations have of a node.
+type nodeUse struct {
+	resources structs.Resources
+	devices   structs.DeviceUse
+}
+
+// useOf returns what the allocations of a node have, without those that the plan stops.
+func useOf(tx Reader, node string, stopped map[string]bool) nodeUse {
+	var use nodeUse
 	for a := range LiveAllocsByNode(tx, node) {
 		if stopped[a.ID] {
 			continue
 		}
 		if a.Resources != nil {
-			sum = sum.Add(*a.Resources)
+			use.resources = use.resources.Add(*a.Resources)
 		}
-		devices.Add(a)
+		use.devices = use.devices.Add(a)
 	}
-	return sum, devices
+	return use
 }
 
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {

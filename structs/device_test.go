@@ -149,6 +149,12 @@ func TestNodeValidate_BoundsDevices(t *testing.T) {
 		g.Attributes = map[string]*DeviceAttribute{"a": a}
 		return g
 	}
+	device := func(d NodeDevice) *NodeDeviceResource {
+		g := gpus("x1", 0)
+		g.Instances = []*NodeDevice{&d}
+		return g
+	}
+	long := strings.Repeat("x", MaxText+1)
 	nan := math.NaN()
 	var many []*NodeDeviceResource
 	for range MaxDeviceGroups + 1 {
@@ -170,6 +176,10 @@ func TestNodeValidate_BoundsDevices(t *testing.T) {
 		"no number":      {[]*NodeDeviceResource{attribute(&DeviceAttribute{Float: &nan})}, `attribute "a" is null or no`},
 		"long text": {[]*NodeDeviceResource{attribute(TextAttribute(strings.Repeat("x", MaxDeviceBytes)))},
 			"the texts of its device groups have"},
+		"long name": {[]*NodeDeviceResource{gpus(strings.Repeat("x", MaxText), 0)}, "the name has"},
+		"long ID":   {[]*NodeDeviceResource{device(NodeDevice{ID: long})}, "the ID of a device has"},
+		"long description": {[]*NodeDeviceResource{device(NodeDevice{ID: "0", HealthDescription: long})},
+			"the description of its health has"},
 		"null device": {[]*NodeDeviceResource{{Vendor: "a", Type: "b", Name: "c", Instances: []*NodeDevice{nil}}},
 			"device 1 is null"},
 		"device twice": {[]*NodeDeviceResource{{
@@ -234,9 +244,38 @@ func TestDeviceUse_RefusesDevices(t *testing.T) {
 	if use.Holder(a) != "holder" {
 		t.Error("the device has no holder")
 	}
+	other := &Allocation{
+		ID:      "another",
+		Devices: map[string][]*AllocatedDeviceResource{"x": {given("x3", "1")}},
+	}
+	use.Add(other)
+	for range 10 { // or a wait for both would name one and the other
+		if got := use.Holder(a); got != "another" {
+			t.Fatalf("the first holder is %s", got)
+		}
+	}
+	use.Remove(other)
 	use.Remove(holder)
 	if got := use.Refusal(n, a, group) + use.Holder(a); got != "" {
 		t.Errorf("a device that is free again: %q", got)
+	}
+}
+
+// Most nodes and allocations have no devices: the entry of a plan counts each of them.
+func TestDeviceUse_WithoutDevicesNeedsNoMemory(t *testing.T) {
+	n := &Node{NodeResources: &NodeResources{}}
+	group := &TaskGroup{Tasks: []*Task{{Name: "t", Resources: &Resources{CPU: 1}}}}
+	a := &Allocation{ID: "a"}
+	made := testing.AllocsPerRun(10, func() {
+		var use DeviceUse
+		use = use.Add(a)
+		if use != nil || use.Refusal(n, a, group) != "" || use.Holder(a) != "" {
+			t.Error("an allocation without devices has some")
+		}
+		use.Remove(a)
+	})
+	if made != 0 {
+		t.Errorf("it makes %v values", made)
 	}
 }
 

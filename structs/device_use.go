@@ -7,14 +7,22 @@ import (
 	"slices"
 )
 
-// DeviceUse has the devices of one node that allocations have: by group, the allocation of each.
+// DeviceUse has the devices of one node that allocations have: by group, the allocation of each. nil has none.
 type DeviceUse map[string]map[string]string
 
-// Add records the devices of an allocation.
-func (u DeviceUse) Add(a *Allocation) {
+// Add records the devices of an allocation and returns the use, as append does: a use without devices needs no
+// memory, because most nodes have none.
+func (u DeviceUse) Add(a *Allocation) DeviceUse {
+	if len(a.Devices) == 0 {
+		return u
+	}
+	if u == nil {
+		u = DeviceUse{}
+	}
 	for d := range a.deviceGroups() {
 		u.AddDevices(a.ID, d)
 	}
+	return u
 }
 
 // AddDevices records devices of one group that an allocation has.
@@ -30,6 +38,9 @@ func (u DeviceUse) AddDevices(alloc string, d *AllocatedDeviceResource) {
 
 // Remove forgets the devices of an allocation.
 func (u DeviceUse) Remove(a *Allocation) {
+	if len(u) == 0 {
+		return
+	}
 	for d := range a.deviceGroups() {
 		group := u[d.ID()]
 		for _, id := range d.DeviceIDs {
@@ -40,16 +51,21 @@ func (u DeviceUse) Remove(a *Allocation) {
 	}
 }
 
-// Holder returns an allocation that has a device of a, "" if none has.
+// Holder returns the first allocation, by its ID, that has a device of a, "" if none has.
 func (u DeviceUse) Holder(a *Allocation) string {
+	if len(u) == 0 {
+		return ""
+	}
+	first := ""
 	for d := range a.deviceGroups() {
 		for _, id := range d.DeviceIDs {
-			if holder := u[d.ID()][id]; holder != "" {
-				return holder
+			holder := u[d.ID()][id]
+			if holder != "" && (first == "" || holder < first) {
+				first = holder
 			}
 		}
 	}
-	return ""
+	return first
 }
 
 // deviceGroups yields the devices of the tasks by their groups. A damaged row may have empty ones.
@@ -69,19 +85,9 @@ func (a *Allocation) deviceGroups() iter.Seq[*AllocatedDeviceResource] {
 // each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks demand.
 // The reason is the same on each server.
 func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
-	own := DeviceUse{}
-	for _, task := range slices.Sorted(maps.Keys(a.Devices)) {
-		if g.Task(task) == nil {
-			return fmt.Sprintf("devices are given to a task %q, which its group does not have", task)
-		}
-		for _, d := range a.Devices[task] {
-			if d == nil {
-				return fmt.Sprintf("task %q is given devices of no group", task)
-			}
-			why := u.refusal(n, d, own)
-			if why != "" {
-				return why
-			}
+	if len(a.Devices) > 0 {
+		if why := u.refuseGiven(n, a, g); why != "" {
+			return why
 		}
 	}
 	for _, t := range g.Tasks {
@@ -94,8 +100,29 @@ func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
 	return ""
 }
 
-// refusal is Refusal for the devices of one group. It adds them to own, the devices of the same allocation.
-func (u DeviceUse) refusal(n *Node, d *AllocatedDeviceResource, own DeviceUse) string {
+// refuseGiven is Refusal for the devices that the allocation has.
+func (u DeviceUse) refuseGiven(n *Node, a *Allocation, g *TaskGroup) string {
+	own := DeviceUse{}
+	for _, task := range slices.Sorted(maps.Keys(a.Devices)) {
+		if g.Task(task) == nil {
+			return fmt.Sprintf("devices are given to a task %q, which its group does not have", task)
+		}
+		for _, d := range a.Devices[task] {
+			if d == nil {
+				return fmt.Sprintf("task %q is given devices of no group", task)
+			}
+			why := u.refuseGroup(n, d, own)
+			if why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// refuseGroup is refuseGiven for the devices of one group. It adds them to own, the devices of the same
+// allocation.
+func (u DeviceUse) refuseGroup(n *Node, d *AllocatedDeviceResource, own DeviceUse) string {
 	group := d.ID()
 	have := n.DeviceGroup(group)
 	if own[group] == nil {

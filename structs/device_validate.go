@@ -113,6 +113,7 @@ func (g *NodeDeviceResource) validate(f fieldErrors) {
 		f.require(part != "" && !strings.Contains(part, "/"),
 			"%q: vendor, type and name must not be empty and must not hold a slash", part)
 	}
+	f.checkBytes("the name", len(g.ID()), MaxText)
 	before := ""
 	for i, d := range g.Instances {
 		if d == nil {
@@ -121,6 +122,8 @@ func (g *NodeDeviceResource) validate(f fieldErrors) {
 		}
 		f.require(d.ID > before, "device %q: the devices must be in the order of their IDs, each once", d.ID)
 		before = d.ID
+		f.checkBytes("the ID of a device", len(d.ID), MaxText)
+		f.checkBytes("the description of its health", len(d.HealthDescription), MaxText)
 	}
 	for name, a := range g.Attributes {
 		f.require(a != nil && a.fitsJSON(), "attribute %q is null or no number", name)
