@@ -141,6 +141,7 @@ type Client struct {
 	reloaded    chan struct{} // has a value if the configuration may have changed the node
 	reregister  chan struct{} // has a value if the servers have an outdated registration or none
 
+	devicesDropped atomic.Bool   // whether the servers did not keep the devices of the last registration
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
 	pullAnew       chan struct{} // has a value: runAllocs has to pull from index 0

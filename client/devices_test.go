@@ -94,6 +94,33 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 	})
 }
 
+// While a server of an older version is in the cluster, the servers drop the devices of a node. The node
+// reports them until they are kept, without a restart or an order.
+func TestDevices_AreReportedUntilTheServersKeepThem(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.servers.dropsDevices = true
+		r.start(false)
+		defer r.stop()
+		r.pass(5 * time.Minute)
+		r.wantRegistrations(1) // it has no devices
+		r.reload(func(c *Config) {
+			c.Devices = []*devicemanager.HostGroup{{ID: "linux/misc/fuse", Paths: []string{"/dev/fuse"}}}
+		})
+		r.pass(5 * time.Minute)
+		if n := len(r.servers.called("Node.Register")); n < 5 {
+			t.Errorf("%d registrations: the devices are not reported again", n)
+		}
+		r.servers.mu.Lock()
+		r.servers.dropsDevices = false
+		r.servers.mu.Unlock()
+		r.pass(time.Minute)
+		kept := len(r.servers.called("Node.Register"))
+		r.pass(5 * time.Minute)
+		r.wantRegistrations(kept)
+	})
+}
+
 func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)

@@ -37,7 +37,9 @@ type fakeServers struct {
 	restores    int  // how often it went back to an older state
 	deaf        bool // blocking queries do not see that
 	rotates     bool // each heartbeat gets another leader
-	inventories [][]structs.CSIHeldClaim
+
+	dropsDevices bool // as a server of an older version
+	inventories  [][]structs.CSIHeldClaim
 
 	fail func(addr, method string) error
 	hang func(addr, method string) bool // such a call gets no answer
@@ -119,7 +121,11 @@ func (p *fakeServers) register(ctx context.Context,
 	}
 	p.firstCSI = append(p.firstCSI, healthy)
 	p.rotate()
-	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
+	return &structs.NodeRegisterResponse{
+		HeartbeatTTL: p.ttl,
+		Servers:      p.servers,
+		KeepsDevices: !p.dropsDevices,
+	}, nil
 }
 
 func (p *fakeServers) heartbeat(ctx context.Context,

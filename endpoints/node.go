@@ -54,7 +54,10 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
-	n.dropDevices(node)
+	resp.KeepsDevices = n.keepsDevices()
+	if !resp.KeepsDevices {
+		dropDevices(node)
+	}
 	var was, is nodeHealth
 	if old != nil {
 		was, is = reportedHealth(n.store.Read(), old, node, req.CSI)
@@ -69,12 +72,16 @@ func (n nodes) register(
 	return index, nil
 }
 
-// dropDevices drops the devices from the report of a node while a server of an older version is in the
-// cluster: that server would not store them. Without this, the node could not register. It reports them again
-// when it registers the next time. While the version of the servers is not known, the log rejects the entry.
-func (n nodes) dropDevices(node *structs.Node) {
+// keepsDevices reports whether no server of an older version is in the cluster: that server would not store
+// the devices of a node. The node registers without them, and again until the servers keep them. While the
+// version of the servers is not known, the log rejects an entry with devices.
+func (n nodes) keepsDevices() bool {
 	version := n.version()
-	if version == 0 || version >= fsm.DevicesSince || node.NodeResources == nil {
+	return version == 0 || version >= fsm.DevicesSince
+}
+
+func dropDevices(node *structs.Node) {
+	if node.NodeResources == nil {
 		return
 	}
 	resources := *node.NodeResources

@@ -469,9 +469,12 @@ func TestNodeRegister_DropsDevicesWhileAServerIsOlder(t *testing.T) {
 		s.Endpoints.version = func() int { return c.version }
 		r := testRegistration("n1")
 		r.Node.NodeResources.Devices = []*structs.NodeDeviceResource{{Vendor: "acme", Type: "gpu", Name: "x1"}}
-		must(s, structs.NodeRegister, r)
+		resp := must(s, structs.NodeRegister, r)
 		if n := len(state.Node(s.store.Read(), "n1").NodeResources.Devices); n != c.devices {
 			t.Errorf("version %d: %d device groups are stored, want %d", c.version, n, c.devices)
+		}
+		if resp.KeepsDevices != (c.devices > 0) {
+			t.Errorf("version %d: the answer says %v", c.version, resp.KeepsDevices)
 		}
 		if len(r.Node.NodeResources.Devices) != 1 {
 			t.Error("the report itself has changed")

@@ -3933,7 +3933,7 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7EvalIDs"...)
 	b = codec.AppendStrings(b, v.EvalIDs)
@@ -3941,6 +3941,8 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
+	b = append(b, "\xacKeepsDevices"...)
+	b = msgp.AppendBool(b, v.KeepsDevices)
 	b = append(b, "\xa7Servers"...)
 	b = codec.AppendStrings(b, v.Servers)
 	return b, nil
@@ -3962,6 +3964,8 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
 		b, err = codec.ReadStrings(b, &v.EvalIDs)
+	case "KeepsDevices":
+		b, err = codec.ReadBool(b, &v.KeepsDevices)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
