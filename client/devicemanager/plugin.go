@@ -23,6 +23,10 @@ var reopen = backoff.Backoff{
 	Max: 2 * time.Minute,
 }
 
+// reportPause is the time between two reports of a plugin that become reports of the node. Each of them is a
+// log entry of the servers.
+const reportPause = time.Second
+
 // plugin is an external device plugin.
 type plugin struct {
 	supervisor plugincatalog.Supervisor
@@ -84,6 +88,7 @@ func (p *plugin) followGroups(ctx context.Context, service device.DevicePluginCl
 	}
 }
 
+// readGroups reads one stream. It passes the first fingerprint on at once, and then the newest of each pause.
 func (p *plugin) readGroups(
 	ctx context.Context, service device.DevicePluginClient, report func([]*structs.NodeDeviceResource),
 ) error {
@@ -93,6 +98,17 @@ func (p *plugin) readGroups(
 	if err != nil {
 		return err
 	}
+	newest := make(chan []*structs.NodeDeviceResource, 1)
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		for groups := range newest {
+			report(groups)
+			backoff.Sleep(ctx, reportPause)
+		}
+	})
+	defer reporting.Wait()
+	defer cancel()
+	defer close(newest)
 	for {
 		answer, err := stream.Recv()
 		if err != nil {
@@ -102,7 +118,11 @@ func (p *plugin) readGroups(
 		if err != nil {
 			return err
 		}
-		report(groups)
+		select {
+		case <-newest: // nobody has seen the one before
+		default:
+		}
+		newest <- groups
 	}
 }
 

@@ -2,12 +2,17 @@ package devicemanager
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"berth/client/plugintest"
 	"berth/internal/backoff"
+	"berth/plugins/protocol/device"
 	"berth/structs"
 )
 
@@ -77,6 +82,48 @@ func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
 			await(t, m, func() bool { return instances(m) == 2 })
 		})
 	}
+}
+
+// flood is a device plugin that sends a hundred fingerprints without a pause, each with other devices, and
+// then none.
+type flood struct {
+	device.DevicePluginClient
+	grpc.ServerStreamingClient[device.FingerprintResponse]
+	ctx  context.Context
+	sent int
+}
+
+func (f *flood) Fingerprint(
+	ctx context.Context, _ *device.FingerprintRequest, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[device.FingerprintResponse], error) {
+	f.ctx = ctx
+	return f, nil
+}
+
+func (f *flood) Recv() (*device.FingerprintResponse, error) {
+	if f.sent == 100 {
+		<-f.ctx.Done()
+		return nil, f.ctx.Err()
+	}
+	f.sent++
+	return fingerprint(func(g *device.DeviceGroup) { g.DeviceName = strconv.Itoa(f.sent) }), nil
+}
+
+// Each report of a node is a log entry of the servers, so a plugin does not set their pace.
+func TestReadGroups_PassesTheNewestOfEachPauseOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		reports := 0
+		last := ""
+		err := new(plugin).readGroups(ctx, &flood{}, func(groups []*structs.NodeDeviceResource) {
+			reports++
+			last = groups[0].Name
+		})
+		if err == nil || reports > 2 || last != "100" {
+			t.Errorf("%d reports, the last one is %s: %v", reports, last, err)
+		}
+	})
 }
 
 func TestReserve_OfAFaultyPluginFails(t *testing.T) {
