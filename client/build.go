@@ -102,6 +102,7 @@ func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manag
 		Host:    p.Config.Devices,
 		Catalog: external,
 		Records: p.DB,
+		Holds:   p.HoldsDevices,
 	}, p.Logger)
 }
 

@@ -83,9 +83,11 @@ type Parts struct {
 	Servers  rpc.Caller
 	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
-	// DeviceHolder returns an allocation on this node that is older than a, has not ended and has one of its
-	// devices, "" if there is none.
+	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
+	// "" if there is none.
 	DeviceHolder func(a *structs.Allocation) (allocID string)
+	// HoldsDevices reports whether an allocation may still use its devices.
+	HoldsDevices func(allocID string) bool
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
@@ -141,6 +143,7 @@ type Client struct {
 	reloaded    chan struct{} // has a value if the configuration may have changed the node
 	reregister  chan struct{} // has a value if the servers have an outdated registration or none
 
+	restored       chan struct{} // closed: the allocations of an earlier agent have their runners
 	devicesDropped atomic.Bool   // whether the servers did not keep the devices of the last registration
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
@@ -172,6 +175,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		ackedInstances: instanceMap{},
 		reloaded:       make(chan struct{}, 1),
 		reregister:     make(chan struct{}, 1),
+		restored:       make(chan struct{}),
 		registered:     make(chan struct{}),
 		pullAnew:       make(chan struct{}, 1),
 		claimCheckDue:  make(chan struct{}, 1),
@@ -235,6 +239,7 @@ func (c *Client) open(deps Deps) (err error) {
 		Running:  c.allocRunning,
 
 		DeviceHolder: c.deviceHolder,
+		HoldsDevices: c.holdsDevices,
 		Progress:     c.setProgress,
 	})
 	if err != nil {
@@ -289,6 +294,7 @@ func (c *Client) Run(ctx context.Context) {
 	c.life = life
 	c.mu.Unlock()
 	c.restoreAllocs(ctx)
+	close(c.restored)
 	loops.Go(func() { c.runLease(life) })
 	loops.Go(func() { c.runDrivers(life) })
 	loops.Go(func() { c.runPlugins(life) })

@@ -28,7 +28,7 @@ func withDevice(id string, created uint64, device string) *structs.Allocation {
 // reservesDevices gives tasks their devices as a variable.
 func reservesDevices(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
 	reserve := func(
-		_ context.Context, devices []*structs.AllocatedDeviceResource,
+		_ context.Context, _ string, devices []*structs.AllocatedDeviceResource,
 	) (*devicemanager.Reservation, error) {
 		ids := strings.Join(devices[0].DeviceIDs, ",")
 		return &devicemanager.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
@@ -94,6 +94,93 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 	})
 }
 
+// After a return of the servers to an earlier state a new allocation may have a lower index than those that
+// the servers no longer know.
+func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.prepare(false)
+		if !r.client.holdsDevices("a1") {
+			t.Error("an allocation holds nothing before the agent has looked for its tasks")
+		}
+		r.run()
+		defer r.stop()
+		r.servers.place(withDevice("a1", 5, "0"))
+		r.pass(time.Second)
+		var ends atomic.Bool
+		r.machine.Before = func(point string) error {
+			if point == "stop a1/web" && !ends.Load() {
+				return errors.New("the task does not end")
+			}
+			return nil
+		}
+		r.servers.remove("a1")
+		r.pass(time.Second)
+		if got := r.client.deviceHolder(withDevice("a2", 4, "0")); got != "a1" {
+			t.Errorf("the holder is %q, want a1", got)
+		}
+		ends.Store(true)
+		r.pass(2 * time.Minute)
+		if got := r.client.deviceHolder(withDevice("a2", 4, "0")); got != "" {
+			t.Errorf("an allocation that is gone holds a device: %q", got)
+		}
+	})
+}
+
+// startedHook counts how often its task is started or found again.
+type startedHook struct{ times *atomic.Int32 }
+
+func (startedHook) Name() string                            { return "started" }
+func (startedHook) Up(context.Context, *hook.TaskEnv) error { return nil }
+func (startedHook) Down(context.Context) error              { return nil }
+func (h startedHook) Started(context.Context, hook.Control) { h.times.Add(1) }
+func (startedHook) Stopped()                                {}
+
+// A device that vanishes stays with its running task, also if the agent restarts: nothing of the task waits
+// for it. The next start of the task has the devices again.
+func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.prepare(false)
+		var gone atomic.Bool
+		var started atomic.Int32
+		r.parts.tasks = func(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
+			reserve := func(
+				_ context.Context, _ string, devices []*structs.AllocatedDeviceResource,
+			) (*devicemanager.Reservation, error) {
+				if gone.Load() {
+					return nil, structs.Unavailablef("the device is gone")
+				}
+				return &devicemanager.Reservation{Env: map[string]string{"DEVICES": devices[0].DeviceIDs[0]}}, nil
+			}
+			h := devicehook.New(devicehook.Config{
+				Reserve:  reserve,
+				Holder:   made.DeviceHolder,
+				Progress: made.Progress,
+			}, env, task)
+			return []hook.Task{h, startedHook{&started}}
+		}
+		r.run()
+		defer func() { r.stop() }()
+		r.servers.place(withDevice("a1", 5, "0"))
+		r.pass(time.Second)
+		gone.Store(true)
+		r.stop()
+		r.start(false)
+		r.pass(time.Minute)
+		if got := r.machine.Task("a1/web").Starts; got != 1 || started.Load() != 2 {
+			t.Errorf("the task was started %d times, and its hooks %d times", got, started.Load())
+		}
+		gone.Store(false)
+		r.machine.Exit("a1/web", failed)
+		r.pass(time.Minute)
+		task := r.machine.Task("a1/web")
+		if task.Starts != 2 || task.Config.Env["DEVICES"] != "0" || started.Load() != 3 {
+			t.Errorf("after a restart of the task: %d starts, the devices %q", task.Starts, task.Config.Env["DEVICES"])
+		}
+	})
+}
+
 // While a server of an older version is in the cluster, the servers drop the devices of a node. The node
 // reports them until they are kept, without a restart or an order.
 func TestDevices_AreReportedUntilTheServersKeepThem(t *testing.T) {
@@ -142,10 +229,16 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}
+		if r.client.holdsDevices("unknown") || !r.client.holdsDevices("a1") {
+			t.Error("an allocation that is not here holds devices, or one that runs does not")
+		}
 		r.machine.Exit("a1/web", failed)
 		r.pass(2 * time.Second)
 		r.machine.Exit("a1/web", failed)
 		r.pass(2 * time.Second)
+		if r.client.holdsDevices("a1") {
+			t.Error("an allocation that has ended holds devices")
+		}
 		if got := r.client.deviceHolder(withDevice("a2", 6, "0")); got != "" {
 			t.Errorf("an allocation that has ended holds a device: %q", got)
 		}

@@ -233,6 +233,7 @@ func (t *task) restoreHooks(ctx context.Context) bool {
 		return false
 	}
 	t.env = t.buildEnv()
+	t.env.Running = true
 	return downRetry.Retry(ctx, t.logger,
 		"hook failed, retrying", t.hooks.up)
 }

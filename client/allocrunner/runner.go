@@ -160,6 +160,9 @@ func (r *Runner) Unwound() <-chan struct{} { return r.unwound }
 // Ended is closed when Run has returned.
 func (r *Runner) Ended() <-chan struct{} { return r.ended }
 
+// Stopping reports whether the allocation is to stop: it starts no task any more.
+func (r *Runner) Stopping() bool { return r.stopping.Err() != nil }
+
 // Update applies a new version from the servers. It stops an allocation that they have stopped. Any other
 // change takes effect at the next start of a task. With an error it has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {

@@ -19,14 +19,19 @@ import (
 
 // Config has the parts of the agent that the hook needs.
 type Config struct {
-	// Reserve prepares devices (see devicemanager.Manager).
-	Reserve func(context.Context, []*structs.AllocatedDeviceResource) (*devicemanager.Reservation, error)
-	// Holder returns an earlier allocation of this node that has not ended and has one of the devices of the
+	// Reserve prepares devices for an allocation (see devicemanager.Manager).
+	Reserve Reserve
+	// Holder returns another allocation of this node that has not ended and keeps one of the devices of the
 	// allocation, "" if there is none.
 	Holder func(a *structs.Allocation) (allocID string)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
+
+// Reserve is the type of devicemanager.Manager.Reserve.
+type Reserve func(
+	ctx context.Context, alloc string, devices []*structs.AllocatedDeviceResource,
+) (*devicemanager.Reservation, error)
 
 type devices struct {
 	cfg  Config
@@ -43,13 +48,17 @@ func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
 
 func (d *devices) Name() string { return "devices" }
 
-// Up adds the devices to the configuration of the task.
+// Up adds the devices to the configuration of the task. A process that runs since before the agent restarted
+// has its devices, and keeps them also if they are gone: it must not make the other hooks of its task wait.
 func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
+	if env.Running {
+		return nil
+	}
 	err := d.awaitEnd(ctx, env.Alloc)
 	if err != nil {
 		return err
 	}
-	r, err := d.cfg.Reserve(ctx, env.Alloc.Devices[d.task])
+	r, err := d.cfg.Reserve(ctx, env.Alloc.ID, env.Alloc.Devices[d.task])
 	if err != nil {
 		return err
 	}

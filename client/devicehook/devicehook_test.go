@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fixture struct {
 	env         *hook.TaskEnv
 	asked       []*structs.AllocatedDeviceResource
+	askedFor    string
 	reservation *devicemanager.Reservation
 	err         error
 	holders     []string // the answers, one after the other; then none
@@ -49,9 +50,10 @@ func newFixture() *fixture {
 func (f *fixture) config() Config {
 	return Config{
 		Reserve: func(
-			_ context.Context, devices []*structs.AllocatedDeviceResource,
+			_ context.Context, alloc string, devices []*structs.AllocatedDeviceResource,
 		) (*devicemanager.Reservation, error) {
 			f.asked = devices
+			f.askedFor = alloc
 			return f.reservation, f.err
 		},
 		Holder: func(*structs.Allocation) string {
@@ -96,8 +98,8 @@ func TestUp_AddsDevicesMountsAndVariables(t *testing.T) {
 	if got := f.env.Config; !reflect.DeepEqual(got.Env, wantEnv) || !slices.Equal(got.Mounts, wantMounts) {
 		t.Errorf("got %v and %+v", got.Env, got.Mounts)
 	}
-	if !reflect.DeepEqual(f.asked, f.env.Alloc.Devices["t"]) || len(f.said) > 0 {
-		t.Errorf("the plugin was asked for %+v, and the allocation said %q", f.asked, f.said)
+	if !reflect.DeepEqual(f.asked, f.env.Alloc.Devices["t"]) || f.askedFor != "a" || len(f.said) > 0 {
+		t.Errorf("the plugin was asked for %+v for %q, and the allocation said %q", f.asked, f.askedFor, f.said)
 	}
 }
 
@@ -107,6 +109,17 @@ func TestUp_RefusesAnotherValueOfAVariable(t *testing.T) {
 	f.reservation.Env = map[string]string{"VISIBLE": "0"}
 	if err := f.up(t.Context()); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v, want conflict", err)
+	}
+}
+
+// A process that runs since before the agent restarted needs no reservation, and its other hooks do not wait.
+func TestUp_LeavesARunningProcessAlone(t *testing.T) {
+	f := newFixture()
+	f.env.Running = true
+	f.holders = []string{"b"}
+	f.err = errors.New("the device is gone")
+	if err := f.up(t.Context()); err != nil || f.asked != nil || len(f.said) > 0 {
+		t.Errorf("got %v; it asked for %+v and said %q", err, f.asked, f.said)
 	}
 }
 

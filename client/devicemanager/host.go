@@ -17,6 +17,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/structs"
 )
 
@@ -82,13 +84,15 @@ type host struct {
 	mu     sync.Mutex
 	groups []*HostGroup
 	seen   map[string]map[string]bool // the paths of each group, since the start
+	held   *holdings
 }
 
-func newHost(groups []*HostGroup) *host {
+func newHost(cfg Config, logger hclog.Logger) *host {
 	return &host{
 		changed: make(chan struct{}, 1),
-		groups:  groups,
+		groups:  cfg.Host,
 		seen:    map[string]map[string]bool{},
+		held:    openHoldings(cfg, logger),
 	}
 }
 
@@ -142,15 +146,18 @@ func (h *host) scan() []*structs.NodeDeviceResource {
 	defer h.mu.Unlock()
 	var groups []*structs.NodeDeviceResource
 	s := hostScan{
-		owners: map[deviceNumber]string{},
+		owners: map[deviceNumber]deviceOwner{},
 		left:   structs.MaxDevices,
+	}
+	for device, one := range h.held.byDevice() {
+		s.owners[device] = deviceOwner{one.Group, one.Path}
 	}
 	for _, g := range h.groups {
 		group := g.describe()
 		if h.seen[g.ID] == nil {
 			h.seen[g.ID] = map[string]bool{}
 		}
-		group.Instances = s.find(g.Paths, h.seen[g.ID])
+		group.Instances = s.find(g, h.seen[g.ID])
 		if len(group.Instances) > 0 {
 			groups = append(groups, group)
 		}
@@ -173,23 +180,21 @@ func (g *HostGroup) describe() *structs.NodeDeviceResource {
 	return group
 }
 
-// deviceNumber identifies a device of the kernel: several files and links may lead to it.
-type deviceNumber struct {
-	block  bool
-	number uint64
-}
+// deviceOwner is the group and the path under which jobs get a device: those of the task that has it, else the
+// first ones that lead to it.
+type deviceOwner struct{ group, path string }
 
 // hostScan is one look at all groups.
 type hostScan struct {
-	owners map[deviceNumber]string // the path under which jobs get a device
-	left   int                     // devices that the node may still report
+	owners map[deviceNumber]deviceOwner
+	left   int // devices that the node may still report
 }
 
-// find returns the devices of the patterns, and those that were seen before, by path. A second path to a
-// device is unhealthy: two tasks would get one device.
-func (s *hostScan) find(patterns []string, seen map[string]bool) []*structs.NodeDevice {
+// find returns the devices of the group's patterns, and those that were seen before, by path. A second path to
+// a device is unhealthy: two tasks would get one device.
+func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevice {
 	room := max(s.left-len(seen), 0)
-	for _, pattern := range patterns {
+	for _, pattern := range g.Paths {
 		found, _ := filepath.Glob(pattern) // Validate has checked the pattern
 		for _, path := range found {
 			if !seen[path] && room > 0 && utf8.ValidString(path) {
@@ -202,14 +207,15 @@ func (s *hostScan) find(patterns []string, seen map[string]bool) []*structs.Node
 	var devices []*structs.NodeDevice
 	for _, path := range slices.Sorted(maps.Keys(seen)) {
 		d, number := hostDevice(path)
-		owner := s.owners[number]
+		here := deviceOwner{g.ID, path}
+		owner, owned := s.owners[number]
 		switch {
 		case !d.Healthy:
-		case owner != "":
+		case !owned:
+			s.owners[number] = here
+		case owner != here:
 			d.Healthy = false
-			d.HealthDescription = "it is the same device as " + owner
-		default:
-			s.owners[number] = path
+			d.HealthDescription = fmt.Sprintf("it is the same device as %s of %s", owner.path, owner.group)
 		}
 		devices = append(devices, d)
 	}
@@ -230,8 +236,8 @@ func hostDevice(path string) (*structs.NodeDevice, deviceNumber) {
 		d.HealthDescription = "it is no device file"
 	default:
 		d.Healthy = true
-		number.block = info.Mode()&fs.ModeCharDevice == 0
-		number.number = info.Sys().(*syscall.Stat_t).Rdev
+		number.Block = info.Mode()&fs.ModeCharDevice == 0
+		number.Number = info.Sys().(*syscall.Stat_t).Rdev
 	}
 	return d, number
 }
@@ -255,8 +261,9 @@ func hostAttribute(v any) *structs.DeviceAttribute {
 	return nil
 }
 
-// reserve implements source. The IDs are paths, and the group of the IDs has them.
-func (h *host) reserve(_ context.Context, group string, ids []string) (*Reservation, error) {
+// reserve implements source. The IDs are paths, and the group of the IDs has them. A device that another
+// allocation has under another path or in another group is refused.
+func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*Reservation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := slices.IndexFunc(h.groups, func(g *HostGroup) bool { return g.ID == group })
@@ -264,11 +271,23 @@ func (h *host) reserve(_ context.Context, group string, ids []string) (*Reservat
 		return nil, structs.Unavailablef("the configuration of this node no longer has the group")
 	}
 	r := &Reservation{Env: map[string]string{hostVariable(group): strings.Join(ids, ",")}}
+	held := h.held.byDevice()
 	for _, path := range ids {
-		file, err := hostFile(path)
+		file, number, err := hostFile(path)
 		if err != nil {
 			return nil, err
 		}
+		own := holding{alloc, group, path, number}
+		one, isHeld := held[number]
+		if isHeld && one != own {
+			return nil, structs.Unavailablef("%s: allocation %s has the device as %s of %s", path, one.AllocID,
+				one.Path, one.Group)
+		}
+		err = h.held.add(own)
+		if err != nil {
+			return nil, err
+		}
+		held[number] = own
 		r.Devices = append(r.Devices, DeviceFile{
 			TaskPath:    path,
 			HostPath:    file,
@@ -279,16 +298,16 @@ func (h *host) reserve(_ context.Context, group string, ids []string) (*Reservat
 }
 
 // hostFile returns the device file behind a path, which may be a link of udev.
-func hostFile(path string) (string, error) {
-	d, _ := hostDevice(path)
-	if !d.Healthy {
-		return "", structs.Unavailablef("%s: %s", path, d.HealthDescription)
-	}
-	file, err := filepath.EvalSymlinks(path)
+func hostFile(path string) (file string, number deviceNumber, err error) {
+	file, err = filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", structs.Unavailablef("%w", err)
+		file = path // the reason is in its health
 	}
-	return file, nil
+	d, number := hostDevice(file)
+	if !d.Healthy {
+		return "", number, structs.Unavailablef("%s: %s", path, d.HealthDescription)
+	}
+	return file, number, nil
 }
 
 // hostVariable is the environment variable with the paths of a task's devices of a group.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/store"
 	"berth/structs"
 )
 
@@ -20,6 +21,21 @@ func link(t *testing.T, device, path string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// hostOf is the built-in plugin with groups. All allocations hold their devices.
+func hostOf(t *testing.T, groups ...*HostGroup) *host {
+	t.Helper()
+	records, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = records.Close() })
+	return newHost(Config{
+		Host:    groups,
+		Records: records,
+		Holds:   func(string) bool { return true },
+	}, hclog.NewNullLogger())
 }
 
 // healthOf writes the devices of groups as "name/file=health".
@@ -43,11 +59,10 @@ func TestHost_ReportsADeviceOnce(t *testing.T) {
 	zero := link(t, "/dev/zero", filepath.Join(dir, "a-zero"))
 	link(t, zero, filepath.Join(dir, "b-zero"))
 	link(t, "/dev/full", filepath.Join(dir, "c-full"))
-	h := newHost([]*HostGroup{
-		{ID: "v/t/first", Paths: []string{dir + "/a-*", dir + "/b-*"}},
-		{ID: "v/t/second", Paths: []string{dir + "/b-*", dir + "/c-*"}},
-	})
-	same := "it is the same device as " + zero
+	h := hostOf(t,
+		&HostGroup{ID: "v/t/first", Paths: []string{dir + "/a-*", dir + "/b-*"}},
+		&HostGroup{ID: "v/t/second", Paths: []string{dir + "/b-*", dir + "/c-*"}})
+	same := "it is the same device as " + zero + " of v/t/first"
 	want := "first/a-zero=healthy first/b-zero=" + same + " second/b-zero=" + same + " second/c-full=healthy"
 	if got := healthOf(h.scan()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -57,19 +72,76 @@ func TestHost_ReportsADeviceOnce(t *testing.T) {
 	}
 	link(t, "/dev/zero", filepath.Join(dir, "b-zero-2"))
 	want = "first/a-zero=the device file is gone first/b-zero=the device file is gone first/b-zero-2=healthy"
-	if got := healthOf(h.scan()[:1]); got != want {
+	if got := healthOf(h.scan()[:1]); got != want { // no task has it
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+}
+
+// The devices of a task are its own under whatever path and group they appear, until its allocation has ended.
+func TestHost_KeepsADeviceForItsTask(t *testing.T) {
+	dir := t.TempDir()
+	held := map[string]bool{"one": true, "two": true}
+	n := &HostGroup{ID: "v/t/n", Paths: []string{dir + "/*"}}
+	m := &HostGroup{ID: "v/t/m", Paths: []string{dir + "/*"}}
+	h := hostOf(t, n)
+	h.held.holds = func(alloc string) bool { return held[alloc] }
+	want := func(want string) {
+		t.Helper()
+		if got := healthOf(h.scan()); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	refused := func(alloc string, ids ...string) {
+		t.Helper()
+		r, err := h.reserve(t.Context(), alloc, h.groups[0].ID, ids)
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("allocation %s gets %+v, %v", alloc, r, err)
+		}
+	}
+	a := link(t, "/dev/zero", filepath.Join(dir, "a"))
+	for range 2 { // a task may start again
+		if _, err := h.reserve(t.Context(), "one", n.ID, []string{a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(a); err != nil {
+		t.Fatal(err)
+	}
+	b := link(t, "/dev/zero", filepath.Join(dir, "b"))
+	want("n/b=it is the same device as " + a + " of v/t/n")
+	refused("two", b)
+	refused("one", b)
+
+	h.setGroups([]*HostGroup{m})
+	want("m/b=it is the same device as " + a + " of v/t/n")
+	refused("two", b)
+
+	// The next agent knows it, too, and not from the path that is gone.
+	again := newHost(Config{Host: h.groups, Records: h.held.records, Holds: h.held.holds}, hclog.NewNullLogger())
+	h = again
+	want("m/b=it is the same device as " + a + " of v/t/n")
+	refused("two", b)
+
+	delete(held, "one")
+	want("m/b=healthy")
+	if all, err := holdingTable.All(h.held.records, ""); err != nil || len(all) > 0 {
+		t.Errorf("%d records are left, %v", len(all), err)
+	}
+	link(t, "/dev/zero", filepath.Join(dir, "c"))
+	refused("two", b, filepath.Join(dir, "c"))
+	if _, err := h.reserve(t.Context(), "two", m.ID, []string{b}); err != nil {
+		t.Error(err)
+	}
+	want("m/b=healthy m/c=it is the same device as " + b + " of v/t/m")
 }
 
 func TestHost_FollowsItsConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	zero := link(t, "/dev/zero", filepath.Join(dir, "zero"))
 	full := link(t, "/dev/full", filepath.Join(dir, "full"))
-	h := newHost([]*HostGroup{
-		{ID: "v/t/n", Paths: []string{dir + "/*"}},
-		{ID: "v/t/m", Paths: []string{dir + "/x"}},
-	})
+	h := hostOf(t,
+		&HostGroup{ID: "v/t/n", Paths: []string{dir + "/*"}},
+		&HostGroup{ID: "v/t/m", Paths: []string{dir + "/x"}})
 	if got := healthOf(h.scan()); got != "n/full=healthy n/zero=healthy" {
 		t.Fatalf("got %s", got)
 	}
@@ -81,7 +153,7 @@ func TestHost_FollowsItsConfiguration(t *testing.T) {
 	if got := healthOf(h.scan()); got != "m/zero=healthy" {
 		t.Errorf("a group that the configuration no longer has: %s", got)
 	}
-	_, err := h.reserve(t.Context(), "v/t/n", []string{full})
+	_, err := h.reserve(t.Context(), "alloc", "v/t/n", []string{full})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("a device of a former group: got %v, want unavailable", err)
 	}
@@ -92,10 +164,9 @@ func TestHost_BoundsItsDevices(t *testing.T) {
 	for i := range structs.MaxDevices + 10 {
 		link(t, "/dev/zero", filepath.Join(dir, fmt.Sprintf("%04d", i)))
 	}
-	h := newHost([]*HostGroup{
-		{ID: "v/t/a", Paths: []string{dir + "/000*"}},
-		{ID: "v/t/b", Paths: []string{dir + "/*"}},
-	})
+	h := hostOf(t,
+		&HostGroup{ID: "v/t/a", Paths: []string{dir + "/000*"}},
+		&HostGroup{ID: "v/t/b", Paths: []string{dir + "/*"}})
 	for range 2 {
 		groups := h.scan()
 		n := len(groups[0].Instances) + len(groups[1].Instances)
@@ -168,9 +239,9 @@ func TestGroups_KeepToTheBoundsOfTheServers(t *testing.T) {
 }
 
 func TestHost_ReservesWithItsPermissions(t *testing.T) {
-	h := newHost([]*HostGroup{{ID: "linux/mem-dev/null", Paths: []string{"/dev/null"}, Permissions: "r"}})
+	h := hostOf(t, &HostGroup{ID: "linux/mem-dev/null", Paths: []string{"/dev/null"}, Permissions: "r"})
 	h.scan()
-	got, err := h.reserve(t.Context(), "linux/mem-dev/null", []string{"/dev/null"})
+	got, err := h.reserve(t.Context(), "alloc", "linux/mem-dev/null", []string{"/dev/null"})
 	want := &Reservation{
 		Env:     map[string]string{"BERTH_DEVICES_LINUX_MEM_DEV_NULL": "/dev/null"},
 		Devices: []DeviceFile{{TaskPath: "/dev/null", HostPath: "/dev/null", Permissions: "r"}},

@@ -65,8 +65,8 @@ func (r *Reservation) add(other *Reservation) error {
 type source interface {
 	// run sends reports until ctx ends.
 	run(ctx context.Context, to reporter)
-	// reserve prepares devices of one group, "vendor/type/name".
-	reserve(ctx context.Context, group string, ids []string) (*Reservation, error)
+	// reserve prepares devices of one group, "vendor/type/name", for a task of an allocation.
+	reserve(ctx context.Context, alloc, group string, ids []string) (*Reservation, error)
 }
 
 // reporter takes the reports of a source.
@@ -80,6 +80,8 @@ type Config struct {
 	Host    []*HostGroup           // of the built-in plugin
 	Catalog *plugincatalog.Catalog // of the external plugins
 	Records *store.DB
+	// Holds reports whether an allocation of this node may still use its devices.
+	Holds func(allocID string) bool
 }
 
 // Manager is a node's devices. Run must be running for anything to be known of them.
@@ -99,7 +101,7 @@ type Manager struct {
 // New makes the manager. The configuration is valid.
 func New(cfg Config, logger hclog.Logger) *Manager {
 	m := newManager(logger)
-	m.host = newHost(cfg.Host)
+	m.host = newHost(cfg, m.logger)
 	m.addSource(hostName, m.host)
 	for _, p := range cfg.Catalog.Plugins(plugincatalog.Device) {
 		m.addSource(p.Name, newPlugin(cfg, p.Name, m.logger))
@@ -175,7 +177,7 @@ func (m *Manager) SetHost(groups []*HostGroup) { m.host.setGroups(groups) }
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
 // Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the
-// first of them by its name has it. Groups beyond the bounds of the servers are left out. The values are
+// built-in one has it, or the first of them by its name. Groups beyond the bounds of the servers are left out. The values are
 // read-only.
 func (m *Manager) Groups() []*structs.NodeDeviceResource {
 	m.mu.Lock()
@@ -227,10 +229,10 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		ctx.Err())
 }
 
-// Reserve prepares the devices of a task. It is unavailable while the plugin of a group is gone, and
-// not-found if the node has no such device.
+// Reserve prepares the devices of a task of an allocation. It is unavailable while the plugin of a group is
+// gone, and not-found if the node has no such device.
 func (m *Manager) Reserve(
-	ctx context.Context, devices []*structs.AllocatedDeviceResource,
+	ctx context.Context, alloc string, devices []*structs.AllocatedDeviceResource,
 ) (*Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
@@ -240,7 +242,7 @@ func (m *Manager) Reserve(
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.reserve(ctx, d.ID(), d.DeviceIDs)
+		r, err := s.reserve(ctx, alloc, d.ID(), d.DeviceIDs)
 		if err == nil {
 			err = all.add(r)
 		}

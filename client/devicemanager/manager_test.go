@@ -141,12 +141,12 @@ func TestManager_RunsAThirdPartyDevicePlugin(t *testing.T) {
 		Name:      "mock",
 		DeviceIDs: []string{id},
 	}
-	r, err := m.Reserve(t.Context(), []*structs.AllocatedDeviceResource{asked})
+	r, err := m.Reserve(t.Context(), "alloc", []*structs.AllocatedDeviceResource{asked})
 	if err != nil || len(r.Mounts)+len(r.Devices) == 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	asked.DeviceIDs = []string{"none"}
-	_, err = m.Reserve(t.Context(), []*structs.AllocatedDeviceResource{asked})
+	_, err = m.Reserve(t.Context(), "alloc", []*structs.AllocatedDeviceResource{asked})
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("an unknown device: %v", err)
 	}
@@ -200,7 +200,7 @@ func (s *still) run(ctx context.Context, to reporter) {
 	}
 }
 
-func (s *still) reserve(context.Context, string, []string) (*Reservation, error) {
+func (s *still) reserve(context.Context, string, string, []string) (*Reservation, error) {
 	return s.answer, nil
 }
 
@@ -234,11 +234,11 @@ func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
 		d := &structs.AllocatedDeviceResource{Vendor: "v", Type: "t", Name: name, DeviceIDs: []string{"0"}}
 		asked = append(asked, d)
 	}
-	r, err := m.Reserve(t.Context(), asked[:1])
+	r, err := m.Reserve(t.Context(), "alloc", asked[:1])
 	if err != nil || !reflect.DeepEqual(r.Env, map[string]string{"VISIBLE": "a"}) {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	_, err = m.Reserve(t.Context(), asked)
+	_, err = m.Reserve(t.Context(), "alloc", asked)
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}
@@ -259,7 +259,7 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 	if err := g.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	h := newHost([]*HostGroup{g, {ID: "a/b/c", Paths: []string{dir + "/none"}}})
+	h := hostOf(t, g, &HostGroup{ID: "a/b/c", Paths: []string{dir + "/none"}})
 	groups := h.scan()
 	if len(groups) != 1 || len(groups[0].Instances) != 2 || *groups[0].Attributes["n"].Int != 1 {
 		t.Fatalf("got %+v", groups)
@@ -271,7 +271,7 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 	if zero, file := groups[0].Instances[0], groups[0].Instances[1]; !zero.Healthy || file.Healthy {
 		t.Errorf("got %+v and %+v", zero, file)
 	}
-	r, err := h.reserve(t.Context(), g.ID, []string{link})
+	r, err := h.reserve(t.Context(), "alloc", g.ID, []string{link})
 	want := []DeviceFile{{TaskPath: link, HostPath: "/dev/zero", Permissions: "rw"}}
 	if err != nil || !reflect.DeepEqual(r.Devices, want) || r.Env["BERTH_DEVICES_LINUX_CHAR_ZERO"] != link {
 		t.Errorf("got %+v, %v", r, err)
@@ -283,7 +283,7 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 	if gone == nil || gone.Healthy {
 		t.Errorf("a device that is gone: %+v", gone)
 	}
-	if _, err := h.reserve(t.Context(), g.ID, []string{link}); !structs.IsKind(err, structs.KindUnavailable) {
+	if _, err := h.reserve(t.Context(), "alloc", g.ID, []string{link}); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -163,7 +163,7 @@ func (p *plugin) readStats(ctx context.Context, service device.DevicePluginClien
 	}
 }
 
-func (p *plugin) reserve(ctx context.Context, _ string, ids []string) (*Reservation, error) {
+func (p *plugin) reserve(ctx context.Context, _, _ string, ids []string) (*Reservation, error) {
 	p.mu.Lock()
 	service := p.service
 	p.mu.Unlock()

@@ -52,7 +52,7 @@ func TestPlugin_FollowsChanges(t *testing.T) {
 	await(t, m, func() bool { return instances(m) == 2 })
 	p.Set("devices", "b c d")
 	await(t, m, func() bool { return instances(m) == 3 })
-	r, err := m.Reserve(t.Context(), mock("b", "d"))
+	r, err := m.Reserve(t.Context(), "alloc", mock("b", "d"))
 	if err != nil || r.Env["TEST_DEVICES"] != "b,d" {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -137,13 +137,13 @@ func TestReserve_OfAFaultyPluginFails(t *testing.T) {
 			p.Set("Reserve", fault)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err := m.Reserve(ctx, mock("a"))
+			_, err := m.Reserve(ctx, "alloc", mock("a"))
 			if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "test/file/mock") {
 				t.Errorf("got %v", err)
 			}
 			p.Set("Reserve", "")
 			for limit := time.Now().Add(time.Minute); err != nil; time.Sleep(10 * time.Millisecond) {
-				_, err = m.Reserve(t.Context(), mock("a"))
+				_, err = m.Reserve(t.Context(), "alloc", mock("a"))
 				if time.Now().After(limit) {
 					t.Fatalf("the plugin is not used again: %v", err)
 				}

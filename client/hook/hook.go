@@ -84,4 +84,6 @@ type TaskEnv struct {
 	Config *driver.TaskConfig
 	// FirstStart is false for a restart and for a re-attach after the agent restarted.
 	FirstStart bool
+	// Running is true for a re-attach: the process runs, and Config has no effect on it.
+	Running bool
 }
