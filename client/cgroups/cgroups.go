@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -202,11 +203,20 @@ func (g *Group) dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// Probe makes and removes a group, to find out whether New can work.
+// probes counts the groups that Probe makes, because drivers probe at the same time.
+var probes atomic.Int64
+
+// Probe makes and removes a group, to find out whether New can work. It adds to Missing if the kernel refuses
+// to restrict devices: cgroup v2 needs a program for that, which a kernel or a container may not allow.
 func (m *Machine) Probe(parent string) error {
-	g, err := m.New(parent, fmt.Sprintf("probe-%d", os.Getpid()), Limits{})
+	name := fmt.Sprintf("probe-%d-%d", os.Getpid(), probes.Add(1))
+	g, err := m.New(parent, name, Limits{})
 	if err != nil {
 		return err
+	}
+	err = g.applyDevices(StandardDevices())
+	if err != nil {
+		m.Missing[Devices] = err.Error()
 	}
 	return g.Remove()
 }

@@ -25,7 +25,9 @@ const anyNumber = -1
 // StandardDevices are the device files that every program may expect: null, zero, full, random, urandom, tty,
 // ptmx and the pseudo terminals.
 func StandardDevices() []DeviceRule {
-	rules := []DeviceRule{{Major: 136, Minor: anyNumber, Permissions: "rwm"}}
+	// The kernel makes the files of terminals. So one rule is not "rwm": if all were, the library would take it
+	// for success that the kernel refuses the rules.
+	rules := []DeviceRule{{Major: 136, Minor: anyNumber, Permissions: "rw"}}
 	for _, number := range [][2]int64{{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 2}} {
 		rules = append(rules, DeviceRule{
 			Major:       number[0],
@@ -58,8 +60,9 @@ func RuleOf(path, permissions string) (DeviceRule, error) {
 	}, nil
 }
 
-// applyDevices lets the group use only the devices of the rules. Without rules it may use any. A machine
-// whose hierarchies cannot restrict devices has that in Machine.Missing, as for every other limit.
+// applyDevices lets the group use only the devices of the rules. Without rules it may use any. A machine that
+// cannot restrict devices has that in Machine.Missing after Probe, as for every other limit: its groups get no
+// rules.
 func (g *Group) applyDevices(rules []DeviceRule) error {
 	if len(rules) == 0 {
 		return nil

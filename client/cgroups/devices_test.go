@@ -46,3 +46,22 @@ func TestRuleOf_RefusesOtherFiles(t *testing.T) {
 		}
 	}
 }
+
+// A kernel or a container may refuse the program that restricts devices, here because the directory is no
+// cgroup. Tasks run then, and the reason is known.
+func TestProbe_NamesDevicesThatAreNotRestricted(t *testing.T) {
+	m := &Machine{V2: t.TempDir(), Missing: map[string]string{}}
+	if err := m.Probe("berth"); err != nil {
+		t.Fatal(err)
+	}
+	if m.Missing[Devices] == "" {
+		t.Error("the machine is taken to restrict devices")
+	}
+	g, err := m.New("berth", "t", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.applyDevices(StandardDevices()); err == nil {
+		t.Error("rules that the kernel refuses are taken for applied")
+	}
+}

@@ -172,11 +172,12 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
-	if spec.Cgroup != nil && !cfg.Privileged {
-		spec.Cgroup.Limits.Devices, err = deviceRules(cfg.Mounts)
-		if err != nil {
-			return nil, err
-		}
+	rules, err := deviceRules(cfg.Mounts)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Cgroup != nil && !cfg.Privileged && d.RestrictsDevices() {
+		spec.Cgroup.Limits.Devices = rules
 	}
 	dir := d.DirOf(cfg.ID)
 	spec.Sandbox = &sandbox.Config{

@@ -272,3 +272,16 @@ func TestMainAsChild(t *testing.T) {
 	}
 	os.Exit(Main(strings.Fields(args)))
 }
+
+func TestRestrictsDevices_FollowsTheProbe(t *testing.T) {
+	for why, want := range map[string]bool{"": true, "the kernel has no such program": false} {
+		m := &cgroups.Machine{Missing: map[string]string{cgroups.Devices: why}}
+		ts := &Tasks{limits: &limiter{machine: m}}
+		if got := ts.RestrictsDevices(); got != want {
+			t.Errorf("with the reason %q: got %v", why, got)
+		}
+		if says := strings.Contains(ts.Healthy().HealthDescription, "devices limits are not enforced"); says == want {
+			t.Errorf("with the reason %q the driver says %q", why, ts.Healthy().HealthDescription)
+		}
+	}
+}

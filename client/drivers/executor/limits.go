@@ -79,6 +79,12 @@ func (l *limiter) probe() (*cgroups.Machine, error) {
 	return l.machine, l.err
 }
 
+// RestrictsDevices reports whether the cgroups of tasks can restrict their devices.
+func (ts *Tasks) RestrictsDevices() bool {
+	m, err := ts.limits.probe()
+	return err == nil && m.Missing[cgroups.Devices] == ""
+}
+
 // cgroup returns the cgroup for a task's Spec, nil if this machine has none.
 func (l *limiter) cgroup(r structs.Resources) *Cgroup {
 	if _, err := l.probe(); err != nil {
