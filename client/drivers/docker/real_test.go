@@ -328,6 +328,20 @@ func hasItsDevices(t *testing.T, n *node, d *Driver) {
 	if result, _ := n.run(d, cfg); !result.Successful() {
 		t.Errorf("got %+v, %s", result, n.output(cfg, "stderr"))
 	}
+	// The device refuses each write. Without the permission the open fails before.
+	for permissions, want := range map[string]string{"rw": "invalid argument", "r": "operation not permitted"} {
+		cfg := n.task("devices-"+permissions, "make:/dev/mine")
+		cfg.Mounts = []driver.Mount{{
+			HostPath:    "/dev/loop-control",
+			TaskPath:    "/dev/mine",
+			Device:      true,
+			Permissions: permissions,
+		}}
+		n.run(d, cfg)
+		if got := n.output(cfg, "stderr"); !strings.Contains(got, want) {
+			t.Errorf("with %s: the container says %q", permissions, got)
+		}
+	}
 }
 
 func stops(t *testing.T, n *node, d *Driver) {
