@@ -339,8 +339,8 @@ func lastFinish(u *structs.AllocClientUpdate) time.Time {
 }
 
 // deviceHolder returns an allocation on this node that has not ended and keeps one of the devices of a: it is
-// older than a, or it ends. The servers gave the device from the older to the newer one. After a return of the
-// servers to an earlier state their indexes begin below those of the allocations that this node ends.
+// older than a, or it ends. The servers gave the device from the older to the newer one. After a return of
+// the servers to an earlier state their indexes begin below those of the allocations that this node ends.
 func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
 	var older structs.DeviceUse
 	for _, r := range c.allRunners() {
@@ -354,8 +354,8 @@ func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
 	return older.Holder(a)
 }
 
-// holdsDevices reports whether an allocation may still use its devices: it has not ended, or the allocations of
-// an earlier agent have no runners yet.
+// holdsDevices reports whether an allocation may still use its devices: it has not ended, or the allocations
+// of an earlier agent have no runners yet.
 func (c *Client) holdsDevices(allocID string) bool {
 	return !isClosed(c.restored) || c.allocRunning(allocID)
 }

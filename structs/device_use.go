@@ -7,11 +7,12 @@ import (
 	"slices"
 )
 
-// DeviceUse has the devices of one node that allocations have: by group, the allocation of each. nil has none.
+// DeviceUse has the devices of one node that allocations have: by group, the allocation of each. nil has
+// none.
 type DeviceUse map[string]map[string]string
 
-// Add records the devices of an allocation and returns the use, as append does: a use without devices needs no
-// memory, because most nodes have none.
+// Add records the devices of an allocation and returns the use, as append does: a use without devices needs
+// no memory, because most nodes have none.
 func (u DeviceUse) Add(a *Allocation) DeviceUse {
 	if len(a.Devices) == 0 {
 		return u

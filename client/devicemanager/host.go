@@ -180,8 +180,8 @@ func (g *HostGroup) describe() *structs.NodeDeviceResource {
 	return group
 }
 
-// deviceOwner is the group and the path under which jobs get a device: those of the task that has it, else the
-// first ones that lead to it.
+// deviceOwner is the group and the path under which jobs get a device: those of the task that has it, else
+// the first ones that lead to it.
 type deviceOwner struct{ group, path string }
 
 // hostScan is one look at all groups.
@@ -190,8 +190,8 @@ type hostScan struct {
 	left   int // devices that the node may still report
 }
 
-// find returns the devices of the group's patterns, and those that were seen before, by path. A second path to
-// a device is unhealthy: two tasks would get one device.
+// find returns the devices of the group's patterns, and those that were seen before, by path. A second path
+// to a device is unhealthy: two tasks would get one device.
 func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevice {
 	room := max(s.left-len(seen), 0)
 	for _, pattern := range g.Paths {

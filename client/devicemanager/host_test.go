@@ -117,8 +117,11 @@ func TestHost_KeepsADeviceForItsTask(t *testing.T) {
 	refused("two", b)
 
 	// The next agent knows it, too, and not from the path that is gone.
-	again := newHost(Config{Host: h.groups, Records: h.held.records, Holds: h.held.holds}, hclog.NewNullLogger())
-	h = again
+	h = newHost(Config{
+		Host:    h.groups,
+		Records: h.held.records,
+		Holds:   h.held.holds,
+	}, hclog.NewNullLogger())
 	want("m/b=it is the same device as " + a + " of v/t/n")
 	refused("two", b)
 

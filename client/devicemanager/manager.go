@@ -177,8 +177,8 @@ func (m *Manager) SetHost(groups []*HostGroup) { m.host.setGroups(groups) }
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
 // Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the
-// built-in one has it, or the first of them by its name. Groups beyond the bounds of the servers are left out. The values are
-// read-only.
+// built-in one has it, or the first of them by its name. Groups beyond the bounds of the servers are left
+// out. The values are read-only.
 func (m *Manager) Groups() []*structs.NodeDeviceResource {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -280,8 +280,9 @@ func TestRestrictsDevices_FollowsTheProbe(t *testing.T) {
 		if got := ts.RestrictsDevices(); got != want {
 			t.Errorf("with the reason %q: got %v", why, got)
 		}
-		if says := strings.Contains(ts.Healthy().HealthDescription, "devices limits are not enforced"); says == want {
-			t.Errorf("with the reason %q the driver says %q", why, ts.Healthy().HealthDescription)
+		says := ts.Healthy().HealthDescription
+		if strings.Contains(says, "devices limits are not enforced") == want {
+			t.Errorf("with the reason %q the driver says %q", why, says)
 		}
 	}
 }
