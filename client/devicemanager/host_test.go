@@ -77,7 +77,8 @@ func TestHost_ReportsADeviceOnce(t *testing.T) {
 	}
 }
 
-// The devices of a task are its own under whatever path and group they appear, until its allocation has ended.
+// The devices of a task are its own under whatever path and group they appear, until its allocation has
+// ended.
 func TestHost_KeepsADeviceForItsTask(t *testing.T) {
 	dir := t.TempDir()
 	held := map[string]bool{"one": true, "two": true}
