@@ -1,18 +1,19 @@
-// Package hoststats measures the usage of a machine: processors, memory and file systems. It reads /proc and
-// the kernel, keeps nothing between two measurements and starts no goroutine.
+// Package hoststats measures the usage of a machine: processors, memory and file systems. It keeps nothing
+// between two measurements and starts no goroutine.
 package hoststats
 
 import (
 	"context"
-	"fmt"
-	"maps"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
-	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
 
 	"berth/internal/backoff"
 	"berth/structs"
@@ -30,46 +31,55 @@ type Host struct {
 	MHz int64  // of all processors together
 }
 
-// Measure takes Sample, or less if ctx ends. A file system that does not answer is left out.
+// Measure takes Sample, or less if ctx ends. A file system that may not answer is left out.
 func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return nil, structs.Internalf("measuring the host: %w", err)
-	}
 	s := &structs.HostStats{}
-	err = h.processors(ctx, proc, s)
+	err := h.processors(ctx, s)
 	if err != nil {
 		return nil, structs.Internalf("measuring the processors: %w", err)
 	}
-	s.Memory, err = memory(proc)
+	m, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
 		return nil, structs.Internalf("measuring the memory: %w", err)
 	}
-	s.DiskStats, err = disks()
+	s.Memory = &structs.HostMemoryStats{
+		Total:     m.Total,
+		Available: m.Available,
+		Used:      m.Total - min(m.Available, m.Total),
+		Free:      m.Free,
+	}
+	s.Uptime, err = host.UptimeWithContext(ctx)
+	if err != nil {
+		return nil, structs.Internalf("reading the uptime: %w", err)
+	}
+	// The library would read the mount table of pid 1, which may be in another mount namespace.
+	mounts, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, structs.Internalf("reading the mount table: %w", err)
 	}
-	s.AllocDirStats = diskAt("", h.Dir)
+	s.DiskStats = disks(ctx, mounts)
+	s.AllocDirStats = diskAt(ctx, "", h.Dir)
 	s.Timestamp = time.Now().UnixNano()
 	return s, nil
 }
 
-// processors compares two readings of /proc/stat.
-func (h Host) processors(ctx context.Context, proc procfs.FS, s *structs.HostStats) error {
-	before, err := proc.Stat()
+// processors compares two readings of the times of processors.
+func (h Host) processors(ctx context.Context, s *structs.HostStats) error {
+	before, err := cpu.TimesWithContext(ctx, true)
 	if err != nil {
 		return err
 	}
 	if !backoff.Sleep(ctx, Sample) {
 		return ctx.Err()
 	}
-	after, err := proc.Stat()
+	after, err := cpu.TimesWithContext(ctx, true)
 	if err != nil {
 		return err
 	}
-	uptime := time.Now().Unix() - int64(after.BootTime)
-	s.Uptime = uint64(max(uptime, 0))
-	s.CPU = shares(before.CPU, after.CPU)
+	if len(after) == 0 { // the library's answer if it cannot read the times
+		return errors.New("the kernel shows none")
+	}
+	s.CPU = shares(before, after)
 	cores := float64(len(s.CPU))
 	for _, c := range s.CPU {
 		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / cores
@@ -78,16 +88,19 @@ func (h Host) processors(ctx context.Context, proc procfs.FS, s *structs.HostSta
 }
 
 // shares returns the parts of the time between two readings that each processor spent, in percent.
-func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
+func shares(before, after []cpu.TimesStat) []*structs.HostCPUStats {
+	old := map[string]cpu.TimesStat{}
+	for _, b := range before {
+		old[b.CPU] = b
+	}
 	all := []*structs.HostCPUStats{}
-	for _, n := range slices.Sorted(maps.Keys(after)) {
-		b := before[n]
-		a := after[n]
+	for _, a := range after {
+		b := old[a.CPU]
 		user := spent(a.User+a.Nice, b.User+b.Nice)
-		system := spent(a.System+a.IRQ+a.SoftIRQ+a.Steal,
-			b.System+b.IRQ+b.SoftIRQ+b.Steal)
+		system := spent(a.System+a.Irq+a.Softirq+a.Steal,
+			b.System+b.Irq+b.Softirq+b.Steal)
 		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
-		c := &structs.HostCPUStats{CPU: fmt.Sprintf("cpu%d", n), Idle: 100}
+		c := &structs.HostCPUStats{CPU: a.CPU, Idle: 100}
 		if whole := user + system + idle; whole > 0 {
 			c.User = 100 * user / whole
 			c.System = 100 * system / whole
@@ -105,81 +118,73 @@ func spent(after, before float64) float64 {
 	return max(after-before, 0)
 }
 
-func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
-	m, err := proc.Meminfo()
-	if err != nil {
-		return nil, err
-	}
-	bytes := func(p *uint64) uint64 {
-		if p == nil {
-			return 0
-		}
-		return *p
-	}
-	s := &structs.HostMemoryStats{
-		Total:     bytes(m.MemTotalBytes),
-		Available: bytes(m.MemAvailableBytes),
-		Free:      bytes(m.MemFreeBytes),
-	}
-	s.Used = s.Total - min(s.Available, s.Total)
-	return s, nil
+// mayHang reports whether a process or another machine serves a file system. If the server hangs, so does
+// each access.
+func mayHang(fstype string) bool {
+	return slices.ContainsFunc(
+		[]string{"fuse", "nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre", "virtiofs"},
+		func(kind string) bool { return strings.HasPrefix(fstype, kind) })
 }
 
-// isDisk reports whether a file system is on a device of the machine. One that a process serves (FUSE) is
-// not: if the process hangs, the kernel never answers.
+// isDisk reports whether a file system is on a device of the machine.
 func isDisk(m *mountinfo.Info) bool {
 	return strings.HasPrefix(m.Source, "/dev/") &&
 		!strings.HasPrefix(m.Source, "/dev/loop") &&
-		!strings.HasPrefix(m.FSType, "fuse")
+		!mayHang(m.FSType)
 }
 
-// disks returns the file systems on devices, each once, at its shortest mount point.
-func disks() ([]*structs.HostDiskStats, error) {
-	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return !isDisk(m), false
-	})
-	if err != nil {
-		return nil, err
+// chooseDisks returns the mounts of file systems on devices, each device once, at its shortest mount point. A
+// path that leads through a file system that may hang is left out.
+func chooseDisks(mounts []*mountinfo.Info) []*mountinfo.Info {
+	var slow []string
+	for _, m := range mounts {
+		if mayHang(m.FSType) && m.Mountpoint != "/" { // the agent itself needs the root
+			slow = append(slow, m.Mountpoint+"/")
+		}
 	}
-	slices.SortStableFunc(mounts, func(a, b *mountinfo.Info) int {
+	behind := func(path string) bool {
+		return slices.ContainsFunc(slow, func(dir string) bool {
+			return strings.HasPrefix(path+"/", dir)
+		})
+	}
+	sorted := slices.SortedStableFunc(slices.Values(mounts), func(a, b *mountinfo.Info) int {
 		return len(a.Mountpoint) - len(b.Mountpoint)
 	})
+	var chosen []*mountinfo.Info
 	seen := map[string]bool{}
-	all := []*structs.HostDiskStats{}
-	for _, m := range mounts {
-		if seen[m.Source] || len(all) == maxDisks {
-			continue
+	for _, m := range sorted {
+		if len(chosen) < maxDisks && isDisk(m) && !seen[m.Source] && !behind(m.Mountpoint) {
+			seen[m.Source] = true
+			chosen = append(chosen, m)
 		}
-		seen[m.Source] = true
-		if d := diskAt(m.Source, m.Mountpoint); d != nil {
+	}
+	return chosen
+}
+
+// disks measures the file systems on devices.
+func disks(ctx context.Context, mounts []*mountinfo.Info) []*structs.HostDiskStats {
+	all := []*structs.HostDiskStats{}
+	for _, m := range chooseDisks(mounts) {
+		if d := diskAt(ctx, m.Source, m.Mountpoint); d != nil {
 			all = append(all, d)
 		}
 	}
-	return all, nil
+	return all
 }
 
-// diskAt reads the statistics of a path's file system, and returns nil if it does not answer.
-func diskAt(device, path string) *structs.HostDiskStats {
-	var st unix.Statfs_t
-	if unix.Statfs(path, &st) != nil {
+// diskAt reads the statistics of a path's file system, nil if it has none.
+func diskAt(ctx context.Context, device, path string) *structs.HostDiskStats {
+	u, err := disk.UsageWithContext(ctx, path)
+	if err != nil {
 		return nil
 	}
-	block := uint64(st.Frsize)
-	d := &structs.HostDiskStats{
-		Device:     device,
-		Mountpoint: path,
-		Size:       st.Blocks * block,
-		Available:  st.Bavail * block,
-		Used:       (st.Blocks - st.Bfree) * block,
+	return &structs.HostDiskStats{
+		Device:            device,
+		Mountpoint:        path,
+		Size:              u.Total,
+		Used:              u.Used,
+		Available:         u.Free,
+		UsedPercent:       u.UsedPercent,
+		InodesUsedPercent: u.InodesUsedPercent,
 	}
-	d.UsedPercent = percent(d.Used, d.Used+d.Available)
-	d.InodesUsedPercent = percent(st.Files-st.Ffree, st.Files)
-	return d
-}
-
-func percent(part, whole uint64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return 100 * float64(part) / float64(whole)
 }

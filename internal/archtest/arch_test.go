@@ -36,6 +36,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":               {"client/store"},
 	"github.com/hashicorp/raft-wal":  {"server"},
 	"github.com/hashicorp/serf/serf": {"server"},
+	"github.com/shirou/gopsutil/v4":  {"client/hoststats"},
 }
 
 // maxLines is the most that a file may have.
