@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/fsm"
@@ -106,8 +105,8 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 		}
 		events = append(events, &structs.NodeEvent{
 			Subsystem: p.subsystem,
-			Message:   message,
-			Details:   map[string]string{p.key: p.name},
+			Message:   structs.Cut(message, structs.MaxText),
+			Details:   map[string]string{p.key: structs.Cut(p.name, structs.MaxText)},
 			Timestamp: at,
 		})
 	}
@@ -124,18 +123,26 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 func healthChange(p part, old, now partHealth) string {
 	switch {
 	case !now.there && old.healthy:
-		return p.text + " is gone"
+		return withReason(p.text+" is gone", now.description)
 	case !now.there:
 		return ""
 	case now.healthy && !old.healthy:
 		return p.text + " is healthy"
 	case !now.healthy && (old.healthy || !old.there):
-		return strings.TrimSuffix(p.text+" is unhealthy: "+now.description, ": ")
+		return withReason(p.text+" is unhealthy", now.description)
 	case old.there && old.process != now.process:
 		return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", p.text,
 			structs.ShortID(now.process), structs.ShortID(old.process))
 	}
 	return ""
+}
+
+// withReason adds the reason of a change, if the node has given one.
+func withReason(change, reason string) string {
+	if reason == "" {
+		return change
+	}
+	return change + ": " + reason
 }
 
 // reportedHealth returns the health of a node's parts before and after a registration.

@@ -49,9 +49,11 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		}})
 		return h
 	}
-	absent := healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
-		"docker": {HealthDescription: "x"},
-	}})
+	undetected := func(name, description string) nodeHealth {
+		return healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
+			name: {HealthDescription: description},
+		}})
+	}
 	for name, c := range map[string]struct {
 		old, now nodeHealth
 		want     []string
@@ -69,6 +71,10 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		"driver is gone": {
 			driver(true, ""), nodeHealth{},
 			[]string{"Driver: driver exec is gone"},
+		},
+		"driver is no longer detected": {
+			driver(true, ""), undetected("exec", "its process has ended"),
+			[]string{"Driver: driver exec is gone: its process has ended"},
 		},
 		"device becomes unhealthy": {
 			devices(true), devices(false),
@@ -108,7 +114,7 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			plugin("a1", false, state.NodeIsDown), nodeHealth{},
 			[]string{"CSI: plugin ebs (node) is gone"},
 		},
-		"driver that the node does not have": {nodeHealth{}, absent, nil},
+		"driver that the node does not have": {nodeHealth{}, undetected("docker", "x"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := messages(c.old, c.now); !slices.Equal(got, c.want) {
@@ -127,6 +133,15 @@ func TestNodeEvents_AreBounded(t *testing.T) {
 	if len(got) != maxEvents || got[0] != "Driver: driver d00 is healthy" ||
 		got[maxEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
 		t.Errorf("got %q", got)
+	}
+	long := strings.Repeat("x", 2*structs.MaxText)
+	broken := healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
+		long: {Detected: true, HealthDescription: long},
+	}})
+	e := eventsBetween(nodeHealth{}, broken, time.Unix(1, 0))[0]
+	const most = structs.MaxText + len("…")
+	if len(e.Message) > most || len(e.Details["driver"]) > most {
+		t.Errorf("the message has %d bytes, the detail %d", len(e.Message), len(e.Details["driver"]))
 	}
 }
 
