@@ -164,6 +164,24 @@ func (c *Config) CSIDir() string {
 	return filepath.Join(c.DataDir, "csi")
 }
 
+// checkSizes reports texts that the servers would reject: the node could not register.
+func (c *Config) checkSizes(require func(ok bool, format string, args ...any)) {
+	for _, s := range []struct{ name, text string }{
+		{"name", c.NodeName},
+		{"datacenter", c.Datacenter},
+		{"client.node_id", c.NodeID},
+		{"client.node_class", c.NodeClass},
+		{"client.node_pool", c.NodePool},
+	} {
+		require(len(s.text) <= structs.MaxName, "%s: it has %d bytes; at most %d are allowed",
+			s.name, len(s.text), structs.MaxName)
+	}
+	bytes := structs.PairBytes(c.Meta)
+	require(len(c.Meta) <= structs.MaxNodeAttributes && bytes <= structs.MaxNodeBytes,
+		"client.meta: it has %d entries with %d bytes; at most %d with %d are allowed",
+		len(c.Meta), bytes, structs.MaxNodeAttributes, structs.MaxNodeBytes)
+}
+
 // checkAmounts reports settings that are negative or above their bounds.
 func (c *Config) checkAmounts(require func(ok bool, format string, args ...any)) {
 	within := func(name string, v, most int64, shown any) {
@@ -228,6 +246,7 @@ func (c *Config) Validate() error {
 		_, _, err := net.SplitHostPort(addr)
 		require(err == nil, "client.servers: %q is not host:port", addr)
 	}
+	c.checkSizes(require)
 	c.checkAmounts(require)
 	return structs.InvalidAll(faults)
 }

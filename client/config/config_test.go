@@ -35,6 +35,8 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.Reserved.CPU, c.MemoryTotalMB = -5, structs.MaxMemoryMB+1
 	c.Options = map[string]string{"nope": "1", OptionUserDenylist: "root"}
 	c.Drivers.RawExec.CgroupParent = "/abs"
+	c.NodeClass = strings.Repeat("c", structs.MaxName+1)
+	c.Meta = map[string]string{"k": strings.Repeat("v", structs.MaxNodeBytes)}
 	c.Devices = []*devicemanager.HostGroup{
 		{ID: "a/b/c", Paths: []string{"/dev/x"}},
 		{ID: "a/b/c", Paths: []string{"/dev/x"}},
@@ -49,6 +51,8 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
 		`no option "nope"`,
+		"client.node_class: it has 256 bytes; at most 255",
+		"client.meta: it has 1 entries with 1048577 bytes; at most 4096 with 1048576",
 		`client.device "a/b/c": there are two of them`,
 		`client.device "two/parts": the name has three parts`,
 		`client.device "two/parts": the path "dev/y"`,
