@@ -9,7 +9,7 @@ import (
 // config returns the configuration in use. The caller must not change it.
 func (c *Client) config() *Config { return c.settings.Load() }
 
-// Reload takes over the live settings of a valid configuration (config.Live) and registers the node again if
+// Reload takes over the live settings of a valid configuration (see WithLive) and registers the node again if
 // they change it. It keeps all others.
 func (c *Client) Reload(next *config.Config) {
 	old := c.config()

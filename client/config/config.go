@@ -110,10 +110,8 @@ type Reserved struct {
 	DiskMB   int `hcl:"disk"`
 }
 
-// Live are the settings, named as in a file, that a running node agent takes over from a new configuration.
-var Live = []string{"meta", "node_class", "servers", "device"}
-
-// WithLive returns a copy with the live settings of another configuration.
+// WithLive returns a copy with the live settings of another configuration: those that a running node agent
+// takes over.
 func (c *Config) WithLive(next *Config) *Config {
 	changed := *c
 	changed.Meta = next.Meta
