@@ -335,6 +335,7 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 	}
 	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
 	stats.CPUTotal = s.CPUStats.CPUUsage.TotalUsage
+	stats.MemoryUsage = s.MemoryStats.Usage
 	stats.MemoryMax = s.MemoryStats.MaxUsage
 	stats.PIDs = s.PidsStats.Current
 	for _, name := range []string{"total_rss", "rss", "anon"} { // the last one is of cgroup v2

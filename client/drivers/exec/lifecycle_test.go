@@ -366,7 +366,7 @@ func TestLimits_ShowInStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := s.MemoryRSS > 0 && s.MemoryMax >= s.MemoryRSS && s.MemoryMax <= 32<<20
+	memory := s.MemoryRSS > 0 && s.MemoryUsage > 0 && s.MemoryMax >= s.MemoryRSS && s.MemoryMax <= 32<<20
 	if !memory || s.PIDs != 2 || s.CPUTotal == 0 || s.CollectedAt == 0 {
 		t.Fatalf("got the stats %+v, want 2 processes and at most 32 MiB", s)
 	}

@@ -303,9 +303,13 @@ func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id s
 		f.logs(w, r, id)
 	case "GET /stats":
 		answer(w, map[string]any{
-			"cpu_stats":    map[string]any{"cpu_usage": map[string]any{"total_usage": 42}},
-			"memory_stats": map[string]any{"max_usage": 9, "stats": map[string]any{"total_rss": 7, "rss": 3}},
-			"pids_stats":   map[string]any{"current": 5},
+			"cpu_stats": map[string]any{"cpu_usage": map[string]any{"total_usage": 42}},
+			"memory_stats": map[string]any{
+				"usage":     8,
+				"max_usage": 9,
+				"stats":     map[string]any{"total_rss": 7, "rss": 3},
+			},
+			"pids_stats": map[string]any{"current": 5},
 		})
 	case "DELETE ":
 		f.mu.Lock()
