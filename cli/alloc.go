@@ -22,7 +22,7 @@ var allocCommands = []Command{
 		Synopsis: "List allocations, or show one with its tasks and volumes",
 		Renders:  true,
 		Flags:    []Flag{statsFlag},
-		Run:      allocStatus.run,
+		Run:      allocStatus,
 		Examples: "berth alloc status\n" +
 			"berth alloc status 53b92b20",
 	},
@@ -98,7 +98,15 @@ func newestFirst(a, b *structs.AllocListStub) int {
 		cmp.Compare(a.Name, b.Name))
 }
 
-var allocStatus = status[*structs.AllocListStub, structs.Allocation]{
+func allocStatus(ctx context.Context, c *Call) error {
+	err := checkStats(c)
+	if err != nil {
+		return err
+	}
+	return oneOrAllAllocs.run(ctx, c)
+}
+
+var oneOrAllAllocs = status[*structs.AllocListStub, structs.Allocation]{
 	kind:  "alloc",
 	sheet: allocSheet,
 	list:  (*api.Client).Allocations,

@@ -147,6 +147,10 @@ func nodeStatus(ctx context.Context, c *Call) error {
 		}
 		c.Args = []string{id}
 	}
+	err := checkStats(c)
+	if err != nil {
+		return err
+	}
 	return oneOrAllNodes.run(ctx, c)
 }
 

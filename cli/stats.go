@@ -11,6 +11,17 @@ import (
 
 var statsFlag = Flag{Name: "stats", Usage: "Also measure the use of resources now"}
 
+// checkStats rejects -stats where it would have no effect.
+func checkStats(c *Call) error {
+	switch {
+	case c.Bool("stats") && c.Arg(0) == "":
+		return badUsage("-stats measures one, and not a list: name it")
+	case c.Bool("stats") && (c.Bool("json") || c.String("t") != ""):
+		return badUsage("-stats excludes -json and -t; the paths /v1/client of the HTTP API have the numbers")
+	}
+	return nil
+}
+
 // mib formats bytes in MiB.
 func mib(bytes uint64) string {
 	return fmt.Sprintf("%d MiB", bytes>>20)
