@@ -115,7 +115,14 @@ func statsOne() *structs.HostStats {
 			Size:        100 << 20,
 			UsedPercent: 30,
 		}},
+		AllocDirStats: &structs.HostDiskStats{
+			Mountpoint:  "/var/lib/berth/alloc",
+			Used:        10 << 20,
+			Size:        50 << 20,
+			UsedPercent: 20,
+		},
 		DeviceStats: statsOfDevice("0"),
+		Uptime:      3 * 24 * 3600,
 	}
 }
 

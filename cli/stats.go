@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/structs"
 )
@@ -41,14 +42,19 @@ func printHostStats(ctx context.Context, c *Call, nodeID string) error {
 	for _, cpu := range s.CPU {
 		used += cpu.Total
 	}
-	c.section("Use of the machine", "CPU|Of its processors|Memory|Of", grid{{
+	c.section("Use of the machine", "CPU|Of its processors|Memory|Of|Up for", grid{{
 		fmt.Sprintf("%.0f MHz", s.CPUTicksConsumed),
 		percent(used / float64(max(len(s.CPU), 1))),
 		mib(s.Memory.Used),
 		mib(s.Memory.Total),
+		formatSpan(time.Duration(s.Uptime) * time.Second),
 	}})
+	all := s.DiskStats
+	if s.AllocDirStats != nil { // its file system may be on no disk
+		all = append(all, s.AllocDirStats)
+	}
 	var disks grid
-	for _, d := range s.DiskStats {
+	for _, d := range all {
 		disks.addRow(d.Mountpoint, d.Device, mib(d.Used), mib(d.Size), percent(d.UsedPercent))
 	}
 	c.section("Disks", "Mounted on|Device|Used|Size|Full", disks)
