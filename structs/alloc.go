@@ -146,6 +146,8 @@ type Allocation struct {
 	Devices    map[string][]*AllocatedDeviceResource `json:"-" codec:"Devices,omitempty"` // by task
 	// AllocatedResources has the resources and devices of each task. See WithResources; no row has it.
 	AllocatedResources *AllocatedResources `json:",omitempty" codec:"-"`
+	// TaskResources has the demands of each task, in the dialect's older form. See WithResources; no row has it.
+	TaskResources      map[string]*Resources `json:",omitempty" codec:"-"`
 	DesiredStatus      string
 	DesiredDescription string
 	ClientStatus       string

@@ -25,13 +25,14 @@ type AllocatedMemory struct {
 // AllocatedSharedResources are those of the whole allocation, in MiB.
 type AllocatedSharedResources struct{ DiskMB int64 }
 
-// WithResources returns a copy with AllocatedResources. Without its job an allocation has only those of tasks
-// with devices. nil stays nil.
+// WithResources returns a copy with AllocatedResources and TaskResources. Without its job an allocation has
+// only those of tasks with devices. nil stays nil.
 func (a *Allocation) WithResources() *Allocation {
 	if a == nil {
 		return nil
 	}
 	all := &AllocatedResources{Tasks: map[string]*AllocatedTaskResources{}}
+	demands := map[string]*Resources{}
 	if a.Resources != nil {
 		all.Shared.DiskMB = int64(a.Resources.DiskMB)
 	}
@@ -39,6 +40,9 @@ func (a *Allocation) WithResources() *Allocation {
 		if g := a.Job.Group(a.TaskGroup); g != nil {
 			for _, t := range g.Tasks {
 				all.Tasks[t.Name] = t.allocated()
+				if t.Resources != nil {
+					demands[t.Name] = t.Resources
+				}
 			}
 		}
 	}
@@ -50,6 +54,7 @@ func (a *Allocation) WithResources() *Allocation {
 	}
 	c := *a
 	c.AllocatedResources = all
+	c.TaskResources = demands
 	return &c
 }
 

@@ -325,7 +325,10 @@ func TestAllocation_ShowsResourcesInTheDialect(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if a.AllocatedResources != nil {
+	if r := a.WithResources().TaskResources; len(r) != 1 || r["t"] != a.Job.TaskGroups[0].Tasks[0].Resources {
+		t.Errorf("the tasks demand %+v", r)
+	}
+	if a.AllocatedResources != nil || a.TaskResources != nil {
 		t.Error("the row has changed")
 	}
 }
