@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +41,15 @@ func connectToAgent(t *testing.T) *public.Client {
 	return c
 }
 
+// agentConfig gives the agent a device.
+const agentConfig = `client {
+  device "berth/test/null" {
+    paths      = ["/dev/null"]
+    attributes = { size = "3 GiB" }
+  }
+}
+`
+
 // startAgent runs an agent until the test ends, and returns its HTTP address.
 func startAgent(t *testing.T, bin string) (addr string) {
 	t.Helper()
@@ -46,9 +57,13 @@ func startAgent(t *testing.T, bin string) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config := filepath.Join(dir, "agent.hcl")
+	if err := os.WriteFile(config, []byte(agentConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var log bytes.Buffer
-	cmd := exec.Command(bin, "agent", "-dev", "-data-dir", dir, "-http-port", "0", "-rpc-port", "0",
-		"-serf-port", "0")
+	cmd := exec.Command(bin, "agent", "-dev", "-config", config, "-data-dir", dir, "-http-port", "0",
+		"-rpc-port", "0", "-serf-port", "0")
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -123,6 +138,7 @@ func TestClient_ReadsTheAgent(t *testing.T) {
 	c := connectToAgent(t)
 	node := awaitReadyNode(t, c)
 	t.Run("jobs", func(t *testing.T) { testJobs(t, c) })
+	t.Run("devices", func(t *testing.T) { testDevices(t, c, node.ID) })
 	t.Run("storage", func(t *testing.T) {
 		testStorage(t, c, node.ID)
 	})
@@ -301,6 +317,13 @@ func testStorage(t *testing.T, c *public.Client, node string) {
 		}
 		return p.NodesHealthy == 1 && p.Nodes[node] != nil &&
 			p.Nodes[node].Healthy, meta, nil
+	})
+	awaitAnswer(t, "the event of the plugin", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		n, meta, err := c.Nodes().Info(node, q)
+		return err == nil && slices.ContainsFunc(n.Events, func(e *public.NodeEvent) bool {
+			return e.Subsystem == "CSI" && e.Details["plugin"] == pluginID &&
+				strings.HasSuffix(e.Message, "is healthy") && !e.Timestamp.IsZero()
+		}), meta, err
 	})
 	id := fmt.Sprintf("interop-%d", os.Getpid())
 	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{

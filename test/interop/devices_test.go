@@ -2,6 +2,7 @@ package interop
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	public "github.com/hashicorp/nomad/api"
@@ -137,4 +138,58 @@ func TestClient_ReadsDevices(t *testing.T) {
 			t.Errorf("the client reads %+v", read.AllocatedResources)
 		}
 	}
+}
+
+// testDevices gives the device of a real agent to a job, and asks for it once more.
+func testDevices(t *testing.T, c *public.Client, node string) {
+	const name = "berth/test/null"
+	hasDevice := func(r *public.NodeResources) bool {
+		return r != nil && slices.ContainsFunc(r.Devices, func(g *public.NodeDeviceResource) bool {
+			return g.ID() == name && g.Attributes["size"].String() == "3 GiB" &&
+				len(g.Instances) == 1 && g.Instances[0].ID == "/dev/null" && g.Instances[0].Healthy
+		})
+	}
+	info, _, err := c.Nodes().Info(node, nil)
+	if err != nil || !hasDevice(info.NodeResources) {
+		t.Fatalf("the node has the resources %+v, without %s: %v", info.NodeResources, name, err)
+	}
+	list, _, err := c.Nodes().List(&public.QueryOptions{Params: map[string]string{"resources": "true"}})
+	if checkNoError(t, "nodes", err) && (len(list) != 1 || !hasDevice(list[0].NodeResources)) {
+		t.Errorf("the list of nodes is %+v", list)
+	}
+	job := shellJob("interop-device", `echo "$BERTH_DEVICES_BERTH_TEST_NULL"; sleep 600`)
+	job.TaskGroups[0].Tasks[0].Resources.Devices = []*public.RequestedDevice{{
+		Name:        name,
+		Constraints: []*public.Constraint{public.NewConstraint("${device.attr.size}", ">=", "2 GiB")},
+	}}
+	alloc := runJob(t, c, job)
+	want := []*public.AllocatedDeviceResource{{
+		Vendor:    "berth",
+		Type:      "test",
+		Name:      "null",
+		DeviceIDs: []string{"/dev/null"},
+	}}
+	if got := alloc.AllocatedResources.Tasks["app"].Devices; !reflect.DeepEqual(got, want) {
+		t.Errorf("the task has the devices %+v", got)
+	}
+	if got := alloc.TaskResources["app"]; got == nil || *got.CPU != 50 || got.Devices[0].Name != name {
+		t.Errorf("the task demands %+v", got)
+	}
+	usage, err := c.Allocations().Stats(alloc, nil)
+	if checkNoError(t, "statistics", err) && usage.Tasks["app"] == nil {
+		t.Errorf("the tasks use %+v", usage.Tasks)
+	}
+	other := shellJob("interop-device-2", "sleep 600")
+	other.TaskGroups[0].Tasks[0].Resources.Devices = []*public.RequestedDevice{{Name: "test"}}
+	if _, _, err := c.Jobs().Register(other, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopJob(t, c, "interop-device-2") })
+	awaitAnswer(t, "a second job that waits", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		evals, meta, err := c.Jobs().Evaluations("interop-device-2", q)
+		return slices.ContainsFunc(evals, func(e *public.Evaluation) bool {
+			m := e.FailedTGAllocs["g"]
+			return m != nil && m.DimensionExhausted["devices"] == 1
+		}), meta, err
+	})
 }

@@ -54,7 +54,7 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	c := connectToAgent(t)
 	peer := peerCLI{t, bin, c.Address()}
 	node := awaitReadyNode(t, c).ID
-	runJob(t, c, shellJob("sleeper", "sleep 600"))
+	alloc := runJob(t, c, shellJob("sleeper", "sleep 600")).ID
 	peer.checkOutput(peer.run("job", "status", "sleeper"), "Allocations", "running")
 	peer.checkOutput(peer.run("job", "status", "-verbose", "sleeper"), "Evaluations")
 	peer.run("job", "status")
@@ -65,7 +65,10 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	peer.checkOutput(peer.run("node", "status", node), "Allocated Resources", "Host Resource Utilization",
 		"running")
 	peer.checkOutput(peer.run("node", "status", "-self"), node)
-	peer.checkOutput(peer.run("node", "status", "-self", "-verbose"), "Attributes", "kernel.name")
+	peer.checkOutput(peer.run("node", "status", "-self", "-verbose"), "Attributes", "kernel.name",
+		"Node Events", "Cluster", "Device Group Attributes", "3 GiB")
+	peer.checkOutput(peer.run("alloc", "status", alloc), `Task "app" is "running"`, "Task Resources")
+	peer.checkOutput(peer.run("alloc", "status", "-stats", alloc), "Memory Stats", "CPU Stats", "Percent")
 	peer.checkOutput(peer.run("node", "status", "-self", "-stats"), "CPU Stats", "Memory Stats", "Disk Stats")
 	peer.checkOutput(peer.run("operator", "metrics"), `"Gauges"`)
 	peer.checkOutput(peer.run("operator", "metrics", "-format", "prometheus"), "berth_raft_")
