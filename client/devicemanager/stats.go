@@ -44,7 +44,8 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 	return groups, nil
 }
 
-// statsConverter converts the statistics of one device, so many at most.
+// statsConverter converts the statistics of one device, so many at most. What a plugin leaves out is empty and
+// not nil: clients of the dialect read it without a check.
 type statsConverter struct{ left int }
 
 func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
@@ -58,16 +59,18 @@ func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
 }
 
 func (c *statsConverter) object(o *shared.StatObject, depth int) *structs.StatObject {
-	c.left -= len(o.GetAttributes()) + len(o.GetNested())
-	if o == nil || c.left < 0 || depth > maxStatsDepth {
-		return nil
-	}
 	object := &structs.StatObject{
 		Nested:     map[string]*structs.StatObject{},
 		Attributes: map[string]*structs.StatValue{},
 	}
+	c.left -= len(o.GetAttributes()) + len(o.GetNested())
+	if c.left < 0 {
+		return object
+	}
 	for name, nested := range o.GetNested() {
-		object.Nested[name] = c.object(nested, depth+1)
+		if depth < maxStatsDepth {
+			object.Nested[name] = c.object(nested, depth+1)
+		}
 	}
 	for name, value := range o.GetAttributes() {
 		object.Attributes[name] = valueOf(value)
@@ -76,9 +79,6 @@ func (c *statsConverter) object(o *shared.StatObject, depth int) *structs.StatOb
 }
 
 func valueOf(v *shared.StatValue) *structs.StatValue {
-	if v == nil {
-		return nil
-	}
 	value := &structs.StatValue{
 		Unit: structs.Cut(v.GetUnit(), maxText),
 		Desc: structs.Cut(v.GetDesc(), maxText),

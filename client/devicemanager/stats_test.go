@@ -114,8 +114,11 @@ func TestStatsOf_ConvertsThoseOfAPlugin(t *testing.T) {
 	if depth != maxStatsDepth+1 {
 		t.Errorf("the statistics have %d levels", depth)
 	}
-	if groups[0].InstanceStats["1"].Timestamp.IsZero() {
-		t.Error("statistics without a time have none afterwards")
+	if got.Stats.Attributes["null"] == nil {
+		t.Error("a value that the plugin leaves out is nil")
+	}
+	if none := groups[0].InstanceStats["1"]; none.Timestamp.IsZero() || none.Summary == nil || none.Stats == nil {
+		t.Errorf("statistics that the plugin leaves out are %+v", none)
 	}
 	many := map[string]*device.DeviceStats{}
 	for i := range structs.MaxDevices + 1 {
