@@ -32,6 +32,17 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	a.awaitMoreOutput(alloc)
 	tasks := a.taskProcesses()
 	mounts := stagedBelow(a.dir)
+	node := liveAgent{agent: a}
+	var history []string
+	eventually(t, "the node's history has both halves of the plugin", func() error {
+		history = node.history()
+		for _, half := range []string{"controller", "node"} {
+			if !slices.Contains(history, "CSI: plugin hostpath ("+half+") is healthy") {
+				return fmt.Errorf("it is %q", history)
+			}
+		}
+		return nil
+	})
 
 	a.stop()
 	if now := a.taskProcesses(); !slices.Equal(now, tasks) {
@@ -41,6 +52,7 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 		t.Errorf("without the agent the mounts are %v, were %v", now, mounts)
 	}
 	a.start()
+	node.awaitLog("node registered", 2)
 	a.healthyNodes("hostpath", 1)
 	if again := a.awaitRunning("counter", 1)[0]; again.ID != alloc || again.TaskStates["counter"].Restarts != 0 {
 		t.Errorf("allocation %s with %d restarts; was %s",
@@ -50,6 +62,9 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 		t.Errorf("processes are %v, were %v", now, tasks)
 	}
 	a.awaitMoreOutput(alloc)
+	if now := node.history(); !slices.Equal(now, history) {
+		t.Errorf("the node's history is %q, was %q", now, history)
+	}
 	stopWithVolume(a, "counter")
 }
 
