@@ -52,7 +52,7 @@ type Agent interface {
 	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
 	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
-	// not run the allocation, or not that task.
+	// not run the allocation, invalid if it has no such task, and a failed precondition if that does not run.
 	AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error)
 	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
 	// The error is not-found if the allocation is not on this agent, and invalid if it has no such task.

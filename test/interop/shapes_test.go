@@ -2,6 +2,8 @@ package interop
 
 import (
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -345,5 +347,35 @@ func TestClient_ReadsOtherResources(t *testing.T) {
 	if checkNoError(t, "validate", err) &&
 		(valid.Error != "" || len(valid.ValidationErrors) > 0) {
 		t.Errorf("a job that is valid: %q %v", valid.Error, valid.ValidationErrors)
+	}
+}
+
+// TestClient_ParsesTheExamples sends the files of the examples, and the jobs that come back.
+func TestClient_ParsesTheExamples(t *testing.T) {
+	c, _ := clientOfFakeServers(t)
+	for file, check := range map[string]func(*public.Task) bool{
+		"device.hcl": func(task *public.Task) bool {
+			devices := task.Resources.Devices
+			return len(devices) == 1 && devices[0].Name == "linux/memory/zero" && *devices[0].Count == 1
+		},
+		"docker.hcl":          func(task *public.Task) bool { return task.Config["image"] != nil },
+		"docker-hostpath.hcl": func(task *public.Task) bool { return task.CSIPluginConfig.ID != "" },
+	} {
+		src, err := os.ReadFile(filepath.Join("..", "..", "examples", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := c.Jobs().ParseHCL(string(src), true)
+		if !checkNoError(t, file, err) {
+			continue
+		}
+		task := job.TaskGroups[0].Tasks[0]
+		if !check(task) {
+			t.Errorf("%s: the client reads %+v", file, task)
+		}
+		valid, _, err := c.Jobs().Validate(job, nil)
+		if checkNoError(t, file, err) && (valid.Error != "" || len(valid.ValidationErrors) > 0) {
+			t.Errorf("%s: %q %v", file, valid.Error, valid.ValidationErrors)
+		}
 	}
 }
