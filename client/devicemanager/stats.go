@@ -44,8 +44,8 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 	return groups, nil
 }
 
-// statsConverter converts the statistics of one device, so many at most. What a plugin leaves out is empty and
-// not nil: clients of the dialect read it without a check.
+// statsConverter converts the statistics of one device, so many at most. What a plugin leaves out is empty
+// and not nil: clients of the dialect read it without a check.
 type statsConverter struct{ left int }
 
 func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
