@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -30,7 +31,7 @@ func Of(pid int) (Ref, error) {
 	return Ref{PID: pid, Start: s.Starttime}, err
 }
 
-// Open returns a pidfd of the very process, or -1 if it is gone.
+// Open returns a pidfd of the very process, or -1 if it is gone. With an error it is not known.
 func (r Ref) Open() (int, error) {
 	if r.PID <= 0 {
 		return -1, nil
@@ -42,11 +43,15 @@ func (r Ref) Open() (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("opening process %d: %w", r.PID, err)
 	}
-	if now, err := Of(r.PID); err != nil || now != r { // gone, or another by now
-		_ = unix.Close(fd)
-		return -1, nil
+	now, err := Of(r.PID)
+	if err == nil && now == r {
+		return fd, nil
 	}
-	return fd, nil
+	_ = unix.Close(fd)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+		return -1, fmt.Errorf("reading the start time of process %d: %w", r.PID, err)
+	}
+	return -1, nil // gone, or another by now
 }
 
 // Kill kills the process, if it is still there, and returns when it has ended.

@@ -2,6 +2,8 @@ package procref
 
 import (
 	"context"
+	"errors"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -46,6 +48,34 @@ func TestOpen_FindsTheVeryProcess(t *testing.T) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
+	}
+}
+
+// A process is not gone because the agent has no file left to look.
+func TestOpen_WithoutFilesIsAnError(t *testing.T) {
+	r, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	probe, err := r.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(probe) // the next file has this number again
+	few := unix.Rlimit{Cur: uint64(probe) + 1, Max: old.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := r.Open()
+	if again := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); again != nil {
+		t.Fatal(again)
+	}
+	if fd >= 0 || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("got %d, %v", fd, err)
 	}
 }
 
