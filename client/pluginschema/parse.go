@@ -15,10 +15,13 @@ import (
 )
 
 // A plugin is not trusted to send a small schema. maxDepth bounds its nesting, and maxExpression the bytes
-// of a literal or a type, whose parser needs more of the stack for each bracket.
+// of a literal or a type, whose parser needs more of the stack for each bracket. maxCalls bounds the calls of
+// functions in a literal, each of which may double a text. maxFaults bounds the faults that are named.
 const (
 	maxDepth      = 50
 	maxExpression = 4096
+	maxCalls      = 8
+	maxFaults     = 10
 )
 
 // functions are those that a literal may call.
@@ -47,7 +50,9 @@ func (p *parser) fault(name, format string, args ...any) hcldec.Spec {
 	if name != "" {
 		format = name + ": " + format
 	}
-	p.faults = append(p.faults, fmt.Errorf(format, args...))
+	if len(p.faults) < maxFaults {
+		p.faults = append(p.faults, fmt.Errorf(format, args...))
+	}
 	return hcldec.ObjectSpec{}
 }
 
@@ -155,11 +160,31 @@ func (p *parser) literal(l *hclspec.Literal, name string) hcldec.Spec {
 	if diags.HasErrors() {
 		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
 	}
+	if !isCheap(expr) {
+		return p.fault(name, "the literal %q: it has a loop, or more than %d calls of functions",
+			l.GetValue(), maxCalls)
+	}
 	value, diags := expr.Value(&hcl.EvalContext{Functions: functions})
 	if diags.HasErrors() {
 		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
 	}
 	return &hcldec.LiteralSpec{Value: value}
+}
+
+// isCheap reports whether a literal needs little time and memory. Loops within one another do not.
+func isCheap(expr hclsyntax.Expression) bool {
+	loops := 0
+	calls := 0
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n.(type) {
+		case *hclsyntax.ForExpr:
+			loops++
+		case *hclsyntax.FunctionCallExpr:
+			calls++
+		}
+		return nil
+	})
+	return loops == 0 && calls <= maxCalls
 }
 
 // name returns the own name, or the one of the enclosing object's setting.

@@ -1,6 +1,7 @@
 package pluginschema
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -154,9 +155,13 @@ func TestParse_RefusesABadSchema(t *testing.T) {
 		deep = object(specs{"x": deep})
 	}
 	long := strings.Repeat("(", 1_000_000)
+	loops := strings.Repeat("[for x in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] : ", 2) + "1" + strings.Repeat("]", 2)
+	calls := strings.Repeat("jsonencode(", maxCalls+1) + "1" + strings.Repeat(")", maxCalls+1)
 	cases := specs{
 		"the type has 2000006 bytes":    object(specs{"x": attr(strings.Repeat("list(", 400_000)+"string", false)}),
 		"the literal has 1000000 bytes": object(specs{"x": fallback(attr("", false), long)}),
+		"has a loop":                    object(specs{"x": fallback(attr("", false), loops)}),
+		"more than 8 calls":             object(specs{"x": fallback(attr("", false), calls)}),
 		"nested more":                   deep,
 		"the type":                      object(specs{"x": attr("strong", false)}),
 		"the literal":                   object(specs{"x": fallback(attr("string", false), "${")}),
@@ -168,5 +173,16 @@ func TestParse_RefusesABadSchema(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+func TestParse_NamesTheFirstFaults(t *testing.T) {
+	many := specs{}
+	for i := range 1000 {
+		many[fmt.Sprint(i)] = attr("strong", false)
+	}
+	_, err := Parse(object(many))
+	if err == nil || strings.Count(err.Error(), "strong") < maxFaults || len(err.Error()) > 4096 {
+		t.Errorf("got %.5000v", err)
 	}
 }
