@@ -2,6 +2,7 @@ package plugincatalog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -24,6 +25,8 @@ const (
 	maxDiagnosis = 4 << 10
 	// maxLine bounds a line of a log. A longer one is logged in parts.
 	maxLine = 16 << 10
+	// maxOutputLine bounds a line of the standard output, whose first one is the handshake.
+	maxOutputLine = 1 << 10
 )
 
 // tail reads a file that a process appends to. It returns io.EOF when the process has ended and all is read.
@@ -117,6 +120,26 @@ func (t *tail) last() string {
 func (t *tail) Close() error {
 	t.close.Do(func() { close(t.closed) })
 	return nil
+}
+
+// lines reads a tail and ends lines that are too long. The library would read no further after one of 64 KiB.
+type lines struct {
+	*tail
+	length int // bytes of the present line
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(p []byte) (int, error) {
+	if l.length == maxOutputLine {
+		l.length = 0
+		return copy(p, "\n"), nil
+	}
+	n, err := l.tail.Read(p[:min(len(p), maxOutputLine-l.length)])
+	l.length += n
+	if end := bytes.LastIndexByte(p[:n], '\n'); end >= 0 {
+		l.length = n - end - 1
+	}
+	return n, err
 }
 
 // logTo logs each line until the end.
