@@ -43,10 +43,12 @@ type attached struct {
 	ended   chan struct{} // closed when it has ended or is no longer watched
 	detach  context.CancelFunc
 	context context.Context // until detach
-	abort   func() bool     // stops the watch of the caller's context; false if that has ended
-	stdout  *tail           // nil for a process of an earlier agent
-	stderr  *tail
-	logs    sync.WaitGroup // the reader of stderr, for a process of an earlier agent
+	// abort stops the watch of the caller's context. It reports false if that has ended. A process of an earlier
+	// agent is detached then.
+	abort  func() bool
+	stdout *tail
+	stderr *tail
+	logs   sync.WaitGroup // the readers of both, for a process of an earlier agent
 }
 
 func newAttached() *attached {
@@ -75,6 +77,16 @@ func (a *attached) watch(process procref.Ref, reap func() string) {
 		}
 		close(a.exited)
 	}()
+}
+
+// openTails opens the output of a process of an earlier agent. Somebody has to read it, or it would grow.
+func (a *attached) openTails() (err error) {
+	a.stdout, err = openTail(filepath.Join(a.dir, stdoutName), a.ended)
+	if err != nil {
+		return err
+	}
+	a.stderr, err = openTail(filepath.Join(a.dir, stderrName), a.ended)
+	return err
 }
 
 func (a *attached) record(c *goplugin.ReattachConfig) (Reattach, error) {
@@ -219,7 +231,7 @@ func (r *processRunner) writeRecord(process procref.Ref) error {
 func (r *processRunner) Diagnose(context.Context) string { return r.stderr.last() }
 
 // Stdout implements runner.Runner.
-func (r *processRunner) Stdout() io.ReadCloser { return r.stdout }
+func (r *processRunner) Stdout() io.ReadCloser { return &lines{tail: r.stdout} }
 
 // Stderr implements runner.Runner.
 func (r *processRunner) Stderr() io.ReadCloser { return r.stderr }

@@ -33,8 +33,8 @@ const apiVersion = "v0.1.0"
 // callTimeout bounds a call that takes no time in a healthy plugin. Tests shorten it.
 var callTimeout = 10 * time.Second
 
-// maxPrograms bounds the programs of the directory. The agent asks all of them at once.
-const maxPrograms = 64
+// MaxPrograms bounds the programs of the directory. The agent asks all of them at once.
+const MaxPrograms = 64
 
 // Kind is the type of a plugin.
 type Kind = base.PluginType
@@ -168,9 +168,9 @@ func (c *Catalog) programs() ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
-	if len(names) > maxPrograms {
+	if len(names) > MaxPrograms {
 		return nil, structs.Invalidf("plugin_dir: %s has %d programs, at most %d are allowed",
-			c.cfg.Dir, len(names), maxPrograms)
+			c.cfg.Dir, len(names), MaxPrograms)
 	}
 	return names, nil
 }

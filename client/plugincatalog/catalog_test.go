@@ -76,8 +76,12 @@ func (s *served) PluginInfo(
 }
 
 func (s *served) ConfigSchema(
-	context.Context, *base.ConfigSchemaRequest,
+	ctx context.Context, _ *base.ConfigSchemaRequest,
 ) (*base.ConfigSchemaResponse, error) {
+	if s.how == "hangs later" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	attr := &hclspec.Attr{Name: "dir", Type: "string", Required: true}
 	if s.how == "bad schema" {
 		attr.Type = "strong"
@@ -87,7 +91,13 @@ func (s *served) ConfigSchema(
 	return &base.ConfigSchemaResponse{Spec: &hclspec.Spec{Block: &hclspec.Spec_Object{Object: object}}}, nil
 }
 
-func (s *served) SetConfig(_ context.Context, r *base.SetConfigRequest) (*base.SetConfigResponse, error) {
+func (s *served) SetConfig(
+	ctx context.Context, r *base.SetConfigRequest,
+) (*base.SetConfigResponse, error) {
+	if s.how == "hangs at last" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	err := os.WriteFile(filepath.Join(os.Getenv("TMPDIR"), "config"), r.GetMsgpackConfig(), 0o600)
 	if err != nil {
 		return nil, err
@@ -178,19 +188,20 @@ func TestOpen_ReadsAPlugin(t *testing.T) {
 
 func TestOpen_NamesTheFaultOfABadPlugin(t *testing.T) {
 	for how, want := range map[string]string{
-		"exits":      "no licence",
-		"garbage":    "hello, world",
-		"huge":       "larger than max",
-		"long name":  "its name has 129 bytes",
-		"path":       "letters, digits",
-		"long error": "asking for its name",
-		"flood":      "Unrecognized remote plugin message",
-		"no driver":  "only drivers and devices",
-		"new":        "berth speaks v0.1.0",
-		"bad schema": "strong",
-		"hangs":      "asking for its name",
-		"silent":     "timeout while waiting for plugin to start",
-		"noise":      "plugin p: ",
+		"exits":       "no licence",
+		"garbage":     "hello, world",
+		"huge":        "larger than max",
+		"long name":   "its name has 129 bytes",
+		"path":        "letters, digits",
+		"long error":  "asking for its name",
+		"flood":       "Unrecognized remote plugin message",
+		"no driver":   "only drivers and devices",
+		"new":         "berth speaks v0.1.0",
+		"bad schema":  "strong",
+		"hangs":       "asking for its name",
+		"hangs later": "asking for the schema",
+		"silent":      "timeout while waiting for plugin to start",
+		"noise":       "plugin p: ",
 	} {
 		t.Run(how, func(t *testing.T) {
 			shorten(t, how)
@@ -212,7 +223,7 @@ func shorten(t *testing.T, how string) {
 		startTimeout = start
 		callTimeout = call
 	})
-	if how == "silent" || how == "hangs" || how == "noise" {
+	if how == "silent" || how == "noise" || strings.HasPrefix(how, "hangs") {
 		startTimeout = 2 * time.Second
 		callTimeout = time.Second
 	}
@@ -274,7 +285,7 @@ func TestOpen_RefusesAPathThatIsTooLongForASocket(t *testing.T) {
 
 func TestOpen_BoundsThePrograms(t *testing.T) {
 	dir := t.TempDir()
-	for i := range maxPrograms + 1 {
+	for i := range MaxPrograms + 1 {
 		program(t, dir, fmt.Sprint(i), "good")
 	}
 	_, err := Open(t.Context(), configOf(t, dir), hclog.NewNullLogger())
@@ -332,6 +343,21 @@ func TestStart_PassesOnWhyAPluginRefusesItsConfiguration(t *testing.T) {
 	_, err = c.Start(t.Context(), "tester")
 	if err == nil || !strings.Contains(err.Error(), "wants another directory") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestStart_GivesUpAPluginThatHangs(t *testing.T) {
+	shorten(t, "hangs at last")
+	c, err := opened(t, "hangs at last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Start(t.Context(), "tester")
+	if err == nil || !strings.Contains(err.Error(), "configuring: ") {
+		t.Errorf("got %v", err)
+	}
+	if left := directories(t, c); len(left) != 0 {
+		t.Errorf("directories of the process are left: %v", left)
 	}
 }
 
@@ -408,5 +434,28 @@ func TestReattach_TrustsNoOtherProcess(t *testing.T) {
 		if err != nil || found != nil {
 			t.Errorf("%s: got %v, %v", name, found, err)
 		}
+	}
+}
+
+func TestReattach_LeavesTheProcessAloneWhenTheAgentStops(t *testing.T) {
+	c, err := opened(t, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Start(t.Context(), "tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		again, err := c.Reattach(ctx, "tester", p.Reattach())
+		if again != nil || err == nil {
+			t.Fatalf("got %v, %v", again, err)
+		}
+	}
+	if isClosed(p.Exited()) || len(directories(t, c)) != 1 {
+		t.Error("the process or its directory is gone")
 	}
 }

@@ -98,8 +98,15 @@ func (p *Process) Kill() {
 
 // Detach closes the connection and lets the process run on.
 func (p *Process) Detach() {
-	_ = p.conn.Close()
 	p.attached.detach()
+	p.leave()
+}
+
+// leave lets a detached process run on. Kill of the library would ask it to end.
+func (p *Process) leave() {
+	if p.conn != nil {
+		_ = p.conn.Close()
+	}
 	<-p.attached.ended
 	p.attached.logs.Wait()
 }
@@ -169,20 +176,23 @@ func connect(client *goplugin.Client, a *attached) (*Process, error) {
 	if err == nil {
 		return p, nil
 	}
-	kept := a.context.Err() != nil
+	if a.context.Err() != nil {
+		p.leave()
+		return nil, err
+	}
 	_ = a.Kill(context.Background())
 	client.Kill()
 	err = a.explain(err)
 	a.close()
-	if !kept {
-		err = errors.Join(err, os.RemoveAll(a.dir))
-	}
-	return nil, err
+	return nil, errors.Join(err, os.RemoveAll(a.dir))
 }
 
 // reattach connects to a process that an earlier agent started. It returns nil if the process is gone. It
 // leaves the process alone if ctx ends.
 func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Process, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	running, err := record.running()
 	if err != nil || !running {
 		return nil, err
@@ -193,13 +203,22 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 	}
 	a := newAttached()
 	a.dir = record.Dir
-	a.stderr, err = openTail(filepath.Join(a.dir, stderrName), a.ended)
+	err = a.openTails()
 	if err != nil {
+		a.close()
 		return nil, err
 	}
 	a.watch(record.Process, nil)
+	a.logs.Go(func() { a.stdout.logTo(logger) })
 	a.logs.Go(func() { a.stderr.logTo(logger) })
-	a.abort = context.AfterFunc(ctx, a.detach)
+	stop := context.AfterFunc(ctx, a.detach)
+	a.abort = func() bool {
+		if stop() {
+			return true
+		}
+		a.detach() // AfterFunc may not have come to it
+		return false
+	}
 	cfg := clientConfig(logger)
 	cfg.Reattach = &goplugin.ReattachConfig{
 		Protocol:        goplugin.ProtocolGRPC,

@@ -127,8 +127,11 @@ func (s *Supervisor) earlier(ctx context.Context) (*Process, error) {
 	}
 	if s.Outlives {
 		p, err := s.Catalog.Reattach(ctx, s.Name, *record)
-		if p != nil || ctx.Err() != nil {
-			return p, ctx.Err()
+		if p != nil {
+			return p, nil // also if ctx has ended: the session detaches it
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		if err != nil {
 			logger.Warn("failed to reattach a plugin", "plugin", s.Name, "error", err)
