@@ -63,7 +63,7 @@ func (d *driverService) Fingerprint(_ *driver.FingerprintRequest, s driver.Drive
 	for s.Context().Err() == nil {
 		health := d.plugin.setting("health")
 		number := d.plugin.setting("attributes")
-		if health+number != sent {
+		if health+number != sent || d.plugin.setting("flood") != "" {
 			sent = health + number
 			if err := s.Send(fingerprint(health, number)); err != nil {
 				return err
@@ -111,9 +111,15 @@ func (d *driverService) StartTask(
 		return nil, err
 	}
 	d.plugin.append("started", string(text))
+	for d.plugin.setting("pull") == Hang {
+		time.Sleep(pollInterval)
+	}
 	t, err := run(cfg, config["script"])
 	if err != nil {
 		return nil, err
+	}
+	if d.plugin.setting("answer") == Exit {
+		os.Exit(3)
 	}
 	d.hold(cfg.GetId(), t)
 	state, err := json.Marshal(t.process)

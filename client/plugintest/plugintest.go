@@ -86,9 +86,10 @@ func Install(t testing.TB, dir, kind string) *Plugin {
 }
 
 // Set changes a setting: the fault of a method ("StartTask"), or of the start of the process ("start"); the
-// health of the driver ("health": unhealthy, undetected); its isolation ("isolation": chroot, image); its
-// attributes ("attributes": a number); the IDs of the devices ("devices": separated by spaces). "" is the
-// default.
+// health of the driver ("health": unhealthy, undetected), and whether it repeats its report without a pause
+// ("flood": yes); its isolation ("isolation": chroot, image); its attributes ("attributes": a number); the
+// start of a task that takes a while ("pull": hang), or after which the process ends without an answer
+// ("answer": exit); the IDs of the devices ("devices": separated by spaces). "" is the default.
 func (p *Plugin) Set(name, value string) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)

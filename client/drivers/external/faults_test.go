@@ -43,10 +43,11 @@ func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 			if !structs.IsKind(err, want) {
 				t.Errorf("got %v, want an error of kind %s", err, want)
 			}
+			f.plugin.Set("StartTask", "")
+			f.until("nothing is left", func() bool { return a.Destroy(t.Context(), cfg.ID) == nil })
 			if left := f.helpers(); len(left) != 0 {
 				t.Errorf("helpers are left: %v", left)
 			}
-			f.plugin.Set("StartTask", "")
 			f.until("the task starts", func() bool {
 				_, err = a.Start(t.Context(), cfg)
 				return err == nil
@@ -118,6 +119,23 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 	}
 }
 
+func TestHealth_OfAPluginThatFailsAtOnce(t *testing.T) {
+	shorten(t)
+	faults := []string{plugintest.Hang, plugintest.Exit, plugintest.Huge, plugintest.Garbage, plugintest.Fail}
+	for _, method := range []string{"TaskConfigSchema", "Capabilities"} {
+		for _, fault := range faults {
+			t.Run(method+" "+fault, func(t *testing.T) {
+				f := newFixture(t)
+				f.plugin.Set(method, fault)
+				a := f.launch()
+				a.awaitUnhealthy("does not run")
+				f.plugin.Set(method, "")
+				a.await("healthy", func(info *structs.DriverInfo) bool { return info.Healthy })
+			})
+		}
+	}
+}
+
 func TestHealth_OfAPluginThatDoesNotAnswer(t *testing.T) {
 	shorten(t)
 	f := newFixture(t)
@@ -156,9 +174,25 @@ func TestHealth_KeepsTheSameAttributesOfTooMany(t *testing.T) {
 			return info.Detected && info.Healthy == (health == "")
 		})
 		first, ok := info.Attributes["driver.test-driver.00000"]
-		if len(info.Attributes) != maxAttributes || !ok || first != "0" {
+		if len(info.Attributes) != maxPairs || !ok || first != "0" {
 			t.Errorf("it has %d attributes, the first is %q", len(info.Attributes), first)
 		}
+	}
+}
+
+func TestHealth_OfAPluginThatFloodsIsPaced(t *testing.T) {
+	f := newFixture(t)
+	f.plugin.Set("flood", "yes")
+	a := f.launch()
+	healthy := func(info *structs.DriverInfo) bool { return info.Healthy }
+	first := a.await("healthy", healthy)
+	last := first
+	const more = 5
+	for range more {
+		last = a.await("healthy", healthy)
+	}
+	if took := last.UpdateTime.Sub(first.UpdateTime); took < more*reportPause {
+		t.Errorf("%d more reports in %s", more, took)
 	}
 }
 

@@ -38,10 +38,7 @@ const maxPercent = 1e6
 
 func statsOf(s *protocol.TaskStats) *driver.Stats {
 	usage := s.GetAggResourceUsage()
-	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
-	if at := s.GetTimestamp(); at.CheckValid() == nil {
-		stats.CollectedAt = at.AsTime().UnixNano()
-	}
+	stats := &driver.Stats{CollectedAt: credibleTime(s.GetTimestamp()).UnixNano()}
 	stats.MemoryRSS = usage.GetMemory().GetRss()
 	stats.MemoryUsage = usage.GetMemory().GetUsage()
 	stats.MemoryMax = usage.GetMemory().GetMaxUsage()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"berth/client/driver"
 	"berth/internal/backoff"
 	protocol "berth/plugins/protocol/driver"
@@ -16,18 +18,27 @@ import (
 	"berth/structs"
 )
 
+// The bounds of a report keep the row of a node with plugincatalog.MaxPrograms drivers within the limits of
+// the servers: the row has each attribute twice. An event with more details would lose all of them there.
 const (
-	maxText       = 1024 // bytes of a description or an event
-	maxAttributes = 128
-	// maxEventAge bounds how old an event may say it is. Without a credible time it has that of its arrival.
+	maxText           = 1024 // bytes of a description, an event or a value
+	maxPairs          = 48   // attributes, or details of an event
+	maxAttributeBytes = 6 << 10
+	maxDetailBytes    = 2 << 10
+	// maxEventAge bounds how old an event or a measurement may say it is.
 	maxEventAge = 24 * time.Hour
 )
 
-// reopen paces a stream that the plugin closes. Tests shorten it.
-var reopen = backoff.Backoff{
-	Min: 5 * time.Second,
-	Max: 2 * time.Minute,
-}
+// Tests shorten the times.
+var (
+	// reopen paces a stream that the plugin closes.
+	reopen = backoff.Backoff{
+		Min: 5 * time.Second,
+		Max: 2 * time.Minute,
+	}
+	// reportPause is the shortest time between two reports of a driver: each may change the row of the node.
+	reportPause = time.Second
+)
 
 // followFingerprints passes the health of the driver on until ctx ends.
 func (d *Driver) followFingerprints(ctx context.Context, service protocol.DriverClient, h *health) error {
@@ -38,6 +49,7 @@ func (d *Driver) followFingerprints(ctx context.Context, service protocol.Driver
 		}, func(answer *protocol.FingerprintResponse) {
 			pace.Reset()
 			h.setReport(infoOf(answer))
+			backoff.Sleep(ctx, reportPause)
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -96,26 +108,28 @@ func readAll[T any](ctx context.Context, open func(context.Context) (stream[T], 
 }
 
 func infoOf(answer *protocol.FingerprintResponse) *structs.DriverInfo {
-	info := &structs.DriverInfo{
-		Attributes:        map[string]string{},
+	return &structs.DriverInfo{
+		Attributes:        firstPairs(answer.GetAttributes(), attributeText, maxAttributeBytes),
 		Detected:          answer.GetHealth() != protocol.FingerprintResponse_UNDETECTED,
 		Healthy:           answer.GetHealth() == protocol.FingerprintResponse_HEALTHY,
 		HealthDescription: structs.Cut(answer.GetHealthDescription(), maxText),
 		UpdateTime:        time.Now(),
 	}
-	attributes := answer.GetAttributes()
-	for _, name := range firstNames(attributes) {
-		info.Attributes[name] = structs.Cut(attributeText(attributes[name]), maxText)
-	}
-	return info
 }
 
-// firstNames returns the first names in order: as many as are allowed, always the same.
-func firstNames[V any](values map[string]V) []string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool {
-		return len(name) > maxText
-	})
-	return names[:min(len(names), maxAttributes)]
+// firstPairs returns the first pairs in the order of their names that fit into the bounds: always the same.
+func firstPairs[V any](values map[string]V, format func(V) string, most int) map[string]string {
+	pairs := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := structs.Cut(format(values[name]), maxText)
+		size := len(name) + len(value)
+		if size > most || len(pairs) == maxPairs {
+			continue
+		}
+		most -= size
+		pairs[name] = value
+	}
+	return pairs
 }
 
 // attributeText is an attribute as the constraints of jobs compare it.
@@ -134,20 +148,22 @@ func attributeText(a *shared.Attribute) string {
 }
 
 func eventOf(e *protocol.DriverTaskEvent) driver.TaskEvent {
-	event := driver.TaskEvent{
-		AllocID:     e.GetAllocId(),
-		Task:        e.GetTaskName(),
+	asIs := func(text string) string { return text }
+	return driver.TaskEvent{
+		AllocID:     structs.Cut(e.GetAllocId(), structs.MaxName),
+		Task:        structs.Cut(e.GetTaskName(), structs.MaxName),
 		Message:     structs.Cut(e.GetMessage(), maxText),
-		Annotations: map[string]string{},
-		Time:        time.Now(),
+		Annotations: firstPairs(e.GetAnnotations(), asIs, maxDetailBytes),
+		Time:        credibleTime(e.GetTimestamp()),
 	}
-	at := e.GetTimestamp()
-	if at.CheckValid() == nil && at.AsTime().Before(event.Time) && event.Time.Sub(at.AsTime()) < maxEventAge {
-		event.Time = at.AsTime()
+}
+
+// credibleTime returns the time that a plugin gives, or now if it gives none or one that cannot be.
+func credibleTime(given *timestamppb.Timestamp) time.Time {
+	now := time.Now()
+	at := given.AsTime()
+	if given.CheckValid() != nil || at.After(now) || now.Sub(at) > maxEventAge {
+		return now
 	}
-	annotations := e.GetAnnotations()
-	for _, name := range firstNames(annotations) {
-		event.Annotations[name] = structs.Cut(annotations[name], maxText)
-	}
-	return event
+	return at
 }
