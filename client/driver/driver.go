@@ -20,7 +20,8 @@ type Driver interface {
 	Fingerprint(ctx context.Context) *structs.DriverInfo
 	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path.
 	Validate(config map[string]any) error
-	// Start starts the task and returns the handle for Recover. A failed start leaves nothing behind.
+	// Start starts the task and returns the handle for Recover. A failed start leaves nothing behind that
+	// Destroy does not remove.
 	Start(ctx context.Context, cfg *TaskConfig) (*Handle, error)
 	// Recover finds a task again after a restart of the agent. The task still runs, or it has ended and its
 	// exit result is kept. Not-found means that the task is gone and its exit result is unknown.

@@ -33,9 +33,6 @@ var (
 	probeInterval = 30 * time.Second
 )
 
-// startTimeout bounds the start of a task. A driver may load an image for it.
-const startTimeout = time.Hour
-
 // Config has the parts of the agent that a driver needs.
 type Config struct {
 	Catalog *plugincatalog.Catalog
@@ -58,6 +55,7 @@ type Driver struct {
 	cfg        Config
 	logger     hclog.Logger
 	supervisor plugincatalog.Supervisor
+	starts     sync.WaitGroup // the calls that start tasks
 
 	mu      sync.Mutex
 	process *process                     // nil: no process runs
@@ -66,6 +64,8 @@ type Driver struct {
 	info    *structs.DriverInfo
 	tasks   map[string]*task
 	report  func(*structs.DriverInfo)
+	// unanswered are the starts of tasks without an answer of the plugin, by ID, until Destroy.
+	unanswered map[string]*start
 }
 
 // process is a running process of the plugin.
@@ -78,11 +78,12 @@ type process struct {
 // New makes the driver of the plugin with that name.
 func New(name string, cfg Config, logger hclog.Logger) *Driver {
 	d := &Driver{
-		name:    name,
-		cfg:     cfg,
-		logger:  logger.Named(name),
-		changed: make(chan struct{}),
-		tasks:   map[string]*task{},
+		name:       name,
+		cfg:        cfg,
+		logger:     logger.Named(name),
+		changed:    make(chan struct{}),
+		tasks:      map[string]*task{},
+		unanswered: map[string]*start{},
 	}
 	d.supervisor = plugincatalog.Supervisor{
 		Catalog:  cfg.Catalog,
@@ -122,6 +123,7 @@ func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
 	d.report = report
 	d.supervisor.Run(ctx)
 	d.setProcess(nil)
+	d.starts.Wait()
 }
 
 // session uses one process.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"berth/client/driver"
@@ -79,6 +80,25 @@ func TestDriver_ChecksTheConfigurationOfATask(t *testing.T) {
 	}
 	if n := f.plugin.Calls("StartTask"); n != 0 {
 		t.Errorf("the plugin got the configuration %d times", n)
+	}
+}
+
+// Without a process nothing is known of a task: it is neither started nor gone.
+func TestDriver_WithoutAProcessIsUnavailable(t *testing.T) {
+	d := New("x", Config{}, hclog.NewNullLogger())
+	h := &driver.Handle{TaskID: "a1/web", Version: handleVersion, State: []byte{}}
+	_, started := d.Start(t.Context(), &driver.TaskConfig{ID: "a1/web"})
+	for name, err := range map[string]error{
+		"Start":   started,
+		"Recover": d.Recover(t.Context(), h),
+		"Destroy": d.Destroy(t.Context(), "a1/web"),
+	} {
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if info := d.Fingerprint(t.Context()); info.Detected || info.Healthy {
+		t.Errorf("the driver is %+v", info)
 	}
 }
 

@@ -34,6 +34,39 @@ func pipesOf(cfg *driver.TaskConfig) pipes {
 	}
 }
 
+// checkUnused returns an error if a process has one of the pipes open for writing. The helper must have
+// ended.
+func (p pipes) checkUnused() error {
+	for _, path := range []string{p.stdout, p.stderr} {
+		used, err := isWritten(path)
+		if err != nil {
+			return err
+		}
+		if used {
+			return structs.Unavailablef("a process of the task runs without its driver, "+
+				"which ended in the start: end the processes that write to %s", path)
+		}
+	}
+	return nil
+}
+
+// isWritten reports whether a process has a named pipe open for writing: without one its end is read.
+func isWritten(path string) (bool, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, make([]byte, 1))
+	if err != nil && !errors.Is(err, unix.EAGAIN) {
+		return false, &os.PathError{Op: "read", Path: path, Err: err}
+	}
+	return n != 0 || err != nil, nil
+}
+
 // start makes the pipes of a task and starts its helper.
 func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) {
 	p := pipesOf(cfg)

@@ -3,7 +3,6 @@ package external
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,63 +29,6 @@ type task struct {
 
 	mu     sync.Mutex
 	holder *process // the process that knows the task; nil or an older one: it has to take it up
-}
-
-// Start implements driver.Driver.
-func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	p, err := d.current()
-	if err != nil {
-		return nil, err
-	}
-	config, err := p.schema.Decode(cfg.Config)
-	if err != nil {
-		return nil, err
-	}
-	mounts, err := d.mounts(cfg, p.can)
-	if err != nil {
-		return nil, err
-	}
-	err = openDirs(cfg, p.can)
-	if err != nil {
-		return nil, err
-	}
-	pipes, err := d.cfg.Logs.start(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("opening the task's logs: %w", err)
-	}
-	request := d.taskConfig(cfg, pipes)
-	request.MsgpackDriverConfig = config
-	request.Mounts = mounts
-	answer, err := p.service.StartTask(ctx, &protocol.StartTaskRequest{Task: request})
-	if err == nil {
-		err = startError(answer)
-	} else {
-		err = callError(err)
-	}
-	if err != nil {
-		clean := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.cfg.Logs.stop(clean, cfg.ID))
-	}
-	t := &task{id: cfg.ID, handle: answer.GetHandle(), holder: p}
-	d.hold(t)
-	state, err := proto.Marshal(t.handle)
-	return &driver.Handle{Driver: d.name, TaskID: cfg.ID, Version: handleVersion, State: state}, err
-}
-
-// startError converts the result of a start.
-func startError(answer *protocol.StartTaskResponse) error {
-	switch answer.GetResult() {
-	case protocol.StartTaskResponse_SUCCESS:
-		if answer.GetHandle() == nil {
-			return structs.Internalf("the driver returned no handle")
-		}
-		return nil
-	case protocol.StartTaskResponse_RETRY:
-		return structs.Unavailablef("%s", structs.Cut(answer.GetDriverErrorMsg(), maxText))
-	}
-	return structs.Invalidf("%s", structs.Cut(answer.GetDriverErrorMsg(), maxText))
 }
 
 func (d *Driver) hold(t *task) {
@@ -142,7 +84,7 @@ func (t *task) takeUp(ctx context.Context, p *process) error {
 	defer cancel()
 	_, err := p.service.RecoverTask(ctx, &protocol.RecoverTaskRequest{TaskId: t.id, Handle: t.handle})
 	if err != nil && isFinal(err) {
-		return structs.NotFoundf("the driver cannot take up task %q: %s", t.id, status.Convert(err).Message())
+		return structs.NotFoundf("the driver cannot take up task %q: %s", t.id, textOf(err))
 	}
 	if err != nil {
 		return callError(err)
@@ -184,8 +126,9 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 		if err == nil {
 			return result, nil
 		}
-		if structs.IsKind(err, structs.KindNotFound) {
-			lost++
+		lost++
+		if !structs.IsKind(err, structs.KindNotFound) {
+			lost = 0
 		}
 		if lost == maxLost {
 			return &driver.ExitResult{Err: err.Error()}, nil
@@ -212,7 +155,7 @@ func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error)
 	answer, err := p.service.WaitTask(ctx, &protocol.WaitTaskRequest{TaskId: t.id})
 	if err != nil && isFinal(err) {
 		t.forget(p)
-		return nil, structs.NotFoundf("the driver lost task %q: %s", t.id, status.Convert(err).Message())
+		return nil, structs.NotFoundf("the driver lost task %q: %s", t.id, textOf(err))
 	}
 	if err != nil {
 		return nil, callError(err)
@@ -277,6 +220,10 @@ func (d *Driver) Signal(ctx context.Context, id, signal string) error {
 // Destroy implements driver.Driver. A task that the plugin does not know is gone. The plugin may know a task
 // that the agent does not: one whose handle an agent that was killed did not record.
 func (d *Driver) Destroy(ctx context.Context, id string) error {
+	unanswered := d.unansweredStart(id)
+	if unanswered != nil && !unanswered.hasEnded() {
+		return structs.Unavailablef("the driver %q still starts task %q", d.name, id)
+	}
 	p, err := d.current()
 	if err != nil {
 		return err
@@ -292,12 +239,16 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 		return err
 	}
 	err = d.cfg.Logs.stop(ctx, id)
+	if err == nil && unanswered != nil && !unanswered.isAnswered() {
+		err = unanswered.pipes.checkUnused()
+	}
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tasks, id)
+	delete(d.unanswered, id)
 	return nil
 }
 
@@ -334,15 +285,17 @@ func callError(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := cut("%s", status.Convert(err).Message())
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded:
-		return structs.Errorf(structs.KindTimeout, "driver plugin: %s", text)
+		return structs.Errorf(structs.KindTimeout, "driver plugin: %s", textOf(err))
 	case !isFinal(err):
-		return structs.Unavailablef("driver plugin: %s", text)
+		return structs.Unavailablef("driver plugin: %s", textOf(err))
 	}
-	return structs.Internalf("driver plugin: %s", text)
+	return structs.Internalf("driver plugin: %s", textOf(err))
 }
+
+// textOf is the text of the error of a call.
+func textOf(err error) string { return cut("%s", status.Convert(err).Message()) }
 
 // cut formats a text of the plugin, which has no bound.
 func cut(format string, args ...any) string {

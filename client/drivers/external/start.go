@@ -1,0 +1,151 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"berth/client/driver"
+	protocol "berth/plugins/protocol/driver"
+	"berth/structs"
+)
+
+// startTimeout bounds the start of a task. A driver may load an image for it.
+const startTimeout = time.Hour
+
+// start is a call of the plugin that starts a task.
+type start struct {
+	pipes  pipes
+	ended  chan struct{} // closed when the call has returned
+	answer *protocol.StartTaskResponse
+	err    error // of the call
+}
+
+func (s *start) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// isAnswered reports whether the plugin has answered. The task may run if it has not.
+func (s *start) isAnswered() bool {
+	if !s.hasEnded() {
+		return false
+	}
+	switch status.Code(s.err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return false
+	}
+	return true
+}
+
+// Start implements driver.Driver. The interface of plugins has no way to take a start back. So a start goes
+// on if ctx ends, and Destroy is unavailable until the plugin has answered.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
+	if d.unansweredStart(cfg.ID) != nil {
+		return nil, structs.Unavailablef("the driver %q has not answered the last start of task %q",
+			d.name, cfg.ID)
+	}
+	p, err := d.current()
+	if err != nil {
+		return nil, err
+	}
+	request, pipes, err := d.prepare(ctx, p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := d.begin(ctx, p, request, pipes)
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
+		return nil, callError(status.FromContextError(ctx.Err()).Err())
+	}
+	if s.isAnswered() {
+		d.mu.Lock()
+		delete(d.unanswered, cfg.ID)
+		d.mu.Unlock()
+	}
+	err = s.failure()
+	if err != nil {
+		clean := context.WithoutCancel(ctx)
+		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.cfg.Logs.stop(clean, cfg.ID))
+	}
+	t := &task{id: cfg.ID, handle: s.answer.GetHandle(), holder: p}
+	d.hold(t)
+	state, err := proto.Marshal(t.handle)
+	return &driver.Handle{Driver: d.name, TaskID: cfg.ID, Version: handleVersion, State: state}, err
+}
+
+// prepare makes everything for a task that the plugin expects to find.
+func (d *Driver) prepare(
+	ctx context.Context, p *process, cfg *driver.TaskConfig,
+) (*protocol.TaskConfig, pipes, error) {
+	config, err := p.schema.Decode(cfg.Config)
+	if err != nil {
+		return nil, pipes{}, err
+	}
+	mounts, err := d.mounts(cfg, p.can)
+	if err != nil {
+		return nil, pipes{}, err
+	}
+	err = openDirs(cfg, p.can)
+	if err != nil {
+		return nil, pipes{}, err
+	}
+	made, err := d.cfg.Logs.start(ctx, cfg)
+	if err != nil {
+		return nil, pipes{}, fmt.Errorf("opening the task's logs: %w", err)
+	}
+	request := d.taskConfig(cfg, made)
+	request.MsgpackDriverConfig = config
+	request.Mounts = mounts
+	return request, made, nil
+}
+
+// begin calls the plugin in the background. The call ends with its answer or its process, and at the latest
+// when Run closes the connection.
+func (d *Driver) begin(ctx context.Context, p *process, request *protocol.TaskConfig, made pipes) *start {
+	s := &start{pipes: made, ended: make(chan struct{})}
+	d.mu.Lock()
+	d.unanswered[request.GetId()] = s
+	d.mu.Unlock()
+	d.starts.Go(func() {
+		defer close(s.ended)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+		defer cancel()
+		s.answer, s.err = p.service.StartTask(ctx, &protocol.StartTaskRequest{Task: request})
+	})
+	return s
+}
+
+// unansweredStart returns the start of a task that the plugin has not answered, or nil.
+func (d *Driver) unansweredStart(id string) *start {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unanswered[id]
+}
+
+// failure converts the result of a start that has ended.
+func (s *start) failure() error {
+	if s.err != nil {
+		return callError(s.err)
+	}
+	switch s.answer.GetResult() {
+	case protocol.StartTaskResponse_SUCCESS:
+		if s.answer.GetHandle() == nil {
+			return structs.Internalf("the driver returned no handle")
+		}
+		return nil
+	case protocol.StartTaskResponse_RETRY:
+		return structs.Unavailablef("%s", structs.Cut(s.answer.GetDriverErrorMsg(), maxText))
+	}
+	return structs.Invalidf("%s", structs.Cut(s.answer.GetDriverErrorMsg(), maxText))
+}
