@@ -3,12 +3,14 @@ package allocrunner
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"berth/client/driver"
+	"berth/client/drivertest"
 	"berth/structs"
 )
 
@@ -82,6 +84,40 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 			[]string{"start alloc1/web", "recover alloc1/web"})
 		equal(t, "events", eventsOf(b.last().TaskStates["web"]),
 			[]string{"Received", "Started", "Restored"})
+	})
+}
+
+// The plugin of a driver may be missing for a while: its tasks run on, with their volumes.
+func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.stop()
+		fx.log = nil
+		b := fx.agent()
+		b.deps.Drivers = drivertest.Set{}
+		close(b.contacted)
+		r := b.restore()[0]
+		time.Sleep(time.Minute)
+		r.Stop("enough")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(fx.machine.Running()) != 1 || isClosed(r.Ended()) || slices.Contains(fx.logged(), "down a") {
+			t.Errorf("running %v, hooks %q", fx.machine.Running(), fx.logged())
+		}
+		b.stop()
+		c := fx.agent()
+		defer func() { c.stop() }()
+		close(c.contacted)
+		r = c.restore()[0]
+		synctest.Wait()
+		if u := c.last(); u.ClientStatus != structs.AllocRunning || fx.machine.Task("alloc1/web").Starts != 1 {
+			t.Errorf("status %s, tasks %v", u.ClientStatus, fx.machine.Log())
+		}
+		r.Destroy()
+		<-r.Ended()
 	})
 }
 

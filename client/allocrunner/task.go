@@ -179,14 +179,12 @@ func (t *task) reattach(ctx context.Context) {
 }
 
 // findProcess tries once to find the process. While the driver can neither find the process nor confirm its
-// end, the process counts as running.
+// end, the process counts as running. So it does without the driver, whose plugin may be missing.
 func (t *task) findProcess(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	h := t.sought
 	d, err := t.r.deps.Drivers.Driver(h.Driver)
-	// This agent does not have the driver: it cannot even clean up.
-	unknown := structs.IsKind(err, structs.KindInvalid)
 	if err == nil {
 		err = d.Recover(ctx, h)
 	}
@@ -198,8 +196,7 @@ func (t *task) findProcess(ctx context.Context) {
 			rec.markRunning(h)
 			s.State = structs.TaskRunning
 		})
-	case unknown || structs.IsKind(err, structs.KindNotFound):
-		t.clean = unknown
+	case structs.IsKind(err, structs.KindNotFound):
 		e := newEvent(structs.TaskEventRestored,
 			"Not running any more: %v; starts again once the servers were contacted", err)
 		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
