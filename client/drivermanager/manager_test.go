@@ -18,10 +18,16 @@ import (
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
+	"berth/client/plugintest"
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if plugintest.Main() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeDriver answers fingerprints; its other methods are not called.
 type fakeDriver struct {
@@ -196,6 +202,12 @@ func TestRun_ADriverThatNeverReportsHoldsUpNoOther(t *testing.T) {
 		}()
 		if !hasChanged(m) || !m.Infos()["quick"].Healthy {
 			t.Errorf("known are %v", m.Infos())
+		}
+		waiting, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err := m.WaitFirst(waiting)
+		if err == nil || !strings.Contains(err.Error(), "not fingerprinted yet: stuck:") {
+			t.Errorf("waiting for the first fingerprints ended with %v", err)
 		}
 		cancel()
 		<-done
