@@ -273,6 +273,13 @@ func (d *driverService) DestroyTask(
 	return &driver.DestroyTaskResponse{}, nil
 }
 
+func (d *driverService) InspectTask(
+	_ context.Context, r *driver.InspectTaskRequest,
+) (*driver.InspectTaskResponse, error) {
+	_, err := d.known(r.GetTaskId())
+	return &driver.InspectTaskResponse{}, err
+}
+
 func (d *driverService) TaskStats(r *driver.TaskStatsRequest, s driver.Driver_TaskStatsServer) error {
 	if _, err := d.known(r.GetTaskId()); err != nil {
 		return err

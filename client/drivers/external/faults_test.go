@@ -291,6 +291,25 @@ func TestDestroy_ReachesATaskWithoutAHandle(t *testing.T) {
 	first.destroy(cfg.ID)
 }
 
+// A plugin that cannot remove a task has it still.
+func TestDestroy_ThatFailsIsRepeated(t *testing.T) {
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", loops)
+	a.start(cfg)
+	f.plugin.Set("DestroyTask", plugintest.Fail)
+	if err := a.Destroy(t.Context(), cfg.ID); !structs.IsKind(err, structs.KindInternal) {
+		t.Errorf("got %v", err)
+	}
+	f.plugin.Set("DestroyTask", "")
+	results := a.waiting(cfg.ID)
+	f.plugin.Await("WaitTask", 1)
+	a.destroy(cfg.ID)
+	if result := <-results; result == nil || result.Signal != 9 && result.Err == "" {
+		t.Errorf("the task ended with %+v", result)
+	}
+}
+
 // launchBeside is a driver that shares the process of another one.
 func (f *fixture) launchBeside(other *agent) *agent {
 	d := New(f.name, other.cfg, other.logger)

@@ -252,15 +252,20 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	return nil
 }
 
-// destroy removes a task, also a running one. A final error says that the plugin has no such task.
+// destroy removes a task, also a running one. A plugin that has no such task refuses, as one that fails does:
+// so it is asked for the task.
 func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := p.service.DestroyTask(ctx, &protocol.DestroyTaskRequest{TaskId: id, Force: true})
-	if err != nil && !isFinal(err) {
+	if err == nil || !isFinal(err) {
 		return callError(err)
 	}
-	return nil
+	_, missing := p.service.InspectTask(ctx, &protocol.InspectTaskRequest{TaskId: id})
+	if missing != nil && isFinal(missing) {
+		return nil
+	}
+	return callError(err)
 }
 
 // isFinal reports whether the plugin answered that the call failed, and will fail again. Plugins have no
