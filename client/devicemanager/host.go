@@ -215,7 +215,8 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 			s.owners[number] = here
 		case owner != here:
 			d.Healthy = false
-			d.HealthDescription = fmt.Sprintf("it is the same device as %s of %s", owner.path, owner.group)
+			same := fmt.Sprintf("it is the same device as %s of %s", owner.path, owner.group)
+			d.HealthDescription = structs.Cut(same, maxText)
 		}
 		devices = append(devices, d)
 	}

@@ -163,6 +163,19 @@ func TestHost_FollowsItsConfiguration(t *testing.T) {
 	}
 }
 
+// The servers reject a node with a longer description.
+func TestHost_BoundsItsDescriptions(t *testing.T) {
+	dir := t.TempDir()
+	link(t, "/dev/zero", filepath.Join(dir, "a"))
+	link(t, "/dev/zero", filepath.Join(dir, "b"))
+	long := strings.Repeat("x", maxText)
+	h := hostOf(t, &HostGroup{ID: long + "/" + long + "/" + long, Paths: []string{dir + "/*"}})
+	d := h.scan()[0].Instances[1]
+	if d.Healthy || len(d.HealthDescription) > maxText+len("…") {
+		t.Errorf("a second path is healthy: %v, its description has %d bytes", d.Healthy, len(d.HealthDescription))
+	}
+}
+
 func TestHost_BoundsItsDevices(t *testing.T) {
 	dir := t.TempDir()
 	for i := range structs.MaxDevices + 10 {
