@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"berth/client/driver"
 	"berth/structs"
@@ -71,6 +72,31 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	if vars.expandMap(nil) != nil {
 		t.Error("a nil config does not stay nil")
 	}
+}
+
+// A job may replace variables of its environment, not the names by which drivers know it.
+func TestRunner_TellsTheDriverTheOriginOfATask(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		alloc := testAlloc("web")
+		alloc.Job.Name = "the job"
+		alloc.Job.TaskGroups[0].Tasks[0].Env = map[string]string{"NOMAD_JOB_ID": "other"}
+		a.new(alloc)
+		synctest.Wait()
+		cfg := fx.machine.Task("alloc1/web").Config
+		want := driver.Origin{
+			Namespace: "default",
+			JobID:     "job",
+			JobName:   "the job",
+			Group:     "g",
+			Alloc:     "job.g[0]",
+		}
+		if cfg.Of != want || cfg.Env["NOMAD_JOB_ID"] != "other" {
+			t.Errorf("got %+v, %v", cfg.Of, cfg.Env)
+		}
+	})
 }
 
 func FuzzExpand(f *testing.F) {

@@ -39,6 +39,7 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	cfg := &driver.TaskConfig{
 		ID:     t.id,
 		Task:   t.name,
+		Of:     t.origin(),
 		User:   vars.expand(spec.User),
 		Config: vars.expandMap(spec.Config),
 		Env:    env,
@@ -55,6 +56,17 @@ func (t *task) buildEnv() *hook.TaskEnv {
 		Task:       spec,
 		Config:     cfg,
 		FirstStart: !t.snapshot().Ran,
+	}
+}
+
+func (t *task) origin() driver.Origin {
+	alloc := t.r.Alloc()
+	return driver.Origin{
+		Namespace: structs.NamespaceOr(alloc.Namespace),
+		JobID:     alloc.JobID,
+		JobName:   alloc.Job.Name,
+		Group:     t.r.group().Name,
+		Alloc:     alloc.Name,
 	}
 }
 

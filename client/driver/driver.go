@@ -44,6 +44,7 @@ type Driver interface {
 type TaskConfig struct {
 	ID        string // "<alloc id>/<task>": unique on the node
 	Task      string
+	Of        Origin
 	User      string
 	Config    map[string]any // the driver's config block, interpolated
 	Env       map[string]string
@@ -54,6 +55,14 @@ type TaskConfig struct {
 	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
 	// CSI plugin.
 	Privileged bool
+}
+
+// Origin has the names of what a task belongs to. Env has them, too, but there a job can replace them.
+type Origin struct {
+	Namespace      string
+	JobID, JobName string
+	Group          string
+	Alloc          string // the allocation's name
 }
 
 // Dirs are host paths that exist before Start.

@@ -87,7 +87,8 @@ func TestStart_RunsAContainer(t *testing.T) {
 	}
 	for label, want := range map[string]string{
 		"berth.node_id": "n1", "berth.node_name": "node", "berth.task_id": "a1/web", "berth.job_id": "job",
-		"berth.task_group": "group", "com.hashicorp.nomad.alloc_id": "a1",
+		"berth.job_name": "name", "berth.namespace": "ns", "berth.task_group": "group", "berth.task": "web",
+		"berth.alloc_id": "a1", "berth.alloc_name": "name.group[0]", "com.hashicorp.nomad.alloc_id": "a1",
 	} {
 		if got := c.Request.Labels[label]; got != want {
 			t.Errorf("label %s is %q, want %q", label, got, want)

@@ -146,14 +146,17 @@ func (f *fixture) task(alloc string) *driver.TaskConfig {
 	f.t.Helper()
 	root := filepath.Join(f.dir, alloc)
 	cfg := &driver.TaskConfig{
-		ID:     alloc + "/web",
-		Task:   "web",
-		Config: map[string]any{"image": "a:1"},
-		Env: map[string]string{
-			"BERTH_JOB_ID":     "job",
-			"BERTH_GROUP_NAME": "group",
-			"GREETING":         "hello",
+		ID:   alloc + "/web",
+		Task: "web",
+		Of: driver.Origin{
+			Namespace: "ns",
+			JobID:     "job",
+			JobName:   "name",
+			Group:     "group",
+			Alloc:     "name.group[0]",
 		},
+		Config:    map[string]any{"image": "a:1"},
+		Env:       map[string]string{"BERTH_JOB_ID": "other", "GREETING": "hello"},
 		Resources: structs.Resources{CPU: 500, MemoryMB: 64},
 		Dirs: driver.Dirs{
 			Task:        filepath.Join(root, "web"),

@@ -19,17 +19,6 @@ const (
 	labelDialect = "com.hashicorp.nomad.alloc_id"
 )
 
-// shownLabels are for operators. Their values are variables of the task's environment.
-var shownLabels = map[string]string{
-	"berth.alloc_id":   "BERTH_ALLOC_ID",
-	"berth.alloc_name": "BERTH_ALLOC_NAME",
-	"berth.namespace":  "BERTH_NAMESPACE",
-	"berth.job_id":     "BERTH_JOB_ID",
-	"berth.job_name":   "BERTH_JOB_NAME",
-	"berth.task_group": "BERTH_GROUP_NAME",
-	"berth.task":       "BERTH_TASK_NAME",
-}
-
 // labelsOf returns the labels of a task's container. A job cannot replace those of berth.
 func (d *Driver) labelsOf(cfg *driver.TaskConfig, own map[string]string) (map[string]string, error) {
 	logs, err := json.Marshal(logSettingsOf(cfg))
@@ -38,15 +27,22 @@ func (d *Driver) labelsOf(cfg *driver.TaskConfig, own map[string]string) (map[st
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, own)
-	for label, variable := range shownLabels {
-		labels[label] = cfg.Env[variable]
-	}
 	allocID, _ := splitID(cfg.ID)
-	labels["berth.node_name"] = d.options.NodeName
-	labels[labelDialect] = allocID
-	labels[labelNode] = d.options.NodeID
-	labels[labelTask] = cfg.ID
-	labels[labelLogs] = string(logs)
+	maps.Copy(labels, map[string]string{
+		labelNode:    d.options.NodeID,
+		labelTask:    cfg.ID,
+		labelLogs:    string(logs),
+		labelDialect: allocID,
+		// The others are for operators.
+		"berth.node_name":  d.options.NodeName,
+		"berth.alloc_id":   allocID,
+		"berth.alloc_name": cfg.Of.Alloc,
+		"berth.namespace":  cfg.Of.Namespace,
+		"berth.job_id":     cfg.Of.JobID,
+		"berth.job_name":   cfg.Of.JobName,
+		"berth.task_group": cfg.Of.Group,
+		"berth.task":       cfg.Task,
+	})
 	return labels, nil
 }
 

@@ -51,11 +51,12 @@ func TestContainer_HasTheTasksProgram(t *testing.T) {
 		"hostname":    "h",
 		"interactive": true,
 		"tty":         true,
-		"labels":      map[string]any{"mine": "1", labelTask: "stolen"},
+		"labels":      map[string]any{"mine": "1", labelTask: "stolen", "berth.job_id": "stolen"},
 	}).Config
 	if !slices.Equal(c.Entrypoint, []string{"/bin/e"}) || !slices.Equal(c.Cmd, []string{"serve", "-x", "y"}) ||
 		c.WorkingDir != "/srv" || c.Hostname != "h" || !c.OpenStdin || !c.Tty || c.User != "1000:1001" ||
 		c.Image != "sha256:a" || c.Labels["mine"] != "1" || c.Labels[labelTask] != cfg.ID ||
+		c.Labels["berth.job_id"] != "job" ||
 		!slices.Contains(c.Env, "GREETING=hello") {
 		t.Errorf("got %+v", c)
 	}

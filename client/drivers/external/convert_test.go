@@ -42,6 +42,7 @@ func TestStart_PassesTheTaskOn(t *testing.T) {
 	a.start(cfg)
 	got := f.lastStarted()
 	if got.GetId() != "a1/web" || got.GetAllocId() != "a1" || got.GetJobId() != "job1" ||
+		got.GetJobName() != "job one" || got.GetTaskGroupName() != "g" || got.GetNamespace() != "default" ||
 		got.GetNodeId() != "n1" ||
 		got.GetResources().GetLinuxResources().GetMemoryLimitBytes() != 64<<20 {
 		t.Errorf("got %v", got)
