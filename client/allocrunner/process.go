@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -315,7 +316,15 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.r.lost, cancel)()
-	return d.Stop(ctx, t.id, spec.KillSignal, timeout)
+	return d.Stop(ctx, t.id, signalName(spec.KillSignal), timeout)
+}
+
+// signalName returns the name of a signal as drivers know it: a job may write quit, QUIT or SIGQUIT.
+func signalName(written string) string {
+	if written == "" {
+		return ""
+	}
+	return "SIG" + strings.TrimPrefix(strings.ToUpper(written), "SIG")
 }
 
 // recordExit records the end of a process.
