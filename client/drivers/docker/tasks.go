@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,13 +165,18 @@ func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 	return r
 }
 
-// Stop implements driver.Driver.
+// Stop implements driver.Driver. If the job names no signal, the image may: some programs end in order only
+// with theirs.
 func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
 	t, err := d.findTask(id)
 	if err != nil {
 		return err
 	}
-	err = d.signal(ctx, t, signal)
+	if signal == "" {
+		err = d.signalAsImage(ctx, t)
+	} else {
+		err = d.signal(ctx, t, signal)
+	}
 	if err != nil {
 		return unlessEnded(err)
 	}
@@ -208,6 +214,20 @@ func unlessEnded(err error) error {
 	return err
 }
 
+// signalAsImage sends the signal that the image names for its end, SIGTERM without one. It is errEnded if the
+// task has ended.
+func (d *Driver) signalAsImage(ctx context.Context, t *task) error {
+	c, err := d.engine.Inspect(ctx, t.container)
+	if isGone(err) {
+		return errEnded
+	}
+	if err != nil {
+		d.noteFailure(err)
+		return err
+	}
+	return d.send(ctx, t, cmp.Or(c.Config.StopSignal, "SIGTERM"))
+}
+
 // signal sends a signal, "" for SIGTERM. It is errEnded if the task has ended.
 func (d *Driver) signal(ctx context.Context, t *task, signal string) error {
 	if signal == "" {
@@ -216,6 +236,11 @@ func (d *Driver) signal(ctx context.Context, t *task, signal string) error {
 	if unix.SignalNum(signal) == 0 {
 		return structs.Invalidf("unknown signal %q; expected a name such as SIGTERM or SIGHUP", signal)
 	}
+	return d.send(ctx, t, signal)
+}
+
+// send sends a signal that the daemon knows.
+func (d *Driver) send(ctx context.Context, t *task, signal string) error {
 	err := d.engine.Kill(ctx, t.container, signal)
 	if err == nil {
 		return nil
