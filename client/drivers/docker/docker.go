@@ -7,8 +7,8 @@
 // copies its output from the daemon to the task's log files: see package follow.
 //
 // Every call of the daemon is bounded in time. A daemon that is away makes the driver unhealthy: no task is
-// placed or started, and those that run are waited for until the daemon is back. There is no way yet to run a
-// command in a running task: driver.Driver has none.
+// placed. Tasks that are to start wait until the daemon is back, and those that run are waited for. There is
+// no way yet to run a command in a running task: driver.Driver has none.
 package docker
 
 import (
@@ -60,8 +60,9 @@ type Driver struct {
 
 	mu          sync.Mutex
 	tasks       map[string]*task
-	detected    bool // a daemon has answered once
-	liveRestore bool // of the last daemon that answered
+	unseen      map[string]bool // tasks that Recover has missed because the daemon was away
+	detected    bool            // a daemon has answered once
+	liveRestore bool            // of the last daemon that answered
 }
 
 // New makes the driver. It does not connect to the daemon.
@@ -90,6 +91,7 @@ func newDriver(cfg Config, o Options) *Driver {
 		engine:   e,
 		doubtful: make(chan struct{}, 1),
 		tasks:    map[string]*task{},
+		unseen:   map[string]bool{},
 		images: images.New(images.Config{
 			Engine:          e,
 			Remove:          cfg.GC.Image,
@@ -139,6 +141,18 @@ func (d *Driver) hold(t *task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tasks[t.id] = t
+}
+
+// swapUnseen notes whether the daemon was away when the agent looked for a task, and returns the last note.
+func (d *Driver) swapUnseen(id string, unseen bool) (before bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before = d.unseen[id]
+	delete(d.unseen, id)
+	if unseen {
+		d.unseen[id] = true
+	}
+	return before
 }
 
 // findTask is not-found for a task that this agent has neither started nor recovered.

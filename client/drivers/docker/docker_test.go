@@ -197,6 +197,26 @@ func TestRecover_FindsTasks(t *testing.T) {
 	}
 }
 
+// The agent and the daemon were away at the same time.
+func TestRecover_SaysThatATaskEndedWithTheDaemon(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.task("a1")
+	h := f.start(f.agent(f.config()), cfg)
+	d := f.agent(f.config())
+	f.Stop()
+	if err := d.Recover(t.Context(), h); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("without a daemon: %v", err)
+	}
+	f.End("web-a1", 137)
+	f.Serve()
+	if err := d.Recover(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.result(f.waiting(d, cfg)); !strings.Contains(got.Err, "ended with the docker daemon") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestRecover_ReportsTasksThatAreGone(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.task("a1")

@@ -23,7 +23,7 @@ import (
 // defaultPullTimeout bounds a download or a load if the job does not.
 const defaultPullTimeout = 5 * time.Minute
 
-// Start implements driver.Driver.
+// Start implements driver.Driver. While the daemon is away, it waits: that is no failure of the task.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	want, err := taskconfig.Decode(cfg.Config)
 	if err != nil {
@@ -33,9 +33,8 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
-	err = d.removeStale(ctx, cfg.ID)
+	err = d.clearPlace(ctx, cfg.ID)
 	if err != nil {
-		d.noteFailure(err)
 		return nil, err
 	}
 	h, err := d.start(ctx, cfg, want)
@@ -98,6 +97,24 @@ func (d *Driver) undoStart(ctx context.Context, id string) error {
 	}
 	d.images.Release(id)
 	return errors.Join(d.remove(ctx, t.container), d.output.stop(ctx, id))
+}
+
+// clearPlace is removeStale once the daemon is there.
+func (d *Driver) clearPlace(ctx context.Context, id string) error {
+	pause := lostPause
+	for told := false; ; told = true {
+		err := d.removeStale(ctx, id)
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			return err
+		}
+		d.noteFailure(err)
+		if !told {
+			d.emit(id, "The docker daemon is away; the task starts when it is back")
+		}
+		if !pause.Wait(ctx) {
+			return err
+		}
+	}
 }
 
 // removeStale removes the container of an earlier run of the task. A running one that this agent holds is a

@@ -24,6 +24,7 @@ type task struct {
 	container string // its ID
 	image     string // its ID
 	logs      logSettings
+	lost      bool // it has ended, and the daemon was away when the agent looked for it
 
 	life      sync.Mutex // held while the task is destroyed or its output is seen to
 	destroyed atomic.Bool
@@ -60,6 +61,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		}
 	}
 	c, err := d.engine.Inspect(ctx, state.Container)
+	unseen := d.swapUnseen(h.TaskID, structs.IsKind(err, structs.KindUnavailable))
 	if isGone(err) || err == nil && !d.isOurs(c, h.TaskID) {
 		return errors.Join(d.output.stop(ctx, h.TaskID),
 			structs.NotFoundf("the container of task %q is gone; its exit status is unknown", h.TaskID))
@@ -73,6 +75,9 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		return errors.Join(err, structs.NotFoundf("the container of task %q was not started", h.TaskID))
 	}
 	t := taskOf(c)
+	t.lost = unseen && hasEnded(c)
+	t.life.Lock() // keepOutput must not start a second helper
+	defer t.life.Unlock()
 	d.images.Hold(t.image, t.id)
 	d.hold(t)
 	err = d.output.ensure(ctx, t)
@@ -97,7 +102,7 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 // awaitEnd waits for the end of a container, also of one that outlives its daemon.
 func (d *Driver) awaitEnd(ctx context.Context, t *task) (*driver.ExitResult, error) {
 	pause := lostPause
-	lost := false
+	lost := t.lost
 	for {
 		c, err := d.engine.Inspect(ctx, t.container)
 		switch {
