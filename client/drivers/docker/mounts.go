@@ -151,6 +151,9 @@ func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
 		if m.Driver != "" || len(m.DriverOpts) > 0 {
 			faults = append(faults, fmt.Errorf("config.mount %q: driver_config: %s", m.Target, remedy))
 		}
+		if m.Type == taskconfig.MountVolume && m.Source != "" { // it may belong to anybody, and outlives the task
+			faults = append(faults, fmt.Errorf("config.mount %q: the volume %q: %s", m.Target, m.Source, remedy))
+		}
 	}
 	return faults
 }

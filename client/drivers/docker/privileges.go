@@ -44,12 +44,15 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 		}
 	}
 	privileged(want.Privileged, "privileged")
+	other, joins := strings.CutPrefix(want.NetworkMode, "container:")
+	allocID, _ := splitID(cfg.ID)
+	privileged(joins && !strings.HasSuffix(other, "-"+allocID), "network_mode")
 	privileged(want.PIDMode == "host", "pid_mode")
 	privileged(want.IPCMode == "host", "ipc_mode")
 	privileged(want.UTSMode == "host", "uts_mode")
 	privileged(want.UsernsMode == "host", "userns_mode")
 	privileged(len(want.Devices) > 0, "devices")
-	privileged(slices.ContainsFunc(want.SecurityOpt, loosens), "security_opt")
+	privileged(slices.ContainsFunc(want.SecurityOpt, mayLoosen), "security_opt")
 	for _, c := range want.CapAdd {
 		if !want.Privileged && !d.allowsCapability(c) {
 			faults = append(faults, fmt.Errorf("config.cap_add: this node does not allow %q "+
@@ -67,10 +70,14 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 	return structs.Deniedf("%w", structs.InvalidAll(faults))
 }
 
-// loosens reports whether a security option takes a protection away.
-func loosens(option string) bool {
-	_, value, _ := strings.Cut(strings.Replace(option, ":", "=", 1), "=")
-	return value == "unconfined" || value == "disable" || value == "false"
+// strictOptions are the security options that take no protection away. A profile of the job may: it can allow
+// every system call, or be one that the operator has loaded for other programs.
+var strictOptions = []string{
+	"apparmor=docker-default", "no-new-privileges", "no-new-privileges=true", "seccomp=builtin",
+}
+
+func mayLoosen(option string) bool {
+	return !slices.Contains(strictOptions, strings.Replace(option, ":", "=", 1))
 }
 
 func (d *Driver) allowsCapability(name string) bool {

@@ -157,6 +157,15 @@ func TestContainer_HasTheTasksNetwork(t *testing.T) {
 	}
 }
 
+// The tasks of an allocation may share a network.
+func TestContainer_JoinsTheNetworkOfItsAllocation(t *testing.T) {
+	f := newFixture(t)
+	h := f.created(f.config(), f.task("a1"), map[string]any{"network_mode": "container:proxy-a1"}).HostConfig
+	if h.NetworkMode != "container:proxy-a1" {
+		t.Errorf("got %q", h.NetworkMode)
+	}
+}
+
 func TestContainer_KeepsItsOutputForBerth(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.task("a1")
@@ -203,6 +212,7 @@ func TestStart_DeniesWhatTheNodeDoesNotAllow(t *testing.T) {
 		want   string
 	}{
 		{map[string]any{"privileged": true}, "config.privileged: "},
+		{map[string]any{"network_mode": "container:db"}, "config.network_mode: "},
 		{map[string]any{"pid_mode": "host"}, "config.pid_mode: "},
 		{map[string]any{"ipc_mode": "host"}, "config.ipc_mode: "},
 		{map[string]any{"uts_mode": "host"}, "config.uts_mode: "},
@@ -211,6 +221,10 @@ func TestStart_DeniesWhatTheNodeDoesNotAllow(t *testing.T) {
 		{map[string]any{"cap_add": []any{"all"}}, `config.cap_add: this node does not allow "all"`},
 		{map[string]any{"security_opt": []any{"seccomp=unconfined"}}, "config.security_opt: "},
 		{map[string]any{"security_opt": []any{"systempaths:unconfined"}}, "config.security_opt: "},
+		{map[string]any{"security_opt": []any{"seccomp=local/p.json"}}, "config.security_opt: "},
+		{map[string]any{"security_opt": []any{"label=type:spc_t"}}, "config.security_opt: "},
+		{map[string]any{"security_opt": []any{"apparmor:lxc-container-default"}}, "config.security_opt: "},
+		{map[string]any{"security_opt": []any{"no-new-privileges=0"}}, "config.security_opt: "},
 		{map[string]any{"devices": []any{map[string]any{"host_path": "/dev/sda"}}}, "config.devices: "},
 		{map[string]any{"volumes": []any{"/etc:/host"}}, `config.volumes: "/etc": `},
 		{map[string]any{"mount": []any{map[string]any{"type": "bind", "source": "/etc", "target": "/x"}}},
@@ -218,12 +232,18 @@ func TestStart_DeniesWhatTheNodeDoesNotAllow(t *testing.T) {
 		{map[string]any{"mount": []any{map[string]any{"target": "/x", "volume_options": map[string]any{
 			"driver_config": map[string]any{"options": map[string]any{"o": "bind", "device": "/etc"}},
 		}}}}, `config.mount "/x": driver_config: `},
+		{map[string]any{"mount": []any{map[string]any{"source": "data", "target": "/x"}}},
+			`config.mount "/x": the volume "data": `},
 		{map[string]any{"pids_limit": 5000}, "config.pids_limit: this node allows at most 4096"},
 	} {
 		f := newFixture(t)
 		cfg := f.task("a1")
+		err := os.WriteFile(filepath.Join(cfg.Dirs.Local, "p.json"), []byte(`{"defaultAction":"SCMP_ACT_ALLOW"}`), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
 		maps.Copy(cfg.Config, c.config)
-		_, err := f.agent(f.config()).Start(t.Context(), cfg)
+		_, err = f.agent(f.config()).Start(t.Context(), cfg)
 		if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v", c.config, err)
 		}
@@ -382,7 +402,7 @@ func TestStart_RejectsBadMounts(t *testing.T) {
 		}
 		cfg.Mounts = c.mounts
 		maps.Copy(cfg.Config, c.config)
-		_, err := f.agent(f.config()).Start(t.Context(), cfg)
+		_, err := f.agent(f.permissive()).Start(t.Context(), cfg)
 		if !structs.IsKind(err, c.kind) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v (%s), want %s", name, err, structs.KindOf(err), c.want)
 		}
@@ -411,10 +431,15 @@ func TestStart_ReadsASeccompProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := f.created(f.config(), cfg, map[string]any{
+	h := f.created(f.permissive(), cfg, map[string]any{
 		"security_opt": []any{"seccomp=local/p.json", "no-new-privileges"},
 	}).HostConfig
 	if !slices.Equal(h.SecurityOpt, []string{`seccomp={"x":1}`, "no-new-privileges"}) {
 		t.Errorf("got %q", h.SecurityOpt)
+	}
+	// These need no privileges over the host.
+	strict := append([]string{"no-new-privileges:true", "apparmor:docker-default"}, strictOptions...)
+	if slices.ContainsFunc(strict, mayLoosen) {
+		t.Errorf("one of %q counts as loose", strict)
 	}
 }
