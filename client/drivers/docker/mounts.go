@@ -211,6 +211,13 @@ func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.
 // lead out of it. missing says that a missing directory is made.
 func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error) {
 	if filepath.IsAbs(path) {
+		_, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) && missing {
+			err = os.MkdirAll(path, 0o755)
+		}
+		if err != nil {
+			return "", structs.Preconditionf("%w", err) // the daemon's answer would be final
+		}
 		return filepath.Clean(path), nil
 	}
 	root, err := os.OpenRoot(cfg.Dirs.Task)

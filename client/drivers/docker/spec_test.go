@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"os"
@@ -310,13 +311,15 @@ func TestContainer_HasTheTasksMounts(t *testing.T) {
 		{HostPath: "/dev/zero", TaskPath: "/dev/y", Device: true, ReadOnly: true},
 	}
 	h := f.created(f.permissive(), cfg, map[string]any{
-		"volumes": []any{"local/made:/made:ro", "/etc:/host"},
+		"volumes": []any{"local/made:/made:ro,rslave", "/etc:/host"},
 		"mount": []any{
 			map[string]any{"type": "bind", "source": "local", "target": "/l",
 				"bind_options": map[string]any{"propagation": "rslave"}},
 			map[string]any{"type": "tmpfs", "target": "/t",
 				"tmpfs_options": map[string]any{"size": 65536, "mode": 0o700}},
-			map[string]any{"type": "volume", "source": "v", "target": "/v", "readonly": true},
+			map[string]any{"source": "v", "target": "/v", "readonly": true, "volume_options": map[string]any{
+				"no_copy": true, "labels": map[string]any{"l": "1"}, "driver_config": map[string]any{"name": "d"},
+			}},
 		},
 		"tmpfs":   []any{"/run:size=1m"},
 		"devices": []any{map[string]any{"host_path": "/dev/full"}},
@@ -328,11 +331,11 @@ func TestContainer_HasTheTasksMounts(t *testing.T) {
 		"/data":    "bind " + volume + " ro",
 		"/csi":     "bind " + volume + " rshared",
 		"/slave":   "bind " + volume + " rslave",
-		"/made":    "bind " + filepath.Join(cfg.Dirs.Local, "made") + " ro",
+		"/made":    "bind " + filepath.Join(cfg.Dirs.Local, "made") + " rslave ro",
 		"/host":    "bind /etc",
 		"/l":       "bind " + cfg.Dirs.Local + " rslave",
-		"/t":       "tmpfs  65536",
-		"/v":       "volume v ro",
+		"/t":       "tmpfs  65536 700",
+		"/v":       "volume v true map[l:1] {d map[]} ro",
 	}
 	got := map[string]string{}
 	for _, m := range h.Mounts {
@@ -351,13 +354,57 @@ func TestContainer_HasTheTasksMounts(t *testing.T) {
 	}
 }
 
+// Vendors publish jobs with paths in these forms, and expect of `volumes` that a missing directory is made.
+func TestContainer_HasTheMountsOfAVendorsPlugin(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.task("a1")
+	cfg.Privileged = true
+	file := filepath.Join(cfg.Dirs.Local, "cloud.conf")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(f.dir, "opt", "vendor")
+	h := f.created(f.config(), cfg, map[string]any{
+		"privileged": true,
+		"volumes":    []any{"./local/cloud.conf:/etc/cloud.conf", made + ":/opt/vendor", "/dev/null:/dev/log"},
+		"mount": []any{
+			map[string]any{"type": "bind", "source": ".//local/cloud.conf", "target": "/var/cloud", "readonly": true},
+			map[string]any{"type": "bind", "source": "secrets", "target": "/tmp/keys", "readonly": false},
+			map[string]any{"type": "tmpfs", "target": "/var/log/vendor", "readonly": false,
+				"tmpfs_options": map[string]any{"size": 1000000}},
+		},
+		"devices": []any{map[string]any{"host_path": "/dev", "container_path": "/dev"}},
+	}).HostConfig
+	got := map[string]string{}
+	for _, m := range h.Mounts {
+		got[m.Target] = m.Source
+	}
+	for target, want := range map[string]string{
+		"/etc/cloud.conf": file,
+		"/opt/vendor":     made,
+		"/dev/log":        "/dev/null",
+		"/var/cloud":      file,
+		"/tmp/keys":       cfg.Dirs.Secrets,
+	} {
+		if got[target] != want {
+			t.Errorf("%s is %q, want %q", target, got[target], want)
+		}
+	}
+	if info, err := os.Stat(made); err != nil || !info.IsDir() {
+		t.Errorf("the missing directory: %v", err)
+	}
+}
+
 func describe(m mount.Mount) string {
 	s := string(m.Type) + " " + m.Source
 	if m.BindOptions != nil {
 		s += " " + string(m.BindOptions.Propagation)
 	}
 	if m.TmpfsOptions != nil {
-		s += " 65536"
+		s += fmt.Sprintf(" %d %o", m.TmpfsOptions.SizeBytes, m.TmpfsOptions.Mode)
+	}
+	if v := m.VolumeOptions; v != nil {
+		s += fmt.Sprint(" ", v.NoCopy, v.Labels, *v.DriverConfig)
 	}
 	if m.ReadOnly {
 		s += " ro"
@@ -392,6 +439,9 @@ func TestStart_RejectsBadMounts(t *testing.T) {
 		"a missing source": {nil, map[string]any{"mount": []any{map[string]any{
 			"type": "bind", "source": "local/none", "target": "/x",
 		}}}, structs.KindPrecondition, "is not in the task's directory"},
+		"a missing source on the host": {nil, map[string]any{"mount": []any{map[string]any{
+			"type": "bind", "source": "/none/x", "target": "/x",
+		}}}, structs.KindPrecondition, `config.mount: "/none/x": stat /none/x: `},
 		"a profile that leads out": {nil, map[string]any{"security_opt": []any{"seccomp=local/link/passwd"}},
 			structs.KindPrecondition, "config.security_opt: "},
 	} {
