@@ -21,10 +21,11 @@ import (
 )
 
 const (
-	// minMemory is the least limit that a daemon accepts, in bytes.
+	// minMemory is the least limit and the least reservation that a daemon accepts, in bytes.
 	minMemory = 6 << 20
-	// minShares is the kernel's least weight.
+	// minShares and maxShares are the kernel's bounds of a weight.
 	minShares = 2
+	maxShares = 1 << 18
 	// defaultPeriod is the period of a processor quota.
 	defaultPeriod = 100 * time.Millisecond
 	// minQuota is the kernel's least quota.
@@ -164,7 +165,7 @@ func logConfigOf(cfg *driver.TaskConfig) container.LogConfig {
 func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	r := cfg.Resources
 	if r.CPU > 0 {
-		h.CPUShares = int64(max(r.CPU, minShares))
+		h.CPUShares = int64(min(max(r.CPU, minShares), maxShares))
 	}
 	err := addMemory(h, r, want.MemoryHardLimit)
 	if err != nil {
@@ -202,8 +203,9 @@ func addMemory(h *container.HostConfig, r structs.Resources, hard int) error {
 	}
 	h.Memory = max(bytesOf(most), minMemory)
 	h.MemorySwap = h.Memory
-	if most > r.MemoryMB && r.MemoryMB > 0 {
-		h.MemoryReservation = bytesOf(r.MemoryMB)
+	reserved := bytesOf(r.MemoryMB)
+	if reserved >= minMemory && reserved < h.Memory {
+		h.MemoryReservation = reserved
 	}
 	return nil
 }

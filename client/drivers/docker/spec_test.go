@@ -106,6 +106,10 @@ func TestContainer_HasTheTasksLimits(t *testing.T) {
 			func(h *container.HostConfig) bool {
 				return h.CPUShares == 2 && h.Memory == 128<<20 && h.MemoryReservation == 64<<20
 			}},
+		{"memory_max beside less than a daemon reserves", structs.Resources{MemoryMB: 4, MemoryMaxMB: 64}, nil,
+			func(h *container.HostConfig) bool { return h.Memory == 64<<20 && h.MemoryReservation == 0 }},
+		{"more than the kernel's greatest weight", structs.Resources{CPU: 400_000, MemoryMB: 64}, nil,
+			func(h *container.HostConfig) bool { return h.CPUShares == 262_144 }},
 		{"hard limits", structs.Resources{CPU: 500, MemoryMB: 64}, map[string]any{
 			"memory_hard_limit": 256, "pids_limit": 9, "cpu_hard_limit": true, "cpu_cfs_period": 50000,
 		}, func(h *container.HostConfig) bool {
