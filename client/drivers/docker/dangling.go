@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"berth/internal/backoff"
@@ -32,6 +33,9 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 	found := map[string]bool{}
 	for _, c := range list {
 		id := c.Labels[labelTask]
+		if !slices.Contains(c.Names, "/"+containerName(id)) {
+			continue // an image that somebody made from a task's container has the labels, too
+		}
 		_, err := d.findTask(id)
 		age := time.Since(time.Unix(c.Created, 0))
 		if err == nil || age < d.cfg.GC.Dangling.CreationGrace {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/taskconfig"
@@ -26,6 +29,15 @@ func TestDangling_RemovesOnlyUnknownContainersOfTheNode(t *testing.T) {
 	f.old("web-lost")
 	f.old("web-foreign")
 	f.Change("web-foreign", func(c *dockertest.FakeContainer) { c.Request.Labels[labelNode] = "n2" })
+	// An image that somebody makes from a container has its labels, and so have the containers of the image.
+	_, err := lost.engine.Create(t.Context(), client.ContainerCreateOptions{
+		Name:   "web-copy",
+		Config: &container.Config{Image: "a:1", Labels: f.Find("web-lost").Request.Labels},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.old("web-copy")
 	d := f.agent(f.config())
 	f.start(d, f.task("held"))
 	f.old("web-held")
@@ -34,7 +46,9 @@ func TestDangling_RemovesOnlyUnknownContainersOfTheNode(t *testing.T) {
 		t.Fatalf("the first search found %v", found)
 	}
 	d.searchDangling(t.Context(), found)
-	for name, want := range map[string]bool{"lost": false, "young": true, "held": true, "foreign": true} {
+	for name, want := range map[string]bool{
+		"lost": false, "young": true, "held": true, "foreign": true, "copy": true,
+	} {
 		if got := f.Find("web-"+name) != nil; got != want {
 			t.Errorf("%s is there: got %t, want %t", name, got, want)
 		}

@@ -371,6 +371,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 		}
 		list = append(list, map[string]any{
 			"Id":      c.ID,
+			"Names":   []string{"/" + c.Name},
 			"Created": c.Created.Unix(),
 			"Labels":  c.Request.Labels,
 			"State":   c.State.Status,
