@@ -2,9 +2,7 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -128,11 +126,7 @@ func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
 	if err != nil {
 		return err
 	}
-	err = os.Remove(o.position(taskID))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return follow.Forget(o.position(taskID))
 }
 
 // keepInterval is the time between two looks for helpers that were killed.

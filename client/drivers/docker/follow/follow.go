@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"sync"
@@ -193,14 +194,29 @@ func (f *follower) save() {
 	}
 	text, err := json.Marshal(at)
 	if err == nil {
-		err = os.WriteFile(f.File+".tmp", text, 0o600)
+		err = os.WriteFile(f.File+unfinished, text, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(f.File+".tmp", f.File)
+		err = os.Rename(f.File+unfinished, f.File)
 	}
 	if err == nil {
 		f.saved = at
 	}
+}
+
+// unfinished is the suffix of a file of a position that is being written.
+const unfinished = ".tmp"
+
+// Forget removes the file of a position, also what a helper has left that was killed while it wrote it.
+func Forget(file string) error {
+	var errs []error
+	for _, path := range []string{file, file + unfinished} {
+		err := os.Remove(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // readPosition reads the file of a position. Without one the position is the beginning.

@@ -186,6 +186,29 @@ func TestCopy_ContinuesAtItsPosition(t *testing.T) {
 	}
 }
 
+func TestForget_LeavesNoFile(t *testing.T) {
+	f := newFixture(t, false)
+	f.copy()
+	f.print(1, "one\n")
+	f.out.await(t, "one\n")
+	if err := f.stop(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the copy ended with %v", err)
+	}
+	err := os.WriteFile(f.from.File+unfinished, nil, 0o600) // of a helper that was killed
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Forget(f.from.File); err != nil {
+			t.Error(err)
+		}
+		left, err := os.ReadDir(filepath.Dir(f.from.File))
+		if err != nil || len(left) != 0 {
+			t.Errorf("left are %v, %v", left, err)
+		}
+	}
+}
+
 // A daemon ends a stream in order when it is stopped, while the container runs on.
 func TestCopy_GoesOnAfterTheEndOfAStream(t *testing.T) {
 	f := newFixture(t, false)
