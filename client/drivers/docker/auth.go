@@ -151,8 +151,8 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 		return engine.Auth{}, nil
 	}
 	if err != nil {
-		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: %w: %s",
-			helper, err, structs.Cut(out.kept.String(), maxDescription))
+		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: %w%s",
+			helper, err, reasonIn(out.kept.String()))
 	}
 	var answer struct{ Username, Secret string }
 	err = json.Unmarshal(out.kept.Bytes(), &answer)
@@ -167,6 +167,16 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 		Password:      answer.Secret,
 		ServerAddress: registry,
 	}, nil
+}
+
+// reasonIn returns the reason that a failed helper has printed, "" for anything that may have credentials in
+// it: everybody who may read the job sees the error.
+func reasonIn(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.ContainsAny(text, "{}") {
+		return ""
+	}
+	return ": " + structs.Cut(text, maxDescription)
 }
 
 // boundedBuffer keeps the first bytes that a program writes.
