@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -142,23 +144,24 @@ func (r *activeReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// tell passes a text to all tasks that wait for a flight.
+// tell passes a text to all tasks that wait for a flight. A listener may write to a disk, for which the other
+// images must not wait.
 func (c *Coordinator) tell(f *flight, text string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, listener := range f.listeners {
+	listeners := slices.Collect(maps.Values(f.listeners))
+	c.mu.Unlock()
+	for _, listener := range listeners {
 		if listener != nil {
 			listener(text)
 		}
 	}
 }
 
-const (
-	// progressInterval is the time between two texts about a download.
-	progressInterval = 30 * time.Second
-	// maxLayers bounds the layers that are counted.
-	maxLayers = 1000
-)
+// progressInterval is the time between two texts about a download.
+var progressInterval = 30 * time.Second
+
+// maxLayers bounds the layers that are counted.
+const maxLayers = 1000
 
 // progress adds up the messages of a download.
 type progress struct {

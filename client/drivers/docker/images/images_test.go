@@ -201,6 +201,34 @@ func TestAcquire_FailsAtItsLimit(t *testing.T) {
 	}
 }
 
+func TestAcquire_TellsTheProgress(t *testing.T) {
+	usual := progressInterval
+	progressInterval = 0
+	defer func() { progressInterval = usual }()
+	f := dockertest.NewFake(t)
+	d := newDownload(f)
+	c := newCoordinator(f)
+	told := make(chan string, 1)
+	r := request("t1")
+	r.Progress = func(text string) { told <- text }
+	failed := make(chan error)
+	go func() { _, err := c.Acquire(t.Context(), r); failed <- err }()
+	<-d.begun
+	d.finish <- `{"id":"l1","status":"Downloading","progressDetail":{"current":1000,"total":4000}}`
+	select {
+	case got := <-told:
+		if got != "image a:1: 0 of 1 layers done, 1.0 kB of 4.0 kB downloaded" {
+			t.Errorf("got %q", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the task hears nothing")
+	}
+	close(d.finish)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
+
 func progressOf(current, total int64) *jsonstream.Progress {
 	return &jsonstream.Progress{Current: current, Total: total}
 }
