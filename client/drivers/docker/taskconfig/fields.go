@@ -84,6 +84,10 @@ func readTmpfs(b *block) map[string]string {
 				structs.Cut(s, structs.MaxQuoted))
 			continue
 		}
+		target = path.Clean(target)
+		if _, twice := out[target]; twice {
+			b.fault(fmt.Sprintf("tmpfs[%d]", i), "%q is there twice", structs.Cut(target, structs.MaxQuoted))
+		}
 		out[target] = options
 	}
 	return out

@@ -227,6 +227,7 @@ func TestDecode_NamesEachFault(t *testing.T) {
 		{`volumes = ["x:y"]`, `config.volumes: element 0: "y": expected an absolute path`},
 		{`volumes = ["x:/y:exec"]`, `config.volumes: element 0: mode "exec": expected ro, rw`},
 		{`tmpfs = ["run"]`, `config.tmpfs[0]: "run": expected a path`},
+		{`tmpfs = ["/run", "/run/:size=1m"]`, `config.tmpfs[1]: "/run" is there twice`},
 		{`shm_size = -1`, `config.shm_size: -1: expected a number from 0 to`},
 		{`shm_size = 1.5`, `config.shm_size: expected a whole number`},
 		{`dns_servers = ["one"]`, `config.dns_servers[0]: "one": expected an address`},
