@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"berth/client/drivers/docker/dockertest"
+	"berth/structs"
 )
 
 // vendorImage is that of the example: a CSI driver of another project and the programs that it runs.
@@ -29,8 +31,8 @@ func importVendor(t *testing.T, d *dockertest.Daemon) {
 		`ENTRYPOINT ["/hostpathplugin"]`, "ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// dockerAgent makes an agent whose containers run at a daemon.
-func dockerAgent(t *testing.T, d *dockertest.Daemon) *agent {
+// dockerAgent makes an agent whose containers run at a daemon. settings are more of its client.
+func dockerAgent(t *testing.T, d *dockertest.Daemon, settings ...string) *agent {
 	t.Helper()
 	a := newAgent(t, "one", "-server", "-client")
 	a.args = append(a.args, "-config", a.writeFile("docker-agent.hcl", fmt.Sprintf(`
@@ -40,7 +42,8 @@ client {
       endpoint = %q
     }
   }
-}`, d.Endpoint())))
+  %s
+}`, d.Endpoint(), strings.Join(settings, "\n"))))
 	a.start()
 	return a
 }
@@ -185,4 +188,88 @@ func TestDocker_RunsTheExample(t *testing.T) {
 		t.Errorf("its usage:\n%s", out)
 	}
 	a.must("job", "stop", "-purge", "clock")
+}
+
+// containerWithDevice reports its device and ends when it is told to.
+const containerWithDevice = `
+job "misc" {
+  group "g" {
+    count = 2
+    restart {
+      attempts = 3
+      delay    = "1s"
+      mode     = "fail"
+    }
+    task "t" {
+      driver = "docker"
+      config {
+        image = "program:1"
+        args = [
+          "env:BERTH_DEVICES_TEST_CHAR_MISC", "device:${BERTH_DEVICES_TEST_CHAR_MISC}", "list:DIR",
+          "out:reported", "await:/alloc/data/end", "unlink:/alloc/data/end", "exit:1",
+        ]
+        network_mode = "none"
+      }
+      resources {
+        cpu    = 20
+        memory = 32
+        device "test/char/misc" {}
+      }
+    }
+  }
+}`
+
+// TestDocker_GivesContainersTheirDevices: each of two containers has one device of a group, with the group's
+// permissions and no other, also after a crash of the agent and after a restart of the task.
+func TestDocker_GivesContainersTheirDevices(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/tmp", "bdev-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for i, device := range []string{"/dev/fuse", "/dev/loop-control"} { // no container has them without a demand
+		if err := os.Symlink(device, filepath.Join(dir, fmt.Sprintf("misc%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := dockertest.Start(t)
+	d.Import("program:1")
+	a := dockerAgent(t, d, fmt.Sprintf(`
+device "test/char/misc" {
+  paths       = ["%s/misc*"]
+  permissions = "r"
+}`, dir))
+	a.must("job", "run", "-detach", a.writeFile("misc.hcl", strings.Replace(containerWithDevice, "DIR", dir, 1)))
+	reports := map[string]string{}
+	for _, alloc := range a.awaitRunning("misc", 2) {
+		out := a.awaitOutput(alloc.ID, "reported\n")
+		row := decode[structs.Allocation](t, a.must("alloc", "status", "-json", alloc.ID))
+		given := row.AllocatedResources.Tasks["t"].Devices
+		if len(given) != 1 || len(given[0].DeviceIDs) != 1 {
+			t.Fatalf("allocation %s has the devices %+v", alloc.ID, given)
+		}
+		device := given[0].DeviceIDs[0]
+		reports[alloc.ID] = fmt.Sprintf("%s\n%s r\n%s\nreported\n", device, device, device)
+		if out != reports[alloc.ID] {
+			t.Errorf("allocation %s says %q, want %q", alloc.ID, out, reports[alloc.ID])
+		}
+	}
+
+	a.kill()
+	a.start()
+	for _, alloc := range a.awaitRunning("misc", 2) {
+		restarts := alloc.TaskStates["t"].Restarts
+		if out := a.awaitOutput(alloc.ID, "reported\n"); out != reports[alloc.ID] || restarts != 0 {
+			t.Errorf("after a crash of the agent allocation %s says %q, with %d restarts", alloc.ID, out, restarts)
+		}
+		err := os.WriteFile(a.data("alloc", alloc.ID, "alloc", "data", "end"), nil, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, report := range reports {
+		a.awaitOutput(id, report+report)
+	}
+	a.must("job", "stop", "-purge", "misc")
 }

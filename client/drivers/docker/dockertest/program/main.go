@@ -33,6 +33,7 @@ var steps = map[string]func(string) error{
 	"count":  count,
 	"tmpfs":  func(path string) error { return syscall.Mount("test", path, "tmpfs", 0, "size=64k") },
 	"unlink": os.Remove,
+	"device": device,
 }
 
 func main() {
@@ -96,6 +97,26 @@ func list(dir string) error {
 		return err
 	}
 	return write(os.Stdout, strings.Join(names, " "))
+}
+
+// device prints a device file and the ways in which it can be opened: "/dev/x rw".
+func device(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeDevice == 0 {
+		return fmt.Errorf("%s is no device", path)
+	}
+	text := path + " "
+	for way, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
+		f, err := os.OpenFile(path, flag, 0)
+		if err == nil {
+			text += "rw"[way : way+1]
+			_ = f.Close()
+		}
+	}
+	return write(os.Stdout, text)
 }
 
 // eat uses that many MiB of memory.
