@@ -1,6 +1,6 @@
-# A CSI driver of another project as a container, on every node: csi-driver-host-path. Load or build its image on each
-# node first, or name it with the registry that has it. A task with a csi_plugin block is privileged, so it needs no
-# setting of the node.
+# A CSI driver of another project as a container, on every node: csi-driver-host-path. Name its image with the registry
+# that has it, or load or build it on each node first and set gc { image = false } there: berth removes images that no
+# task uses any more. A task with a csi_plugin block is privileged, so it needs no other setting of the node.
 job "docker-hostpath" {
   type = "system"
 
