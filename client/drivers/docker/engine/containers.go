@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -162,38 +163,62 @@ type User struct {
 	UID, GID uint32
 }
 
-// maxPasswd bounds the file of users that is read.
-const maxPasswd = 1 << 20
+const (
+	// maxPasswd bounds the file of users that is read.
+	maxPasswd = 1 << 20
+	// maxLinks bounds the links to the file of users.
+	maxLinks = 8
+)
 
 // Users lists the users of a container. A container without the file has none.
 func (e *Engine) Users(ctx context.Context, id string) ([]User, error) {
 	var text []byte
 	err := e.call(ctx, "reading the users of container "+id, quickTimeout,
 		func(ctx context.Context, api *moby) error {
-			answer, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: "/etc/passwd"})
-			if err != nil {
-				return err
-			}
-			defer answer.Content.Close()
-			archive := tar.NewReader(answer.Content)
-			for {
-				header, err := archive.Next()
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				if err != nil {
+			file := "/etc/passwd"
+			for range maxLinks {
+				content, link, err := readFile(ctx, api, id, file)
+				if err != nil || link == "" {
+					text = content
 					return err
 				}
-				if header.Typeflag == tar.TypeReg {
-					text, err = io.ReadAll(io.LimitReader(archive, maxPasswd))
-					return err
+				if !path.IsAbs(link) {
+					link = path.Join(path.Dir(file), link)
 				}
+				file = link
 			}
+			return nil
 		})
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return nil, err
 	}
 	return parseUsers(string(text)), nil
+}
+
+// readFile reads the beginning of a file of a container. The daemon follows no link: link is where one leads.
+func readFile(ctx context.Context, api *moby, id, file string) (content []byte, link string, err error) {
+	answer, err := api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: file})
+	if err != nil {
+		return nil, "", err
+	}
+	defer answer.Content.Close()
+	archive := tar.NewReader(answer.Content)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, "", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		switch header.Typeflag {
+		case tar.TypeReg:
+			content, err = io.ReadAll(io.LimitReader(archive, maxPasswd))
+			return content, "", err
+		case tar.TypeSymlink:
+			return nil, header.Linkname, nil
+		}
+	}
 }
 
 func parseUsers(text string) []User {
