@@ -188,15 +188,17 @@ func TestMeasure_DoesNotWaitForAServerThatHangs(t *testing.T) {
 	if err != nil {
 		testskip.Lacking(t, "no FUSE: "+err.Error())
 	}
-	hangUp := sync.OnceFunc(func() { _ = unix.Close(fuse) }) // the kernel then fails each access
-	t.Cleanup(hangUp)
 	dir := t.TempDir()
+	hangUp := sync.OnceFunc(func() { _ = unix.Close(fuse) }) // the kernel then fails each access
+	t.Cleanup(func() {
+		hangUp()
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+	})
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse)
 	err = unix.Mount("/dev/berth-test", dir, "fuse", 0, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	measured := make(chan error, 1)
 	go func() {
 		_, err := Host{Dir: os.TempDir()}.Measure(t.Context())
