@@ -29,7 +29,7 @@ type partHealth struct {
 	there       bool
 	healthy     bool
 	description string
-	process     string // the allocation that runs it, if it has one
+	process     string // the allocation that runs a plugin instance, the version of a driver; "" if not known
 }
 
 // part names a part of a node.
@@ -51,6 +51,7 @@ func healthOf(n *structs.Node) nodeHealth {
 			there:       d.Detected,
 			healthy:     d.Detected && d.Healthy,
 			description: d.HealthDescription,
+			process:     d.Attributes["driver."+name+".version"],
 		}
 	}
 	if n.NodeResources == nil {
@@ -130,11 +131,13 @@ func healthChange(p part, old, now partHealth) string {
 		return p.text + " is healthy"
 	case !now.healthy && (old.healthy || !old.there):
 		return withReason(p.text+" is unhealthy", now.description)
-	case old.there && old.process != now.process:
-		return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", p.text,
-			structs.ShortID(now.process), structs.ShortID(old.process))
+	case old.process == "" || now.process == "" || old.process == now.process:
+		return ""
+	case p.subsystem == subsystemDriver:
+		return fmt.Sprintf("%s is replaced: it is version %s instead of %s", p.text, now.process, old.process)
 	}
-	return ""
+	return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", p.text,
+		structs.ShortID(now.process), structs.ShortID(old.process))
 }
 
 // withReason adds the reason of a change, if the node has given one.

@@ -54,6 +54,12 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			name: {HealthDescription: description},
 		}})
 	}
+	version := func(v string) nodeHealth {
+		attributes := map[string]string{"driver.docker.version": v}
+		return healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
+			"docker": {Detected: true, Healthy: true, Attributes: attributes},
+		}})
+	}
 	for name, c := range map[string]struct {
 		old, now nodeHealth
 		want     []string
@@ -76,6 +82,12 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			driver(true, ""), undetected("exec", "its process has ended"),
 			[]string{"Driver: driver exec is gone: its process has ended"},
 		},
+		"driver is replaced": {
+			version("20.10"), version("24.0"),
+			[]string{"Driver: driver docker is replaced: it is version 24.0 instead of 20.10"},
+		},
+		"driver says its version":    {version(""), version("24.0"), nil},
+		"driver says no version now": {version("24.0"), version(""), nil},
 		"device becomes unhealthy": {
 			devices(true), devices(false),
 			[]string{"Device: device 0 of acme/gpu/x1 is unhealthy: too hot"},

@@ -128,7 +128,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 			return nil, structs.Invalidf("plugin_dir: the driver %q of %s is built in; remove the plugin",
 				p.Name, p.File())
 		}
-		d := m.newExternal(p.Name, run(p.Name), cfg, o)
+		d := m.newExternal(p, run(p.Name), cfg, o)
 		if cfg.Allows(p.Name) {
 			m.drivers = append(m.drivers, d)
 		} else {
@@ -162,16 +162,19 @@ func (m *Manager) newDocker(cfg docker.Config, command []string, o Options) *doc
 }
 
 // newExternal makes the driver of a plugin. logs starts the processes that keep the output of its tasks.
-func (m *Manager) newExternal(name string, logs executor.Config, cfg Config, o Options) *external.Driver {
+func (m *Manager) newExternal(
+	p *plugincatalog.Plugin, logs executor.Config, cfg Config, o Options,
+) *external.Driver {
 	chroot := cfg.Exec.ChrootEnv
 	if chroot == nil {
 		chroot = exec.DefaultConfig().ChrootEnv
 	}
-	return external.New(name, external.Config{
+	return external.New(p.Name, external.Config{
 		Catalog: o.Plugins,
 		Records: o.Records,
+		Version: p.Version,
 		Node:    o.Node,
-		Logs:    external.NewLogs(name, logs),
+		Logs:    external.NewLogs(p.Name, logs),
 		Chroot:  chroot,
 		Events:  m.events.deliver,
 	}, m.logger)

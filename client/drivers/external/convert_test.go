@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/client/driver"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
@@ -115,4 +117,15 @@ func TestStats_AreThoseOfThePlugin(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	a.destroy(cfg.ID)
+}
+
+func TestAddVersion_KeepsThatOfTheDriver(t *testing.T) {
+	d := New("x", Config{Version: "v1"}, hclog.NewNullLogger())
+	for own, want := range map[string]string{"": "v1", "24.0": "24.0"} {
+		info := &structs.DriverInfo{Attributes: map[string]string{"driver.x.version": own}}
+		d.addVersion(info)
+		if got := info.Attributes["driver.x.version"]; got != want {
+			t.Errorf("the driver says %q: got %q, want %q", own, got, want)
+		}
+	}
 }

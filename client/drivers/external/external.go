@@ -37,6 +37,7 @@ var (
 type Config struct {
 	Catalog *plugincatalog.Catalog
 	Records *store.DB
+	Version string // of the plugin, an attribute of the node
 	Node    Node
 	Logs    Logs
 	// Chroot maps paths of the host to the paths at which a task sees them, read-only, if its driver makes a

@@ -48,7 +48,9 @@ func (d *Driver) followFingerprints(ctx context.Context, service protocol.Driver
 			return service.Fingerprint(ctx, &protocol.FingerprintRequest{})
 		}, func(answer *protocol.FingerprintResponse) {
 			pace.Reset()
-			h.setReport(infoOf(answer))
+			info := infoOf(answer)
+			d.addVersion(info)
+			h.setReport(info)
 			backoff.Sleep(ctx, reportPause)
 		})
 		if ctx.Err() != nil {
@@ -130,6 +132,14 @@ func firstPairs[V any](values map[string]V, format func(V) string, most int) map
 		pairs[name] = value
 	}
 	return pairs
+}
+
+// addVersion adds the version of the plugin, unless the driver has an attribute for it.
+func (d *Driver) addVersion(info *structs.DriverInfo) {
+	name := "driver." + d.name + ".version"
+	if info.Attributes[name] == "" && d.cfg.Version != "" {
+		info.Attributes[name] = d.cfg.Version
+	}
 }
 
 // attributeText is an attribute as the constraints of jobs compare it.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/client/plugincatalog"
@@ -33,6 +34,8 @@ func TestReports_OfAllDriversFitIntoANode(t *testing.T) {
 			if len(info.Attributes) == 0 {
 				t.Fatalf("nothing is left of attributes of %d bytes", size)
 			}
+			d := New(name, Config{Version: strings.Repeat("1", 128)}, hclog.NewNullLogger())
+			d.addVersion(info)
 			n.Drivers[name] = info
 			maps.Copy(n.Attributes, info.Attributes)
 		}
