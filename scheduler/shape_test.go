@@ -37,6 +37,12 @@ func TestShape_DiffersWithTheDemand(t *testing.T) {
 		},
 		"volume":        volume("db", structs.CSISingleNodeWriter, false),
 		"volume's mode": volume("db", structs.CSIMultiNodeReader, false),
+		"device":        demand("gpu", 1),
+		"two devices":   demand("gpu", 2),
+		"other device":  demand("fpga", 1),
+		"device's constraint": demand("gpu", 1, func(d *structs.RequestedDevice) {
+			d.Constraints = []*structs.Constraint{{LTarget: "${device.model}", Operand: "=", RTarget: "x1"}}
+		}),
 	} {
 		s := shape(name, edit)
 		if s == "" {
