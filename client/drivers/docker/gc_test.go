@@ -87,6 +87,32 @@ func TestRun_SearchesAtIntervals(t *testing.T) {
 	f.awaitCalls("DELETE /containers/{id}", 1)
 }
 
+// A helper that was killed gets a successor. An ended container needs none.
+func TestRun_KeepsTheOutputOfRunningTasks(t *testing.T) {
+	usual := keepInterval
+	keepInterval = 2 * time.Millisecond
+	t.Cleanup(func() { keepInterval = usual }) // after the end of the driver
+	f := newFixture(t)
+	d := f.agent(f.config())
+	f.start(d, f.task("running"))
+	f.start(d, f.task("ended"))
+	f.End("web-ended", 0)
+	f.run(d)
+	started := func(id string) int {
+		f.output.mu.Lock()
+		defer f.output.mu.Unlock()
+		return f.output.started[id]
+	}
+	for limit := time.Now().Add(20 * time.Second); started("running/web") < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody looks for its helper")
+		}
+	}
+	if n := started("ended/web"); n != 1 {
+		t.Errorf("the ended container had %d helpers", n)
+	}
+}
+
 func TestDestroy_KeepsTheContainerIfTheNodeDoes(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.config()

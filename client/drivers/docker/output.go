@@ -130,7 +130,7 @@ func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
 }
 
 // keepInterval is the time between two looks for helpers that were killed.
-const keepInterval = 30 * time.Second
+var keepInterval = 30 * time.Second
 
 // keepOutput starts helpers in the place of killed ones until ctx ends. The daemon keeps the output
 // meanwhile.
