@@ -122,14 +122,15 @@ func TestStart_BoundsTheDownload(t *testing.T) {
 	}
 }
 
-// A privileged container has all capabilities that this machine has.
+// A privileged container has all capabilities that this machine has, another one only those that it gets.
 func TestStart_GivesPrivilegesThatTheNodeAllows(t *testing.T) {
 	f := newFixture(t)
 	for _, privileged := range []bool{false, true} {
 		cfg := f.task(fmt.Sprint(privileged))
 		h := f.created(f.permissive(), cfg, map[string]any{"privileged": privileged}).HostConfig
 		all := h.Privileged || slices.Contains(h.CapAdd, "ALL")
-		if all != privileged {
+		confined := slices.Contains(h.CapDrop, "ALL")
+		if all != privileged || confined == privileged {
 			t.Errorf("privileged=%t: got %+v", privileged, h)
 		}
 	}
