@@ -144,6 +144,7 @@ type Allocation struct {
 	TaskGroup  string
 	Resources  *Resources
 	Devices    map[string][]*AllocatedDeviceResource `json:"-" codec:"Devices,omitempty"` // by task
+	Ports      []AllocatedPort                       `json:"-" codec:"Ports,omitempty"`
 	// AllocatedResources has the resources and devices of each task. See WithResources; no row has it.
 	AllocatedResources *AllocatedResources `json:",omitempty" codec:"-"`
 	// TaskResources has the demands of each task, in the dialect's older form. See WithResources; no row has it.

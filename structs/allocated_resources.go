@@ -22,8 +22,12 @@ type AllocatedMemory struct {
 	MemoryMaxMB int64 `json:",omitempty"`
 }
 
-// AllocatedSharedResources are those of the whole allocation, in MiB.
-type AllocatedSharedResources struct{ DiskMB int64 }
+// AllocatedSharedResources are those of the whole allocation.
+type AllocatedSharedResources struct {
+	DiskMB   int64
+	Networks []*NetworkResource `json:",omitempty"` // the ports once more, by their address
+	Ports    []AllocatedPort    `json:",omitempty"`
+}
 
 // WithResources returns a copy with AllocatedResources and TaskResources. Without its job an allocation has
 // only those of tasks with devices. nil stays nil.
@@ -52,10 +56,32 @@ func (a *Allocation) WithResources() *Allocation {
 		}
 		all.Tasks[task].Devices = devices
 	}
+	all.Shared.Ports = a.Ports
+	all.Shared.Networks = networksOf(a.Ports)
 	c := *a
 	c.AllocatedResources = all
 	c.TaskResources = demands
 	return &c
+}
+
+// networksOf returns the ports of an allocation by their address, in the dialect's older shape.
+func networksOf(ports []AllocatedPort) []*NetworkResource {
+	var all []*NetworkResource
+	byIP := map[string]*NetworkResource{}
+	for _, p := range ports {
+		n := byIP[p.HostIP]
+		if n == nil {
+			n = &NetworkResource{Mode: NetworkModeHost, IP: p.HostIP}
+			byIP[p.HostIP] = n
+			all = append(all, n)
+		}
+		n.DynamicPorts = append(n.DynamicPorts, Port{
+			Label: p.Label,
+			Value: p.Value,
+			To:    p.To,
+		})
+	}
+	return all
 }
 
 func (t *Task) allocated() *AllocatedTaskResources {

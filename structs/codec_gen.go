@@ -213,13 +213,56 @@ func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err err
 	return b, true, err
 }
 
+func (v *AllocatedPort) MsgpackSelf() any { return v }
+
+func (v *AllocatedPort) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa6HostIP"...)
+	b = msgp.AppendString(b, v.HostIP)
+	b = append(b, "\xa5Label"...)
+	b = msgp.AppendString(b, v.Label)
+	b = append(b, "\xa2To"...)
+	b = msgp.AppendInt64(b, int64(v.To))
+	b = append(b, "\xa5Value"...)
+	b = msgp.AppendInt64(b, int64(v.Value))
+	return b, nil
+}
+
+func (v *AllocatedPort) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = AllocatedPort{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *AllocatedPort) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Label":
+		b, err = codec.ReadString(b, &v.Label)
+	case "Value":
+		b, err = codec.ReadInt(b, &v.Value)
+	case "To":
+		b, err = codec.ReadInt(b, &v.To)
+	case "HostIP":
+		b, err = codec.ReadString(b, &v.HostIP)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *Allocation) MsgpackSelf() any { return v }
 
 func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(30)
+	n := uint32(31)
 	if !(len(v.CSIPlugins) != 0) {
 		n--
 	}
@@ -230,6 +273,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Job != nil) {
+		n--
+	}
+	if !(len(v.Ports) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -299,6 +345,12 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeID)
 	b = append(b, "\xa8NodeName"...)
 	b = msgp.AppendString(b, v.NodeName)
+	if len(v.Ports) != 0 {
+		b = append(b, "\xa5Ports"...)
+		if b, err = codec.AppendSlice(b, v.Ports, (*AllocatedPort).AppendMsgpack); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xb2PreviousAllocation"...)
 	b = msgp.AppendString(b, v.PreviousAllocation)
 	b = append(b, "\xb1RescheduleTracker"...)
@@ -352,6 +404,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
 	case "Devices":
 		b, err = codec.ReadOther(b, &v.Devices)
+	case "Ports":
+		b, err = codec.ReadSlice(b, &v.Ports, (*AllocatedPort).DecodeMsgpack)
 	case "DesiredStatus":
 		b, err = codec.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
@@ -3838,6 +3892,94 @@ func (v *NodeMemoryResources) readField(name, b []byte) (_ []byte, known bool, e
 	return b, true, err
 }
 
+func (v *NodeNetworkAddress) MsgpackSelf() any { return v }
+
+func (v *NodeNetworkAddress) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7Address"...)
+	b = msgp.AppendString(b, v.Address)
+	b = append(b, "\xa5Alias"...)
+	b = msgp.AppendString(b, v.Alias)
+	b = append(b, "\xa6Family"...)
+	b = msgp.AppendString(b, v.Family)
+	b = append(b, "\xadReservedPorts"...)
+	b = msgp.AppendString(b, v.ReservedPorts)
+	return b, nil
+}
+
+func (v *NodeNetworkAddress) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeNetworkAddress{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeNetworkAddress) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Family":
+		b, err = codec.ReadString(b, &v.Family)
+	case "Alias":
+		b, err = codec.ReadString(b, &v.Alias)
+	case "Address":
+		b, err = codec.ReadString(b, &v.Address)
+	case "ReservedPorts":
+		b, err = codec.ReadString(b, &v.ReservedPorts)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *NodeNetworkResource) MsgpackSelf() any { return v }
+
+func (v *NodeNetworkResource) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa9Addresses"...)
+	if b, err = codec.AppendPointers(b, v.Addresses, (*NodeNetworkAddress).AppendMsgpack); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa6Device"...)
+	b = msgp.AppendString(b, v.Device)
+	b = append(b, "\xaaMacAddress"...)
+	b = msgp.AppendString(b, v.MacAddress)
+	b = append(b, "\xa4Mode"...)
+	b = msgp.AppendString(b, v.Mode)
+	return b, nil
+}
+
+func (v *NodeNetworkResource) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeNetworkResource{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeNetworkResource) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Mode":
+		b, err = codec.ReadString(b, &v.Mode)
+	case "Device":
+		b, err = codec.ReadString(b, &v.Device)
+	case "MacAddress":
+		b, err = codec.ReadString(b, &v.MacAddress)
+	case "Addresses":
+		b, err = codec.ReadPointers(b, &v.Addresses, (*NodeNetworkAddress).DecodeMsgpack)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *NodeRegisterRequest) MsgpackSelf() any { return v }
 
 func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -4003,13 +4145,47 @@ func (v *NodeReservedCPU) readField(name, b []byte) (_ []byte, known bool, err e
 	return b, true, err
 }
 
+func (v *NodeReservedNetworks) MsgpackSelf() any { return v }
+
+func (v *NodeReservedNetworks) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(1)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xb1ReservedHostPorts"...)
+	b = msgp.AppendString(b, v.ReservedHostPorts)
+	return b, nil
+}
+
+func (v *NodeReservedNetworks) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeReservedNetworks{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeReservedNetworks) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "ReservedHostPorts":
+		b, err = codec.ReadString(b, &v.ReservedHostPorts)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *NodeReservedResources) MsgpackSelf() any { return v }
 
 func (v *NodeReservedResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(3)
+	n := uint32(4)
+	if !(v.Networks != nil) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa3Cpu"...)
 	if b, err = v.CPU.AppendMsgpack(b); err != nil {
@@ -4022,6 +4198,12 @@ func (v *NodeReservedResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa6Memory"...)
 	if b, err = v.Memory.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if v.Networks != nil {
+		b = append(b, "\xa8Networks"...)
+		if b, err = v.Networks.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	return b, nil
 }
@@ -4042,6 +4224,8 @@ func (v *NodeReservedResources) readField(name, b []byte) (_ []byte, known bool,
 		b, err = v.Memory.DecodeMsgpack(b)
 	case "Disk":
 		b, err = v.Disk.DecodeMsgpack(b)
+	case "Networks":
+		b, err = codec.ReadPointer(b, &v.Networks, (*NodeReservedNetworks).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}
@@ -4054,8 +4238,17 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(7)
 	if !(len(v.Devices) != 0) {
+		n--
+	}
+	if !(v.MaxDynamicPort != 0) {
+		n--
+	}
+	if !(v.MinDynamicPort != 0) {
+		n--
+	}
+	if !(len(v.NodeNetworks) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -4073,9 +4266,23 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = v.Disk.AppendMsgpack(b); err != nil {
 		return b, err
 	}
+	if v.MaxDynamicPort != 0 {
+		b = append(b, "\xaeMaxDynamicPort"...)
+		b = msgp.AppendInt64(b, int64(v.MaxDynamicPort))
+	}
 	b = append(b, "\xa6Memory"...)
 	if b, err = v.Memory.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if v.MinDynamicPort != 0 {
+		b = append(b, "\xaeMinDynamicPort"...)
+		b = msgp.AppendInt64(b, int64(v.MinDynamicPort))
+	}
+	if len(v.NodeNetworks) != 0 {
+		b = append(b, "\xacNodeNetworks"...)
+		if b, err = codec.AppendPointers(b, v.NodeNetworks, (*NodeNetworkResource).AppendMsgpack); err != nil {
+			return b, err
+		}
 	}
 	return b, nil
 }
@@ -4098,6 +4305,12 @@ func (v *NodeResources) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = v.Disk.DecodeMsgpack(b)
 	case "Devices":
 		b, err = codec.ReadOther(b, &v.Devices)
+	case "NodeNetworks":
+		b, err = codec.ReadPointers(b, &v.NodeNetworks, (*NodeNetworkResource).DecodeMsgpack)
+	case "MinDynamicPort":
+		b, err = codec.ReadInt(b, &v.MinDynamicPort)
+	case "MaxDynamicPort":
+		b, err = codec.ReadInt(b, &v.MaxDynamicPort)
 	default:
 		return b, false, nil
 	}

@@ -215,6 +215,7 @@ type TaskGroup struct {
 	RestartPolicy    *RestartPolicy
 	ReschedulePolicy *ReschedulePolicy
 	EphemeralDisk    *EphemeralDisk
+	Networks         []*NetworkResource `json:",omitempty" codec:",omitempty"`
 	Volumes          map[string]*VolumeRequest
 	Meta             map[string]string
 	ShutdownDelay    *time.Duration `json:",omitempty"`

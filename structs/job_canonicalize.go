@@ -101,6 +101,9 @@ func (g *TaskGroup) canonicalize(j *Job) {
 	if g.EphemeralDisk == nil {
 		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}
 	}
+	for _, n := range g.Networks {
+		n.canonicalize()
+	}
 	for alias, v := range g.Volumes {
 		if v != nil {
 			setDefault(&v.Name, alias)
@@ -140,6 +143,18 @@ func (p *ReschedulePolicy) withDefaults(def *ReschedulePolicy) *ReschedulePolicy
 		setDefault(&p.MaxDelay, time.Hour)
 	}
 	return p
+}
+
+func (n *NetworkResource) canonicalize() {
+	if n == nil {
+		return
+	}
+	setDefault(&n.Mode, NetworkModeHost)
+	for _, ports := range [][]Port{n.ReservedPorts, n.DynamicPorts} {
+		for i := range ports {
+			setDefault(&ports[i].HostNetwork, DefaultHostNetwork)
+		}
+	}
 }
 
 func (t *Task) canonicalize(g *TaskGroup) {

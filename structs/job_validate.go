@@ -81,6 +81,7 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 	if g.ShutdownDelay != nil {
 		f.checkDuration("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)
 	}
+	g.validateNetworks(f)
 	g.validateVolumes(f, j)
 	g.validateTasks(f)
 	g.Ask().validateSum(f)

@@ -58,6 +58,10 @@ const (
 	MaxDeviceAttributes = 128       // attributes of one device group
 	MaxDeviceBytes      = 512 << 10 // the texts of a node's device groups: names, IDs, attributes, descriptions
 
+	// Bounds of networks.
+	MaxGroupPorts    = 128 // ports of one group
+	MaxNodeAddresses = 256 // networks of one node, and their addresses
+
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096     // claims in one request

@@ -26,6 +26,11 @@ type NodeResources struct {
 	Disk   NodeDiskResources
 	// Devices are in the order of their IDs.
 	Devices []*NodeDeviceResource `json:",omitempty" codec:",omitempty"`
+	// NodeNetworks has the addresses of host networks.
+	NodeNetworks []*NodeNetworkResource `json:",omitempty" codec:",omitempty"`
+	// MinDynamicPort and MaxDynamicPort are the range of dynamic ports: see Node.DynamicPorts.
+	MinDynamicPort int `json:",omitempty" codec:",omitempty"`
+	MaxDynamicPort int `json:",omitempty" codec:",omitempty"`
 }
 
 // NodeCPUResources counts CPU in MHz.
@@ -46,10 +51,15 @@ type NodeReservedResources struct {
 	CPU    NodeReservedCPU `json:"Cpu" codec:"Cpu"`
 	Memory NodeMemoryResources
 	Disk   NodeDiskResources
+	// Networks has the ports that no allocation gets; nil: none.
+	Networks *NodeReservedNetworks `json:",omitempty" codec:",omitempty"`
 }
 
 // NodeReservedCPU counts CPU in MHz.
 type NodeReservedCPU struct{ CpuShares uint64 }
+
+// NodeReservedNetworks has ports of all addresses of a node (see ParsePorts).
+type NodeReservedNetworks struct{ ReservedHostPorts string }
 
 // DriverInfo is the report of a task driver on a node.
 type DriverInfo struct {

@@ -79,6 +79,7 @@ func (r *NodeResources) validate(f fieldErrors) {
 	f.checkTotal("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
 	f.checkTotal("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
 	f.validateDevices(r.Devices)
+	r.validateNetworks(f)
 }
 
 func (r *NodeReservedResources) validate(f fieldErrors) {
@@ -88,6 +89,10 @@ func (r *NodeReservedResources) validate(f fieldErrors) {
 	f.require(r.CPU.CpuShares <= MaxCPU, "CPU %d must be from 0 to %d MHz", r.CPU.CpuShares, MaxCPU)
 	f.checkTotal("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
 	f.checkTotal("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
+	if r.Networks != nil {
+		_, err := ParsePorts(r.Networks.ReservedHostPorts)
+		f.require(err == nil, "ReservedHostPorts: %v", err)
+	}
 }
 
 func (f fieldErrors) checkTotal(name string, n, most int64, unit string) {

@@ -10,7 +10,8 @@ var Hot = []string{
 
 	// A node: its row, its registration, its fingerprints and its heartbeats.
 	"DriverInfo", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent", "NodeMemoryResources",
-	"NodeReservedCPU", "NodeReservedResources", "NodeResources",
+	"NodeNetworkAddress", "NodeNetworkResource", "NodeReservedCPU", "NodeReservedNetworks",
+	"NodeReservedResources", "NodeResources",
 	"NodeGetRequest", "NodeHeartbeatRequest", "NodeHeartbeatResponse", "NodeListResponse", "NodeListStub",
 	"NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
 
@@ -28,7 +29,7 @@ var Hot = []string{
 	"CSIVolumeClaimResponse", "CSIVolumeUnpublishRequest",
 
 	// An allocation, and the plan and the evaluation that make it.
-	"AllocClientUpdate", "AllocListResponse", "AllocListStub", "Allocation", "AllocsClientUpdateRequest",
-	"AllocsResponse", "CSIVolumeUse", "EvalUpdateRequest", "Evaluation", "Plan", "PlanStop", "PlanUpdate",
-	"Resources", "TaskEvent", "TaskState",
+	"AllocClientUpdate", "AllocListResponse", "AllocListStub", "AllocatedPort", "Allocation",
+	"AllocsClientUpdateRequest", "AllocsResponse", "CSIVolumeUse", "EvalUpdateRequest", "Evaluation", "Plan",
+	"PlanStop", "PlanUpdate", "Resources", "TaskEvent", "TaskState",
 }

@@ -1,0 +1,171 @@
+package structs
+
+import (
+	"net"
+	"strconv"
+)
+
+// NetworkModeHost is the mode of a network whose ports are those of the node: its tasks use the addresses of
+// the node.
+const NetworkModeHost = "host"
+
+// DefaultHostNetwork is the host network of a port that names none. It is the main address of a node.
+const DefaultHostNetwork = "default"
+
+// The range of dynamic ports of a node that reports none.
+const (
+	DefaultMinDynamicPort = 20_000
+	DefaultMaxDynamicPort = 32_000
+)
+
+// The families of addresses.
+const (
+	FamilyIPv4 = "ipv4"
+	FamilyIPv6 = "ipv6"
+)
+
+// NetworkResource is the network of a group: the ports that each of its allocations demands. In an answer it
+// is also the network of an allocation, or of an interface of a node. Only these have Device, CIDR and IP.
+type NetworkResource struct {
+	Mode          string // in a stored job NetworkModeHost
+	Device        string `json:",omitempty"`
+	CIDR          string `json:",omitempty"`
+	IP            string `json:",omitempty"`
+	ReservedPorts []Port // static ones
+	DynamicPorts  []Port
+}
+
+// Port is a port that a group demands.
+type Port struct {
+	Label string
+	Value int // the port of the node; 0 for a dynamic one
+	// To is the port in the network of a task that has its own, for example of a container. 0: the same
+	// number. -1: the same number, shown as To of the allocation.
+	To          int
+	HostNetwork string // in a stored job never empty
+}
+
+// Static reports whether the job names the port of the node.
+func (p *Port) Static() bool { return p.Value != 0 }
+
+// AllocatedPort is a port of an address of the node that an allocation has.
+type AllocatedPort struct {
+	Label  string
+	Value  int
+	To     int // see Port; never -1
+	HostIP string
+}
+
+// Inside is the port in the network of a task that has its own, for example of a container.
+func (p *AllocatedPort) Inside() int {
+	if p.To > 0 {
+		return p.To
+	}
+	return p.Value
+}
+
+// HostAddr returns host:port of the node.
+func (p *AllocatedPort) HostAddr() string {
+	return net.JoinHostPort(p.HostIP, strconv.Itoa(p.Value))
+}
+
+// NodeNetworkResource is an interface of a node with its addresses.
+type NodeNetworkResource struct {
+	Mode       string // NetworkModeHost
+	Device     string
+	MacAddress string
+	Addresses  []*NodeNetworkAddress
+}
+
+// NodeNetworkAddress is an address of a node in one host network. An address of several host networks is
+// there once for each.
+type NodeNetworkAddress struct {
+	Family        string
+	Alias         string // the name of the host network
+	Address       string // without a prefix length
+	ReservedPorts string // see ParsePorts
+}
+
+// PortDemands returns the ports that each allocation of the group demands, static ones first.
+func (g *TaskGroup) PortDemands() []Port {
+	var all []Port
+	for _, n := range g.Networks {
+		if n != nil {
+			all = append(all, n.ReservedPorts...)
+		}
+	}
+	for _, n := range g.Networks {
+		if n != nil {
+			all = append(all, n.DynamicPorts...)
+		}
+	}
+	return all
+}
+
+// Give returns the port of an allocation for the demand.
+func (p *Port) Give(ip string, value int) AllocatedPort {
+	to := p.To
+	if to < 0 {
+		to = value
+	}
+	return AllocatedPort{
+		Label:  p.Label,
+		Value:  value,
+		To:     to,
+		HostIP: ip,
+	}
+}
+
+// HostAddresses returns the addresses of a node in a host network, in the order of its report.
+func (n *Node) HostAddresses(network string) []*NodeNetworkAddress {
+	var all []*NodeNetworkAddress
+	for _, link := range n.networks() {
+		for _, a := range link.Addresses {
+			if a.Alias == network {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+func (n *Node) networks() []*NodeNetworkResource {
+	if n.NodeResources == nil {
+		return nil
+	}
+	return n.NodeResources.NodeNetworks
+}
+
+// DynamicPorts returns the lowest and the highest dynamic port of the node.
+func (n *Node) DynamicPorts() (low, high int) {
+	low = DefaultMinDynamicPort
+	high = DefaultMaxDynamicPort
+	if r := n.NodeResources; r != nil {
+		low = orDefault(r.MinDynamicPort, low)
+		high = orDefault(r.MaxDynamicPort, high)
+	}
+	return low, high
+}
+
+func orDefault(n, def int) int {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+// ReservedPorts returns the ports of an address that no allocation gets: those of the whole node and those of
+// the address.
+func (n *Node) ReservedPorts(a *NodeNetworkAddress) PortRanges {
+	all := reservedRanges(a.ReservedPorts)
+	if r := n.ReservedResources; r != nil && r.Networks != nil {
+		all = append(all, reservedRanges(r.Networks.ReservedHostPorts)...)
+	}
+	return all
+}
+
+// reservedRanges reads the ports of a row, which were checked when the node registered.
+func reservedRanges(s string) PortRanges {
+	ranges, _ := ParsePorts(s)
+	return ranges
+}
