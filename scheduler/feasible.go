@@ -18,6 +18,7 @@ const (
 	filterDriver      = "driver"
 	filterConstraint  = "constraint"
 	filterDevice      = "device"
+	filterNetwork     = "network"
 	filterHosts       = "distinct-hosts"
 	filterPlugin      = "csi-plugin"
 	filterVolume      = "csi-volume"
@@ -46,6 +47,7 @@ var groupFilters = []groupFilter{
 	{filterDriver, hasDrivers},
 	{filterConstraint, meetsConstraints},
 	{filterDevice, hasDevices},
+	{filterNetwork, hasPorts},
 }
 
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
@@ -68,6 +70,7 @@ type groupPlan struct {
 	group         *structs.TaskGroup
 	ask           structs.Resources
 	devices       []*deviceDemand
+	ports         []structs.Port
 	drivers       []string
 	specified     [][]*structs.Constraint  // those of the job, the group and the tasks
 	constraints   []constraint             // all of specified, compiled
@@ -86,6 +89,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		group:         g,
 		ask:           g.Ask(),
 		devices:       deviceDemands(g),
+		ports:         g.PortDemands(),
 		candidateSets: map[string]*candidateSet{},
 	}
 	p.specified = append(p.specified, j.Constraints, g.Constraints)
@@ -173,7 +177,7 @@ func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
-		case filterEligibility, filterDriver, filterDevice:
+		case filterEligibility, filterDriver, filterDevice, filterNetwork:
 			continue
 		}
 		if why := f.check(g, n); why != "" {
@@ -276,13 +280,17 @@ func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 	return nil
 }
 
-func resourcesFit(_ *planner, w *placement, v *nodeView) *refusal {
+func resourcesFit(p *planner, w *placement, v *nodeView) *refusal {
 	short := v.node.Available().Exceeded(v.used.Add(w.plan.ask))
-	if short == "" {
-		return devicesFree(w, v)
+	if short != "" {
+		return &refusal{
+			reason:    short + " exhausted",
+			dimension: short,
+		}
 	}
-	return &refusal{
-		reason:    short + " exhausted",
-		dimension: short,
+	r := devicesFree(w, v)
+	if r == nil {
+		r = p.portsFree(w, v)
 	}
+	return r
 }

@@ -281,6 +281,10 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		choice, _ := chooseDevices(w.plan.devices, v) // resourcesFit has found enough
 		a.Devices = choice.devices
 	}
+	if len(w.plan.ports) > 0 {
+		a.Ports, _ = p.choosePorts(w.plan, v) // likewise
+		v.ports.Add(a)
+	}
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
 	v.countAlloc(p, a, 1)
@@ -296,6 +300,9 @@ func allocBytes(a *structs.Allocation) int {
 		for _, d := range groups {
 			size += d.Bytes()
 		}
+	}
+	for _, port := range a.Ports {
+		size += 48 + len(port.Label) + len(port.HostIP)
 	}
 	return size + len(a.Name) + len(a.NodeName)
 }

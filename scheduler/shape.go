@@ -19,6 +19,7 @@ type groupShape struct {
 	Ask                 structs.Resources
 	Volumes             map[string]*structs.VolumeRequest
 	Devices             []*structs.RequestedDevice `codec:",omitempty"`
+	Ports               []structs.Port             `codec:",omitempty"` // without labels
 }
 
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
@@ -47,6 +48,9 @@ func (p *planner) shape() string {
 		}
 		for _, d := range g.devices {
 			s.Devices = append(s.Devices, d.demand)
+		}
+		for _, d := range g.ports {
+			s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})
 		}
 		asks = append(asks, s)
 	}

@@ -11,7 +11,7 @@ import (
 // left out of it.
 func TestShape_DiffersWithTheDemand(t *testing.T) {
 	w := newFixture(t)
-	w.nodes("n1")
+	w.node(withPorts("n1", 9))
 	w.volume("db", "hostpath")
 	shapes := map[string]string{}
 	shape := func(name string, edit ...func(*structs.Job)) string {
@@ -35,6 +35,9 @@ func TestShape_DiffersWithTheDemand(t *testing.T) {
 		"of the task": func(j *structs.Job) {
 			j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${attr.a}", Operand: "is_set"}}
 		},
+		"static port":   port("a", 80),
+		"dynamic port":  port("a", 0),
+		"host network":  port("a", 0, private),
 		"volume":        volume("db", structs.CSISingleNodeWriter, false),
 		"volume's mode": volume("db", structs.CSIMultiNodeReader, false),
 		"device":        demand("gpu", 1),

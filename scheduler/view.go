@@ -10,6 +10,7 @@ type nodeView struct {
 	node    *structs.Node
 	used    structs.Resources
 	devices structs.DeviceUse   // in use
+	ports   *structs.NodePorts  // nil until a group demands some
 	groups  map[string]int      // this job's live allocations, by group
 	storage map[string]*storage // by plugin, as far as needed
 

@@ -342,6 +342,7 @@ func (c *checker) allocs() {
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 	c.devices()
+	c.ports()
 }
 
 // devices checks that no device is given to two allocations that hold resources.

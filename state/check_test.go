@@ -93,6 +93,14 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			twin.ID = "twin"
 			allocs.Put(tx, twin)
 		},
+		"allocation a1: allocation twin has one of its ports": func(tx *WriteTx) {
+			a := Alloc(tx.ReadTx, "a1").Copy()
+			a.Ports = []structs.AllocatedPort{{Label: "x", Value: 80, HostIP: "10.0.0.1"}}
+			allocs.Put(tx, a)
+			twin := a.Copy()
+			twin.ID = "twin"
+			allocs.Put(tx, twin)
+		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
 			nodes.Put(tx, n)

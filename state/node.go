@@ -71,6 +71,9 @@ func computedClass(n *structs.Node) string {
 	if devices := deviceClass(n); len(devices) > 0 {
 		inputs = append(inputs, devices)
 	}
+	if networks := n.HostNetworks(); len(networks) > 0 {
+		inputs = append(inputs, networks)
+	}
 	b, err := codec.Encode(inputs)
 	if err != nil {
 		panic(err) // texts, numbers and maps of them always encode
@@ -209,6 +212,7 @@ func sameForPlacement(a, b *structs.Node) bool {
 		maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
 		a.Available().Equal(b.Available()) &&
 		slices.EqualFunc(devicesOf(a), devicesOf(b), structs.SameDevices) &&
+		structs.SamePorts(a, b) &&
 		a.Ready() == b.Ready()
 }
 

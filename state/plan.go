@@ -90,7 +90,7 @@ func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 }
 
 // rejectedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
-// that all fit into the free resources after the plan's own stops, and that each has free devices.
+// that all fit into the free resources after the plan's own stops, and that each has free devices and ports.
 func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 	stopped := map[string]bool{}
 	for _, s := range p.Stop {
@@ -118,32 +118,29 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		}
 		use, counted := used[a.NodeID]
 		if !counted {
-			use = useOf(tx, a.NodeID, stopped)
+			use = useOf(tx, n, stopped)
 		}
-		use.resources = use.resources.Add(resourcesOf(a, group))
-		short := n.Available().Exceeded(use.resources)
-		if short != "" {
-			refused[a.NodeID] = "no " + short + " left"
-		}
-		if why := use.devices.Refusal(n, a, group); why != "" {
+		why := use.add(tx, a, group)
+		if why != "" {
 			refused[a.NodeID] = why
 		}
-		use.devices = use.devices.Add(a)
 		used[a.NodeID] = use
 	}
 	return refused
 }
 
-// nodeUse is what allocations have of a node.
+// nodeUse is what allocations have of a node, without those that the plan stops.
 type nodeUse struct {
+	node      *structs.Node
+	stopped   map[string]bool
 	resources structs.Resources
 	devices   structs.DeviceUse
+	ports     *structs.NodePorts // nil until an allocation has or demands some
 }
 
-// useOf returns what the allocations of a node have, without those that the plan stops.
-func useOf(tx Reader, node string, stopped map[string]bool) nodeUse {
-	var use nodeUse
-	for a := range LiveAllocsByNode(tx, node) {
+func useOf(tx Reader, n *structs.Node, stopped map[string]bool) nodeUse {
+	use := nodeUse{node: n, stopped: stopped}
+	for a := range LiveAllocsByNode(tx, n.ID) {
 		if stopped[a.ID] {
 			continue
 		}
@@ -153,6 +150,31 @@ func useOf(tx Reader, node string, stopped map[string]bool) nodeUse {
 		use.devices = use.devices.Add(a)
 	}
 	return use
+}
+
+// add counts an allocation of a group, or returns why the node refuses it.
+func (u *nodeUse) add(tx Reader, a *structs.Allocation, g *structs.TaskGroup) string {
+	u.resources = u.resources.Add(resourcesOf(a, g))
+	short := u.node.Available().Exceeded(u.resources)
+	if short != "" {
+		return "no " + short + " left"
+	}
+	why := u.devices.Refusal(u.node, a, g)
+	if why != "" {
+		return why
+	}
+	u.devices = u.devices.Add(a)
+	if len(a.Ports)+len(g.Networks) == 0 {
+		return ""
+	}
+	if u.ports == nil {
+		u.ports = PortsInUse(tx, u.node)
+	}
+	why = u.ports.Refusal(a, g, u.stopped)
+	if why == "" {
+		u.ports.Add(a)
+	}
+	return why
 }
 
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {

@@ -188,6 +188,12 @@ var (
 		return mvcc.KeyOf(orderedTime(a.ModifyTime), a.ID)
 	})
 
+	// Allocations that have ports of their node. An allocation has them until its node reports the end.
+	allocsByPorts = allocs.UniqueIndex("ports", func(a *structs.Allocation) Key {
+		has := len(a.Ports) > 0 && !a.ClientTerminal()
+		return mvcc.KeyIf(has, a.NodeID, a.ID)
+	})
+
 	// Allocations by the plugins that they run. An allocation is live until its node reports the end, because a
 	// plugin that is being stopped serves until then.
 	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []Key {

@@ -2,6 +2,8 @@ package structs
 
 import (
 	"net"
+	"reflect"
+	"slices"
 	"strconv"
 )
 
@@ -129,6 +131,36 @@ func (n *Node) HostAddresses(network string) []*NodeNetworkAddress {
 	return all
 }
 
+// HostNetworks returns the names of the host networks of a node, without the default one, in order.
+func (n *Node) HostNetworks() []string {
+	var names []string
+	for _, link := range n.networks() {
+		for _, a := range link.Addresses {
+			if a.Alias != DefaultHostNetwork {
+				names = append(names, a.Alias)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// SamePorts reports whether a demand for ports would find the same in two reports of a node.
+func SamePorts(a, b *Node) bool {
+	lowA, highA := a.DynamicPorts()
+	lowB, highB := b.DynamicPorts()
+	return lowA == lowB && highA == highB &&
+		a.reservedHostPorts() == b.reservedHostPorts() &&
+		reflect.DeepEqual(a.networks(), b.networks())
+}
+
+func (n *Node) reservedHostPorts() string {
+	if n.ReservedResources == nil || n.ReservedResources.Networks == nil {
+		return ""
+	}
+	return n.ReservedResources.Networks.ReservedHostPorts
+}
+
 func (n *Node) networks() []*NodeNetworkResource {
 	if n.NodeResources == nil {
 		return nil
@@ -138,30 +170,17 @@ func (n *Node) networks() []*NodeNetworkResource {
 
 // DynamicPorts returns the lowest and the highest dynamic port of the node.
 func (n *Node) DynamicPorts() (low, high int) {
-	low = DefaultMinDynamicPort
-	high = DefaultMaxDynamicPort
-	if r := n.NodeResources; r != nil {
-		low = orDefault(r.MinDynamicPort, low)
-		high = orDefault(r.MaxDynamicPort, high)
+	r := n.NodeResources
+	if r == nil || r.MinDynamicPort < 1 || r.MinDynamicPort > r.MaxDynamicPort {
+		return DefaultMinDynamicPort, DefaultMaxDynamicPort
 	}
-	return low, high
-}
-
-func orDefault(n, def int) int {
-	if n == 0 {
-		return def
-	}
-	return n
+	return r.MinDynamicPort, r.MaxDynamicPort
 }
 
 // ReservedPorts returns the ports of an address that no allocation gets: those of the whole node and those of
 // the address.
 func (n *Node) ReservedPorts(a *NodeNetworkAddress) PortRanges {
-	all := reservedRanges(a.ReservedPorts)
-	if r := n.ReservedResources; r != nil && r.Networks != nil {
-		all = append(all, reservedRanges(r.Networks.ReservedHostPorts)...)
-	}
-	return all
+	return append(reservedRanges(a.ReservedPorts), reservedRanges(n.reservedHostPorts())...)
 }
 
 // reservedRanges reads the ports of a row, which were checked when the node registered.

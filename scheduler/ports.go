@@ -1,0 +1,131 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// hasPorts is a group filter: the node has the host networks that the group names, and does not reserve its
+// static ports.
+func hasPorts(g *groupPlan, n *structs.Node) string {
+	if len(g.ports) == 0 {
+		return ""
+	}
+	reserved := structs.NewNodePorts(n, nil)
+	for i := range g.ports {
+		p := &g.ports[i]
+		addresses := n.HostAddresses(p.HostNetwork)
+		usable := 0
+		for _, a := range addresses {
+			if !p.Static() || !reserved.Reserves(a, p.Value) {
+				usable++
+			}
+		}
+		switch {
+		case len(addresses) == 0:
+			return fmt.Sprintf("the node has no host network %q", p.HostNetwork)
+		case usable == 0:
+			return fmt.Sprintf("the node reserves port %d of host network %q", p.Value, p.HostNetwork)
+		}
+	}
+	return ""
+}
+
+// portsFree checks that the node has free ports for the allocation.
+func (p *planner) portsFree(w *placement, v *nodeView) *refusal {
+	if len(w.plan.ports) == 0 {
+		return nil
+	}
+	_, short := p.choosePorts(w.plan, v)
+	if short == nil {
+		return nil
+	}
+	reason := fmt.Sprintf("dynamic ports of host network %q exhausted", short.HostNetwork)
+	if short.Static() {
+		reason = fmt.Sprintf("port %d of host network %q is in use", short.Value, short.HostNetwork)
+	}
+	return &refusal{
+		reason:    reason,
+		dimension: "ports",
+	}
+}
+
+// choosePorts chooses free ports of a node for each demand of a group, in order: static ones come first. It
+// returns the first demand without a free port, nil if there is none.
+func (p *planner) choosePorts(g *groupPlan, v *nodeView) ([]structs.AllocatedPort, *structs.Port) {
+	if v.ports == nil {
+		v.ports = state.PortsInUse(p, v.node)
+	}
+	c := portChoice{view: v, stopped: p.stopped}
+	for i := range g.ports {
+		if !c.choose(&g.ports[i]) {
+			return nil, &g.ports[i]
+		}
+	}
+	return c.given, nil
+}
+
+// portChoice chooses ports for one allocation.
+type portChoice struct {
+	view    *nodeView
+	stopped map[string]bool // allocations that the plan stops
+	given   []structs.AllocatedPort
+}
+
+// choose adds a port of the first address that has one for the demand, and reports whether one has.
+func (c *portChoice) choose(demand *structs.Port) bool {
+	for _, a := range c.view.node.HostAddresses(demand.HostNetwork) {
+		port := demand.Value
+		found := c.isFree(a, port, true)
+		if !demand.Static() {
+			port, found = c.drawPort(a)
+		}
+		if found {
+			c.given = append(c.given, demand.Give(a.Address, port))
+			return true
+		}
+	}
+	return false
+}
+
+// isFree reports whether the allocation may have a port: with takeOver also one of an allocation that the plan
+// stops.
+func (c *portChoice) isFree(a *structs.NodeNetworkAddress, port int, takeOver bool) bool {
+	own := func(p structs.AllocatedPort) bool { return p.Value == port && p.HostIP == a.Address }
+	holder := c.view.ports.HolderOf(a, port)
+	return (holder == "" || takeOver && c.stopped[holder]) &&
+		!c.view.ports.Reserves(a, port) &&
+		!slices.ContainsFunc(c.given, own)
+}
+
+// drawn is the number of random tries for a dynamic port before all are listed.
+const drawn = 32
+
+// drawPort returns a random dynamic port of an address. All have the same chance, so two plans that are made
+// from one state seldom choose the same port. A port of an allocation that the plan stops is the last choice,
+// because the new allocation has to wait for its end.
+func (c *portChoice) drawPort(a *structs.NodeNetworkAddress) (port int, found bool) {
+	low, high := c.view.node.DynamicPorts()
+	for range drawn {
+		port = low + rand.IntN(high-low+1)
+		if c.isFree(a, port, false) {
+			return port, true
+		}
+	}
+	for _, takeOver := range []bool{false, true} {
+		var free []int
+		for port = low; port <= high; port++ {
+			if c.isFree(a, port, takeOver) {
+				free = append(free, port)
+			}
+		}
+		if len(free) > 0 {
+			return free[rand.IntN(len(free))], true
+		}
+	}
+	return 0, false
+}

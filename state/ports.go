@@ -1,0 +1,42 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/structs"
+)
+
+// PortsInUse returns the ports of a node with the allocation that has each. An allocation has its ports until
+// its node reports its end, or until the plan that stops it gives them to another: the newest one has a port.
+func PortsInUse(tx Reader, n *structs.Node) *structs.NodePorts {
+	use := structs.PortUse{}
+	for _, a := range slices.SortedFunc(allocsByPorts.Scan(tx, n.ID), byCreation) {
+		use.Add(a)
+	}
+	return structs.NewNodePorts(n, use)
+}
+
+func byCreation(a, b *structs.Allocation) int {
+	return cmp.Or(
+		cmp.Compare(a.CreateIndex, b.CreateIndex),
+		cmp.Compare(a.ID, b.ID))
+}
+
+// ports checks that of the allocations with one port of a node only the newest is to run: the others were
+// stopped, and their node has not reported their end.
+func (c *checker) ports() {
+	uses := map[string]structs.PortUse{} // by node
+	all := slices.SortedFunc(allocsByPorts.Scan(c), byCreation)
+	for _, a := range slices.Backward(all) {
+		use := uses[a.NodeID]
+		if use == nil {
+			use = structs.PortUse{}
+			uses[a.NodeID] = use
+		}
+		newer := use.Holder(a)
+		c.want(newer == "" || a.ServerTerminal(),
+			"allocation %s: allocation %s has one of its ports", a.ID, newer)
+		use.Add(a)
+	}
+}

@@ -1,0 +1,109 @@
+package state
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+// withNetwork returns a node with an address in each of the host networks.
+func withNetwork(id string, networks ...string) *structs.Node {
+	n := aNode(id)
+	link := &structs.NodeNetworkResource{Mode: structs.NetworkModeHost, Device: "eth0"}
+	for _, name := range networks {
+		link.Addresses = append(link.Addresses, &structs.NodeNetworkAddress{
+			Family:  structs.FamilyIPv4,
+			Alias:   name,
+			Address: "10.0.0.1",
+		})
+	}
+	n.NodeResources.NodeNetworks = []*structs.NodeNetworkResource{link}
+	return n
+}
+
+func TestComputedClass_OfHostNetworks(t *testing.T) {
+	base := computedClass(withNetwork("n1", "default", "public"))
+	other := withNetwork("n2", "public", "default", "public")
+	other.NodeResources.NodeNetworks[0].Addresses[0].Address = "10.0.0.2"
+	other.NodeResources.MinDynamicPort = 1
+	other.NodeResources.MaxDynamicPort = 2
+	if computedClass(other) != base {
+		t.Error("an address, its number or the dynamic ports change the class")
+	}
+	if computedClass(withNetwork("n1", "default", "private")) == base {
+		t.Error("another host network does not change the class")
+	}
+	if computedClass(withNetwork("n1", "default")) != computedClass(aNode("n1")) {
+		t.Error("the default network changes the class")
+	}
+}
+
+func TestNodeRegister_EvaluatesAfterChangesOfPorts(t *testing.T) {
+	w := newFixture(t)
+	w.job(aJob("everywhere", structs.JobSystem))
+	n := withNetwork("n1", "default")
+	register := func(edit func(*structs.Node)) {
+		c := n.Copy()
+		resources := *n.NodeResources
+		c.NodeResources = &resources
+		edit(c)
+		n = c
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+	}
+	register(func(*structs.Node) {})
+	for name, edit := range map[string]func(*structs.Node){
+		"a host network": func(n *structs.Node) {
+			n.NodeResources.NodeNetworks = withNetwork("n1", "default", "public").NodeResources.NodeNetworks
+		},
+		"dynamic ports": func(n *structs.Node) {
+			n.NodeResources.MinDynamicPort = 1000
+			n.NodeResources.MaxDynamicPort = 2000
+		},
+		"reserved ports": func(n *structs.Node) {
+			n.ReservedResources = &structs.NodeReservedResources{
+				Networks: &structs.NodeReservedNetworks{ReservedHostPorts: "22"},
+			}
+		},
+	} {
+		w.blocked("waiting", structs.WakeCapacity)
+		register(edit)
+		w.wantEvaluated("node-update everywhere")
+		w.wantEval("blocked-waiting", structs.EvalPending)
+		if t.Failed() {
+			t.Fatalf("after a change of %s", name)
+		}
+	}
+}
+
+// An allocation that was stopped and has not ended may share a port with a newer one, and with no other.
+func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
+	w := threeNodes(t, true)
+	put := func(id string, stopped bool) {
+		w.index++
+		if err := w.s.Write(w.index, func(tx *WriteTx) error {
+			a := Alloc(tx.ReadTx, "a1").Copy()
+			a.ID = id
+			a.Ports = []structs.AllocatedPort{{Label: "x", Value: 80, HostIP: "10.0.0.1"}}
+			if stopped {
+				a.DesiredStatus = structs.AllocDesiredStop
+			}
+			allocs.Put(tx, a)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("z", true)
+	put("y", true)
+	put("x", false)
+	w.check()
+	n := Node(w.s.Read(), Alloc(w.s.Read(), "x").NodeID)
+	address := &structs.NodeNetworkAddress{Address: "10.0.0.1"}
+	if holder := PortsInUse(w.s.Read(), n).HolderOf(address, 80); holder != "x" {
+		t.Errorf("allocation %q has the port, want the newest, x", holder)
+	}
+	put("w", true)
+	if len(Check(w.s.Read())) == 0 {
+		t.Error("an older allocation that is to run shares its port with a newer one")
+	}
+}
