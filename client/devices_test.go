@@ -181,25 +181,20 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 	})
 }
 
-// While a server of an older version is in the cluster, the servers drop the devices of a node. The node
-// reports them until they are kept, without a restart or an order.
-func TestDevices_AreReportedUntilTheServersKeepThem(t *testing.T) {
+// While a server of an older version is in the cluster, the servers drop the devices and networks of a node.
+// The node reports them until they are kept, without a restart or an order.
+func TestRegistration_IsRepeatedUntilTheServersKeepAll(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.servers.dropsDevices = true
+		r.servers.dropsFields = true
 		r.start(false)
 		defer r.stop()
 		r.pass(5 * time.Minute)
-		r.wantRegistrations(1) // it has no devices
-		r.reload(func(c *Config) {
-			c.Devices = []*devicemanager.HostGroup{{ID: "linux/misc/fuse", Paths: []string{"/dev/fuse"}}}
-		})
-		r.pass(5 * time.Minute)
 		if n := len(r.servers.called("Node.Register")); n < 5 {
-			t.Errorf("%d registrations: the devices are not reported again", n)
+			t.Errorf("%d registrations: the whole node is not reported again", n)
 		}
 		r.servers.mu.Lock()
-		r.servers.dropsDevices = false
+		r.servers.dropsFields = false
 		r.servers.mu.Unlock()
 		r.pass(time.Minute)
 		kept := len(r.servers.called("Node.Register"))

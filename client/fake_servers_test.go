@@ -38,8 +38,8 @@ type fakeServers struct {
 	deaf        bool // blocking queries do not see that
 	rotates     bool // each heartbeat gets another leader
 
-	dropsDevices bool // as a server of an older version
-	inventories  [][]structs.CSIHeldClaim
+	dropsFields bool // as a server of an older version
+	inventories [][]structs.CSIHeldClaim
 
 	fail func(addr, method string) error
 	hang func(addr, method string) bool // such a call gets no answer
@@ -124,7 +124,7 @@ func (p *fakeServers) register(ctx context.Context,
 	return &structs.NodeRegisterResponse{
 		HeartbeatTTL: p.ttl,
 		Servers:      p.servers,
-		KeepsDevices: !p.dropsDevices,
+		KeepsAll:     !p.dropsFields,
 	}, nil
 }
 

@@ -101,7 +101,7 @@ func (c *Client) runLease(ctx context.Context) {
 	var held lease
 	for ctx.Err() == nil {
 		beat := c.heartbeat
-		if unregistered || c.devicesDropped.Load() {
+		if unregistered || c.reportCut.Load() {
 			beat = c.register
 		}
 		before, _ := c.servers.First()
@@ -227,7 +227,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	c.ackedInstances = instancesByKey(instances)
 	c.inDoubt = false
-	c.devicesDropped.Store(!resp.KeepsDevices && len(node.NodeResources.Devices) > 0)
+	c.reportCut.Store(!resp.KeepsAll)
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {

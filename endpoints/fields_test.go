@@ -309,6 +309,10 @@ func filledJob() *structs.Job {
 		Constraints: constraints(),
 		Affinities:  []*structs.Affinity{{LTarget: "a", RTarget: "b", Operand: "=", Weight: 50}},
 	}}}
+	g.Networks = []*structs.NetworkResource{{
+		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
+		DynamicPorts:  []structs.Port{{Label: "b"}},
+	}}
 	j.Canonicalize()
 	return j
 }
@@ -360,8 +364,18 @@ func filledNode() *structs.Node {
 					Bool:   new(true),
 				}},
 			}},
+			NodeNetworks: []*structs.NodeNetworkResource{{
+				Mode: structs.NetworkModeHost,
+				Addresses: []*structs.NodeNetworkAddress{{
+					Family:  structs.FamilyIPv4,
+					Alias:   structs.DefaultHostNetwork,
+					Address: "10.0.0.1",
+				}},
+			}},
+			MinDynamicPort: 1000,
+			MaxDynamicPort: 2000,
 		},
-		ReservedResources: &structs.NodeReservedResources{},
+		ReservedResources: &structs.NodeReservedResources{Networks: &structs.NodeReservedNetworks{}},
 		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
 		Events:            []*structs.NodeEvent{{Details: meta()}},
 	}

@@ -54,10 +54,7 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
-	resp.KeepsDevices = n.keepsDevices()
-	if !resp.KeepsDevices {
-		dropDevices(node)
-	}
+	resp.KeepsAll = n.dropNewFields(node)
 	var was, is nodeHealth
 	if old != nil {
 		was, is = reportedHealth(n.store.Read(), old, node, req.CSI)
@@ -72,21 +69,31 @@ func (n nodes) register(
 	return index, nil
 }
 
-// keepsDevices reports whether no server of an older version is in the cluster: that server would not store
-// the devices of a node. The node registers without them, and again until the servers keep them. While the
-// version of the servers is not known, the log rejects an entry with devices.
-func (n nodes) keepsDevices() bool {
+// dropNewFields drops the devices and the ports from the report of a node while a server of an older version
+// is in the cluster: that server would not store them. The node registers without them, and again until the
+// servers keep all, which it reports. While the version of the servers is not known, the log rejects an entry
+// with new fields.
+func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
 	version := n.version()
-	return version == 0 || version >= fsm.DevicesSince
-}
-
-func dropDevices(node *structs.Node) {
-	if node.NodeResources == nil {
-		return
+	if version == 0 || version >= fsm.PortsSince {
+		return true
 	}
-	resources := *node.NodeResources
-	resources.Devices = nil
-	node.NodeResources = &resources
+	if node.NodeResources != nil {
+		resources := *node.NodeResources
+		resources.NodeNetworks = nil
+		resources.MinDynamicPort = 0
+		resources.MaxDynamicPort = 0
+		if version < fsm.DevicesSince {
+			resources.Devices = nil
+		}
+		node.NodeResources = &resources
+	}
+	if node.ReservedResources != nil {
+		reserved := *node.ReservedResources
+		reserved.Networks = nil
+		node.ReservedResources = &reserved
+	}
+	return false
 }
 
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or

@@ -458,25 +458,41 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 	})
 }
 
-// A server of an earlier version would not store the devices of a node. The node registers without them.
-func TestNodeRegister_DropsDevicesWhileAServerIsOlder(t *testing.T) {
-	for _, c := range []struct{ version, devices int }{
-		{fsm.DevicesSince, 1},
-		{fsm.DevicesSince - 1, 0},
-		{0, 1},
+// A server of an earlier version would not store the devices and ports of a node. The node registers without
+// them.
+func TestNodeRegister_DropsNewFieldsWhileAServerIsOlder(t *testing.T) {
+	for _, c := range []struct{ version, devices, ports int }{
+		{fsm.PortsSince, 1, 1},
+		{fsm.PortsSince - 1, 1, 0},
+		{fsm.DevicesSince, 1, 0},
+		{fsm.DevicesSince - 1, 0, 0},
+		{0, 1, 1},
 	} {
 		s := newServer(t)
 		s.Endpoints.version = func() int { return c.version }
 		r := testRegistration("n1")
-		r.Node.NodeResources.Devices = []*structs.NodeDeviceResource{{Vendor: "acme", Type: "gpu", Name: "x1"}}
+		given := r.Node.NodeResources
+		given.Devices = []*structs.NodeDeviceResource{{Vendor: "acme", Type: "gpu", Name: "x1"}}
+		given.NodeNetworks = []*structs.NodeNetworkResource{{Mode: structs.NetworkModeHost, Device: "eth0"}}
+		given.MinDynamicPort = 1000
+		given.MaxDynamicPort = 2000
+		r.Node.ReservedResources = &structs.NodeReservedResources{
+			Networks: &structs.NodeReservedNetworks{ReservedHostPorts: "22"},
+		}
 		resp := must(s, structs.NodeRegister, r)
-		if n := len(state.Node(s.store.Read(), "n1").NodeResources.Devices); n != c.devices {
+		if resp.KeepsAll != (c.devices+c.ports == 2) {
+			t.Errorf("version %d: the answer says %v", c.version, resp.KeepsAll)
+		}
+		row := state.Node(s.store.Read(), "n1")
+		if n := len(row.NodeResources.Devices); n != c.devices {
 			t.Errorf("version %d: %d device groups are stored, want %d", c.version, n, c.devices)
 		}
-		if resp.KeepsDevices != (c.devices > 0) {
-			t.Errorf("version %d: the answer says %v", c.version, resp.KeepsDevices)
+		has := row.NodeResources
+		if len(has.NodeNetworks) != c.ports || has.MinDynamicPort != c.ports*1000 ||
+			has.MaxDynamicPort != c.ports*2000 || (row.ReservedResources.Networks != nil) != (c.ports == 1) {
+			t.Errorf("version %d: stored %+v and %+v", c.version, has, row.ReservedResources)
 		}
-		if len(r.Node.NodeResources.Devices) != 1 {
+		if len(given.Devices) != 1 || len(given.NodeNetworks) != 1 || r.Node.ReservedResources.Networks == nil {
 			t.Error("the report itself has changed")
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // This is the one list of commands, with a line for each. An ID never changes and is never used again. A new
 // command has the option since, with the version after Version, and so has a new field with its effect.
 var (
-	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched, nodeDevices)
+	NodeRegister = command(1, "NodeRegister", state.NodeRegister, batched,
+		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks))
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
@@ -20,11 +21,13 @@ var (
 	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
 	NodeUpdate      = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 
-	JobRegister   = command(10, "JobRegister", state.JobRegister, jobDevices)
+	JobRegister = command(10, "JobRegister", state.JobRegister,
+		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
-	EvalUpdate         = command(20, "EvalUpdate", state.EvalUpdate, batched)
-	PlanApply          = command(21, "PlanApply", state.PlanApply, batched, planDevices)
+	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
+	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
+		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
 	AllocStop          = command(23, "AllocStop", state.AllocStop)
 	Reap               = command(24, "Reap", state.Reap)
@@ -66,8 +69,13 @@ type CommandInfo struct {
 	payload func() any // returns a new payload; nil for Batch
 	apply   func(tx *state.WriteTx, payload any) error
 
-	fieldSince int                    // see sinceField; 0 if there is no such field
-	fieldSet   func(payload any) bool // reports whether a payload uses it
+	later []laterField // in the order of their versions
+}
+
+// laterField is a field that a later version than the command introduced: see sinceField.
+type laterField struct {
+	since int
+	isSet func(payload any) bool // reports whether a payload uses it
 }
 
 // Command is a type of log entry with a payload of type P.
@@ -114,30 +122,47 @@ func since(version int) func(*CommandInfo) {
 // isSet reports true, an older server would ignore the field, and its rows would differ from then on.
 func sinceField[P any](version int, isSet func(*P) bool) func(*CommandInfo) {
 	return func(c *CommandInfo) {
-		c.fieldSince = version
-		c.fieldSet = func(payload any) bool {
-			return isSet(payload.(*P))
-		}
+		c.later = append(c.later, laterField{
+			since: version,
+			isSet: func(payload any) bool {
+				return isSet(payload.(*P))
+			},
+		})
 	}
 }
 
 // Needs returns the version that a server needs to apply an entry of the command as this one does.
 func (c *CommandInfo) Needs(entry []byte) int {
-	if c.fieldSet == nil {
-		return c.Since
+	needs := c.Since
+	if len(c.later) == 0 {
+		return needs
 	}
 	payload := c.payload()
 	err := codec.Decode(entry[1:], payload)
-	if err != nil || !c.fieldSet(payload) {
-		return c.Since
+	if err != nil {
+		return needs
 	}
-	return c.fieldSince
+	for _, f := range c.later {
+		if f.isSet(payload) {
+			needs = f.since
+		}
+	}
+	return needs
+}
+
+// newest is the version that knows every payload of the command.
+func (c *CommandInfo) newest() int {
+	newest := c.Since
+	for _, f := range c.later {
+		newest = max(newest, f.since)
+	}
+	return newest
 }
 
 // AppliedBy reports whether a server of a version applies an entry of the command as this one does. It
 // decodes the entry only if the version decides.
 func (c *CommandInfo) AppliedBy(version int, entry []byte) bool {
-	return version >= max(c.Since, c.fieldSince) || version >= c.Needs(entry)
+	return version >= c.newest() || version >= c.Needs(entry)
 }
 
 // Version counts how often commands, or fields with an effect, were added. Servers gossip their version. A
@@ -146,7 +171,7 @@ func (c *CommandInfo) AppliedBy(version int, entry []byte) bool {
 func Version() int {
 	newest := 0
 	for _, c := range commands {
-		newest = max(newest, c.Since, c.fieldSince)
+		newest = max(newest, c.newest())
 	}
 	return newest
 }

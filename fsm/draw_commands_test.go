@@ -17,6 +17,8 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 				NodeResources: &structs.NodeResources{
 					CPU:     structs.NodeCPUResources{CpuShares: 30},
 					Devices: d.deviceGroups(),
+
+					NodeNetworks: d.networks(),
 				},
 			},
 		})

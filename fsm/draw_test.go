@@ -191,6 +191,12 @@ func (d dice) jobSpec() *structs.Job {
 			Affinities:  []*structs.Affinity{{LTarget: "${device.vendor}", Operand: "=", RTarget: "v", Weight: 9}},
 		}}
 	}
+	if d.flip() {
+		g.Networks = []*structs.NetworkResource{{
+			Mode:         structs.NetworkModeHost,
+			DynamicPorts: []structs.Port{{Label: "http", To: 80, HostNetwork: "default"}},
+		}}
+	}
 	if j.ID == "plugin-job" {
 		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
 	}
@@ -215,6 +221,7 @@ func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 			PreviousAllocation: d.of("", d.alloc()),
 			Metrics:            &structs.AllocMetric{NodesAvailable: map[string]int{"dc1": 2, "dc2": 3}},
 			Devices:            d.devicesFor(j),
+			Ports:              d.portsFor(j),
 		})
 	}
 	if d.flip() {
@@ -259,6 +266,36 @@ func (d dice) devicesFor(j *structs.Job) map[string][]*structs.AllocatedDeviceRe
 	return map[string][]*structs.AllocatedDeviceResource{
 		"t": {{Vendor: "v", Type: "gpu", Name: "x1", DeviceIDs: []string{d.of("0", "1")}}},
 	}
+}
+
+// networks are the networks of a node: some have none.
+func (d dice) networks() []*structs.NodeNetworkResource {
+	if d.flip() {
+		return nil
+	}
+	return []*structs.NodeNetworkResource{{
+		Mode:   structs.NetworkModeHost,
+		Device: "eth0",
+		Addresses: []*structs.NodeNetworkAddress{{
+			Family:        structs.FamilyIPv4,
+			Alias:         "default",
+			Address:       "10.0.0.1",
+			ReservedPorts: d.of("", "22"),
+		}},
+	}}
+}
+
+// portsFor are the ports of an allocation of a job. Two allocations may want one port.
+func (d dice) portsFor(j *structs.Job) []structs.AllocatedPort {
+	if len(j.TaskGroups[0].Networks) == 0 {
+		return nil
+	}
+	return []structs.AllocatedPort{{
+		Label:  "http",
+		Value:  20_000 + d.upTo(2),
+		To:     80,
+		HostIP: "10.0.0.1",
+	}}
 }
 
 func (d dice) claims() (out []*structs.CSIClaim) {

@@ -1,6 +1,10 @@
 package fsm
 
-import "berth/structs"
+import (
+	"slices"
+
+	"berth/structs"
+)
 
 // These functions report whether a payload has a field that a later version introduced: see sinceField.
 
@@ -16,11 +20,8 @@ func deregisterSettles(p *structs.CSIVolumeDeregisterRequest) bool {
 // nor those of an allocation, and so would apply the next plan in another way.
 const DevicesSince = 4
 
-var (
-	nodeDevices = sinceField(DevicesSince, nodeHasDevices)
-	jobDevices  = sinceField(DevicesSince, jobWantsDevices)
-	planDevices = sinceField(DevicesSince, planGivesDevices)
-)
+// PortsSince is the version whose servers know networks and ports, likewise.
+const PortsSince = 5
 
 func nodeHasDevices(p *structs.NodeRegisterRequest) bool {
 	return p.Node != nil && p.Node.NodeResources != nil &&
@@ -28,27 +29,41 @@ func nodeHasDevices(p *structs.NodeRegisterRequest) bool {
 }
 
 func jobWantsDevices(p *structs.JobRegisterRequest) bool {
-	if p.Job == nil {
-		return false
-	}
-	for _, g := range p.Job.TaskGroups {
-		if g == nil {
-			continue
-		}
-		for _, t := range g.Tasks {
-			if t != nil && t.Resources != nil && len(t.Resources.Devices) > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+		return slices.ContainsFunc(g.Tasks, func(t *structs.Task) bool {
+			return t != nil && t.Resources != nil && len(t.Resources.Devices) > 0
+		})
+	})
 }
 
 func planGivesDevices(p *structs.Plan) bool {
-	for _, a := range p.Place {
-		if a != nil && len(a.Devices) > 0 {
-			return true
-		}
+	return slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
+		return a != nil && len(a.Devices) > 0
+	})
+}
+
+func nodeHasNetworks(p *structs.NodeRegisterRequest) bool {
+	if p.Node == nil {
+		return false
 	}
-	return false
+	r := p.Node.NodeResources
+	kept := p.Node.ReservedResources
+	return r != nil && (len(r.NodeNetworks) > 0 || r.MinDynamicPort != 0 || r.MaxDynamicPort != 0) ||
+		kept != nil && kept.Networks != nil
+}
+
+func jobWantsPorts(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
+}
+
+func planGivesPorts(p *structs.Plan) bool {
+	return slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
+		return a != nil && len(a.Ports) > 0
+	})
+}
+
+func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
+	return j != nil && slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool {
+		return g != nil && is(g)
+	})
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,24 +11,30 @@ import (
 // TestCommands_KeepTheirVersions lists the commands of the existing versions, with the versions that each one
 // and its later field need, and whether it may share a batch. A later command has a later version.
 func TestCommands_KeepTheirVersions(t *testing.T) {
-	const latest = 4
+	const latest = 5
+	later := func(versions ...int) (fields []laterField) {
+		for _, v := range versions {
+			fields = append(fields, laterField{since: v})
+		}
+		return fields
+	}
 	held := map[string]CommandInfo{
-		"NodeRegister":       {Batched: true, fieldSince: 4},
+		"NodeRegister":       {Batched: true, later: later(4, 5)},
 		"NodeDeregister":     {},
 		"NodeStatus":         {Batched: true},
 		"NodeEligibility":    {},
 		"NodeUpdateCSI":      {Batched: true},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {fieldSince: 4},
+		"JobRegister":        {later: later(4, 5)},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true, fieldSince: 4},
+		"PlanApply":          {Batched: true, later: later(4, 5)},
 		"AllocsClientUpdate": {Batched: true},
 		"AllocStop":          {},
 		"Reap":               {},
 		"VolumePut":          {Batched: true},
-		"VolumeDeregister":   {fieldSince: 3},
+		"VolumeDeregister":   {later: later(3)},
 		"VolumeDelete":       {},
 		"VolumeOutcome":      {Batched: true},
 		"VolumeClaim":        {Batched: true},
@@ -37,7 +44,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeExpanded":       {Since: 2},
 		"VolumeRetry":        {Since: 2},
 		"AttachmentsFound":   {Since: 2},
-		"VolumeForce":        {Since: 2, fieldSince: 3},
+		"VolumeForce":        {Since: 2, later: later(3)},
 		"CallNote":           {Since: 2},
 		"Batch":              {},
 	}
@@ -46,9 +53,9 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		want, known := held[c.Name]
 		delete(held, c.Name)
 		if got := CommandOf(entry); known &&
-			(got.Since != want.Since || got.Batched != want.Batched || got.fieldSince != want.fieldSince) {
-			t.Errorf("%s: got version %d, batched %v, a field of version %d, want %+v",
-				c.Name, got.Since, got.Batched, got.fieldSince, want)
+			(got.Since != want.Since || got.Batched != want.Batched || !sameVersions(got.later, want.later)) {
+			t.Errorf("%s: got version %d, batched %v, later fields %+v, want %+v",
+				c.Name, got.Since, got.Batched, got.later, want)
 		}
 		if !known && c.Since <= latest {
 			t.Errorf("%s is new and has version %d, but servers of that version do not know it", c.Name, c.Since)
@@ -68,6 +75,10 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 			t.Errorf("entry %v: got command %+v, want none", entry, got)
 		}
 	}
+}
+
+func sameVersions(a, b []laterField) bool {
+	return slices.EqualFunc(a, b, func(x, y laterField) bool { return x.since == y.since })
 }
 
 // An older server would apply an entry without a field that it does not know.
@@ -94,41 +105,86 @@ func TestNeeds_CountsAFieldWhereItIsSet(t *testing.T) {
 	}
 }
 
-// An older server would drop the devices of a node, a job or an allocation.
-func TestNeeds_CountsDevices(t *testing.T) {
-	node := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{}}
+// cluster has the parts of the entries that change placements.
+type cluster struct {
+	node  *structs.Node
+	job   *structs.Job
+	alloc *structs.Allocation
+}
+
+func newCluster() cluster {
 	task := &structs.Task{Name: "t", Resources: &structs.Resources{}}
-	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{task}}}}
-	alloc := &structs.Allocation{ID: "a"}
-	entries := func() [][]byte {
-		var all [][]byte
-		for _, encode := range []func() ([]byte, error){
-			func() ([]byte, error) { return NodeRegister.Encode(&structs.NodeRegisterRequest{Node: node}) },
-			func() ([]byte, error) { return JobRegister.Encode(&structs.JobRegisterRequest{Job: job}) },
-			func() ([]byte, error) { return PlanApply.Encode(&structs.Plan{Place: []*structs.Allocation{alloc}}) },
-		} {
-			entry, err := encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, entry)
-		}
-		return all
+	return cluster{
+		node:  &structs.Node{ID: "n", NodeResources: &structs.NodeResources{}},
+		job:   &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{task}}}},
+		alloc: &structs.Allocation{ID: "a"},
 	}
-	for _, entry := range entries() {
-		c := CommandOf(entry)
-		if !c.AppliedBy(3, entry) {
-			t.Errorf("%s without devices: servers of version 3 apply it, too", c.Name)
+}
+
+// entries are the registrations of the node and the job, and the plan.
+func (c cluster) entries(t *testing.T) [][]byte {
+	t.Helper()
+	var all [][]byte
+	for _, encode := range []func() ([]byte, error){
+		func() ([]byte, error) { return NodeRegister.Encode(&structs.NodeRegisterRequest{Node: c.node}) },
+		func() ([]byte, error) { return JobRegister.Encode(&structs.JobRegisterRequest{Job: c.job}) },
+		func() ([]byte, error) { return PlanApply.Encode(&structs.Plan{Place: []*structs.Allocation{c.alloc}}) },
+	} {
+		entry, err := encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, entry)
+	}
+	return all
+}
+
+// wantNeeds checks the version that each entry needs.
+func (c cluster) wantNeeds(t *testing.T, version int) {
+	t.Helper()
+	for _, entry := range c.entries(t) {
+		command := CommandOf(entry)
+		if command.AppliedBy(version-1, entry) && version > 0 || !command.AppliedBy(version, entry) {
+			t.Errorf("%s needs version %d, want %d", command.Name, command.Needs(entry), version)
 		}
 	}
+}
+
+func (c cluster) addDevices() {
 	given := &structs.AllocatedDeviceResource{Vendor: "v", Type: "t", Name: "n", DeviceIDs: []string{"0"}}
-	node.NodeResources.Devices = []*structs.NodeDeviceResource{{Vendor: "v", Type: "t", Name: "n"}}
-	task.Resources.Devices = []*structs.RequestedDevice{{Name: "t", Count: 1}}
-	alloc.Devices = map[string][]*structs.AllocatedDeviceResource{"t": {given}}
-	for _, entry := range entries() {
-		c := CommandOf(entry)
-		if c.AppliedBy(3, entry) || !c.AppliedBy(4, entry) {
-			t.Errorf("%s with devices: it needs version %d, want 4", c.Name, c.Needs(entry))
+	c.node.NodeResources.Devices = []*structs.NodeDeviceResource{{Vendor: "v", Type: "t", Name: "n"}}
+	c.job.TaskGroups[0].Tasks[0].Resources.Devices = []*structs.RequestedDevice{{Name: "t", Count: 1}}
+	c.alloc.Devices = map[string][]*structs.AllocatedDeviceResource{"t": {given}}
+}
+
+func (c cluster) addPorts() {
+	c.node.NodeResources.NodeNetworks = []*structs.NodeNetworkResource{{Device: "eth0"}}
+	c.job.TaskGroups[0].Networks = []*structs.NetworkResource{{}}
+	c.alloc.Ports = []structs.AllocatedPort{{Label: "x", Value: 80}}
+}
+
+// An older server would drop the devices and ports of a node, a job or an allocation.
+func TestNeeds_CountsDevicesAndPorts(t *testing.T) {
+	newCluster().wantNeeds(t, 0)
+	c := newCluster()
+	c.addDevices()
+	c.wantNeeds(t, 4)
+	c.addPorts()
+	c.wantNeeds(t, 5)
+	c = newCluster()
+	c.addPorts()
+	c.wantNeeds(t, 5)
+	for name, edit := range map[string]func(*structs.Node){
+		"dynamic ports": func(n *structs.Node) { n.NodeResources.MaxDynamicPort = 1 },
+		"reserved ports": func(n *structs.Node) {
+			n.ReservedResources = &structs.NodeReservedResources{Networks: &structs.NodeReservedNetworks{}}
+		},
+	} {
+		c := newCluster()
+		edit(c.node)
+		entry := c.entries(t)[0]
+		if got := NodeRegister.Needs(entry); got != 5 {
+			t.Errorf("a node with %s needs version %d, want 5", name, got)
 		}
 	}
 }

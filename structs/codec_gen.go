@@ -4083,8 +4083,8 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
-	b = append(b, "\xacKeepsDevices"...)
-	b = msgp.AppendBool(b, v.KeepsDevices)
+	b = append(b, "\xa8KeepsAll"...)
+	b = msgp.AppendBool(b, v.KeepsAll)
 	b = append(b, "\xa7Servers"...)
 	b = codec.AppendStrings(b, v.Servers)
 	return b, nil
@@ -4106,8 +4106,8 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
 		b, err = codec.ReadStrings(b, &v.EvalIDs)
-	case "KeepsDevices":
-		b, err = codec.ReadBool(b, &v.KeepsDevices)
+	case "KeepsAll":
+		b, err = codec.ReadBool(b, &v.KeepsAll)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}

@@ -213,9 +213,9 @@ type NodeRegisterResponse struct {
 	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
 	Servers      []string      // RPC addresses of the servers, the leader's first
 	EvalIDs      []string      // always empty; the dialect has it
-	// KeepsDevices reports whether the servers keep the devices of the report. Servers of an older version do
-	// not know them.
-	KeepsDevices bool
+	// KeepsAll reports whether the servers keep all of the report. Servers of an older version know neither
+	// devices nor networks.
+	KeepsAll bool
 	WriteMeta
 }
 
