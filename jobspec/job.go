@@ -46,6 +46,7 @@ type group struct {
 	Restart       *restart           `hcl:"restart,block"`
 	Reschedule    *reschedule        `hcl:"reschedule,block"`
 	EphemeralDisk *ephemeralDisk     `hcl:"ephemeral_disk,block"`
+	Network       *network           `hcl:"network,block"`
 	Volumes       map[string]*volume `hcl:"volume,block"`
 	Meta          map[string]string  `hcl:"meta"`
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
@@ -53,7 +54,7 @@ type group struct {
 }
 
 func (group) Unsupported() string {
-	return "affinity consul disconnect max_client_disconnect migrate network " +
+	return "affinity consul disconnect max_client_disconnect migrate " +
 		"prevent_reschedule_on_lost scaling service spread stop_after_client_disconnect update " +
 		"vault"
 }
@@ -106,6 +107,22 @@ type ephemeralDisk struct {
 	Sticky  bool `hcl:"sticky"`
 	Migrate bool `hcl:"migrate"`
 }
+
+type network struct {
+	Mode  string  `hcl:"mode"`
+	Ports []*port `hcl:"port,block"`
+}
+
+func (network) Unsupported() string { return "cni dns hostname mbits" }
+
+type port struct {
+	Label       string `hcl:",label"`
+	Static      *int   `hcl:"static"`
+	To          int    `hcl:"to"`
+	HostNetwork string `hcl:"host_network"`
+}
+
+func (port) Unsupported() string { return "ignore_collision" }
 
 type volume struct {
 	Type           string                    `hcl:"type,required"`

@@ -139,10 +139,14 @@ const (
 func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
-			`expected one of: count, constraint, restart, reschedule, ephemeral_disk, volume, meta, ` +
-			`shutdown_delay, task`},
-		{head + "    network {\n      port \"x\" {}\n    }" + tail,
-			`j.hcl:3,5: "network" is not supported by berth yet`},
+			`expected one of: count, constraint, restart, reschedule, ephemeral_disk, network, volume, ` +
+			`meta, shutdown_delay, task`},
+		{head + "    network {\n      dns {}\n    }" + tail,
+			`j.hcl:4,7: "dns" is not supported by berth yet`},
+		{head + "    network {\n      port \"x\" {\n        ignore_collision = true\n      }\n    }" + tail,
+			`j.hcl:5,9: "ignore_collision" is not supported by berth yet`},
+		{head + "    network {}\n    network {}" + tail,
+			`j.hcl:4,5: duplicate block "network"; expected it once`},
 		{head + "    update { }" + tail, `j.hcl:3,5: "update" is not supported by berth yet`},
 		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
 		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    template {\n      data = \"x\"\n    }\n  }\n}\n",

@@ -44,6 +44,7 @@ var labelled = map[string]bool{
 	"task":   true,
 	"volume": true,
 	"device": true,
+	"port":   true,
 }
 
 // locateFault returns the range that a fault names, or an empty one if the fault has no path.

@@ -11,6 +11,17 @@ const faulty = `job "x" {
   type = "sevrice"
   group "g" {
     count = -1
+    network {
+      mode = "bridge"
+      port "a" {
+        static = 0
+      }
+      port "b-c" {
+        to           = 70000
+        host_network = "x y"
+      }
+      port "b_c" {}
+    }
     volume "v" {
       type            = "csi"
       source          = "s"
@@ -62,11 +73,16 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 	for _, want := range []string{
 		"x.hcl:2,10: job \"x\": type \"sevrice\" must be",
 		"x.hcl:4,13: job \"x\": group \"g\": count -1",
-		"x.hcl:8,25: job \"x\": group \"g\": volume \"v\": access_mode",
-		"x.hcl:20,25: job \"x\": group \"g\": task \"t\": resources: device \"gpu\": affinity 1: weight 101",
-		"x.hcl:23,9: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": the name must be",
-		"x.hcl:24,11: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": constraint 1: \"${attr.kernel",
-		"x.hcl:34,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
+		"x.hcl:6,14: job \"x\": group \"g\": network: mode \"bridge\" is not supported by berth yet",
+		"x.hcl:8,18: job \"x\": group \"g\": network: port \"a\": static 0 must be at least 1",
+		"x.hcl:11,24: job \"x\": group \"g\": network: port \"b-c\": to 70000 must be at most",
+		"x.hcl:12,24: job \"x\": group \"g\": network: port \"b-c\": host_network \"x y\" must be",
+		"x.hcl:14,7: job \"x\": group \"g\": network: port \"b_c\": port \"b-c\" has the same name",
+		"x.hcl:19,25: job \"x\": group \"g\": volume \"v\": access_mode",
+		"x.hcl:31,25: job \"x\": group \"g\": task \"t\": resources: device \"gpu\": affinity 1: weight 101",
+		"x.hcl:34,9: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": the name must be",
+		"x.hcl:35,11: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": constraint 1: \"${attr.kernel",
+		"x.hcl:45,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %s", err, want)

@@ -118,6 +118,9 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		}
 		override(&out.EphemeralDisk.SizeMB, d.Size)
 	}
+	if g.Network != nil {
+		out.Networks = []*structs.NetworkResource{g.Network.resource()}
+	}
 	for alias, v := range g.Volumes {
 		if out.Volumes == nil {
 			out.Volumes = map[string]*structs.VolumeRequest{}
@@ -128,6 +131,25 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	for _, t := range g.Tasks {
 		c.checkUnique(seen, "task", t.Name, t.At)
 		out.Tasks = append(out.Tasks, c.task(t, def))
+	}
+	return out
+}
+
+// resource returns the network with its static and its dynamic ports.
+func (n *network) resource() *structs.NetworkResource {
+	out := &structs.NetworkResource{Mode: n.Mode}
+	for _, p := range n.Ports {
+		demand := structs.Port{
+			Label:       p.Label,
+			To:          p.To,
+			HostNetwork: p.HostNetwork,
+		}
+		if p.Static == nil {
+			out.DynamicPorts = append(out.DynamicPorts, demand)
+			continue
+		}
+		demand.Value = *p.Static
+		out.ReservedPorts = append(out.ReservedPorts, demand)
 	}
 	return out
 }
