@@ -10,11 +10,13 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"berth/client/devicemanager"
 	"berth/client/drivermanager"
+	"berth/client/networks"
 	"berth/client/plugincatalog"
 	"berth/structs"
 )
@@ -34,6 +36,9 @@ type Config struct {
 	// Plugins are the external plugins: the agent has `plugin_dir` and the `plugin` blocks outside the client
 	// block.
 	Plugins plugincatalog.Config
+
+	// OwnPorts are the ports of this agent. No allocation gets them.
+	OwnPorts []int
 
 	// NodeID fixes the node's identity; empty means the one in the data directory, made at first start.
 	NodeID    string            `hcl:"node_id"`
@@ -56,6 +61,15 @@ type Config struct {
 	CPUTotalCompute int `hcl:"cpu_total_compute"`
 	MemoryTotalMB   int `hcl:"memory_total_mb"` // likewise
 	DiskTotalMB     int `hcl:"disk_total_mb"`   // likewise
+
+	// NetworkInterface has the address of ports that name no host network; empty means the interface of the
+	// default route.
+	NetworkInterface string `hcl:"network_interface"`
+	// HostNetworks are further networks of the node, which ports may name.
+	HostNetworks []*networks.HostNetwork `hcl:"host_network,block"`
+	// MinDynamicPort and MaxDynamicPort are the range of the ports that the servers choose.
+	MinDynamicPort int `hcl:"min_dynamic_port"`
+	MaxDynamicPort int `hcl:"max_dynamic_port"`
 
 	// Drivers are the settings of the task drivers.
 	Drivers drivermanager.Config `hcl:"drivers,block"`
@@ -103,11 +117,24 @@ func (c *Config) DriverConfig() drivermanager.Config {
 	return drivers
 }
 
-// Reserved is kept back from allocations: MHz, MiB, MiB.
+// Reserved is kept back from allocations: MHz, MiB, MiB, and ports of all addresses (structs.ParsePorts).
 type Reserved struct {
-	CPU      int `hcl:"cpu"`
-	MemoryMB int `hcl:"memory"`
-	DiskMB   int `hcl:"disk"`
+	CPU      int    `hcl:"cpu"`
+	MemoryMB int    `hcl:"memory"`
+	DiskMB   int    `hcl:"disk"`
+	Ports    string `hcl:"reserved_ports"`
+}
+
+// ReservedPorts are the ports of all addresses that no allocation gets, as structs.ParsePorts reads them.
+func (c *Config) ReservedPorts() string {
+	var parts []string
+	if ports := strings.TrimSpace(c.Reserved.Ports); ports != "" {
+		parts = append(parts, ports)
+	}
+	for _, port := range c.OwnPorts {
+		parts = append(parts, strconv.Itoa(port))
+	}
+	return strings.Join(parts, ",")
 }
 
 // WithLive returns a copy with the live settings of another configuration: those that a running node agent
@@ -130,6 +157,8 @@ func DefaultConfig() *Config {
 		FirstFingerprintTimeout: 50 * time.Second,
 		HeartbeatGrace:          10 * time.Second,
 		UpdateInterval:          200 * time.Millisecond,
+		MinDynamicPort:          structs.DefaultMinDynamicPort,
+		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 drivermanager.DefaultConfig(),
 		GCMaxAllocs:             50,
 		ShutdownTimeout:         30 * time.Second,
@@ -205,6 +234,29 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	count("reserved.disk", c.Reserved.DiskMB, structs.MaxDiskMB)
 }
 
+func (c *Config) checkNetworks() (faults []error) {
+	seen := map[string]bool{}
+	for _, n := range c.HostNetworks {
+		faults = append(faults, n.Validate())
+		if seen[n.Name] {
+			faults = append(faults, structs.Invalidf("client.host_network %q: there are two of them", n.Name))
+		}
+		seen[n.Name] = true
+	}
+	if c.MinDynamicPort < 1 || c.MinDynamicPort > c.MaxDynamicPort {
+		faults = append(faults, structs.Invalidf("client.min_dynamic_port: %d is not within 1 to max_dynamic_port, %d",
+			c.MinDynamicPort, c.MaxDynamicPort))
+	}
+	if c.MaxDynamicPort > structs.MaxPort {
+		faults = append(faults, structs.Invalidf("client.max_dynamic_port: %d is more than %d",
+			c.MaxDynamicPort, structs.MaxPort))
+	}
+	if _, err := structs.ParsePorts(c.ReservedPorts()); err != nil {
+		faults = append(faults, structs.Invalidf("client.reserved.reserved_ports: %w", err))
+	}
+	return faults
+}
+
 // Validate reports every fault at once, each beginning with the setting's path.
 func (c *Config) Validate() error {
 	if !c.Enabled {
@@ -238,6 +290,7 @@ func (c *Config) Validate() error {
 		require(!seen[g.ID], "client.device %q: there are two of them", g.ID)
 		seen[g.ID] = true
 	}
+	faults = append(faults, c.checkNetworks()...)
 	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
 		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)
 	for _, addr := range c.Servers {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/client/devicemanager"
+	"berth/client/networks"
 	"berth/structs"
 )
 
@@ -42,6 +43,12 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		{ID: "a/b/c", Paths: []string{"/dev/x"}},
 		{ID: "two/parts", Paths: []string{"dev/y"}, Permissions: "rx"},
 	}
+	c.HostNetworks = []*networks.HostNetwork{
+		{Name: "back", Interface: "eth0"},
+		{Name: "back", CIDR: "10.0.0.0"},
+	}
+	c.MinDynamicPort, c.MaxDynamicPort = 70_000, 66_000
+	c.Reserved.Ports = "22,x"
 	err := c.Validate()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
@@ -56,7 +63,12 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		`client.device "a/b/c": there are two of them`,
 		`client.device "two/parts": the name has three parts`,
 		`client.device "two/parts": the path "dev/y"`,
-		`client.device "two/parts": the permissions "rx"`} {
+		`client.device "two/parts": the permissions "rx"`,
+		`client.host_network "back": there are two of them`,
+		`client.host_network "back": cidr: "10.0.0.0" is no prefix`,
+		"client.min_dynamic_port: 70000 is not within 1 to max_dynamic_port, 66000",
+		"client.max_dynamic_port: 66000 is more than 65535",
+		`client.reserved.reserved_ports: "x" is neither a port`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults:\n%v", want, err)
 		}

@@ -1,0 +1,168 @@
+// Package networks finds the host networks of this machine: the addresses whose ports allocations get. The
+// network "default" is one address of one interface: that of the configuration, or else that of the default
+// route. The configuration adds networks by interface or CIDR. The package reads the interfaces and routes of
+// the kernel and changes nothing.
+package networks
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+// HostNetwork is a host network of the configuration: the addresses of an interface, those in a CIDR, or the
+// addresses of the interface that are in the CIDR.
+type HostNetwork struct {
+	Name          string `hcl:",label"`
+	CIDR          string `hcl:"cidr"`
+	Interface     string `hcl:"interface"`
+	ReservedPorts string `hcl:"reserved_ports"`
+}
+
+// Validate reports every fault, each beginning with the setting's path.
+func (n *HostNetwork) Validate() error {
+	var faults []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			path := fmt.Sprintf("client.host_network %q: ", n.Name)
+			faults = append(faults, structs.Invalidf(path+format, args...))
+		}
+	}
+	require(structs.IsHostNetwork(n.Name),
+		"the name must be 1 to 64 letters, digits, dots, dashes and underscores")
+	require(n.Name != structs.DefaultHostNetwork, "network_interface sets this network; use another name")
+	require(n.CIDR != "" || n.Interface != "", "it needs cidr or interface")
+	_, err := netip.ParsePrefix(n.CIDR)
+	require(n.CIDR == "" || err == nil, "cidr: %q is no prefix such as 10.0.0.0/8", n.CIDR)
+	_, err = structs.ParsePorts(n.ReservedPorts)
+	require(err == nil, "reserved_ports: %v", err)
+	return structs.InvalidAll(faults)
+}
+
+// has reports whether an address of an interface belongs to the network.
+func (n *HostNetwork) has(device string, address netip.Addr) bool {
+	if n.Interface != "" && n.Interface != device {
+		return false
+	}
+	prefix, err := netip.ParsePrefix(n.CIDR)
+	return n.CIDR == "" || err == nil && prefix.Contains(address)
+}
+
+// Config selects the host networks.
+type Config struct {
+	Interface string // of the default network; "": that of the default route
+	Networks  []*HostNetwork
+}
+
+// link is an interface of the machine.
+type link struct {
+	name, mac string
+	loopback  bool
+	addresses []netip.Addr // those that others may use
+}
+
+// Read returns the interfaces of this machine that have addresses in host networks, by name, and the names of
+// networks of the configuration that have no address here. An unknown interface of the default network is an
+// error.
+func Read(cfg Config) (found []*structs.NodeNetworkResource, missing []string, err error) {
+	links, err := readLinks()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the interfaces of this machine: %w", err)
+	}
+	return assign(cfg, links, defaultRoute("/proc/net"))
+}
+
+// assign gives the addresses of the interfaces their networks. route is the interface of the default route, ""
+// if there is none.
+func assign(
+	cfg Config, links []link, route string,
+) (found []*structs.NodeNetworkResource, missing []string, err error) {
+	slices.SortFunc(links, func(a, b link) int { return strings.Compare(a.name, b.name) })
+	main, address, err := mainAddress(links, cfg.Interface, route)
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	count := 0
+	for _, l := range links {
+		r := &structs.NodeNetworkResource{
+			Mode:       structs.NetworkModeHost,
+			Device:     l.name,
+			MacAddress: l.mac,
+		}
+		if l.name == main {
+			r.Addresses = append(r.Addresses, addressOf(structs.DefaultHostNetwork, address, ""))
+		}
+		for _, n := range cfg.Networks {
+			for _, ip := range l.addresses {
+				if n.has(l.name, ip) {
+					seen[n.Name] = true
+					r.Addresses = append(r.Addresses, addressOf(n.Name, ip, n.ReservedPorts))
+				}
+			}
+		}
+		r.Addresses = r.Addresses[:min(len(r.Addresses), structs.MaxNodeAddresses-count)]
+		count += len(r.Addresses)
+		if len(r.Addresses) > 0 {
+			found = append(found, r)
+		}
+	}
+	for _, n := range cfg.Networks {
+		if !seen[n.Name] {
+			missing = append(missing, n.Name)
+		}
+	}
+	return found, missing, nil
+}
+
+func addressOf(network string, ip netip.Addr, reserved string) *structs.NodeNetworkAddress {
+	family := structs.FamilyIPv6
+	if ip.Is4() {
+		family = structs.FamilyIPv4
+	}
+	return &structs.NodeNetworkAddress{
+		Family:        family,
+		Alias:         network,
+		Address:       ip.String(),
+		ReservedPorts: reserved,
+	}
+}
+
+// mainAddress returns the address of the default network: the first of the named interface, or else of the
+// interface of the default route, of any interface that others reach, of the loopback interface. It is the
+// zero address if no interface has one.
+func mainAddress(links []link, named, route string) (name string, address netip.Addr, err error) {
+	rank := func(l link) int {
+		switch {
+		case l.name == route:
+			return 0
+		case l.loopback:
+			return 2
+		}
+		return 1
+	}
+	inOrder := slices.SortedStableFunc(slices.Values(links), func(a, b link) int {
+		return cmp.Compare(rank(a), rank(b))
+	})
+	var names []string
+	for _, l := range inOrder {
+		if len(l.addresses) == 0 {
+			continue
+		}
+		names = append(names, l.name)
+		if named == "" || l.name == named {
+			return l.name, l.addresses[0], nil
+		}
+	}
+	if named == "" {
+		return "", netip.Addr{}, nil
+	}
+	slices.Sort(names)
+	return "", netip.Addr{}, structs.Invalidf(
+		"client.network_interface: this machine has no interface %q with an address; it has: %s",
+		named, strings.Join(names, ", "))
+}
