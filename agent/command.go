@@ -139,6 +139,7 @@ func (c *Config) dev() {
 	c.Server.Enabled = true
 	c.Client.Enabled = true
 	c.Client.Drivers.RawExec.Enabled = true
+	c.Client.NetworkInterface = "lo"
 }
 
 func runCommand(ctx context.Context, call *cli.Call) error {

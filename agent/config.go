@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -189,6 +190,11 @@ func (c *Config) finishClient() {
 	n.Region = c.Region
 	n.NodeName = cmp.Or(n.NodeName, c.Name)
 	n.DestroyOnShutdown = n.DestroyOnShutdown || c.Dev
+	n.OwnPorts = []int{c.Ports.HTTP}
+	if c.Server.Enabled {
+		n.OwnPorts = append(n.OwnPorts, c.Ports.RPC, c.Ports.Serf)
+	}
+	n.OwnPorts = slices.DeleteFunc(n.OwnPorts, func(port int) bool { return port <= 0 })
 	n.Plugins = plugincatalog.Config{
 		Dir:     c.PluginDir,
 		Plugins: c.Plugins,

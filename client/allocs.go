@@ -338,20 +338,14 @@ func lastFinish(u *structs.AllocClientUpdate) time.Time {
 	return t
 }
 
-// deviceHolder returns an allocation on this node that has not ended and keeps one of the devices of a: it is
-// older than a, or it ends. The servers gave the device from the older to the newer one. After a return of
-// the servers to an earlier state their indexes begin below those of the allocations that this node ends.
+// deviceHolder returns an allocation on this node that has not ended and keeps one of the devices of a (see
+// othersOf).
 func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
-	var older structs.DeviceUse
-	for _, r := range c.allRunners() {
-		other := r.Alloc()
-		if other.ID != a.ID &&
-			(other.CreateIndex <= a.CreateIndex || r.Stopping()) &&
-			c.allocRunning(other.ID) {
-			older = older.Add(other)
-		}
+	var others structs.DeviceUse
+	for _, r := range c.othersOf(a) {
+		others = others.Add(r.Alloc())
 	}
-	return older.Holder(a)
+	return others.Holder(a)
 }
 
 // holdsDevices reports whether an allocation may still use its devices: it has not ended, or the allocations

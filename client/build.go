@@ -20,6 +20,7 @@ import (
 	"berth/client/hook"
 	"berth/client/mounts"
 	"berth/client/plugincatalog"
+	"berth/client/porthook"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -61,12 +62,10 @@ func buildReal(p Parts) (*Subsystems, error) {
 		HostPaths: func(t *structs.Task) bool { return allocrunner.HostPaths(drivers, t) },
 	}
 	return &Subsystems{
-		Drivers: drivers,
-		Plugins: plugins,
-		Devices: devices,
-		AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{csihooks.NewVolumes(volumesConfig(p, plugins), env)}
-		},
+		Drivers:    drivers,
+		Plugins:    plugins,
+		Devices:    devices,
+		AllocHooks: allocHooks(p, plugins),
 		TaskHooks: taskHooks(supervisors, devicehook.Config{
 			Reserve:  devices.Reserve,
 			Holder:   p.DeviceHolder,
@@ -113,6 +112,17 @@ func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig 
 		Logger:   p.Logger,
 		Progress: p.Progress,
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
+	}
+}
+
+// allocHooks returns the hooks of an allocation: that of its volumes, and that of its ports.
+func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hook.Alloc {
+	return func(env *hook.AllocEnv) []hook.Alloc {
+		hooks := []hook.Alloc{csihooks.NewVolumes(volumesConfig(p, plugins), env)}
+		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
+			hooks = append(hooks, h)
+		}
+		return hooks
 	}
 }
 

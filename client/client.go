@@ -86,6 +86,8 @@ type Parts struct {
 	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
 	// "" if there is none.
 	DeviceHolder func(a *structs.Allocation) (allocID string)
+	// PortHolder is likewise for ports.
+	PortHolder func(a *structs.Allocation) (allocID string)
 	// HoldsDevices reports whether an allocation may still use its devices.
 	HoldsDevices func(allocID string) bool
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
@@ -128,6 +130,7 @@ type Client struct {
 	db         *store.DB
 	id         identity
 	facts      *fingerprint.Facts
+	networks   []*structs.NodeNetworkResource
 	subsystems *Subsystems
 	pool       servers.Pool
 	closers    []func()
@@ -215,6 +218,9 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 	c.logger = c.logger.With("node_id", c.id.NodeID)
 	c.facts, err = fingerprint.Host(cfg.AllocDir())
+	if err == nil {
+		err = c.readNetworks()
+	}
 	if err != nil {
 		return err
 	}
@@ -239,6 +245,7 @@ func (c *Client) open(deps Deps) (err error) {
 		Running:  c.allocRunning,
 
 		DeviceHolder: c.deviceHolder,
+		PortHolder:   c.portHolder,
 		HoldsDevices: c.holdsDevices,
 		Progress:     c.setProgress,
 	})

@@ -67,6 +67,7 @@ func (c *Client) buildNode() *structs.Node {
 	n.ReservedResources.CPU.CpuShares = uint64(cfg.Reserved.CPU)
 	n.ReservedResources.Memory.MemoryMB = int64(cfg.Reserved.MemoryMB)
 	n.ReservedResources.Disk.DiskMB = int64(cfg.Reserved.DiskMB)
+	c.setPorts(n)
 	return n
 }
 

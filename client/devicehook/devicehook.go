@@ -5,15 +5,12 @@ package devicehook
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/client/devicemanager"
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -54,7 +51,12 @@ func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
-	err := d.awaitEnd(ctx, env.Alloc)
+	await := hook.Await{
+		Holder:   d.cfg.Holder,
+		Progress: d.cfg.Progress,
+		Part:     "a device",
+	}
+	err := await.End(ctx, env.Alloc)
 	if err != nil {
 		return err
 	}
@@ -83,31 +85,6 @@ func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
 			Device:      true,
 			Permissions: f.Permissions,
 		})
-	}
-	return nil
-}
-
-// pollInterval is the time between two looks for the end of an earlier allocation.
-const pollInterval = 500 * time.Millisecond
-
-// awaitEnd waits until no earlier allocation has one of the devices.
-func (d *devices) awaitEnd(ctx context.Context, a *structs.Allocation) error {
-	waited := ""
-	for {
-		holder := d.cfg.Holder(a)
-		if holder == "" {
-			break
-		}
-		if holder != waited {
-			d.cfg.Progress(a.ID, fmt.Sprintf("allocation %s still has a device of it", holder))
-			waited = holder
-		}
-		if !backoff.Sleep(ctx, pollInterval) {
-			return ctx.Err()
-		}
-	}
-	if waited != "" {
-		d.cfg.Progress(a.ID, "")
 	}
 	return nil
 }

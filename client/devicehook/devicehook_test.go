@@ -142,7 +142,7 @@ func TestUp_WaitsForEarlierAllocations(t *testing.T) {
 		if err := f.up(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(begin); waited != 4*pollInterval {
+		if waited := time.Since(begin); waited != 4*hook.AwaitInterval {
 			t.Errorf("it waited %s", waited)
 		}
 		want := []string{

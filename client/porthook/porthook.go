@@ -1,0 +1,36 @@
+// Package porthook makes an allocation wait until no other allocation of its node runs with one of its ports.
+// The plan that replaces an allocation gives its static ports to the new one before the old one has ended.
+package porthook
+
+import (
+	"context"
+
+	"berth/client/hook"
+	"berth/structs"
+)
+
+type ports struct{ await hook.Await }
+
+// New makes the hook of an allocation. It is nil for an allocation without ports. holder returns another
+// allocation of this node that has not ended and has one of the ports, "" if there is none. progress receives
+// the reason for which an allocation waits.
+func New(
+	env *hook.AllocEnv,
+	holder func(*structs.Allocation) (allocID string), progress func(allocID, reason string),
+) hook.Alloc {
+	if len(env.Alloc.Ports) == 0 {
+		return nil
+	}
+	return &ports{hook.Await{
+		Holder:   holder,
+		Progress: progress,
+		Part:     "a port",
+	}}
+}
+
+func (p *ports) Name() string { return "ports" }
+
+func (p *ports) Up(ctx context.Context, env *hook.AllocEnv) error { return p.await.End(ctx, env.Alloc) }
+
+// Down has nothing to undo: an allocation that has ended has no ports.
+func (p *ports) Down(context.Context) error { return nil }

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"berth/client/allocrunner"
+	"berth/client/networks"
+	"berth/structs"
+)
+
+// readNetworks finds the host networks of this machine, once: jobs have their addresses.
+func (c *Client) readNetworks() error {
+	cfg := c.config()
+	found, missing, err := networks.Read(networks.Config{
+		Interface: cfg.NetworkInterface,
+		Networks:  cfg.HostNetworks,
+	})
+	if err != nil {
+		return err
+	}
+	c.networks = found
+	for _, name := range missing {
+		c.logger.Warn("host network has no address on this machine", "host_network", name)
+	}
+	return nil
+}
+
+// setPorts adds the networks and ports of the node to its row.
+func (c *Client) setPorts(n *structs.Node) {
+	cfg := c.config()
+	n.NodeResources.NodeNetworks = c.networks
+	n.NodeResources.MinDynamicPort = cfg.MinDynamicPort
+	n.NodeResources.MaxDynamicPort = cfg.MaxDynamicPort
+	if ports := cfg.ReservedPorts(); ports != "" {
+		n.ReservedResources.Networks = &structs.NodeReservedNetworks{ReservedHostPorts: ports}
+	}
+}
+
+// portHolder returns an allocation on this node that has not ended and has one of the ports of a (see
+// othersOf).
+func (c *Client) portHolder(a *structs.Allocation) (allocID string) {
+	others := structs.PortUse{}
+	for _, r := range c.othersOf(a) {
+		others.Add(r.Alloc())
+	}
+	return others.Holder(a)
+}
+
+// othersOf returns the runners of the allocations on this node that have not ended and from which the servers
+// may have given something to a: those that are older than a, or that end. After a return of the servers to an
+// earlier state their indexes begin below those of the allocations that this node ends.
+func (c *Client) othersOf(a *structs.Allocation) []*allocrunner.Runner {
+	var others []*allocrunner.Runner
+	for _, r := range c.allRunners() {
+		other := r.Alloc()
+		if other.ID != a.ID &&
+			(other.CreateIndex <= a.CreateIndex || r.Stopping()) &&
+			c.allocRunning(other.ID) {
+			others = append(others, r)
+		}
+	}
+	return others
+}
