@@ -56,17 +56,17 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	metas := []map[string]string{alloc.Job.Meta, f.group.Meta, t.Meta}
 	for _, meta := range metas { // the nearer wins
 		for k, v := range meta {
-			own["META_"+envName(k)] = v
-			own["META_"+envName(strings.ToUpper(k))] = v
+			own["META_"+structs.VariableName(k)] = v
+			own["META_"+structs.VariableName(strings.ToUpper(k))] = v
 		}
 	}
+	addPorts(own, alloc.Ports, structs.VariableName)
 	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
-	for _, p := range envPrefixes {
-		for k, v := range own {
-			env[p+k] = v
-		}
-	}
+	setPrefixed(env, own)
 	vars = nodeVariables(f.node)
+	labelled := map[string]string{}
+	addPorts(labelled, alloc.Ports, func(label string) string { return label })
+	setPrefixed(vars, labelled)
 	maps.Copy(vars, env)
 	for k, v := range t.Env { // its values may refer to all above, not to each other
 		env[k] = vars.expand(v)
@@ -78,10 +78,30 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	return env, vars
 }
 
-var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+// setPrefixed sets each variable under each of its names.
+func setPrefixed(vars, own map[string]string) {
+	for _, p := range envPrefixes {
+		for k, v := range own {
+			vars[p+k] = v
+		}
+	}
+}
 
-// envName replaces the characters that the name of an environment variable must not have.
-func envName(s string) string { return notInNames.ReplaceAllString(s, "_") }
+// addPorts adds the variables of ports. nameOf returns the end of a port's names for its label. PORT and
+// ALLOC_PORT are the port at which the task listens, the others are of the node.
+func addPorts(own map[string]string, ports []structs.AllocatedPort, nameOf func(label string) string) {
+	for _, p := range ports {
+		name := nameOf(p.Label)
+		inside := strconv.Itoa(p.Inside())
+		own["PORT_"+name] = inside
+		own["ALLOC_PORT_"+name] = inside
+		own["IP_"+name] = p.HostIP
+		own["ADDR_"+name] = p.HostAddr()
+		own["HOST_IP_"+name] = p.HostIP
+		own["HOST_PORT_"+name] = strconv.Itoa(p.Value)
+		own["HOST_ADDR_"+name] = p.HostAddr()
+	}
+}
 
 // nodeVariables returns the node's facts under the names that constraints use.
 func nodeVariables(node *structs.Node) variables {
@@ -101,7 +121,8 @@ func nodeVariables(node *structs.Node) variables {
 	return v
 }
 
-var reference = regexp.MustCompile(`\$\{\s*([^{}\s]+)\s*\}`)
+// reference matches ${name}, and the forms ${env["name"]} and ${env "name"} of ${env.name}.
+var reference = regexp.MustCompile(`\$\{\s*(?:([^{}\s"]+)|env(?:\["([^{}\s"]+)"\]|\s+"([^{}\s"]+)"))\s*\}`)
 
 // expand replaces the known references in s. Others stay as they are: a shell in the task may expand them.
 func (v variables) expand(s string) string {
@@ -109,7 +130,12 @@ func (v variables) expand(s string) string {
 		return s
 	}
 	return reference.ReplaceAllStringFunc(s, func(ref string) string {
-		value, ok := v[reference.FindStringSubmatch(ref)[1]]
+		m := reference.FindStringSubmatch(ref)
+		name := m[1]
+		if variable := m[2] + m[3]; variable != "" {
+			name = "env." + variable
+		}
+		value, ok := v[name]
 		if ok {
 			return value
 		}

@@ -99,9 +99,53 @@ func TestRunner_TellsTheDriverTheOriginOfATask(t *testing.T) {
 	})
 }
 
+func TestTaskVariables_OfPorts(t *testing.T) {
+	alloc := testAlloc("web")
+	g := alloc.Job.TaskGroups[0]
+	task := g.Tasks[0]
+	task.Env = map[string]string{
+		"LISTEN": "${NOMAD_IP_http}:${env.NOMAD_PORT_http}",
+		"SAME":   `${env["BERTH_HOST_PORT_web_admin"]} ${ env "NOMAD_PORT_http" } ${NOMAD_HOST_ADDR_web-admin}`,
+		"LATER":  `${env["NOMAD_PORT_none"]} ${env "none"} ${meta["x"]}`,
+	}
+	alloc.Ports = []structs.AllocatedPort{
+		{Label: "http", Value: 20000, To: 80, HostIP: "10.0.0.1"},
+		{Label: "web-admin", Value: 8080, HostIP: "fd00::1"},
+	}
+	env, vars := taskFacts{alloc, g, task, &structs.Node{}, driver.Inside, "global"}.variables()
+	for _, prefix := range envPrefixes {
+		for name, want := range map[string]string{
+			"PORT_http": "80", "ALLOC_PORT_http": "80", "HOST_PORT_http": "20000", "IP_http": "10.0.0.1",
+			"HOST_IP_http": "10.0.0.1", "ADDR_http": "10.0.0.1:20000", "HOST_ADDR_http": "10.0.0.1:20000",
+			"PORT_web_admin": "8080", "ALLOC_PORT_web_admin": "8080", "HOST_PORT_web_admin": "8080",
+			"IP_web_admin": "fd00::1", "ADDR_web_admin": "[fd00::1]:8080",
+		} {
+			if got := env[prefix+name]; got != want {
+				t.Errorf("%s%s = %q, want %q", prefix, name, got, want)
+			}
+		}
+		if _, has := env[prefix+"PORT_web-admin"]; has {
+			t.Errorf("%sPORT_web-admin is no name of a variable", prefix)
+		}
+	}
+	for name, want := range map[string]string{
+		"LISTEN": "10.0.0.1:80",
+		"SAME":   "8080 80 [fd00::1]:8080",
+		"LATER":  `${env["NOMAD_PORT_none"]} ${env "none"} ${meta["x"]}`,
+	} {
+		if env[name] != want {
+			t.Errorf("%s = %q, want %q", name, env[name], want)
+		}
+	}
+	config := vars.expandMap(map[string]any{"args": []any{"${NOMAD_ADDR_http}", `${env["LISTEN"]}`}})
+	if want := []any{"10.0.0.1:20000", "10.0.0.1:80"}; !reflect.DeepEqual(config["args"], want) {
+		t.Errorf("got %v", config["args"])
+	}
+}
+
 func FuzzExpand(f *testing.F) {
 	v := variables{"a": "${b}", "b": "x"}
-	for _, s := range []string{"${a}", "${${a}}", "${", "}${b", "$${a}", "${ a }${c}"} {
+	for _, s := range []string{"${a}", "${${a}}", "${", "}${b", "$${a}", "${ a }${c}", `${env["a"]}${env "a"}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -44,6 +44,7 @@ func (t *task) buildEnv() *hook.TaskEnv {
 		User:   vars.expand(spec.User),
 		Config: vars.expandMap(spec.Config),
 		Env:    env,
+		Ports:  t.r.Alloc().Ports,
 		Dirs:   taskDirs(t.r.dir, t.name),
 	}
 	if spec.Resources != nil {

@@ -50,6 +50,7 @@ type TaskConfig struct {
 	Config    map[string]any // the driver's config block, interpolated
 	Env       map[string]string
 	Resources structs.Resources
+	Ports     []structs.AllocatedPort // of the allocation
 	Dirs      Dirs
 	Mounts    []Mount
 	LogConfig structs.LogConfig

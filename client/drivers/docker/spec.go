@@ -63,7 +63,7 @@ func (d *Driver) containerOf(
 		Labels:     labels,
 	}
 	options.Config.Healthcheck = healthOf(want.Health)
-	return options, nil
+	return options, addPorts(options.Config, host, cfg, want)
 }
 
 func environ(env map[string]string) []string {

@@ -171,6 +171,73 @@ func TestContainer_JoinsTheNetworkOfItsAllocation(t *testing.T) {
 	}
 }
 
+// portsOf writes the ports of the group as "container port protocol host:port ...".
+func portsOf(r *container.CreateRequest) string {
+	var all []string
+	for inside, bindings := range r.HostConfig.PortBindings {
+		if _, exposed := r.ExposedPorts[inside]; !exposed {
+			all = append(all, "not exposed:")
+		}
+		for _, b := range bindings {
+			all = append(all, inside.String()+" "+b.HostIP.String()+":"+b.HostPort)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func TestContainer_PublishesThePortsThatItNames(t *testing.T) {
+	given := []structs.AllocatedPort{
+		{Label: "http", Value: 20000, To: 80, HostIP: "10.0.0.1"},
+		{Label: "admin", Value: 20001, HostIP: "10.0.0.1"},
+		{Label: "back", Value: 20002, To: 80, HostIP: "fd00::1"},
+		{Label: "other", Value: 20003, HostIP: "10.0.0.1"},
+	}
+	names := func(labels ...any) map[string]any { return map[string]any{"ports": labels} }
+	f := newFixture(t)
+	for i, c := range []struct {
+		config map[string]any
+		want   string
+	}{
+		{names(), ""},
+		{names("admin"), "20001/tcp 10.0.0.1:20001, 20001/udp 10.0.0.1:20001"},
+		{
+			names("http", "back"),
+			"80/tcp 10.0.0.1:20000, 80/tcp fd00::1:20002, 80/udp 10.0.0.1:20000, 80/udp fd00::1:20002",
+		},
+		{map[string]any{"ports": []any{"admin"}, "network_mode": "host"}, ""},
+		{
+			map[string]any{"ports": []any{"admin"}, "network_mode": "bridge"},
+			"20001/tcp 10.0.0.1:20001, 20001/udp 10.0.0.1:20001",
+		},
+	} {
+		cfg := f.task(fmt.Sprint("a", i))
+		cfg.Ports = given
+		if got := portsOf(f.created(f.permissive(), cfg, c.config)); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.config, got, c.want)
+		}
+	}
+}
+
+func TestContainer_RefusesPortsThatItCannotPublish(t *testing.T) {
+	f := newFixture(t)
+	for want, config := range map[string]map[string]any{
+		`config.ports: "db": expected a port of the group's network: http`: {"ports": []any{"db"}},
+		`config.ports: a container with network_mode "none" has no ports`: {
+			"ports":        []any{"http"},
+			"network_mode": "none",
+		},
+	} {
+		cfg := f.task("a1")
+		cfg.Ports = []structs.AllocatedPort{{Label: "http", Value: 20000, HostIP: "10.0.0.1"}}
+		maps.Copy(cfg.Config, config)
+		_, err := f.agent(f.permissive()).Start(t.Context(), cfg)
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestContainer_KeepsItsOutputForBerth(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.task("a1")

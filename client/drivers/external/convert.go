@@ -7,6 +7,7 @@ import (
 
 	"berth/client/driver"
 	protocol "berth/plugins/protocol/driver"
+	"berth/structs"
 )
 
 // taskConfig converts the configuration of a task, but for that of the driver and the mounts.
@@ -38,6 +39,7 @@ const cpuPeriod = 100_000
 func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 	r := cfg.Resources
 	return &protocol.Resources{
+		Ports: portsOf(cfg.Ports),
 		AllocatedResources: &protocol.AllocatedTaskResources{
 			Cpu: &protocol.AllocatedCpuResources{CpuShares: int64(r.CPU)},
 			Memory: &protocol.AllocatedMemoryResources{
@@ -51,6 +53,19 @@ func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 			MemoryLimitBytes: int64(max(r.MemoryMB, r.MemoryMaxMB)) << 20,
 		},
 	}
+}
+
+func portsOf(ports []structs.AllocatedPort) []*protocol.PortMapping {
+	var all []*protocol.PortMapping
+	for _, p := range ports {
+		all = append(all, &protocol.PortMapping{
+			Label:  p.Label,
+			Value:  int32(p.Value),
+			To:     int32(p.To),
+			HostIp: p.HostIP,
+		})
+	}
+	return all
 }
 
 func mountOf(m driver.Mount) *protocol.Mount {

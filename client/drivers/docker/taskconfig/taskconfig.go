@@ -46,6 +46,7 @@ type Task struct {
 	ShmSize    int64 // bytes; 0 is the daemon's default
 
 	NetworkMode string
+	Ports       []string // labels of the group's ports that are published
 	DNSServers  []string
 	DNSSearch   []string
 	DNSOptions  []string
@@ -230,6 +231,7 @@ func (t *Task) readFiles(b *block) {
 
 func (t *Task) readNetwork(b *block) {
 	t.NetworkMode = b.text("network_mode")
+	t.Ports = b.texts("ports")
 	t.DNSServers = readAddresses(b, "dns_servers")
 	t.DNSSearch = b.texts("dns_search_domains")
 	t.DNSOptions = b.texts("dns_options")
@@ -249,10 +251,7 @@ func (t *Task) readLimits(b *block) {
 
 // refuseOthers names the fields that other programs of this kind have and berth does not.
 func refuseOthers(b *block) {
-	const noNetworks = "task groups have no networks yet; " +
-		"remove it, and reach the task with network_mode = \"host\""
-	b.refuse("ports", noNetworks)
-	b.refuse("port_map", noNetworks)
+	b.refuse("port_map", "name the ports of the group's network in config.ports, each with its \"to\"")
 	b.refuse("logging",
 		"berth collects the output of tasks itself; remove the block (see the task's logs block)")
 }

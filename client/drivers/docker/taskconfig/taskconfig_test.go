@@ -92,6 +92,7 @@ tmpfs        = ["/run:size=1m", "/scratch"]
 storage_opt  = { size = "1G" }
 shm_size     = "1048576"
 network_mode = "host"
+ports        = ["http", "admin"]
 dns_servers        = ["10.0.0.1"]
 dns_search_domains = ["example.com"]
 dns_options        = ["ndots:2"]
@@ -160,6 +161,7 @@ func TestDecode_ReadsEveryField(t *testing.T) {
 		StorageOpt:      map[string]string{"size": "1G"},
 		ShmSize:         1 << 20,
 		NetworkMode:     "host",
+		Ports:           []string{"http", "admin"},
 		DNSServers:      []string{"10.0.0.1"},
 		DNSSearch:       []string{"example.com"},
 		DNSOptions:      []string{"ndots:2"},
@@ -237,7 +239,8 @@ func TestDecode_NamesEachFault(t *testing.T) {
 		{`cpu_cfs_period = 100`, `config.cpu_cfs_period: 100: expected a number from 1000 to 1000000`},
 		{`memory_hard_limit = 99999999999`, `config.memory_hard_limit: 99999999999`},
 		{`oom_score_adj = -5`, `config.oom_score_adj: -5: expected a number from 0 to 1000`},
-		{`ports = ["http"]`, `config.ports: task groups have no networks yet`},
+		{`ports = "http"`, `config.ports: expected a list of strings, found a string`},
+		{`port_map = { http = 80 }`, `config.port_map: name the ports of the group's network in config.ports`},
 		{"logging {\n type = \"syslog\"\n}", `config.logging: berth collects the output of tasks itself`},
 		{`labels = { a = ["b"] }`, `config.labels.a: expected a string, found a list`},
 	} {
@@ -308,4 +311,23 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestCheckPorts_NamesAnUnknownPort(t *testing.T) {
+	task := &Task{Ports: []string{"http", "admin"}}
+	if err := task.CheckPorts([]string{"admin", "http", "db"}); err != nil {
+		t.Errorf("ports of the group: %v", err)
+	}
+	for want, group := range map[string][]string{
+		`config.ports: "http": the group has no network with ports`:              nil,
+		`config.ports: "admin": expected a port of the group's network: a, http`: {"a", "http"},
+	} {
+		err := task.CheckPorts(group)
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if !task.HasPort("http") || task.HasPort("db") {
+		t.Error("http is published, and db is not")
+	}
 }
