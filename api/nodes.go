@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/netip"
 
 	"berth/structs"
 )
@@ -23,12 +24,18 @@ var nodeGet = route(get, "/v1/node/{id}",
 	serveFunc[*structs.NodeDetail](
 		serveMethod(structs.NodeGet, bindNode, viewNode)))
 
-// nodeView is a node that also has its resources in the older shape of the dialect. Its clients up to version
-// 1.11 read that shape without a check for nil.
+// nodeView is a node that also has its resources and networks in the older shapes of the dialect. Its clients
+// up to version 1.11 read that shape of resources without a check for nil.
 type nodeView struct {
 	*structs.NodeDetail
-	Resources *structs.Resources
-	Reserved  *structs.Resources
+	NodeResources *nodeResourcesView
+	Resources     *structs.Resources
+	Reserved      *structs.Resources
+}
+
+type nodeResourcesView struct {
+	*structs.NodeResources
+	Networks []*structs.NetworkResource `json:",omitempty"`
 }
 
 // viewNode returns a nil pointer for a node that does not exist.
@@ -43,6 +50,7 @@ func viewNode(a *structs.NodeGetResponse) *nodeView {
 		Reserved:   &structs.Resources{},
 	}
 	if r := n.NodeResources; r != nil {
+		view.NodeResources = &nodeResourcesView{r, networksOf(n)}
 		view.Resources.CPU = int(r.CPU.CpuShares)
 		view.Resources.MemoryMB = int(r.Memory.MemoryMB)
 		view.Resources.DiskMB = int(r.Disk.DiskMB)
@@ -53,6 +61,26 @@ func viewNode(a *structs.NodeGetResponse) *nodeView {
 		view.Reserved.DiskMB = int(r.Disk.DiskMB)
 	}
 	return view
+}
+
+// networksOf returns the addresses of the default network of a node.
+func networksOf(n *structs.NodeDetail) []*structs.NetworkResource {
+	var all []*structs.NetworkResource
+	for _, link := range n.NodeResources.NodeNetworks {
+		for _, a := range link.Addresses {
+			ip, err := netip.ParseAddr(a.Address)
+			if err != nil || a.Alias != structs.DefaultHostNetwork {
+				continue
+			}
+			all = append(all, &structs.NetworkResource{
+				Mode:   link.Mode,
+				Device: link.Device,
+				CIDR:   netip.PrefixFrom(ip, ip.BitLen()).String(),
+				IP:     a.Address,
+			})
+		}
+	}
+	return all
 }
 
 var bindNode = withID(func(q *structs.NodeGetRequest, id string) { q.NodeID = id })

@@ -133,6 +133,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	if err != nil {
 		return err
 	}
+	printAllocPorts(c, a.AllocatedResources)
 	printAllocDevices(c, a.AllocatedResources)
 	for name, state := range sorted(a.TaskStates) {
 		printTask(c, name, state, a.ClientStatus)

@@ -174,6 +174,10 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 			Devices: map[string][]*structs.AllocatedDeviceResource{
 				"server": {{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{"0"}}},
 			},
+			Ports: []structs.AllocatedPort{
+				{Label: "http", Value: 20001, To: 80, HostIP: "10.0.0.1"},
+				{Label: "admin", Value: 8080, HostIP: "fd00::1"},
+			},
 			DesiredStatus: "run",
 			ClientStatus:  "running",
 			CreateTime:    nanosBefore(time.Hour),

@@ -81,6 +81,17 @@ func nodeOne() structs.Node {
 				},
 				Attributes: map[string]*structs.DeviceAttribute{"memory": structs.ParseDeviceAttribute("11 GiB")},
 			}},
+			NodeNetworks: []*structs.NodeNetworkResource{{
+				Mode:   structs.NetworkModeHost,
+				Device: "eth0",
+				Addresses: []*structs.NodeNetworkAddress{
+					{Family: structs.FamilyIPv4, Alias: "default", Address: "10.0.0.1"},
+					{Family: structs.FamilyIPv6, Alias: "public", Address: "fd00::1", ReservedPorts: "22"},
+				},
+			}},
+		},
+		ReservedResources: &structs.NodeReservedResources{
+			Networks: &structs.NodeReservedNetworks{ReservedHostPorts: "4646"},
 		},
 	}
 }

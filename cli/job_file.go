@@ -100,25 +100,32 @@ func apiJob(src []byte) []byte {
 }
 
 // builtInDrivers has the check of a task's config for each built-in driver.
-var builtInDrivers = map[string]func(config map[string]any) error{
+var builtInDrivers = map[string]func(config map[string]any, g *structs.TaskGroup) error{
 	"exec":     checkCommand,
 	"raw_exec": checkCommand,
 	"docker":   checkContainer,
 }
 
-func checkCommand(config map[string]any) error {
+func checkCommand(config map[string]any, _ *structs.TaskGroup) error {
 	_, err := executor.DecodeCommand(config)
 	return err
 }
 
 // checkContainer accepts a config with references: the values of numbers and names are known on the node
 // only.
-func checkContainer(config map[string]any) error {
+func checkContainer(config map[string]any, g *structs.TaskGroup) error {
 	if hasReference(config) {
 		return nil
 	}
-	_, err := taskconfig.Decode(config)
-	return err
+	task, err := taskconfig.Decode(config)
+	if err != nil {
+		return err
+	}
+	var labels []string
+	for _, p := range g.PortDemands() {
+		labels = append(labels, p.Label)
+	}
+	return task.CheckPorts(labels)
 }
 
 // hasReference reports whether a value contains a reference to a variable of the node or the task.
@@ -149,7 +156,7 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 				c.warnOfDriver(t)
 				continue
 			}
-			err := check(t.Config)
+			err := check(t.Config, g)
 			if err == nil {
 				continue
 			}

@@ -168,9 +168,12 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Status", withDescription(n.Status, n.StatusDescription),
 		"Eligibility", n.SchedulingEligibility,
 		"Resources", resources,
+		"Dynamic ports", dynamicPorts(&n.Node),
+		"Reserved ports", reservedPorts(&n.Node),
 	)
 	printDrivers(c, n.Drivers)
 	printDevices(c, n.NodeResources)
+	printHostNetworks(c, n.NodeResources)
 	pluginID := func(id string) string { return id }
 	instances := append(
 		instanceRows("node", n.CSINodePlugins, pluginID),
