@@ -105,6 +105,12 @@ var allLimits = []limit{
 		"names, IDs, attributes and descriptions of a node's devices; its agent leaves out the groups beyond it",
 		beyondInvalid,
 	},
+	{"MaxGroupPorts", structs.MaxGroupPorts, "", "ports of one group", beyondInvalid},
+	{
+		"MaxNodeAddresses", structs.MaxNodeAddresses, "",
+		"interfaces of one node, and their addresses in host networks; its agent leaves out those beyond it",
+		beyondInvalid,
+	},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
 	{
