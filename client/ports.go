@@ -9,16 +9,19 @@ import (
 // readNetworks finds the host networks of this machine, once: jobs have their addresses.
 func (c *Client) readNetworks() error {
 	cfg := c.config()
-	found, missing, err := networks.Read(networks.Config{
+	found, err := networks.Read(networks.Config{
 		Interface: cfg.NetworkInterface,
 		Networks:  cfg.HostNetworks,
 	})
 	if err != nil {
 		return err
 	}
-	c.networks = found
-	for _, name := range missing {
+	c.networks = found.Links
+	for _, name := range found.Missing {
 		c.logger.Warn("host network has no address on this machine", "host_network", name)
+	}
+	if found.LeftOut > 0 {
+		c.logger.Warn("too many addresses in host networks, leaving out some", "left_out", found.LeftOut)
 	}
 	return nil
 }
@@ -45,8 +48,8 @@ func (c *Client) portHolder(a *structs.Allocation) (allocID string) {
 }
 
 // othersOf returns the runners of the allocations on this node that have not ended and from which the servers
-// may have given something to a: those that are older than a, or that end. After a return of the servers to an
-// earlier state their indexes begin below those of the allocations that this node ends.
+// may have given something to a: those that are older than a, or that end. After a return of the servers to
+// an earlier state their indexes begin below those of the allocations that this node ends.
 func (c *Client) othersOf(a *structs.Allocation) []*allocrunner.Runner {
 	var others []*allocrunner.Runner
 	for _, r := range c.allRunners() {

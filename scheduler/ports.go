@@ -92,8 +92,8 @@ func (c *portChoice) choose(demand *structs.Port) bool {
 	return false
 }
 
-// isFree reports whether the allocation may have a port: with takeOver also one of an allocation that the plan
-// stops.
+// isFree reports whether the allocation may have a port: with takeOver also one of an allocation that the
+// plan stops.
 func (c *portChoice) isFree(a *structs.NodeNetworkAddress, port int, takeOver bool) bool {
 	own := func(p structs.AllocatedPort) bool { return p.Value == port && p.HostIP == a.Address }
 	holder := c.view.ports.HolderOf(a, port)

@@ -229,7 +229,8 @@ func TestNodePorts_RefusesWhatIsNotFree(t *testing.T) {
 	}
 	reserving := withAddresses()
 	reserving.ReservedResources.Networks.ReservedHostPorts = "2000-3000"
-	if got := NewNodePorts(reserving, PortUse{}).Refusal(given(), g, nil); got != "it reserves port 10.0.0.1:2222" {
+	if got := NewNodePorts(reserving, PortUse{}).Refusal(given(), g, nil); got !=
+		"it reserves port 10.0.0.1:2222" {
 		t.Errorf("got %q", got)
 	}
 	two := testJob(dynamic(Port{Label: "a"}, Port{Label: "b"}))
@@ -271,7 +272,11 @@ func TestWithResources_ShowsPorts(t *testing.T) {
 	}}
 	shared := a.WithResources().AllocatedResources.Shared
 	want := []*NetworkResource{
-		{Mode: NetworkModeHost, IP: "10.0.0.1", DynamicPorts: []Port{{Label: "a", Value: 1}, {Label: "c", Value: 4}}},
+		{
+			Mode:         NetworkModeHost,
+			IP:           "10.0.0.1",
+			DynamicPorts: []Port{{Label: "a", Value: 1}, {Label: "c", Value: 4}},
+		},
 		{Mode: NetworkModeHost, IP: "10.0.0.2", DynamicPorts: []Port{{Label: "b", Value: 2, To: 3}}},
 	}
 	if !reflect.DeepEqual(shared.Ports, a.Ports) || !reflect.DeepEqual(shared.Networks, want) {

@@ -244,7 +244,8 @@ func (c *Config) checkNetworks() (faults []error) {
 		seen[n.Name] = true
 	}
 	if c.MinDynamicPort < 1 || c.MinDynamicPort > c.MaxDynamicPort {
-		faults = append(faults, structs.Invalidf("client.min_dynamic_port: %d is not within 1 to max_dynamic_port, %d",
+		faults = append(faults, structs.Invalidf(
+			"client.min_dynamic_port: %d is not within 1 to max_dynamic_port, %d",
 			c.MinDynamicPort, c.MaxDynamicPort))
 	}
 	if c.MaxDynamicPort > structs.MaxPort {

@@ -12,8 +12,8 @@ import (
 // AwaitInterval is the time between two looks for the end of another allocation.
 const AwaitInterval = 500 * time.Millisecond
 
-// Await makes an allocation wait for the end of others of its node that keep something of it: the servers give
-// it on when they stop an allocation, and only the node knows when that one has ended.
+// Await makes an allocation wait for the end of others of its node that keep something of it: the servers
+// give it on when they stop an allocation, and only the node knows when that one has ended.
 type Await struct {
 	// Holder returns another allocation of this node that has not ended and keeps a part of the allocation, ""
 	// if there is none.

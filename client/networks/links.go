@@ -35,8 +35,8 @@ func readLinks() ([]link, error) {
 	return links, nil
 }
 
-// usable returns the addresses to which a program can bind without a zone: those of IPv4 first, each family in
-// the order of the kernel.
+// usable returns the addresses to which a program can bind without a zone: those of IPv4 first, each family
+// in the order of the kernel.
 func usable(all []net.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range all {
@@ -76,8 +76,8 @@ func defaultIPv4(text string) string {
 	})
 }
 
-// defaultIPv6 reads /proc/net/ipv6_route: destination and its length, source and its length, next hop, metric,
-// reference count, use, flags and interface, the numbers in hexadecimal.
+// defaultIPv6 reads /proc/net/ipv6_route: destination and its length, source and its length, next hop,
+// metric, reference count, use, flags and interface, the numbers in hexadecimal.
 func defaultIPv6(text string) string {
 	return cheapest(text, func(f []string) (name, metric string, base int) {
 		if len(f) < 10 || strings.Trim(f[0], "0") != "" || f[1] != "00" || f[9] == "lo" {

@@ -65,29 +65,32 @@ type link struct {
 	addresses []netip.Addr // those that others may use
 }
 
-// Read returns the interfaces of this machine that have addresses in host networks, by name, and the names of
-// networks of the configuration that have no address here. An unknown interface of the default network is an
-// error.
-func Read(cfg Config) (found []*structs.NodeNetworkResource, missing []string, err error) {
+// Found is what Read found.
+type Found struct {
+	Links   []*structs.NodeNetworkResource // those with addresses in host networks, by name
+	Missing []string                       // networks of the configuration without an address here
+	LeftOut int                            // addresses beyond structs.MaxNodeAddresses
+}
+
+// Read finds the host networks of this machine. An unknown interface of the default network is an error.
+func Read(cfg Config) (Found, error) {
 	links, err := readLinks()
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the interfaces of this machine: %w", err)
+		return Found{}, fmt.Errorf("reading the interfaces of this machine: %w", err)
 	}
 	return assign(cfg, links, defaultRoute("/proc/net"))
 }
 
-// assign gives the addresses of the interfaces their networks. route is the interface of the default route, ""
-// if there is none.
-func assign(
-	cfg Config, links []link, route string,
-) (found []*structs.NodeNetworkResource, missing []string, err error) {
+// assign gives the addresses of the interfaces their networks. route is the interface of the default route,
+// "" if there is none.
+func assign(cfg Config, links []link, route string) (found Found, err error) {
 	slices.SortFunc(links, func(a, b link) int { return strings.Compare(a.name, b.name) })
 	main, address, err := mainAddress(links, cfg.Interface, route)
 	if err != nil {
-		return nil, nil, err
+		return found, err
 	}
 	seen := map[string]bool{}
-	count := 0
+	left := structs.MaxNodeAddresses
 	for _, l := range links {
 		r := &structs.NodeNetworkResource{
 			Mode:       structs.NetworkModeHost,
@@ -105,18 +108,20 @@ func assign(
 				}
 			}
 		}
-		r.Addresses = r.Addresses[:min(len(r.Addresses), structs.MaxNodeAddresses-count)]
-		count += len(r.Addresses)
-		if len(r.Addresses) > 0 {
-			found = append(found, r)
+		kept := min(len(r.Addresses), left)
+		left -= kept
+		found.LeftOut += len(r.Addresses) - kept
+		r.Addresses = r.Addresses[:kept]
+		if kept > 0 {
+			found.Links = append(found.Links, r)
 		}
 	}
 	for _, n := range cfg.Networks {
 		if !seen[n.Name] {
-			missing = append(missing, n.Name)
+			found.Missing = append(found.Missing, n.Name)
 		}
 	}
-	return found, missing, nil
+	return found, nil
 }
 
 func addressOf(network string, ip netip.Addr, reserved string) *structs.NodeNetworkAddress {

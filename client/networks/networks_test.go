@@ -83,16 +83,17 @@ func TestAssign_GivesAddressesTheirNetworks(t *testing.T) {
 			"b",
 		},
 	} {
-		got, missing, err := assign(c.cfg, c.links, c.route)
-		if err != nil || describe(got) != c.want || strings.Join(missing, " ") != c.missing {
-			t.Errorf("%s: got %s without %q, %v\nwant %s without %q", name, describe(got), missing, err, c.want, c.missing)
+		got, err := assign(c.cfg, c.links, c.route)
+		if err != nil || describe(got.Links) != c.want || strings.Join(got.Missing, " ") != c.missing {
+			t.Errorf("%s: got %s without %q, %v\nwant %s without %q",
+				name, describe(got.Links), got.Missing, err, c.want, c.missing)
 		}
 	}
 }
 
 func TestAssign_RefusesAnUnknownInterface(t *testing.T) {
 	for _, name := range []string{"eth7", "tun0"} {
-		_, _, err := assign(Config{Interface: name}, machine(), "eth0")
+		_, err := assign(Config{Interface: name}, machine(), "eth0")
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "it has: eth0, eth1, lo") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -104,11 +105,12 @@ func TestAssign_IsBounded(t *testing.T) {
 	for i := range 2 * structs.MaxNodeAddresses {
 		l.addresses = append(l.addresses, netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
 	}
-	all, _, err := assign(Config{Networks: []*HostNetwork{{Name: "all", Interface: "eth0"}}}, []link{l}, "")
-	if err != nil || len(all[0].Addresses) != structs.MaxNodeAddresses {
-		t.Fatalf("%d addresses, %v", len(all[0].Addresses), err)
+	got, err := assign(Config{Networks: []*HostNetwork{{Name: "all", Interface: "eth0"}}}, []link{l}, "")
+	if err != nil || len(got.Links[0].Addresses) != structs.MaxNodeAddresses ||
+		got.LeftOut != structs.MaxNodeAddresses+1 {
+		t.Fatalf("%d addresses and %d are left out, %v", len(got.Links[0].Addresses), got.LeftOut, err)
 	}
-	n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{NodeNetworks: all}}
+	n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{NodeNetworks: got.Links}}
 	if err := n.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -116,28 +118,30 @@ func TestAssign_IsBounded(t *testing.T) {
 
 // The report of this machine is one that the servers accept.
 func TestRead_OfThisMachine(t *testing.T) {
-	all, missing, err := Read(Config{Networks: []*HostNetwork{
+	got, err := Read(Config{Networks: []*HostNetwork{
 		{Name: "local", CIDR: "127.0.0.0/8"},
 		{Name: "none", CIDR: "203.0.113.7/32"},
 	}})
-	if err != nil || !slices.Equal(missing, []string{"none"}) {
-		t.Fatalf("without %q: %v", missing, err)
+	if err != nil || !slices.Equal(got.Missing, []string{"none"}) {
+		t.Fatalf("without %q: %v", got.Missing, err)
 	}
-	n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{NodeNetworks: all}}
+	n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{NodeNetworks: got.Links}}
 	if err := n.Validate(); err != nil {
 		t.Error(err)
 	}
 	if len(n.HostAddresses(structs.DefaultHostNetwork)) != 1 {
-		t.Errorf("found %s", describe(all))
+		t.Errorf("found %s", describe(got.Links))
 	}
 	if local := n.HostAddresses("local"); len(local) == 0 || local[0].Address != "127.0.0.1" {
-		t.Errorf("found %s", describe(all))
+		t.Errorf("found %s", describe(got.Links))
 	}
 }
 
 func TestUsable_LeavesOutWhatNeedsAZone(t *testing.T) {
 	var all []net.Addr
-	for _, s := range []string{"fe80::1/64", "2001:db8::1/64", "169.254.0.1/16", "10.0.0.1/8", "224.0.0.1/4", "0.0.0.0/0"} {
+	for _, s := range []string{
+		"fe80::1/64", "2001:db8::1/64", "169.254.0.1/16", "10.0.0.1/8", "224.0.0.1/4", "0.0.0.0/0",
+	} {
 		ip, prefix, err := net.ParseCIDR(s)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +190,7 @@ func TestDefaultRoute_HasTheLowestMetric(t *testing.T) {
 
 func TestHostNetwork_NamesTheFault(t *testing.T) {
 	for want, n := range map[string]HostNetwork{
-		"":                               {Name: "a", CIDR: "10.0.0.0/8", Interface: "eth0", ReservedPorts: "22,80-90"},
+		"":                               {Name: "a", CIDR: "10.0.0.0/8", ReservedPorts: "22,80-90"},
 		"it needs cidr or interface":     {Name: "a"},
 		`client.host_network "a b": the`: {Name: "a b", Interface: "eth0"},
 		"network_interface sets this":    {Name: "default", Interface: "eth0"},

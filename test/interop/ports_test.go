@@ -100,7 +100,8 @@ func TestClient_ReadsPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := placed.AllocatedResources.Shared
-	if !reflect.DeepEqual(shared.Ports, []public.PortMapping{{Label: "http", Value: 1001, To: 80, HostIP: "10.0.0.1"}}) {
+	ports := []public.PortMapping{{Label: "http", Value: 1001, To: 80, HostIP: "10.0.0.1"}}
+	if !reflect.DeepEqual(shared.Ports, ports) {
 		t.Errorf("the client reads the ports %+v", shared.Ports)
 	}
 	if len(shared.Networks) != 1 || shared.Networks[0].IP != "10.0.0.1" ||

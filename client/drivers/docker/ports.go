@@ -18,7 +18,9 @@ var protocols = []network.IPProtocol{network.TCP, network.UDP}
 
 // addPorts publishes the ports that the task names at their addresses of the node. A container in the network
 // of the node has them already.
-func addPorts(c *container.Config, h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+func addPorts(
+	c *container.Config, h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task,
+) error {
 	var labels []string
 	for _, p := range cfg.Ports {
 		labels = append(labels, p.Label)

@@ -44,8 +44,8 @@ func TestStart_PassesTheTaskOn(t *testing.T) {
 	cfg.Ports = []structs.AllocatedPort{{Label: "http", Value: 20000, To: 80, HostIP: "10.0.0.1"}}
 	a.start(cfg)
 	got := f.lastStarted()
-	if p := got.GetResources().GetPorts(); len(p) != 1 || p[0].GetLabel() != "http" || p[0].GetValue() != 20000 ||
-		p[0].GetTo() != 80 || p[0].GetHostIp() != "10.0.0.1" {
+	if p := got.GetResources().GetPorts(); len(p) != 1 || p[0].GetLabel() != "http" ||
+		p[0].GetValue() != 20000 || p[0].GetTo() != 80 || p[0].GetHostIp() != "10.0.0.1" {
 		t.Errorf("ports %v", p)
 	}
 	if got.GetId() != "a1/web" || got.GetAllocId() != "a1" || got.GetJobId() != "job1" ||
