@@ -1,7 +1,6 @@
 package allocrunner
 
 import (
-	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -67,15 +66,20 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	labelled := map[string]string{}
 	addPorts(labelled, alloc.Ports, func(label string) string { return label })
 	setPrefixed(vars, labelled)
-	maps.Copy(vars, env)
+	vars.addEnv(env)
 	for k, v := range t.Env { // its values may refer to all above, not to each other
 		env[k] = vars.expand(v)
 	}
-	for k, v := range env {
-		vars[k] = v
-		vars["env."+k] = v
-	}
+	vars.addEnv(env)
 	return env, vars
+}
+
+// addEnv adds variables of an environment, each also with "env." before its name.
+func (v variables) addEnv(env map[string]string) {
+	for name, value := range env {
+		v[name] = value
+		v["env."+name] = value
+	}
 }
 
 // setPrefixed sets each variable under each of its names.
