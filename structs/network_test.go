@@ -283,3 +283,18 @@ func TestWithResources_ShowsPorts(t *testing.T) {
 		t.Errorf("got %+v", shared)
 	}
 }
+
+func FuzzParsePorts(f *testing.F) {
+	for _, s := range []string{"", "22", "22,80-90", "1-65535, 5", "-", "9-1", "0,1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		ranges, err := ParsePorts(s)
+		if err != nil && ranges != nil {
+			t.Errorf("%q: got %v and %v", s, ranges, err)
+		}
+		if ranges.Has(0) || ranges.Has(MaxPort+1) {
+			t.Errorf("%q has a port that no address has", s)
+		}
+	})
+}
