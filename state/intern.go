@@ -85,9 +85,42 @@ func internNode(n, before *structs.Node) {
 func internReport(n *structs.Node) {
 	n.Attributes = intern.Map(n.Attributes)
 	n.Meta = *intern.Value(&n.Meta)
-	n.NodeResources = intern.Value(n.NodeResources)
+	n.NodeResources = internResources(n.NodeResources)
 	n.ReservedResources = intern.Value(n.ReservedResources)
 	n.Drivers = *intern.Value(&n.Drivers)
+}
+
+// internResources shares the resources of a node without its networks: each node has its own addresses.
+func internResources(r *structs.NodeResources) *structs.NodeResources {
+	if r == nil || len(r.NodeNetworks) == 0 {
+		return intern.Value(r)
+	}
+	bare := *r
+	bare.NodeNetworks = nil
+	own := *intern.Value(&bare)
+	for _, link := range r.NodeNetworks {
+		own.NodeNetworks = append(own.NodeNetworks, ownNetwork(link))
+	}
+	return &own
+}
+
+// ownNetwork returns a copy of a network with shared texts, nil for nil.
+func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource {
+	if link == nil {
+		return nil
+	}
+	c := *link
+	intern.Texts(&c.Mode, &c.Device)
+	c.Addresses = slices.Clone(link.Addresses)
+	for i, a := range link.Addresses {
+		if a == nil {
+			continue
+		}
+		address := *a
+		intern.Texts(&address.Family, &address.Alias, &address.ReservedPorts)
+		c.Addresses[i] = &address
+	}
+	return &c
 }
 
 // ownEvent returns a copy of an event with shared texts, nil for nil.
@@ -121,6 +154,12 @@ func internAlloc(a, before *structs.Allocation) {
 	if before == nil ||
 		!sameList(a.CSIVolumes, before.CSIVolumes) {
 		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
+	}
+	if before == nil || !sameList(a.Ports, before.Ports) {
+		a.Ports = slices.Clone(a.Ports)
+		for i := range a.Ports {
+			intern.Texts(&a.Ports[i].Label, &a.Ports[i].HostIP)
+		}
 	}
 }
 

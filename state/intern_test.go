@@ -21,6 +21,7 @@ func aFullRequest(id string) *structs.NodeRegisterRequest {
 	n.Attributes = map[string]string{"kernel": "linux " + strings.Repeat("6", 3), "unique.name": id}
 	n.Meta = map[string]string{"rack": "r1"}
 	n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
+	n.NodeResources.NodeNetworks = withNetwork(id, "default").NodeResources.NodeNetworks
 	n.ReservedResources = &structs.NodeReservedResources{Memory: structs.NodeMemoryResources{MemoryMB: 1}}
 	n.Drivers = map[string]*structs.DriverInfo{"exec": {
 		Healthy:    true,
@@ -138,8 +139,8 @@ func TestInterner_SharesEqualParts(t *testing.T) {
 				t.Errorf("%s: got %d copies of equal %s, want at most %d", name, len(n), what, manyRows/4)
 			}
 		}
-		if len(copies) != 14 {
-			t.Errorf("%s: got %d kinds of parts, want 14", name, len(copies))
+		if len(copies) != 15 {
+			t.Errorf("%s: got %d kinds of parts, want 15", name, len(copies))
 		}
 	}
 }
@@ -154,7 +155,8 @@ func copiesIn(tx *ReadTx) map[string]map[any]bool {
 		copies[what][p] = true
 	}
 	for n := range Nodes(tx) {
-		at("resources", n.NodeResources)
+		at("resources", &n.NodeResources.CPU.ReservableCpuCores[0])
+		at("names of networks", textData(n.NodeResources.NodeNetworks[0].Addresses[0].Alias))
 		at("reserved resources", n.ReservedResources)
 		at("drivers", addressOf(n.Drivers))
 		at("metadata", addressOf(n.Meta))

@@ -107,3 +107,23 @@ func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
 		t.Error("an older allocation that is to run shares its port with a newer one")
 	}
 }
+
+// The addresses of a node are its own, so they must not push shared parts of other rows out of the interner.
+func TestNodeRegister_SharesResourcesWithoutNetworks(t *testing.T) {
+	w := newFixture(t)
+	register := func(id string) *structs.NodeResources {
+		n := withNetwork(id, "default")
+		n.NodeResources.NodeNetworks[0].MacAddress = id
+		n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		return Node(w.s.Read(), id).NodeResources
+	}
+	a := register("n1")
+	b := register("n2")
+	if &a.CPU.ReservableCpuCores[0] != &b.CPU.ReservableCpuCores[0] {
+		t.Error("two nodes with equal processors do not share them")
+	}
+	if a.NodeNetworks[0].MacAddress != "n1" || b.NodeNetworks[0].MacAddress != "n2" {
+		t.Errorf("the networks are %+v and %+v", a.NodeNetworks[0], b.NodeNetworks[0])
+	}
+}
