@@ -1,7 +1,7 @@
 // Package strictjson decodes JSON from clients and drops no part of it silently.
 //
 //   - It rejects a field that the target does not know, with its path
-//     (`Job.TaskGroups[0].Networks: berth does not know this field`). It accepts the field if its value is
+//     (`Job.TaskGroups[0].Services: berth does not know this field`). It accepts the field if its value is
 //     empty (null, "", 0, false, the zero time, or only such values), because clients of the dialect send
 //     every field.
 //   - It rejects a value of the wrong type with its path, line and column.
