@@ -59,8 +59,9 @@ const (
 	MaxDeviceBytes      = 512 << 10 // the texts of a node's device groups: names, IDs, attributes, descriptions
 
 	// Bounds of networks.
-	MaxGroupPorts    = 128 // ports of one group
-	MaxNodeAddresses = 256 // networks of one node, and their addresses
+	MaxGroupPorts    = 128     // ports of one group
+	MaxNodeAddresses = 256     // networks of one node, and their addresses
+	MaxPortsText     = 1 << 10 // a list of ports
 
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers

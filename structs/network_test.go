@@ -22,7 +22,7 @@ func TestParsePorts_ReadsPortsAndRanges(t *testing.T) {
 	}
 	for _, text := range []string{
 		"0", "65536", "80-22", "-1", "1-", "a", "22,", ",", "1-2-3", "0x10", "99999999999999999999",
-		strings.Repeat("1,", MaxText),
+		strings.Repeat("1,", MaxPortsText/2) + "1",
 	} {
 		if got, err := ParsePorts(text); err == nil || len(err.Error()) > 300 {
 			t.Errorf("%.20q: got %v, %.300v", text, got, err)

@@ -17,8 +17,8 @@ type portRange struct{ low, high int }
 // ParsePorts reads ports and ranges of ports, separated by commas: "22,80,8000-8100". The empty text has
 // none.
 func ParsePorts(s string) (PortRanges, error) {
-	if len(s) > MaxText {
-		return nil, fmt.Errorf("the ports have %d bytes; at most %d are allowed", len(s), MaxText)
+	if len(s) > MaxPortsText {
+		return nil, fmt.Errorf("the ports have %d bytes; at most %d are allowed", len(s), MaxPortsText)
 	}
 	if strings.TrimSpace(s) == "" {
 		return nil, nil

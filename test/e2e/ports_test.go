@@ -95,10 +95,13 @@ func TestPorts_HaveOneHolderAtATime(t *testing.T) {
 		seen[out] = true
 	}
 	a.must("job", "run", "-detach", a.lockJob("one", `port "x" {}`, 1))
-	const short = `dynamic ports of host network "default" exhausted`
-	if out := a.must("job", "status", "one"); !strings.Contains(out, short) {
-		t.Errorf("the job does not say why it waits:\n%s", out)
-	}
+	eventually(t, "the job says why it waits", func() error {
+		out := a.must("job", "status", "one")
+		if !strings.Contains(out, `dynamic ports of host network "default" exhausted`) {
+			return fmt.Errorf("the status is %s", out)
+		}
+		return nil
+	})
 	a.must("job", "stop", "many")
 	for _, s := range a.awaitRunning("one", 3) {
 		a.awaitOutput(s.ID, "version 1 holds ")
@@ -107,7 +110,6 @@ func TestPorts_HaveOneHolderAtATime(t *testing.T) {
 		}
 	}
 	a.must("job", "stop", "-purge", "one")
-	a.awaitRunning("one", 0)
 
 	port := freePorts(t, 1)[0]
 	network := fmt.Sprintf(`port "x" { static = %d }`, port)

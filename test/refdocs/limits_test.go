@@ -111,6 +111,7 @@ var allLimits = []limit{
 		"interfaces of one node, and their addresses in host networks; its agent leaves out those beyond it",
 		beyondInvalid,
 	},
+	{"MaxPortsText", structs.MaxPortsText, "bytes", "a list of reserved ports", beyondInvalid},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
 	{
