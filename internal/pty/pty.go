@@ -1,0 +1,59 @@
+// Package pty makes pseudo terminals (pty(7)).
+package pty
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Multiplexer is the device that makes the pseudo terminals of this machine.
+const Multiplexer = "/dev/ptmx"
+
+// Open makes a pseudo terminal. multiplexer is the device file to open; the terminal belongs to the same
+// devpts file system. The master can be read with deadlines. Its reads end with EIO once the terminal is
+// closed everywhere. The caller closes both files.
+func Open(multiplexer string) (master, terminal *os.File, err error) {
+	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Open(multiplexer, flags|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, &os.PathError{Op: "open", Path: multiplexer, Err: err}
+	}
+	peer, err := openPeer(fd, flags)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, nil, fmt.Errorf("making a terminal with %s: %w", multiplexer, err)
+	}
+	return os.NewFile(uintptr(fd), "ptmx"), os.NewFile(uintptr(peer), "pts"), nil
+}
+
+// openPeer opens the terminal of a master without its path, which a program could have replaced.
+func openPeer(master int, flags uintptr) (int, error) {
+	err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, flags)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(peer), nil
+}
+
+// Resize sets the size of a terminal in characters. f is either end of it.
+func Resize(f *os.File, rows, columns uint16) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var setErr error
+	err = raw.Control(func(fd uintptr) {
+		size := &unix.Winsize{Row: rows, Col: columns}
+		setErr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size)
+	})
+	if err != nil {
+		return err
+	}
+	return setErr
+}
