@@ -95,6 +95,11 @@ const (
 	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
 	MaxWait     = 10 * time.Minute          // of a blocking query
 
+	// Bounds of the commands that users run in tasks. A command travels in the head of a request.
+	MaxExecArgs  = 1024     // of one command, with its program
+	MaxExecBytes = 16 << 10 // of its arguments
+	MaxExecs     = 128      // that run on one node
+
 	// Bounds of HTTP.
 	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
 	MaxHTTPBody   = 1 << 20   // bytes of one body

@@ -206,6 +206,9 @@ var allLimits = []limit{
 	{"MaxFaults", structs.MaxFaults, "", "faults that one answer names", "counted"},
 	{"MaxQuoted", structs.MaxQuoted, "bytes", "a text from outside that a fault quotes", beyondCut},
 	{"MaxErrorText", structs.MaxErrorText, "bytes", "the text of an error", beyondCut},
+	{"MaxExecArgs", structs.MaxExecArgs, "", "words of a command that runs in a task", beyondInvalid},
+	{"MaxExecBytes", structs.MaxExecBytes, "bytes", "all words of such a command", beyondInvalid},
+	{"MaxExecs", structs.MaxExecs, "", "such commands that run on one node at a time", "*unavailable*"},
 	{"MaxHTTPHead", structs.MaxHTTPHead, "bytes", "the header of one HTTP request", "status 431"},
 	{"MaxHTTPBody", structs.MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
 	{

@@ -1,0 +1,33 @@
+package structs
+
+// TerminalSize is the size of a terminal in characters. The keys are those of the dialect.
+type TerminalSize struct {
+	Height int `json:"height,omitempty"`
+	Width  int `json:"width,omitempty"`
+}
+
+// Bounded returns the size with both numbers in the range of the kernel.
+func (s TerminalSize) Bounded() TerminalSize {
+	const most = 1<<16 - 1
+	return TerminalSize{
+		Height: min(max(s.Height, 0), most),
+		Width:  min(max(s.Width, 0), most),
+	}
+}
+
+// CheckExec returns why a command cannot be run in a task, or nil.
+func CheckExec(command []string) error {
+	size := 0
+	for _, arg := range command {
+		size += len(arg)
+	}
+	switch {
+	case len(command) == 0 || command[0] == "":
+		return Invalidf("the command is empty; expected a program and its arguments")
+	case len(command) > MaxExecArgs:
+		return Invalidf("the command has %d arguments, more than %d", len(command), MaxExecArgs)
+	case size > MaxExecBytes:
+		return Invalidf("the command has %d bytes, more than %d", size, MaxExecBytes)
+	}
+	return nil
+}
