@@ -13,13 +13,15 @@ import (
 	"berth/client/cgroups"
 	"berth/client/drivers/sandbox"
 	"berth/internal/backoff"
+	"berth/internal/pty"
 )
 
 // bare is a program without a sandbox: a child of the supervisor, which also adopts and reaps the program's
 // descendants.
 type bare struct {
-	pid   int
-	pidfd int
+	pid      int
+	pidfd    int
+	sessions *sandbox.Sessions // of commands beside the program
 }
 
 func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, error) {
@@ -27,21 +29,26 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, 
 	if err != nil {
 		return nil, err
 	}
-	defer entry.Close()
 	err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, entry.Close())
 	}
 	pid, err := p.Start(out.stdout.w, out.stderr.w, entry)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, entry.Close())
 	}
 	fd, err := unix.PidfdOpen(pid, 0) // a child that is not reaped, so the pid is its own
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		return nil, fmt.Errorf("opening process %d: %w", pid, err)
 	}
-	return &bare{pid: pid, pidfd: fd}, nil
+	sessions := &sandbox.Sessions{
+		Program:     p,
+		Entry:       entry,
+		Children:    &sandbox.Children{},
+		Multiplexer: pty.Multiplexer,
+	}
+	return &bare{pid, fd, sessions}, nil
 }
 
 func (b *bare) PID() int { return b.pid }
@@ -60,7 +67,7 @@ func (b *bare) Kill() error {
 }
 
 func (b *bare) Wait() (sandbox.Exit, error) {
-	return sandbox.Reap(b.pid)
+	return b.sessions.Children.Reap(b.pid)
 }
 
 // sweep kills and reaps every descendant: as each one ends, its children become the supervisor's.

@@ -20,14 +20,14 @@ import (
 // callTimeout bounds a call of a supervisor, which answers at once.
 const callTimeout = 10 * time.Second
 
-// dial connects to the supervisor through the descriptor of its directory, because the path of a socket has
-// at most 108 bytes. Precondition means that the supervisor is gone.
-func (t *task) dial(ctx context.Context) (net.Conn, error) {
+// dial connects to a socket through the descriptor of the task's directory, because the path of a socket has
+// at most 108 bytes. Precondition means that the process that served it is gone.
+func (t *task) dial(ctx context.Context, socket string) (net.Conn, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	fd, err := unix.Open(t.dir, flags, 0)
 	if err == nil {
 		defer unix.Close(fd)
-		path := fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile)
+		path := fmt.Sprintf("/proc/self/fd/%d/%s", fd, socket)
 		var conn net.Conn
 		conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
 		if err == nil {
@@ -46,7 +46,7 @@ func (t *task) dial(ctx context.Context) (net.Conn, error) {
 func (t *task) exchange(
 	ctx context.Context, req *request, read func(net.Conn) error,
 ) error {
-	conn, err := t.dial(ctx)
+	conn, err := t.dial(ctx, socketFile)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (t *task) kill(ctx context.Context) error {
 	}
 	r.Task.reap()
 	if r.Cgroup.Empty() {
-		return killSession(ctx, r.Task)
+		return killSessions(ctx, append(r.Sessions, r.Task))
 	}
 	if err := r.Cgroup.Kill(ctx); err != nil {
 		return err
@@ -201,6 +201,7 @@ func (t *task) destroy(ctx context.Context) error {
 // record is late, so that a later call can complete an interrupted removal.
 var filesOfTask = []string{
 	socketFile,
+	sessionFile,
 	exitFile,
 	exitFile + ".tmp",
 	logFile,

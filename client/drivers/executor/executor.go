@@ -8,6 +8,7 @@
 //	lock       locked by the supervisor while it lives, from before it runs (inherited from the agent)
 //	task.json  pid, start time and boot of the supervisor and of the task's first process; the cgroups
 //	sock       the socket of the supervisor
+//	exec       the socket for commands beside the task's program: of pid 1 of a sandbox, else of the supervisor
 //	exit.json  the end of the task: written before the supervisor ends
 //	root/      where a sandbox mounts its root, invisible to the host
 //	log        the errors of the supervisor
@@ -62,6 +63,8 @@ const (
 	socketFile = "sock"
 	exitFile   = "exit.json"
 	logFile    = "log"
+
+	sessionFile = "exec"
 
 	// RootDir is where a sandbox may mount its root.
 	RootDir = "root"

@@ -128,6 +128,15 @@ func killSession(ctx context.Context, leader procRef) error {
 	return nil
 }
 
+func killSessions(ctx context.Context, leaders []procRef) error {
+	for _, leader := range leaders {
+		if err := killSession(ctx, leader); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bootID identifies the boot of the machine.
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

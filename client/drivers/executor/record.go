@@ -24,7 +24,13 @@ type record struct {
 	Supervisor procRef
 	Task       procRef // of a sandbox its pid 1; zero until it is started
 	Cgroup     cgroups.Group
+	// Sessions are the commands that were started beside the program of a task without a cgroup. The processes
+	// of a cgroup are found without them.
+	Sessions []procRef `json:",omitempty"`
 }
+
+// maxRecorded bounds the recorded sessions. The oldest are dropped.
+const maxRecorded = 256
 
 // thisBoot reports whether the record is of this boot. The pids and cgroups of an earlier one mean nothing.
 func (r *record) thisBoot() (bool, error) {

@@ -33,6 +33,7 @@ type supervisor struct {
 	group      *cgroups.Group
 	out        *output
 	ln         net.Listener
+	sessions   *net.UnixListener // for commands beside the task's program
 	proc       process
 	endSignals chan os.Signal // signals to end; the agent uses the socket instead
 }
@@ -79,6 +80,10 @@ func (s *supervisor) prepare() (err error) {
 		return fmt.Errorf("opening the task's logs: %w", err)
 	}
 	s.ln, err = net.Listen("unix", socketFile)
+	if err != nil {
+		return err
+	}
+	s.sessions, err = net.ListenUnix("unix", &net.UnixAddr{Name: sessionFile})
 	return err
 }
 
@@ -107,7 +112,7 @@ func (s *supervisor) launch() error {
 	defer s.out.started()
 	var err error
 	if s.spec.Sandbox != nil {
-		s.proc, err = startSandbox(s.spec, s.out, s.group)
+		s.proc, err = s.startSandbox()
 	} else {
 		s.proc, err = startBare(s.spec.Program, s.out, s.group)
 	}
@@ -125,21 +130,30 @@ func (s *supervisor) launch() error {
 	return err
 }
 
-func startSandbox(spec *Spec, out *output, group *cgroups.Group) (process, error) {
+// startSandbox starts the sandbox, whose pid 1 takes the sessions over.
+func (s *supervisor) startSandbox() (process, error) {
 	if err := os.Mkdir(RootDir, 0o700); err != nil {
 		return nil, err
 	}
-	command := append(slices.Clone(spec.Command), initArg)
+	sessions, err := s.sessions.File()
+	if err != nil {
+		return nil, err
+	}
+	defer sessions.Close()
+	command := append(slices.Clone(s.spec.Command), initArg)
 	command[0] = "/proc/self/exe"
-	p, err := sandbox.Start(spec.Sandbox, sandbox.Options{
-		Command: command,
-		Stdout:  out.stdout.w,
-		Stderr:  out.stderr.w,
-		Group:   group,
+	p, err := sandbox.Start(s.spec.Sandbox, sandbox.Options{
+		Command:  command,
+		Stdout:   s.out.stdout.w,
+		Stderr:   s.out.stderr.w,
+		Group:    s.group,
+		Sessions: sessions,
 	})
 	if err != nil {
 		return nil, err // not a nil *Proc in an interface
 	}
+	s.sessions.SetUnlinkOnClose(false)
+	_ = s.sessions.Close() // pid 1 has a copy
 	return p, nil
 }
 
@@ -148,6 +162,9 @@ func (s *supervisor) undoStart() error {
 	var errs []error
 	if s.ln != nil {
 		errs = append(errs, s.ln.Close())
+	}
+	if s.sessions != nil {
+		_ = s.sessions.Close() // a sandbox may have taken it over
 	}
 	if s.out != nil {
 		s.out.close(0)
@@ -162,6 +179,12 @@ func (s *supervisor) undoStart() error {
 func (s *supervisor) run() int {
 	go s.handleSignals()
 	go s.serve()
+	if b, ok := s.proc.(*bare); ok {
+		if s.group.Empty() {
+			b.sessions.Started = s.recordSession
+		}
+		go b.sessions.Serve(s.sessions)
+	}
 	exit, err := s.proc.Wait()
 	oom := s.group.OOMKills()
 	left := s.sweep()
@@ -180,6 +203,18 @@ func (s *supervisor) run() int {
 		return 1
 	}
 	return 0
+}
+
+// recordSession records a command, so that its processes are found if this process is killed. Its calls come
+// one after the other.
+func (s *supervisor) recordSession(pid int) error {
+	ref, err := refOf(pid)
+	if err != nil {
+		return err
+	}
+	all := append(s.record.Sessions, ref)
+	s.record.Sessions = all[max(0, len(all)-maxRecorded):]
+	return s.record.writeRecord(".")
 }
 
 // sweep ends the processes that the task's first process left, and removes the cgroup.

@@ -2,8 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
+	"net"
 	"os"
 	"os/signal"
 
@@ -26,7 +25,10 @@ func Init() int {
 	if err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
-	pid, err := beginInit(m.Config, m.Group)
+	sessions, pid, err := beginInit(m.Config, m.Group)
+	if err == nil && m.Sessions {
+		err = sessions.serveInherited()
+	}
 	if err != nil {
 		_ = up.Encode(&message{Error: structs.ErrorToWire(err)})
 		return 1
@@ -36,7 +38,7 @@ func Init() int {
 		return 1
 	}
 	go forwardSignals(down, pid)
-	exit, err := Reap(pid)
+	exit, err := sessions.Children.Reap(pid)
 	if err != nil {
 		exit.Code = -1
 	}
@@ -55,24 +57,43 @@ func swallowSignals() {
 
 // beginInit builds the root and starts the program in it. It first opens the files of the cgroup, because the
 // root does not show them.
-func beginInit(cfg *Config, group *cgroups.Group) (int, error) {
+func beginInit(cfg *Config, group *cgroups.Group) (*Sessions, int, error) {
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // hides /proc/1 from the program
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	entry, err := group.Entry()
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	err = buildRoot(cfg)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	pid, err := cfg.Program.Start(os.Stdout, os.Stderr, entry)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	return pid, errors.Join(entry.Close(), releaseOutput())
+	sessions := &Sessions{
+		Program:     &cfg.Program,
+		Entry:       entry,
+		Children:    &Children{},
+		Multiplexer: "/dev/pts/ptmx", // of the sandbox's own devpts; the program could replace /dev/ptmx
+	}
+	return sessions, pid, releaseOutput()
+}
+
+// serveInherited serves sessions on the socket that this process has inherited. The program does not see the
+// socket, and cannot open the files of pid 1.
+func (s *Sessions) serveInherited() error {
+	f := os.NewFile(sessionsFD, "sessions")
+	ln, err := net.FileListener(f)
+	_ = f.Close() // ln has a copy
+	if err != nil {
+		return err
+	}
+	go s.Serve(ln)
+	return nil
 }
 
 // releaseOutput closes the task's output in pid 1: the output has to end with the task's processes.
@@ -100,22 +121,5 @@ func forwardSignals(down *json.Decoder, pid int) {
 		}
 		// The program is a child that is not reaped before Init is over, so the pid is its own.
 		_ = unix.Kill(pid, unix.Signal(m.Signal))
-	}
-}
-
-// Reap reaps ended children until the one with the pid has ended, and returns how it ended.
-func Reap(pid int) (Exit, error) {
-	for {
-		var ws unix.WaitStatus
-		ended, err := unix.Wait4(-1, &ws, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return Exit{}, fmt.Errorf("waiting for process %d: %w", pid, err)
-		case ended == pid && ws.Signaled():
-			return Exit{Signal: int(ws.Signal())}, nil
-		case ended == pid:
-			return Exit{Code: ws.ExitStatus()}, nil
-		}
 	}
 }

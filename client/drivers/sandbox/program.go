@@ -34,17 +34,27 @@ type User struct {
 	Groups   []uint32
 }
 
+// stdio are the files of a program. With terminal, in is the controlling terminal of the program's session.
+type stdio struct {
+	in, out, err *os.File
+	terminal     bool
+}
+
 // Start starts the program inside the cgroup and returns its pid, which the caller reaps.
 func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, error) {
-	path, err := p.findProgram()
-	if err != nil {
-		return 0, err
-	}
 	stdin, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, err
 	}
 	defer stdin.Close()
+	return p.start(stdio{in: stdin, out: stdout, err: stderr}, entry)
+}
+
+func (p *Program) start(files stdio, entry *cgroups.Entry) (int, error) {
+	path, err := p.findProgram()
+	if err != nil {
+		return 0, err
+	}
 	if p.NoFile > 0 {
 		if err := limitFiles(p.NoFile); err != nil {
 			return 0, err
@@ -54,11 +64,14 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 		Dir: p.Dir,
 		Env: p.Env,
 		Files: []uintptr{
-			stdin.Fd(),
-			stdout.Fd(),
-			stderr.Fd(),
+			files.in.Fd(),
+			files.out.Fd(),
+			files.err.Fd(),
 		},
-		Sys: &syscall.SysProcAttr{Setsid: true},
+		Sys: &syscall.SysProcAttr{
+			Setsid:  true,
+			Setctty: files.terminal, // Ctty is 0: stdin
+		},
 	}
 	if p.User != nil {
 		attr.Sys.Credential = &syscall.Credential{

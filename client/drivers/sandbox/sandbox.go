@@ -65,6 +65,8 @@ type message struct {
 	Started int            `json:",omitempty"` // the program's pid inside
 	Exit    *Exit          `json:",omitempty"`
 	Error   string         `json:",omitempty"` // of structs.ErrorToWire
+
+	Sessions bool `json:",omitempty"` // with Config: sessionsFD is open
 }
 
 // RuntimeEnv is the environment of a process of berth's own executable: only the settings of the Go runtime,
@@ -85,8 +87,9 @@ func RuntimeEnv(procs int) []string {
 
 // The file descriptors of pid 1 in addition to stdin, stdout and stderr.
 const (
-	socketFD = 3
-	exeFD    = 4 // the executable
+	socketFD   = 3
+	exeFD      = 4 // the executable
+	sessionsFD = 5 // a listener, if there are sessions
 )
 
 // Supported returns the reason for which the kernel cannot run a sandbox for this process, nil if it can.

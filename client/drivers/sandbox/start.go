@@ -20,6 +20,8 @@ type Options struct {
 	Stdout  *os.File // become the program's; stdin is /dev/null
 	Stderr  *os.File
 	Group   *cgroups.Group // of the program
+	// Sessions is a listening Unix socket on which pid 1 serves sessions (see Session); nil: none.
+	Sessions *os.File
 }
 
 // Proc is a running sandbox. Wait must be called once.
@@ -52,6 +54,9 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	cmd.Stdout = o.Stdout
 	cmd.Stderr = o.Stderr
 	cmd.ExtraFiles = []*os.File{theirs, exe}
+	if o.Sessions != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, o.Sessions)
+	}
 	cmd.SysProcAttr = &unix.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
@@ -68,7 +73,11 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		conn: ours,
 		up:   json.NewDecoder(ours),
 	}
-	err = p.handshake(&message{Config: cfg, Group: o.Group})
+	err = p.handshake(&message{
+		Config:   cfg,
+		Group:    o.Group,
+		Sessions: o.Sessions != nil,
+	})
 	if err != nil {
 		return nil, errors.Join(err, p.abort())
 	}
