@@ -7,8 +7,7 @@
 // copies its output from the daemon to the task's log files: see package follow.
 //
 // Every call of the daemon is bounded in time. A daemon that is away makes the driver unhealthy: no task is
-// placed. Tasks that are to start wait until the daemon is back, and those that run are waited for. There is
-// no way yet to run a command in a running task: driver.Driver has none.
+// placed. Tasks that are to start wait until the daemon is back, and those that run are waited for.
 package docker
 
 import (

@@ -191,6 +191,7 @@ func TestDaemon_RunsContainers(t *testing.T) {
 		"stop":       stops,
 		"stats":      isMeasured,
 		"terminal":   hasATerminal,
+		"commands":   runsCommands,
 		"archive":    comesFromAnArchive,
 		"failure":    leavesNothing,
 		"plugin":     sharesItsMounts,

@@ -1,0 +1,174 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/engine"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// Exec implements driver.Execer.
+func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*driver.ExitResult, error) {
+	t, err := d.findTask(id)
+	if err != nil {
+		return nil, err
+	}
+	err = structs.CheckExec(x.Command)
+	if err != nil {
+		return nil, err
+	}
+	command, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
+	if err == nil {
+		err = command.Start(ctx)
+		if err != nil {
+			d.killCommand(ctx, t, command)
+		}
+	}
+	if err != nil {
+		d.noteFailure(err)
+		return nil, explainExecError(t, err)
+	}
+	defer command.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan struct{})
+	var input, ending sync.WaitGroup
+	input.Go(func() { x.CopyInput(command, command.CloseInput) })
+	input.Go(func() {
+		x.FollowSize(ctx, func(size driver.TerminalSize) { resize(ctx, command, size) })
+	})
+	ending.Go(func() { d.endWith(ctx, t, command, ended) })
+	copyErr := command.CopyOutput(watched{x.Stdout, cancel}, watched{x.Stderr, cancel})
+	close(ended)
+	ending.Wait()
+	if copyErr != nil && ctx.Err() == nil {
+		d.killCommand(ctx, t, command) // it runs, and its output is lost
+		cancel(structs.Unavailablef("docker: reading the output of the command: %w", copyErr))
+	}
+	result, err := d.resultOfCommand(ctx, t, command)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	cancel(nil)
+	command.Close() // ends a write
+	x.CloseInput()
+	input.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// explainExecError gives the errors of a task that has ended their kind.
+func explainExecError(t *task, err error) error {
+	if isGone(err) {
+		return structs.Conflictf("task %q has ended: %w", t.id, err)
+	}
+	return err
+}
+
+// resultOfCommand returns the end of a command whose output has ended.
+func (d *Driver) resultOfCommand(
+	ctx context.Context, t *task, command *engine.Command,
+) (*driver.ExitResult, error) {
+	code, err := command.ExitCode(ctx)
+	if err != nil {
+		d.noteFailure(err)
+		return nil, explainExecError(t, err)
+	}
+	return &driver.ExitResult{ExitCode: code}, nil
+}
+
+// watched ends the command with the first error of a writer.
+type watched struct {
+	to     io.Writer
+	cancel context.CancelCauseFunc
+}
+
+func (w watched) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if err != nil {
+		w.cancel(fmt.Errorf("passing the output of the command on: %w", err))
+	}
+	return n, err
+}
+
+// resizeTries bounds the attempts to set a size: a daemon refuses one before it has started the command.
+const resizeTries = 10
+
+func resize(ctx context.Context, command *engine.Command, size driver.TerminalSize) {
+	pause := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	for range resizeTries {
+		if command.Resize(ctx, size) == nil || !pause.Wait(ctx) {
+			return
+		}
+	}
+}
+
+// endWith kills the command if ctx ends before its output. A process that the command has left behind may
+// keep the output open.
+func (d *Driver) endWith(ctx context.Context, t *task, command *engine.Command, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	d.killCommand(ctx, t, command)
+	select {
+	case <-ended:
+	case <-time.After(cleanupTimeout):
+	}
+	command.Close()
+}
+
+// killCommand kills the process of a command that runs. The daemon has no call for that.
+func (d *Driver) killCommand(ctx context.Context, t *task, command *engine.Command) {
+	clean, cancel := detached(ctx)
+	defer cancel()
+	s, err := command.State(clean)
+	if err == nil && s.Running && s.PID > 0 {
+		err = killInContainer(s.PID, t.container)
+	}
+	if withoutNotFound(err) != nil {
+		d.logger.Warn("failed to kill a command in a container", "task_id", t.id, "error", err)
+	}
+}
+
+// killInContainer kills a process if it is in the cgroup of the container. The daemon may count pids in
+// another namespace, and may have missed the end of the process.
+func killInContainer(pid int, container string) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(groups), container) {
+		return structs.Preconditionf("process %d is not in a cgroup of container %s", pid, container)
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
