@@ -46,7 +46,7 @@ func (d *driverService) TaskConfigSchema(
 func (d *driverService) Capabilities(
 	context.Context, *driver.CapabilitiesRequest,
 ) (*driver.CapabilitiesResponse, error) {
-	can := &driver.DriverCapabilities{SendSignals: true}
+	can := &driver.DriverCapabilities{SendSignals: true, Exec: d.plugin.setting("exec") != "no"}
 	switch d.plugin.setting("isolation") {
 	case "chroot":
 		can.FsIsolation = driver.DriverCapabilities_CHROOT

@@ -89,7 +89,8 @@ func Install(t testing.TB, dir, kind string) *Plugin {
 // health of the driver ("health": unhealthy, undetected), and whether it repeats its report without a pause
 // ("flood": yes); its isolation ("isolation": chroot, image); its attributes ("attributes": a number); the
 // start of a task that takes a while ("pull": hang), or after which the process ends without an answer
-// ("answer": exit); the IDs of the devices ("devices": separated by spaces). "" is the default.
+// ("answer": exit); whether it runs commands ("exec": no) and reports their ends ("result": no); the IDs of
+// the devices ("devices": separated by spaces). "" is the default.
 func (p *Plugin) Set(name, value string) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)
@@ -136,7 +137,7 @@ func (p *Plugin) setting(name string) string {
 }
 
 // Lines returns what was added to a file: "calls" are the methods, "started" the configurations of tasks in
-// JSON.
+// JSON, "commands" the pids of commands.
 func (p *Plugin) Lines(name string) []string {
 	text, _ := os.ReadFile(filepath.Join(p.dir, name))
 	all := strings.Split(string(text), "\n")

@@ -1,0 +1,83 @@
+package plugintest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+
+	"berth/plugins/protocol/driver"
+)
+
+// ExecTaskStreaming runs a command beside a task. A command with a terminal has none, but tells its size.
+func (d *driverService) ExecTaskStreaming(s driver.Driver_ExecTaskStreamingServer) error {
+	first, err := s.Recv()
+	if err != nil {
+		return err
+	}
+	setup := first.GetSetup()
+	_, err = d.known(setup.GetTaskId())
+	if err != nil {
+		return err
+	}
+	var lock sync.Mutex
+	send := func(answer *driver.ExecTaskStreamingResponse) {
+		lock.Lock()
+		defer lock.Unlock()
+		_ = s.Send(answer)
+	}
+	cmd := exec.CommandContext(s.Context(), setup.GetCommand()[0], setup.GetCommand()[1:]...)
+	cmd.Stdout = sender(func(p []byte) {
+		send(&driver.ExecTaskStreamingResponse{Stdout: &driver.ExecTaskStreamingIOOperation{Data: p}})
+	})
+	cmd.Stderr = sender(func(p []byte) {
+		send(&driver.ExecTaskStreamingResponse{Stderr: &driver.ExecTaskStreamingIOOperation{Data: p}})
+	})
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	err = cmd.Start()
+	if err != nil {
+		return err
+	}
+	d.plugin.append("commands", fmt.Sprint(cmd.Process.Pid))
+	go feed(s, stdin, cmd.Stdout)
+	err = cmd.Wait()
+	if exited := new(exec.ExitError); err != nil && !errors.As(err, &exited) {
+		return err
+	}
+	answer := &driver.ExecTaskStreamingResponse{Exited: true}
+	if d.plugin.setting("result") == "" {
+		answer.Result = &driver.ExitResult{ExitCode: int32(cmd.ProcessState.ExitCode())}
+	}
+	send(answer)
+	return nil
+}
+
+// feed passes input on until the stream ends.
+func feed(s driver.Driver_ExecTaskStreamingServer, stdin io.WriteCloser, out io.Writer) {
+	defer stdin.Close()
+	for {
+		in, err := s.Recv()
+		if err != nil {
+			return
+		}
+		if size := in.GetTtySize(); size != nil {
+			_, _ = fmt.Fprintf(out, "%dx%d\n", size.GetHeight(), size.GetWidth())
+		}
+		_, _ = stdin.Write(in.GetStdin().GetData())
+		if in.GetStdin().GetClose() {
+			_ = stdin.Close()
+		}
+	}
+}
+
+// sender is a writer.
+type sender func(p []byte)
+
+func (s sender) Write(p []byte) (int, error) {
+	s(p)
+	return len(p), nil
+}
