@@ -161,6 +161,8 @@ type Client struct {
 	life    context.Context // of the runners
 	wg      sync.WaitGroup  // the runners
 	updates *allocUpdates
+
+	sessions sessions
 }
 
 // New opens the node's store and fingerprints the host. The configuration must be valid and must not change:
@@ -186,6 +188,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
+		sessions:       newSessions(structs.MaxExecs),
 	}
 	c.settings.Store(cfg)
 	if err := c.open(deps); err != nil {

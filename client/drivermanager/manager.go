@@ -202,6 +202,17 @@ func (d deniedDriver) Start(context.Context, *driver.TaskConfig) (*driver.Handle
 	return nil, d.Validate(nil)
 }
 
+// Exec implements driver.Execer for the tasks that still run.
+func (d deniedDriver) Exec(
+	ctx context.Context, taskID string, x *driver.ExecConfig,
+) (*driver.ExitResult, error) {
+	execer, ok := d.Driver.(driver.Execer)
+	if !ok {
+		return nil, structs.Preconditionf("the driver %s runs no commands in its tasks", d.Name())
+	}
+	return execer.Exec(ctx, taskID, x)
+}
+
 // reporter is a driver that reports its fingerprints by itself.
 type reporter interface {
 	// Run runs the driver until ctx ends, and passes each fingerprint to report.

@@ -26,6 +26,8 @@ type Machine struct {
 	After  func(point string)
 	// Usage, if set, answers Stats of a task that the driver holds.
 	Usage func(ctx context.Context, id string) (*driver.Stats, error)
+	// Command, if set, is each command in a task that runs.
+	Command func(ctx context.Context, id string, x *driver.ExecConfig) (*driver.ExitResult, error)
 }
 
 // Task is one fake task. Its fields may be read while nothing runs concurrently.
@@ -336,6 +338,17 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 		return d.Machine.Usage(ctx, id)
 	}
 	return &driver.Stats{CollectedAt: time.Now().UnixNano()}, nil
+}
+
+// Exec implements driver.Execer.
+func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*driver.ExitResult, error) {
+	if _, err := d.Machine.findKnown(id); err != nil {
+		return nil, err
+	}
+	if d.Machine.Command != nil {
+		return d.Machine.Command(ctx, id, x)
+	}
+	return &driver.ExitResult{}, nil
 }
 
 // String names the machine's tasks and their states, for messages of tests.

@@ -1,0 +1,85 @@
+package allocrunner
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// ExecFunc runs a command in a task, see driver.Execer.
+type ExecFunc func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error)
+
+// Exec finds the task in which a command is to run. "" is the only task of the allocation, or its leader. The
+// error is invalid if no task is meant by the name, a conflict if the task does not run, and a failed
+// precondition if its driver runs no commands. The command ends at the latest with the task.
+func (r *Runner) Exec(name string) (ExecFunc, error) {
+	t, err := r.taskToExec(name)
+	if err != nil {
+		return nil, err
+	}
+	rec := t.snapshot()
+	if rec.State.State != structs.TaskRunning || rec.Handle == nil {
+		return nil, structs.Conflictf("task %q of allocation %s is %s; a command runs only in a running task",
+			t.name, r.id, rec.State.State)
+	}
+	d, err := r.deps.Drivers.Driver(rec.Handle.Driver)
+	if err != nil {
+		return nil, err
+	}
+	execer, ok := d.(driver.Execer)
+	if !ok {
+		return nil, structs.Preconditionf("the driver %s runs no commands in its tasks", d.Name())
+	}
+	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+		return t.exec(ctx, execer, x)
+	}, nil
+}
+
+func (r *Runner) taskToExec(name string) (*task, error) {
+	if name != "" || len(r.tasks) == 1 {
+		found, err := r.chooseTasks(name)
+		if err != nil {
+			return nil, err
+		}
+		return found[0], nil
+	}
+	at := slices.IndexFunc(r.tasks, func(t *task) bool { return t.spec().Leader })
+	if at >= 0 {
+		return r.tasks[at], nil
+	}
+	var names []string
+	for _, t := range r.tasks {
+		names = append(names, t.name)
+	}
+	return nil, structs.Invalidf("allocation %s has %d tasks and no leader; name one of: %s",
+		r.id, len(names), strings.Join(names, ", "))
+}
+
+// exec runs a command until its end, that of ctx, or that of the task. A driver sees the end of the task by
+// itself, except one that hangs.
+func (t *task) exec(
+	ctx context.Context, d driver.Execer, x *driver.ExecConfig,
+) (*driver.ExitResult, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-t.dead:
+			cancel(structs.Conflictf("task %q has ended", t.name))
+		case <-ctx.Done():
+		}
+	})
+	defer watching.Wait()
+	defer cancel(nil)
+	t.logger.Info("session started in the task", "tty", x.TTY)
+	result, err := d.Exec(ctx, t.id, x)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	t.logger.Debug("session ended in the task", "tty", x.TTY, "error", err)
+	return result, err
+}
