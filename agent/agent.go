@@ -37,6 +37,8 @@ type Agent struct {
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
 	http    *http.Server
+	// sessions are the requests that http does not wait for.
+	sessions sync.WaitGroup
 
 	leaving sync.Mutex    // held while the server leaves
 	left    chan struct{} // closed when the server has left, which ends the agent
@@ -76,6 +78,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 			Agent:        local{a},
 			Logger:       httpLogger,
 			AllowedHosts: cfg.httpHosts(),
+			Sessions:     &a.sessions,
 		}),
 		MaxHeaderBytes: structs.MaxHTTPHead,
 		ErrorLog:       httpLogger.StandardLogger(atDebug),
@@ -216,5 +219,6 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 		return err // ctx has not ended
 	}
 	<-drained
+	a.sessions.Wait() // their contexts have ended
 	return nil
 }

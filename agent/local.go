@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/client/driver"
 	"berth/internal/netfault"
 	"berth/internal/version"
 	"berth/structs"
@@ -138,6 +139,37 @@ func (l local) AllocStats(ctx context.Context, allocID, task string) (*structs.A
 		return nil, structs.NotFoundf("allocation %s is not on this agent", allocID)
 	}
 	return l.client.AllocStats(ctx, allocID, task)
+}
+
+// AllocExec finds a running task of an allocation on this agent's node.
+func (l local) AllocExec(allocID, task string) (api.ExecFunc, error) {
+	if l.client == nil {
+		return nil, structs.NotFoundf("allocation %s is not on this agent", allocID)
+	}
+	run, err := l.client.Exec(allocID, task)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, x *api.Exec) (int, error) {
+		result, err := run(ctx, (*driver.ExecConfig)(x))
+		if err != nil {
+			return 0, err
+		}
+		return exitCode(result)
+	}, nil
+}
+
+// signalBase is the exit code of a command that signal 0 would end, as shells have it.
+const signalBase = 128
+
+func exitCode(r *driver.ExitResult) (int, error) {
+	switch {
+	case r.Err != "":
+		return 0, structs.Internalf("the exit code of the command is unknown: %s", r.Err)
+	case r.Signal > 0 && r.ExitCode == 0:
+		return signalBase + r.Signal, nil
+	}
+	return r.ExitCode, nil
 }
 
 // LogFiles returns the directory of a task's logs on this agent's node.

@@ -90,6 +90,8 @@ func sampleArgument(of reflect.Type) reflect.Value {
 		v.SetString("an/id")
 	case of == reflect.TypeFor[*structs.CSIVolume]():
 		v.Set(reflect.ValueOf(fullVolume()))
+	case of == reflect.TypeFor[*api.Exec]():
+		v.Set(reflect.ValueOf(&api.Exec{Command: []string{"sh"}}))
 	case of == reflect.TypeFor[io.Writer](), of == reflect.TypeFor[io.Reader]():
 		v.Set(reflect.ValueOf(new(bytes.Buffer)))
 	}

@@ -23,6 +23,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -54,6 +55,10 @@ type Agent interface {
 	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
 	// not run the allocation, invalid if it has no such task, and a failed precondition if that does not run.
 	AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error)
+	// AllocExec finds a running task, "" for the only one or the leader, and returns the function that runs
+	// commands in it. The error is not-found if the allocation is not on this agent, a conflict if the task does
+	// not run, and invalid if there is no such task.
+	AllocExec(allocID, task string) (ExecFunc, error)
 	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
 	// The error is not-found if the allocation is not on this agent, and invalid if it has no such task.
 	LogFiles(allocID, task, kind string) (dir string, err error)
@@ -86,6 +91,9 @@ type Config struct {
 	// AllowedHosts lists the names by which clients may call the agent, in addition to addresses and
 	// localhost. *.example.com allows every name below example.com.
 	AllowedHosts []string
+	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
+	// Their contexts end with the base context of the server. It may be nil.
+	Sessions *sync.WaitGroup
 	// BodyIdle is the time within which the next part of a body must arrive. Default: 30s.
 	BodyIdle time.Duration
 }
@@ -108,6 +116,9 @@ func NewHandler(cfg Config) http.Handler {
 		mux:    http.NewServeMux(),
 		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
 		origin: http.NewCrossOriginProtection(),
+	}
+	if h.Sessions == nil {
+		h.Sessions = &sync.WaitGroup{}
 	}
 	for _, r := range Routes() {
 		for _, method := range strings.Fields(r.Methods) {

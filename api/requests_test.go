@@ -291,6 +291,10 @@ func routeCalls() map[string]routeCall {
 		"GET /v1/metrics":      {path: "/v1/metrics", status: 200},
 		"GET /v1/deployments":  {path: "/v1/deployments", status: 200},
 		"GET /v1/client/stats": {path: "/v1/client/stats", status: 200},
+		"GET /v1/client/allocation/{id}/exec": {
+			path:   `/v1/client/allocation/a/exec?command=["sh"]`,
+			status: 400, // it is no websocket
+		},
 		"GET /v1/job/{id}/deployment": {
 			path:    "/v1/job/a%2Fb/deployment?namespace=default",
 			rpc:     "Job.GetJob",

@@ -95,6 +95,7 @@ type Agent struct {
 	Node       string
 	MetricsAre api.Metrics
 	Logs       func(allocID, task, kind string) (string, error)
+	Exec       func(allocID, task string) (api.ExecFunc, error)
 	Snapshot   []byte
 
 	mu       sync.Mutex
@@ -215,6 +216,14 @@ func (a *Agent) AllocStats(_ context.Context, allocID, task string) (*structs.Al
 		return nil, structs.Preconditionf("task %q does not run", task)
 	}
 	return usage, nil
+}
+
+// AllocExec calls Exec.
+func (a *Agent) AllocExec(allocID, task string) (api.ExecFunc, error) {
+	if a.Exec == nil {
+		return nil, structs.NotFoundf("allocation %s is not here", allocID)
+	}
+	return a.Exec(allocID, task)
 }
 
 // LogFiles calls Logs.

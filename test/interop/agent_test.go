@@ -252,6 +252,7 @@ func testJobs(t *testing.T, c *public.Client) {
 		t.Errorf("allocation %+v", alloc)
 	}
 	t.Run("statistics", func(t *testing.T) { testStatistics(t, c, alloc) })
+	t.Run("commands", func(t *testing.T) { testExec(t, c, alloc) })
 	filtered, _, err := c.Jobs().Allocations("interop-web", false,
 		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
 	if checkNoError(t, "a filtered page", err) && len(filtered) != 1 {

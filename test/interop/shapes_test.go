@@ -45,6 +45,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		Node:     "n1",
 		StatsAre: fakeHostStats(),
 		UsageIs:  fakeUsage(),
+		Exec:     fakeExec,
 	}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller,

@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"berth/structs"
+)
+
+// Exec is a command that runs in a task. Its fields are those of driver.ExecConfig.
+type Exec struct {
+	Command []string // the program and its arguments
+	TTY     bool     // the command has a terminal, and all output goes to Stdout
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Resize  <-chan structs.TerminalSize // of the terminal; may be nil
+}
+
+// ExecFunc runs a command in a task and returns its exit code: 128 and the number of the signal if one ended
+// it. The end of ctx kills the command.
+type ExecFunc func(ctx context.Context, x *Exec) (exitCode int, err error)
+
+// execInput is a message of the user on the websocket of a command, in the dialect's shape. One without a
+// field shows that the user is there.
+type execInput struct {
+	Stdin *execData             `json:"stdin,omitempty"`
+	Size  *structs.TerminalSize `json:"tty_size,omitempty"`
+}
+
+// execOutput is a message to the user: one of the outputs, the end of the command, or nothing, which shows
+// that the session is alive.
+type execOutput struct {
+	Stdout *execData   `json:"stdout,omitempty"`
+	Stderr *execData   `json:"stderr,omitempty"`
+	Exited bool        `json:"exited,omitempty"`
+	Result *execResult `json:"result,omitempty"`
+}
+
+// execData is a part of a stream, or its end.
+type execData struct {
+	Data  []byte `json:"data,omitempty"`
+	Close bool   `json:"close,omitempty"`
+}
+
+type execResult struct {
+	ExitCode int `json:"exit_code"`
+}
+
+var allocExec = route[struct{}](get, "/v1/client/allocation/{id}/exec",
+	serveExec, streams)
+
+// serveExec runs a command in a task over a websocket. It forwards the request to the agent of another node,
+// over one hop. Every error that is known before the command starts is an answer like that of other routes.
+// A later one closes the websocket, see closeWith.
+func serveExec(c *call) (any, error) {
+	x, err := bindExec(c)
+	if err != nil {
+		return nil, err
+	}
+	run, err := c.Agent.AllocExec(c.id(), c.param("task"))
+	far := structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == ""
+	if err != nil && !far {
+		return nil, err
+	}
+	c.Sessions.Add(1)
+	defer c.Sessions.Done()
+	if c.ctx().Err() != nil {
+		return nil, structs.Unavailablef("the agent stops")
+	}
+	if far {
+		c.r.Header.Del("Origin") // it is checked, and the other agent has another name
+		return nil, c.proxyToAlloc(err)
+	}
+	return nil, c.serveSession(run, x)
+}
+
+// bindExec reads the command of a request.
+func bindExec(c *call) (*Exec, error) {
+	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
+		return nil, structs.Invalidf("a command in a task is a websocket; expected the header Upgrade: websocket")
+	}
+	err := checkOrigin(c.r)
+	if err != nil {
+		return nil, err
+	}
+	x := &Exec{}
+	text := c.param("command")
+	err = json.Unmarshal([]byte(text), &x.Command)
+	if err != nil {
+		return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
+	}
+	err = structs.CheckExec(x.Command)
+	if err != nil {
+		return nil, err
+	}
+	x.TTY, err = c.flag("tty")
+	return x, err
+}
+
+// checkOrigin rejects a web page of another origin: browsers let every page open websockets.
+func checkOrigin(r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err != nil || !strings.EqualFold(u.Host, r.Host) {
+		return structs.Deniedf("a page of another origin may not run commands: %q",
+			structs.Cut(origin, structs.MaxQuoted))
+	}
+	return nil
+}
+
+// serveSession takes the connection over and runs the command.
+func (c *call) serveSession(run ExecFunc, x *Exec) error {
+	c.began = true
+	ws, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // see checkOrigin
+	})
+	if err == nil {
+		ws.SetReadLimit(maxMessage)
+		s := &execSession{ws: ws}
+		err = s.serve(c.ctx(), run, x)
+	}
+	if err != nil {
+		c.Logger.Debug("session failed", "path", c.r.URL.Path, "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/coder/websocket"
+
+	"berth/internal/netfault"
+	"berth/structs"
+)
+
+// AllocExec runs a command in a running task of an allocation, "" for its only task or its leader, and
+// returns the exit code. It returns when the command has ended, or with ctx, whose end kills the command. A
+// Read of Stdin that waits outlasts it.
+func (c *Client) AllocExec(ctx context.Context, id, task string, x *Exec) (exitCode int, err error) {
+	err = structs.CheckExec(x.Command)
+	if err != nil {
+		return 0, err
+	}
+	ws, err := c.dialExec(ctx, id, task, x)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = ws.CloseNow() }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer cancel(nil)
+	sending.Go(func() { heartbeat(ctx, ws, execInput{}) })
+	sending.Go(func() { sendSizes(ctx, ws, x.Resize) })
+	from := x.Stdin
+	if from == nil {
+		from = strings.NewReader("")
+	}
+	go func() {
+		if err := sendInput(ctx, ws, from); err != nil {
+			cancel(structs.Unavailablef("reading the input of the command: %w", err))
+		}
+	}()
+	exitCode, err = receive(ctx, ws, x)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return exitCode, c.sessionError(err)
+}
+
+// dialExec opens the websocket of a command.
+func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*websocket.Conn, error) {
+	if c.bad != nil {
+		return nil, c.bad
+	}
+	command, err := json.Marshal(x.Command)
+	if err != nil {
+		return nil, structs.Internalf("encoding the command: %w", err)
+	}
+	query := url.Values{
+		"command": {string(command)},
+		"tty":     {strconv.FormatBool(x.TTY)},
+	}
+	setGiven(query, "task", task)
+	header := http.Header{}
+	if c.cfg.Token != "" {
+		header.Set("X-Berth-Token", c.cfg.Token)
+	}
+	r := request{route: allocExec.Route, id: id, query: query}
+	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
+		HTTPClient: c.http,
+		HTTPHeader: header,
+	})
+	switch {
+	case err != nil && resp != nil:
+		return nil, errorOf(resp)
+	case err != nil:
+		return nil, c.transportError(ctx, err)
+	}
+	ws.SetReadLimit(maxMessage)
+	return ws, nil
+}
+
+// sendInput sends the input of the command and its end.
+func sendInput(ctx context.Context, ws *websocket.Conn, from io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if ctx.Err() != nil {
+			return nil
+		}
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return err
+		}
+		in := execInput{Stdin: &execData{Data: buf[:n], Close: end}}
+		err = writeMessage(ctx, ws, in)
+		if err != nil || end {
+			return nil // a failure is that of the reads, too
+		}
+	}
+}
+
+// sendSizes sends the sizes of the terminal.
+func sendSizes(ctx context.Context, ws *websocket.Conn, sizes <-chan structs.TerminalSize) {
+	for {
+		select {
+		case size, more := <-sizes:
+			if !more || writeMessage(ctx, ws, execInput{Size: &size}) != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// receive passes the output of the command on, and returns its exit code.
+func receive(ctx context.Context, ws *websocket.Conn, x *Exec) (int, error) {
+	for {
+		var out execOutput
+		err := readMessage(ctx, ws, &out)
+		switch {
+		case err != nil:
+		case out.Stdout != nil:
+			_, err = x.Stdout.Write(out.Stdout.Data)
+		case out.Stderr != nil:
+			_, err = x.Stderr.Write(out.Stderr.Data)
+		case out.Exited && out.Result != nil:
+			_ = ws.Close(websocket.StatusNormalClosure, "")
+			return out.Result.ExitCode, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// sessionError gives the end of a session without an exit code its kind. See closeWith.
+func (c *Client) sessionError(err error) error {
+	var closed websocket.CloseError
+	isClosed := errors.As(err, &closed)
+	switch {
+	case err == nil || structs.KindOf(err) != structs.KindInternal:
+		return err
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return structs.Timeoutf("the command was cancelled: %w", err)
+	case isClosed && closed.Code >= closeCodes:
+		kind := structs.KindFromHTTP(int(closed.Code) - closeCodes)
+		return &structs.Error{Kind: kind, Text: closed.Reason}
+	case isClosed:
+		return structs.Unavailablef("the agent at %s has ended the command: %s", c.cfg.Address, closed.Reason)
+	}
+	return structs.Unavailablef("the connection to the agent at %s was lost: %w",
+		c.cfg.Address, netfault.Plain(err))
+}
