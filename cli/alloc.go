@@ -47,6 +47,18 @@ var allocCommands = []Command{
 			"berth alloc logs -f -stderr 53b92b20 server",
 	},
 	{
+		Name:     "exec",
+		Args:     "<alloc> <command> [args]...",
+		Synopsis: "Run a command in a running task",
+		Help:     helpExec,
+		Verbatim: true,
+		Flags:    execFlags,
+		Run:      allocExec,
+		Examples: "berth alloc exec 53b92b20 ls -l /local\n" +
+			"berth alloc exec -task server 53b92b20 sh\n" +
+			"berth alloc exec -t=false 53b92b20 cat /etc/hosts",
+	},
+	{
 		Name:     "stop",
 		Args:     "<alloc>",
 		Synopsis: "Stop an allocation; the scheduler replaces it",

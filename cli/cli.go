@@ -43,6 +43,7 @@ type Command struct {
 	Renders  bool   // it has -json and -t
 	Acts     bool   // it changes something or writes a file; it has -json, and Run calls writeOutcome
 	Hidden   bool   // help does not list it
+	Verbatim bool   // all words after the first argument are arguments
 	Examples string // command lines
 	Group    string
 	Run      func(ctx context.Context, c *Call) error
@@ -56,6 +57,11 @@ type usageError struct {
 }
 
 func (e *usageError) Error() string { return e.text }
+
+// exitError is the exit code of a program that a command has run. The program has told its user the reason.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // exitUsage is the exit code of wrong usage.
 const exitUsage = 2
@@ -71,9 +77,12 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	root.Sub = append(root.Sub, completer(&root))
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
+	var exited exitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &exited):
+		return int(exited)
 	case errors.As(err, &usage):
 		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n",
 			usage.text, usage.path)

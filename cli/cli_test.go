@@ -146,8 +146,8 @@ func splitWords(line string) (all []string) {
 	return all
 }
 
-// unrendered lists the commands that print the output of tasks and agents unchanged.
-var unrendered = []string{" alloc logs", " operator metrics"}
+// unrendered lists the commands that print the output of tasks, commands and agents unchanged.
+var unrendered = []string{" alloc exec", " alloc logs", " operator metrics"}
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.
 func TestTree_CommandsFollowTheRules(t *testing.T) {

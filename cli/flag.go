@@ -115,13 +115,17 @@ func (cmd *Command) flags() []Flag {
 	return flags
 }
 
-// parse separates flags from arguments. No flag follows "--".
+// parse separates flags from arguments. No flag follows "--", or the first argument of a Verbatim command.
 func (c *Call) parse(args []string) error {
 	c.Args = nil
 	c.values = map[string][]string{}
 	flags := c.cmd.flags()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		if c.cmd.Verbatim && len(c.Args) > 0 && arg != "--" {
+			c.Args = append(c.Args, args[i:]...)
+			return nil
+		}
 		if arg == "--" {
 			c.Args = append(c.Args, args[i+1:]...)
 			return nil

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"berth/api"
+)
+
+// execFlags are the options of alloc exec.
+var execFlags = []Flag{
+	{
+		Name:  "task",
+		Kind:  String,
+		Value: "name",
+		Usage: "The task. Default: the only one of the allocation, or its leader",
+	},
+	{Name: "i", Default: "true", Usage: "Pass the standard input on to the command"},
+	{
+		Name: "t",
+		Usage: "Give the command a terminal. Default: true if the standard input and output are terminals " +
+			"and -i is true",
+	},
+	{
+		Name:    "e",
+		Kind:    String,
+		Value:   "char",
+		Default: "~",
+		Usage: "With a terminal: this character and a dot at the start of a line end the command. " +
+			"none: nothing does",
+	},
+}
+
+const helpExec = `The command has the user, the environment and the root of the task. The exit
+code is that of the command: 128 and the number of the signal if one ended it.
+Options precede the allocation. The command is killed when this program ends
+or loses its connection.`
+
+func allocExec(ctx context.Context, c *Call) error {
+	escape, err := escapeCharacter(c.String("e"))
+	if err != nil {
+		return err
+	}
+	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	x := &api.Exec{
+		Command: c.Args[1:],
+		TTY:     c.wantsTerminal(),
+		Stdout:  c.Out,
+		Stderr:  unescaped(c.Err),
+	}
+	if c.Bool("i") {
+		x.Stdin = c.In
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	user := terminalOf(x.Stdin)
+	if x.TTY && user != nil {
+		restore, err := enterRawMode(user)
+		if err != nil {
+			return err
+		}
+		defer restore()
+		sizes, stop := followSize(user)
+		defer stop()
+		x.Resize = sizes
+		x.Stdin = newEscapeReader(x.Stdin, escape, func() { cancel(errEscaped) })
+	}
+	code, err := c.API.AllocExec(ctx, id, c.String("task"), x)
+	switch {
+	case errors.Is(context.Cause(ctx), errEscaped):
+		return errEscaped
+	case err != nil:
+		return err
+	case code != 0:
+		return exitError(code)
+	}
+	return nil
+}
+
+// wantsTerminal reports whether the command gets a terminal.
+func (c *Call) wantsTerminal() bool {
+	if c.Given("t") {
+		return c.Bool("t")
+	}
+	return c.Bool("i") && terminalOf(c.In) != nil && c.terminalWidth() > 0
+}
+
+// terminalOf returns the terminal that a reader is, or nil.
+func terminalOf(r io.Reader) *os.File {
+	f, ok := r.(*os.File)
+	if ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// unescaped returns the writer below a printable: the output of a command is passed on unchanged.
+func unescaped(w io.Writer) io.Writer {
+	if p, ok := w.(printable); ok {
+		return p.to
+	}
+	return w
+}
