@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/pty"
+)
+
+// user is a person at a terminal, at which the command line runs.
+type user struct {
+	t        *testing.T
+	keys     *os.File // the person's side
+	terminal *os.File
+	shown    []byte // what was read and not awaited yet
+	cmd      *exec.Cmd
+}
+
+// atTerminal runs berth alloc exec at a terminal with 40 rows and 120 columns.
+func (a *agent) atTerminal(t *testing.T, args ...string) *user {
+	t.Helper()
+	keys, terminal, err := pty.Open(pty.Multiplexer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Resize(keys, 40, 120); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, append([]string{"alloc", "exec"}, args...)...)
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
+	cmd.Stdin = terminal
+	cmd.Stdout = terminal
+	cmd.Stderr = terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = keys.Close()
+		_ = terminal.Close()
+	})
+	return &user{t: t, keys: keys, terminal: terminal, cmd: cmd}
+}
+
+func (u *user) press(keys string) {
+	u.t.Helper()
+	if _, err := io.WriteString(u.keys, keys); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// await reads the terminal up to a text.
+func (u *user) await(want string) {
+	u.t.Helper()
+	if err := u.keys.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		u.t.Fatal(err)
+	}
+	for {
+		_, after, found := bytes.Cut(u.shown, []byte(want))
+		if found {
+			u.shown = after
+			return
+		}
+		buf := make([]byte, 1024)
+		n, err := u.keys.Read(buf)
+		if err != nil {
+			u.t.Fatalf("the terminal shows %q, want %q: %v", u.shown, want, err)
+		}
+		u.shown = append(u.shown, buf[:n]...)
+	}
+}
+
+// isRaw reports whether the terminal passes every key on.
+func (u *user) isRaw() bool {
+	u.t.Helper()
+	mode, err := unix.IoctlGetTermios(int(u.terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return mode.Lflag&(unix.ICANON|unix.ECHO) == 0
+}
+
+// awaitEnd checks the exit code of the command line, and the mode in which it leaves the terminal.
+func (u *user) awaitEnd(code int) {
+	u.t.Helper()
+	_ = u.cmd.Wait()
+	if got := u.cmd.ProcessState.ExitCode(); got != code {
+		u.t.Errorf("got exit code %d, want %d", got, code)
+	}
+	if u.isRaw() {
+		u.t.Error("the terminal is still raw")
+	}
+}
+
+// commandsOf lists the shells that the test runs in a task. Their scripts end with a mark.
+func commandsOf(mark string) (pids []int) {
+	for _, pid := range processesOf("# " + mark) {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if bytes.HasPrefix(cmdline, []byte("sh\x00-c\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func awaitNoCommand(t *testing.T, mark string) {
+	t.Helper()
+	eventually(t, "the command is gone", func() error {
+		if left := commandsOf(mark); len(left) > 0 {
+			return fmt.Errorf("processes %v", left)
+		}
+		return nil
+	})
+}
+
+// TestExec_AtATerminal runs commands through a server that is not the node's agent. It ends the user and the
+// agent beside running commands. The task runs on.
+func TestExec_AtATerminal(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	_, followers := c.leader()
+	server := followers[0]
+	server.must("job", "run", server.writeJob(jobFile{
+		name:   "shell",
+		script: "echo of the task > /local/file; echo up; exec sleep 100000",
+	}))
+	alloc := server.awaitRunning("shell", 1)[0].ID
+	server.awaitOutput(alloc, "up")
+
+	u := server.atTerminal(t, alloc, "sh")
+	u.press("until stty size | grep -q '40 120'; do sleep 0.1; done; cat /local/file; tty\n")
+	u.await("\r\nof the task\r\n/dev/pts/")
+	if !u.isRaw() {
+		t.Error("the terminal is not raw")
+	}
+	if err := pty.Resize(u.keys, 30, 90); err != nil {
+		t.Fatal(err)
+	}
+	u.press("until stty size | grep -q '30 90'; do sleep 0.1; done; echo resized $((1 + 1))\n")
+	u.await("resized 2")
+	u.press("exit 42\n")
+	u.awaitEnd(42)
+
+	mark := server.dir
+	const script = "trap '' HUP TERM; echo up $((1 + 1)); while :; do sleep 0.1; done # "
+	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
+	u.await("up 2")
+	u.press("\r~.")
+	u.awaitEnd(1)
+	awaitNoCommand(t, mark)
+
+	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
+	u.await("up 2")
+	if err := u.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitNoCommand(t, mark)
+
+	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
+	u.await("up 2")
+	c.node.kill()
+	u.awaitEnd(7)
+	awaitNoCommand(t, mark)
+	c.node.start()
+	eventually(t, "the task that is older than the agent runs commands", func() error {
+		out, err := server.run("alloc", "exec", alloc, "cat", "/local/file")
+		if err == nil && out != "of the task\n" {
+			err = fmt.Errorf("the command writes %q", out)
+		}
+		return err
+	})
+
+	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
+	u.await("up 2")
+	server.must("job", "stop", "shell")
+	u.awaitEnd(5)
+	awaitNoCommand(t, mark)
+	server.mustFail(5, []string{"runs only in a running task"}, "alloc", "exec", alloc, "true")
+}
+
+// TestExec_WithoutATerminal is about scripts: input, both outputs and the exit code.
+func TestExec_WithoutATerminal(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", a.writeJob(jobFile{name: "plain", script: "echo up; exec sleep 100000"}))
+	alloc := a.awaitRunning("plain", 1)[0].ID
+	a.awaitOutput(alloc, "up")
+	text := strings.Repeat("0123456789abcdef", 1<<16)
+	cmd := exec.Command(binary, "alloc", "exec", "-task", "t", alloc, "sh", "-c", "cat; echo beside >&2; exit 7")
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
+	cmd.Stdin = strings.NewReader(text)
+	var out, errs bytes.Buffer
+	cmd.Stdout = &out
+	cmd.Stderr = &errs
+	err := cmd.Run()
+	if exitCode(err) != 7 || out.String() != text || errs.String() != "beside\n" {
+		t.Errorf("got %v, %d bytes of %d and %q", err, out.Len(), len(text), errs.String())
+	}
+	a.mustFail(2, []string{`"no-such" not found in the task's root`}, "alloc", "exec", alloc, "no-such")
+	a.mustFail(2, []string{`has no task "none"; expected one of: t`}, "alloc", "exec", "-task", "none", alloc, "true")
+	a.must("job", "stop", "-purge", "plain")
+}
