@@ -175,15 +175,15 @@ func TestExec_GivesATerminal(t *testing.T) {
 	cfg := r.sleeping(nil)
 	u := r.terminal(r.ctx(), cfg.ID, "sh")
 	u.sizes <- driver.TerminalSize{Height: 33, Width: 77}
-	u.enter(`until stty size | grep -q '33 77'; do sleep 0.05; done; echo $TERM $(tty)`, "\r\nxterm /dev/pts/")
-	u.enter(`echo mine > $(tty)`, "\r\nmine\r\n")
-	u.enter(`test -t 0 && test -t 1 && test -t 2 && echo all three`, "\r\nall three\r\n")
+	u.enter(`until stty size | grep -q '33 77'; do sleep 0.05; done; echo $TERM $(tty)`, "xterm /dev/pts/")
+	u.enter(`echo mine > $(tty)`, "mine\r\n")
+	u.enter(`test -t 0 && test -t 1 && test -t 2 && echo "all three"`, "all three\r\n")
 	u.sizes <- driver.TerminalSize{Height: 10, Width: 1 << 20}
-	u.enter(`until stty size | grep -q '10 65535'; do sleep 0.05; done; echo now`, "\r\nnow\r\n")
+	u.enter(`until stty size | grep -q '10 65535'; do sleep 0.05; done; echo "now"`, "now\r\n")
 	u.enter(`sleep 1000; echo "after $?"`, "sleep 1000")
 	u.enter("\x03", "^C")
-	u.enter(`cat; echo no more`, "cat; echo")
-	u.enter("\x04", "\r\nno more\r\n")
+	u.enter(`cat; echo "no more"`, "cat; echo")
+	u.enter("\x04", "no more\r\n")
 	if _, err := io.WriteString(u.feed, "exit 3\n"); err != nil {
 		t.Fatal(err)
 	}
