@@ -15,11 +15,15 @@ import (
 // Serve serves the driver under its name behind "peer_".
 func Serve(newDriver func(context.Context, hclog.Logger) drivers.DriverPlugin) {
 	plugins.Serve(func(logger hclog.Logger) any {
-		return &renamed{newDriver(context.Background(), logger)}
+		d := newDriver(context.Background(), logger)
+		return &renamed{d, d.(drivers.ExecTaskStreamingRawDriver)}
 	})
 }
 
-type renamed struct{ drivers.DriverPlugin }
+type renamed struct {
+	drivers.DriverPlugin
+	drivers.ExecTaskStreamingRawDriver
+}
 
 // PluginInfo implements base.BasePlugin.
 func (r *renamed) PluginInfo() (*base.PluginInfoResponse, error) {
