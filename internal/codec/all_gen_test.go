@@ -211,6 +211,7 @@ var all = []any{
 	new(structs.TaskGroupSummary),
 	new(structs.TaskResourceUsage),
 	new(structs.TaskState),
+	new(structs.TerminalSize),
 	new(structs.UnblockRow),
 	new(structs.VolumeMount),
 	new(structs.VolumeRequest),
