@@ -129,7 +129,7 @@ func TestDocker_RunsAVendorsPlugin(t *testing.T) {
 
 	a.must("job", "stop", "-purge", "counter")
 	a.awaitFree("counter")
-	a.must("job", "run", job)
+	a.must("job", "run", "-detach", job) // the node may still know that the daemon was away
 	second := a.awaitRunning("counter", 1)[0]
 	eventually(t, "the data is there", func() error {
 		if out := a.logs(second.ID); !strings.Contains(out, "/data/"+first.ID) {
