@@ -117,7 +117,8 @@ func (c *Config) DriverConfig() drivermanager.Config {
 	return drivers
 }
 
-// Reserved is kept back from allocations: MHz, MiB, MiB, and ports of all addresses (structs.ParsePorts).
+// Reserved is kept back from allocations: MHz, MiB of memory and of disk, and ports of all addresses
+// (structs.ParsePorts).
 type Reserved struct {
 	CPU      int    `hcl:"cpu"`
 	MemoryMB int    `hcl:"memory"`
