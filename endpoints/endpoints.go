@@ -111,7 +111,6 @@ type Endpoints struct {
 	version func() int // see Deps.Commands
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
-	nodeLocks   keylock.Map // held while a report of a node is recorded, by its ID
 
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
@@ -149,7 +148,6 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		config:      config,
 		version:     d.Commands,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.volumeQueue},
-		nodeLocks:   keylock.Map{MaxUsers: 4},
 	}
 	e.statusBatch.Most = statusBatchMost
 	e.statusBatch.Propose = e.recordStatus

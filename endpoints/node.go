@@ -40,11 +40,6 @@ func (n nodes) register(
 ) (uint64, error) {
 	var old *structs.Node
 	if req.Node != nil {
-		unlock, err := n.lockNode(ctx, req.Node.ID)
-		if err != nil {
-			return 0, err
-		}
-		defer unlock()
 		old = state.Node(n.store.Read(), req.Node.ID)
 	}
 	node, err := completeNode(req, old)
@@ -55,15 +50,10 @@ func (n nodes) register(
 		return 0, err
 	}
 	resp.KeepsAll = n.dropNewFields(node)
-	var was, is nodeHealth
-	if old != nil {
-		was, is = reportedHealth(n.store.Read(), old, node, req.CSI)
-	}
 	index, err := n.recordRegistration(ctx, req, old, node)
 	if err != nil {
 		return 0, err
 	}
-	n.recordEvents(ctx, node.ID, was, is)
 	resp.HeartbeatTTL, resp.Servers = n.renewLease(
 		ctx, node.ID, &req.WriteOptions)
 	return index, nil
@@ -96,6 +86,11 @@ func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
 	return false
 }
 
+// recordsEvents reports whether all servers add events to the history of a node as they apply its report.
+func (n nodes) recordsEvents() bool {
+	return n.version() >= fsm.EventsSince
+}
+
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
 // nothing.
 func (n nodes) recordRegistration(
@@ -106,6 +101,7 @@ func (n nodes) recordRegistration(
 	if old == nil || req.Unsure ||
 		!nodeUnchanged(old, node) {
 		req.Node = node
+		req.RecordEvents = n.recordsEvents()
 		return fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
 	}
 	report := &structs.NodeUpdateCSIRequest{
@@ -113,6 +109,7 @@ func (n nodes) recordRegistration(
 		SecretID:     node.SecretID,
 		Upserts:      req.CSI,
 		Full:         true,
+		RecordEvents: n.recordsEvents(),
 		WriteOptions: req.WriteOptions,
 	}
 	if instancesUnchanged(n.store.Read(), report) {
@@ -230,21 +227,12 @@ func (n nodes) updateCSI(
 	if err != nil {
 		return 0, err
 	}
-	unlock, err := n.lockNode(ctx, req.NodeID)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
 	if !req.Unsure && node.Status != structs.NodeDown &&
 		instancesUnchanged(n.store.Read(), req) {
 		return node.ModifyIndex, nil
 	}
-	was, is := updatedHealth(n.store.Read(), req)
-	index, err := fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
-	if err == nil {
-		n.recordEvents(ctx, req.NodeID, was, is)
-	}
-	return index, err
+	req.RecordEvents = n.recordsEvents()
+	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
 }
 
 func (n nodes) eligibility(

@@ -140,15 +140,13 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 }
 
 func TestNodeRegister_WritesEachChange(t *testing.T) {
-	// A change of health has a second entry, with its events.
-	withEvents := []string{"an instance less", "another instance", "an instance more", "health"}
 	for name, edit := range map[string]func(s *server, r *structs.NodeRegisterRequest){
 		"an attribute": func(_ *server, r *structs.NodeRegisterRequest) {
 			r.Node.Attributes["kernel.name"] = "plan9"
 		},
 		"no attributes": func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
 		"a driver": func(_ *server, r *structs.NodeRegisterRequest) {
-			r.Node.Drivers["exec"].HealthDescription = "slow"
+			r.Node.Drivers["exec"].Healthy = false
 		},
 		"resources": func(_ *server, r *structs.NodeRegisterRequest) {
 			r.Node.NodeResources.CPU.CpuShares++
@@ -179,12 +177,8 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 			edit(s, r)
 			before := s.raft.written()
 			must(s, structs.NodeRegister, r)
-			want := 1
-			if slices.Contains(withEvents, name) {
-				want = 2
-			}
-			if n := s.raft.written() - before; n != want {
-				t.Errorf("%d log entries, want %d", n, want)
+			if n := s.raft.written() - before; n != 1 {
+				t.Errorf("%d log entries, want 1", n)
 			}
 			if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady {
 				t.Errorf("the node is %s", n.Status)

@@ -1,161 +1,15 @@
 package endpoints
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
-
-// messages writes the events between two states of a node's parts.
-func messages(old, now nodeHealth) []string {
-	var all []string
-	for _, e := range eventsBetween(old, now, time.Unix(1, 0)) {
-		all = append(all, e.Subsystem+": "+e.Message)
-	}
-	return all
-}
-
-func TestNodeEvents_OnChangesOnly(t *testing.T) {
-	driver := func(healthy bool, description string) nodeHealth {
-		return healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
-			"exec": {Detected: true, Healthy: healthy, HealthDescription: description},
-		}})
-	}
-	devices := func(healthy bool) nodeHealth {
-		return healthOf(&structs.Node{NodeResources: &structs.NodeResources{
-			Devices: []*structs.NodeDeviceResource{{
-				Vendor:    "acme",
-				Type:      "gpu",
-				Name:      "x1",
-				Instances: []*structs.NodeDevice{{ID: "0", Healthy: healthy, HealthDescription: "too hot"}},
-			}},
-		}})
-	}
-	plugin := func(alloc string, healthy bool, description string) nodeHealth {
-		h := nodeHealth{}
-		h.addInstance(&structs.CSIPluginInstance{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{
-			PluginID:          "ebs",
-			AllocID:           alloc,
-			Healthy:           healthy,
-			HealthDescription: description,
-		}})
-		return h
-	}
-	undetected := func(name, description string) nodeHealth {
-		return healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
-			name: {HealthDescription: description},
-		}})
-	}
-	version := func(v string) nodeHealth {
-		attributes := map[string]string{"driver.docker.version": v}
-		return healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
-			"docker": {Detected: true, Healthy: true, Attributes: attributes},
-		}})
-	}
-	for name, c := range map[string]struct {
-		old, now nodeHealth
-		want     []string
-	}{
-		"same driver": {driver(true, "a"), driver(true, "b"), nil},
-		"driver becomes unhealthy": {
-			driver(true, ""), driver(false, "no cgroups"),
-			[]string{"Driver: driver exec is unhealthy: no cgroups"},
-		},
-		"driver becomes healthy": {
-			driver(false, "x"), driver(true, ""),
-			[]string{"Driver: driver exec is healthy"},
-		},
-		"driver stays unhealthy": {driver(false, "x"), driver(false, "y"), nil},
-		"driver is gone": {
-			driver(true, ""), nodeHealth{},
-			[]string{"Driver: driver exec is gone"},
-		},
-		"driver is no longer detected": {
-			driver(true, ""), undetected("exec", "its process has ended"),
-			[]string{"Driver: driver exec is gone: its process has ended"},
-		},
-		"driver is replaced": {
-			version("20.10"), version("24.0"),
-			[]string{"Driver: driver docker is replaced: it is version 24.0 instead of 20.10"},
-		},
-		"driver says its version":    {version(""), version("24.0"), nil},
-		"driver says no version now": {version("24.0"), version(""), nil},
-		"device becomes unhealthy": {
-			devices(true), devices(false),
-			[]string{"Device: device 0 of acme/gpu/x1 is unhealthy: too hot"},
-		},
-		"device is gone": {
-			devices(true), nodeHealth{},
-			[]string{"Device: device 0 of acme/gpu/x1 is gone"},
-		},
-		"new plugin": {
-			nodeHealth{}, plugin("a1", true, ""),
-			[]string{"CSI: plugin ebs (node) is healthy"},
-		},
-		"new plugin, unhealthy": {
-			nodeHealth{}, plugin("a1", false, "starting"),
-			[]string{"CSI: plugin ebs (node) is unhealthy: starting"},
-		},
-		"plugin is replaced": {
-			plugin("a1", true, ""), plugin("a2", true, ""),
-			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
-		},
-		"plugin is gone": {
-			plugin("a1", true, ""), nodeHealth{},
-			[]string{"CSI: plugin ebs (node) is gone"},
-		},
-		"unhealthy plugin is gone":       {plugin("a1", false, "x"), nodeHealth{}, nil},
-		"plugin of a node that was down": {plugin("a1", false, state.NodeIsDown), plugin("a1", true, ""), nil},
-		"it is unhealthy when it is back": {
-			plugin("a1", false, state.NodeIsDown), plugin("a1", false, "no answer"),
-			[]string{"CSI: plugin ebs (node) is unhealthy: no answer"},
-		},
-		"it is replaced when it is back": {
-			plugin("a1", false, state.NodeIsDown), plugin("a2", true, ""),
-			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
-		},
-		"it is gone when the node is back": {
-			plugin("a1", false, state.NodeIsDown), nodeHealth{},
-			[]string{"CSI: plugin ebs (node) is gone"},
-		},
-		"driver that the node does not have": {nodeHealth{}, undetected("docker", "x"), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := messages(c.old, c.now); !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func TestNodeEvents_AreBounded(t *testing.T) {
-	drivers := map[string]*structs.DriverInfo{}
-	for i := range maxEvents + 5 {
-		drivers[fmt.Sprintf("d%02d", i)] = &structs.DriverInfo{Detected: true, Healthy: true}
-	}
-	got := messages(nodeHealth{}, healthOf(&structs.Node{Drivers: drivers}))
-	if len(got) != maxEvents || got[0] != "Driver: driver d00 is healthy" ||
-		got[maxEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
-		t.Errorf("got %q", got)
-	}
-	long := strings.Repeat("x", 2*structs.MaxText)
-	broken := healthOf(&structs.Node{Drivers: map[string]*structs.DriverInfo{
-		long: {Detected: true, HealthDescription: long},
-	}})
-	e := eventsBetween(nodeHealth{}, broken, time.Unix(1, 0))[0]
-	const most = structs.MaxText + len("…")
-	if len(e.Message) > most || len(e.Details["driver"]) > most {
-		t.Errorf("the message has %d bytes, the detail %d", len(e.Message), len(e.Details["driver"]))
-	}
-}
 
 // reportingNode is a node with a driver, a device and a plugin, and its servers.
 type reportingNode struct {
@@ -315,4 +169,24 @@ func TestNodeEvents_OfARepeatedReportAreWrittenOnce(t *testing.T) {
 			t.Errorf("got %q, want one event", got)
 		}
 	})
+}
+
+// TestNodeEvents_WaitForAllServers: a server of an earlier version would not add the events, and so its rows
+// would differ.
+func TestNodeEvents_WaitForAllServers(t *testing.T) {
+	version := 0
+	n := &reportingNode{server: newServer(t), report: testRegistration("n1")}
+	n.Endpoints.version = func() int { return version }
+	n.register()
+	for _, version = range []int{fsm.EventsSince - 1, 0, fsm.EventsSince} {
+		driver := n.report.Node.Drivers["exec"]
+		driver.Healthy = !driver.Healthy
+		plugin := n.report.CSI[0]
+		plugin.Healthy = !plugin.Healthy
+		n.updatePlugins()
+		n.register()
+		if has := n.news() != ""; has != (version == fsm.EventsSince) {
+			t.Errorf("version %d: there are events: %v", version, has)
+		}
+	}
 }

@@ -13,13 +13,15 @@ import (
 // command has the option since, with the version after Version, and so has a new field with its effect.
 var (
 	NodeRegister = command(1, "NodeRegister", state.NodeRegister, batched,
-		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks))
+		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks),
+		sinceField(EventsSince, registrationRecords))
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
-	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched)
-	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
-	NodeUpdate      = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
+	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched,
+		sinceField(EventsSince, updateRecords))
+	NodeEvents = command(6, "NodeEvents", state.NodeEvents)
+	NodeUpdate = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts))

@@ -11,6 +11,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return NodeRegister.Encode(&structs.NodeRegisterRequest{
 			WriteOptions: d.now(),
 			CSI:          d.instances(),
+			RecordEvents: d.flip(),
 			Node: &structs.Node{
 				ID:         d.node(),
 				Attributes: map[string]string{"a": d.of("1", "2"), "b": "c"},
@@ -65,6 +66,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			NodeID:       d.node(),
 			Upserts:      d.instances(),
 			Full:         d.flip(),
+			RecordEvents: d.flip(),
 			WriteOptions: d.now(),
 			Removes: []structs.CSIInstanceKey{{
 				PluginID: "p",

@@ -52,6 +52,17 @@ func nodeHasNetworks(p *structs.NodeRegisterRequest) bool {
 		kept != nil && kept.Networks != nil
 }
 
+// EventsSince is the version whose servers add events to the history of a node as they apply its report.
+const EventsSince = 6
+
+func registrationRecords(p *structs.NodeRegisterRequest) bool {
+	return p.RecordEvents
+}
+
+func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
+	return p.RecordEvents
+}
+
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }

@@ -11,7 +11,7 @@ import (
 // TestCommands_KeepTheirVersions lists the commands of the existing versions, with the versions that each one
 // and its later field need, and whether it may share a batch. A later command has a later version.
 func TestCommands_KeepTheirVersions(t *testing.T) {
-	const latest = 5
+	const latest = 6
 	later := func(versions ...int) (fields []laterField) {
 		for _, v := range versions {
 			fields = append(fields, laterField{since: v})
@@ -19,11 +19,11 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		return fields
 	}
 	held := map[string]CommandInfo{
-		"NodeRegister":       {Batched: true, later: later(4, 5)},
+		"NodeRegister":       {Batched: true, later: later(4, 5, 6)},
 		"NodeDeregister":     {},
 		"NodeStatus":         {Batched: true},
 		"NodeEligibility":    {},
-		"NodeUpdateCSI":      {Batched: true},
+		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
 		"JobRegister":        {later: later(4, 5)},
@@ -185,6 +185,26 @@ func TestNeeds_CountsDevicesAndPorts(t *testing.T) {
 		entry := c.entries(t)[0]
 		if got := NodeRegister.Needs(entry); got != 5 {
 			t.Errorf("a node with %s needs version %d, want 5", name, got)
+		}
+	}
+}
+
+// An older server would add no events to the history of a node.
+func TestNeeds_CountsEvents(t *testing.T) {
+	for _, record := range []bool{false, true} {
+		registration, err := NodeRegister.Encode(&structs.NodeRegisterRequest{RecordEvents: record})
+		if err != nil {
+			t.Fatal(err)
+		}
+		update, err := NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{RecordEvents: record})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range [][]byte{registration, update} {
+			c := CommandOf(entry)
+			if old := c.AppliedBy(EventsSince-1, entry); old == record || !c.AppliedBy(EventsSince, entry) {
+				t.Errorf("%s with events %v: a server without events applies it: %v", c.Name, record, old)
+			}
 		}
 	}
 }

@@ -128,6 +128,10 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if old != nil && old.SecretID != p.Node.SecretID {
 		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
+	var was nodeHealth
+	if old != nil && p.RecordEvents {
+		was = healthOf(tx, old)
+	}
 	n := shallowCopy(p.Node)
 	event := mergeNode(n, old, p.Now)
 	if event != "" {
@@ -153,6 +157,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if err != nil {
 		return err
 	}
+	recordChanges(tx, n.ID, was, p.Now)
 	if !changed || n.Status != structs.NodeReady {
 		return nil
 	}

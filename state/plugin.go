@@ -185,6 +185,10 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 	if err != nil {
 		return err
 	}
+	var was nodeHealth
+	if p.RecordEvents {
+		was = healthOf(tx, old)
+	}
 	n := old
 	halves := reportedHalves(tx, old, p)
 	if !slices.Equal(halves, old.CSIInstances()) {
@@ -192,7 +196,12 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 		n.SetCSIInstances(halves)
 		nodes.Put(tx, n)
 	}
-	return updateInstances(tx, old, n, p)
+	err = updateInstances(tx, old, n, p)
+	if err != nil {
+		return err
+	}
+	recordChanges(tx, n.ID, was, p.Now)
+	return nil
 }
 
 // reportedHalves returns the keys of the instances that a node has after the report, by plugin and kind. old

@@ -3986,7 +3986,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -3997,6 +3997,9 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.RecordEvents) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4034,6 +4037,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
+	if v.RecordEvents {
+		b = append(b, "\xacRecordEvents"...)
+		b = msgp.AppendBool(b, v.RecordEvents)
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -4063,6 +4070,8 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = codec.ReadOther(b, &v.Inventory)
 	case "Unsure":
 		b, err = codec.ReadBool(b, &v.Unsure)
+	case "RecordEvents":
+		b, err = codec.ReadBool(b, &v.RecordEvents)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4398,7 +4407,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4406,6 +4415,9 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.RecordEvents) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4432,6 +4444,10 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.RecordEvents {
+		b = append(b, "\xacRecordEvents"...)
+		b = msgp.AppendBool(b, v.RecordEvents)
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -4476,6 +4492,8 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadBool(b, &v.Full)
 	case "Unsure":
 		b, err = codec.ReadBool(b, &v.Unsure)
+	case "RecordEvents":
+		b, err = codec.ReadBool(b, &v.RecordEvents)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

@@ -1,15 +1,12 @@
-package endpoints
+package state
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"berth/fsm"
-	"berth/state"
 	"berth/structs"
 )
 
@@ -19,9 +16,6 @@ const (
 	subsystemDevice = "Device"
 	subsystemCSI    = "CSI"
 )
-
-// maxEvents is the number of events that one report of a node makes at most. A node's history keeps no more.
-const maxEvents = 10
 
 // partHealth is the health of one driver, device or plugin instance. The zero value is that of a missing
 // part.
@@ -42,9 +36,12 @@ type part struct {
 // nodeHealth is the health of all parts of a node.
 type nodeHealth map[part]partHealth
 
-// healthOf reads the health of a node's drivers and devices from its row.
-func healthOf(n *structs.Node) nodeHealth {
+// healthOf reads the health of a node's drivers, devices and plugin instances from its rows.
+func healthOf(tx Reader, n *structs.Node) nodeHealth {
 	h := nodeHealth{}
+	for i := range InstancesByNode(tx, n.ID) {
+		h.addInstance(i)
+	}
 	for name, d := range n.Drivers {
 		p := part{subsystemDriver, "driver " + name, "driver", name}
 		h[p] = partHealth{
@@ -54,10 +51,7 @@ func healthOf(n *structs.Node) nodeHealth {
 			process:     d.Attributes["driver."+name+".version"],
 		}
 	}
-	if n.NodeResources == nil {
-		return h
-	}
-	for _, g := range n.NodeResources.Devices {
+	for _, g := range devicesOf(n) {
 		for _, d := range g.Instances {
 			p := part{subsystemDevice, "device " + d.ID + " of " + g.ID(), "device", g.ID() + "/" + d.ID}
 			h[p] = partHealth{
@@ -75,7 +69,7 @@ func healthOf(n *structs.Node) nodeHealth {
 func (h nodeHealth) addInstance(i *structs.CSIPluginInstance) {
 	h[instancePart(i.Key())] = partHealth{
 		there:       true,
-		healthy:     i.Healthy || i.HealthDescription == state.NodeIsDown,
+		healthy:     i.Healthy || i.DownWithNode,
 		description: i.HealthDescription,
 		process:     i.AllocID,
 	}
@@ -87,7 +81,7 @@ func instancePart(k structs.CSIInstanceKey) part {
 }
 
 // eventsBetween returns an event for each part whose health or process has changed, in the order of the
-// parts. If there are more than maxEvents, the last one counts the rest.
+// parts. If there are more than keptEvents, the last one counts the rest.
 func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 	parts := slices.Collect(maps.Keys(now))
 	for p := range old {
@@ -111,11 +105,11 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 			Timestamp: at,
 		})
 	}
-	if len(events) > maxEvents {
-		last := *events[maxEvents-1]
-		last.Message = fmt.Sprintf("%d other drivers, devices and plugins have changed", len(events)-maxEvents+1)
+	if len(events) > keptEvents {
+		last := *events[keptEvents-1]
+		last.Message = fmt.Sprintf("%d other drivers, devices and plugins have changed", len(events)-keptEvents+1)
 		last.Details = nil
-		events = append(events[:maxEvents-1], &last)
+		events = append(events[:keptEvents-1], &last)
 	}
 	return events
 }
@@ -148,66 +142,17 @@ func withReason(change, reason string) string {
 	return change + ": " + reason
 }
 
-// reportedHealth returns the health of a node's parts before and after a registration.
-func reportedHealth(
-	tx *state.ReadTx, old, node *structs.Node, instances []*structs.CSIPluginInstance,
-) (was, is nodeHealth) {
-	was = healthOf(old)
-	for row := range state.InstancesByNode(tx, old.ID) {
-		was.addInstance(row)
-	}
-	is = healthOf(node)
-	for _, i := range instances {
-		is.addInstance(i)
-	}
-	return was, is
-}
-
-// updatedHealth returns the health of the plugin instances of an update before and after it.
-func updatedHealth(tx *state.ReadTx, req *structs.NodeUpdateCSIRequest) (was, is nodeHealth) {
-	was = nodeHealth{}
-	is = nodeHealth{}
-	if req.Full {
-		for row := range state.InstancesByNode(tx, req.NodeID) {
-			was.addInstance(row)
-		}
-	}
-	for _, i := range req.Upserts {
-		if row := state.Instance(tx, i.PluginID, i.Kind, req.NodeID); row != nil {
-			was.addInstance(row)
-		}
-		is.addInstance(i)
-	}
-	for _, k := range req.Removes {
-		if row := state.Instance(tx, k.PluginID, k.Kind, req.NodeID); row != nil {
-			was.addInstance(row)
-		}
-	}
-	return was, is
-}
-
-// lockNode waits until no other report of a node is being recorded. A node that got no answer in time repeats
-// its report; without the lock both reports would write the same events.
-func (n nodes) lockNode(ctx context.Context, nodeID string) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, writePatience)
-	defer cancel()
-	unlock, err = n.nodeLocks.Lock(ctx, "", nodeID)
-	if err != nil {
-		return nil, structs.Busy(writePatience, "another report of node %s is being recorded", nodeID)
-	}
-	return unlock, nil
-}
-
-// recordEvents adds events to the history of a node. The report that they follow from is recorded already: a
-// failure loses a line of history and nothing else.
-func (n nodes) recordEvents(ctx context.Context, nodeID string, was, is nodeHealth) {
-	events := eventsBetween(was, is, n.now())
-	if len(events) == 0 {
+// recordChanges adds an event to a node's history for each part whose health differs from the health before
+// the report. The rows of the report are written already. If the health before is nil, it adds none.
+func recordChanges(tx *WriteTx, nodeID string, before nodeHealth, now int64) {
+	if before == nil {
 		return
 	}
-	req := &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{nodeID: events}}
-	_, err := fsm.Propose(ctx, n.raft, fsm.NodeEvents, req)
-	if err != nil {
-		n.logger.Warn("failed to record events of a node", "node_id", nodeID, "error", err)
+	n := Node(tx, nodeID)
+	events := eventsBetween(before, healthOf(tx, n), time.Unix(0, now).UTC())
+	if len(events) > 0 {
+		n = shallowCopy(n)
+		addEvents(tx, n, events...)
+		nodes.Put(tx, n)
 	}
 }

@@ -1,0 +1,175 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// messages writes the events between two states of a node's parts.
+func messages(old, now nodeHealth) []string {
+	var all []string
+	for _, e := range eventsBetween(old, now, time.Unix(1, 0)) {
+		all = append(all, e.Subsystem+": "+e.Message)
+	}
+	return all
+}
+
+func TestNodeEvents_OnChangesOnly(t *testing.T) {
+	driver := func(healthy bool, description string) nodeHealth {
+		return healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+			"exec": {Detected: true, Healthy: healthy, HealthDescription: description},
+		}})
+	}
+	devices := func(healthy bool) nodeHealth {
+		return healthOf(New().Read(), &structs.Node{NodeResources: &structs.NodeResources{
+			Devices: []*structs.NodeDeviceResource{{
+				Vendor:    "acme",
+				Type:      "gpu",
+				Name:      "x1",
+				Instances: []*structs.NodeDevice{{ID: "0", Healthy: healthy, HealthDescription: "too hot"}},
+			}},
+		}})
+	}
+	plugin := func(alloc string, healthy bool, description string) nodeHealth {
+		h := nodeHealth{}
+		h.addInstance(&structs.CSIPluginInstance{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{
+			PluginID:          "ebs",
+			AllocID:           alloc,
+			Healthy:           healthy,
+			HealthDescription: description,
+		}, DownWithNode: description == NodeIsDown})
+		return h
+	}
+	undetected := func(name, description string) nodeHealth {
+		return healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+			name: {HealthDescription: description},
+		}})
+	}
+	version := func(v string) nodeHealth {
+		attributes := map[string]string{"driver.docker.version": v}
+		return healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+			"docker": {Detected: true, Healthy: true, Attributes: attributes},
+		}})
+	}
+	for name, c := range map[string]struct {
+		old, now nodeHealth
+		want     []string
+	}{
+		"same driver": {driver(true, "a"), driver(true, "b"), nil},
+		"driver becomes unhealthy": {
+			driver(true, ""), driver(false, "no cgroups"),
+			[]string{"Driver: driver exec is unhealthy: no cgroups"},
+		},
+		"driver becomes healthy": {
+			driver(false, "x"), driver(true, ""),
+			[]string{"Driver: driver exec is healthy"},
+		},
+		"driver stays unhealthy": {driver(false, "x"), driver(false, "y"), nil},
+		"driver is gone": {
+			driver(true, ""), nodeHealth{},
+			[]string{"Driver: driver exec is gone"},
+		},
+		"driver is no longer detected": {
+			driver(true, ""), undetected("exec", "its process has ended"),
+			[]string{"Driver: driver exec is gone: its process has ended"},
+		},
+		"driver is replaced": {
+			version("20.10"), version("24.0"),
+			[]string{"Driver: driver docker is replaced: it is version 24.0 instead of 20.10"},
+		},
+		"driver says its version":    {version(""), version("24.0"), nil},
+		"driver says no version now": {version("24.0"), version(""), nil},
+		"device becomes unhealthy": {
+			devices(true), devices(false),
+			[]string{"Device: device 0 of acme/gpu/x1 is unhealthy: too hot"},
+		},
+		"device is gone": {
+			devices(true), nodeHealth{},
+			[]string{"Device: device 0 of acme/gpu/x1 is gone"},
+		},
+		"new plugin": {
+			nodeHealth{}, plugin("a1", true, ""),
+			[]string{"CSI: plugin ebs (node) is healthy"},
+		},
+		"new plugin, unhealthy": {
+			nodeHealth{}, plugin("a1", false, "starting"),
+			[]string{"CSI: plugin ebs (node) is unhealthy: starting"},
+		},
+		"plugin is replaced": {
+			plugin("a1", true, ""), plugin("a2", true, ""),
+			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
+		},
+		"plugin is gone": {
+			plugin("a1", true, ""), nodeHealth{},
+			[]string{"CSI: plugin ebs (node) is gone"},
+		},
+		"unhealthy plugin is gone":       {plugin("a1", false, "x"), nodeHealth{}, nil},
+		"plugin of a node that was down": {plugin("a1", false, NodeIsDown), plugin("a1", true, ""), nil},
+		"it is unhealthy when it is back": {
+			plugin("a1", false, NodeIsDown), plugin("a1", false, "no answer"),
+			[]string{"CSI: plugin ebs (node) is unhealthy: no answer"},
+		},
+		"it is replaced when it is back": {
+			plugin("a1", false, NodeIsDown), plugin("a2", true, ""),
+			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
+		},
+		"it is gone when the node is back": {
+			plugin("a1", false, NodeIsDown), nodeHealth{},
+			[]string{"CSI: plugin ebs (node) is gone"},
+		},
+		"driver that the node does not have": {nodeHealth{}, undetected("docker", "x"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := messages(c.old, c.now); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNodeEvents_AreBounded(t *testing.T) {
+	drivers := map[string]*structs.DriverInfo{}
+	for i := range keptEvents + 5 {
+		drivers[fmt.Sprintf("d%02d", i)] = &structs.DriverInfo{Detected: true, Healthy: true}
+	}
+	got := messages(nodeHealth{}, healthOf(New().Read(), &structs.Node{Drivers: drivers}))
+	if len(got) != keptEvents || got[0] != "Driver: driver d00 is healthy" ||
+		got[keptEvents-1] != "Driver: 6 other drivers, devices and plugins have changed" {
+		t.Errorf("got %q", got)
+	}
+	long := strings.Repeat("x", 2*structs.MaxText)
+	broken := healthOf(New().Read(), &structs.Node{Drivers: map[string]*structs.DriverInfo{
+		long: {Detected: true, HealthDescription: long},
+	}})
+	e := eventsBetween(nodeHealth{}, broken, time.Unix(1, 0))[0]
+	const most = structs.MaxText + len("…")
+	if len(e.Message) > most || len(e.Details["driver"]) > most {
+		t.Errorf("the message has %d bytes, the detail %d", len(e.Message), len(e.Details["driver"]))
+	}
+}
+
+// TestNodeEvents_TellWhatTheServersUse: the node reports a healthy plugin, and the servers do not use it.
+func TestNodeEvents_TellWhatTheServersUse(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.node("n2")
+	for range 2 {
+		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:       "n2",
+			Upserts:      ofDriver("b.csi")[:1],
+			Full:         true,
+			RecordEvents: true,
+			WriteOptions: w.now(),
+		})
+	}
+	events := Node(w.s.Read(), "n2").Events
+	last := events[len(events)-1].Message
+	if len(events) != 2 || !strings.HasSuffix(last, `belongs to driver "a.csi"`) {
+		t.Errorf("got %d events, last %q", len(events), last)
+	}
+}
