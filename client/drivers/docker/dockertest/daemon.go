@@ -23,8 +23,9 @@ import (
 	"berth/internal/testskip"
 )
 
-// Daemon is a real docker daemon with its own directories. It has no bridge and no registry. Its containers
-// are children of a containerd beside it, as on a machine where both are services.
+// Daemon is a real docker daemon with its own directories. It has no registry, and a bridge only if a test
+// asks for it. Its containers are children of a containerd beside it, as on a machine where both are
+// services.
 type Daemon struct {
 	t          testing.TB
 	dir        string
@@ -32,6 +33,7 @@ type Daemon struct {
 	log        *os.File
 	containerd *exec.Cmd
 	cmd        *exec.Cmd // nil: the daemon does not run
+	namespace  *os.File  // the network namespace of StartBridged, otherwise nil
 }
 
 // startTimeout bounds the start of a daemon, which starts another one for itself.
@@ -139,7 +141,7 @@ func (d *Daemon) Run() {
 		d.t.Fatal(err)
 	}
 	d.cmd = d.command("dockerd", args...)
-	err = d.cmd.Start()
+	err = d.Inside(d.cmd.Start)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -35,6 +36,7 @@ var steps = map[string]func(string) error{
 	"tmpfs":  func(path string) error { return syscall.Mount("test", path, "tmpfs", 0, "size=64k") },
 	"unlink": os.Remove,
 	"device": device,
+	"serve":  serve,
 }
 
 func main() {
@@ -165,4 +167,36 @@ func count(text string) error {
 		time.Sleep(d)
 	}
 	return err
+}
+
+// serve answers at a port, in TCP and UDP, while the later steps run: "tcp 80".
+func serve(port string) error {
+	listener, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		return err
+	}
+	packets, err := net.ListenPacket("udp", ":"+port)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = write(conn, "tcp "+port)
+			_ = conn.Close()
+		}
+	}()
+	go func() {
+		for {
+			_, from, err := packets.ReadFrom(make([]byte, 16))
+			if err != nil {
+				return
+			}
+			_, _ = packets.WriteTo([]byte("udp "+port+"\n"), from)
+		}
+	}()
+	return nil
 }
