@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/client/drivers/docker/dockertest"
+	"berth/structs"
+)
+
+// crowdJob is a job with containers that write without an end.
+func (a *agent) crowdJob(count int) string {
+	return a.writeFile("crowd.hcl", fmt.Sprintf(`
+job "crowd" {
+  group "g" {
+    count = %d
+    restart {
+      attempts = 5
+      delay    = "1s"
+      mode     = "fail"
+    }
+    task "t" {
+      driver = "docker"
+      config {
+        image        = "program:1"
+        args         = ["count:100000 200ms"]
+        network_mode = "none"
+      }
+      kill_timeout = "1s"
+      resources {
+        cpu    = 20
+        memory = 16
+      }
+    }
+  }
+}`, count))
+}
+
+// awaitCrowd waits until each allocation has had so many restarts and an event with the text, and runs.
+func (a *agent) awaitCrowd(count int, restarts uint64, text string) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprintf("%d allocations run with %d restarts and say %q", count, restarts, text), func() error {
+		allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/crowd/allocations")
+		if err == nil && len(allocs) != count {
+			err = fmt.Errorf("there are %d", len(allocs))
+		}
+		for _, s := range allocs {
+			task := s.TaskStates["t"]
+			if err == nil && (task == nil || task.State != structs.TaskRunning || task.Restarts != restarts ||
+				!strings.Contains(events(s), text)) {
+				err = fmt.Errorf("allocation %s is %+v%s", s.ID, task, events(s))
+			}
+		}
+		return err
+	})
+}
+
+// TestDocker_TasksOutliveTheAgentAndTheDaemon kills each of them beside twenty tasks.
+func TestDocker_TasksOutliveTheAgentAndTheDaemon(t *testing.T) {
+	t.Parallel()
+	const count = 20
+	d := dockertest.Start(t, "--live-restore")
+	d.Import("program:1")
+	a := dockerAgent(t, d)
+	a.must("job", "run", a.crowdJob(count))
+	alloc := a.awaitRunning("crowd", count)[0].ID
+	processes := d.Processes()
+	if len(processes) != count {
+		t.Errorf("%d processes for %d tasks", len(processes), count)
+	}
+	check := func(text string) {
+		t.Helper()
+		a.awaitDriver("docker", true)
+		a.awaitMoreOutput(alloc)
+		a.awaitCrowd(count, 0, text)
+		if now := d.Processes(); !slices.Equal(now, processes) {
+			t.Errorf("the processes are %v, were %v", now, processes)
+		}
+	}
+
+	a.kill()
+	a.start()
+	check("")
+
+	d.Kill()
+	const away = "The docker daemon is away"
+	a.awaitCrowd(count, 0, away)
+	a.awaitDriver("docker", false)
+	d.Run()
+	check(away)
+
+	a.must("job", "stop", "-purge", "crowd")
+	if left := d.Processes(); len(left) > 0 {
+		t.Errorf("the agent does not know the containers of the processes %v", left)
+	}
+}
+
+// TestDocker_TasksThatEndWithTheDaemonStartAgain, by the policy of their group, and say why.
+func TestDocker_TasksThatEndWithTheDaemonStartAgain(t *testing.T) {
+	t.Parallel()
+	const count = 3
+	d := dockertest.Start(t)
+	d.Import("program:1")
+	a := dockerAgent(t, d)
+	a.must("job", "run", a.crowdJob(count))
+	a.awaitRunning("crowd", count)
+	d.Kill()
+	d.Run()
+	a.awaitCrowd(count, 1, "live-restore is off")
+	a.must("job", "stop", "-purge", "crowd")
+}
