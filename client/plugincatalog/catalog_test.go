@@ -71,6 +71,8 @@ func (s *served) PluginInfo(
 		info.Type = base.PluginType_UNKNOWN
 	case "new":
 		info.PluginApiVersions = []string{"v7.0.0"}
+	case "args":
+		info.PluginVersion = strings.Join(os.Args[1:], ",")
 	}
 	return info, nil
 }
@@ -183,6 +185,38 @@ func TestOpen_ReadsAPlugin(t *testing.T) {
 	}
 	if drivers := c.Plugins(Driver); len(drivers) != 0 {
 		t.Errorf("a device plugin is a driver: %+v", drivers)
+	}
+}
+
+func TestOpen_PassesTheArgumentsOn(t *testing.T) {
+	dir := t.TempDir()
+	program(t, dir, "p", "args")
+	cfg := configOf(t, dir)
+	cfg.Plugins[0].Args = []string{"-a", "b c"}
+	c, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Plugins(Device)[0].Version; got != "-a,b c" {
+		t.Errorf("the program has the arguments %q", got)
+	}
+}
+
+// An executable file need not be a program.
+func TestOpen_NamesAFileThatTheKernelRefuses(t *testing.T) {
+	dir := t.TempDir()
+	err := os.WriteFile(filepath.Join(dir, "p"), []byte("\x7fELF, but no more"), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := configOf(t, dir)
+	_, err = Open(t.Context(), cfg, hclog.NewNullLogger())
+	if err == nil || !strings.Contains(err.Error(), "plugin p: ") ||
+		!strings.Contains(err.Error(), "exec format error") {
+		t.Errorf("got %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(cfg.Sockets, socketDir+"*")); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 
