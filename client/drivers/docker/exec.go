@@ -136,12 +136,27 @@ func (d *Driver) endWith(ctx context.Context, t *task, command *engine.Command, 
 func (d *Driver) killCommand(ctx context.Context, t *task, command *engine.Command) {
 	clean, cancel := detached(ctx)
 	defer cancel()
-	s, err := command.State(clean)
-	if err == nil && s.Running && s.PID > 0 {
+	s, err := processOf(clean, command)
+	if err == nil && s.Running {
 		err = killInContainer(s.PID, t.container)
 	}
 	if withoutNotFound(err) != nil {
 		d.logger.Warn("failed to kill a command in a container", "task_id", t.id, "error", err)
+	}
+}
+
+// processOf returns the state of a command with its process. The daemon names that a moment after it has
+// started the command, whose output may arrive before.
+func processOf(ctx context.Context, command *engine.Command) (engine.CommandState, error) {
+	pause := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	for {
+		s, err := command.State(ctx)
+		if err != nil || !s.Running || s.PID > 0 {
+			return s, err
+		}
+		if !pause.Wait(ctx) {
+			return s, structs.Preconditionf("docker: the daemon does not name the process of the command")
+		}
 	}
 }
 

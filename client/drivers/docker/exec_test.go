@@ -265,6 +265,47 @@ func TestExec_EndsWithItsContext(t *testing.T) {
 	}
 }
 
+// The output of a command may arrive before the daemon names its process.
+func TestExec_LooksForTheProcessUntilTheDaemonNamesIt(t *testing.T) {
+	f := newFixture(t)
+	d := f.agent(f.config())
+	cfg := f.task("a1")
+	f.start(d, cfg)
+	named := make(chan struct{})
+	c := &fakeCommand{talk: func(conn net.Conn, _ io.Reader) {
+		_, _ = io.WriteString(multiplexed{conn, stdcopy.Stdout}, "up")
+		select {
+		case <-named:
+		case <-t.Context().Done():
+		}
+	}}
+	f.runsCommands(c)
+	answers := 0 // the driver asks one after the other
+	f.Handle("GET /exec/e1/json", func(w http.ResponseWriter, _ *http.Request) {
+		answers++
+		pid := 0
+		if answers == 3 {
+			pid = 1<<22 + 1 // more than the kernel's largest
+			close(named)
+		}
+		_, _ = fmt.Fprintf(w, `{"ID":"e1","Running":%t,"Pid":%d}`, answers <= 3, pid)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	command := &driver.ExecConfig{
+		Command: []string{"sh"},
+		Stdout:  cancelling{cancel},
+		Stderr:  io.Discard,
+	}
+	if _, err := d.Exec(ctx, cfg.ID, command); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-named:
+	default:
+		t.Errorf("the driver has asked %d times for the process", answers)
+	}
+}
+
 // A command whose start has an unknown outcome may run: the driver asks for its process, to kill that.
 func TestExec_LooksForACommandThatMayRun(t *testing.T) {
 	f := newFixture(t)
