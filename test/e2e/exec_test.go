@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,12 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/drivers/docker/dockertest"
 	"berth/internal/pty"
 )
 
 // user is a person at a terminal, at which the command line runs.
 type user struct {
-	t        *testing.T
+	t        testing.TB
 	keys     *os.File // the person's side
 	terminal *os.File
 	shown    []byte // what was read and not awaited yet
@@ -27,7 +29,7 @@ type user struct {
 }
 
 // atTerminal runs berth alloc exec at a terminal with 40 rows and 120 columns.
-func (a *agent) atTerminal(t *testing.T, args ...string) *user {
+func (a *agent) atTerminal(t testing.TB, args ...string) *user {
 	t.Helper()
 	keys, terminal, err := pty.Open(pty.Multiplexer)
 	if err != nil {
@@ -92,12 +94,13 @@ func (u *user) isRaw() bool {
 	return mode.Lflag&(unix.ICANON|unix.ECHO) == 0
 }
 
-// awaitEnd checks the exit code of the command line, and the mode in which it leaves the terminal.
-func (u *user) awaitEnd(code int) {
+// awaitEnd checks the exit code of the command line, which is one of codes, and the mode in which it leaves
+// the terminal.
+func (u *user) awaitEnd(codes ...int) {
 	u.t.Helper()
 	_ = u.cmd.Wait()
-	if got := u.cmd.ProcessState.ExitCode(); got != code {
-		u.t.Errorf("got exit code %d, want %d", got, code)
+	if got := u.cmd.ProcessState.ExitCode(); !slices.Contains(codes, got) {
+		u.t.Errorf("got exit code %d, want one of %d", got, codes)
 	}
 	if u.isRaw() {
 		u.t.Error("the terminal is still raw")
@@ -115,7 +118,7 @@ func commandsOf(mark string) (pids []int) {
 	return pids
 }
 
-func awaitNoCommand(t *testing.T, mark string) {
+func awaitNoCommand(t testing.TB, mark string) {
 	t.Helper()
 	eventually(t, "the command is gone", func() error {
 		if left := commandsOf(mark); len(left) > 0 {
@@ -123,6 +126,44 @@ func awaitNoCommand(t *testing.T, mark string) {
 		}
 		return nil
 	})
+}
+
+// hasAShell uses a shell in a task with the file /local/file.
+func (a *agent) hasAShell(alloc string) {
+	a.t.Helper()
+	u := a.atTerminal(a.t, alloc, "sh")
+	u.press("until stty size | grep -q '40 120'; do sleep 0.1; done; cat /local/file; tty\n")
+	u.await("of the task\r\n/dev/pts/") // after a prompt, or after none
+	if !u.isRaw() {
+		a.t.Error("the terminal is not raw")
+	}
+	if err := pty.Resize(u.keys, 30, 90); err != nil {
+		a.t.Fatal(err)
+	}
+	u.press("until stty size | grep -q '30 90'; do sleep 0.1; done; echo resized $((1 + 1))\n")
+	u.await("resized 2")
+	u.press("exit 42\n")
+	u.awaitEnd(42)
+}
+
+// stubborn is a script that only SIGKILL ends. A mark is to follow.
+const stubborn = "trap '' HUP TERM; echo up $((1 + 1)); while :; do sleep 0.1; done # "
+
+// endsCommandsWithTheirUser runs commands that the user leaves, by the keys for that and by a kill.
+func (a *agent) endsCommandsWithTheirUser(alloc string) {
+	a.t.Helper()
+	u := a.atTerminal(a.t, alloc, "sh", "-c", stubborn+a.dir)
+	u.await("up 2")
+	u.press("\r~.")
+	u.awaitEnd(1)
+	awaitNoCommand(a.t, a.dir)
+
+	u = a.atTerminal(a.t, alloc, "sh", "-c", stubborn+a.dir)
+	u.await("up 2")
+	if err := u.cmd.Process.Kill(); err != nil {
+		a.t.Fatal(err)
+	}
+	awaitNoCommand(a.t, a.dir)
 }
 
 // TestExec_AtATerminal runs commands through a server that is not the node's agent. It ends the user and the
@@ -139,36 +180,10 @@ func TestExec_AtATerminal(t *testing.T) {
 	alloc := server.awaitRunning("shell", 1)[0].ID
 	server.awaitOutput(alloc, "up")
 
-	u := server.atTerminal(t, alloc, "sh")
-	u.press("until stty size | grep -q '40 120'; do sleep 0.1; done; cat /local/file; tty\n")
-	u.await("\r\nof the task\r\n/dev/pts/")
-	if !u.isRaw() {
-		t.Error("the terminal is not raw")
-	}
-	if err := pty.Resize(u.keys, 30, 90); err != nil {
-		t.Fatal(err)
-	}
-	u.press("until stty size | grep -q '30 90'; do sleep 0.1; done; echo resized $((1 + 1))\n")
-	u.await("resized 2")
-	u.press("exit 42\n")
-	u.awaitEnd(42)
-
+	server.hasAShell(alloc)
+	server.endsCommandsWithTheirUser(alloc)
 	mark := server.dir
-	const script = "trap '' HUP TERM; echo up $((1 + 1)); while :; do sleep 0.1; done # "
-	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
-	u.await("up 2")
-	u.press("\r~.")
-	u.awaitEnd(1)
-	awaitNoCommand(t, mark)
-
-	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
-	u.await("up 2")
-	if err := u.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	awaitNoCommand(t, mark)
-
-	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
+	u := server.atTerminal(t, alloc, "sh", "-c", stubborn+mark)
 	u.await("up 2")
 	c.node.kill()
 	u.awaitEnd(7)
@@ -182,12 +197,28 @@ func TestExec_AtATerminal(t *testing.T) {
 		return err
 	})
 
-	u = server.atTerminal(t, alloc, "sh", "-c", script+mark)
+	u = server.atTerminal(t, alloc, "sh", "-c", stubborn+mark)
 	u.await("up 2")
 	server.must("job", "stop", "shell")
 	u.awaitEnd(5)
 	awaitNoCommand(t, mark)
 	server.mustFail(5, []string{"runs only in a running task"}, "alloc", "exec", alloc, "true")
+}
+
+// runsScripts passes input to a script in a task, and checks both outputs and the exit code.
+func (a *agent) runsScripts(alloc string) {
+	a.t.Helper()
+	text := strings.Repeat("0123456789abcdef", 1<<16)
+	cmd := exec.Command(binary, "alloc", "exec", "-task", "t", alloc, "sh", "-c", "cat; echo beside >&2; exit 7")
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
+	cmd.Stdin = strings.NewReader(text)
+	var out, errs bytes.Buffer
+	cmd.Stdout = &out
+	cmd.Stderr = &errs
+	err := cmd.Run()
+	if exitCode(err) != 7 || out.String() != text || errs.String() != "beside\n" {
+		a.t.Errorf("got %v, %d bytes of %d and %q", err, out.Len(), len(text), errs.String())
+	}
 }
 
 // TestExec_WithoutATerminal is about scripts: input, both outputs and the exit code.
@@ -198,18 +229,73 @@ func TestExec_WithoutATerminal(t *testing.T) {
 	a.must("job", "run", a.writeJob(jobFile{name: "plain", script: "echo up; exec sleep 100000"}))
 	alloc := a.awaitRunning("plain", 1)[0].ID
 	a.awaitOutput(alloc, "up")
-	text := strings.Repeat("0123456789abcdef", 1<<16)
-	cmd := exec.Command(binary, "alloc", "exec", "-task", "t", alloc, "sh", "-c", "cat; echo beside >&2; exit 7")
-	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
-	cmd.Stdin = strings.NewReader(text)
-	var out, errs bytes.Buffer
-	cmd.Stdout = &out
-	cmd.Stderr = &errs
-	err := cmd.Run()
-	if exitCode(err) != 7 || out.String() != text || errs.String() != "beside\n" {
-		t.Errorf("got %v, %d bytes of %d and %q", err, out.Len(), len(text), errs.String())
-	}
+	a.runsScripts(alloc)
 	a.mustFail(2, []string{`"no-such" not found in the task's root`}, "alloc", "exec", alloc, "no-such")
 	a.mustFail(2, []string{`has no task "none"; expected one of: t`}, "alloc", "exec", "-task", "none", alloc, "true")
 	a.must("job", "stop", "-purge", "plain")
+}
+
+// containerWithShell is a container that has the programs of the tests.
+const containerWithShell = `
+job "shell" {
+  group "g" {
+    task "t" {
+      driver = "docker"
+      config {
+        image        = "shell:1"
+        command      = "sh"
+        args         = ["-c", "echo of the task > /local/file; echo up; exec sleep 100000"]
+        network_mode = "none"
+      }
+      kill_timeout = "1s"
+      resources {
+        cpu    = 50
+        memory = 64
+      }
+    }
+  }
+}`
+
+// TestExec_InAContainer runs commands in a container, also in one that is older than the agent.
+func TestExec_InAContainer(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Start(t)
+	files := map[string]string{}
+	for _, name := range []string{"sh", "sleep", "stty", "grep", "cat", "tty"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["/bin/"+name] = path
+	}
+	d.ImportFiles("shell:1", files, "ENV PATH=/bin")
+	a := dockerAgent(t, d)
+	a.must("job", "run", a.writeFile("shell.hcl", containerWithShell))
+	alloc := a.awaitRunning("shell", 1)[0].ID
+	a.awaitOutput(alloc, "up")
+	a.hasAShell(alloc)
+	a.runsScripts(alloc)
+	_, err := a.run("alloc", "exec", alloc, "no-such")
+	if code := exitCode(err); code != 126 && code != 127 || !strings.Contains(err.Error(), `"no-such"`) {
+		t.Errorf("a program that is not there: exit code %d, %v", code, err)
+	}
+	a.endsCommandsWithTheirUser(alloc)
+
+	a.kill()
+	a.start()
+	eventually(t, "the task that is older than the agent runs commands", func() error {
+		out, err := a.run("alloc", "exec", alloc, "cat", "/local/file")
+		if err == nil && out != "of the task\n" {
+			err = fmt.Errorf("the command writes %q", out)
+		}
+		return err
+	})
+	a.hasAShell(alloc)
+
+	u := a.atTerminal(t, alloc, "sh", "-c", stubborn+a.dir)
+	u.await("up 2")
+	a.must("job", "stop", "shell")
+	u.awaitEnd(137, 5) // the daemon may still know how the command has ended, or not
+	awaitNoCommand(t, a.dir)
+	a.mustFail(5, []string{"runs only in a running task"}, "alloc", "exec", alloc, "true")
 }
