@@ -13,21 +13,6 @@ import (
 	"berth/structs"
 )
 
-// serve answers the agent until the process ends.
-func (s *supervisor) serve() {
-	for {
-		conn, err := s.ln.Accept()
-		if err != nil {
-			if errors.Is(err, unix.EMFILE) ||
-				errors.Is(err, unix.ECONNABORTED) {
-				continue
-			}
-			return
-		}
-		go s.serveConn(conn)
-	}
-}
-
 // serveConn serves the request of a connection.
 func (s *supervisor) serveConn(conn net.Conn) {
 	defer conn.Close()

@@ -177,13 +177,15 @@ func (s *supervisor) undoStart() error {
 
 // run serves until the task has ended, and records the exit result.
 func (s *supervisor) run() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	go s.handleSignals()
-	go s.serve()
+	go sandbox.AcceptAll(ctx, s.ln, s.serveConn)
 	if b, ok := s.proc.(*bare); ok {
 		if s.group.Empty() {
 			b.sessions.Started = s.recordSession
 		}
-		go b.sessions.Serve(s.sessions)
+		go b.sessions.Serve(ctx, s.sessions)
 	}
 	exit, err := s.proc.Wait()
 	oom := s.group.OOMKills()

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
 	"net"
 	"os"
@@ -92,7 +93,7 @@ func (s *Sessions) serveInherited() error {
 	if err != nil {
 		return err
 	}
-	go s.Serve(ln)
+	go s.Serve(context.Background(), ln)
 	return nil
 }
 

@@ -1,8 +1,8 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -62,18 +62,9 @@ type Sessions struct {
 	Started func(pid int) error
 }
 
-// Serve serves sessions until the process ends or the listener is closed.
-func (s *Sessions) Serve(ln net.Listener) {
-	for {
-		conn, err := ln.Accept()
-		if err != nil {
-			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ECONNABORTED) {
-				continue
-			}
-			return
-		}
-		go s.serve(conn.(*net.UnixConn))
-	}
+// Serve serves sessions until the process ends or the listener is closed (see AcceptAll).
+func (s *Sessions) Serve(ctx context.Context, ln net.Listener) {
+	AcceptAll(ctx, ln, func(conn net.Conn) { s.serve(conn.(*net.UnixConn)) })
 }
 
 // serve runs one session.
