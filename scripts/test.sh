@@ -24,7 +24,7 @@ fi
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -vxF "$(printf '%s\n' "${outside[@]}")")
 # go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
 # the end.
-longest=(test/cluster plugins/hostpath state endpoints scheduler server client/csimanager client/drivers/docker test/scenario client)
+longest=(test/cluster plugins/hostpath state endpoints scheduler server client/csimanager client/drivers/docker client/drivers/external test/scenario client)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Many packages mostly wait for elections and leases, so more packages than cores run at once.
 go test -race -p "$(($(nproc) + 2))" -tags hashicorpmetrics -timeout 9m "${packages[@]}"

@@ -30,7 +30,7 @@ const (
 const (
 	Hang    = "hang"    // no answer until the fault changes
 	Exit    = "exit"    // the process ends
-	Huge    = "huge"    // an answer of 64 MB
+	Huge    = "huge"    // an answer of 8 MB
 	Garbage = "garbage" // an answer that is no message of the method
 	Fail    = "fail"    // an error
 	Retry   = "retry"   // an error that is marked as recoverable

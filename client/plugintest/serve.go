@@ -105,7 +105,7 @@ func (p *Plugin) fault(ctx context.Context, method string) (answer any, err erro
 	case Exit:
 		os.Exit(3)
 	case Huge:
-		return &base.PluginInfoResponse{Name: strings.Repeat("x", 64<<20)}, nil
+		return &base.PluginInfoResponse{Name: strings.Repeat("x", 8<<20)}, nil
 	case Garbage:
 		noise := &base.PluginInfoRequest{}
 		noise.ProtoReflect().SetUnknown([]byte{0x0f, 0xff}) // a field of a type that does not exist

@@ -30,6 +30,7 @@ func (f *fixture) lastStarted() *protocol.TaskConfig {
 }
 
 func TestStart_PassesTheTaskOn(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	if !a.HostPaths() {
@@ -66,6 +67,7 @@ func TestStart_PassesTheTaskOn(t *testing.T) {
 }
 
 func TestStart_RefusesAMountThatTheDriverCannotMake(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", "exit 0")
@@ -77,6 +79,7 @@ func TestStart_RefusesAMountThatTheDriverCannotMake(t *testing.T) {
 }
 
 func TestStart_FillsTheRootOfATask(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("isolation", "chroot")
 	a := f.agent()
@@ -112,6 +115,7 @@ func TestStart_FillsTheRootOfATask(t *testing.T) {
 }
 
 func TestStats_AreThoseOfThePlugin(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)

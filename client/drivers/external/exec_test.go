@@ -27,6 +27,7 @@ func (a *agent) command(ctx context.Context, id, script, stdin string) (*driver.
 }
 
 func TestExec_RunsACommandOfThePlugin(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
@@ -47,6 +48,7 @@ func TestExec_RunsACommandOfThePlugin(t *testing.T) {
 }
 
 func TestExec_SendsTheSizeOfTheTerminal(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
@@ -90,6 +92,7 @@ func (w writerTo) Write(p []byte) (int, error) {
 }
 
 func TestExec_TheEndOfItsContextKillsTheCommand(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
@@ -114,6 +117,7 @@ func TestExec_TheEndOfItsContextKillsTheCommand(t *testing.T) {
 }
 
 func TestExec_OfAFaultyPlugin(t *testing.T) {
+	t.Parallel()
 	for fault, want := range map[string]structs.Kind{
 		plugintest.Exit:    structs.KindUnavailable,
 		plugintest.Close:   structs.KindInternal,
@@ -123,6 +127,7 @@ func TestExec_OfAFaultyPlugin(t *testing.T) {
 		plugintest.Retry:   structs.KindUnavailable,
 	} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			a := f.agent()
 			cfg := f.task("a1", loops)
@@ -144,6 +149,7 @@ func TestExec_OfAFaultyPlugin(t *testing.T) {
 
 // A plugin that hangs is left alone when the user leaves.
 func TestExec_OfAPluginThatHangsEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
@@ -162,6 +168,7 @@ func TestExec_OfAPluginThatHangsEndsWithItsContext(t *testing.T) {
 }
 
 func TestExec_Refusals(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("result", "no")
 	a := f.agent()
@@ -193,6 +200,7 @@ func TestExec_Refusals(t *testing.T) {
 
 // TestExec_InATaskOfThePeersDriver runs a command with a driver that nobody here wrote.
 func TestExec_InATaskOfThePeersDriver(t *testing.T) {
+	t.Parallel()
 	f := newPeer(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)

@@ -17,11 +17,15 @@ import (
 // eachDriver runs a test with a driver that nobody here wrote, and with one of ours.
 func eachDriver(t *testing.T, test func(t *testing.T, f *fixture)) {
 	for name, made := range map[string]func(*testing.T) *fixture{"peer": newPeer, "ours": newFixture} {
-		t.Run(name, func(t *testing.T) { test(t, made(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, made(t))
+		})
 	}
 }
 
 func TestDriver_RunsATask(t *testing.T) {
+	t.Parallel()
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		a := f.agent()
 		cfg := f.task("a1", "echo $GREETING; echo oops >&2; exit 7")
@@ -44,6 +48,7 @@ func TestDriver_RunsATask(t *testing.T) {
 }
 
 func TestDriver_StopsATask(t *testing.T) {
+	t.Parallel()
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		a := f.agent()
 		cfg := f.task("a1", "trap 'exit 3' TERM; echo up; while [ -d local ]; do sleep 0.1; done")
@@ -66,6 +71,7 @@ func stopped(r *driver.ExitResult) bool {
 }
 
 func TestDriver_ChecksTheConfigurationOfATask(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", "")
@@ -103,6 +109,7 @@ func TestDriver_WithoutAProcessIsUnavailable(t *testing.T) {
 }
 
 func TestDriver_TasksOutliveTheAgent(t *testing.T) {
+	t.Parallel()
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		first := f.agent()
 		cfg := f.task("a1", "trap 'echo bye; exit 3' TERM; echo up; while [ -d local ]; do sleep 0.1; done")
@@ -132,6 +139,7 @@ func TestDriver_TasksOutliveTheAgent(t *testing.T) {
 }
 
 func TestDriver_TasksOutliveThePlugin(t *testing.T) {
+	t.Parallel()
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		a := f.agent()
 		cfg := f.task("a1", loops)
@@ -163,6 +171,7 @@ func TestDriver_TasksOutliveThePlugin(t *testing.T) {
 }
 
 func TestDriver_AnotherConfigurationNeedsAnotherProcess(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	first := f.agent()
 	cfg := f.task("a1", loops)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 		plugintest.Retry:   structs.KindUnavailable,
 	} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			a := f.agent()
 			cfg := f.task("a1", "exit 7")
@@ -84,13 +86,24 @@ func TestCalls_OfAPluginThatHangsHaveABound(t *testing.T) {
 			return err
 		},
 	}
-	for method, call := range calls {
+	for method := range calls {
 		f.plugin.Set(method, plugintest.Hang)
-		began := time.Now()
-		err := call()
-		if !structs.IsKind(err, structs.KindTimeout) {
-			t.Errorf("%s: got %v after %s", method, err, time.Since(began))
-		}
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for method, call := range calls {
+		all.Go(func() {
+			err := call()
+			if !structs.IsKind(err, structs.KindTimeout) {
+				t.Errorf("%s: got %v after %s", method, err, time.Since(began))
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 3*callTimeout {
+		t.Errorf("the calls waited for each other: %s", took)
+	}
+	for method := range calls {
 		f.plugin.Set(method, "")
 	}
 	results := a.waiting(cfg.ID)
@@ -102,10 +115,12 @@ func TestCalls_OfAPluginThatHangsHaveABound(t *testing.T) {
 }
 
 func TestRun_EndsWhateverHangs(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{
 		"TaskConfigSchema", "Capabilities", "Fingerprint", "TaskEvents", "StreamStdio",
 	} {
 		t.Run(method, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			f.plugin.Set(method, plugintest.Hang)
 			a := f.launch()
@@ -125,6 +140,7 @@ func TestHealth_OfAPluginThatFailsAtOnce(t *testing.T) {
 	for _, method := range []string{"TaskConfigSchema", "Capabilities"} {
 		for _, fault := range faults {
 			t.Run(method+" "+fault, func(t *testing.T) {
+				t.Parallel()
 				f := newFixture(t)
 				f.plugin.Set(method, fault)
 				a := f.launch()
@@ -147,6 +163,7 @@ func TestHealth_OfAPluginThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestHealth_OfAPluginThatDoesNotReport(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("Fingerprint", plugintest.Hang)
 	a := f.launch()
@@ -156,6 +173,7 @@ func TestHealth_OfAPluginThatDoesNotReport(t *testing.T) {
 }
 
 func TestHealth_IsThatOfThePlugin(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	f.plugin.Set("health", "unhealthy")
@@ -165,6 +183,7 @@ func TestHealth_IsThatOfThePlugin(t *testing.T) {
 }
 
 func TestHealth_KeepsTheSameAttributesOfTooMany(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("attributes", "1000")
 	a := f.launch()
@@ -181,6 +200,7 @@ func TestHealth_KeepsTheSameAttributesOfTooMany(t *testing.T) {
 }
 
 func TestHealth_OfAPluginThatFloodsIsPaced(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("flood", "yes")
 	a := f.launch()
@@ -197,8 +217,10 @@ func TestHealth_OfAPluginThatFloodsIsPaced(t *testing.T) {
 }
 
 func TestStreams_ThatEndAreReopenedWithABackoff(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			f.plugin.Set("Fingerprint", fault)
 			f.plugin.Set("TaskEvents", fault)
@@ -230,6 +252,7 @@ func TestWait_RepeatsWhatTheNewProcessRefusesForNow(t *testing.T) {
 	shorten(t)
 	for _, fault := range []string{plugintest.Retry, plugintest.Hang, plugintest.Garbage, plugintest.Huge} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			first := f.agent()
 			cfg := f.task("a1", loops)
@@ -259,6 +282,7 @@ func TestWait_RepeatsWhatTheNewProcessRefusesForNow(t *testing.T) {
 }
 
 func TestWait_OfATaskThatThePluginLost(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
@@ -273,6 +297,7 @@ func TestWait_OfATaskThatThePluginLost(t *testing.T) {
 
 // An agent that was killed in a start has no handle of the task.
 func TestDestroy_ReachesATaskWithoutAHandle(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	first := f.agent()
 	cfg := f.task("a1", loops)
@@ -293,6 +318,7 @@ func TestDestroy_ReachesATaskWithoutAHandle(t *testing.T) {
 
 // A plugin that cannot remove a task has it still.
 func TestDestroy_ThatFailsIsRepeated(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)

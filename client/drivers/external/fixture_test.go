@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shorten shortens the bound of a call for a test in which one hangs.
+// shorten shortens the bound of a call for a test in which one hangs. That test is not parallel, because the
+// bound is that of all drivers. Its subtests may be.
 func shorten(t *testing.T) {
 	old := callTimeout
 	callTimeout = 2 * time.Second
@@ -178,7 +179,7 @@ func (f *fixture) launch() *agent {
 		Chroot:  map[string]string{"/bin": "/bin", "/none": "/none"},
 		Events:  func(e driver.TaskEvent) { a.events <- e },
 	}, hclog.NewNullLogger())
-	a.supervisor.Pace = backoff.Backoff{Min: 300 * time.Millisecond, Max: time.Second}
+	a.supervisor.Pace = backoff.Backoff{Min: 100 * time.Millisecond, Max: 400 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -87,6 +87,7 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 		Where:   "on this machine",
 		Command: l.tasks.Executable(),
 		Args:    append(spec.Command[1:], executor.CopyArg, p.stdout, p.stderr),
+		Env:     sandbox.RuntimeEnv(1),
 		Dir:     "/",
 	}
 	_, err := l.tasks.Launch(ctx, spec)

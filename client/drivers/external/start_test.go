@@ -33,6 +33,7 @@ func (a *agent) wantUnavailable(cfg *driver.TaskConfig, why string) {
 
 // A start cannot be taken back: the plugin may start the task after its caller has given up.
 func TestStart_ThatWasGivenUpIsRemovedAfterItsEnd(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", loops)
@@ -55,6 +56,7 @@ func TestStart_ThatWasGivenUpIsRemovedAfterItsEnd(t *testing.T) {
 
 // A task whose plugin ended before its answer has no handle. It keeps what it has until it ends.
 func TestStart_WithoutAnAnswerLeavesATaskThatIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
 	cfg := f.task("a1", strings.TrimPrefix(loops, "echo up; ")) // its helper ends: it must not write

@@ -26,7 +26,7 @@ func TestReports_OfAllDriversFitIntoANode(t *testing.T) {
 				HealthDescription: strings.Repeat("x", 10_000),
 				Attributes:        map[string]*shared.Attribute{},
 			}
-			for j := range 1000 {
+			for j := range 100 {
 				text := &shared.Attribute_StringVal{StringVal: strings.Repeat("v", size)}
 				answer.Attributes[fmt.Sprintf("%d.%04d", i, j)] = &shared.Attribute{Value: text}
 			}
