@@ -341,11 +341,24 @@ func lastFinish(u *structs.AllocClientUpdate) time.Time {
 // deviceHolder returns an allocation on this node that has not ended and keeps one of the devices of a (see
 // othersOf).
 func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
+	return c.devicesBefore(a).Holder(a)
+}
+
+// otherDevices returns the devices of the allocations that deviceHolder chooses from.
+func (c *Client) otherDevices(allocID string) structs.DeviceUse {
+	r := c.runner(allocID)
+	if r == nil {
+		return nil
+	}
+	return c.devicesBefore(r.Alloc())
+}
+
+func (c *Client) devicesBefore(a *structs.Allocation) structs.DeviceUse {
 	var others structs.DeviceUse
 	for _, r := range c.othersOf(a) {
 		others = others.Add(r.Alloc())
 	}
-	return others.Holder(a)
+	return others
 }
 
 // holdsDevices reports whether an allocation may still use its devices: it has not ended, or the allocations

@@ -102,6 +102,7 @@ func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manag
 		Catalog: external,
 		Records: p.DB,
 		Holds:   p.HoldsDevices,
+		Others:  p.OtherDevices,
 	}, p.Logger)
 }
 

@@ -90,6 +90,8 @@ type Parts struct {
 	PortHolder func(a *structs.Allocation) (allocID string)
 	// HoldsDevices reports whether an allocation may still use its devices.
 	HoldsDevices func(allocID string) bool
+	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
+	OtherDevices func(allocID string) structs.DeviceUse
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
@@ -237,19 +239,19 @@ func (c *Client) open(deps Deps) (err error) {
 		build = buildReal
 	}
 	c.subsystems, err = build(Parts{
-		Starting: starting,
-		Config:   cfg,
-		Logger:   c.logger,
-		DB:       c.db,
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
-		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
-		Servers:  c.servers,
-		Running:  c.allocRunning,
-
+		Starting:     starting,
+		Config:       cfg,
+		Logger:       c.logger,
+		DB:           c.db,
+		NodeID:       c.id.NodeID,
+		SecretID:     c.id.SecretID,
+		MHz:          cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
+		Servers:      c.servers,
+		Running:      c.allocRunning,
 		DeviceHolder: c.deviceHolder,
 		PortHolder:   c.portHolder,
 		HoldsDevices: c.holdsDevices,
+		OtherDevices: c.otherDevices,
 		Progress:     c.setProgress,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -208,7 +209,7 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.servers.place(withDevice("a1", 5, "0"))
+		r.servers.place(withDevice("a1", 5, "0"), withDevice("later", 9, "1"))
 		r.pass(time.Second)
 		for _, c := range []struct {
 			alloc *structs.Allocation
@@ -222,6 +223,15 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 		} {
 			if got := r.client.deviceHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
+			}
+		}
+		for id, want := range map[string]structs.DeviceUse{
+			"later":   {"acme/gpu/x1": {"0": "a1"}},
+			"a1":      nil,
+			"unknown": nil,
+		} {
+			if got := r.client.otherDevices(id); !reflect.DeepEqual(got, want) {
+				t.Errorf("the others of %s have %v, want %v", id, got, want)
 			}
 		}
 		if r.client.holdsDevices("unknown") || !r.client.holdsDevices("a1") {

@@ -11,6 +11,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -82,12 +84,16 @@ type Config struct {
 	Records *store.DB
 	// Holds reports whether an allocation of this node may still use its devices.
 	Holds func(allocID string) bool
+	// Others returns the devices of the allocations of this node that have not ended and from which the servers
+	// may have given some to that one.
+	Others func(allocID string) structs.DeviceUse
 }
 
 // Manager is a node's devices. Run must be running for anything to be known of them.
 type Manager struct {
 	logger  hclog.Logger
-	names   []string // of the sources, in order
+	others  func(allocID string) structs.DeviceUse // see Config
+	names   []string                               // of the sources, in order
 	sources map[string]source
 	host    *host // one of the sources
 	changes chan struct{}
@@ -101,6 +107,7 @@ type Manager struct {
 // New makes the manager. The configuration is valid.
 func New(cfg Config, logger hclog.Logger) *Manager {
 	m := newManager(logger)
+	m.others = cfg.Others
 	m.host = newHost(cfg, m.logger)
 	m.addSource(hostName, m.host)
 	for _, p := range cfg.Catalog.Plugins(plugincatalog.Device) {
@@ -112,6 +119,7 @@ func New(cfg Config, logger hclog.Logger) *Manager {
 func newManager(logger hclog.Logger) *Manager {
 	return &Manager{
 		logger:  logger.Named("devices"),
+		others:  func(string) structs.DeviceUse { return nil },
 		sources: map[string]source{},
 		changes: make(chan struct{}, 1),
 		first:   make(chan struct{}),
@@ -230,15 +238,17 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 }
 
 // Reserve prepares the devices of a task of an allocation. It is unavailable while the plugin of a group is
-// gone, and not-found if the node has no such device.
+// gone, or another allocation has a device under an earlier name of its group, and not-found if the node has
+// no such device.
 func (m *Manager) Reserve(
 	ctx context.Context, alloc string, devices []*structs.AllocatedDeviceResource,
 ) (*Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	all := &Reservation{Env: map[string]string{}}
+	others := m.others(alloc)
 	for _, d := range devices {
-		s, err := m.sourceOf(d)
+		s, err := m.sourceOf(d, others)
 		if err != nil {
 			return nil, err
 		}
@@ -254,24 +264,51 @@ func (m *Manager) Reserve(
 	return all, nil
 }
 
-// sourceOf finds the plugin of the devices.
-func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource) (source, error) {
+// sourceOf finds the plugin of the devices. It refuses those that others have.
+func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others structs.DeviceUse) (source, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, name := range m.names {
-		for _, g := range m.groups[name] {
-			if g.ID() != d.ID() {
-				continue
-			}
-			for _, id := range d.DeviceIDs {
-				if g.Instance(id) == nil {
-					return nil, structs.NotFoundf("device group %s has no device %q now", d.ID(), id)
-				}
-			}
-			return m.sources[name], nil
+	s, g := m.find(d.ID())
+	if g == nil {
+		return nil, structs.Unavailablef("no device plugin reports the group %s now", d.ID())
+	}
+	for _, id := range d.DeviceIDs {
+		if g.Instance(id) == nil {
+			return nil, structs.NotFoundf("device group %s has no device %q now", d.ID(), id)
 		}
 	}
-	return nil, structs.Unavailablef("no device plugin reports the group %s now", d.ID())
+	return s, m.checkRenamed(d, others)
+}
+
+// checkRenamed refuses a device whose ID another allocation has in a group of the same vendor and type that
+// does not have it now: the plugin has renamed the group. The caller holds m.mu.
+func (m *Manager) checkRenamed(d *structs.AllocatedDeviceResource, others structs.DeviceUse) error {
+	for _, group := range slices.Sorted(maps.Keys(others)) {
+		if path.Dir(group) != path.Dir(d.ID()) {
+			continue
+		}
+		_, g := m.find(group)
+		for _, id := range d.DeviceIDs {
+			holder := others[group][id]
+			if holder != "" && (g == nil || g.Instance(id) == nil) {
+				return structs.Unavailablef("allocation %s has the device %q as one of %s, which is gone", holder, id,
+					group)
+			}
+		}
+	}
+	return nil
+}
+
+// find returns a group that is reported now, and its plugin, or nil. The caller holds m.mu.
+func (m *Manager) find(group string) (source, *structs.NodeDeviceResource) {
+	for _, name := range m.names {
+		for _, g := range m.groups[name] {
+			if g.ID() == group {
+				return m.sources[name], g
+			}
+		}
+	}
+	return nil, nil
 }
 
 // StatsOf returns the last statistics of the devices that a task has: one entry per group, with the devices

@@ -101,7 +101,11 @@ func managerOf(t *testing.T, dir string, given ...*plugincatalog.PluginConfig) (
 		}
 		_ = records.Close()
 	})
-	return New(Config{Catalog: catalog, Records: records}, hclog.NewNullLogger()), records
+	return New(Config{
+		Catalog: catalog,
+		Records: records,
+		Others:  func(string) structs.DeviceUse { return nil },
+	}, hclog.NewNullLogger()), records
 }
 
 func touch(t *testing.T, path string, mode os.FileMode) {
@@ -241,6 +245,53 @@ func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
 	_, err = m.Reserve(t.Context(), "alloc", asked)
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The servers know a device by its group and ID, so they take one of a renamed group for another device.
+func TestReserve_RefusesADeviceOfARenamedGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		held   string // the group whose device 0 another allocation has
+		before string // a group that is reported beside v/t/new, with one device
+		device string // the ID of that device
+		want   structs.Kind
+	}{
+		"the group is gone":      {"v/t/old", "v/t/x", "0", structs.KindUnavailable},
+		"the device is gone":     {"v/t/old", "v/t/old", "1", structs.KindUnavailable},
+		"both are reported":      {"v/t/old", "v/t/old", "0", ""},
+		"a group of another":     {"w/t/old", "v/t/x", "0", ""},
+		"a group of other type":  {"v/u/old", "v/t/x", "0", ""},
+		"it has the same device": {"v/t/new", "v/t/x", "0", ""}, // the hook of the task has waited for it
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newManager(hclog.NewNullLogger())
+			m.others = func(alloc string) structs.DeviceUse {
+				return structs.DeviceUse{c.held: {"0": "other of " + alloc}}
+			}
+			m.addSource("a", &still{answer: &Reservation{}})
+			m.setGroups("a", []*structs.NodeDeviceResource{
+				{Vendor: "v", Type: "t", Name: filepath.Base(c.before), Instances: []*structs.NodeDevice{{ID: c.device}}},
+				{Vendor: "v", Type: "t", Name: "new", Instances: []*structs.NodeDevice{{ID: "0"}, {ID: "2"}}},
+			})
+			asked := &structs.AllocatedDeviceResource{
+				Vendor:    "v",
+				Type:      "t",
+				Name:      "new",
+				DeviceIDs: []string{"2"},
+			}
+			_, err := m.Reserve(t.Context(), "alloc", []*structs.AllocatedDeviceResource{asked})
+			if err != nil {
+				t.Errorf("another device: %v", err)
+			}
+			asked.DeviceIDs = []string{"2", "0"}
+			_, err = m.Reserve(t.Context(), "alloc", []*structs.AllocatedDeviceResource{asked})
+			if c.want == "" && err != nil || c.want != "" && !structs.IsKind(err, c.want) {
+				t.Errorf("got %v, want an error of kind %q", err, c.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), `other of alloc has the device "0" as one of `+c.held) {
+				t.Errorf("the holder is not named: %v", err)
+			}
+		})
 	}
 }
 

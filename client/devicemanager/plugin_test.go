@@ -59,6 +59,33 @@ func TestPlugin_FollowsChanges(t *testing.T) {
 	p.Await("Stats", 1)
 }
 
+func TestPlugin_ThatRenamesItsGroupGivesADeviceOnce(t *testing.T) {
+	m, p := faulty(t)
+	m.others = func(alloc string) structs.DeviceUse {
+		if alloc == "one" {
+			return nil
+		}
+		return structs.DeviceUse{"test/file/mock": {"a": "one"}}
+	}
+	running(t, m)
+	await(t, m, func() bool { return instances(m) == 2 })
+	if _, err := m.Reserve(t.Context(), "one", mock("a")); err != nil {
+		t.Fatal(err)
+	}
+	p.Set("group", "renamed")
+	renamed := mock("a")
+	renamed[0].Name = "renamed"
+	await(t, m, func() bool { return m.Groups()[0].ID() == renamed[0].ID() })
+	_, err := m.Reserve(t.Context(), "two", renamed)
+	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "allocation one") {
+		t.Errorf("got %v", err)
+	}
+	renamed[0].DeviceIDs = []string{"b"}
+	if _, err := m.Reserve(t.Context(), "two", renamed); err != nil {
+		t.Errorf("another device: %v", err)
+	}
+}
+
 // The devices of a plugin that is gone, or sends nonsense, are not offered until it is back.
 func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
 	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"berth/plugins/protocol/shared"
 )
 
-// deviceService has one group, test/file/mock.
+// deviceService has one group, test/file/mock, or of another name.
 type deviceService struct {
 	device.UnimplementedDevicePluginServer
 	plugin *Plugin
@@ -28,12 +29,13 @@ func (d *deviceService) Fingerprint(
 	sent := "none"
 	for s.Context().Err() == nil {
 		ids := d.ids()
-		if now := strings.Join(ids, " "); now != sent {
+		name := cmp.Or(d.plugin.setting("group"), "mock")
+		if now := name + " " + strings.Join(ids, " "); now != sent {
 			sent = now
 			group := &device.DeviceGroup{
 				Vendor:     "test",
 				DeviceType: "file",
-				DeviceName: "mock",
+				DeviceName: name,
 			}
 			for _, id := range ids {
 				group.Devices = append(group.Devices, &device.DetectedDevice{ID: id, Healthy: true})
