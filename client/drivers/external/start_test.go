@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,10 +37,13 @@ func TestStart_ThatWasGivenUpIsRemovedAfterItsEnd(t *testing.T) {
 	a := f.agent()
 	cfg := f.task("a1", loops)
 	f.plugin.Set("pull", plugintest.Hang)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		f.plugin.Await("StartTask", 1)
+		cancel()
+	}()
 	_, err := a.Start(ctx, cfg)
-	if !structs.IsKind(err, structs.KindTimeout) {
+	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Fatalf("got %v", err)
 	}
 	a.wantUnavailable(cfg, "still starts task")
