@@ -22,13 +22,14 @@ type flight struct {
 	listeners map[string]func(string) // by task ID
 	cancel    context.CancelCauseFunc
 	done      chan struct{}
-	err       error // after done
+	image     *engine.Image // after done, as err
+	err       error
 }
 
 var errUnwanted = errors.New("no task needs the image any more")
 
 // fetch downloads or loads the image, together with other tasks that need the same.
-func (c *Coordinator) fetch(ctx context.Context, r Request) error {
+func (c *Coordinator) fetch(ctx context.Context, r Request) (*engine.Image, error) {
 	slow := structs.Preconditionf("docker: image %s is not there after %s (image_pull_timeout)", r.Ref, r.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Limit, slow)
 	defer cancel()
@@ -36,9 +37,9 @@ func (c *Coordinator) fetch(ctx context.Context, r Request) error {
 	defer c.leave(r, f)
 	select {
 	case <-f.done:
-		return f.err
+		return f.image, f.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -80,14 +81,36 @@ func (c *Coordinator) leave(r Request, f *flight) {
 
 // fly is the goroutine of a flight. The last task that leaves waits for it.
 func (c *Coordinator) fly(ctx context.Context, r Request, f *flight) {
-	err := c.transfer(ctx, r, f)
+	image, err := c.bring(ctx, r, f)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flights[r.key()] == f {
 		delete(c.flights, r.key())
 	}
+	f.image = image
 	f.err = err
 	close(f.done)
+}
+
+// bring downloads or loads an image and finds it. Archives with images of one reference are loaded one after
+// the other, and each image is found before the next load gives the reference to another one.
+func (c *Coordinator) bring(ctx context.Context, r Request, f *flight) (*engine.Image, error) {
+	if r.Archive != "" {
+		unlock, err := c.loads.Lock(ctx, r.TaskID, r.Ref)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+	err := c.transfer(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	image, err := c.cfg.Engine.Image(ctx, r.Ref)
+	if r.Archive != "" && structs.IsKind(err, structs.KindNotFound) {
+		return nil, structs.Preconditionf("the archive %s has no image %s", r.Archive, r.Ref)
+	}
+	return image, err
 }
 
 // transfer downloads or loads an image. It fails when nothing happens for a time.

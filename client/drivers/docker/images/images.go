@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/drivers/docker/engine"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -49,8 +50,9 @@ type Request struct {
 
 // Coordinator holds the images of one daemon.
 type Coordinator struct {
-	cfg  Config
-	wake chan struct{} // something has become due
+	cfg   Config
+	wake  chan struct{} // something has become due
+	loads keylock.Map   // by reference
 
 	mu       sync.Mutex
 	flights  map[string]*flight         // downloads and loads in flight, by request
@@ -100,15 +102,7 @@ func (c *Coordinator) ensure(ctx context.Context, r Request) (*engine.Image, err
 			return image, err
 		}
 	}
-	err := c.fetch(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	image, err := c.cfg.Engine.Image(ctx, r.Ref)
-	if r.Archive != "" && structs.IsKind(err, structs.KindNotFound) {
-		return nil, structs.Preconditionf("the archive %s has no image %s", r.Archive, r.Ref)
-	}
-	return image, err
+	return c.fetch(ctx, r)
 }
 
 // Hold counts a task that was found again as the user of its image.

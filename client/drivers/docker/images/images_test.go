@@ -285,6 +285,33 @@ func TestAcquire_LoadsAnArchive(t *testing.T) {
 	}
 }
 
+// Archives of several tasks have an image of the same name.
+func TestAcquire_FindsTheImageOfItsOwnArchive(t *testing.T) {
+	f := dockertest.NewFake(t)
+	f.Handle("POST /images/load", func(_ http.ResponseWriter, r *http.Request) {
+		id, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		f.AddImage("a:1", string(id))
+	})
+	c := newCoordinator(f)
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			want := fmt.Sprint("sha256:", i)
+			r := request(fmt.Sprint("t", i))
+			r.Archive = want + ".tar"
+			r.Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(want)), nil }
+			image, err := c.Acquire(t.Context(), r)
+			if err != nil || image.ID != want {
+				t.Errorf("archive %s: got %+v, %v", r.Archive, image, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestAcquire_ReportsAFailedLoad(t *testing.T) {
 	full := `{"errorDetail":{"message":"write /layer: no space left on device"},"error":"x"}`
 	for answer, want := range map[string]string{
