@@ -111,6 +111,30 @@ func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
 	}
 }
 
+// A plugin without statistics has its devices still, and is not asked in a hot loop.
+func TestPlugin_WithoutStatisticsHasItsDevices(t *testing.T) {
+	for _, fault := range []string{plugintest.Close, plugintest.Huge, plugintest.Garbage, plugintest.Fail} {
+		t.Run(fault, func(t *testing.T) {
+			m, p := faulty(t)
+			p.Set("Stats", fault)
+			began := time.Now()
+			running(t, m)
+			p.Await("Stats", 4)
+			most := 2 + int(time.Since(began)/reopen.Min)
+			if n := p.Calls("Stats"); n > most {
+				t.Errorf("the stream was opened %d times in %s", n, time.Since(began))
+			}
+			await(t, m, func() bool { return instances(m) == 2 })
+			p.Set("Stats", "")
+			for limit := time.Now().Add(time.Minute); len(m.StatsOf(mock("a"))) != 1; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(limit) {
+					t.Fatalf("the statistics are %+v", m.Stats())
+				}
+			}
+		})
+	}
+}
+
 // flood is a device plugin that sends a hundred fingerprints without a pause, each with other devices, and
 // then none.
 type flood struct {
