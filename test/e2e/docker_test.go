@@ -16,8 +16,8 @@ import (
 // vendorImage is that of the example: a CSI driver of another project and the programs that it runs.
 const vendorImage = "csi-driver-host-path:v1.7.2"
 
-// importVendor gives a daemon the image of the example.
-func importVendor(t *testing.T, d *dockertest.Daemon) {
+// importVendor gives a daemon an image as that of the example.
+func importVendor(t *testing.T, d *dockertest.Daemon, ref string) {
 	t.Helper()
 	files := map[string]string{"/hostpathplugin": buildDriver(t, t.TempDir())}
 	for _, name := range []string{"mount", "umount", "findmnt", "losetup", "sh"} {
@@ -27,7 +27,7 @@ func importVendor(t *testing.T, d *dockertest.Daemon) {
 		}
 		files[path] = path
 	}
-	d.ImportFiles(vendorImage, files,
+	d.ImportFiles(ref, files,
 		`ENTRYPOINT ["/hostpathplugin"]`, "ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
@@ -96,7 +96,7 @@ job "counter" {
 func TestDocker_RunsAVendorsPlugin(t *testing.T) {
 	t.Parallel()
 	d := dockertest.Start(t, "--live-restore")
-	importVendor(t, d)
+	importVendor(t, d, vendorImage)
 	d.Import("program:1")
 	a := dockerAgent(t, d)
 	a.must("job", "run", example(t, "docker-hostpath.hcl"))
@@ -147,7 +147,7 @@ func TestDocker_RunsAVendorsPlugin(t *testing.T) {
 func TestDocker_RunsAVendorsPluginInTwoJobs(t *testing.T) {
 	t.Parallel()
 	d := dockertest.Start(t)
-	importVendor(t, d)
+	importVendor(t, d, vendorImage)
 	d.Import("program:1")
 	a := dockerAgent(t, d)
 	controller := vendorJob(t, a, "controller.hcl", `job "docker-hostpath"`, `job "controller"`,
