@@ -3,8 +3,10 @@ package dockertest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -261,6 +263,34 @@ func (d *Daemon) Processes() []int {
 	}
 	slices.Sort(pids)
 	return pids
+}
+
+// Output is the standard output of a container, as the daemon has it in its log.
+func (d *Daemon) Output(container string) string {
+	d.t.Helper()
+	c, err := engine.New(d.Endpoint()).Inspect(d.t.Context(), container)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	file, err := os.Open(c.LogPath)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer file.Close()
+	var all strings.Builder
+	for dec := json.NewDecoder(file); ; {
+		var m struct{ Log, Stream string }
+		err := dec.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			return all.String()
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if m.Stream == "stdout" {
+			all.WriteString(m.Log)
+		}
+	}
 }
 
 // removeCgroups removes the cgroups of the daemon in every hierarchy, with the processes of containers that
