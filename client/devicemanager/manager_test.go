@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -222,6 +223,35 @@ func TestWaitFirst_NamesThePluginThatHangs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), ": hangs:") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// hanging is a source that does not answer.
+type hanging struct{ still }
+
+func (hanging) reserve(ctx context.Context, _, _ string, _ []string) (*Reservation, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The start of a task has no bound of its own: it would wait for a plugin without an end.
+func TestReserve_OfAPluginThatHangsHasABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(hclog.NewNullLogger())
+		m.addSource("hangs", &hanging{})
+		m.setGroups("hangs", []*structs.NodeDeviceResource{{
+			Vendor: "v", Type: "t", Name: "n",
+			Instances: []*structs.NodeDevice{{ID: "0"}},
+		}})
+		began := time.Now()
+		_, err := m.Reserve(t.Context(), "alloc", []*structs.AllocatedDeviceResource{{
+			Vendor: "v", Type: "t", Name: "n",
+			DeviceIDs: []string{"0"},
+		}})
+		const want = "failed to reserve devices 0 of v/t/n"
+		if err == nil || !strings.Contains(err.Error(), want) || time.Since(began) != reserveTimeout {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
 }
 
 func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
