@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/procref"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -136,7 +137,14 @@ func (t *task) kill(ctx context.Context) error {
 	if err != nil || !now {
 		return err
 	}
-	if err := r.Supervisor.kill(ctx); err != nil {
+	var started procref.Ref
+	if r.Task.PID == 0 { // there is a moment between the start of the task and its record
+		started, err = startedBy(ctx, r.Supervisor)
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.Supervisor.Kill(ctx); err != nil {
 		return err
 	}
 	t.reapChild()
@@ -145,10 +153,13 @@ func (t *task) kill(ctx context.Context) error {
 	if err != nil || r == nil {
 		return err
 	}
-	if err := r.Task.kill(ctx); err != nil {
+	if r.Task.PID == 0 {
+		r.Task = started
+	}
+	if err := r.Task.Kill(ctx); err != nil {
 		return err
 	}
-	r.Task.reap()
+	reap(r.Task)
 	if r.Cgroup.Empty() {
 		return killSessions(ctx, append(r.Sessions, r.Task))
 	}

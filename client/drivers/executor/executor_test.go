@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
@@ -27,54 +26,6 @@ func FuzzDecodeSpec(f *testing.F) {
 			t.Fatal("a spec without a program was accepted")
 		}
 	})
-}
-
-// A pid that was given to another process is not touched.
-func TestProcRef_KillsOnlyItsProcess(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	ref, err := refOf(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	other := ref
-	other.Start++
-	if err := other.kill(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := (procRef{}).kill(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if state := stateOf(t, ref.PID); state == zombie {
-		t.Fatal("the kill of another process has killed it")
-	}
-	if err := ref.kill(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if state := stateOf(t, ref.PID); state != zombie {
-		t.Fatalf("the process has the state %s after its kill, want %s", state, zombie)
-	}
-}
-
-func stateOf(t *testing.T, pid int) string {
-	t.Helper()
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := p.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.State
 }
 
 func TestWriteExit_OnAFullDisk(t *testing.T) {

@@ -4,83 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"berth/client/procref"
+	"berth/internal/backoff"
 )
 
-// procRef names a process for as long as the machine is up, because the kernel may reuse a pid.
-type procRef struct {
-	PID   int
-	Start uint64 // clock ticks after boot
+func refFrom(s procfs.ProcStat) procref.Ref {
+	return procref.Ref{PID: s.PID, Start: s.Starttime}
 }
 
-// refOf names the process that has the pid now.
-func refOf(pid int) (procRef, error) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return procRef{}, err
-	}
-	s, err := p.Stat()
-	return refFrom(s), err
-}
-
-func refFrom(s procfs.ProcStat) procRef {
-	return procRef{PID: s.PID, Start: s.Starttime}
-}
-
-// open returns a pidfd of the process, or -1 if it is gone.
-func (p procRef) open() (int, error) {
-	if p.PID <= 0 {
-		return -1, nil
-	}
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	gone := errors.Is(err, unix.ESRCH)
-	if gone || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session continues
-		return -1, nil
-	}
-	if err != nil {
-		return -1, fmt.Errorf("opening process %d: %w", p.PID, err)
-	}
-	now, err := refOf(p.PID)
-	if err != nil || now != p { // it is gone, or another process has the pid
-		_ = unix.Close(fd)
-		return -1, nil
-	}
-	return fd, nil
-}
-
-// kill kills the process if it has not ended, and returns when it has ended.
-func (p procRef) kill(ctx context.Context) error {
-	fd, err := p.open()
-	if err != nil || fd < 0 {
-		return err
-	}
-	defer unix.Close(fd)
-	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("killing process %d: %w", p.PID, err)
-	}
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	for {
-		n, err := unix.Poll(fds, 100)
-		if n > 0 {
-			return nil
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("process %d does not end: %w", p.PID, ctx.Err())
-		}
-	}
-}
-
-// reap reaps the process after its end if the kernel has made it a child of this process.
-func (p procRef) reap() {
+// reap reaps a process after its end if the kernel has made it a child of this process.
+func reap(p procref.Ref) {
 	if p.PID > 0 {
 		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
 	}
@@ -102,9 +43,9 @@ func eachProcess(fn func(procfs.ProcStat)) error {
 
 // killSession kills the remaining processes of the session that the process led. The kernel does not reuse
 // the number of a session that has a process. A process that began before the leader is not a member.
-func killSession(ctx context.Context, leader procRef) error {
+func killSession(ctx context.Context, leader procref.Ref) error {
 	for leader.PID > 0 {
-		var left []procRef
+		var left []procref.Ref
 		err := eachProcess(func(s procfs.ProcStat) {
 			member := s.Session == leader.PID && s.Starttime >= leader.Start
 			if member && s.State != zombie {
@@ -120,7 +61,7 @@ func killSession(ctx context.Context, leader procRef) error {
 			}
 		}
 		for _, p := range left {
-			if err := p.kill(ctx); err != nil {
+			if err := p.Kill(ctx); err != nil {
 				return err
 			}
 		}
@@ -128,7 +69,7 @@ func killSession(ctx context.Context, leader procRef) error {
 	return nil
 }
 
-func killSessions(ctx context.Context, leaders []procRef) error {
+func killSessions(ctx context.Context, leaders []procref.Ref) error {
 	for _, leader := range leaders {
 		if err := killSession(ctx, leader); err != nil {
 			return err
@@ -137,10 +78,41 @@ func killSessions(ctx context.Context, leaders []procRef) error {
 	return nil
 }
 
-// bootID identifies the boot of the machine.
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
+// startedBy stops a supervisor whose record has no task yet. It returns the process that the supervisor has
+// started, the zero value if there is none. A stopped supervisor starts nothing any more.
+func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, err error) {
+	fd, err := supervisor.Open()
+	if err != nil || fd < 0 {
+		return task, err
+	}
+	defer unix.Close(fd)
+	err = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return task, fmt.Errorf("stopping process %d: %w", supervisor.PID, err)
+	}
+	for !isStopped(supervisor.PID) {
+		if !backoff.Sleep(ctx, time.Millisecond) {
+			return task, fmt.Errorf("process %d does not stop: %w", supervisor.PID, ctx.Err())
+		}
+	}
+	err = eachProcess(func(s procfs.ProcStat) {
+		if s.PPID == supervisor.PID && s.State != zombie {
+			task = refFrom(s)
+		}
+	})
+	return task, err
+}
+
+// isStopped reports whether no thread of a process runs. A thread that starts a program stops after that.
+func isStopped(pid int) bool {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !slices.ContainsFunc(threads, func(p procfs.Proc) bool {
+		s, err := p.Stat()
+		return err == nil && !strings.Contains("TtZX", s.State)
+	})
 }
 
 // killTimeout bounds the wait for killed processes.

@@ -1,14 +1,18 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/procfs"
+
+	"berth/client/procref"
 )
 
 // A kill decides on the fields of /proc/<pid>/stat. A program chooses its name, which is in front of them.
@@ -36,11 +40,62 @@ func TestProcStat_WithAnOddName(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 			continue
 		}
-		if got, want := refFrom(s), (procRef{PID: 42, Start: 900}); got != want {
+		if got, want := refFrom(s), (procref.Ref{PID: 42, Start: 900}); got != want {
 			t.Errorf("%q: got %+v, want %+v", name, got, want)
 		}
 		if s.PPID != 7 || s.Session != 41 || s.State != "S" || s.Comm != name {
 			t.Errorf("%q: got parent %d, session %d, state %s, name %q", name, s.PPID, s.Session, s.State, s.Comm)
 		}
+	}
+}
+
+// A supervisor that is killed between the start of its task and the record of it leaves no task behind.
+func TestKill_FindsATaskThatIsNotRecordedYet(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "setsid sleep 1000 & echo $!; wait")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	_, err = fmt.Fscan(out, &pid)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := procref.Of(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Kill(context.Background()) })
+	supervisor, err := procref.Of(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := procref.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r := &record{TaskID: "a1/web", Boot: boot, Supervisor: supervisor}
+	if err := r.writeRecord(dir); err != nil {
+		t.Fatal(err)
+	}
+	begun := &task{id: "a1/web", dir: dir, child: cmd}
+	if err := begun.kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = eachProcess(func(s procfs.ProcStat) {
+		if p := refFrom(s); s.State != zombie && (p == child || p == supervisor) {
+			t.Errorf("process %d (%s) is left", p.PID, s.Comm)
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/client/driver"
+	"berth/client/procref"
 	"berth/internal/durable"
 )
 
@@ -21,12 +22,12 @@ type record struct {
 	TaskID     string
 	Driver     string
 	Boot       string
-	Supervisor procRef
-	Task       procRef // of a sandbox its pid 1; zero until it is started
+	Supervisor procref.Ref
+	Task       procref.Ref // of a sandbox its pid 1; zero until it is started
 	Cgroup     cgroups.Group
 	// Sessions are the commands that were started beside the program of a task without a cgroup. The processes
 	// of a cgroup are found without them.
-	Sessions []procRef `json:",omitempty"`
+	Sessions []procref.Ref `json:",omitempty"`
 }
 
 // maxRecorded bounds the recorded sessions. The oldest are dropped.
@@ -34,7 +35,7 @@ const maxRecorded = 256
 
 // thisBoot reports whether the record is of this boot. The pids and cgroups of an earlier one mean nothing.
 func (r *record) thisBoot() (bool, error) {
-	boot, err := bootID()
+	boot, err := procref.BootID()
 	return boot == r.Boot, err
 }
 

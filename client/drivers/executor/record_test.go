@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"berth/client/procref"
 )
 
 func testRecord() *record {
@@ -15,8 +17,8 @@ func testRecord() *record {
 		TaskID:     "a1/web",
 		Driver:     "exec",
 		Boot:       "b",
-		Supervisor: procRef{PID: 4242},
-		Task:       procRef{PID: 4243},
+		Supervisor: procref.Ref{PID: 4242},
+		Task:       procref.Ref{PID: 4243},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/sandbox"
+	"berth/client/procref"
 )
 
 // process is the first process of a task: a sandbox or a bare program.
@@ -88,11 +89,11 @@ func (s *supervisor) prepare() (err error) {
 }
 
 func (s *supervisor) recordSelf(machine *cgroups.Machine) error {
-	self, err := refOf(os.Getpid())
+	self, err := procref.Of(os.Getpid())
 	if err != nil {
 		return err
 	}
-	boot, err := bootID()
+	boot, err := procref.BootID()
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (s *supervisor) launch() error {
 	if err != nil {
 		return err
 	}
-	s.record.Task, err = refOf(s.proc.PID())
+	s.record.Task, err = procref.Of(s.proc.PID())
 	if err == nil {
 		err = s.record.writeRecord(".")
 	}
@@ -210,7 +211,7 @@ func (s *supervisor) run() int {
 // recordSession records a command, so that its processes are found if this process is killed. Its calls come
 // one after the other.
 func (s *supervisor) recordSession(pid int) error {
-	ref, err := refOf(pid)
+	ref, err := procref.Of(pid)
 	if err != nil {
 		return err
 	}
