@@ -36,9 +36,8 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 		if !slices.Contains(c.Names, "/"+containerName(id)) {
 			continue // an image that somebody made from a task's container has the labels, too
 		}
-		_, err := d.findTask(id)
 		age := time.Since(time.Unix(c.Created, 0))
-		if err == nil || age < d.cfg.GC.Dangling.CreationGrace {
+		if d.isWanted(id) || age < d.cfg.GC.Dangling.CreationGrace {
 			continue
 		}
 		if !d.cfg.GC.Container && c.State != "running" {
@@ -68,8 +67,7 @@ func (d *Driver) removeOne(ctx context.Context, container, taskID, image string)
 		logger.Warn("failed to remove a dangling container, retrying", "error", err)
 		return
 	}
-	_, err = d.findTask(taskID)
-	if err == nil {
+	if d.isWanted(taskID) {
 		return // it was started again meanwhile
 	}
 	err = d.output.stop(ctx, taskID)

@@ -59,6 +59,7 @@ type Driver struct {
 
 	mu          sync.Mutex
 	tasks       map[string]*task
+	starting    map[string]bool // tasks that Start has not started yet
 	unseen      map[string]bool // tasks that Recover has missed because the daemon was away
 	detected    bool            // a daemon has answered once
 	liveRestore bool            // of the last daemon that answered
@@ -90,6 +91,7 @@ func newDriver(cfg Config, o Options) *Driver {
 		engine:   e,
 		doubtful: make(chan struct{}, 1),
 		tasks:    map[string]*task{},
+		starting: map[string]bool{},
 		unseen:   map[string]bool{},
 		images: images.New(images.Config{
 			Engine:          e,
@@ -140,6 +142,25 @@ func (d *Driver) hold(t *task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tasks[t.id] = t
+}
+
+// noteStarting notes that a task is being started, until done is called.
+func (d *Driver) noteStarting(id string) (done func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starting[id] = true
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.starting, id)
+	}
+}
+
+// isWanted reports whether this agent starts, has started or has recovered a task.
+func (d *Driver) isWanted(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tasks[id] != nil || d.starting[id]
 }
 
 // swapUnseen notes whether the daemon was away when the agent looked for a task, and returns the last note.

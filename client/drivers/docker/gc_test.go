@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +58,24 @@ func TestDangling_RemovesOnlyUnknownContainersOfTheNode(t *testing.T) {
 	if f.output.stopped["lost/web"] == 0 {
 		t.Error("its output is still collected")
 	}
+}
+
+// A start may take longer than the least age of a dangling container.
+func TestDangling_KeepsATaskThatIsBeingStarted(t *testing.T) {
+	f := newFixture(t)
+	d := f.agent(f.config())
+	f.Hang("POST /containers/{id}/start")
+	ctx, cancel := context.WithCancel(t.Context())
+	var starting sync.WaitGroup
+	starting.Go(func() { _, _ = d.Start(ctx, f.task("slow")) })
+	f.awaitCalls("POST /containers/{id}/start", 1)
+	f.old("web-slow")
+	found := d.searchDangling(t.Context(), d.searchDangling(t.Context(), nil))
+	if len(found) != 0 || f.Find("web-slow") == nil {
+		t.Errorf("a task that is being started counts as dangling: %v", found)
+	}
+	cancel()
+	starting.Wait()
 }
 
 func TestDangling_KeepsContainers(t *testing.T) {
