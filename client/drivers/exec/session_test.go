@@ -180,9 +180,12 @@ func TestExec_GivesATerminal(t *testing.T) {
 	u.enter(`test -t 0 && test -t 1 && test -t 2 && echo "all three"`, "all three\r\n")
 	u.sizes <- driver.TerminalSize{Height: 10, Width: 1 << 20}
 	u.enter(`until stty size | grep -q '10 65535'; do sleep 0.05; done; echo "now"`, "now\r\n")
-	u.enter(`sleep 1000; echo "after $?"`, "sleep 1000")
+	// The keys are for tr, once it has answered: a shell that starts a program keeps a signal to itself.
+	u.enter(`tr a-z A-Z; echo "after $?"`, "tr a-z")
+	u.enter("hello", "HELLO\r\n")
 	u.enter("\x03", "^C")
-	u.enter(`cat; echo "no more"`, "cat; echo")
+	u.enter(`tr a-z A-Z; echo "no more"`, "tr a-z")
+	u.enter("there", "THERE\r\n")
 	u.enter("\x04", "no more\r\n")
 	if _, err := io.WriteString(u.feed, "exit 3\n"); err != nil {
 		t.Fatal(err)
