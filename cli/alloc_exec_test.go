@@ -89,7 +89,8 @@ type userAt struct {
 	t        *testing.T
 	keys     *os.File // the user's side
 	terminal *os.File
-	shown    []byte // what was read and not awaited yet
+	before   unix.Termios // the mode of the terminal before the command
+	shown    []byte       // what was read and not awaited yet
 	ended    chan int
 }
 
@@ -107,6 +108,7 @@ func atTerminal(t *testing.T, args ...string) *userAt {
 		t.Fatal(err)
 	}
 	u := &userAt{t: t, keys: keys, terminal: terminal, ended: make(chan int, 1)}
+	u.before = u.mode()
 	go func() {
 		u.ended <- Run(t.Context(), append([]string{"alloc", "exec"}, args...), Stdio{
 			In:  terminal,
@@ -196,13 +198,12 @@ func show(ctx context.Context, x *api.Exec) (int, error) {
 func TestAllocExec_PassesTheTerminalOn(t *testing.T) {
 	addr := serveExec(t, show)
 	u := atTerminal(t, "-address", addr, execAlloc, "sh")
-	before := u.mode()
 	u.await("||||||||--")
 	u.press("a\x03~b")
 	for _, want := range []string{"<a>", "<\x03>", "<~>", "<b>"} {
 		u.await(want)
 	}
-	if u.mode() == before {
+	if u.mode() == u.before {
 		t.Error("the terminal is not raw")
 	}
 	if err := pty.Resize(u.keys, 50, 30); err != nil {
@@ -217,7 +218,7 @@ func TestAllocExec_PassesTheTerminalOn(t *testing.T) {
 	if code := <-u.ended; code != 9 {
 		t.Errorf("got exit code %d, want that of the command", code)
 	}
-	if u.mode() != before {
+	if u.mode() != u.before {
 		t.Error("the mode of the terminal is not restored")
 	}
 }
@@ -235,23 +236,13 @@ func TestAllocExec_RestoresTheTerminal(t *testing.T) {
 		}, "", 5, "the task has ended"},
 	} {
 		addr := serveExec(t, c.run)
-		keys, terminal, err := pty.Open(pty.Multiplexer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = keys.Close()
-		_ = terminal.Close()
 		u := atTerminal(t, "-address", addr, "-t", execAlloc, "sh")
 		u.press(c.keys)
 		u.await(c.want)
 		if code := <-u.ended; code != c.code {
 			t.Errorf("%s: got exit code %d, want %d", name, code, c.code)
 		}
-		if u.mode() != *before {
+		if u.mode() != u.before {
 			t.Errorf("%s: the mode of the terminal is not restored", name)
 		}
 	}
