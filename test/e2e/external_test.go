@@ -71,7 +71,7 @@ job "external" {
 // externalTasks has the process of each task of externalJob, by allocation.
 func (a *agent) externalTasks() map[string]int {
 	tasks := map[string]int{}
-	for _, pid := range processesOf("# " + a.dir) {
+	for _, pid := range programsOf("# " + a.dir) {
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		_, id, found := bytes.Cut(environ, []byte("BERTH_ALLOC_ID="))
@@ -99,7 +99,7 @@ func (a *agent) awaitTasks(want int) map[string]int {
 
 // driverProcesses are the processes of a plugin.
 func (a *agent) pluginProcesses(name string) (pids []int) {
-	for _, pid := range processesOf(filepath.Join(a.pluginDir(), name)) {
+	for _, pid := range programsOf(filepath.Join(a.pluginDir(), name)) {
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if bytes.Count(cmdline, []byte{0}) == 1 { // no arguments: it is not a helper for a task
 			pids = append(pids, pid)
@@ -441,7 +441,7 @@ func TestExternalPlugin_OfAKilledStartEnds(t *testing.T) {
 		return err
 	})
 	a.kill()
-	if left := processesOf(path); len(left) != 1 {
+	if left := programsOf(path); len(left) != 1 {
 		t.Errorf("without the agent the processes are %v", left)
 	}
 	a.launch()

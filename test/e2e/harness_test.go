@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -349,6 +351,31 @@ func processesOf(dir string) (pids []int) {
 		if bytes.Contains(cmdline, []byte(dir)) {
 			pids = append(pids, pid)
 		}
+	}
+	return pids
+}
+
+// programsOf is processesOf without the copies that a process makes of itself to start a program: until then
+// a copy has the command line of its parent.
+func programsOf(dir string) (pids []int) {
+	for _, pid := range processesOf(dir) {
+		p, err := procfs.NewProc(pid)
+		if err != nil {
+			continue
+		}
+		stat, err := p.Stat()
+		if err != nil {
+			continue
+		}
+		own, _ := p.CmdLine()
+		parent, err := procfs.NewProc(stat.PPID)
+		if err == nil {
+			line, _ := parent.CmdLine()
+			if slices.Equal(own, line) {
+				continue
+			}
+		}
+		pids = append(pids, pid)
 	}
 	return pids
 }
