@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,7 +112,7 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
 	t.env = t.buildEnv()
 	cfg := t.env.Config
-	if slices.Contains(t.r.deps.DeniedUsers, cfg.User) {
+	if isDenied(t.r.deps.DeniedUsers, cfg.User) {
 		err = structs.Deniedf("this node runs no task as user %q", cfg.User)
 		return nil, structs.TaskEventSetupFailure, err
 	}
