@@ -21,18 +21,9 @@ func (r *Runner) Exec(name string) (ExecFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := t.snapshot()
-	if rec.State.State != structs.TaskRunning || rec.Handle == nil {
-		return nil, structs.Conflictf("task %q of allocation %s is %s; a command runs only in a running task",
-			t.name, r.id, rec.State.State)
-	}
-	d, err := r.deps.Drivers.Driver(rec.Handle.Driver)
+	execer, err := t.execer()
 	if err != nil {
 		return nil, err
-	}
-	execer, ok := d.(driver.Execer)
-	if !ok {
-		return nil, structs.Preconditionf("the driver %s runs no commands in its tasks", d.Name())
 	}
 	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 		return t.exec(ctx, execer, x)

@@ -57,6 +57,11 @@ func (t *task) buildEnv() *hook.TaskEnv {
 		Task:       spec,
 		Config:     cfg,
 		FirstStart: !t.snapshot().Ran,
+		Seen:       t.seenDirs(spec),
+		Variables:  vars,
+		Expand:     vars.expand,
+		Node:       t.r.deps.Node,
+		Emit:       t.Emit,
 	}
 }
 
@@ -170,13 +175,13 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	select {
 	case res := <-exited:
 		return t.recordExit(res), true
-	case reason := <-t.restarts:
-		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", reason))
+	case order := <-t.restarts:
+		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.reason))
 		res := t.stopProcess(ctx, d, exited)
 		if res != nil {
 			t.recordExit(res)
 		}
-		return ending{reason: reason}, res != nil
+		return order, res != nil
 	case <-t.killed.Done():
 		t.killProcess(ctx, d, exited)
 	case <-ctx.Done():

@@ -17,6 +17,7 @@ type history struct {
 type ending struct {
 	ok     bool   // the process ended by itself, successfully
 	final  bool   // the process could not be started and never will be
+	wanted bool   // the process was stopped in order to start it again: the restart is no attempt
 	reason string // for users
 }
 
@@ -61,6 +62,8 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 		return decision{}
 	case e.final:
 		return decision{failed: true, reason: e.reason}
+	case e.wanted:
+		return decision{restart: true, reason: e.reason}
 	}
 	expired := now.Sub(h.Since) > p.Interval
 	if h.Since.IsZero() || expired {

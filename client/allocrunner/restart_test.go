@@ -43,6 +43,8 @@ func TestHistory_FollowsTheRestartPolicy(t *testing.T) {
 			decision{failed: true, reason: "exceeded 0 restarts in 0s: r"}, 1},
 		{"what never can", history{}, fail, false, ending{final: true, reason: "r"},
 			decision{failed: true, reason: "r"}, 0},
+		{"stopped in order to start again", used, fail, true, ending{wanted: true, reason: "r"},
+			decision{restart: true, reason: "r"}, 2},
 	} {
 		h := tc.h
 		got := h.decide(tc.p, tc.finite, now, tc.e)

@@ -33,7 +33,7 @@ type task struct {
 	sought   *driver.Handle // a process of a former agent that may still run
 	live     bool           // the process of a former agent was found
 	clean    bool           // the driver surely has nothing of the task: it may start
-	restarts chan string    // reasons to restart, from hooks
+	restarts chan ending    // orders to restart, from hooks
 	// killed ends when the task is to stop for good; its cause is the reason.
 	killed context.Context
 	kill   context.CancelCauseFunc
@@ -48,7 +48,7 @@ func newTask(r *Runner, spec *structs.Task) *task {
 		logger:   r.logger.With("task", spec.Name),
 		rec:      taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
 		clean:    true,
-		restarts: make(chan string, 1),
+		restarts: make(chan ending, 1),
 		dead:     make(chan struct{}),
 	}
 	t.killed, t.kill = context.WithCancelCause(context.Background())
@@ -137,19 +137,6 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 		t.logger.Error("failed to record the task's state", "error", err)
 	}
 	t.r.notifyChanged()
-}
-
-// Emit implements hook.Control.
-func (t *task) Emit(e *structs.TaskEvent) {
-	t.updateRecord(e, func(*taskRecord, *structs.TaskState) {})
-}
-
-// Restart implements hook.Control. The task remembers one request at a time.
-func (t *task) Restart(reason string) {
-	select {
-	case t.restarts <- reason:
-	default:
-	}
 }
 
 func newEvent(kind, format string, args ...any) *structs.TaskEvent {

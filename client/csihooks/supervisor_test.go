@@ -19,8 +19,9 @@ import (
 	"berth/structs"
 )
 
-// fakeControl records the events and restarts of a hook.
+// fakeControl records the events and restarts of a hook, which uses no other method.
 type fakeControl struct {
+	hook.Control
 	events   chan *structs.TaskEvent
 	restarts chan string
 }

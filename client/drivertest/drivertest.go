@@ -310,8 +310,12 @@ func (d *Driver) Stop(_ context.Context, id, signal string, timeout time.Duratio
 
 // Signal implements driver.Driver.
 func (d *Driver) Signal(_ context.Context, id, signal string) error {
-	_, err := d.Machine.findKnown(id)
-	return err
+	return d.Machine.logCall("signal "+signal, id, func() error {
+		if t := d.Machine.tasks[id]; t == nil || !t.known {
+			return notFound(id)
+		}
+		return nil
+	})
 }
 
 // Destroy implements driver.Driver. It finds a task that no driver holds by its ID.

@@ -45,6 +45,15 @@ type Control interface {
 	Emit(event *structs.TaskEvent)
 	// Restart stops the process and starts it again under the task's restart policy. Users see the reason.
 	Restart(reason string)
+	// RestartNow is Restart without the policy: it is no attempt, and the start waits for no delay.
+	RestartNow(reason string)
+	// Signal sends a signal to the process. Its name may lack SIG. The error is a conflict if none runs.
+	Signal(ctx context.Context, signal string) error
+	// Exec runs a command in the task, see driver.Execer. The error is a conflict if the task does not run, and
+	// a failed precondition if its driver runs no commands.
+	Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error)
+	// Fail stops the task for good: it has failed. eventType is the type of the event with the reason.
+	Fail(eventType, reason string)
 }
 
 // VolumeMount is a volume of the allocation, ready for its tasks.
@@ -86,4 +95,14 @@ type TaskEnv struct {
 	FirstStart bool
 	// Running is true for a re-attach: the process runs, and Config has no effect on it.
 	Running bool
+	// Seen are the task's directories as the task sees them. Config.Dirs has the host's paths.
+	Seen driver.Dirs
+	// Variables are all values that strings of the task may refer to, without those that hooks add to Config.
+	Variables map[string]string
+	// Expand replaces the references to Variables in a string of the task.
+	Expand func(string) string
+	// Node returns the present row of the node. The caller must not change it.
+	Node func() *structs.Node
+	// Emit records a task event.
+	Emit func(*structs.TaskEvent)
 }

@@ -202,7 +202,7 @@ func TestExec_AtATerminal(t *testing.T) {
 	server.must("job", "stop", "shell")
 	u.awaitEnd(5)
 	awaitNoCommand(t, mark)
-	server.mustFail(5, []string{"runs only in a running task"}, "alloc", "exec", alloc, "true")
+	server.mustFail(5, []string{"not running"}, "alloc", "exec", alloc, "true")
 }
 
 // runsScripts passes input to a script in a task, and checks both outputs and the exit code.
