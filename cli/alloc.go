@@ -141,6 +141,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"Replaces", shortID(a.PreviousAllocation),
 		"Replaced by", shortID(a.NextAllocation),
 	)
+	printAllocHostVolumes(c, a)
 	err := printAllocVolumes(ctx, c, a)
 	if err != nil {
 		return err
@@ -187,6 +188,9 @@ func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 	}
 	var out []allocClaim
 	for alias, request := range sorted(group.Volumes) {
+		if request.Type != structs.VolumeTypeCSI {
+			continue
+		}
 		v := allocClaim{
 			alias:   alias,
 			request: request,

@@ -174,6 +174,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	printDrivers(c, n.Drivers)
 	printDevices(c, n.NodeResources)
 	printHostNetworks(c, n.NodeResources)
+	printHostVolumes(c, &n.Node)
 	pluginID := func(id string) string { return id }
 	instances := append(
 		instanceRows("node", n.CSINodePlugins, pluginID),

@@ -18,6 +18,7 @@ import (
 	"berth/client/drivermanager"
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
+	"berth/client/hostvolumes"
 	"berth/client/mounts"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
@@ -116,11 +117,18 @@ func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig 
 	}
 }
 
-// allocHooks returns the hooks of an allocation: that of its volumes, and that of its ports.
+// allocHooks returns the hooks of an allocation: those of its volumes and that of its ports.
 func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hook.Alloc {
 	return func(env *hook.AllocEnv) []hook.Alloc {
 		hooks := []hook.Alloc{csihooks.NewVolumes(volumesConfig(p, plugins), env)}
 		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
+			hooks = append(hooks, h)
+		}
+		if h := hostvolumes.New(env, hostvolumes.Config{
+			Volume:   p.HostVolume,
+			Holder:   p.HostVolumeHolder,
+			Progress: p.Progress,
+		}); h != nil {
 			hooks = append(hooks, h)
 		}
 		return hooks

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,31 +68,6 @@ type Devices interface {
 	StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
 	// Stats returns the last statistics of all devices, by group. The maps are the caller's.
 	Stats() []*structs.DeviceGroupStats
-}
-
-// Parts are the inputs of Deps.Build.
-type Parts struct {
-	Starting context.Context // ends if Build is to give up
-	Config   *Config
-	Logger   hclog.Logger
-	DB       *store.DB
-	NodeID   string
-	SecretID string
-	MHz      int // of the node, over all cores
-	Servers  rpc.Caller
-	// Running reports whether an allocation on this node has not ended.
-	Running func(allocID string) bool
-	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
-	// "" if there is none.
-	DeviceHolder func(a *structs.Allocation) (allocID string)
-	// PortHolder is likewise for ports.
-	PortHolder func(a *structs.Allocation) (allocID string)
-	// HoldsDevices reports whether an allocation may still use its devices.
-	HoldsDevices func(allocID string) bool
-	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
-	OtherDevices func(allocID string) structs.DeviceUse
-	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
-	Progress func(allocID, reason string)
 }
 
 // Subsystems are the parts that run allocations.
@@ -238,22 +212,7 @@ func (c *Client) open(deps Deps) (err error) {
 	if build == nil {
 		build = buildReal
 	}
-	c.subsystems, err = build(Parts{
-		Starting:     starting,
-		Config:       cfg,
-		Logger:       c.logger,
-		DB:           c.db,
-		NodeID:       c.id.NodeID,
-		SecretID:     c.id.SecretID,
-		MHz:          cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
-		Servers:      c.servers,
-		Running:      c.allocRunning,
-		DeviceHolder: c.deviceHolder,
-		PortHolder:   c.portHolder,
-		HoldsDevices: c.holdsDevices,
-		OtherDevices: c.otherDevices,
-		Progress:     c.setProgress,
-	})
+	c.subsystems, err = build(c.parts(starting))
 	if err != nil {
 		return err
 	}
@@ -294,6 +253,7 @@ func (c *Client) close() {
 // unless the configuration demands that the agent destroys everything.
 func (c *Client) Run(ctx context.Context) {
 	defer c.close()
+	c.warnOfHostVolumes()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	below, endBelow := context.WithCancel(context.WithoutCancel(ctx))

@@ -68,6 +68,7 @@ func (c *Client) buildNode() *structs.Node {
 	n.ReservedResources.Memory.MemoryMB = int64(cfg.Reserved.MemoryMB)
 	n.ReservedResources.Disk.DiskMB = int64(cfg.Reserved.DiskMB)
 	c.setPorts(n)
+	n.HostVolumes = c.hostVolumes()
 	return n
 }
 

@@ -21,6 +21,7 @@ func (c *Client) Reload(next *config.Config) {
 	if c.subsystems.Devices != nil {
 		c.subsystems.Devices.SetHost(now.Devices)
 	}
+	c.warnOfHostVolumes()
 	select {
 	case c.reloaded <- struct{}{}:
 	default: // runDrivers has not yet seen the last one, and will see this, too

@@ -73,6 +73,10 @@ func TestReload_RegistersEachLiveSetting(t *testing.T) {
 				return len(groups) == 1 && groups[0].Name == "linux/misc/fuse"
 			},
 		},
+		"host_volume": {
+			func(c *Config) { c.HostVolumes = []*config.HostVolume{{Name: "data", Path: "/"}} },
+			func(r *fixture) bool { return r.known().HostVolumes["data"] != nil },
+		},
 		"servers": {
 			func(c *Config) { c.Servers = []string{"s9:1"} },
 			func(r *fixture) bool { // the server that answers names the others again

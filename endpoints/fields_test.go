@@ -377,6 +377,7 @@ func filledNode() *structs.Node {
 		},
 		ReservedResources: &structs.NodeReservedResources{Networks: &structs.NodeReservedNetworks{}},
 		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
+		HostVolumes:       map[string]*structs.HostVolume{"data": {Path: "/srv"}},
 		Events:            []*structs.NodeEvent{{Details: meta()}},
 	}
 }
@@ -385,6 +386,7 @@ func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1",
 		".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
+		".HostVolumes[].ReadOnly = the other",
 		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other",
 		".NodeResources.Devices[0].Instances[0].Healthy = the other",
 		".NodeResources.Devices[0].Attributes[].Bool = the other",

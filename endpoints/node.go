@@ -59,14 +59,18 @@ func (n nodes) register(
 	return index, nil
 }
 
-// dropNewFields drops the devices and the ports from the report of a node while a server of an older version
-// is in the cluster: that server would not store them. The node registers without them, and again until the
-// servers keep all, which it reports. While the version of the servers is not known, the log rejects an entry
-// with new fields.
+// dropNewFields drops host volumes, devices and ports from the report of a node while a server of an older
+// version is in the cluster: that server would not store them. The node registers without them, and again
+// until the servers keep all, which it reports. While the version of the servers is not known, the log
+// rejects an entry with new fields.
 func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
 	version := n.version()
-	if version == 0 || version >= fsm.PortsSince {
+	if version == 0 || version >= fsm.TasksSince {
 		return true
+	}
+	node.HostVolumes = nil
+	if version >= fsm.PortsSince {
+		return false
 	}
 	if node.NodeResources != nil {
 		resources := *node.NodeResources

@@ -14,7 +14,7 @@ import (
 var (
 	NodeRegister = command(1, "NodeRegister", state.NodeRegister, batched,
 		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks),
-		sinceField(EventsSince, registrationRecords))
+		sinceField(EventsSince, registrationRecords), sinceField(TasksSince, nodeHasHostVolumes))
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
@@ -24,7 +24,8 @@ var (
 	NodeUpdate = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 
 	JobRegister = command(10, "JobRegister", state.JobRegister,
-		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts))
+		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
+		sinceField(TasksSince, jobHasNewFields))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)

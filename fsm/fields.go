@@ -63,6 +63,17 @@ func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
 	return p.RecordEvents
 }
 
+// TasksSince is the version whose servers know host volumes.
+const TasksSince = 7
+
+func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
+	return p.Node != nil && len(p.Node.HostVolumes) > 0
+}
+
+func jobHasNewFields(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 })
+}
+
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }

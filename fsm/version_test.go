@@ -11,7 +11,7 @@ import (
 // TestCommands_KeepTheirVersions lists the commands of the existing versions, with the versions that each one
 // and its later field need, and whether it may share a batch. A later command has a later version.
 func TestCommands_KeepTheirVersions(t *testing.T) {
-	const latest = 6
+	const latest = 7
 	later := func(versions ...int) (fields []laterField) {
 		for _, v := range versions {
 			fields = append(fields, laterField{since: v})
@@ -19,14 +19,14 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		return fields
 	}
 	held := map[string]CommandInfo{
-		"NodeRegister":       {Batched: true, later: later(4, 5, 6)},
+		"NodeRegister":       {Batched: true, later: later(4, 5, 6, 7)},
 		"NodeDeregister":     {},
 		"NodeStatus":         {Batched: true},
 		"NodeEligibility":    {},
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {later: later(4, 5)},
+		"JobRegister":        {later: later(4, 5, 7)},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5)},

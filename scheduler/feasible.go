@@ -19,6 +19,7 @@ const (
 	filterConstraint  = "constraint"
 	filterDevice      = "device"
 	filterNetwork     = "network"
+	filterHostVolume  = "host-volume"
 	filterHosts       = "distinct-hosts"
 	filterPlugin      = "csi-plugin"
 	filterVolume      = "csi-volume"
@@ -48,6 +49,7 @@ var groupFilters = []groupFilter{
 	{filterConstraint, meetsConstraints},
 	{filterDevice, hasDevices},
 	{filterNetwork, hasPorts},
+	{filterHostVolume, hasHostVolumes},
 }
 
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
@@ -58,6 +60,7 @@ type placeFilter struct {
 
 var placeFilters = []placeFilter{
 	{filterHosts, onDistinctHosts},
+	{filterHostVolume, hostVolumesFree},
 	{filterPlugin, pluginsHealthy},
 	{filterVolume, volumesReachable},
 	{filterLimit, volumesWithinLimit},
@@ -177,7 +180,7 @@ func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
-		case filterEligibility, filterDriver, filterDevice, filterNetwork:
+		case filterEligibility, filterDriver, filterDevice, filterNetwork, filterHostVolume:
 			continue
 		}
 		if why := f.check(g, n); why != "" {

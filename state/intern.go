@@ -88,6 +88,7 @@ func internReport(n *structs.Node) {
 	n.NodeResources = internResources(n.NodeResources)
 	n.ReservedResources = intern.Value(n.ReservedResources)
 	n.Drivers = *intern.Value(&n.Drivers)
+	n.HostVolumes = *intern.Value(&n.HostVolumes)
 }
 
 // internResources shares the resources of a node without its networks: each node has its own addresses.

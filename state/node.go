@@ -74,6 +74,13 @@ func computedClass(n *structs.Node) string {
 	if networks := n.HostNetworks(); len(networks) > 0 {
 		inputs = append(inputs, networks)
 	}
+	if len(n.HostVolumes) > 0 {
+		names := map[string]bool{} // with whether each is read-only; paths differ from node to node
+		for name, v := range n.HostVolumes {
+			names[name] = v.ReadOnly
+		}
+		inputs = append(inputs, names)
+	}
 	b, err := codec.Encode(inputs)
 	if err != nil {
 		panic(err) // texts, numbers and maps of them always encode
@@ -218,6 +225,7 @@ func sameForPlacement(a, b *structs.Node) bool {
 		a.Available().Equal(b.Available()) &&
 		slices.EqualFunc(devicesOf(a), devicesOf(b), structs.SameDevices) &&
 		structs.SamePorts(a, b) &&
+		structs.SameHostVolumes(a, b) &&
 		a.Ready() == b.Ready()
 }
 

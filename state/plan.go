@@ -136,6 +136,7 @@ type nodeUse struct {
 	resources structs.Resources
 	devices   structs.DeviceUse
 	ports     *structs.NodePorts // nil until an allocation has or demands some
+	placed    []*structs.TaskGroup
 }
 
 func useOf(tx Reader, n *structs.Node, stopped map[string]bool) nodeUse {
@@ -164,6 +165,11 @@ func (u *nodeUse) add(tx Reader, a *structs.Allocation, g *structs.TaskGroup) st
 		return why
 	}
 	u.devices = u.devices.Add(a)
+	why = u.hostVolumeRefusal(tx, g)
+	if why != "" {
+		return why
+	}
+	u.placed = append(u.placed, g)
 	if len(a.Ports)+len(g.Networks) == 0 {
 		return ""
 	}
@@ -175,6 +181,41 @@ func (u *nodeUse) add(tx Reader, a *structs.Allocation, g *structs.TaskGroup) st
 		u.ports.Add(a)
 	}
 	return why
+}
+
+// hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.
+func (u *nodeUse) hostVolumeRefusal(tx Reader, g *structs.TaskGroup) string {
+	name := ""
+	for _, other := range u.placed {
+		name = cmp.Or(name, g.HostVolumeConflict(other))
+	}
+	if name == "" {
+		name, _ = HostVolumeHolder(tx, u.node.ID, g, u.stopped)
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("host volume %s has a writer", name)
+}
+
+// HostVolumeHolder returns a host volume of a node that no allocation of the group can have now, and the live
+// allocation that has it; "" if there is none. It ignores the stopped allocations.
+func HostVolumeHolder(
+	tx Reader, nodeID string, g *structs.TaskGroup, stopped map[string]bool,
+) (volume, allocID string) {
+	if len(g.HostVolumes()) == 0 {
+		return "", ""
+	}
+	for a := range LiveAllocsByNode(tx, nodeID) {
+		if stopped[a.ID] {
+			continue
+		}
+		volume = g.HostVolumeConflict(groupOf(tx, a))
+		if volume != "" {
+			return volume, a.ID
+		}
+	}
+	return "", ""
 }
 
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {

@@ -3174,6 +3174,41 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 	return b, true, err
 }
 
+func (v *HostVolume) MsgpackSelf() any { return v }
+
+func (v *HostVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(2)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa4Path"...)
+	b = msgp.AppendString(b, v.Path)
+	b = append(b, "\xa8ReadOnly"...)
+	b = msgp.AppendBool(b, v.ReadOnly)
+	return b, nil
+}
+
+func (v *HostVolume) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = HostVolume{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *HostVolume) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Path":
+		b, err = codec.ReadString(b, &v.Path)
+	case "ReadOnly":
+		b, err = codec.ReadBool(b, &v.ReadOnly)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *Indexes) MsgpackSelf() any { return v }
 
 func (v *Indexes) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -3215,7 +3250,10 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(23)
+	n := uint32(24)
+	if !(len(v.HostVolumes) != 0) {
+		n--
+	}
 	if !(v.Unaccounted) {
 		n--
 	}
@@ -3240,6 +3278,12 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8HTTPAddr"...)
 	b = msgp.AppendString(b, v.HTTPAddr)
+	if len(v.HostVolumes) != 0 {
+		b = append(b, "\xabHostVolumes"...)
+		if b, err = codec.AppendMap(b, v.HostVolumes, (*HostVolume).AppendMsgpack); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xa4Meta"...)
@@ -3317,6 +3361,8 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadString(b, &v.ComputedClass)
 	case "Drivers":
 		b, err = codec.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
+	case "HostVolumes":
+		b, err = codec.ReadMap(b, &v.HostVolumes, (*HostVolume).DecodeMsgpack)
 	case "Status":
 		b, err = codec.ReadString(b, &v.Status)
 	case "StatusDescription":

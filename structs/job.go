@@ -136,8 +136,8 @@ type ReschedulePolicy struct {
 // VolumeRequest is a group's `volume "alias" {}`.
 type VolumeRequest struct {
 	Name           string // the alias
-	Type           string // "csi"
-	Source         string // the volume's ID; with PerAlloc the prefix of it
+	Type           string // "csi" or "host"
+	Source         string // the volume's ID; with PerAlloc the prefix of it; the name of a host volume
 	ReadOnly       bool
 	AccessMode     CSIAccessMode
 	AttachmentMode CSIAttachmentMode

@@ -91,7 +91,7 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 	if f.atMost("volumes", len(g.Volumes), MaxVolumes) < len(g.Volumes) {
 		return
 	}
-	aliases := map[string]string{} // source -> alias
+	aliases := map[string]string{} // type and source -> alias
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
 		if v == nil {
@@ -100,10 +100,11 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 		}
 		f.checkName("volume: name", alias)
 		v.validate(f.at("volume %q", alias), j, g)
-		f.require(aliases[v.Source] == "",
+		volume := v.Type + "\x00" + v.Source
+		f.require(aliases[volume] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
-			v.Source, aliases[v.Source])
-		aliases[v.Source] = alias
+			v.Source, aliases[volume])
+		aliases[volume] = alias
 	}
 }
 
@@ -169,10 +170,14 @@ func (p *ReschedulePolicy) validate(f fieldErrors) {
 
 func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
 	f.checkBytes("Name", len(v.Name), MaxName)
-	f.require(v.Type == VolumeTypeCSI, "type %q must be csi", v.Type)
+	f.checkOneOf("type", v.Type, []string{VolumeTypeCSI, VolumeTypeHost})
 	f.require(!strings.Contains(v.Source, "${"),
-		"source must be a volume's ID; ${...} is not interpolated in it")
+		"source must be a volume's ID or name; ${...} is not interpolated in it")
 	f.checkName("source", v.Source)
+	if v.Type == VolumeTypeHost {
+		v.validateHost(f)
+		return
+	}
 	f.checkModes(v.AccessMode, v.AttachmentMode)
 	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
 		"access_mode %s needs read_only = true", v.AccessMode)

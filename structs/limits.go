@@ -20,6 +20,7 @@ const (
 	MaxNodeAttributes = 4096      // attributes, meta entries and drivers of one node
 	MaxNodeBytes      = 1 << 20   // keys and values of these
 	MaxNodePlugins    = 1000      // plugin instances that one node reports
+	MaxHostVolumes    = 128       // host volumes of one node
 	MaxNodeVolumes    = 10_000    // volumes that one node reports after a restore
 	MaxTaskEvents     = 10        // events of one task
 	MaxFilter         = 64 << 10  // a filter expression

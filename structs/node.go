@@ -96,6 +96,7 @@ type Node struct {
 	NodePool          string
 	ComputedClass     string // made when a node is read: equal but for "unique." attributes and meta
 	Drivers           map[string]*DriverInfo
+	HostVolumes       map[string]*HostVolume `json:",omitempty" codec:",omitempty"` // by name
 	Status            string
 	StatusDescription string
 	StatusUpdatedAt   int64 // unix seconds, as the dialect has it

@@ -105,6 +105,8 @@ func changeField(t *testing.T, name string, v reflect.Value) {
 		v.Set(reflect.ValueOf(map[string]string{"other": "value"}))
 	case map[string]*DriverInfo:
 		v.Set(reflect.ValueOf(map[string]*DriverInfo{"other": {Detected: true}}))
+	case map[string]*HostVolume:
+		v.Set(reflect.ValueOf(map[string]*HostVolume{"other": {Path: "/srv"}}))
 	case *NodeResources:
 		v.Set(reflect.ValueOf(&NodeResources{Memory: NodeMemoryResources{MemoryMB: 7}}))
 	case *NodeReservedResources:

@@ -25,6 +25,10 @@ func (n *Node) Validate() error {
 	}
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
+	f.atMost("host volumes", len(n.HostVolumes), MaxHostVolumes)
+	for name, v := range n.HostVolumes {
+		v.validate(f.at("host volume %q", name), name)
+	}
 	entries := len(n.Attributes) + len(n.Meta) + len(n.Drivers)
 	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
 	bytes := PairBytes(n.Attributes) + PairBytes(n.Meta) + driverBytes(n.Drivers)

@@ -199,9 +199,9 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			})
 		})},
 
-		{`volume "data": type "host" must be csi`, volume(func(v *VolumeRequest) { v.Type = "host" })},
+		{`volume "data": type "nfs" must be one of csi, host`, volume(func(v *VolumeRequest) { v.Type = "nfs" })},
 		{`volume "data": source is required`, volume(func(v *VolumeRequest) { v.Source = "" })},
-		{`volume "data": source must be a volume's ID; ${...} is not interpolated in it`,
+		{`volume "data": source must be a volume's ID or name; ${...} is not interpolated in it`,
 			volume(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
 		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`,
 			volume(func(v *VolumeRequest) { v.AccessMode = "" })},

@@ -67,6 +67,8 @@ type Config struct {
 	NetworkInterface string `hcl:"network_interface"`
 	// HostNetworks are further networks of the node, which ports may name.
 	HostNetworks []*networks.HostNetwork `hcl:"host_network,block"`
+	// HostVolumes are directories that jobs may mount by name.
+	HostVolumes []*HostVolume `hcl:"host_volume,block"`
 	// MinDynamicPort and MaxDynamicPort are the range of the ports that the servers choose.
 	MinDynamicPort int `hcl:"min_dynamic_port"`
 	MaxDynamicPort int `hcl:"max_dynamic_port"`
@@ -146,6 +148,7 @@ func (c *Config) WithLive(next *Config) *Config {
 	changed.NodeClass = next.NodeClass
 	changed.Servers = next.Servers
 	changed.Devices = next.Devices
+	changed.HostVolumes = next.HostVolumes
 	return &changed
 }
 
@@ -293,6 +296,7 @@ func (c *Config) Validate() error {
 		seen[g.ID] = true
 	}
 	faults = append(faults, c.checkNetworks()...)
+	faults = append(faults, c.checkHostVolumes()...)
 	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
 		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)
 	for _, addr := range c.Servers {

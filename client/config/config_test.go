@@ -47,6 +47,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		{Name: "back", Interface: "eth0"},
 		{Name: "back", CIDR: "10.0.0.0"},
 	}
+	c.HostVolumes = []*HostVolume{{Name: "data", Path: "/srv"}, {Name: "data", Path: "srv"}}
 	c.MinDynamicPort, c.MaxDynamicPort = 70_000, 66_000
 	c.Reserved.Ports = "22,x"
 	err := c.Validate()
@@ -66,6 +67,8 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		`client.device "two/parts": the permissions "rx"`,
 		`client.host_network "back": there are two of them`,
 		`client.host_network "back": cidr: "10.0.0.0" is no prefix`,
+		`client.host_volume "data": there are two of them`,
+		`client.host_volume "data": path "srv" is not absolute`,
 		"client.min_dynamic_port: 70000 is not within 1 to max_dynamic_port, 66000",
 		"client.max_dynamic_port: 66000 is more than 65535",
 		`client.reserved.reserved_ports: "x" is neither a port`} {

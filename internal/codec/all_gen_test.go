@@ -126,6 +126,7 @@ var all = []any{
 	new(structs.HostDiskStats),
 	new(structs.HostMemoryStats),
 	new(structs.HostStats),
+	new(structs.HostVolume),
 	new(structs.Indexes),
 	new(structs.Job),
 	new(structs.JobDeregisterRequest),

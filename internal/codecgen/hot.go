@@ -9,9 +9,9 @@ var Hot = []string{
 	"Empty", "Indexes", "QueryMeta", "QueryOptions", "QueryRequest", "WriteMeta", "WriteOptions",
 
 	// A node: its row, its registration, its fingerprints and its heartbeats.
-	"DriverInfo", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent", "NodeMemoryResources",
-	"NodeNetworkAddress", "NodeNetworkResource", "NodeReservedCPU", "NodeReservedNetworks",
-	"NodeReservedResources", "NodeResources",
+	"DriverInfo", "HostVolume", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent",
+	"NodeMemoryResources", "NodeNetworkAddress", "NodeNetworkResource", "NodeReservedCPU",
+	"NodeReservedNetworks", "NodeReservedResources", "NodeResources",
 	"NodeGetRequest", "NodeHeartbeatRequest", "NodeHeartbeatResponse", "NodeListResponse", "NodeListStub",
 	"NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
 

@@ -98,6 +98,7 @@ var allLimits = []limit{
 	},
 	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
 	{"MaxDevices", structs.MaxDevices, "", "devices of one block, of one node", beyondInvalid},
+	{"MaxHostVolumes", structs.MaxHostVolumes, "", "host volumes of one node", beyondInvalid},
 	{"MaxDeviceGroups", structs.MaxDeviceGroups, "", "device groups of one node", beyondInvalid},
 	{"MaxDeviceAttributes", structs.MaxDeviceAttributes, "", "attributes of one device group", beyondInvalid},
 	{

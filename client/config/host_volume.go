@@ -1,0 +1,39 @@
+package config
+
+import "berth/structs"
+
+// HostVolume is a directory of the node that jobs may mount by its name.
+type HostVolume struct {
+	Name     string `hcl:",label"`
+	Path     string `hcl:"path,required"` // absolute
+	ReadOnly bool   `hcl:"read_only"`     // jobs can only read it
+}
+
+// HostVolume returns the host volume with a name, nil if there is none.
+func (c *Config) HostVolume(name string) *HostVolume {
+	for _, v := range c.HostVolumes {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkHostVolumes() (faults []error) {
+	if n := len(c.HostVolumes); n > structs.MaxHostVolumes {
+		faults = append(faults, structs.Invalidf("client.host_volume: there are %d; at most %d are allowed",
+			n, structs.MaxHostVolumes))
+	}
+	seen := map[string]bool{}
+	for _, v := range c.HostVolumes {
+		row := &structs.HostVolume{Path: v.Path}
+		if err := row.Validate(v.Name); err != nil {
+			faults = append(faults, structs.Invalidf("client.%w", err))
+		}
+		if seen[v.Name] {
+			faults = append(faults, structs.Invalidf("client.host_volume %q: there are two of them", v.Name))
+		}
+		seen[v.Name] = true
+	}
+	return faults
+}

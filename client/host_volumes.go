@@ -1,0 +1,66 @@
+package client
+
+import (
+	"os"
+
+	"berth/client/config"
+	"berth/structs"
+)
+
+// hostVolumes returns the host volumes of the configuration whose directories are there, nil if there is
+// none. The servers place no job on a node that lacks one of its volumes.
+func (c *Client) hostVolumes() map[string]*structs.HostVolume {
+	var volumes map[string]*structs.HostVolume
+	for _, v := range c.config().HostVolumes {
+		if !isDir(v.Path) {
+			continue
+		}
+		if volumes == nil {
+			volumes = map[string]*structs.HostVolume{}
+		}
+		volumes[v.Name] = &structs.HostVolume{
+			Path:     v.Path,
+			ReadOnly: v.ReadOnly,
+		}
+	}
+	return volumes
+}
+
+// warnOfHostVolumes names the host volumes that the node does not offer.
+func (c *Client) warnOfHostVolumes() {
+	for _, v := range c.config().HostVolumes {
+		if !isDir(v.Path) {
+			c.logger.Warn("host volume has no directory, not offering it; make the directory, then send SIGHUP",
+				"host_volume", v.Name, "path", v.Path)
+		}
+	}
+}
+
+// hostVolume returns the host volume of the configuration with a name, nil if there is none.
+func (c *Client) hostVolume(name string) *config.HostVolume {
+	return c.config().HostVolume(name)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// hostVolumeHolder returns an allocation on this node that has not ended and writes a host volume which a
+// cannot write at the same time (see othersOf), "" if there is none.
+func (c *Client) hostVolumeHolder(a *structs.Allocation) (allocID string) {
+	for _, r := range c.othersOf(a) {
+		other := r.Alloc()
+		if groupOf(a).HostVolumeConflict(groupOf(other)) != "" {
+			return other.ID
+		}
+	}
+	return ""
+}
+
+func groupOf(a *structs.Allocation) *structs.TaskGroup {
+	if a.Job == nil {
+		return nil
+	}
+	return a.Job.Group(a.TaskGroup)
+}

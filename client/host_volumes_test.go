@@ -1,0 +1,80 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"berth/client/config"
+	"berth/structs"
+)
+
+// writing returns an allocation of an index whose group writes the host volume "data".
+func writing(id string, index uint64, mode structs.CSIAccessMode) *structs.Allocation {
+	a := testAlloc(id)
+	a.CreateIndex = index
+	a.Job.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"d": {
+		Name:       "d",
+		Type:       structs.VolumeTypeHost,
+		Source:     "data",
+		AccessMode: mode,
+	}}
+	return a
+}
+
+func TestHostVolumeHolder_IsAnOlderWriter(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		r.servers.place(writing("a1", 5, structs.CSISingleNodeSingleWriter))
+		r.pass(time.Second)
+		for _, c := range []struct {
+			alloc *structs.Allocation
+			want  string
+		}{
+			{writing("a2", 6, ""), "a1"},
+			{writing("a2", 4, ""), ""}, // a1 waits for this one
+			{testAlloc("a2"), ""},
+		} {
+			if got := r.client.hostVolumeHolder(c.alloc); got != c.want {
+				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
+			}
+		}
+	})
+}
+
+// A node offers a host volume whose directory is there, and one whose directory comes later after SIGHUP.
+func TestNode_OffersItsHostVolumes(t *testing.T) {
+	dir := t.TempDir()
+	later := filepath.Join(dir, "later")
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) {
+			c.HostVolumes = []*config.HostVolume{
+				{Name: "data", Path: dir, ReadOnly: true},
+				{Name: "later", Path: later},
+				{Name: "file", Path: file},
+			}
+		}
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Second)
+		offered := r.known().HostVolumes
+		if len(offered) != 1 || *offered["data"] != (structs.HostVolume{Path: dir, ReadOnly: true}) {
+			t.Errorf("the node offers %+v", offered)
+		}
+		if err := os.Mkdir(later, 0o700); err != nil {
+			t.Error(err)
+		}
+		r.reload(func(*Config) {})
+		if offered := r.known().HostVolumes; len(offered) != 2 || offered["later"] == nil {
+			t.Errorf("the node offers %+v", offered)
+		}
+	})
+}

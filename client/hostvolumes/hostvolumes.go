@@ -1,0 +1,77 @@
+// Package hostvolumes gives an allocation the host volumes of its group: directories of the node that the
+// node's configuration names.
+package hostvolumes
+
+import (
+	"context"
+	"os"
+
+	"berth/client/config"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// Config has the functions of the node that the hook calls.
+type Config struct {
+	// Volume returns the host volume with a name, nil if the node does not have it.
+	Volume func(name string) *config.HostVolume
+	// Holder returns another allocation of this node that has not ended and excludes an allocation from one of
+	// its volumes, "" if there is none.
+	Holder func(*structs.Allocation) (allocID string)
+	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
+	Progress func(allocID, reason string)
+}
+
+type volumes struct {
+	requests []*structs.VolumeRequest
+	config   Config
+}
+
+// New makes the hook of an allocation. It is nil for a group without host volumes.
+func New(env *hook.AllocEnv, c Config) hook.Alloc {
+	requests := env.Group.HostVolumes()
+	if len(requests) == 0 {
+		return nil
+	}
+	return &volumes{requests, c}
+}
+
+func (v *volumes) Name() string { return "host_volumes" }
+
+// Up waits for the end of other writers and gives the directories to the tasks. The plan that replaces a
+// writer places its successor before the end of the writer.
+func (v *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
+	wait := hook.Await{
+		Holder:   v.config.Holder,
+		Progress: v.config.Progress,
+		Part:     "a host volume",
+	}
+	err := wait.End(ctx, env.Alloc)
+	if err != nil {
+		return err
+	}
+	for _, r := range v.requests {
+		offered := v.config.Volume(r.Source)
+		switch {
+		case offered == nil:
+			return structs.Preconditionf("the node's configuration has no host volume %q", r.Source)
+		case offered.ReadOnly && !r.ReadOnly:
+			return structs.Preconditionf("host volume %q is read-only on this node", r.Source)
+		}
+		info, err := os.Stat(offered.Path)
+		if err != nil {
+			return structs.Preconditionf("host volume %q: %w", r.Source, err)
+		}
+		if !info.IsDir() {
+			return structs.Preconditionf("host volume %q: %s is not a directory", r.Source, offered.Path)
+		}
+		env.SetVolume(r.Name, hook.VolumeMount{
+			HostPath: offered.Path,
+			ReadOnly: r.ReadOnly,
+		})
+	}
+	return nil
+}
+
+// Down has nothing to undo: the driver makes the mounts, in a namespace that ends with the task.
+func (v *volumes) Down(context.Context) error { return nil }

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/config"
+	"berth/client/store"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// Parts are the inputs of Deps.Build.
+type Parts struct {
+	Starting context.Context // ends if Build is to give up
+	Config   *Config
+	Logger   hclog.Logger
+	DB       *store.DB
+	NodeID   string
+	SecretID string
+	MHz      int // of the node, over all cores
+	Servers  rpc.Caller
+	// Running reports whether an allocation on this node has not ended.
+	Running func(allocID string) bool
+	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
+	// "" if there is none.
+	DeviceHolder func(a *structs.Allocation) (allocID string)
+	// PortHolder is likewise for ports.
+	PortHolder func(a *structs.Allocation) (allocID string)
+	// HostVolumeHolder is likewise for host volumes with one writer.
+	HostVolumeHolder func(a *structs.Allocation) (allocID string)
+	// HostVolume returns the host volume with a name, nil if the node does not have it.
+	HostVolume func(name string) *config.HostVolume
+	// HoldsDevices reports whether an allocation may still use its devices.
+	HoldsDevices func(allocID string) bool
+	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
+	OtherDevices func(allocID string) structs.DeviceUse
+	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
+	Progress func(allocID, reason string)
+}
+
+// parts are the inputs of the subsystems.
+func (c *Client) parts(starting context.Context) Parts {
+	cfg := c.config()
+	return Parts{
+		Starting: starting,
+		Config:   cfg,
+		Logger:   c.logger,
+		DB:       c.db,
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
+		Servers:  c.servers,
+		Running:  c.allocRunning,
+
+		DeviceHolder: c.deviceHolder,
+		PortHolder:   c.portHolder,
+		HoldsDevices: c.holdsDevices,
+		OtherDevices: c.otherDevices,
+		Progress:     c.setProgress,
+
+		HostVolumeHolder: c.hostVolumeHolder,
+		HostVolume:       c.hostVolume,
+	}
+}

@@ -1,0 +1,44 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// hasHostVolumes is a group filter: the node offers each host volume of the group, for writing if the group
+// writes it.
+func hasHostVolumes(g *groupPlan, n *structs.Node) string {
+	for _, r := range g.group.HostVolumes() {
+		v := n.HostVolumes[r.Source]
+		switch {
+		case v == nil:
+			return fmt.Sprintf("the node has no host volume %q", r.Source)
+		case v.ReadOnly && !r.ReadOnly:
+			return fmt.Sprintf("host volume %q is read-only on the node", r.Source)
+		}
+	}
+	return ""
+}
+
+// hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
+// volumes.
+func hostVolumesFree(p *planner, w *placement, v *nodeView) *refusal {
+	g := w.plan.group
+	if len(g.HostVolumes()) == 0 {
+		return nil
+	}
+	name, holder := state.HostVolumeHolder(p, v.node.ID, g, p.stopped)
+	if name != "" {
+		return &refusal{reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,
+			structs.ShortID(holder))}
+	}
+	for other, count := range v.groups { // also those that this plan places
+		name = g.HostVolumeConflict(p.job.Group(other))
+		if name != "" && count > 0 {
+			return &refusal{reason: fmt.Sprintf("host volume %q has a writer of this job", name)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+func withHostVolume(id, path string) *structs.Node {
+	n := aNode(id)
+	n.HostVolumes = map[string]*structs.HostVolume{"data": {Path: path}}
+	return n
+}
+
+func TestComputedClass_OfHostVolumes(t *testing.T) {
+	base := computedClass(withHostVolume("n1", "/a"))
+	if computedClass(withHostVolume("n1", "/b")) != base {
+		t.Error("the path changes the class")
+	}
+	other := withHostVolume("n1", "/a")
+	other.HostVolumes["data"].ReadOnly = true
+	if computedClass(other) == base || computedClass(aNode("n1")) == base {
+		t.Error("a volume that is read-only or not there does not change the class")
+	}
+}
+
+func TestNodeRegister_EvaluatesAfterChangesOfHostVolumes(t *testing.T) {
+	w := newFixture(t)
+	w.job(aJob("everywhere", structs.JobSystem))
+	for _, n := range []*structs.Node{aNode("n1"), withHostVolume("n1", "/a"), withHostVolume("n1", "/b")} {
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+		w.wantEvaluated("node-update everywhere")
+	}
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: withHostVolume("n1", "/b"), WriteOptions: w.now()})
+	w.wantEvaluated()
+}
+
+// Two plans that were made from one state give a host volume to two writers: the second one is refused.
+func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
+	for _, mode := range []structs.CSIAccessMode{"", structs.CSISingleNodeSingleWriter} {
+		w := newFixture(t)
+		w.node("n1")
+		j := aJob("j", structs.JobService)
+		j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"d": {
+			Name:       "d",
+			Type:       structs.VolumeTypeHost,
+			Source:     "data",
+			AccessMode: mode,
+		}}
+		j = w.job(j)
+		do(w, PlanApply, w.planOf(j, "x@n1", "y@n1"))
+		do(w, PlanApply, w.planOf(j, "z@n1"))
+		want := "x y z"
+		if mode != "" {
+			want = "z" // the first plan has two writers on one node
+		}
+		if got := w.placed("x", "y", "z"); got != want {
+			t.Errorf("mode %q: placed %q, want %q", mode, got, want)
+		}
+		last := w.planOf(j, "u@n1")
+		do(w, PlanApply, last)
+		e := Eval(w.s.Read(), last.Eval.ID)
+		refused := strings.Contains(e.StatusDescription, "host volume data has a writer")
+		if refused != (mode != "") {
+			t.Errorf("mode %q: the evaluation says %q", mode, e.StatusDescription)
+		}
+		stop := w.planOf(j, "v@n1")
+		stop.Stop = []*structs.PlanStop{{AllocID: "z"}}
+		do(w, PlanApply, stop)
+		if w.placed("v") != "v" {
+			t.Errorf("mode %q: a plan that stops the writer is refused", mode)
+		}
+	}
+}
