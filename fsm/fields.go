@@ -63,7 +63,7 @@ func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
 	return p.RecordEvents
 }
 
-// TasksSince is the version whose servers know host volumes.
+// TasksSince is the version whose servers know host volumes and the lifecycle of tasks.
 const TasksSince = 7
 
 func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
@@ -71,7 +71,9 @@ func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
 }
 
 func jobHasNewFields(p *structs.JobRegisterRequest) bool {
-	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 })
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+		return len(g.HostVolumes()) > 0 || g.HasLifecycle()
+	})
 }
 
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {

@@ -208,3 +208,17 @@ func TestNeeds_CountsEvents(t *testing.T) {
 		}
 	}
 }
+
+// An older server would store a job without its tasks' new fields.
+func TestNeeds_CountsNewFieldsOfTasks(t *testing.T) {
+	for name, edit := range map[string]func(*structs.Task){
+		"lifecycle": func(x *structs.Task) { x.Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePoststop} },
+	} {
+		c := newCluster()
+		edit(c.job.TaskGroups[0].Tasks[0])
+		entry := c.entries(t)[1]
+		if got := JobRegister.Needs(entry); got != TasksSince {
+			t.Errorf("a task with %s needs version %d, want %d", name, got, TasksSince)
+		}
+	}
+}

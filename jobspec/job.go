@@ -74,14 +74,20 @@ type task struct {
 	KillSignal    string            `hcl:"kill_signal"`
 	Logs          *logs             `hcl:"logs,block"`
 	Leader        bool              `hcl:"leader"`
+	Lifecycle     *lifecycle        `hcl:"lifecycle,block"`
 	ShutdownDelay time.Duration     `hcl:"shutdown_delay"`
 	VolumeMounts  []*volumeMount    `hcl:"volume_mount,block"`
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
 }
 
 func (task) Unsupported() string {
-	return "action affinity artifact consul dispatch_payload identity kind lifecycle scaling " +
+	return "action affinity artifact consul dispatch_payload identity kind scaling " +
 		"schedule secret service template vault"
+}
+
+type lifecycle struct {
+	Hook    string `hcl:"hook,required"`
+	Sidecar bool   `hcl:"sidecar"`
 }
 
 type restart struct {

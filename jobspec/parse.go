@@ -180,6 +180,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		KillSignal:      t.KillSignal,
 		LogConfig:       (*structs.LogConfig)(t.Logs),
 		Leader:          t.Leader,
+		Lifecycle:       (*structs.TaskLifecycle)(t.Lifecycle),
 		ShutdownDelay:   t.ShutdownDelay,
 		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
 	}

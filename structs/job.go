@@ -272,7 +272,8 @@ type Task struct {
 	KillTimeout     time.Duration
 	KillSignal      string
 	LogConfig       *LogConfig
-	Leader          bool // when it ends, the group's other tasks are stopped
+	Leader          bool           // when it ends, the group's other tasks are stopped
+	Lifecycle       *TaskLifecycle `json:",omitempty" codec:",omitempty"` // nil: a main task
 	ShutdownDelay   time.Duration
 	VolumeMounts    []*VolumeMount
 	CSIPluginConfig *CSIPluginConfig

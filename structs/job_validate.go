@@ -136,6 +136,7 @@ func (g *TaskGroup) validateTasks(f fieldErrors) {
 		}
 	}
 	f.require(leaders <= 1, "%d tasks are leader; at most one may be", leaders)
+	g.validateLifecycles(f)
 }
 
 func (p *RestartPolicy) validate(f fieldErrors) {
@@ -216,8 +217,7 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	t.RestartPolicy.validate(f.at("restart"))
 	f.checkDuration("kill_timeout", t.KillTimeout, MaxTaskWait)
 	f.checkDuration("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
-	signal := strings.TrimPrefix(strings.ToUpper(t.KillSignal), "SIG")
-	f.require(t.KillSignal == "" || slices.Contains(signals, signal),
+	f.require(t.KillSignal == "" || slices.Contains(signals, SignalName(t.KillSignal)),
 		"kill_signal %q is not a signal such as SIGTERM", t.KillSignal)
 	if r := t.Resources; r != nil {
 		r.validate(f.at("resources"))
@@ -228,6 +228,9 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	}
 	if c := t.CSIPluginConfig; c != nil {
 		c.validate(f.at("csi_plugin"))
+	}
+	if l := t.Lifecycle; l != nil {
+		l.validate(f.at("lifecycle"), t)
 	}
 	f.require(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
@@ -261,13 +264,6 @@ func nestsWithin(v any, levels int) bool {
 
 // driverRawExec is the driver whose tasks see the host's own paths.
 const driverRawExec = "raw_exec"
-
-var signals = []string{
-	"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE",
-	"KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
-	"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU",
-	"XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-}
 
 func (r *Resources) validate(f fieldErrors) {
 	f.require(r.Cores == 0, "cores is not supported by berth yet; use cpu")

@@ -1,10 +1,13 @@
 package structs
 
-// More types of task events: the reasons for which a task without a failure of its own is stopped.
+// More types of task events: first the reasons for which a task without a failure of its own is stopped.
 const (
 	TaskEventRestartSignal = "Restart Signaled"
 	TaskEventLeaderDead    = "Leader Task Dead"
 	TaskEventSiblingFailed = "Sibling Task Failed"
+	TaskEventMainDead      = "Main Tasks Dead" // the event of a sidecar
 	// the allocation's claim is gone: another allocation may use the volume now
 	TaskEventLost = "Volume Lost"
+	// a signal is being sent to the task, which is not for its end
+	TaskEventSignaling = "Signaling"
 )

@@ -178,6 +178,21 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`group "g": 2 tasks are leader`, group(func(g *TaskGroup) {
 			g.Tasks = []*Task{{Name: "a", Driver: "x", Leader: true}, {Name: "b", Driver: "x", Leader: true}}
 		})},
+		{`task "t": lifecycle: hook "before" must be one of prestart, poststart, poststop`,
+			lifecycle(TaskLifecycle{Hook: "before"})},
+		{`lifecycle: sidecar: a poststop task`, lifecycle(TaskLifecycle{Hook: "poststop", Sidecar: true})},
+		{`every task has a lifecycle`, lifecycle(TaskLifecycle{Hook: "prestart"})},
+		{`lifecycle: the task is leader`, task(func(t *Task) {
+			t.Leader = true
+			t.Lifecycle = &TaskLifecycle{Hook: "poststart", Sidecar: true}
+		})},
+		{``, group(func(g *TaskGroup) {
+			g.Tasks = append(g.Tasks, &Task{
+				Name:      "u",
+				Driver:    "x",
+				Lifecycle: &TaskLifecycle{Hook: "prestart", Sidecar: true},
+			})
+		})},
 		{`tasks "t" and "u" both run the node half of plugin "hostpath"`, group(func(g *TaskGroup) {
 			g.Tasks = append(g.Tasks, &Task{
 				Name:   "u",
@@ -329,6 +344,10 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			t.Errorf("a value shows: %v", err)
 		}
 	}
+}
+
+func lifecycle(l TaskLifecycle) func(*Job) {
+	return task(func(t *Task) { t.Lifecycle = &l })
 }
 
 // configOf returns a config with so many levels of maps and lists.

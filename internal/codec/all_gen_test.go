@@ -210,6 +210,7 @@ var all = []any{
 	new(structs.TaskEvent),
 	new(structs.TaskGroup),
 	new(structs.TaskGroupSummary),
+	new(structs.TaskLifecycle),
 	new(structs.TaskResourceUsage),
 	new(structs.TaskState),
 	new(structs.TerminalSize),

@@ -1,0 +1,63 @@
+package structs
+
+import "slices"
+
+// The hooks of a lifecycle.
+const (
+	LifecyclePrestart  = "prestart"  // before the main tasks start
+	LifecyclePoststart = "poststart" // after all main tasks have started
+	LifecyclePoststop  = "poststop"  // after all other tasks have ended
+)
+
+// TaskLifecycle is a task's `lifecycle {}`: the time at which it runs in the life of its allocation. A task
+// without one is a main task. A task that is no sidecar is expected to end by itself: a prestart task before
+// the main tasks start. A sidecar runs until the main tasks have ended.
+type TaskLifecycle struct {
+	Hook    string
+	Sidecar bool
+}
+
+// HasHook reports whether the task runs at the time of a hook. "" is that of the main tasks.
+func (t *Task) HasHook(hook string) bool {
+	if t.Lifecycle == nil {
+		return hook == ""
+	}
+	return t.Lifecycle.Hook == hook
+}
+
+// Sidecar reports whether the task runs beside the main tasks, from its hook to their end.
+func (t *Task) Sidecar() bool {
+	return t.Lifecycle != nil && t.Lifecycle.Sidecar
+}
+
+// Finite reports whether the task is expected to end by itself.
+func (t *Task) Finite(j *Job) bool {
+	if t.Lifecycle == nil {
+		return j.Finite()
+	}
+	return !t.Lifecycle.Sidecar
+}
+
+func (l *TaskLifecycle) validate(f fieldErrors, t *Task) {
+	f.checkOneOf("hook", l.Hook, []string{LifecyclePrestart, LifecyclePoststart, LifecyclePoststop})
+	f.require(!l.Sidecar || l.Hook != LifecyclePoststop,
+		"sidecar: a poststop task runs after the main tasks have ended, so it cannot be a sidecar of them")
+	f.require(!t.Leader, "the task is leader; only a task without a lifecycle may be")
+}
+
+// validateLifecycles checks that a group has a task that is no helper of others.
+func (g *TaskGroup) validateLifecycles(f fieldErrors) {
+	helpers := 0
+	for _, t := range g.Tasks {
+		if t != nil && t.Lifecycle != nil {
+			helpers++
+		}
+	}
+	f.require(helpers == 0 || helpers < len(g.Tasks),
+		"every task has a lifecycle; at least one without it, a main task, is required")
+}
+
+// HasLifecycle reports whether a task of the group has a lifecycle.
+func (g *TaskGroup) HasLifecycle() bool {
+	return slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t != nil && t.Lifecycle != nil })
+}
