@@ -283,7 +283,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 		return err
 	}
 	if left {
-		r.Stop("it has ended for the servers")
+		r.Abandon("it has ended for the servers")
 	}
 	c.startRunner(r)
 	return nil

@@ -34,7 +34,7 @@ func (t *task) Signal(ctx context.Context, signal string) error {
 	if err != nil {
 		return err
 	}
-	return d.Signal(ctx, t.id, signalName(signal))
+	return d.Signal(ctx, t.id, structs.SignalName(signal))
 }
 
 // Exec runs a command in the task.
@@ -54,9 +54,8 @@ func (t *task) Fail(eventType, reason string) {
 // runningDriver returns the driver of the running process. The error is a conflict if there is none.
 func (t *task) runningDriver() (driver.Driver, error) {
 	rec := t.snapshot()
-	if rec.State.State != structs.TaskRunning || rec.Handle == nil {
-		return nil, structs.Conflictf("task %q of allocation %s is %s, not running",
-			t.name, t.r.id, rec.State.State)
+	if !rec.runs() {
+		return nil, t.notRunning()
 	}
 	return t.r.deps.Drivers.Driver(rec.Handle.Driver)
 }

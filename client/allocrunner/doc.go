@@ -2,7 +2,9 @@
 //
 // The life of a Runner has these steps. The node's store has a record before each step and a mark after it:
 //
-//	record -> directories -> allocation hooks Up, in order -> tasks
+//	record -> directories -> allocation hooks Up, in order
+//	       -> prestart tasks -> main tasks -> poststart tasks
+//	       -> all of these dead, sidecars last -> poststop tasks
 //	       -> every task dead (reported at once) -> its hooks Down
 //	       -> allocation hooks Down, in reverse, repeated until done
 //	       -> kept until the servers delete it -> directory and records removed
@@ -14,6 +16,7 @@
 //     may not want them any more.
 //   - Down is called for each begun hook, whether its Up succeeded, failed or was interrupted. It is not
 //     called for other hooks.
+//   - A task that waits for others decides on their recorded states, so that the next agent decides likewise.
 //   - While a recovered task runs, a hook whose Up fails is retried: a restart of the agent never ends a
 //     running workload.
 //

@@ -31,19 +31,20 @@ func (r *Runner) Exec(name string) (ExecFunc, error) {
 }
 
 func (r *Runner) taskToExec(name string) (*task, error) {
-	if name != "" || len(r.tasks) == 1 {
+	tasks := r.taskList()
+	if name != "" || len(tasks) == 1 {
 		found, err := r.chooseTasks(name)
 		if err != nil {
 			return nil, err
 		}
 		return found[0], nil
 	}
-	at := slices.IndexFunc(r.tasks, func(t *task) bool { return t.spec().Leader })
+	at := slices.IndexFunc(tasks, func(t *task) bool { return t.spec().Leader })
 	if at >= 0 {
-		return r.tasks[at], nil
+		return tasks[at], nil
 	}
 	var names []string
-	for _, t := range r.tasks {
+	for _, t := range tasks {
 		names = append(names, t.name)
 	}
 	return nil, structs.Invalidf("allocation %s has %d tasks and no leader; name one of: %s",

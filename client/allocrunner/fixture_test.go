@@ -327,15 +327,6 @@ func equal(t *testing.T, subject string, got, want []string) {
 	}
 }
 
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
 // inVirtualTime runs a test in virtual time.
 func inVirtualTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

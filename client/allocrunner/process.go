@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,10 +92,10 @@ func (t *task) variables() (env map[string]string, vars variables) {
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
 func (t *task) start(ctx context.Context) (ending, bool) {
 	t.cleanUp(ctx)
-	if t.r.stopping.Err() != nil || ctx.Err() != nil {
+	if t.halt.Err() != nil || ctx.Err() != nil {
 		return ending{}, false
 	}
-	ctx, cancel := t.r.whileWanted(ctx)
+	ctx, cancel := whileWanted(ctx, t.halt)
 	defer cancel()
 	h, failure, err := t.startProcess(ctx)
 	if err != nil {
@@ -177,7 +176,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 		return t.recordExit(res), true
 	case order := <-t.restarts:
 		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.reason))
-		res := t.stopProcess(ctx, d, exited)
+		res := t.endProcess(ctx, d, exited)
 		if res != nil {
 			t.recordExit(res)
 		}
@@ -264,20 +263,26 @@ func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *
 		t.Emit(newEvent(why.event, "%s", why.reason))
 	}
 	t.Emit(newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))
+	if res := t.endProcess(ctx, d, exited); res != nil {
+		t.recordKilled(res)
+	}
+}
+
+// endProcess stops the process after the task's shutdown delay. It returns nil if ctx ends first.
+func (t *task) endProcess(
+	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
+) *driver.ExitResult {
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		select {
 		case <-time.After(delay):
 		case <-t.r.lost.Done():
 		case res := <-exited:
-			t.recordKilled(res)
-			return
+			return res
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
-	if res := t.stopProcess(ctx, d, exited); res != nil {
-		t.recordKilled(res)
-	}
+	return t.stopProcess(ctx, d, exited)
 }
 
 func (t *task) recordKilled(res *driver.ExitResult) {
@@ -321,15 +326,7 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.r.lost, cancel)()
-	return d.Stop(ctx, t.id, signalName(spec.KillSignal), timeout)
-}
-
-// signalName returns the name of a signal as drivers know it: a job may write quit, QUIT or SIGQUIT.
-func signalName(written string) string {
-	if written == "" {
-		return ""
-	}
-	return "SIG" + strings.TrimPrefix(strings.ToUpper(written), "SIG")
+	return d.Stop(ctx, t.id, structs.SignalName(spec.KillSignal), timeout)
 }
 
 // recordExit records the end of a process.

@@ -17,6 +17,8 @@ type allocRecord struct {
 	// it lost a volume (Lost).
 	Failure string
 	Lost    bool
+	// Restarting is set while all tasks are being stopped to be started again.
+	Restarting bool
 }
 
 // taskRecord is one task in the node's store.

@@ -51,28 +51,35 @@ type Runner struct {
 	dir      string
 	env      *hook.AllocEnv
 	restored bool // the agent has found it in the store
-	tasks    []*task
 	hooks    *hookSequence
 
-	mu       sync.Mutex
-	rec      allocRecord
-	progress string
+	mu         sync.Mutex
+	rec        allocRecord
+	progress   string
+	round      *round
+	tasks      []*task // those of the round and the poststop tasks
+	roundsOver bool    // no round follows
 
-	// stopping ends when the allocation is to stop: it interrupts Ups and starts in progress, and nothing is
-	// started after it.
+	// stopping ends when the allocation is to stop: it interrupts Ups and starts in progress, and nothing but
+	// poststop tasks is started after it.
 	stopping context.Context
 	stop     context.CancelCauseFunc
+	// abandoned ends when the poststop tasks are to stop, too.
+	abandoned context.Context
+	abandon   context.CancelCauseFunc
 	// lost ends when the allocation has lost a volume: then there is no time for a graceful end.
 	lost context.Context
 	lose context.CancelFunc
 
-	attached  chan struct{} // closed: it is known which tasks of a former agent still run
-	ready     chan struct{} // closed: the allocation's hooks are up
-	unwound   chan struct{} // closed: tasks are dead and every hook is down
-	destroy   chan struct{} // closed: the allocation is to be removed
-	destroyed sync.Once
-	ended     chan struct{} // closed: Run has returned
-	wg        sync.WaitGroup
+	attached    chan struct{} // closed: it is known which tasks of a former agent still run
+	ready       chan struct{} // closed: the allocation's hooks are up
+	setUpEnded  chan struct{} // closed: they are up, or will not be set up any more
+	othersEnded chan struct{} // closed: all tasks but the poststop tasks are dead
+	unwound     chan struct{} // closed: tasks are dead and every hook is down
+	destroy     chan struct{} // closed: the allocation is to be removed
+	destroyed   sync.Once
+	ended       chan struct{} // closed: Run has returned
+	wg          sync.WaitGroup
 }
 
 // New makes the runner of an allocation that is new to this node and records it. alloc has its Job. If
@@ -106,18 +113,21 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 			alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
-		deps:     deps,
-		logger:   deps.Logger.With("alloc_id", alloc.ID),
-		id:       alloc.ID,
-		dir:      filepath.Join(deps.Dir, alloc.ID),
-		rec:      allocRecord{Alloc: alloc},
-		attached: make(chan struct{}),
-		ready:    make(chan struct{}),
-		unwound:  make(chan struct{}),
-		destroy:  make(chan struct{}),
-		ended:    make(chan struct{}),
+		deps:        deps,
+		logger:      deps.Logger.With("alloc_id", alloc.ID),
+		id:          alloc.ID,
+		dir:         filepath.Join(deps.Dir, alloc.ID),
+		rec:         allocRecord{Alloc: alloc},
+		attached:    make(chan struct{}),
+		ready:       make(chan struct{}),
+		setUpEnded:  make(chan struct{}),
+		othersEnded: make(chan struct{}),
+		unwound:     make(chan struct{}),
+		destroy:     make(chan struct{}),
+		ended:       make(chan struct{}),
 	}
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
+	r.abandoned, r.abandon = context.WithCancelCause(context.Background())
 	r.lost, r.lose = context.WithCancel(context.Background())
 	group := alloc.Job.Group(alloc.TaskGroup)
 	r.env = &hook.AllocEnv{
@@ -132,8 +142,9 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		}
 		r.hooks.list = append(r.hooks.list, boundHook{h.Name(), up, h.Down})
 	}
+	r.round = r.newRound()
 	for _, spec := range group.Tasks {
-		r.tasks = append(r.tasks, newTask(r, spec))
+		r.tasks = append(r.tasks, newTask(r, r.round, spec))
 	}
 	return r, nil
 }
@@ -179,34 +190,6 @@ func stopReason(alloc *structs.Allocation) string {
 	return cmp.Or(alloc.DesiredDescription, "the allocation is no longer needed")
 }
 
-// stopError is the cause with which stopping ends.
-type stopError struct {
-	reason string
-	event  string // type of the task event for it, if any
-	failed bool   // the whole allocation fails
-}
-
-func (e stopError) Error() string { return e.reason }
-
-// Stop stops the tasks and takes everything down. It does not wait: see Unwound.
-func (r *Runner) Stop(reason string) {
-	r.stop(stopError{reason: reason})
-}
-
-// Lose fails the allocation because it has lost a volume. It kills the tasks at once, also during a stop, and
-// takes everything down. The next agent finds the failure in the record.
-func (r *Runner) Lose(reason string) {
-	r.recordFailure(reason, true)
-	r.lose()
-	r.stop(stopError{reason, structs.TaskEventLost, true})
-}
-
-// Destroy stops the allocation. Once all is down, it removes the directory and the records, and Run returns.
-func (r *Runner) Destroy() {
-	r.Stop("the allocation was removed")
-	r.destroyed.Do(func() { close(r.destroy) })
-}
-
 // notifyChanged passes the new state on for the servers.
 func (r *Runner) notifyChanged() {
 	r.deps.Changed(r.ClientState())
@@ -218,13 +201,17 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		ID:         r.id,
 		TaskStates: map[string]*structs.TaskState{},
 	}
-	for _, t := range r.tasks {
+	for _, t := range r.taskList() {
 		u.TaskStates[t.name] = t.state()
 	}
 	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case r.rec.Restarting &&
+		(u.ClientStatus == structs.AllocComplete || u.ClientStatus == structs.AllocFailed):
+		u.ClientStatus = structs.AllocPending
+		u.ClientDescription = "All tasks are restarting"
 	case r.rec.Failure != "" && u.ClientStatus == structs.AllocFailed:
 		u.ClientDescription = r.rec.Failure
 	case r.progress != "" && u.ClientStatus == structs.AllocPending:
@@ -274,15 +261,17 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 	close(r.attached)
 	r.resumeStop()
+	r.openGates()
 	r.notifyChanged()
-	r.wg.Go(func() { r.stopTasks(ctx) })
-	var tasks sync.WaitGroup
-	for _, t := range r.tasks {
-		tasks.Go(func() { t.run(ctx) })
+	r.wg.Go(func() { r.setUp(ctx) })
+	awaitPoststop := r.startPoststop(ctx)
+	r.runRounds(ctx)
+	if ctx.Err() == nil {
+		close(r.othersEnded)
 	}
-	r.setUp(ctx)
-	tasks.Wait()
-	r.stop(stopError{reason: "every task has ended"}) // ends stopTasks
+	awaitPoststop()
+	r.stop(stopError{reason: "every task has ended"}) // ends setUp
+	<-r.setUpEnded
 	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {
 		return
 	}
@@ -291,22 +280,6 @@ func (r *Runner) Run(ctx context.Context) {
 	case <-r.destroy:
 		downRetry.Retry(ctx, r.logger, "failed to remove the allocation, retrying", r.remove)
 	case <-ctx.Done():
-	}
-}
-
-// resumeStop resumes a stop that was decided before the agent restarted.
-func (r *Runner) resumeStop() {
-	r.mu.Lock()
-	rec := r.rec
-	r.mu.Unlock()
-	switch {
-	case rec.Lost:
-		r.lose()
-		r.stop(stopError{rec.Failure, structs.TaskEventLost, true})
-	case rec.Alloc.ServerTerminal():
-		r.Stop(stopReason(rec.Alloc))
-	case rec.Failure != "":
-		r.stop(stopError{rec.Failure, structs.TaskEventSetupFailure, true})
 	}
 }
 
@@ -321,7 +294,13 @@ func (r *Runner) remove(context.Context) error {
 // setUp sets up the allocation's hooks and closes ready, or fails the allocation. While a task runs, it
 // retries instead.
 func (r *Runner) setUp(ctx context.Context) {
-	wanted, cancel := r.whileWanted(ctx)
+	defer close(r.setUpEnded)
+	halt := r.stopping
+	if r.poststopDue() { // only after a restart of the agent
+		halt = r.abandoned
+		r.wg.Go(func() { r.boundSetUp(ctx) })
+	}
+	wanted, cancel := whileWanted(ctx, halt)
 	defer cancel()
 	if r.finished() || ctx.Err() != nil ||
 		!r.awaitMaySetUp(wanted) {
@@ -345,11 +324,11 @@ func (r *Runner) setUp(ctx context.Context) {
 	}
 }
 
-// whileWanted returns a context that ends when the allocation is to stop, or soon after ctx. It has ended
-// when Stop returns: code that runs because of a later event (for example the servers' contact) sees the
-// stop.
-func (r *Runner) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
-	wanted, cancel := context.WithCancel(r.stopping)
+// whileWanted returns a context that ends with halt, which is that of an order to stop, or soon after ctx. It
+// has ended when the order has been given: code that runs because of a later event (for example the servers'
+// contact) sees the stop.
+func whileWanted(ctx, halt context.Context) (context.Context, context.CancelFunc) {
+	wanted, cancel := context.WithCancel(halt)
 	leave := context.AfterFunc(ctx, cancel)
 	return wanted, func() { leave(); cancel() }
 }
@@ -376,7 +355,7 @@ func (r *Runner) failSetup(err error) {
 	r.logger.Error("failed to set up the allocation", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
 	r.recordFailure(reason, false)
-	r.stop(stopError{reason, structs.TaskEventSetupFailure, true})
+	r.giveUp(stopError{reason, structs.TaskEventSetupFailure, true})
 }
 
 // recordFailure records the reason of the allocation's failure. The first reason stays.
@@ -390,57 +369,14 @@ func (r *Runner) recordFailure(reason string, lost bool) {
 	}
 }
 
-// stopTasks waits until the allocation is to stop, and stops the leaders first, then the other tasks.
-func (r *Runner) stopTasks(ctx context.Context) {
-	select {
-	case <-r.stopping.Done():
-	case <-ctx.Done():
-		return
-	}
-	cause := context.Cause(r.stopping)
-	d := r.group().ShutdownDelay
-	if d != nil && r.anyRunning() {
-		sleepUnless(ctx, r.lost, *d)
-		if ctx.Err() != nil {
-			return
-		}
-	}
-	for _, leaders := range []bool{true, false} {
-		var wg sync.WaitGroup
-		for _, t := range r.tasks {
-			if t.spec().Leader == leaders {
-				wg.Go(func() { t.stopAndWait(ctx, cause) })
-			}
-		}
-		wg.Wait()
-	}
-}
-
-// taskEnded stops the other tasks if a task has failed or the leader has ended.
-func (r *Runner) taskEnded(t *task) {
-	switch {
-	case t.state().Failed:
-		r.stop(stopError{
-			reason: "task " + t.name + " failed",
-			event:  structs.TaskEventSiblingFailed,
-		})
-	case t.spec().Leader:
-		reason := "the leader task " + t.name + " has ended"
-		r.stop(stopError{
-			reason: reason,
-			event:  structs.TaskEventLeaderDead,
-		})
-	}
-}
-
 func (r *Runner) anyRunning() bool {
-	return slices.ContainsFunc(r.tasks, func(t *task) bool {
+	return slices.ContainsFunc(r.taskList(), func(t *task) bool {
 		return t.state().State == structs.TaskRunning
 	})
 }
 
 func (r *Runner) finished() bool {
-	return !slices.ContainsFunc(r.tasks, func(t *task) bool {
+	return !slices.ContainsFunc(r.taskList(), func(t *task) bool {
 		return t.state().State != structs.TaskDead
 	})
 }

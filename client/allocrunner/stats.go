@@ -67,11 +67,12 @@ func (r *Runner) Stats(
 
 // chooseTasks returns all tasks, or the one with the name.
 func (r *Runner) chooseTasks(only string) ([]*task, error) {
+	tasks := r.taskList()
 	if only == "" {
-		return r.tasks, nil
+		return tasks, nil
 	}
 	var names []string
-	for _, t := range r.tasks {
+	for _, t := range tasks {
 		if t.name == only {
 			return []*task{t}, nil
 		}
@@ -99,7 +100,7 @@ func (t *task) measure(ctx context.Context) measurement {
 
 func (t *task) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error) {
 	rec := t.snapshot()
-	if rec.State.State != structs.TaskRunning || rec.Handle == nil {
+	if !rec.runs() {
 		return nil, nil
 	}
 	d, err := t.r.deps.Drivers.Driver(rec.Handle.Driver)

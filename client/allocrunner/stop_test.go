@@ -31,7 +31,7 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.tasks[0].reattach(b.ctx)
-		up, cancel := r.whileWanted(b.ctx)
+		up, cancel := whileWanted(b.ctx, r.stopping)
 		defer cancel()
 		var begins, starts bool
 		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })

@@ -25,6 +25,8 @@ type task struct {
 	logger hclog.Logger
 	hooks  *hookSequence
 	list   []hook.Task
+	first  *structs.Task // as it was first seen: a lifecycle does not change
+	round  *round        // the round of a poststop task is the first one
 	env    *hook.TaskEnv // of the current start; only the task's own goroutine touches it
 
 	mu  sync.Mutex
@@ -33,16 +35,20 @@ type task struct {
 	sought   *driver.Handle // a process of a former agent that may still run
 	live     bool           // the process of a former agent was found
 	clean    bool           // the driver surely has nothing of the task: it may start
-	restarts chan ending    // orders to restart, from hooks
+	restarts chan ending    // orders to restart, from hooks and users
+	// halt ends when the task may not start any more: when its round is to stop, or a poststop task itself.
+	halt context.Context
 	// killed ends when the task is to stop for good; its cause is the reason.
 	killed context.Context
 	kill   context.CancelCauseFunc
 	dead   chan struct{} // closed: the task is dead; the Downs of its hooks may still run
 }
 
-func newTask(r *Runner, spec *structs.Task) *task {
+func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 	t := &task{
 		r:        r,
+		first:    spec,
+		round:    rd,
 		name:     spec.Name,
 		id:       r.id + "/" + spec.Name,
 		logger:   r.logger.With("task", spec.Name),
@@ -51,7 +57,12 @@ func newTask(r *Runner, spec *structs.Task) *task {
 		restarts: make(chan ending, 1),
 		dead:     make(chan struct{}),
 	}
+	t.halt = rd.stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
+	if t.isPoststop() {
+		t.killed, t.kill = context.WithCancelCause(r.abandoned)
+		t.halt = t.killed
+	}
 	t.list = append([]hook.Task{&volumeMounts{t}},
 		r.deps.TaskHooks(r.env, spec)...)
 	t.hooks = &hookSequence{
@@ -119,7 +130,8 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 }
 
 // updateRecord is saveRecord for a change that has already happened: if the write fails, the task keeps the
-// change in memory and logs the error. It notifies Deps.Changed. The event may be nil.
+// change in memory and logs the error. It opens the gates of other tasks and notifies Deps.Changed. The event
+// may be nil.
 func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
 	t.mu.Lock()
 	rec := t.rec
@@ -136,6 +148,7 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 	if err != nil {
 		t.logger.Error("failed to record the task's state", "error", err)
 	}
+	t.r.openGates()
 	t.r.notifyChanged()
 }
 
@@ -240,7 +253,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 		spec := t.spec()
 		h := t.snapshot().History
 		policy := restartPolicy(t.r.group(), spec)
-		d := h.decide(policy, t.r.Alloc().Job.Finite(), time.Now(), e)
+		d := h.decide(policy, spec.Finite(t.r.Alloc().Job), time.Now(), e)
 		if !d.restart {
 			if d.failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)
@@ -323,27 +336,40 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 	return t.superviseProcess(ctx, d)
 }
 
-// awaitMayStart waits until the allocation's hooks are up and, after an agent's restart, until the servers
-// have answered. It reports false if the allocation is to stop, or ctx ended meanwhile.
+// awaitMayStart waits until the tasks before this one in the life of the allocation have let it pass and the
+// allocation's hooks are up, and after an agent's restart until the servers have answered. It reports false
+// if the task is not to start, or ctx ended meanwhile.
 func (t *task) awaitMayStart(ctx context.Context) bool {
-	gates := []<-chan struct{}{t.r.ready}
-	if t.r.restored {
-		gates = append(gates, t.r.deps.ServersContacted)
-	}
-	for _, gate := range gates {
+	for _, gate := range t.gates() {
 		select {
 		case <-gate:
-		case <-t.r.stopping.Done():
+		case <-t.halt.Done():
 		case <-ctx.Done():
 		}
+	}
+	if t.isPoststop() && !(isClosed(t.r.ready) && t.r.othersRan()) {
+		return false // there is nothing to clean up, or the allocation's hooks are not up
 	}
 	return !t.awaitStopOrder(ctx)
 }
 
-// awaitStopOrder reports whether the task is to end. A stopping allocation starts nothing any more, but its
-// tasks are stopped one after the other. So awaitStopOrder waits for the stop of this task.
+func (t *task) gates() []<-chan struct{} {
+	gates := []<-chan struct{}{t.r.ready}
+	if t.isPoststop() {
+		gates = []<-chan struct{}{t.r.othersEnded, t.r.setUpEnded}
+	} else if g := t.round.gateOf(t.first); g != nil {
+		gates = append(gates, g.opened)
+	}
+	if t.r.restored {
+		gates = append(gates, t.r.deps.ServersContacted)
+	}
+	return gates
+}
+
+// awaitStopOrder reports whether the task is to end. A stopping allocation starts no main task any more, but
+// its tasks are stopped one after the other. So awaitStopOrder waits for the stop of this task.
 func (t *task) awaitStopOrder(ctx context.Context) bool {
-	if t.r.stopping.Err() == nil {
+	if t.halt.Err() == nil {
 		return ctx.Err() != nil
 	}
 	select {

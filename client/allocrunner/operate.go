@@ -1,0 +1,123 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/structs"
+)
+
+// signalTimeout bounds one call of a driver that sends a signal.
+const signalTimeout = 10 * time.Second
+
+// restartAll is the cause with which a round ends that another is to follow.
+var restartAll = stopError{
+	reason: "a user requested the restart of all tasks",
+	event:  structs.TaskEventRestartSignal,
+}
+
+// runs reports whether the task has a process.
+func (r *taskRecord) runs() bool {
+	return r.State.State == structs.TaskRunning && r.Handle != nil
+}
+
+func (t *task) notRunning() error {
+	return structs.Conflictf("task %q of allocation %s is %s, not running",
+		t.name, t.r.id, t.state().State)
+}
+
+// RestartTasks stops the processes of the tasks that run, or of the one with the name, and starts them again.
+// It does not wait, and the restarts do not count for the restart policy. The error is invalid if the
+// allocation has no such task, and a conflict if it does not run.
+func (r *Runner) RestartTasks(name string) error {
+	tasks, err := r.runningTasks(name)
+	for _, t := range tasks {
+		t.RestartNow("a user requested the restart")
+	}
+	return err
+}
+
+// SignalTasks sends a signal to the tasks that run, or to the one with the name. The errors are those of
+// RestartTasks, and invalid for an unknown signal.
+func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
+	sig, err := structs.ParseSignal(signal)
+	if err != nil {
+		return err
+	}
+	tasks, err := r.runningTasks(task)
+	for _, t := range tasks {
+		err = errors.Join(err, t.signalForUser(ctx, sig))
+	}
+	return err
+}
+
+func (t *task) signalForUser(ctx context.Context, signal string) error {
+	t.Emit(newEvent(structs.TaskEventSignaling, "Task being sent signal %s: a user requested it", signal))
+	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
+	defer cancel()
+	err := t.Signal(ctx, signal)
+	if err != nil {
+		return fmt.Errorf("sending %s to task %q of allocation %s: %w", signal, t.name, t.r.id, err)
+	}
+	return nil
+}
+
+// runningTasks returns the tasks that run, or the one with the name.
+func (r *Runner) runningTasks(name string) ([]*task, error) {
+	tasks, err := r.chooseTasks(name)
+	if err != nil {
+		return nil, err
+	}
+	running := slices.DeleteFunc(slices.Clone(tasks), func(t *task) bool {
+		rec := t.snapshot()
+		return !rec.runs()
+	})
+	switch {
+	case len(running) > 0:
+		return running, nil
+	case name != "":
+		return nil, tasks[0].notRunning()
+	}
+	return nil, structs.Conflictf("allocation %s has no running task", r.id)
+}
+
+// RestartAll stops all tasks and starts them again in the order of their lifecycles, also those that have
+// ended, except the poststop tasks. It does not wait, and the restarts do not count for the restart policy.
+// The error is a conflict if the allocation is not running.
+func (r *Runner) RestartAll() error {
+	if r.Stopping() || !isClosed(r.ready) {
+		return r.mayNotRestart()
+	}
+	var rd *round
+	err := r.saveRecord(func(rec *allocRecord) {
+		if !r.roundsOver {
+			rec.Restarting = true
+			rd = r.round
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case rd == nil:
+		return r.mayNotRestart()
+	}
+	rd.stop(restartAll)
+	return nil
+}
+
+func (r *Runner) mayNotRestart() error {
+	return structs.Conflictf("allocation %s is %s; expected a running allocation that is not being stopped",
+		r.id, r.ClientState().ClientStatus)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
