@@ -176,7 +176,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 	}
 	for _, g := range job.TaskGroups {
 		for _, v := range g.Volumes {
-			if v.Type != "csi" {
+			if v.Type != structs.VolumeTypeCSI {
 				continue
 			}
 			for n := range min(max(g.Count, 1), maxHeldShown) {

@@ -93,6 +93,9 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
 		for alias, v := range g.Volumes {
+			if v.Type != structs.VolumeTypeCSI {
+				continue
+			}
 			count := 1
 			if v.PerAlloc {
 				count = g.Count

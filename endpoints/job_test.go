@@ -81,7 +81,7 @@ func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 		v.Source = fmt.Sprintf("v%03d", i)
 		volumes[fmt.Sprintf("alias%03d", i)] = &v
 	}
-	delete(volumes, "data")
+	volumes["data"] = &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: "a"} // of the node
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job}).Warnings
 	lines := strings.Split(got, "\n")
 	if len(lines) != structs.MaxFaults+1 || !strings.Contains(lines[0], `"v000"`) ||
