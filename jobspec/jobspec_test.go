@@ -157,7 +157,8 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 			`j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},
 		{head + "    count = var.n" + tail,
 			`j.hcl:3,16: unsupported attribute: This object does not have an attribute named "n"`},
-		{head + "    meta { a = \"${HOME}\" }" + tail, `j.hcl:3,19: unknown variable`},
+		{head + "    meta { a = \"${vars.a}\" }" + tail, `j.hcl:3,19: unknown variable`},
+		{head + "    meta { a = HOME }" + tail, `j.hcl:3,16: unknown variable`},
 		{head + "    constraint {\n      attribute = \"x\"\n      value = \"y\"\n      regexp = \"z\"\n    }" +
 			tail, `j.hcl:3,5: the constraint has more than one form`},
 		{"job \"j\" {\n  task \"t\" { }\n}\n", `missing argument "driver"; expected a string`},
@@ -180,17 +181,15 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 			`j.hcl:6,29: invalid value for "weight": the number is out of range`},
 		{inDevice(`affinity { wieght = 20 }`), `j.hcl:6,20: unsupported argument "wieght" (did you mean "weight"?)`},
 		{strings.Replace(inDevice(""), `device "gpu"`, "device", 1), `j.hcl:5,7: block "device" has 0 labels`},
-		{"variable \"x\" { }\n", `j.hcl:1,1: variable "x" has no default`},
+		{"variable \"x\" { }\n", `j.hcl:1,1: variable "x" has no value; expected a default, -var x=..., or ` +
+			`BERTH_VAR_x in the environment`},
 		{"variable \"x\" {\n  default = 1\n  dflt = 2\n}\n", `j.hcl:3,3: unsupported argument "dflt"`},
 		{"variable { default = 1 }\n", `block "variable" has 0 labels`},
 		{"locals {\n  a { }\n}\n", `j.hcl:2,3: unsupported block "a"`},
-		{"locals {\n  a = local.b\n  b = 1\n}\n", `j.hcl:2,12: unsupported attribute`},
-		{"locals {\n  a = [for x in [1]: x]\n}\n", `j.hcl:2,7: loops are not supported by berth yet`},
-		{"locals {\n  a = \"%{ for x in [1] }${x}%{ endfor }\"\n}\n", `loops are not supported by berth yet`},
-		{"locals {\n" + doublingLocals(40) + "}\n", `the value is too large; expected at most 65536 bytes`},
-		{"locals {\n  a = 1\n  b = \"" + strings.Repeat("${local.a}", 1001) + "\"\n}\n",
-			`too many uses of variables; expected at most 1000`},
-		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `call to unknown function`},
+		{"locals {\n  a = local.b\n  b = local.a\n}\n", `j.hcl:2,3: local "a" uses itself`},
+		{"locals {\n  a = local.c\n}\n", `j.hcl:2,12: unsupported attribute`},
+		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `this function works in the command line only`},
+		{"locals {\n  a = rsadecrypt(\"a\", \"b\")\n}\n", `call to unknown function`},
 	} {
 		_, err := ParseJob("j.hcl", []byte(c.src))
 		if !structs.IsKind(err, structs.KindInvalid) ||
@@ -204,25 +203,6 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 func inDevice(line string) string {
 	return head + "    task \"t\" {\n      resources { \n      device \"gpu\" {\n        " + line +
 		"\n      }\n      }\n      driver = \"exec\"\n    }\n  }\n}\n"
-}
-
-// doublingLocals defines locals, each twice as large as the one above it.
-func doublingLocals(n int) string {
-	s := "  a0 = \"0123456789\"\n"
-	names := "abcdefghijklmnopqrstuvwxyz"
-	for i := 1; i <= n; i++ {
-		from := localName(names, i-1)
-		to := localName(names, i)
-		s += "  " + to + " = \"${local." + from + "}${local." + from + "}\"\n"
-	}
-	return s
-}
-
-func localName(letters string, i int) string {
-	if i == 0 {
-		return "a0"
-	}
-	return string(letters[i%26]) + strings.Repeat("x", 1+i/26)
 }
 
 func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {

@@ -13,20 +13,32 @@ import (
 	"berth/structs"
 )
 
-// Locate adds the position in the file to each fault of Job.Validate or CSIVolume.Validate, also to those
-// from a server. The position is that of the argument in the fault, or else that of the innermost block in
-// its path. Locate does not change errors of other kinds and lines without a path.
+// Locate adds the position in the file to each fault of CSIVolume.Validate, also to those from a server. The
+// position is that of the argument in the fault, or else that of the innermost block in its path. Locate does
+// not change errors of other kinds and lines without a path.
 func Locate(filename string, src []byte, err error) error {
-	if !structs.IsKind(err, structs.KindInvalid) {
+	body, diags := hclconf.Parse(filename, src)
+	if diags.HasErrors() {
 		return err
 	}
-	body, diags := hclconf.Parse(filename, plainEnv(src))
-	if diags.HasErrors() {
+	return locator{}.locate(body, err)
+}
+
+// Locate adds the position in the file to each fault of Job.Validate, as the function of this name.
+func (f *JobFile) Locate(err error) error {
+	return locator{f.ctx}.locate(f.body, err)
+}
+
+// locator finds positions. Its context evaluates the arguments that name a block.
+type locator struct{ ctx *hcl.EvalContext }
+
+func (l locator) locate(body hcl.Body, err error) error {
+	if !structs.IsKind(err, structs.KindInvalid) {
 		return err
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
-		if at := locateFault(body, line); at.Filename != "" {
+		if at := l.locateFault(body, line); at.Filename != "" {
 			lines[i] = fmt.Sprintf("%s:%d,%d: %s",
 				at.Filename, at.Start.Line, at.Start.Column, line)
 		}
@@ -48,7 +60,7 @@ var labelled = map[string]bool{
 }
 
 // locateFault returns the range that a fault names, or an empty one if the fault has no path.
-func locateFault(body hcl.Body, line string) (at hcl.Range) {
+func (l locator) locateFault(body hcl.Body, line string) (at hcl.Range) {
 	for depth := 0; ; depth++ {
 		m := step.FindStringSubmatch(line)
 		if m == nil {
@@ -62,7 +74,7 @@ func locateFault(body hcl.Body, line string) (at hcl.Range) {
 			line = rest
 			continue
 		}
-		block := findBlock(body, m[1], m[2], m[3])
+		block := l.findBlock(body, m[1], m[2], m[3])
 		if block == nil {
 			break
 		}
@@ -83,7 +95,7 @@ func locateFault(body hcl.Body, line string) (at hcl.Range) {
 
 // findBlock finds a block by its label, its number or the argument that names it. It also returns the only
 // block of its kind.
-func findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
+func (l locator) findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
 	header := hcl.BlockHeaderSchema{Type: kind}
 	if labelled[kind] {
 		header.LabelNames = []string{"name"}
@@ -105,7 +117,7 @@ func findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
 		if quoted == "" ||
 			len(content.Blocks) == 1 ||
 			len(b.Labels) > 0 && b.Labels[0] == name ||
-			constantString(b.Body, "volume") == name {
+			l.textOf(b.Body, "volume") == name {
 			return b
 		}
 	}
@@ -123,13 +135,13 @@ func findArgument(body hcl.Body, name string) *hcl.Attribute {
 	return content.Attributes[name]
 }
 
-// constantString returns the value of an argument that is a constant string, or "".
-func constantString(body hcl.Body, name string) string {
+// textOf returns the value of an argument that is a string, or "".
+func (l locator) textOf(body hcl.Body, name string) string {
 	a := findArgument(body, name)
 	if a == nil {
 		return ""
 	}
-	v, diags := a.Expr.Value(nil)
+	v, diags := a.Expr.Value(l.ctx)
 	if diags.HasErrors() ||
 		v.IsNull() ||
 		!v.IsKnown() ||

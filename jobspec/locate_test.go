@@ -60,13 +60,19 @@ const faulty = `job "x" {
 }
 `
 
-func TestLocate_AddsPositionsToFaults(t *testing.T) {
-	job, err := ParseJob("x.hcl", []byte(faulty))
+// validateFile returns the faults of the job in a file, with their positions.
+func validateFile(t *testing.T, src string) error {
+	t.Helper()
+	f, err := ReadJob("x.hcl", []byte(src), &Inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	job.Canonicalize()
-	err = Locate("x.hcl", []byte(faulty), job.Validate())
+	f.Job.Canonicalize()
+	return f.Locate(f.Job.Validate())
+}
+
+func TestLocate_AddsPositionsToFaults(t *testing.T) {
+	err := validateFile(t, faulty)
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
 	}
@@ -92,7 +98,7 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 
 // TestLocate_AcceptsEnvironmentPlaceholders locates faults in a file with placeholders that are not HCL2.
 func TestLocate_AcceptsEnvironmentPlaceholders(t *testing.T) {
-	src := []byte(`job "x" {
+	const src = `job "x" {
   group "g" {
     count = -1
     task "t" {
@@ -103,13 +109,8 @@ func TestLocate_AcceptsEnvironmentPlaceholders(t *testing.T) {
     }
   }
 }
-`)
-	job, err := ParseJob("x.hcl", src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job.Canonicalize()
-	err = Locate("x.hcl", src, job.Validate())
+`
+	err := validateFile(t, src)
 	if err == nil || !strings.HasPrefix(err.Error(), "x.hcl:3,13: ") {
 		t.Errorf("got %v, want the position 3,13", err)
 	}

@@ -10,31 +10,54 @@ import (
 	"berth/structs"
 )
 
-// ParseJob reads a job file. A file whose name ends in .json is JSON. An error is of kind invalid and has a
-// line `file:line,col: message` for each fault.
-func ParseJob(filename string, src []byte) (*structs.Job, error) {
-	body, ctx, diags := parseExpressions(filename, src)
+// JobFile is a job that was read from a file.
+type JobFile struct {
+	Job  *structs.Job
+	body hcl.Body
+	ctx  *hcl.EvalContext
+}
+
+// ReadJob reads a job file with values from outside. A file whose name ends in .json is JSON. An error is of
+// kind invalid and has a line `file:line,col: message` for each fault.
+func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
+	body, s, diags := parseExpressions(filename, src, in)
 	if diags.HasErrors() {
 		return nil, hclconf.Error(diags)
 	}
+	f := &JobFile{body: body}
+	c := converter{}
+	if s != nil {
+		f.ctx = s.context()
+		c.diags = s.diags
+	}
 	var file jobFile
-	diags = hclconf.DecodeBody(body, ctx, &file)
-	c := converter{faults: faults{diags}}
-	if len(file.Jobs) != 1 && !diags.HasErrors() {
+	diags = hclconf.DecodeBody(body, f.ctx, &file)
+	c.diags = append(c.diags, diags...)
+	if len(file.Jobs) != 1 && !c.diags.HasErrors() {
 		at := body.MissingItemRange()
 		if len(file.Jobs) > 1 {
 			at = file.Jobs[1].At
 		}
 		c.fault(at, "the file has %d jobs; expected one block job \"id\" { ... }", len(file.Jobs))
 	}
-	var out *structs.Job
 	for _, j := range file.Jobs {
-		out = c.job(j)
+		f.Job = c.job(j)
 	}
-	if err := hclconf.Error(c.diags); err != nil {
+	if s != nil && s.budget.exceeded {
+		c.diags = nil // unknown values may have caused others
+		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
+			structs.MaxEvaluation)
+	}
+	return f, hclconf.Error(c.diags)
+}
+
+// ParseJob is ReadJob without values from outside.
+func ParseJob(filename string, src []byte) (*structs.Job, error) {
+	f, err := ReadJob(filename, src, &Inputs{})
+	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return f.Job, nil
 }
 
 // faults collects the faults of a file.

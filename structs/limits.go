@@ -29,8 +29,8 @@ const (
 	MaxSource         = 1 << 20   // a file in HCL, or in JSON in its place
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
 	MaxRepeats        = 5000      // repetitions of each operator without brackets in such a file
-	MaxVariable       = 64 << 10  // bytes and elements of one variable or local of a job file
-	MaxVariableUses   = 1000      // uses of variables and locals in one job file
+	MaxVariables      = 1000      // variables of one job file, and its locals
+	MaxEvaluation     = 64 << 20  // bytes of all values that the expressions of one job file yield
 
 	// Bounds of jobs.
 	MaxJobCount      = 50_000 // instances of one job: the sum of its counts

@@ -21,6 +21,8 @@ func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, dst any) hcl.Diagnostics {
 	return d.diags
 }
 
+var expressionType = reflect.TypeFor[hcl.Expression]()
+
 type decoder struct {
 	ctx   *hcl.EvalContext
 	diags hcl.Diagnostics
@@ -159,6 +161,10 @@ func blockHeader(f *field) string {
 }
 
 func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
+	if dst.Type() == expressionType {
+		dst.Set(reflect.ValueOf(it.expr))
+		return
+	}
 	v, diags := it.expr.Value(d.ctx)
 	d.diags = append(d.diags, diags...)
 	if diags.HasErrors() {

@@ -16,7 +16,7 @@
 // Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of nanoseconds), an
 // encoding.TextUnmarshaler, any, pointers to these (nil when absent), and slices and string-keyed maps of
 // these. An argument that is absent or null leaves the field unchanged, so a caller sets defaults before
-// decoding.
+// decoding. A field of type hcl.Expression gets the expression, without its evaluation.
 //
 // Messages hold names and types, and of the values only malformed numbers, durations and sizes. A message
 // therefore shows no secret. No input makes the package panic.

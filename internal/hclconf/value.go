@@ -18,14 +18,18 @@ var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// setField sets a field to a value. Its errors have types and no values.
+// maxExponent bounds the binary exponent of a number, because 1e99999999 has as many digits as text.
+const maxExponent = 1 << 12
+
+// setField sets a field to a value. Its errors have types and no values. A value that is not known comes from
+// an expression with a fault: the field stays unchanged.
 func setField(dst reflect.Value, v cty.Value) error {
 	t := dst.Type()
 	switch {
-	case !v.IsWhollyKnown():
-		return fmt.Errorf("it is not known before the job runs; expected %s", expected(t))
-	case v.IsNull():
+	case !v.IsWhollyKnown() || v.IsNull():
 		return nil
+	case v.Type() == cty.Number && tooLong(v):
+		return fmt.Errorf("the number is out of range; expected %s", expected(t))
 	case reflect.PointerTo(t).Implements(textType):
 		return setText(dst, v)
 	case t == durationType:
@@ -191,6 +195,13 @@ func wholeNumber(v cty.Value) (*big.Int, bool) {
 	}
 	n, _ := f.Int(nil)
 	return n, true
+}
+
+// tooLong reports whether a number has very many digits.
+func tooLong(v cty.Value) bool {
+	f := v.AsBigFloat()
+	exponent := f.MantExp(nil)
+	return f.IsInf() || exponent > maxExponent || exponent < -maxExponent
 }
 
 func setFloat(dst reflect.Value, v cty.Value) error {

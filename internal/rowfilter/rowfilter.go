@@ -94,14 +94,20 @@ func bracketDepth(expression string) (deepest int) {
 	return deepest
 }
 
-// patternOf returns the size of the regular expression of a condition: about how many instructions it
-// compiles to, 0 if it has none. A bad pattern has none. go-bexpr reports it when a row gets there.
+// patternOf returns the size of the regular expression of a condition, 0 if it has none. A bad pattern has
+// none. go-bexpr reports it when a row gets there.
 func patternOf(e *grammar.MatchExpression) int {
 	if e.Operator != grammar.MatchMatches &&
 		e.Operator != grammar.MatchNotMatches {
 		return 0
 	}
-	re, err := syntax.Parse(e.Value.Raw, syntax.Perl)
+	return PatternSize(e.Value.Raw)
+}
+
+// PatternSize returns about the number of instructions to which a regular expression compiles, 0 for one that
+// does not.
+func PatternSize(pattern string) int {
+	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0
 	}

@@ -128,13 +128,10 @@ var allLimits = []limit{
 		"MaxRepeats", structs.MaxRepeats, "",
 		"of each operator in a row without brackets in such a file", beyondInvalid,
 	},
+	{"MaxVariables", structs.MaxVariables, "", "variables of a job file, and its locals", beyondInvalid},
 	{
-		"MaxVariable", structs.MaxVariable, "",
-		"bytes and elements of a variable or a local of a job file", beyondInvalid,
-	},
-	{
-		"MaxVariableUses", structs.MaxVariableUses, "",
-		"uses of variables and locals in a job file", beyondInvalid,
+		"MaxEvaluation", structs.MaxEvaluation, "bytes",
+		"all values that the expressions of a job file yield, also those within others", beyondInvalid,
 	},
 	{"MaxPlaced", structs.MaxPlaced, "", "allocations that one plan places", "the next plan continues"},
 	{

@@ -1,0 +1,182 @@
+package jobspec
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"berth/structs"
+)
+
+// folder is the folder of a job file. Its functions read files in the folder and below it. A symbolic link
+// does not lead out of it. The folder "" has no files: an agent reads none for its clients.
+type folder string
+
+func fileFunctions(dir string) map[string]function.Function {
+	f := folder(dir)
+	return map[string]function.Function{
+		"abspath":    f.function(f.absolute, "path"),
+		"basename":   stringFunction(pathPart(filepath.Base), "path"),
+		"dirname":    stringFunction(pathPart(filepath.Dir), "path"),
+		"file":       f.function(f.text, "path"),
+		"filebase64": f.function(f.base64, "path"),
+		"fileexists": f.function(f.exists, "path"),
+		"fileset":    f.function(f.list, "path", "pattern"),
+		"pathexpand": f.function(f.expand, "path"),
+	}
+}
+
+var errNoFolder = errors.New("this function works in the command line only; " +
+	"an agent does not read files for a job")
+
+// function returns a function of strings that needs the folder.
+func (f folder) function(call stringCall, names ...string) function.Function {
+	return stringFunction(func(args []string) (cty.Value, error) {
+		if f == "" {
+			return cty.NilVal, errNoFolder
+		}
+		return call(args)
+	}, names...)
+}
+
+type stringCall func(args []string) (cty.Value, error)
+
+func stringFunction(call stringCall, names ...string) function.Function {
+	var params []function.Parameter
+	for _, name := range names {
+		params = append(params, function.Parameter{
+			Name: name,
+			Type: cty.String,
+		})
+	}
+	return function.New(&function.Spec{
+		Params: params,
+		Type:   function.StaticReturnType(cty.DynamicPseudoType),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			var texts []string
+			for _, a := range args {
+				texts = append(texts, a.AsString())
+			}
+			return call(texts)
+		},
+	})
+}
+
+func (f folder) absolute(args []string) (cty.Value, error) {
+	name := args[0]
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(string(f), name)
+	}
+	name, err := filepath.Abs(name)
+	return cty.StringVal(name), err
+}
+
+// expand replaces ~ at the start of a path by the folder of the user.
+func (folder) expand(args []string) (cty.Value, error) {
+	rest, ok := strings.CutPrefix(args[0], "~")
+	if !ok || rest != "" && rest[0] != '/' {
+		return cty.StringVal(args[0]), nil
+	}
+	home, err := os.UserHomeDir()
+	return cty.StringVal(home + rest), err
+}
+
+func pathPart(part func(string) string) stringCall {
+	return func(args []string) (cty.Value, error) {
+		return cty.StringVal(part(args[0])), nil
+	}
+}
+
+// read returns the content of a file.
+func (f folder) read(name string) (content []byte, err error) {
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return nil, err
+	}
+	defer closeRead(root)
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would block
+		return nil, fmt.Errorf("%q is not a file", name)
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer closeRead(file)
+	content, err = io.ReadAll(io.LimitReader(file, structs.MaxSource+1))
+	if err == nil && len(content) > structs.MaxSource {
+		err = fmt.Errorf("%q has more than %d bytes", name, structs.MaxSource)
+	}
+	return content, err
+}
+
+// closeRead closes a file that was only read. Its error loses no data.
+func closeRead(f io.Closer) { _ = f.Close() }
+
+func (f folder) text(args []string) (cty.Value, error) {
+	content, err := f.read(args[0])
+	if err == nil && !utf8.Valid(content) {
+		err = fmt.Errorf("%q is not text in UTF-8; filebase64 reads any file", args[0])
+	}
+	return cty.StringVal(string(content)), err
+}
+
+func (f folder) base64(args []string) (cty.Value, error) {
+	content, err := f.read(args[0])
+	return cty.StringVal(base64.StdEncoding.EncodeToString(content)), err
+}
+
+func (f folder) exists(args []string) (cty.Value, error) {
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return cty.NilVal, err
+	}
+	defer closeRead(root)
+	info, err := root.Stat(args[0])
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cty.False, nil
+	case err != nil:
+		return cty.NilVal, err
+	}
+	return cty.BoolVal(info.Mode().IsRegular()), nil
+}
+
+// list returns the files below a folder that match a pattern, in which ** is any number of folders.
+func (f folder) list(args []string) (cty.Value, error) {
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return cty.NilVal, err
+	}
+	defer closeRead(root)
+	below, err := fs.Sub(root.FS(), path.Clean(args[0]))
+	if err != nil {
+		return cty.NilVal, err
+	}
+	names, err := doublestar.Glob(below, path.Clean(args[1]), doublestar.WithFilesOnly())
+	if err != nil {
+		return cty.NilVal, err
+	}
+	found := []cty.Value{}
+	for _, name := range names {
+		found = append(found, cty.StringVal(name))
+	}
+	if len(found) == 0 {
+		return cty.SetValEmpty(cty.String), nil
+	}
+	return cty.SetVal(found), nil
+}

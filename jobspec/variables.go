@@ -1,0 +1,287 @@
+package jobspec
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"berth/internal/hclconf"
+	"berth/structs"
+)
+
+// Inputs are the values of variables from outside the file, and the folder of the file. A later one
+// overrides an earlier one: those of Env, then those of Files, then those of Vars.
+type Inputs struct {
+	Dir   string    // the folder of the file functions, "" rejects them
+	Env   []string  // NAME=value; NOMAD_VAR_x and BERTH_VAR_x set variable x, the second one first
+	Files []VarFile // an unknown variable is an error
+	Vars  []string  // name=value; an unknown variable is an error
+}
+
+// VarFile is a file of values, name = value. A name that ends in .json is JSON.
+type VarFile struct {
+	Name   string // in messages
+	Source []byte
+}
+
+// scope has the values of a file.
+type scope struct {
+	faults
+	start        hcl.Range
+	budget       *budget
+	functions    map[string]function.Function
+	vars, locals map[string]cty.Value
+}
+
+func newScope(filename string, body *hclsyntax.Body, dir string) *scope {
+	b := newBudget()
+	return &scope{
+		start:     hcl.Range{Filename: filename, Start: body.SrcRange.Start, End: body.SrcRange.Start},
+		budget:    b,
+		functions: b.table(dir),
+		vars:      map[string]cty.Value{},
+		locals:    map[string]cty.Value{},
+	}
+}
+
+func (s *scope) context() *hcl.EvalContext {
+	return &hcl.EvalContext{
+		Functions: s.functions,
+		Variables: map[string]cty.Value{
+			"var":   cty.ObjectVal(s.vars),
+			"local": cty.ObjectVal(s.locals),
+		},
+	}
+}
+
+// value returns the value of an expression, an unknown one after a fault.
+func (s *scope) value(e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
+	v, diags := e.Value(ctx)
+	s.diags = append(s.diags, diags...)
+	if diags.HasErrors() {
+		return cty.DynamicVal
+	}
+	return v
+}
+
+type variableFile struct {
+	Variables []*variable `hcl:"variable,block"`
+}
+
+// variable is a variable block. Its description and its sensitivity are for readers of the file.
+type variable struct {
+	Name        string         `hcl:",label"`
+	At          hcl.Range      `hcl:",range"`
+	Default     hcl.Expression `hcl:"default"`
+	Description string         `hcl:"description"`
+	Sensitive   bool           `hcl:"sensitive"`
+	Type        hcl.Expression `hcl:"type"`
+	Validations []*validation  `hcl:"validation,block"`
+
+	constraint cty.Type // of type
+	defaults   *typeexpr.Defaults
+	fallback   cty.Value // of default, cty.NilVal without one
+}
+
+type validation struct {
+	Condition    hcl.Expression `hcl:"condition,required"`
+	ErrorMessage string         `hcl:"error_message,required"`
+}
+
+// readVariables reads the variable blocks and the values from outside.
+func (s *scope) readVariables(body hcl.Body, in *Inputs) {
+	var file variableFile
+	ctx := &hcl.EvalContext{Functions: s.functions}
+	s.diags = append(s.diags, hclconf.DecodeBody(body, ctx, &file)...)
+	known := map[string]*variable{}
+	for _, v := range file.Variables {
+		if known[v.Name] != nil {
+			s.fault(v.At, "duplicate variable %q; expected each name once", v.Name)
+			continue
+		}
+		if !hclsyntax.ValidIdentifier(v.Name) {
+			s.fault(v.At, "the name %q of a variable is not a name of HCL; expected letters, digits, _ and -",
+				v.Name)
+		}
+		if len(known) == structs.MaxVariables {
+			s.fault(v.At, "too many variables; expected at most %d", structs.MaxVariables)
+			return
+		}
+		known[v.Name] = v
+		s.readType(v, ctx)
+	}
+	given := inputs{scope: s, known: known}
+	given.read(in)
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		v := known[name]
+		value, found := given.values[name]
+		switch {
+		case found:
+		case v.fallback != cty.NilVal:
+			value = v.fallback
+		default:
+			s.fault(v.At, "variable %q has no value; expected a default, -var %s=..., or %s%s in the environment",
+				name, name, envPrefixes[1], name)
+			value = cty.DynamicVal
+		}
+		s.vars[name] = value
+		s.validate(v, value)
+	}
+}
+
+// readType reads the type and the default of a variable.
+func (s *scope) readType(v *variable, ctx *hcl.EvalContext) {
+	v.constraint = cty.DynamicPseudoType
+	if v.Type != nil {
+		t, defaults, diags := typeexpr.TypeConstraintWithDefaults(v.Type)
+		s.diags = append(s.diags, diags...)
+		if !diags.HasErrors() {
+			v.constraint = t
+			v.defaults = defaults
+		}
+	}
+	if v.Default == nil {
+		return
+	}
+	v.fallback = s.converted(v, s.value(v.Default, ctx), v.Default.Range())
+	if t := v.fallback.Type(); v.Type == nil && t.IsPrimitiveType() {
+		v.constraint = t
+	}
+}
+
+// converted returns a value in the type of a variable.
+func (s *scope) converted(v *variable, value cty.Value, at hcl.Range) cty.Value {
+	if v.defaults != nil && !value.IsNull() {
+		value = v.defaults.Apply(value)
+	}
+	out, err := convert.Convert(value, v.constraint)
+	if err != nil {
+		s.fault(at, "the value of variable %q is not %s: %v", v.Name,
+			typeexpr.TypeString(v.constraint), err)
+		return cty.DynamicVal
+	}
+	return out
+}
+
+// validate evaluates the validation blocks of a variable, in which only the variable has a value.
+func (s *scope) validate(v *variable, value cty.Value) {
+	if !value.IsWhollyKnown() {
+		return
+	}
+	ctx := &hcl.EvalContext{
+		Functions: s.functions,
+		Variables: map[string]cty.Value{
+			"var": cty.ObjectVal(map[string]cty.Value{v.Name: value}),
+		},
+	}
+	for _, rule := range v.Validations {
+		if rule.Condition == nil {
+			continue // reported
+		}
+		at := rule.Condition.Range()
+		ok, err := convert.Convert(s.value(rule.Condition, ctx), cty.Bool)
+		switch {
+		case err != nil || ok.IsNull():
+			s.fault(at, "the condition of variable %q is not true or false", v.Name)
+		case ok.IsKnown() && ok.False():
+			s.fault(at, "the value of variable %q is not valid: %s", v.Name, rule.ErrorMessage)
+		}
+	}
+}
+
+// local is an argument of a locals block, with the locals that its expression uses.
+type local struct {
+	*hclsyntax.Attribute
+	uses []string
+}
+
+// readLocals evaluates the arguments of locals blocks. A local may use variables and other locals, in any
+// order.
+func (s *scope) readLocals(list []*local) {
+	pending := map[string]bool{}
+	for _, l := range list {
+		pending[l.Name] = true
+	}
+	for len(list) > 0 {
+		var later []*local
+		for _, l := range list {
+			waits := slices.ContainsFunc(l.uses, func(used string) bool {
+				return pending[used]
+			})
+			if waits {
+				later = append(later, l)
+				continue
+			}
+			s.locals[l.Name] = s.value(l.Expr, s.context())
+			delete(pending, l.Name)
+		}
+		if len(later) == len(list) {
+			for _, l := range later {
+				s.fault(l.NameRange, "local %q uses itself, directly or through other locals", l.Name)
+				s.locals[l.Name] = cty.DynamicVal
+			}
+			return
+		}
+		list = later
+	}
+}
+
+// declareLocals returns the arguments of all locals blocks in their order.
+func (s *scope) declareLocals(blocks hclsyntax.Blocks) (list []*local) {
+	seen := map[string]bool{}
+	for _, b := range blocks {
+		for _, in := range b.Body.Blocks {
+			s.fault(in.TypeRange, "unsupported block %q; expected %s = value",
+				in.Type, in.Type)
+		}
+		inOrder := func(a, b *hclsyntax.Attribute) int {
+			return a.NameRange.Start.Byte - b.NameRange.Start.Byte
+		}
+		for _, a := range slices.SortedFunc(maps.Values(b.Body.Attributes), inOrder) {
+			switch {
+			case seen[a.Name]:
+				s.fault(a.NameRange, "duplicate local %q; expected each name once", a.Name)
+				continue
+			case len(list) == structs.MaxVariables:
+				s.fault(a.NameRange, "too many locals; expected at most %d", structs.MaxVariables)
+				return list
+			}
+			seen[a.Name] = true
+			l := &local{Attribute: a}
+			for _, t := range a.Expr.Variables() {
+				l.uses = append(l.uses, localOf(t))
+			}
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// localOf returns the name of the local that a traversal uses, "" for another one.
+func localOf(t hcl.Traversal) string {
+	if t.RootName() != "local" || len(t) < 2 {
+		return ""
+	}
+	step, ok := t[1].(hcl.TraverseAttr)
+	if !ok {
+		return ""
+	}
+	return step.Name
+}
+
+// envPrefixes are the prefixes of variables in the environment. A later one overrides an earlier one.
+var envPrefixes = []string{"NOMAD_VAR_", "BERTH_VAR_"}
+
+// isText reports whether a value for the variable is a text outside a file of values, and not an expression.
+func (v *variable) isText() bool {
+	if v.constraint.IsPrimitiveType() {
+		return true
+	}
+	return v.Type == nil && v.fallback == cty.NilVal
+}
