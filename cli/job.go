@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -22,10 +23,15 @@ Reads a job from a file in HCL or JSON, also from the output of "berth job
 inspect". "-" is the standard input. Watches until all allocations run and the
 plugins among them are healthy, and shows the reason of a delay.
 
+A variable of the job file has the value of the last -var, else of the last
+-var-file, else of BERTH_VAR_name or NOMAD_VAR_name in the environment, else
+its default.
+
 The exit code is 6 if an allocation could not be placed (berth places it when
 capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 		Acts: true,
-		Flags: append([]Flag{
+		Flags: slices.Concat(jobFileFlags, []Flag{
+			{Name: "output", Usage: "Write the job as JSON, and do not register it"},
 			{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"},
 			{
 				Name:  "check-index",
@@ -33,9 +39,11 @@ capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 				Value: "index",
 				Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none",
 			},
-		}, detachFlags...),
+		}, detachFlags),
 		Run: jobRun,
 		Examples: "berth job run web.hcl\n" +
+			"berth job run -var image=web:2 -var-file prod.hcl web.hcl\n" +
+			"berth job run -output web.hcl > web.json\n" +
 			"berth job run -detach web.hcl\n" +
 			"berth job run -check-index 42 web.hcl",
 	},
@@ -65,6 +73,7 @@ capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 		Args:     "<file>",
 		Synopsis: "Check a job file",
 		Local:    true,
+		Flags:    jobFileFlags,
 		Run: func(_ context.Context, c *Call) error {
 			job, err := c.readJob(c.Arg(0))
 			if err != nil {
@@ -73,7 +82,8 @@ capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 			c.Printf("The job %q is valid\n", job.ID)
 			return nil
 		},
-		Examples: "berth job validate web.hcl",
+		Examples: "berth job validate web.hcl\n" +
+			"berth job validate -var image=web:2 web.hcl",
 	},
 	{
 		Name:     "inspect",
@@ -107,14 +117,17 @@ func jobRun(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
+	ns := c.namespace()
+	if ns != "" && job.Namespace == structs.DefaultNamespace {
+		job.Namespace = ns
+	}
+	if c.Bool("output") {
+		return writeJSON(cmp.Or(c.outcome, c.Out), map[string]*structs.Job{"Job": job})
+	}
 	var o api.JobRegisterOptions
 	if c.Given("check-index") {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
-	}
-	ns := c.namespace()
-	if ns != "" && job.Namespace == structs.DefaultNamespace {
-		job.Namespace = ns
 	}
 	answer, err := c.API.JobRegister(ctx, job, o)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,39 +20,102 @@ import (
 	"berth/structs"
 )
 
+// jobFileFlags are the options of the verbs that read a job file.
+var jobFileFlags = []Flag{
+	{
+		Name:  "var",
+		Kind:  Strings,
+		Value: "name=value",
+		Usage: "Set a variable of the job file; may be repeated",
+	},
+	{
+		Name:  "var-file",
+		Kind:  Strings,
+		Value: "file",
+		Usage: "Set variables of the job file from a file in HCL or JSON; may be repeated",
+	},
+}
+
 // readJob reads and validates a job file. The file is HCL or its JSON form, or a job in the JSON of the API,
 // which "job inspect" writes.
 func (c *Call) readJob(name string) (*structs.Job, error) {
-	src, err := c.readFile(name)
+	f := jobSource{name: shownName(name)}
+	var err error
+	f.text, err = c.readFile(name)
 	if err != nil {
 		return nil, err
 	}
-	name = shownName(name)
-	job, locate, err := parseJob(name, src)
+	f.inputs, err = c.jobInputs(name)
 	if err != nil {
-		return nil, excerpt(name, src, err)
+		return nil, err
+	}
+	job, locate, err := f.parse()
+	if err != nil {
+		return nil, f.excerpt(err)
 	}
 	job.Canonicalize()
 	err = errors.Join(job.Validate(), c.checkDrivers(job))
 	if err != nil {
-		return nil, excerpt(name, src, locate(structs.Invalidf("%w", err)))
+		return nil, f.excerpt(locate(structs.Invalidf("%w", err)))
 	}
 	return job, nil
 }
 
-// parseJob returns the job and a function that adds positions in the file to faults of the job.
-func parseJob(name string, src []byte) (job *structs.Job, locate func(error) error, err error) {
-	if inspected := apiJob(src); inspected != nil {
-		job, err := api.DecodeJob(padToPosition(src, inspected))
-		if err != nil {
-			return nil, nil, movePositions(name, err)
-		}
-		return job, func(err error) error { return err }, nil
+// jobInputs returns the values of variables on the command line and in the environment.
+func (c *Call) jobInputs(name string) (*jobspec.Inputs, error) {
+	in := &jobspec.Inputs{
+		Dir:  filepath.Dir(name), // the current one for the standard input
+		Env:  os.Environ(),
+		Vars: c.Strings("var"),
 	}
-	job, err = jobspec.ParseJob(name, src)
-	return job, func(err error) error {
-		return jobspec.Locate(name, src, err)
-	}, err
+	for _, file := range c.Strings("var-file") {
+		src, err := c.readFile(file)
+		if err != nil {
+			return nil, err
+		}
+		in.Files = append(in.Files, jobspec.VarFile{
+			Name:   shownName(file),
+			Source: src,
+		})
+	}
+	return in, nil
+}
+
+// jobSource is a job file with its inputs.
+type jobSource struct {
+	name   string // in messages
+	text   []byte
+	inputs *jobspec.Inputs
+}
+
+// excerpt adds excerpts of the files to the faults.
+func (f *jobSource) excerpt(err error) error {
+	err = excerpt(f.name, f.text, err)
+	for _, v := range f.inputs.Files {
+		err = excerpt(v.Name, v.Source, err)
+	}
+	return err
+}
+
+// parse returns the job and a function that adds positions in the file to faults of the job.
+func (f *jobSource) parse() (job *structs.Job, locate func(error) error, err error) {
+	inspected := apiJob(f.text)
+	if inspected == nil {
+		file, err := jobspec.ReadJob(f.name, f.text, f.inputs)
+		if err != nil {
+			return nil, nil, err
+		}
+		return file.Job, file.Locate, nil
+	}
+	if len(f.inputs.Vars)+len(f.inputs.Files) > 0 {
+		return nil, nil, structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
+			f.name)
+	}
+	job, err = api.DecodeJob(padToPosition(f.text, inspected))
+	if err != nil {
+		return nil, nil, movePositions(f.name, err)
+	}
+	return job, func(err error) error { return err }, nil
 }
 
 // padToPosition returns a part of a file after blanks, so that it has the same line and column as in the
