@@ -313,7 +313,11 @@ func TestClient_CallsTheAgent(t *testing.T) {
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("a snapshot without a leader: got %v, want unavailable", err)
 	}
-	job, err := c.JobParse(t.Context(), "job \"j\" {\n  type = \"batch\"\n}\n", true)
+	job, err := c.JobParse(t.Context(), &api.JobParseRequest{
+		JobHCL:       "variable \"t\" {}\njob \"j\" {\n  type = var.t\n}\n",
+		Variables:    `{"t": "batch"}`,
+		Canonicalize: true,
+	})
 	if err != nil ||
 		job.ID != "j" ||
 		job.Priority != structs.JobDefaultPriority {

@@ -11,35 +11,54 @@ import (
 var jobParse = route[*structs.Job](put, "/v1/jobs/parse",
 	parseJob, holdsJobs)
 
-// jobParseBody is the body that parses a job file.
-type jobParseBody struct {
+// JobParseRequest is the body that parses a job file. Variables is the content of a file of values for the
+// variables of the job file, in HCL or JSON. HCLv1 must be false.
+type JobParseRequest struct {
 	JobHCL       string
+	Variables    string
 	Canonicalize bool
+	HCLv1        bool
 }
 
-// parseJob parses a job file in the agent, without a server.
+// parsing bounds the job files that one process evaluates at a time, because each may take MaxEvaluation.
+var parsing = make(chan struct{}, 2)
+
+// parseJob parses a job file in the agent, without a server. The file reads no files of the agent.
 func parseJob(c *call) (any, error) {
-	var b jobParseBody
+	var b JobParseRequest
 	err := c.decodeBody(&b)
 	if err != nil {
 		return nil, err
 	}
-	job, err := jobspec.ParseJob("job.hcl", []byte(b.JobHCL))
+	if b.HCLv1 {
+		return nil, structs.Invalidf("HCLv1: expected false; berth reads job files in HCL2 only")
+	}
+	in := &jobspec.Inputs{}
+	if b.Variables != "" {
+		in.Files = []jobspec.VarFile{{
+			Name:   "variables.hcl",
+			Source: []byte(b.Variables),
+		}}
+	}
+	select {
+	case parsing <- struct{}{}:
+		defer func() { <-parsing }()
+	case <-c.ctx().Done():
+		return nil, c.ctx().Err()
+	}
+	f, err := jobspec.ReadJob("job.hcl", []byte(b.JobHCL), in)
 	if err != nil {
 		return nil, err
 	}
 	if b.Canonicalize {
-		job.Canonicalize()
+		f.Job.Canonicalize()
 	}
-	return job, nil
+	return f.Job, nil
 }
 
 // JobParse parses a job file in the agent.
-func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (
-	*structs.Job, error,
-) {
-	body := jobParseBody{hcl, canonicalize}
-	return jobParse.send(ctx, c, request{body: body})
+func (c *Client) JobParse(ctx context.Context, req *JobParseRequest) (*structs.Job, error) {
+	return jobParse.send(ctx, c, request{body: req})
 }
 
 var _ = handle(put, "/v1/validate/job", validateJob, holdsJobs)

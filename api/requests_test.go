@@ -58,8 +58,9 @@ func routeCalls() map[string]routeCall {
 			},
 		},
 		"PUT /v1/jobs/parse": {
-			path:   "/v1/jobs/parse",
-			body:   `{"JobHCL":"job \"j\" {\n type = \"batch\"\n}\n","Canonicalize":true}`,
+			path: "/v1/jobs/parse",
+			body: `{"JobHCL":"variable \"t\" {}\njob \"j\" {\n type = var.t\n}\n",` +
+				`"Variables":"t = \"batch\"","Canonicalize":true,"HCLv1":false}`,
 			status: 200,
 		},
 		"PUT /v1/validate/job": {path: "/v1/validate/job", body: `{"Job":{"ID":"j"}}`, status: 200},
