@@ -101,6 +101,12 @@ const (
 	MaxExecBytes = 16 << 10 // of its arguments
 	MaxExecs     = 128      // that run on one node
 
+	// Bounds of the files of allocations that users read.
+	MaxFilesListed = 10_000   // files of one directory
+	MaxFileStreams = 256      // files and logs that one agent sends at a time
+	MaxTailLines   = 100_000  // last lines of a file or log
+	MaxTailBytes   = 16 << 20 // bytes that are searched for them
+
 	// Bounds of HTTP.
 	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
 	MaxHTTPBody   = 1 << 20   // bytes of one body

@@ -10,6 +10,7 @@ var all = []any{
 	new(structs.Affinity),
 	new(structs.AgentMember),
 	new(structs.AllocClientUpdate),
+	new(structs.AllocFileInfo),
 	new(structs.AllocGetRequest),
 	new(structs.AllocGetResponse),
 	new(structs.AllocListResponse),

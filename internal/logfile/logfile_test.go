@@ -189,6 +189,45 @@ func TestReader_BeginsAtItsOffset(t *testing.T) {
 	}
 }
 
+func TestReader_BeginsAtTheLastLines(t *testing.T) {
+	dir := t.TempDir()
+	writeString(t, newRotator(t, dir, 10, 4), "one\ntwo\nthree\nfour\n")
+	for n, want := range map[int]string{
+		1:  "four\n",
+		2:  "three\nfour\n",
+		3:  "two\nthree\nfour\n",
+		4:  "one\ntwo\nthree\nfour\n",
+		99: "one\ntwo\nthree\nfour\n",
+	} {
+		o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd, Lines: n}
+		if got := readOutput(t, o); got != want {
+			t.Errorf("%d lines: got %q, want %q", n, got, want)
+		}
+	}
+	// The next part is there, and has nothing yet.
+	must(t, os.WriteFile(filepath.Join(dir, Name("web.x", Stdout, 9)), nil, 0o600))
+	o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd, Lines: 1}
+	if got := readOutput(t, o); got != "four\n" {
+		t.Errorf("before an empty part: got %q", got)
+	}
+}
+
+// TestReader_EndsWithItsTask: a follower reads all that the task has written.
+func TestReader_EndsWithItsTask(t *testing.T) {
+	dir := t.TempDir()
+	w := newRotator(t, dir, 10, 4)
+	ended := make(chan struct{})
+	r, err := Open(t.Context(), Options{Dir: dir, Task: "web.x", Kind: Stdout, Follow: true, Ended: ended})
+	must(t, err)
+	defer r.Close()
+	writeString(t, w, "one two three")
+	close(ended)
+	b, err := io.ReadAll(r)
+	if string(b) != "one two three" || err != nil {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
+
 func TestOpen_OutputWithoutFilesIsNotFound(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Task: "t", Kind: Stderr}
 	if _, err := Open(context.Background(), o); !structs.IsKind(err, structs.KindNotFound) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"berth/internal/lines"
 	"berth/structs"
 )
 
@@ -26,13 +27,16 @@ type Options struct {
 	Kind   string // Stdout or Stderr
 	Origin string // FromStart (also "") or FromEnd
 	Offset int64  // 0 or more bytes after the start of the oldest file, or before the end of the newest
+	Lines  int    // if it is above 0: the number of last lines to begin with, in place of Offset
 	Follow bool   // wait at the end for more output until the context ends
+	// Ended is closed when nothing more is written: then a follower reads what there is. It may be nil.
+	Ended <-chan struct{}
 }
 
 // Open opens a task's output as one stream over all its files. With Follow the stream continues over
-// rotations and ends (io.EOF) with ctx. Without Follow it ends at the current end, and an output without
-// files is not-found. A reader skips the files that the writer has removed before it reads them. The caller
-// must not call Close while Read runs. Read returns when ctx ends.
+// rotations and ends (io.EOF) with ctx, or after Ended. Without Follow it ends at the current end, and an
+// output without files is not-found. A reader skips the files that the writer has removed before it reads
+// them. The caller must not call Close while Read runs. Read returns when ctx ends.
 func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 	r := &reader{
 		ctx: ctx,
@@ -74,6 +78,13 @@ func (r *reader) seek(ns []int) error {
 	if r.o.Origin == FromEnd {
 		skip = total - skip
 	}
+	if r.o.Lines > 0 {
+		var err error
+		skip, err = r.findLines(ns, sizes)
+		if err != nil {
+			return err
+		}
+	}
 	for i, n := range ns {
 		last := i == len(ns)-1
 		if skip > sizes[i] ||
@@ -95,14 +106,54 @@ func (r *reader) seek(ns []int) error {
 	return nil
 }
 
+// findLines returns the offset of the last lines, from the start of the oldest file.
+func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
+	s := lines.Search{Lines: r.o.Lines, Budget: structs.MaxTailBytes}
+	var earlier int64 // bytes of the files before the one that is searched
+	for _, size := range sizes {
+		earlier += size
+	}
+	newest := true // of the files with text
+	for i := len(ns) - 1; i >= 0; i-- {
+		size := sizes[i]
+		earlier -= size
+		if size == 0 {
+			continue
+		}
+		if newest {
+			newest = false
+			size-- // see lines.Search
+		}
+		at, done, err := r.searchPart(&s, ns[i], size)
+		if os.IsNotExist(err) { // the writer has just removed it, and so all before it
+			return earlier + sizes[i], nil
+		}
+		if err != nil || done {
+			return earlier + at, err
+		}
+	}
+	return 0, nil
+}
+
+// searchPart searches the first bytes of a part.
+func (r *reader) searchPart(s *lines.Search, n int, size int64) (at int64, done bool, err error) {
+	f, err := r.out.openPart(n, os.O_RDONLY)
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Close()
+	return s.Back(f, size)
+}
+
 // Read returns the next bytes. With Follow it waits for them.
 func (r *reader) Read(p []byte) (int, error) {
 	for len(p) > 0 {
+		ended := !r.o.Follow || isClosed(r.o.Ended) // before the read: all that was written is read
 		n, err := r.readAvailable(p)
 		if n > 0 || err != nil {
 			return n, err
 		}
-		if !r.o.Follow {
+		if ended {
 			return 0, io.EOF
 		}
 		select {
@@ -112,6 +163,15 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // readAvailable reads without waiting. It returns 0 and no error at the current end.

@@ -207,6 +207,10 @@ var allLimits = []limit{
 	{"MaxExecArgs", structs.MaxExecArgs, "", "words of a command that runs in a task", beyondInvalid},
 	{"MaxExecBytes", structs.MaxExecBytes, "bytes", "all words of such a command", beyondInvalid},
 	{"MaxExecs", structs.MaxExecs, "", "such commands that run on one node at a time", "*unavailable*"},
+	{"MaxFilesListed", structs.MaxFilesListed, "", "files of a directory of an allocation that is listed", "*precondition*"},
+	{"MaxFileStreams", structs.MaxFileStreams, "", "files and logs that one agent sends at a time", "*unavailable*"},
+	{"MaxTailLines", structs.MaxTailLines, "", "last lines of a file or log (`-n`, `lines`)", beyondInvalid},
+	{"MaxTailBytes", structs.MaxTailBytes, "bytes", "the text that is searched for these lines", "it begins there"},
 	{"MaxHTTPHead", structs.MaxHTTPHead, "bytes", "the header of one HTTP request", "status 431"},
 	{"MaxHTTPBody", structs.MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
 	{
