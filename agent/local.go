@@ -173,11 +173,21 @@ func exitCode(r *driver.ExitResult) (int, error) {
 }
 
 // LogFiles returns the directory of a task's logs on this agent's node.
-func (l local) LogFiles(allocID, task, kind string) (string, error) {
+func (l local) LogFiles(allocID, task, kind string) (api.Dir, error) {
 	if l.client == nil {
-		return "", structs.NotFoundf("allocation %s is not on this agent", allocID)
+		return api.Dir{}, structs.NotFoundf("allocation %s is not on this agent", allocID)
 	}
-	return l.client.LogFiles(allocID, task, kind)
+	dir, ended, err := l.client.LogFiles(allocID, task, kind)
+	return api.Dir{Path: dir, Ended: ended}, err
+}
+
+// AllocDir returns the directory of an allocation on this agent's node.
+func (l local) AllocDir(allocID string) (api.Dir, error) {
+	if l.client == nil {
+		return api.Dir{}, structs.NotFoundf("allocation %s is not on this agent", allocID)
+	}
+	dir, ended, err := l.client.AllocDir(allocID)
+	return api.Dir{Path: dir, Ended: ended}, err
 }
 
 // SnapshotSave writes an archive of the leader's state. A follower reads it from the leader.

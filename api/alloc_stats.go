@@ -14,11 +14,10 @@ var allocStats = route[*structs.AllocResourceUsage](get, "/v1/client/allocation/
 // another node, over one hop.
 func serveAllocStats(c *call) (any, error) {
 	usage, err := c.Agent.AllocStats(c.ctx(), c.id(), c.param("task"))
-	if structs.IsKind(err, structs.KindNotFound) &&
-		c.r.Header.Get(headerHops) == "" {
-		return nil, c.proxyToAlloc(err)
+	if err != nil {
+		return nil, c.forwardIfFar(err)
 	}
-	return usage, err
+	return usage, nil
 }
 
 // AllocStats returns the resource usage of an allocation's running tasks, or of one of them if task is not

@@ -15,6 +15,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,8 +61,11 @@ type Agent interface {
 	// not run, and invalid if there is no such task.
 	AllocExec(allocID, task string) (ExecFunc, error)
 	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
-	// The error is not-found if the allocation is not on this agent, and invalid if it has no such task.
-	LogFiles(allocID, task, kind string) (dir string, err error)
+	// Ended is the end of the task. The error is not-found if the allocation is not on this agent, and invalid
+	// if it has no such task.
+	LogFiles(allocID, task, kind string) (Dir, error)
+	// AllocDir returns the directory of an allocation. The error is not-found if it is not on this agent.
+	AllocDir(allocID string) (Dir, error)
 }
 
 // AgentSelf describes an agent.
@@ -96,6 +100,8 @@ type Config struct {
 	Sessions *sync.WaitGroup
 	// BodyIdle is the time within which the next part of a body must arrive. Default: 30s.
 	BodyIdle time.Duration
+	// StreamStall is the time within which a client takes the next bytes of a file or log. Default: 1m.
+	StreamStall time.Duration
 }
 
 // anyPath is the pattern of a request without a route.
@@ -107,6 +113,8 @@ type handler struct {
 	mux    *http.ServeMux
 	bodies *loadshed.Budget // bytes of all bodies in flight
 	origin *http.CrossOriginProtection
+	// streaming has a value for each file and log that is being sent.
+	streaming chan struct{}
 }
 
 // NewHandler returns the handler of the API. It starts no goroutines except those of its requests.
@@ -116,7 +124,10 @@ func NewHandler(cfg Config) http.Handler {
 		mux:    http.NewServeMux(),
 		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
 		origin: http.NewCrossOriginProtection(),
+
+		streaming: make(chan struct{}, structs.MaxFileStreams),
 	}
+	h.StreamStall = cmp.Or(h.StreamStall, streamStall)
 	if h.Sessions == nil {
 		h.Sessions = &sync.WaitGroup{}
 	}
@@ -135,7 +146,11 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	m := &answerMeter{ResponseWriter: w}
 	defer h.logAccess(m, r, path, start)
 	defer func() {
-		if p := recover(); p != nil {
+		p := recover()
+		if p == http.ErrAbortHandler {
+			panic(p) // net/http closes the connection
+		}
+		if p != nil {
 			h.Logger.Error("request panicked",
 				"method", r.Method,
 				"path", path,
@@ -185,6 +200,7 @@ func (h *handler) serve(route Route) http.Handler {
 			h.Logger.Warn("failed to finish a response",
 				"path", r.URL.Path,
 				"error", err)
+			panic(http.ErrAbortHandler) // the client must not take the part for the whole
 		case err != nil:
 			renderError(w, err)
 		case c.began:

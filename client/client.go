@@ -315,24 +315,6 @@ func (c *Client) Servers() []string {
 // Caller calls the servers as the node does: the leader first, another server if it does not answer.
 func (c *Client) Caller() rpc.Caller { return c.servers }
 
-// LogFiles returns the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
-// node. kind is stdout or stderr. The error is not-found if the allocation is not here or has no such task.
-func (c *Client) LogFiles(allocID, task, kind string) (dir string, err error) {
-	if kind != "stdout" && kind != "stderr" {
-		return "", structs.Invalidf("a task has the logs stdout and stderr, not %q", kind)
-	}
-	r := c.runner(allocID)
-	if r == nil {
-		return "", structs.NotFoundf("allocation %s is not on this node", allocID)
-	}
-	alloc := r.Alloc()
-	g := alloc.Job.Group(alloc.TaskGroup)
-	if g == nil || g.Task(task) == nil {
-		return "", structs.NotFoundf("allocation %s has no task %q", allocID, task)
-	}
-	return allocrunner.LogDir(r.Dir()), nil
-}
-
 // Allocs returns the states of the allocations on this node, as the node reports them to the servers.
 func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
 	m := map[string]*structs.AllocClientUpdate{}

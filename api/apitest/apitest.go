@@ -95,6 +95,8 @@ type Agent struct {
 	Node       string
 	MetricsAre api.Metrics
 	Logs       func(allocID, task, kind string) (string, error)
+	LogsEnd    <-chan struct{} // the end of the task with Logs
+	Files      func(allocID string) (api.Dir, error)
 	Exec       func(allocID, task string) (api.ExecFunc, error)
 	Snapshot   []byte
 
@@ -227,9 +229,18 @@ func (a *Agent) AllocExec(allocID, task string) (api.ExecFunc, error) {
 }
 
 // LogFiles calls Logs.
-func (a *Agent) LogFiles(allocID, task, kind string) (string, error) {
+func (a *Agent) LogFiles(allocID, task, kind string) (api.Dir, error) {
 	if a.Logs == nil {
-		return "", structs.NotFoundf("allocation %s is not here", allocID)
+		return api.Dir{}, structs.NotFoundf("allocation %s is not here", allocID)
 	}
-	return a.Logs(allocID, task, kind)
+	path, err := a.Logs(allocID, task, kind)
+	return api.Dir{Path: path, Ended: a.LogsEnd}, err
+}
+
+// AllocDir calls Files.
+func (a *Agent) AllocDir(allocID string) (api.Dir, error) {
+	if a.Files == nil {
+		return api.Dir{}, structs.NotFoundf("allocation %s is not here", allocID)
+	}
+	return a.Files(allocID)
 }

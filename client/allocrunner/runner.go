@@ -168,6 +168,16 @@ func (r *Runner) Attached() <-chan struct{} { return r.attached }
 // Unwound is closed once every task is dead and every hook is down.
 func (r *Runner) Unwound() <-chan struct{} { return r.unwound }
 
+// TaskDead returns a channel that is closed once a task, "" for the first, is dead. The error is invalid if
+// the allocation has no such task.
+func (r *Runner) TaskDead(name string) (<-chan struct{}, error) {
+	tasks, err := r.chooseTasks(name)
+	if err != nil {
+		return nil, err
+	}
+	return tasks[0].dead, nil
+}
+
 // Ended is closed when Run has returned.
 func (r *Runner) Ended() <-chan struct{} { return r.ended }
 

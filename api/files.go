@@ -1,0 +1,262 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"berth/internal/allocdir"
+	"berth/structs"
+)
+
+// Dir is a directory of an allocation on the node of an agent.
+type Dir struct {
+	Path string
+	// Ended is closed when the tasks that write in it have ended. It may be nil.
+	Ended <-chan struct{}
+}
+
+var (
+	allocFiles = route[[]*structs.AllocFileInfo](get, "/v1/client/fs/ls/{id}",
+		serveFiles((*call).listFiles))
+	allocFile = route[*structs.AllocFileInfo](get, "/v1/client/fs/stat/{id}",
+		serveFiles((*call).statFile))
+	allocCat = route[[]byte](get, "/v1/client/fs/cat/{id}",
+		serveFiles((*call).catFile), streams)
+	allocReadAt = route[[]byte](get, "/v1/client/fs/readat/{id}",
+		serveFiles((*call).readFile), streams)
+	allocStream = route[[]byte](get, "/v1/client/fs/stream/{id}",
+		serveFiles((*call).streamFile), streams)
+)
+
+// fileRequest is a request for a file of an allocation, or a directory.
+type fileRequest struct {
+	allocdir.Options
+	limit int64 // bytes to read; 0 for all
+	plain bool  // bytes instead of frames
+	dir   *allocdir.Dir
+}
+
+// serveFiles serves a request for a file of an allocation on the node of this agent. It forwards the request
+// to the agent of another node, over one hop.
+func serveFiles(serve func(*call, *fileRequest) (any, error)) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		req, err := bindFile(c)
+		if err != nil {
+			return nil, err
+		}
+		dir, err := c.Agent.AllocDir(c.id())
+		if err != nil {
+			return nil, c.forwardIfFar(err)
+		}
+		req.Ended = dir.Ended
+		req.dir, err = allocdir.Open(dir.Path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = req.dir.Close() }()
+		return serve(c, req)
+	}
+}
+
+// bindFile reads the parameters of all routes of files.
+func bindFile(c *call) (*fileRequest, error) {
+	place, err := c.bindPlace()
+	if err != nil {
+		return nil, err
+	}
+	req := &fileRequest{Options: place}
+	req.Path = c.param("path")
+	req.Follow = true
+	if len(req.Path) > structs.MaxText {
+		return nil, structs.Invalidf("the parameter path has %d bytes, expected at most %d",
+			len(req.Path), structs.MaxText)
+	}
+	var faults [3]error
+	req.limit, faults[0] = limitParam(c)
+	req.plain, faults[1] = c.flag("plain")
+	if c.values().Has("follow") {
+		req.Follow, faults[2] = c.flag("follow")
+	}
+	return req, cmp.Or(faults[:]...)
+}
+
+// limitParam reads the number of bytes to read. Clients of the dialect send 0 and less for all.
+func limitParam(c *call) (int64, error) {
+	s := cmp.Or(c.param("limit"), "0")
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, badParam("limit", s, "a number")
+	}
+	return max(n, 0), nil
+}
+
+// bindPlace reads the parameters that name a place in a file or log.
+func (c *call) bindPlace() (o allocdir.Options, err error) {
+	switch origin := c.param("origin"); origin {
+	case "", "start":
+	case "end":
+		o.FromEnd = true
+	default:
+		return o, badParam("origin", origin, "start or end")
+	}
+	o.Offset, err = numberParam[int64](c, "offset", 63)
+	if err != nil {
+		return o, err
+	}
+	count, err := numberParam[int64](c, "lines", 31)
+	switch {
+	case err != nil:
+		return o, err
+	case count > structs.MaxTailLines:
+		return o, badParam("lines", c.param("lines"), "at most "+strconv.Itoa(structs.MaxTailLines))
+	case count > 0 && !o.FromEnd:
+		return o, structs.Invalidf("the parameter lines counts back from the end; expected origin=end, too")
+	}
+	o.Lines = int(count)
+	return o, nil
+}
+
+func (c *call) listFiles(req *fileRequest) (any, error) {
+	return req.dir.List(req.Path)
+}
+
+func (c *call) statFile(req *fileRequest) (any, error) {
+	if req.Path == "" {
+		return nil, errNoPath()
+	}
+	return req.dir.Stat(req.Path)
+}
+
+func errNoPath() error {
+	return badParam("path", "", "the path of a file in the allocation")
+}
+
+// catFile sends a whole file.
+func (c *call) catFile(req *fileRequest) (any, error) {
+	req.Offset = 0
+	req.limit = 0
+	return c.readFile(req)
+}
+
+// readFile sends a part of a file. It ends where the file ends now.
+func (c *call) readFile(req *fileRequest) (any, error) {
+	if req.Path == "" {
+		return nil, errNoPath()
+	}
+	release, err := c.takeStream()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	f, err := req.dir.File(req.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := max(0, info.Size()-req.Offset)
+	if req.limit > 0 {
+		size = min(size, req.limit)
+	}
+	c.setStreamHeaders("application/octet-stream")
+	// By its length a client sees that the file became shorter.
+	c.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	part := io.NewSectionReader(f, req.Offset, size)
+	_, err = io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{part}, make([]byte, frameSize))
+	c.began = true // also without a byte
+	return nil, err
+}
+
+// streamFile sends a file as frames, or as bytes (plain), and follows it.
+func (c *call) streamFile(req *fileRequest) (any, error) {
+	if req.Path == "" {
+		return nil, errNoPath()
+	}
+	return nil, c.stream(stream{
+		name:  req.Path,
+		plain: req.plain,
+		open: func(ctx context.Context) (source, error) {
+			return req.dir.Read(ctx, req.Options)
+		},
+	})
+}
+
+// AllocFiles lists a directory of an allocation. path is relative to the allocation's directory, with or
+// without a slash before it.
+func (c *Client) AllocFiles(ctx context.Context, id, path string) ([]*structs.AllocFileInfo, error) {
+	return allocFiles.send(ctx, c, request{id: id, query: url.Values{"path": {path}}})
+}
+
+// AllocFile describes a file of an allocation. See AllocFiles for the path.
+func (c *Client) AllocFile(ctx context.Context, id, path string) (*structs.AllocFileInfo, error) {
+	return allocFile.send(ctx, c, request{id: id, query: url.Values{"path": {path}}})
+}
+
+// AllocCat reads a file of an allocation. The caller closes it.
+func (c *Client) AllocCat(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	return openBody(allocCat.open(ctx, c, request{id: id, query: url.Values{"path": {path}}}))
+}
+
+// FilePart is a part of a file, in bytes. A Limit of 0 is no limit.
+type FilePart struct{ Offset, Limit int64 }
+
+// AllocReadAt reads a part of a file of an allocation. The caller closes it.
+func (c *Client) AllocReadAt(ctx context.Context, id, path string, part FilePart) (io.ReadCloser, error) {
+	query := url.Values{
+		"path":   {path},
+		"offset": {strconv.FormatInt(part.Offset, 10)},
+		"limit":  {strconv.FormatInt(part.Limit, 10)},
+	}
+	return openBody(allocReadAt.open(ctx, c, request{id: id, query: query}))
+}
+
+// FileOptions select a place in a file. Offset counts bytes from the start, or back from the end with
+// FromEnd. If Lines is above 0, it is the number of last lines to begin with, in place of Offset.
+type FileOptions struct {
+	Follow  bool
+	FromEnd bool
+	Offset  int64
+	Lines   int64
+}
+
+// AllocStream streams a file of an allocation as bytes. With Follow it ends with the allocation, or when the
+// file is deleted. The caller closes the stream.
+func (c *Client) AllocStream(ctx context.Context, id, path string, o FileOptions) (
+	io.ReadCloser, error,
+) {
+	query := url.Values{
+		"path":   {path},
+		"plain":  {"true"},
+		"follow": {strconv.FormatBool(o.Follow)},
+	}
+	setPlace(query, o.FromEnd, o.Offset, o.Lines)
+	return openBody(allocStream.open(ctx, c, request{id: id, query: query}))
+}
+
+// setPlace sets the parameters that name a place in a file or log.
+func setPlace(query url.Values, fromEnd bool, offset, lines int64) {
+	origin := "start"
+	if fromEnd {
+		origin = "end"
+	}
+	query.Set("origin", origin)
+	query.Set("offset", strconv.FormatInt(offset, 10))
+	if lines > 0 {
+		query.Set("origin", "end")
+		query.Set("lines", strconv.FormatInt(lines, 10))
+	}
+}
+
+func openBody(resp *http.Response, err error) (io.ReadCloser, error) {
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}

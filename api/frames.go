@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"berth/internal/allocdir"
+	"berth/structs"
+)
+
+// Frame is a part of a streamed file: bytes, with the offset after them, or an event (see allocdir). An empty
+// frame shows that the stream is alive.
+type Frame struct {
+	Offset    int64  `json:",omitempty"`
+	Data      []byte `json:",omitempty"`
+	File      string `json:",omitempty"`
+	FileEvent string `json:",omitempty"`
+}
+
+const (
+	heartbeatEvery = 10 * time.Second // interval of empty frames in an idle stream
+	frameSize      = 64 << 10
+	// streamStall is the time within which a client takes the next bytes of a stream.
+	streamStall = time.Minute
+)
+
+// source has the parts of a file. Next fills p, and returns io.EOF at the end of the file and of the context
+// with which the source was opened.
+type source interface {
+	Next(p []byte) (allocdir.Part, error)
+	Close() error
+}
+
+// stream is a file on its way to a client.
+type stream struct {
+	name  string // of the file, in its frames
+	plain bool   // bytes instead of frames
+	open  func(ctx context.Context) (source, error)
+}
+
+// stream sends a file until its end. An agent sends at most structs.MaxFileStreams at a time. At most two
+// frames of each are in memory, however slow its client is.
+func (c *call) stream(s stream) error {
+	release, err := c.takeStream()
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(c.ctx())
+	defer cancel()
+	from, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	write, contentType := c.writeFrame, "application/json"
+	if s.plain {
+		write, contentType = c.writeData, "text/plain; charset=utf-8"
+	}
+	c.setStreamHeaders(contentType)
+	parts := make(chan allocdir.Part)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(parts)
+		ended <- readParts(ctx, from, parts)
+	}()
+	err = writeParts(s.name, parts, write)
+	cancel()
+	readErr := <-ended // the reader has ended, so the source may be closed
+	return errors.Join(err, readErr, from.Close())
+}
+
+// takeStream counts a stream until release, or fails if the agent has its most.
+func (c *call) takeStream() (release func(), err error) {
+	select {
+	case c.streaming <- struct{}{}:
+	default:
+		return nil, structs.Unavailablef("this agent sends %d files and logs, its most; end one of them",
+			cap(c.streaming))
+	}
+	return func() {
+		<-c.streaming
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) // for the next request
+	}, nil
+}
+
+// setStreamHeaders sets the headers of bytes from a task: a browser must not run them.
+func (c *call) setStreamHeaders(contentType string) {
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+func readParts(ctx context.Context, from source, parts chan<- allocdir.Part) error {
+	for {
+		part, err := from.Next(make([]byte, frameSize))
+		if len(part.Data) > 0 || part.Event != "" {
+			select {
+			case parts <- part:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func writeParts(name string, parts <-chan allocdir.Part, write func(Frame) error) error {
+	idle := time.NewTicker(heartbeatEvery)
+	defer idle.Stop()
+	if err := write(Frame{}); err != nil { // sends the headers to a follower of an empty file
+		return err
+	}
+	for {
+		select {
+		case part, more := <-parts:
+			if !more {
+				return nil
+			}
+			frame := Frame{
+				File:      name,
+				Offset:    part.Offset,
+				Data:      part.Data,
+				FileEvent: part.Event,
+			}
+			if err := write(frame); err != nil {
+				return err
+			}
+			idle.Reset(heartbeatEvery)
+		case <-idle.C:
+			if err := write(Frame{}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *call) writeFrame(f Frame) error {
+	return json.NewEncoder(c).Encode(f)
+}
+
+func (c *call) writeData(f Frame) error {
+	_, err := c.Write(f.Data)
+	return err
+}
+
+// Write sends bytes to the client at once. A client that does not take them in time has gone.
+func (c *call) Write(p []byte) (int, error) {
+	c.began = true
+	n, err := stallWriter{c.w, c.StreamStall}.Write(p)
+	if err == nil {
+		err = http.NewResponseController(c.w).Flush()
+	}
+	return n, err
+}
+
+// stallWriter bounds the time in which a client takes the bytes of one write.
+type stallWriter struct {
+	http.ResponseWriter
+	stall time.Duration
+}
+
+func (w stallWriter) Write(p []byte) (int, error) {
+	// A connection without deadlines, as in tests, is not bounded.
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.stall))
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap serves http.ResponseController.
+func (w stallWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
