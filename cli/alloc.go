@@ -3,12 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/structs"
@@ -30,21 +26,25 @@ var allocCommands = []Command{
 		Name:     "logs",
 		Args:     "<alloc> [task]",
 		Synopsis: "Show the output of a task",
-		Flags: []Flag{
-			{Name: "f", Usage: "Follow the output until interrupted"},
-			{Name: "stderr", Usage: "Show the standard error instead of the standard output"},
-			{Name: "tail", Usage: "Begin near the end"},
-			{
-				Name:    "c",
-				Kind:    Number,
-				Value:   "bytes",
-				Default: "8192",
-				Usage:   "With -tail: how many bytes before the end",
-			},
-		},
-		Run: allocLogs,
+		Help:     helpLogs,
+		Flags:    logsFlags,
+		Run:      allocLogs,
 		Examples: "berth alloc logs 53b92b20\n" +
-			"berth alloc logs -f -stderr 53b92b20 server",
+			"berth alloc logs -f -stderr 53b92b20 server\n" +
+			"berth alloc logs -tail -n 20 -job web",
+	},
+	{
+		Name:     "fs",
+		Args:     "<alloc> [path]",
+		Synopsis: "List a directory of an allocation, or show a file",
+		Help:     helpFiles,
+		Renders:  true,
+		Flags:    filesFlags,
+		Run:      allocFiles,
+		Examples: "berth alloc fs 53b92b20\n" +
+			"berth alloc fs 53b92b20 alloc/logs\n" +
+			"berth alloc fs -tail -f 53b92b20 server/local/access.log\n" +
+			"berth alloc fs -stat -job web alloc/data",
 	},
 	{
 		Name:     "exec",
@@ -282,63 +282,6 @@ func restartsText(s *structs.TaskState) string {
 
 func eventText(e *structs.TaskEvent) string {
 	return cmp.Or(e.DisplayMessage, e.Message)
-}
-
-func allocLogs(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "alloc", c.Arg(0))
-	if err != nil {
-		return err
-	}
-	task := c.Arg(1)
-	if task == "" {
-		task, err = onlyTask(ctx, c, id)
-		if err != nil {
-			return err
-		}
-	}
-	o := api.LogOptions{
-		Task:    task,
-		Stderr:  c.Bool("stderr"),
-		Follow:  c.Bool("f"),
-		FromEnd: c.Bool("tail"),
-	}
-	if o.FromEnd {
-		o.Offset = c.Number("c")
-	}
-	log, err := c.API.AllocLogs(ctx, id, o)
-	if err != nil {
-		return err
-	}
-	defer closeRead(log)
-	_, err = io.Copy(c.Out, log)
-	if o.Follow && errors.Is(ctx.Err(), context.Canceled) {
-		return nil // the user has interrupted the stream
-	}
-	if err != nil {
-		return structs.Unavailablef("the log is incomplete: %w", err)
-	}
-	return nil
-}
-
-// onlyTask returns the task of an allocation with one task.
-func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
-	alloc, _, err := c.API.Allocation(ctx, allocID, nil)
-	if err != nil {
-		return "", err
-	}
-	var names []string
-	if group := groupOf(alloc); group != nil {
-		for _, t := range group.Tasks {
-			names = append(names, t.Name)
-		}
-	} else {
-		names = slices.Sorted(maps.Keys(alloc.TaskStates))
-	}
-	if len(names) != 1 {
-		return "", badUsage("the allocation has %s; name one of: %s",
-			plural(len(names), "task"), strings.Join(names, ", "))
-	}
-	return names[0], nil
 }
 
 func allocStop(ctx context.Context, c *Call) error {

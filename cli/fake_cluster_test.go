@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,6 +138,14 @@ func fakeAgent(logs string) *apitest.Agent {
 		Node:      node1,
 		StatsAre:  statsOne(),
 		UsageIs:   map[string]*structs.AllocResourceUsage{alloc1: usageOne()},
+		Files: func(allocID string) (api.Dir, error) {
+			if allocID != alloc1 {
+				return api.Dir{}, structs.NotFoundf("allocation %s is not here", shortID(allocID))
+			}
+			dir := filepath.Join(logs, "files")
+			return api.Dir{Path: dir, Ended: closedChannel()}, makeFiles(dir)
+		},
+		LogsEnd: closedChannel(),
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
@@ -149,6 +159,34 @@ func fakeAgent(logs string) *apitest.Agent {
 			return dir, os.WriteFile(filepath.Join(dir, task+"."+kind+".0"), []byte(text), 0o600)
 		},
 	}
+}
+
+func closedChannel() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// makeFiles makes the directory of an allocation.
+func makeFiles(dir string) error {
+	var lines strings.Builder
+	for i := range 600 {
+		fmt.Fprintln(&lines, "line", i)
+	}
+	err := os.MkdirAll(filepath.Join(dir, "server/secrets"), 0o755)
+	for name, text := range map[string]string{
+		"a\x1bb.html": "<p>",
+		"lines.txt":   lines.String(),
+	} {
+		path := filepath.Join(dir, "server", name)
+		err = errors.Join(err,
+			os.WriteFile(path, []byte(text), 0o640),
+			os.Chmod(path, 0o640),
+			os.Chtimes(path, today, today))
+	}
+	return errors.Join(err,
+		os.Chmod(filepath.Join(dir, "server/secrets"), 0o700),
+		os.Chtimes(filepath.Join(dir, "server/secrets"), today, today))
 }
 
 // allocs returns all allocations.

@@ -27,6 +27,7 @@ type jobFile struct {
 	uses   []volumeUse // their aliases are v0, v1, ...
 	once   bool        // neither restarted nor rescheduled
 	node   string      // the name of the node it has to run on, "" for any
+	logs   string      // the content of the block
 	script string
 }
 
@@ -62,6 +63,9 @@ func (j jobFile) hcl() string {
 		j.script)
 	for i, u := range j.uses {
 		line("      volume_mount {\n        volume = \"v%d\"\n        destination = %q\n      }", i, u.at)
+	}
+	if j.logs != "" {
+		line("      logs {\n%s\n      }", j.logs)
 	}
 	line("      resources {\n        cpu = 20\n        memory = 32\n      }\n    }\n  }\n}")
 	return b.String()

@@ -247,12 +247,15 @@ func stopJob(t *testing.T, c *public.Client, id string) {
 }
 
 func testJobs(t *testing.T, c *public.Client) {
-	alloc := runJob(t, c, shellJob("interop-web", "echo hello from inside; sleep 600"))
+	alloc := runJob(t, c, shellJob("interop-web",
+		`echo SECRET > /secrets/token; printf 'one\ntwo\nthree\n' > /local/lines
+		echo hello from inside; sleep 600`))
 	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
 		t.Errorf("allocation %+v", alloc)
 	}
 	t.Run("statistics", func(t *testing.T) { testStatistics(t, c, alloc) })
 	t.Run("commands", func(t *testing.T) { testExec(t, c, alloc) })
+	t.Run("files", func(t *testing.T) { testFiles(t, c, alloc) })
 	filtered, _, err := c.Jobs().Allocations("interop-web", false,
 		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
 	if checkNoError(t, "a filtered page", err) && len(filtered) != 1 {

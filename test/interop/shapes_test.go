@@ -46,6 +46,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		StatsAre: fakeHostStats(),
 		UsageIs:  fakeUsage(),
 		Exec:     fakeExec,
+		Files:    fakeFiles(t),
 	}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller,

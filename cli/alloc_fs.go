@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"berth/api"
+	"berth/structs"
+)
+
+var filesFlags = slices.Concat(tailFlags[:len(tailFlags)-1], []Flag{
+	{Name: "stat", Usage: "Describe the file or directory itself"},
+	{Name: "H", Usage: "For programs: sizes in bytes and exact times"},
+	{
+		Name:  "verbose",
+		Usage: "Show the types of contents, too. With -job: name the allocation on the standard error",
+	},
+})
+
+const helpFiles = `The path is relative to the directory of the allocation. It has alloc, which
+the tasks share, and a directory for each task. No path leads out of it, also
+not through a link. Volumes and secrets are not shown. -f continues when the
+file is cut or replaced, and ends with the file and with the allocation.`
+
+func allocFiles(ctx context.Context, c *Call) error {
+	p, err := placeOf(c)
+	if err != nil {
+		return err
+	}
+	reads := p.fromEnd || c.Bool("f")
+	if c.Bool("stat") && reads {
+		return badUsage("-stat excludes -f, -tail, -n and -c")
+	}
+	id, err := chooseAlloc(ctx, c, "")
+	if err != nil {
+		return err
+	}
+	path := c.Arg(1)
+	if path == "" {
+		path = "/"
+	}
+	file, err := c.API.AllocFile(ctx, id, path)
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("stat"):
+		return c.show(file, func() error { return c.printFiles(file) })
+	case !file.IsDir && (c.Bool("json") || c.String("t") != ""):
+		return badUsage("-json and -t show a list, or a description with -stat; a file is written as it is")
+	case !file.IsDir:
+		return showFile(ctx, c, fileOf{id, path}, p)
+	case reads:
+		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
+	}
+	files, err := c.API.AllocFiles(ctx, id, path)
+	if err != nil {
+		return err
+	}
+	return c.show(files, func() error { return c.printFiles(files...) })
+}
+
+// fileOf names a file of an allocation.
+type fileOf struct{ alloc, path string }
+
+// showFile writes the content of a file.
+func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
+	follow := c.Bool("f")
+	return copyStream(ctx, follow, c.Out, func(ctx context.Context) (io.ReadCloser, error) {
+		if !follow && !p.fromEnd {
+			return c.API.AllocCat(ctx, f.alloc, f.path)
+		}
+		return c.API.AllocStream(ctx, f.alloc, f.path, api.FileOptions{
+			Follow:  follow,
+			FromEnd: p.fromEnd,
+			Offset:  p.offset,
+			Lines:   p.lines,
+		})
+	})
+}
+
+// printFiles lists files.
+func (c *Call) printFiles(files ...*structs.AllocFileInfo) error {
+	var rows grid
+	for _, f := range files {
+		name := f.Name
+		size := humanize.IBytes(uint64(max(0, f.Size)))
+		if f.IsDir { // its size says nothing to a user
+			name += "/"
+			size = ""
+		}
+		modified := f.ModTime.Local().Format(time.RFC3339)
+		if c.Bool("H") {
+			size = strconv.FormatInt(f.Size, 10)
+			modified = f.ModTime.UTC().Format(time.RFC3339Nano)
+		}
+		kind := ""
+		if c.Bool("verbose") {
+			kind = f.ContentType
+		}
+		rows.addRow(f.FileMode, size, modified, kind, name)
+	}
+	c.table("Mode|Size|Modified Time|Content Type|Name", rows)
+	return nil
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// tailFlags are the options of a command that shows the end of a file or log.
+var tailFlags = []Flag{
+	{Name: "f", Usage: "Follow the output until interrupted"},
+	{Name: "tail", Usage: "Begin near the end: with the last 10 lines, or with -n or -c"},
+	{Name: "n", Kind: Number, Value: "lines", Usage: "Begin with this number of last lines"},
+	{Name: "c", Kind: Number, Value: "bytes", Usage: "Begin with this number of last bytes"},
+	{Name: "job", Usage: "The first argument is a job: choose its newest running allocation"},
+	{Name: "verbose", Usage: "With -job: name the allocation on the standard error"},
+}
+
+var logsFlags = slices.Concat(tailFlags, []Flag{
+	{Name: "task", Kind: String, Value: "name", Usage: "The task, in place of the second argument"},
+	{Name: "stdout", Usage: "Show the standard output. Default: true without -stderr"},
+	{Name: "stderr", Usage: "Show the standard error. Default: true with -f and without -stdout"},
+})
+
+const helpLogs = `Without a task: the only one of the allocation, or its leader. With -f both
+outputs are followed, each to its own output of this program, until the task
+ends. A log is the text of all files that are kept of it.`
+
+// defaultTail is the number of lines of -tail alone.
+const defaultTail = 10
+
+// place is the part of a file or log that a user asks for.
+type place struct {
+	fromEnd       bool
+	offset, lines int64
+}
+
+// placeOf reads the options -tail, -n and -c.
+func placeOf(c *Call) (place, error) {
+	p := place{fromEnd: c.Bool("tail") || c.Given("n") || c.Given("c")}
+	switch {
+	case c.Given("n") && c.Given("c"):
+		return p, badUsage("-n and -c exclude each other")
+	case c.Given("c"):
+		p.offset = c.Number("c")
+	case c.Given("n"):
+		p.lines = c.Number("n")
+	case p.fromEnd:
+		p.lines = defaultTail
+	}
+	if p.lines > structs.MaxTailLines {
+		return p, badUsage("-n is %d, expected at most %d", p.lines, structs.MaxTailLines)
+	}
+	return p, nil
+}
+
+func allocLogs(ctx context.Context, c *Call) error {
+	p, err := placeOf(c)
+	if err != nil {
+		return err
+	}
+	if c.String("task") != "" && c.Arg(1) != "" {
+		return badUsage("-task and the second argument both name the task")
+	}
+	task := cmp.Or(c.String("task"), c.Arg(1))
+	id, err := chooseAlloc(ctx, c, task)
+	if err != nil {
+		return err
+	}
+	if task == "" {
+		task, err = defaultTask(ctx, c, id)
+		if err != nil {
+			return err
+		}
+	}
+	o := api.LogOptions{
+		Task:    task,
+		Follow:  c.Bool("f"),
+		FromEnd: p.fromEnd,
+		Offset:  p.offset,
+		Lines:   p.lines,
+	}
+	stdout := c.Bool("stdout") || !c.Bool("stderr")
+	stderr := c.Bool("stderr") || o.Follow && !c.Bool("stdout")
+	return logView{id, o, stdout, stderr}.run(ctx, c)
+}
+
+// logView is the outputs of a task that a user asks for.
+type logView struct {
+	alloc          string
+	options        api.LogOptions
+	stdout, stderr bool
+}
+
+// run shows the outputs: one after the other, or beside each other if they are followed.
+func (v logView) run(ctx context.Context, c *Call) error {
+	o := v.options
+	show := func(ctx context.Context, o api.LogOptions, w io.Writer) error {
+		return copyStream(ctx, o.Follow, w, func(ctx context.Context) (io.ReadCloser, error) {
+			return c.API.AllocLogs(ctx, v.alloc, o)
+		})
+	}
+	errs := o
+	errs.Stderr = true
+	switch {
+	case !v.stderr:
+		return show(ctx, o, c.Out)
+	case !v.stdout: // the only output that is asked for
+		return show(ctx, errs, c.Out)
+	case !o.Follow:
+		err := show(ctx, o, c.Out)
+		if err != nil {
+			return err
+		}
+		return show(ctx, errs, unescaped(c.Err))
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var outErr, errErr error
+	var both sync.WaitGroup
+	both.Go(func() {
+		outErr = show(inner, o, c.Out)
+		if outErr != nil {
+			cancel()
+		}
+	})
+	both.Go(func() {
+		errErr = show(inner, errs, unescaped(c.Err))
+		if errErr != nil {
+			cancel()
+		}
+	})
+	both.Wait()
+	return cmp.Or(outErr, errErr)
+}
+
+// copyStream writes a file or log as it is. A user ends one that is followed by an interrupt.
+func copyStream(
+	ctx context.Context, follow bool, w io.Writer, open func(context.Context) (io.ReadCloser, error),
+) error {
+	from, err := open(ctx)
+	if err == nil {
+		defer closeRead(from)
+		_, err = io.Copy(w, from)
+		if err != nil {
+			err = structs.Unavailablef("the output is incomplete: %w", err)
+		}
+	}
+	if follow && errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// chooseAlloc returns the ID of the allocation that the first argument names. With -job it is the newest
+// running allocation of a job, or else the newest, among those with the task, if one is named.
+func chooseAlloc(ctx context.Context, c *Call, task string) (string, error) {
+	if !c.Bool("job") {
+		return c.resolve(ctx, "alloc", c.Arg(0))
+	}
+	job, err := c.resolve(ctx, "job", c.Arg(0))
+	if err != nil {
+		return "", err
+	}
+	all, _, err := c.API.JobAllocations(ctx, job, nil)
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(a *structs.AllocListStub) bool {
+		return task != "" && a.TaskStates[task] == nil
+	})
+	if len(all) == 0 && task != "" {
+		return "", structs.NotFoundf("job %q has no allocation with the task %q", job, task)
+	}
+	if len(all) == 0 {
+		return "", structs.NotFoundf("job %q has no allocations", job)
+	}
+	slices.SortFunc(all, func(a, b *structs.AllocListStub) int {
+		return cmp.Or(runningFirst(a, b), newestFirst(a, b))
+	})
+	if c.Bool("verbose") {
+		fmt.Fprintf(c.Err, "Allocation %s on node %s (%s)\n", all[0].ID, all[0].NodeName, all[0].NodeID)
+	}
+	return all[0].ID, nil
+}
+
+// runningFirst orders running allocations before the others.
+func runningFirst(a, b *structs.AllocListStub) int {
+	rank := func(a *structs.AllocListStub) int {
+		if a.ClientStatus == structs.AllocRunning {
+			return 0
+		}
+		return 1
+	}
+	return rank(a) - rank(b)
+}
+
+// defaultTask returns the only task of an allocation, or its leader.
+func defaultTask(ctx context.Context, c *Call, allocID string) (string, error) {
+	alloc, _, err := c.API.Allocation(ctx, allocID, nil)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	if group := groupOf(alloc); group != nil {
+		for _, t := range group.Tasks {
+			if t.Leader {
+				return t.Name, nil
+			}
+			names = append(names, t.Name)
+		}
+	} else {
+		names = slices.Sorted(maps.Keys(alloc.TaskStates))
+	}
+	if len(names) != 1 {
+		return "", badUsage("the allocation has %s and no leader; name one of: %s",
+			plural(len(names), "task"), strings.Join(names, ", "))
+	}
+	return names[0], nil
+}

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFiles_LeakNothingWhileATaskSwapsThem: a task exchanges a directory and a link to a directory of the
+// host. A user reads 10,000 times, through a server and straight from the node.
+func TestFiles_LeakNothingWhileATaskSwapsThem(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	server := c.servers[0]
+	host := filepath.Join(server.dir, "host")
+	if err := os.Mkdir(host, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(host, "f"), []byte("SECRET"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	up := strings.Repeat("../", 20) + host[1:]
+	server.must("job", "run", server.writeJob(jobFile{name: "swap", script: `
+cd /local
+mkdir d
+echo of the task > d/f
+ln -s ` + host + ` absolute
+ln -s ` + up + ` relative
+ln -s ../secrets secrets
+echo SECRET > /secrets/f
+echo up
+while :; do
+  for link in absolute relative secrets; do
+    mv d x; mv -T $link d
+    mv -T d $link; mv x d
+  done
+done`}))
+	alloc := server.awaitRunning("swap", 1)[0].ID
+	server.awaitOutput(alloc, "up")
+	statuses := map[int]int{}
+	targets := []string{
+		"cat/%s?path=t/local/d/f",
+		"readat/%s?path=t/local/d/f&offset=0&limit=6",
+		"stream/%s?path=t/local/d/f&follow=false&plain=true",
+		"ls/%s?path=t/local/d",
+		"stat/%s?path=t/local/d/f",
+	}
+	for i := range 10_000 {
+		a := server
+		if i/len(targets)%2 == 0 {
+			a = c.node
+		}
+		target := fmt.Sprintf(targets[i%len(targets)], alloc)
+		status, body := readURL(t, fmt.Sprintf("http://127.0.0.1:%d/v1/client/fs/%s", a.http, target))
+		statuses[status]++
+		if strings.Contains(body, "SECRET") || strings.Contains(body, `"Size":6`) {
+			t.Fatalf("%s: got %q", target, body)
+		}
+	}
+	t.Log(statuses)
+	if statuses[200] == 0 || statuses[403] == 0 ||
+		statuses[200]+statuses[403]+statuses[404] != 10_000 {
+		t.Errorf("the swaps and the requests did not meet: %v", statuses)
+	}
+	server.must("job", "stop", "-purge", "swap")
+}
+
+func readURL(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// wantLines checks that a text is a number of lines, each with its number before a word.
+func wantLines(t *testing.T, what, text string, n int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) != n {
+		t.Errorf("%s: got %d lines, want %d", what, len(lines), n)
+	}
+	for i, line := range lines {
+		if !strings.HasPrefix(line, fmt.Sprint(i+1)+" ") {
+			t.Fatalf("%s: line %d is %.80q", what, i+1, line)
+		}
+	}
+}
+
+// TestLogs_FollowRotations: followers get each byte of a log over many files and of a file that the task
+// rotates, and end with the task, the file and the allocation.
+func TestLogs_FollowRotations(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	const lines = 40_000 // 4 MB in files of 1 MB
+	a.must("job", "run", a.writeJob(jobFile{
+		name: "writer",
+		kind: "batch",
+		once: true,
+		logs: "max_files = 10\nmax_file_size = 1",
+		script: `
+echo "1 first" > /local/own.log
+until [ -e /local/go ]; do sleep 0.1; done
+i=0
+while [ $i -lt ` + fmt.Sprint(lines) + ` ]; do
+  i=$((i + 1))
+  echo "$i ..............................................................................................."
+done
+echo "1 beside" >&2
+for i in 2 3 4 5; do
+  sleep 1
+  mv /local/own.log /local/own.log.1
+  echo "$i rotated" > /local/own.log
+done
+sleep 1
+rm /local/own.log
+sleep 2`,
+	}))
+	alloc := a.awaitRunning("writer", 1)[0].ID
+	followers := map[string][]string{
+		"the log":         {"alloc", "logs", "-f", "-stdout", "-job", "writer"},
+		"the errors":      {"alloc", "logs", "-f", "-stderr", alloc, "t"},
+		"the file":        {"alloc", "fs", "-f", alloc, "t/local/own.log"},
+		"the end":         {"alloc", "fs", "-tail", "-f", alloc, "alloc/logs/t.stderr.0"},
+		"both":            {"alloc", "logs", "-f", alloc},
+		"the log, no end": {"alloc", "logs", "-f", "-n", "0", "-stdout", alloc},
+	}
+	eventually(t, "the file is there", func() error {
+		_, err := a.run("alloc", "fs", alloc, "t/local/own.log")
+		return err
+	})
+	type result struct {
+		name, out string
+		err       error
+	}
+	results := make(chan result)
+	for name, args := range followers {
+		go func() {
+			out, err := a.run(args...)
+			results <- result{name, out, err}
+		}()
+	}
+	want := map[string]int{"the log": lines, "the errors": 1, "the file": 5, "the end": 1, "both": lines}
+	a.must("alloc", "exec", alloc, "touch", "/local/go")
+	for range followers {
+		r := <-results
+		if r.err != nil {
+			t.Errorf("%s: %v", r.name, r.err)
+		}
+		if n, ok := want[r.name]; ok {
+			wantLines(t, r.name, r.out, n)
+		}
+	}
+	out := a.must("alloc", "logs", "-n", "3", alloc)
+	if first := fmt.Sprint(lines-2) + " ."; !strings.HasPrefix(out, first) || strings.Count(out, "\n") != 3 {
+		t.Errorf("the last 3 lines are %q", out)
+	}
+	out = a.must("alloc", "fs", "-H", alloc, "alloc/logs")
+	if n := strings.Count(out, "t.stdout."); n < 4 {
+		t.Errorf("the log has %d files, want 4 or more:\n%s", n, out)
+	}
+	a.mustFail(3, []string{"among the secrets"}, "alloc", "fs", alloc, "t/secrets")
+	a.must("job", "stop", "-purge", "writer")
+}
