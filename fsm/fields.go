@@ -72,8 +72,13 @@ func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
 
 func jobHasNewFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
-		return len(g.HostVolumes()) > 0 || g.HasLifecycle()
+		return len(g.HostVolumes()) > 0 || g.HasLifecycle() ||
+			slices.ContainsFunc(g.Tasks, taskHasNewFields)
 	})
+}
+
+func taskHasNewFields(t *structs.Task) bool {
+	return t != nil && len(t.Artifacts) > 0
 }
 
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {

@@ -213,6 +213,7 @@ func TestNeeds_CountsEvents(t *testing.T) {
 func TestNeeds_CountsNewFieldsOfTasks(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Task){
 		"lifecycle": func(x *structs.Task) { x.Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePoststop} },
+		"artifacts": func(x *structs.Task) { x.Artifacts = []*structs.TaskArtifact{{}} },
 	} {
 		c := newCluster()
 		edit(c.job.TaskGroups[0].Tasks[0])

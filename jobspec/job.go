@@ -78,10 +78,11 @@ type task struct {
 	ShutdownDelay time.Duration     `hcl:"shutdown_delay"`
 	VolumeMounts  []*volumeMount    `hcl:"volume_mount,block"`
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
+	Artifacts     []*artifact       `hcl:"artifact,block"`
 }
 
 func (task) Unsupported() string {
-	return "action affinity artifact consul dispatch_payload identity kind scaling " +
+	return "action affinity consul dispatch_payload identity kind scaling " +
 		"schedule secret service template vault"
 }
 
@@ -194,6 +195,16 @@ type csiPlugin struct {
 	HealthTimeout       time.Duration `hcl:"health_timeout"`
 	HangTimeout         time.Duration `hcl:"hang_timeout"`
 	FormerProvider      string        `hcl:"former_provider"`
+}
+
+type artifact struct {
+	GetterSource   string            `hcl:"source,required"`
+	GetterOptions  map[string]string `hcl:"options"`
+	GetterHeaders  map[string]string `hcl:"headers"`
+	GetterMode     string            `hcl:"mode"`
+	GetterInsecure bool              `hcl:"insecure"`
+	RelativeDest   string            `hcl:"destination"`
+	Chown          bool              `hcl:"chown"`
 }
 
 // constraint has the long form (attribute, operator, value) and short ones that name the operator.

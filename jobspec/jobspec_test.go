@@ -235,7 +235,7 @@ func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 }
 
 func FuzzParseJob(f *testing.F) {
-	for _, file := range []string{"full.hcl", "tasks.hcl", "plugin.json"} {
+	for _, file := range []string{"full.hcl", "tasks.hcl", "artifacts.hcl", "plugin.json"} {
 		src, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			f.Fatal(err)

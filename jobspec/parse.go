@@ -222,6 +222,9 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 	for _, m := range t.VolumeMounts {
 		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
 	}
+	for _, a := range t.Artifacts {
+		out.Artifacts = append(out.Artifacts, (*structs.TaskArtifact)(a))
+	}
 	return out
 }
 

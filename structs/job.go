@@ -277,6 +277,7 @@ type Task struct {
 	ShutdownDelay   time.Duration
 	VolumeMounts    []*VolumeMount
 	CSIPluginConfig *CSIPluginConfig
+	Artifacts       []*TaskArtifact `json:",omitempty" codec:",omitempty"`
 }
 
 // JobListStub is one job in a list.

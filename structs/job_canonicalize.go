@@ -180,6 +180,11 @@ func (t *Task) canonicalize(g *TaskGroup) {
 			setDefault(&m.PropagationMode, PropagationPrivate)
 		}
 	}
+	for _, a := range t.Artifacts {
+		if a != nil {
+			a.canonicalize()
+		}
+	}
 	if c := t.CSIPluginConfig; c != nil {
 		setDefault(&c.MountDir, DefaultPluginMountDir)
 		setDefault(&c.StagePublishBaseDir, DefaultPluginStageDir)

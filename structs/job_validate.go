@@ -236,6 +236,7 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
 		driverRawExec)
 	t.validateMounts(f, g)
+	t.validateArtifacts(f)
 }
 
 // nestsWithin reports whether a value of a task's config nests maps and lists at most a number of levels

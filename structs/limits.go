@@ -47,6 +47,11 @@ const (
 	MaxReason        = 512  // bytes of a reason for which a node does not get an allocation
 	MaxReasons       = 16   // such reasons of one task group, or of one allocation
 
+	// Bounds of artifacts.
+	MaxArtifacts     = 64       // of one task
+	MaxArtifactPairs = 64       // options, and headers, of one artifact
+	MaxArtifactBytes = 32 << 10 // keys and values of its options, and of its headers
+
 	// Bounds of resources: of one task, of one allocation and of one node alike.
 	MaxCPU      = 100_000_000 // MHz
 	MaxMemoryMB = 1 << 30     // 1 PiB

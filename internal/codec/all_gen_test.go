@@ -208,6 +208,7 @@ var all = []any{
 	new(structs.StatusPeersResponse),
 	new(structs.TableIndex),
 	new(structs.Task),
+	new(structs.TaskArtifact),
 	new(structs.TaskEvent),
 	new(structs.TaskGroup),
 	new(structs.TaskGroupSummary),

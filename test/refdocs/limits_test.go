@@ -106,6 +106,9 @@ var allLimits = []limit{
 		"names, IDs, attributes and descriptions of a node's devices; its agent leaves out the groups beyond it",
 		beyondInvalid,
 	},
+	{"MaxArtifacts", structs.MaxArtifacts, "", "artifacts of one task", beyondInvalid},
+	{"MaxArtifactPairs", structs.MaxArtifactPairs, "", "options of one artifact, and headers", beyondInvalid},
+	{"MaxArtifactBytes", structs.MaxArtifactBytes, "bytes", "keys and values of these", beyondInvalid},
 	{"MaxGroupPorts", structs.MaxGroupPorts, "", "ports of one group", beyondInvalid},
 	{
 		"MaxNodeAddresses", structs.MaxNodeAddresses, "",

@@ -1,0 +1,206 @@
+package structs
+
+import (
+	"encoding/hex"
+	"maps"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// artifactArchives are the values of the option archive that name a format.
+var artifactArchives = []string{
+	"bz2", "gz", "tar", "tar.bz2", "tar.gz", "tar.xz", "tar.zst", "tbz2", "tgz", "txz",
+	"tzst", "xz", "zip", "zst",
+}
+
+// checksumBytes are the kinds of checksums with their sizes.
+var checksumBytes = map[string]int{
+	"md5":    16,
+	"sha1":   20,
+	"sha256": 32,
+	"sha512": 64,
+}
+
+var (
+	forcedForm  = regexp.MustCompile(`^([A-Za-z0-9]+)::(.*)$`)
+	scpForm     = regexp.MustCompile(`^[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+:`)
+	hostedForm  = regexp.MustCompile(`^(github\.com|gitlab\.com|bitbucket\.org)/`)
+	headerForm  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$")
+	gitRefForm  = regexp.MustCompile(`^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$`)
+	inHeader    = regexp.MustCompile(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
+	placeholder = "${"
+)
+
+// Getter returns the protocol of the source, http, https, git or file, "" if only the node knows it. Any
+// other protocol is invalid.
+func (a *TaskArtifact) Getter() (string, error) {
+	forced, rest := "", a.GetterSource
+	if m := forcedForm.FindStringSubmatch(rest); m != nil {
+		forced, rest = strings.ToLower(m[1]), m[2]
+	}
+	found := sourceProtocol(rest)
+	switch {
+	case strings.HasPrefix(a.GetterSource, placeholder):
+		return "", nil
+	case forced == "git":
+		if slices.Contains([]string{"", "http", "https", "ssh", "git"}, found) {
+			return "git", nil
+		}
+		return "", Invalidf("git repositories are cloned by http, https, ssh and git, not by %s", found)
+	case forced != "" && found != "" && forced != found:
+		return "", unknownProtocol(forced)
+	case forced != "":
+		found = forced
+	}
+	switch found {
+	case "http", "https", "git", "file":
+		return found, nil
+	case "ssh":
+		return "git", nil
+	case "":
+		if strings.Contains(rest, placeholder) {
+			return "", nil
+		}
+		return "", Invalidf("it names no protocol; expected a URL such as https://HOST/PATH")
+	}
+	return "", unknownProtocol(found)
+}
+
+func unknownProtocol(name string) error {
+	if slices.Contains([]string{"s3", "gcs", "gs"}, name) {
+		return Invalidf("berth has no client of the storage service %.20s; use the https address of the object, "+
+			"presigned if it is not public", name)
+	}
+	return Invalidf("berth does not download by %.20s; expected http, https, git or file", name)
+}
+
+// sourceProtocol returns the protocol of a source without a forced getter, "" if it names none.
+func sourceProtocol(source string) string {
+	scheme, _, isURL := strings.Cut(source, "://")
+	again := forcedForm.FindStringSubmatch(source)
+	switch {
+	case again != nil:
+		return strings.ToLower(again[1])
+	case isURL && !strings.Contains(scheme, placeholder):
+		return strings.ToLower(scheme)
+	case scpForm.MatchString(source), hostedForm.MatchString(source):
+		return "git"
+	case strings.HasPrefix(source, "/"), strings.HasPrefix(source, "./"), strings.HasPrefix(source, "../"):
+		return "file"
+	}
+	return ""
+}
+
+// Validate checks an artifact. The faults do not show its headers and options, which may be secret.
+func (a *TaskArtifact) Validate() error {
+	f := newFieldErrors("artifact")
+	a.validate(f)
+	return f.err()
+}
+
+func (a *TaskArtifact) validate(f fieldErrors) {
+	f.require(a.GetterSource != "", "source is required")
+	f.checkText("source", a.GetterSource)
+	f.require(!strings.ContainsRune(a.GetterSource, 0), "source must not hold NUL")
+	if a.GetterSource != "" && len(a.GetterSource) <= MaxText {
+		_, err := a.Getter()
+		f.require(err == nil, "source: %v", err)
+	}
+	f.checkOneOf("mode", a.GetterMode, []string{ArtifactAny, ArtifactFile, ArtifactDir})
+	a.validateDest(f)
+	a.validateOptions(f)
+	a.validateHeaders(f)
+}
+
+func (a *TaskArtifact) validateDest(f fieldErrors) {
+	dest := a.RelativeDest
+	f.checkText("destination", dest)
+	f.require(!strings.ContainsRune(dest, 0), "destination must not hold NUL")
+	if strings.Contains(dest, placeholder) || len(dest) > MaxText {
+		return // only the node knows the value
+	}
+	clean := path.Clean(dest)
+	shared := clean == "../alloc" || strings.HasPrefix(clean, "../alloc/")
+	f.require(shared || clean != ".." && !strings.HasPrefix(clean, "../"),
+		"destination %q must be within the task's directory, or within ../alloc", dest)
+}
+
+func (a *TaskArtifact) validateOptions(f fieldErrors) {
+	options := a.GetterOptions
+	f.checkBytes("options", PairBytes(options), MaxArtifactBytes)
+	if f.atMost("options", len(options), MaxArtifactPairs) < len(options) {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		value := options[key]
+		f.require(key != "", "options: a key is empty")
+		f.require(isText(key) && isText(value), "options: %q must be text in UTF-8 without NUL", key)
+		if strings.Contains(value, placeholder) {
+			continue
+		}
+		switch key {
+		case "checksum":
+			f.require(isChecksum(value), "options: checksum must be md5:, sha1:, sha256: or sha512: with its "+
+				"hexadecimal digits, or file: with the URL of a list of checksums")
+		case "archive":
+			_, err := strconv.ParseBool(value)
+			f.require(err == nil || slices.Contains(artifactArchives, value),
+				"options: archive %q must be false or %s", value, oneOf(artifactArchives))
+		case "ref":
+			f.require(gitRefForm.MatchString(value),
+				"options: ref must be the name of a branch, tag or commit, without white space and not begin with -")
+		case "depth":
+			_, err := strconv.ParseUint(value, 10, 31)
+			f.require(err == nil, "options: depth %q must be a number", value)
+		}
+	}
+}
+
+// isChecksum reports whether a text is a checksum, with or without its kind.
+func isChecksum(text string) bool {
+	kind, digits, typed := strings.Cut(text, ":")
+	if kind == "file" {
+		_, err := url.Parse(digits)
+		return typed && digits != "" && err == nil
+	}
+	if !typed {
+		digits = text
+	}
+	sum, err := hex.DecodeString(digits)
+	if err != nil {
+		return false
+	}
+	for k, n := range checksumBytes {
+		if n == len(sum) && (!typed || k == kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *TaskArtifact) validateHeaders(f fieldErrors) {
+	headers := a.GetterHeaders
+	f.checkBytes("headers", PairBytes(headers), MaxArtifactBytes)
+	if f.atMost("headers", len(headers), MaxArtifactPairs) < len(headers) {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(headers)) {
+		f.require(headerForm.MatchString(key), "headers: %q is not the name of a header", key)
+		f.require(inHeader.MatchString(headers[key]),
+			"headers: the value of %q must be one line without control characters", key)
+	}
+}
+
+func (t *Task) validateArtifacts(f fieldErrors) {
+	for i, a := range firstOf(f, "artifacts", t.Artifacts, MaxArtifacts) {
+		if a == nil {
+			f.addf("artifact %d is null", i+1)
+			continue
+		}
+		a.validate(f.at("artifact %d", i+1))
+	}
+}
