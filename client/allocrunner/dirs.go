@@ -102,6 +102,11 @@ func taskDirs(root, task string) driver.Dirs {
 	}
 }
 
+// SharedDir returns the directory that the tasks of an allocation share, below the allocation's directory.
+func SharedDir(allocDir string) string {
+	return filepath.Join(allocDir, sharedDir)
+}
+
 // LogDir returns the directory of the logs of an allocation's tasks, below the allocation's directory.
 func LogDir(allocDir string) string {
 	return filepath.Join(allocDir, sharedDir, "logs")

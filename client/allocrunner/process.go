@@ -121,7 +121,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 		return nil, structs.TaskEventSetupFailure, err
 	}
 	if err := t.hooks.up(ctx); err != nil {
-		return nil, structs.TaskEventHookFailed, err
+		return nil, hookFailure(err), err
 	}
 	// Hooks add variables to the environment, for example a plugin's socket. The driver's config may refer to
 	// them.
@@ -142,6 +142,15 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	t.clean = false
 	h, err = d.Start(ctx, cfg)
 	return h, structs.TaskEventDriverFailure, err
+}
+
+// hookFailure returns the type of the event for the failure of a hook.
+func hookFailure(err error) string {
+	failure, ok := errors.AsType[*hook.Failure](err)
+	if ok {
+		return failure.Event
+	}
+	return structs.TaskEventHookFailed
 }
 
 // recordStartFailure records why the process could not start, unless the task was to stop anyway. A failure

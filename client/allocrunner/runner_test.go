@@ -318,6 +318,11 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 		}, 0, []string{"Received", "Driver Failure", "Restarting", "Driver Failure", "Not Restarting"}},
 		{"a hook that fails once", func(fx *fixture, _ *structs.Allocation) { fx.failTimes("up web", 1) },
 			1, []string{"Received", "Task hook failed", "Restarting", "Started"}},
+		{"a hook that names its event", func(fx *fixture, _ *structs.Allocation) {
+			fx.fail["up web"] = func() error {
+				return &hook.Failure{Event: "Failed Artifact Download", Err: structs.Invalidf("no such source")}
+			}
+		}, 0, []string{"Received", "Failed Artifact Download", "Not Restarting"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {

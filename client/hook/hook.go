@@ -106,3 +106,13 @@ type TaskEnv struct {
 	// Emit records a task event.
 	Emit func(*structs.TaskEvent)
 }
+
+// Failure is an error of Up with the type of its task event, in the place of structs.TaskEventHookFailed.
+type Failure struct {
+	Event string
+	Err   error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+
+func (f *Failure) Unwrap() error { return f.Err }
