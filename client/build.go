@@ -10,12 +10,14 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/client/allocrunner"
+	"berth/client/artifacthook"
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
 	"berth/client/devicehook"
 	"berth/client/devicemanager"
 	"berth/client/drivermanager"
+	"berth/client/drivers/executor"
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/hostvolumes"
@@ -67,7 +69,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Plugins:    plugins,
 		Devices:    devices,
 		AllocHooks: allocHooks(p, plugins),
-		TaskHooks: taskHooks(supervisors, devicehook.Config{
+		TaskHooks: taskHooks(supervisors, artifactConfig(p), devicehook.Config{
 			Reserve:  devices.Reserve,
 			Holder:   p.DeviceHolder,
 			Progress: p.Progress,
@@ -135,12 +137,26 @@ func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hoo
 	}
 }
 
-// taskHooks returns the hooks of a task: that of its devices, and that of its CSI plugin.
+func artifactConfig(p Parts) artifacthook.Config {
+	command, _ := executor.DefaultCommand() // the drivers have it too: see drivermanager.New
+	return artifacthook.Config{
+		Settings: p.Config.Artifact,
+		Dir:      p.Config.ArtifactDir(),
+		Command:  command,
+		Progress: p.Progress,
+	}
+}
+
+// taskHooks returns the hooks of a task: that of its artifacts, that of its devices, and that of its CSI
+// plugin. A task does not keep devices waiting while it downloads.
 func taskHooks(
-	supervisors csihooks.SupervisorConfig, devices devicehook.Config,
+	supervisors csihooks.SupervisorConfig, artifacts artifacthook.Config, devices devicehook.Config,
 ) func(*hook.AllocEnv, *structs.Task) []hook.Task {
 	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
 		var hooks []hook.Task
+		if h := artifacthook.New(artifacts, env, task); h != nil {
+			hooks = append(hooks, h)
+		}
 		if h := devicehook.New(devices, env, task); h != nil {
 			hooks = append(hooks, h)
 		}

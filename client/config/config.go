@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/client/artifacthook"
 	"berth/client/devicemanager"
 	"berth/client/drivermanager"
 	"berth/client/networks"
@@ -77,6 +78,9 @@ type Config struct {
 	Drivers drivermanager.Config `hcl:"drivers,block"`
 	// Devices are groups of device files that jobs may ask for.
 	Devices []*devicemanager.HostGroup `hcl:"device,block"`
+
+	// Artifact bounds the downloads of artifacts.
+	Artifact artifacthook.Settings `hcl:"artifact,block"`
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
@@ -164,6 +168,7 @@ func DefaultConfig() *Config {
 		MinDynamicPort:          structs.DefaultMinDynamicPort,
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 drivermanager.DefaultConfig(),
+		Artifact:                artifacthook.DefaultSettings(),
 		GCMaxAllocs:             50,
 		ShutdownTimeout:         30 * time.Second,
 	}
@@ -182,6 +187,11 @@ func (c *Config) AllocDir() string {
 // DriverDir holds the records by which the task drivers find their tasks.
 func (c *Config) DriverDir() string {
 	return filepath.Join(c.DataDir, "drivers")
+}
+
+// ArtifactDir is the root of the sandboxes of downloads.
+func (c *Config) ArtifactDir() string {
+	return filepath.Join(c.DataDir, "artifacts")
 }
 
 // PluginSocketDir holds the sockets and logs of external plugins. Its path is short, because that of a socket
@@ -282,6 +292,9 @@ func (c *Config) Validate() error {
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
 	if err := c.Drivers.Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
+	}
+	if err := c.Artifact.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	for name := range c.Options {
 		require(slices.Contains(options, name), "client.options: there is no option %q; expected %s",

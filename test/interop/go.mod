@@ -1,6 +1,6 @@
 module berth/test/interop
 
-go 1.26.0
+go 1.26.8
 
 require (
 	berth v0.0.0-00010101000000-000000000000

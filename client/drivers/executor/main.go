@@ -12,12 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/artifacthook/download"
 	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/sandbox"
 )
 
-// The argument that makes Main pid 1 of a sandbox instead of a supervisor.
-const initArg = "init"
+// InitArg is the argument that makes Main pid 1 of a sandbox instead of a supervisor.
+const InitArg = "init"
 
 // The file descriptors that the agent passes to a supervisor in addition to stdin (the spec) and stderr (the
 // log).
@@ -35,8 +36,11 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "executor: the kernel is too old:", err)
 		return 1
 	}
-	if len(args) == 1 && args[0] == initArg {
+	if len(args) == 1 && args[0] == InitArg {
 		return sandbox.Init()
+	}
+	if len(args) == 1 && args[0] == download.Arg {
+		return download.Main()
 	}
 	if len(args) == 3 && args[0] == CopyArg {
 		return copyPipes(args[1], args[2])

@@ -141,7 +141,7 @@ func (s *supervisor) startSandbox() (process, error) {
 		return nil, err
 	}
 	defer sessions.Close()
-	command := append(slices.Clone(s.spec.Command), initArg)
+	command := append(slices.Clone(s.spec.Command), InitArg)
 	command[0] = "/proc/self/exe"
 	p, err := sandbox.Start(s.spec.Sandbox, sandbox.Options{
 		Command:  command,

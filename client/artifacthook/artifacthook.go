@@ -1,0 +1,151 @@
+// Package artifacthook downloads the artifacts of a task before its first start. Each download is a process
+// of its own in a sandbox (see download), which writes to an empty directory and sees nothing else of the
+// allocation. The process runs as an unprivileged user. It ends with the agent.
+//
+// When the process has ended, the agent checks the files and moves them to the destination. It opens paths of
+// the allocation only through an os.Root, so that no link in them leads out. A failed download leaves
+// nothing.
+package artifacthook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"berth/client/allocrunner"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/sandbox"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// Config has the parts of the agent that the hook needs.
+type Config struct {
+	Settings Settings
+	// Dir is a directory of the agent. The sandboxes mount their roots below it.
+	Dir string
+	// Command runs executor.Main (see executor.DefaultCommand).
+	Command []string
+	// Progress receives how far a download is, "" once none runs.
+	Progress func(allocID, reason string)
+}
+
+// artifacts is the hook of one task.
+type artifacts struct {
+	cfg      Config
+	task     string
+	taskDir  string
+	shared   string // the directory that the tasks of the allocation share
+	complete int    // the artifacts that are in their places
+}
+
+// New makes the hook of a task. It is nil for a task without artifacts.
+func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+	if len(task.Artifacts) == 0 {
+		return nil
+	}
+	return &artifacts{
+		cfg:     cfg,
+		task:    task.Name,
+		taskDir: filepath.Join(env.Dir, task.Name),
+		shared:  allocrunner.SharedDir(env.Dir),
+	}
+}
+
+func (a *artifacts) Name() string { return "artifacts" }
+
+// Up downloads the artifacts of a task that has not run yet. After a failure it continues at the artifact
+// that failed.
+func (a *artifacts) Up(ctx context.Context, env *hook.TaskEnv) error {
+	list := env.Task.Artifacts
+	if env.Running || !env.FirstStart || a.complete >= len(list) {
+		return nil
+	}
+	env.Emit(&structs.TaskEvent{
+		Type:    structs.TaskEventDownloading,
+		Message: fmt.Sprintf("Client is downloading artifacts (%d)", len(list)-a.complete),
+	})
+	begin := time.Now()
+	var sum usage
+	for ; a.complete < len(list); a.complete++ {
+		got, err := a.fetch(ctx, env, list[a.complete])
+		if err != nil {
+			return a.failure(env, fmt.Errorf("artifact %d: %w", a.complete+1, err))
+		}
+		sum.add(got)
+	}
+	env.Emit(&structs.TaskEvent{
+		Type: structs.TaskEventDownloading,
+		Message: fmt.Sprintf("Artifacts are complete: %s in %d files, after %s",
+			structs.FormatBytes(sum.bytes), sum.files, time.Since(begin).Round(time.Millisecond)),
+	})
+	return nil
+}
+
+func (a *artifacts) failure(env *hook.TaskEnv, err error) error {
+	a.cfg.Progress(env.Alloc.ID, "")
+	return &hook.Failure{Event: structs.TaskEventDownloadFailed, Err: err}
+}
+
+// Down removes the remains of a download whose agent was killed.
+func (a *artifacts) Down(context.Context) error {
+	return errors.Join(
+		removeStage(a.taskDir, a.task),
+		removeStage(a.shared, a.task))
+}
+
+// expand returns an artifact with the placeholders of its texts replaced.
+func expand(spec *structs.TaskArtifact, replace func(string) string) *structs.TaskArtifact {
+	out := *spec
+	out.GetterSource = replace(spec.GetterSource)
+	out.GetterMode = replace(spec.GetterMode)
+	out.RelativeDest = replace(spec.RelativeDest)
+	out.GetterOptions = expandMap(spec.GetterOptions, replace)
+	out.GetterHeaders = expandMap(spec.GetterHeaders, replace)
+	return &out
+}
+
+func expandMap(m map[string]string, replace func(string) string) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[replace(k)] = replace(v)
+	}
+	return out
+}
+
+// fetch downloads one artifact and moves it to its place.
+func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact) (usage, error) {
+	if spec == nil {
+		return usage{}, structs.Invalidf("it is null")
+	}
+	spec = expand(spec, env.Expand)
+	err := spec.Validate()
+	if err != nil {
+		return usage{}, err
+	}
+	owner := &sandbox.User{}
+	if spec.Chown {
+		user, err := executor.LookupUser(env.Config.User)
+		if err != nil {
+			return usage{}, err
+		}
+		if user != nil {
+			owner = user
+		}
+	}
+	to, err := a.placeOf(spec.RelativeDest, env.Seen)
+	if err != nil {
+		return usage{}, err
+	}
+	s, err := newStage(to, a.task)
+	if err != nil {
+		return usage{}, err
+	}
+	got, err := a.download(ctx, env.Alloc.ID, s, spec)
+	if err == nil {
+		err = s.deliver(to.path, owner)
+	}
+	return got, errors.Join(err, s.remove())
+}

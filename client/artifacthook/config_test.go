@@ -1,0 +1,58 @@
+package artifacthook
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+func TestSettings_HaveBounds(t *testing.T) {
+	for _, c := range []struct {
+		edit func(*Settings)
+		want string
+	}{
+		{func(*Settings) {}, ""},
+		{func(s *Settings) { s.HTTPReadTimeout = 0 }, "client.artifact.http_read_timeout"},
+		{func(s *Settings) { s.GitTimeout = 8 * 24 * time.Hour }, "client.artifact.git_timeout"},
+		{func(s *Settings) { s.HTTPMaxSize = 0 }, "client.artifact.http_max_size"},
+		{func(s *Settings) { s.DecompressionSizeLimit = -1 }, "client.artifact.decompression_size_limit"},
+		{func(s *Settings) { s.DecompressionFileCountLimit = 1 << 30 },
+			"client.artifact.decompression_file_count_limit"},
+		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:r:/opt/x", "f:rx:/opt/y"} }, ""},
+		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"/opt/x"} }, "f:r:FILE"},
+		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:rw:/opt/x"} }, "only reads"},
+		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:r:opt/x"} }, "absolute path"},
+		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:r:/"} }, "every download has"},
+	} {
+		s := DefaultSettings()
+		c.edit(&s)
+		err := s.Validate()
+		ok := err == nil
+		if c.want != "" {
+			ok = structs.IsKind(err, structs.KindInvalid) && strings.Contains(err.Error(), c.want)
+		}
+		if !ok {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestSize_HasUnits(t *testing.T) {
+	for text, want := range map[string]Size{
+		"100GB": 100_000_000_000,
+		"1MiB":  1 << 20,
+		"17":    17,
+		"":      0,
+		"-1":    0,
+		"1 XB":  0,
+		"99EB":  0,
+	} {
+		var s Size
+		err := s.UnmarshalText([]byte(text))
+		if s != want || (err != nil) != (want == 0) {
+			t.Errorf("%q: got %d and %v, want %d", text, s, err, want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// Package download gets one artifact in a process of its own: the agent's executable with the arguments
+// `executor artifact`, in a sandbox that shows it an empty directory, the programs of the machine and little
+// else. The process does not trust the server, and the agent trusts neither the process nor its files.
+//
+// The agent and the process share a socket, which is the process's standard output. The agent sends a Request
+// and the process answers with a Reply, both in JSON.
+package download
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hashicorp/go-getter/v2"
+)
+
+// Arg selects Main among the duties of the agent's executable.
+const Arg = "artifact"
+
+// Dir is the directory of the artifact in the sandbox. Out is the file or the directory that was downloaded,
+// below Dir. TempDir is for the process itself.
+const (
+	Dir     = "/artifact"
+	Out     = "out"
+	TempDir = "tmp"
+)
+
+// Request describes an artifact. Its texts have no placeholders any more.
+type Request struct {
+	Source   string // with the options as its query
+	Mode     string // of structs.TaskArtifact
+	Headers  map[string]string
+	Insecure bool
+	Files    bool // files of the machine may be sources
+	Limits   Limits
+}
+
+// Limits bound a download.
+type Limits struct {
+	Timeout       time.Duration // of the whole download
+	MaxSize       int64         // bytes of one answer of a server
+	UnpackedSize  int64         // bytes of the files of an archive
+	UnpackedFiles int           // entries of an archive
+}
+
+// Reply is the result of a download, "" if it succeeded.
+type Reply struct {
+	Error string
+}
+
+// Main gets the artifact that the agent asks for, and returns the exit code.
+func Main() int {
+	conn := os.Stdout
+	req := &Request{}
+	err := json.NewDecoder(conn).Decode(req)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "artifact: reading the request:", err)
+		return 1
+	}
+	reply := &Reply{}
+	err = limitProcess(max(req.Limits.MaxSize, req.Limits.UnpackedSize))
+	if err == nil {
+		err = Get(context.Background(), Dir, req)
+	}
+	if err != nil {
+		reply.Error = err.Error()
+	}
+	if err := json.NewEncoder(conn).Encode(reply); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// maxMemory bounds the memory of the process: an archive may ask for a large window.
+const maxMemory = 2 << 30
+
+// limitProcess bounds the size of a file and the memory, of this process and of those that it starts.
+func limitProcess(fileSize int64) error {
+	signal.Ignore(unix.SIGXFSZ)                        // the write fails
+	size := uint64(min(fileSize, math.MaxInt64-2) + 2) // go-getter writes one byte more than fits
+	return errors.Join(
+		unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: size}),
+		unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: maxMemory, Max: maxMemory}))
+}
+
+var modes = map[string]getter.Mode{
+	"any":  getter.ModeAny,
+	"file": getter.ModeFile,
+	"dir":  getter.ModeDir,
+}
+
+// Get downloads into the file or directory Out of dir. The temporary directory of the process is on the same
+// file system.
+func Get(ctx context.Context, dir string, req *Request) error {
+	unix.Umask(0o022)
+	ctx, cancel := context.WithTimeout(ctx, req.Limits.Timeout)
+	defer cancel()
+	client := &getter.Client{
+		Getters:         getters(req),
+		Decompressors:   decompressors(req.Limits),
+		DisableSymlinks: true,
+	}
+	out := filepath.Join(dir, Out)
+	_, err := client.Get(ctx, &getter.Request{
+		Src:     req.Source,
+		Dst:     out,
+		GetMode: modes[req.Mode],
+		Copy:    true,
+		Umask:   0o022,
+	})
+	if err != nil {
+		return hideQuery(err, req.Source)
+	}
+	if _, err := os.Lstat(out); err != nil {
+		return errors.New("nothing was downloaded: the source is a directory of an HTTP server; name a file or " +
+			"an archive")
+	}
+	return nil
+}
+
+// hideQuery removes the query of the source from an error: an option may be secret.
+func hideQuery(err error, source string) error {
+	text := err.Error()
+	_, query, _ := strings.Cut(source, "?")
+	for query != "" {
+		text = strings.ReplaceAll(text, "?"+query, "")
+		text = strings.ReplaceAll(text, query, "...")
+		_, query, _ = strings.Cut(query, "&")
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,97 @@
+package download
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/hashicorp/go-cleanhttp"
+	"github.com/hashicorp/go-getter/v2"
+)
+
+// getters returns the protocols: git, http and https, and file if the agent allows it.
+func getters(req *Request) []getter.Getter {
+	header := http.Header{}
+	for name, value := range req.Headers {
+		header.Set(name, value)
+	}
+	list := []getter.Getter{
+		&getter.GitGetter{
+			Detectors: []getter.Detector{
+				new(getter.GitHubDetector),
+				new(getter.GitDetector),
+				new(getter.BitBucketDetector),
+				new(getter.GitLabDetector),
+			},
+		},
+		&getter.HttpGetter{
+			Client:                httpClient(req),
+			Header:                header,
+			DoNotCheckHeadFirst:   true,
+			XTerraformGetDisabled: true,
+		},
+	}
+	if req.Files {
+		list = append(list, fileGetter{new(getter.FileGetter)})
+	}
+	return list
+}
+
+func httpClient(req *Request) *http.Client {
+	transport := cleanhttp.DefaultTransport()
+	if req.Insecure {
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	}
+	return &http.Client{Transport: &sizeLimit{transport, req.Limits.MaxSize}}
+}
+
+// sizeLimit fails answers above a size. go-getter would cut them without an error.
+type sizeLimit struct {
+	http.RoundTripper
+	most int64
+}
+
+func (l *sizeLimit) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.ContentLength > l.most {
+		_ = resp.Body.Close()
+		return nil, l.exceeded()
+	}
+	resp.Body = &limitedBody{resp.Body, l.most, l.exceeded()}
+	return resp, nil
+}
+
+func (l *sizeLimit) exceeded() error {
+	return fmt.Errorf("the answer has more than %d bytes (http_max_size of the agent)", l.most)
+}
+
+// limitedBody is a body that fails beyond a number of bytes.
+type limitedBody struct {
+	io.ReadCloser
+	left     int64
+	exceeded error
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.left {
+		return 0, b.exceeded
+	}
+	b.left -= int64(n)
+	return n, err
+}
+
+// fileGetter copies directories, which go-getter would link to.
+type fileGetter struct {
+	*getter.FileGetter
+}
+
+func (fileGetter) Get(_ context.Context, req *getter.Request) error {
+	return os.CopyFS(req.Dst, os.DirFS(req.URL().Path))
+}

@@ -1,0 +1,322 @@
+package artifacthook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/artifacthook/download"
+	"berth/client/cgroups"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// shownDirs are the directories of the machine that every download sees: git and its libraries.
+var shownDirs = []string{"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"}
+
+// shownSettings are the settings of the machine that a download sees: of names, of certificates, of ssh and
+// git. None is secret.
+var shownSettings = []string{
+	"/etc/ca-certificates", "/etc/crypto-policies", "/etc/gai.conf", "/etc/gitconfig", "/etc/group",
+	"/etc/host.conf", "/etc/hosts", "/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd",
+	"/etc/pki/tls", "/etc/protocols", "/etc/resolv.conf", "/etc/services", "/etc/ssh/ssh_config",
+	"/etc/ssh/ssh_known_hosts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+}
+
+// executable is the agent's executable in the sandbox.
+const executable = "/berth"
+
+// sandboxConfig describes the sandbox of a download into a directory.
+func (a *artifacts) sandboxConfig(dir string, insecure bool) *sandbox.Config {
+	shown := map[string]string{}
+	for _, path := range shownDirs {
+		shown[path] = path
+	}
+	cfg := &sandbox.Config{
+		Root:      a.cfg.Dir,
+		HostPaths: shown,
+		Binds: []sandbox.Bind{
+			{Source: dir, Target: download.Dir},
+			{Source: a.cfg.Command[0], Target: executable, ReadOnly: true},
+		},
+		Program: sandbox.Program{
+			Driver:   "artifact",
+			Where:    "in the sandbox of the download",
+			Command:  executable,
+			Args:     append(a.cfg.Command[1:len(a.cfg.Command):len(a.cfg.Command)], download.Arg),
+			Env:      a.environ(insecure),
+			Dir:      download.Dir,
+			User:     &nobody,
+			Restrict: true,
+			Seccomp:  sandbox.FilterSupported() == nil,
+			NoFile:   1024,
+		},
+	}
+	for _, path := range append(shownSettings, a.cfg.Settings.extraPaths()...) {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil { // else this machine has no such file
+			cfg.Binds = append(cfg.Binds, sandbox.Bind{Source: real, Target: path, ReadOnly: true})
+		}
+	}
+	return cfg
+}
+
+func (a *artifacts) environ(insecure bool) []string {
+	temp := filepath.Join(download.Dir, download.TempDir)
+	env := append(sandbox.RuntimeEnv(2),
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME="+temp,
+		"TMPDIR="+temp,
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_ALLOW_PROTOCOL=http:https:ssh:git")
+	if insecure {
+		env = append(env, "GIT_SSL_NO_VERIFY=true")
+	}
+	for name := range strings.SplitSeq(a.cfg.Settings.SetEnvironmentVariables, ",") {
+		name = strings.TrimSpace(name)
+		value, ok := os.LookupEnv(name)
+		if ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// request returns the request for an artifact, and the bounds of its tree on the disk.
+func (a *artifacts) request(spec *structs.TaskArtifact) (*download.Request, usage, error) {
+	kind, err := spec.Getter()
+	if err != nil {
+		return nil, usage{}, structs.Invalidf("source: %w", err)
+	}
+	s := a.cfg.Settings
+	req := &download.Request{
+		Source:   withOptions(spec),
+		Mode:     spec.GetterMode,
+		Headers:  spec.GetterHeaders,
+		Insecure: spec.GetterInsecure,
+		Files:    kind == "file",
+		Limits: download.Limits{
+			Timeout:       s.HTTPReadTimeout,
+			MaxSize:       int64(s.HTTPMaxSize),
+			UnpackedSize:  int64(s.DecompressionSizeLimit),
+			UnpackedFiles: s.DecompressionFileCountLimit,
+		},
+	}
+	// An archive is there beside its files, and names its directories or implies them.
+	most := usage{
+		bytes:   int64(s.HTTPMaxSize) + int64(s.DecompressionSizeLimit),
+		entries: 4*s.DecompressionFileCountLimit + 16,
+	}
+	switch kind {
+	case "git":
+		req.Limits.Timeout = s.GitTimeout
+		most = usage{bytes: int64(s.HTTPMaxSize), entries: maxFiles}
+	case "file":
+		err = a.checkFile(spec.GetterSource)
+	}
+	return req, most, err
+}
+
+// withOptions returns the source with the options as its query.
+func withOptions(spec *structs.TaskArtifact) string {
+	if len(spec.GetterOptions) == 0 {
+		return spec.GetterSource
+	}
+	query := url.Values{}
+	for k, v := range spec.GetterOptions {
+		query.Set(k, v)
+	}
+	separator := "?"
+	if strings.Contains(spec.GetterSource, "?") {
+		separator = "&"
+	}
+	return spec.GetterSource + separator + query.Encode()
+}
+
+// checkFile denies files of the machine that the agent's settings do not name.
+func (a *artifacts) checkFile(source string) error {
+	path := strings.TrimPrefix(strings.TrimPrefix(source, "file::"), "file://")
+	path, _, _ = strings.Cut(path, "?")
+	for _, extra := range a.cfg.Settings.extraPaths() {
+		_, ok := below(extra, filepath.Clean(path))
+		if ok && filepath.IsAbs(path) {
+			return nil
+		}
+	}
+	return structs.Deniedf("source: this node has no file %.200q for artifacts; "+
+		"client.artifact.filesystem_isolation_extra_paths names those that it has", path)
+}
+
+// watchInterval is the time between two looks at the size of a download, progressInterval that between two
+// reports of it.
+const (
+	watchInterval    = 500 * time.Millisecond
+	progressInterval = 10 * time.Second
+)
+
+// download fills the stage.
+func (a *artifacts) download(
+	ctx context.Context, allocID string, s *stage, spec *structs.TaskArtifact,
+) (usage, error) {
+	req, most, err := a.request(spec)
+	if err != nil {
+		return usage{}, err
+	}
+	if err := sandbox.Supported(); err != nil {
+		return usage{}, structs.Preconditionf("this node cannot isolate downloads: %w", err)
+	}
+	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
+		return usage{}, err
+	}
+	late := fmt.Errorf("it is not complete after %s (see the timeouts in client.artifact of the agent)",
+		req.Limits.Timeout)
+	timed, stop := context.WithTimeoutCause(ctx, req.Limits.Timeout, late)
+	defer stop()
+	running, end := context.WithCancelCause(timed)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource)})
+	}()
+	err = a.runProcess(running, s, req)
+	end(nil)
+	<-watched
+	a.cfg.Progress(allocID, "")
+	if err != nil {
+		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
+	}
+	_, err = s.measure(".", most)
+	if err != nil {
+		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
+	}
+	return s.measure(download.Out, most)
+}
+
+// shownSource returns a source without its query and its password, which may be secret.
+func shownSource(source string) string {
+	source, _, _ = strings.Cut(source, "?")
+	forced, rest, ok := strings.Cut(source, "::")
+	if !ok {
+		forced, rest = "", source
+	} else {
+		forced += "::"
+	}
+	u, err := url.Parse(rest)
+	if err == nil {
+		rest = u.Redacted()
+	}
+	return forced + rest
+}
+
+// watch is what a goroutine needs to know of a download.
+type watch struct {
+	stage   *stage
+	most    usage
+	allocID string
+	source  string
+}
+
+// watch ends a download that is too large, and reports how far it is.
+func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w watch) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	reported := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		got, err := w.stage.measure(".", w.most)
+		if errors.Is(err, errLarge) {
+			end(fmt.Errorf("it has more than %d bytes or %d files", w.most.bytes, w.most.entries))
+			return
+		}
+		if time.Since(reported) >= progressInterval {
+			reported = time.Now()
+			a.cfg.Progress(w.allocID, fmt.Sprintf("task %s is downloading %s: %s so far",
+				a.task, w.source, structs.FormatBytes(got.bytes)))
+		}
+	}
+}
+
+// runProcess runs the process of a download until it has ended. It kills the process when ctx ends, and then
+// returns the cause.
+func (a *artifacts) runProcess(ctx context.Context, s *stage, req *download.Request) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // a sandbox ends with the thread that made it
+		defer runtime.UnlockOSThread()
+		result <- a.runSandbox(ctx, s, req)
+	}()
+	err := <-result
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (a *artifacts) runSandbox(ctx context.Context, s *stage, req *download.Request) error {
+	ours, theirs, err := socketpair()
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	said, stderr, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, theirs.Close())
+	}
+	defer said.Close()
+	proc, err := sandbox.Start(a.sandboxConfig(s.path(), req.Insecure), sandbox.Options{
+		Command: append(a.cfg.Command[:len(a.cfg.Command):len(a.cfg.Command)], executor.InitArg),
+		Stdout:  theirs,
+		Stderr:  stderr,
+		Group:   &cgroups.Group{},
+	})
+	err = errors.Join(err, theirs.Close(), stderr.Close())
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = proc.Kill() })
+	defer stop()
+	reply := &download.Reply{}
+	err = json.NewEncoder(ours).Encode(req)
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(ours, maxReply)).Decode(reply)
+	}
+	_ = proc.Kill() // it has nothing left to do
+	text, _ := io.ReadAll(io.LimitReader(said, maxReply))
+	_, _ = proc.Wait()
+	if err != nil {
+		return fmt.Errorf("the process of the download ended early: %w: %.2000s", err, text)
+	}
+	if reply.Error != "" {
+		return errors.New(structs.Cut(reply.Error, maxError))
+	}
+	return nil
+}
+
+// The bounds of the texts of a process.
+const (
+	maxReply = 64 << 10
+	maxError = 1 << 10
+)
+
+func socketpair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a socket pair: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "download"), os.NewFile(uintptr(fds[1]), "download"), nil
+}

@@ -1,0 +1,219 @@
+package artifacthook
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"berth/client/artifacthook/download"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// nobody is the user of the process that downloads.
+var nobody = sandbox.User{UID: 65534, GID: 65534}
+
+// stage is the directory that a download fills, beside its destination.
+type stage struct {
+	root *os.Root // of place.dir
+	name string
+}
+
+// stageName is the name of a task's stage.
+func stageName(task string) string {
+	return fmt.Sprintf(".artifact-%x", sha256.Sum256([]byte(task)))[:26]
+}
+
+// newStage makes an empty stage. The remains of an earlier agent are removed.
+func newStage(to place, task string) (*stage, error) {
+	root, err := os.OpenRoot(to.dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{root, stageName(task)}
+	err = root.RemoveAll(s.name)
+	for _, dir := range []string{s.name, path.Join(s.name, download.TempDir)} {
+		if err == nil {
+			err = root.Mkdir(dir, 0o700)
+		}
+		if err == nil {
+			err = root.Chown(dir, int(nobody.UID), int(nobody.GID))
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("making the directory of the download: %w", err)
+		return nil, errors.Join(err, s.remove())
+	}
+	return s, nil
+}
+
+func (s *stage) path() string { return filepath.Join(s.root.Name(), s.name) }
+
+func (s *stage) remove() error {
+	return errors.Join(s.root.RemoveAll(s.name), s.root.Close())
+}
+
+// removeStage removes the stage of a task that a killed agent has left in a directory.
+func removeStage(dir, task string) error {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s := &stage{root, stageName(task)}
+	return s.remove()
+}
+
+// usage is the size of a tree.
+type usage struct {
+	bytes   int64
+	entries int // files, directories and links
+	files   int // without directories
+}
+
+func (u *usage) add(v usage) {
+	u.bytes += v.bytes
+	u.entries += v.entries
+	u.files += v.files
+}
+
+// errLarge ends a walk of a tree above its bounds.
+var errLarge = errors.New("it is larger than it may be")
+
+// measure sizes a tree of the stage, also while a download fills it. It ends with errLarge above the bounds.
+func (s *stage) measure(dir string, most usage) (usage, error) {
+	var sum usage
+	tree, err := s.root.OpenRoot(s.name)
+	if err != nil {
+		return sum, err
+	}
+	defer tree.Close()
+	err = fs.WalkDir(tree.FS(), dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it is gone again
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		sum.entries++
+		if !info.IsDir() {
+			sum.files++
+		}
+		if info.Mode().IsRegular() {
+			sum.bytes += info.Size()
+		}
+		if sum.bytes > most.bytes || sum.entries > most.entries {
+			return errLarge
+		}
+		return nil
+	})
+	return sum, err
+}
+
+// maxDepth bounds the directories within one another.
+const maxDepth = 200
+
+// deliver checks the files of an ended download, gives them to their owner and moves them to a path of the
+// root.
+func (s *stage) deliver(to string, owner *sandbox.User) error {
+	tree, err := s.root.OpenRoot(s.name)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	err = fs.WalkDir(tree.FS(), download.Out, func(name string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = prepareEntry(tree, name, owner)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.root.MkdirAll(path.Dir(to), 0o755)
+	if err == nil {
+		err = s.move(path.Join(s.name, download.Out), to)
+	}
+	if err != nil {
+		return structs.Preconditionf("moving the files to the destination: %w", err)
+	}
+	return nil
+}
+
+// prepareEntry checks one entry, which no process changes any more, and sets its owner and mode.
+func prepareEntry(tree *os.Root, name string, owner *sandbox.User) error {
+	info, err := tree.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if strings.Count(name, "/") > maxDepth {
+		return structs.Preconditionf("it has more than %d directories within one another", maxDepth)
+	}
+	shown := strings.TrimPrefix(name, download.Out+"/")
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		err = checkLink(tree, name)
+		if err != nil {
+			return structs.Preconditionf("the symbolic link %.200q leads out of the artifact", shown)
+		}
+		return tree.Lchown(name, int(owner.UID), int(owner.GID))
+	case info.IsDir(), info.Mode().IsRegular():
+		err = tree.Lchown(name, int(owner.UID), int(owner.GID))
+		if err != nil {
+			return err
+		}
+		mode := info.Mode().Perm() &^ 0o022
+		if info.IsDir() {
+			mode |= 0o700
+		}
+		return tree.Chmod(name, mode)
+	}
+	return structs.Preconditionf("%.200q is neither a file nor a directory", shown)
+}
+
+// checkLink checks that a symbolic link leads to a place in the artifact, also one that does not exist.
+func checkLink(tree *os.Root, name string) error {
+	target, err := tree.Readlink(name)
+	if err != nil {
+		return err
+	}
+	within, ok := below(download.Out, path.Join(path.Dir(name), target))
+	if !ok || path.IsAbs(target) || !filepath.IsLocal(within) {
+		return errors.New("it leads out")
+	}
+	_, err = tree.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// move moves a tree to a path, into the directory that may be there. A file takes the place of another file.
+func (s *stage) move(from, to string) error {
+	there, err := s.root.Lstat(to)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	info, ferr := s.root.Lstat(from)
+	if ferr != nil {
+		return ferr
+	}
+	if err != nil || !there.IsDir() || !info.IsDir() {
+		return s.root.Rename(from, to)
+	}
+	entries, err := fs.ReadDir(s.root.FS(), from)
+	for _, e := range entries {
+		if err == nil {
+			err = s.move(path.Join(from, e.Name()), path.Join(to, e.Name()))
+		}
+	}
+	return err
+}
