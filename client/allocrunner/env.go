@@ -52,26 +52,36 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
 		}
 	}
-	metas := []map[string]string{alloc.Job.Meta, f.group.Meta, t.Meta}
-	for _, meta := range metas { // the nearer wins
-		for k, v := range meta {
-			own["META_"+structs.VariableName(k)] = v
-			own["META_"+structs.VariableName(strings.ToUpper(k))] = v
-		}
-	}
 	addPorts(own, alloc.Ports, structs.VariableName)
 	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
 	setPrefixed(env, own)
 	vars = nodeVariables(f.node)
+	vars["node.region"] = f.region
 	labelled := map[string]string{}
 	addPorts(labelled, alloc.Ports, func(label string) string { return label })
 	setPrefixed(vars, labelled)
+	vars.addEnv(env)
+	setPrefixed(env, f.meta(vars))
 	vars.addEnv(env)
 	for k, v := range t.Env { // its values may refer to all above, not to each other
 		env[k] = vars.expand(v)
 	}
 	vars.addEnv(env)
 	return env, vars
+}
+
+// meta returns the variables of the job's, the group's and the task's meta: the nearer wins. Its values may
+// refer to all in vars, not to each other.
+func (f taskFacts) meta(vars variables) map[string]string {
+	own := map[string]string{}
+	for _, meta := range []map[string]string{f.alloc.Job.Meta, f.group.Meta, f.task.Meta} {
+		for k, v := range meta {
+			value := vars.expand(v)
+			own["META_"+structs.VariableName(k)] = value
+			own["META_"+structs.VariableName(strings.ToUpper(k))] = value
+		}
+	}
+	return own
 }
 
 // addEnv adds variables of an environment, each also with "env." before its name.

@@ -16,11 +16,15 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	g := alloc.Job.TaskGroups[0]
 	g.Meta = map[string]string{"tier": "group"}
 	task := g.Tasks[0]
-	task.Meta = map[string]string{"a-b": "task"}
+	task.Meta = map[string]string{
+		"a-b":   "task",
+		"where": "${meta.rack} of ${NOMAD_DC}, ${NOMAD_META_owner}",
+	}
 	task.Resources = &structs.Resources{CPU: 500, MemoryMB: 64}
 	task.Env = map[string]string{
 		"HOME":      "${NOMAD_TASK_DIR}/home",
 		"NODE":      "${node.unique.name}/${attr.kernel.name}/${meta.rack}",
+		"PLACE":     "${node.region} ${NOMAD_META_where}",
 		"SHELL_VAR": "${unknown}",
 	}
 	node := &structs.Node{
@@ -38,6 +42,7 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 			"JOB_ID": "job", "JOB_NAME": "job", "ALLOC_DIR": "/alloc", "TASK_DIR": "/local", "SECRETS_DIR": "/secrets",
 			"NAMESPACE": "default", "DC": "dc1", "REGION": "global", "CPU_LIMIT": "500", "MEMORY_LIMIT": "64",
 			"META_owner": "job", "META_TIER": "group", "META_a_b": "task", "META_A_B": "task",
+			"META_where": "r1 of dc1, ${NOMAD_META_owner}",
 		} {
 			if got := env[name+k]; got != want {
 				t.Errorf("%s%s = %q, want %q", name, k, got, want)
@@ -46,8 +51,10 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		"${NOMAD_ALLOC_ID}/x": "alloc1/x", "${ node.class }": "big", "${env.HOME}": "/local/home",
-		"${HOME}": "/local/home",
-		"${NODE}": "node1/linux/r1", "${SHELL_VAR}": "${unknown}", "$NOMAD_ALLOC_ID": "$NOMAD_ALLOC_ID", "${": "${",
+		"${HOME}":      "/local/home",
+		"${PLACE}":     "global r1 of dc1, ${NOMAD_META_owner}",
+		"${NODE}":      "node1/linux/r1",
+		"${SHELL_VAR}": "${unknown}", "$NOMAD_ALLOC_ID": "$NOMAD_ALLOC_ID", "${": "${",
 		"plain": "plain",
 	} {
 		if got := vars.expand(in); got != want {
