@@ -136,7 +136,7 @@ func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats
 // AllocStats measures the tasks of an allocation on this agent's node.
 func (l local) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
 	if l.client == nil {
-		return nil, structs.NotFoundf("allocation %s is not on this agent", allocID)
+		return nil, notOnAgent(allocID)
 	}
 	return l.client.AllocStats(ctx, allocID, task)
 }
@@ -144,7 +144,7 @@ func (l local) AllocStats(ctx context.Context, allocID, task string) (*structs.A
 // AllocExec finds a running task of an allocation on this agent's node.
 func (l local) AllocExec(allocID, task string) (api.ExecFunc, error) {
 	if l.client == nil {
-		return nil, structs.NotFoundf("allocation %s is not on this agent", allocID)
+		return nil, notOnAgent(allocID)
 	}
 	run, err := l.client.Exec(allocID, task)
 	if err != nil {
@@ -157,6 +157,34 @@ func (l local) AllocExec(allocID, task string) (api.ExecFunc, error) {
 		}
 		return exitCode(result)
 	}, nil
+}
+
+// AllocRestart restarts tasks of an allocation on this agent's node.
+func (l local) AllocRestart(allocID string, req api.AllocRestartRequest) error {
+	if l.client == nil {
+		return notOnAgent(allocID)
+	}
+	return l.client.RestartAlloc(allocID, req.TaskName, req.AllTasks)
+}
+
+// AllocSignal sends a signal to tasks of an allocation on this agent's node.
+func (l local) AllocSignal(ctx context.Context, allocID string, req api.AllocSignalRequest) error {
+	if l.client == nil {
+		return notOnAgent(allocID)
+	}
+	return l.client.SignalAlloc(ctx, allocID, req.Task, req.Signal)
+}
+
+// AllocGC removes what is left of an ended allocation on this agent's node.
+func (l local) AllocGC(allocID string) error {
+	if l.client == nil {
+		return notOnAgent(allocID)
+	}
+	return l.client.CollectAlloc(allocID)
+}
+
+func notOnAgent(allocID string) error {
+	return structs.NotFoundf("allocation %s is not on this agent", allocID)
 }
 
 // signalBase is the exit code of a command that signal 0 would end, as shells have it.
@@ -175,7 +203,7 @@ func exitCode(r *driver.ExitResult) (int, error) {
 // LogFiles returns the directory of a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (api.Dir, error) {
 	if l.client == nil {
-		return api.Dir{}, structs.NotFoundf("allocation %s is not on this agent", allocID)
+		return api.Dir{}, notOnAgent(allocID)
 	}
 	dir, ended, err := l.client.LogFiles(allocID, task, kind)
 	return api.Dir{Path: dir, Ended: ended}, err
@@ -184,7 +212,7 @@ func (l local) LogFiles(allocID, task, kind string) (api.Dir, error) {
 // AllocDir returns the directory of an allocation on this agent's node.
 func (l local) AllocDir(allocID string) (api.Dir, error) {
 	if l.client == nil {
-		return api.Dir{}, structs.NotFoundf("allocation %s is not on this agent", allocID)
+		return api.Dir{}, notOnAgent(allocID)
 	}
 	dir, ended, err := l.client.AllocDir(allocID)
 	return api.Dir{Path: dir, Ended: ended}, err

@@ -60,6 +60,14 @@ type Agent interface {
 	// commands in it. The error is not-found if the allocation is not on this agent, a conflict if the task does
 	// not run, and invalid if there is no such task.
 	AllocExec(allocID, task string) (ExecFunc, error)
+	// AllocRestart restarts tasks, and does not wait. Here and in AllocSignal the error is not-found if the
+	// allocation is not on this agent, invalid if it has no such task, and a conflict if that does not run.
+	AllocRestart(allocID string, req AllocRestartRequest) error
+	// AllocSignal sends a signal to tasks.
+	AllocSignal(ctx context.Context, allocID string, req AllocSignalRequest) error
+	// AllocGC removes the directory of an allocation that has ended. The error is not-found if the allocation is
+	// not on this agent, and a conflict if it has not ended.
+	AllocGC(allocID string) error
 	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
 	// Ended is the end of the task. The error is not-found if the allocation is not on this agent, and invalid
 	// if it has no such task.

@@ -296,6 +296,15 @@ func routeCalls() map[string]routeCall {
 			path:   `/v1/client/allocation/a/exec?command=["sh"]`,
 			status: 400, // it is no websocket
 		},
+		"PUT /v1/client/allocation/{id}/signal": {
+			path: "/v1/client/allocation/a/signal",
+			body: `{"Signal":"HUP"}`,
+			rpc:  "Alloc.GetAlloc",
+			request: &structs.AllocGetRequest{
+				AllocID:      "a",
+				QueryOptions: structs.QueryOptions{Namespace: structs.AllNamespaces, AllowStale: true},
+			},
+		},
 		"GET /v1/job/{id}/deployment": {
 			path:    "/v1/job/a%2Fb/deployment?namespace=default",
 			rpc:     "Job.GetJob",

@@ -58,6 +58,9 @@ var allocCommands = []Command{
 			"berth alloc exec -task server 53b92b20 sh\n" +
 			"berth alloc exec -t=false 53b92b20 cat /etc/hosts",
 	},
+	restartCommand,
+	signalCommand,
+	gcCommand,
 	{
 		Name:     "stop",
 		Args:     "<alloc>",

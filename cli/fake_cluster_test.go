@@ -146,6 +146,12 @@ func fakeAgent(logs string) *apitest.Agent {
 			return api.Dir{Path: dir, Ended: closedChannel()}, makeFiles(dir)
 		},
 		LogsEnd: closedChannel(),
+		Control: func(act string) error {
+			if strings.Contains(act, "nope") {
+				return structs.Invalidf("there is no task %q", "nope")
+			}
+			return nil
+		},
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {

@@ -322,9 +322,7 @@ func (c *Client) collectEnded() {
 		return a.ended.Compare(b.ended)
 	})
 	for _, e := range ended[:max(0, len(ended)-c.config().GCMaxAllocs)] {
-		r := e.r
-		c.ignoreAlloc(r.Alloc(), r.ClientState())
-		r.Destroy()
+		c.collect(e.r)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/hook"
 	"berth/client/store"
@@ -379,32 +378,6 @@ func (stuckHook) Name() string                             { return "stuck" }
 func (stuckHook) Up(context.Context, *hook.AllocEnv) error { return nil }
 func (stuckHook) Down(context.Context) error {
 	return fmt.Errorf("busy")
-}
-
-func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newFixture(t)
-		r.edit = func(c *Config) { c.GCMaxAllocs = 2 }
-		r.start(false)
-		defer r.stop()
-		for i := range 4 {
-			a := testAlloc(fmt.Sprintf("a%d", i))
-			a.Job.Type = structs.JobBatch
-			r.servers.place(a)
-			r.pass(time.Second)
-			r.machine.Exit(a.ID+"/web", driver.ExitResult{})
-			r.pass(time.Second)
-		}
-		left, err := os.ReadDir(filepath.Join(r.dir, "alloc"))
-		if err != nil || len(left) != 2 || left[0].Name() != "a2" {
-			t.Errorf("left %v, %v", left, err)
-		}
-		r.servers.place(testAlloc("b"))
-		r.pass(time.Second)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"b/web"}) {
-			t.Errorf("running %v: a collected allocation has started again", got)
-		}
-	})
 }
 
 func TestLoadIdentity_MakesItOnceAndKeepsItSecret(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 // Exec finds a running task in which a command is to run. The error is not-found if the allocation is not
 // here; see allocrunner.Runner.Exec for the others. A node with structs.MaxExecs commands is unavailable.
 func (c *Client) Exec(allocID, task string) (allocrunner.ExecFunc, error) {
-	r := c.runner(allocID)
-	if r == nil {
-		return nil, structs.NotFoundf("allocation %s is not on this node", allocID)
+	r, err := c.runnerHere(allocID)
+	if err != nil {
+		return nil, err
 	}
 	run, err := r.Exec(task)
 	if err != nil {

@@ -24,9 +24,9 @@ func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
 // reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the
 // allocation is not here; see allocrunner.Runner.Stats for the others.
 func (c *Client) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
-	r := c.runner(allocID)
-	if r == nil {
-		return nil, structs.NotFoundf("allocation %s is not on this node", allocID)
+	r, err := c.runnerHere(allocID)
+	if err != nil {
+		return nil, err
 	}
 	return r.Stats(ctx, task, c)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"berth/api"
@@ -99,6 +100,9 @@ type Agent struct {
 	Files      func(allocID string) (api.Dir, error)
 	Exec       func(allocID, task string) (api.ExecFunc, error)
 	Snapshot   []byte
+	// Control, if not nil, gets every restart, signal and removal of an allocation, for example "restart a1
+	// web", "restart all a1", "signal a1 web HUP" or "gc a1".
+	Control func(act string) error
 
 	mu       sync.Mutex
 	restored []byte
@@ -226,6 +230,31 @@ func (a *Agent) AllocExec(allocID, task string) (api.ExecFunc, error) {
 		return nil, structs.NotFoundf("allocation %s is not here", allocID)
 	}
 	return a.Exec(allocID, task)
+}
+
+// AllocRestart calls Control.
+func (a *Agent) AllocRestart(allocID string, req api.AllocRestartRequest) error {
+	if req.AllTasks {
+		return a.control(allocID, "restart all", allocID)
+	}
+	return a.control(allocID, "restart", allocID, req.TaskName)
+}
+
+// AllocSignal calls Control.
+func (a *Agent) AllocSignal(_ context.Context, allocID string, req api.AllocSignalRequest) error {
+	return a.control(allocID, "signal", allocID, req.Task, req.Signal)
+}
+
+// AllocGC calls Control.
+func (a *Agent) AllocGC(allocID string) error {
+	return a.control(allocID, "gc", allocID)
+}
+
+func (a *Agent) control(allocID string, words ...string) error {
+	if a.Control == nil {
+		return structs.NotFoundf("allocation %s is not here", allocID)
+	}
+	return a.Control(strings.Join(words, " "))
 }
 
 // LogFiles calls Logs.

@@ -256,6 +256,7 @@ func testJobs(t *testing.T, c *public.Client) {
 	t.Run("statistics", func(t *testing.T) { testStatistics(t, c, alloc) })
 	t.Run("commands", func(t *testing.T) { testExec(t, c, alloc) })
 	t.Run("files", func(t *testing.T) { testFiles(t, c, alloc) })
+	t.Run("control", func(t *testing.T) { testControl(t, c, alloc) })
 	filtered, _, err := c.Jobs().Allocations("interop-web", false,
 		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
 	if checkNoError(t, "a filtered page", err) && len(filtered) != 1 {

@@ -47,6 +47,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		UsageIs:  fakeUsage(),
 		Exec:     fakeExec,
 		Files:    fakeFiles(t),
+		Control:  fakeControl,
 	}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller,

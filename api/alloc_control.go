@@ -1,0 +1,107 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"berth/structs"
+)
+
+// AllocRestartRequest names the tasks of an allocation to restart: the one with the name, all with AllTasks,
+// else those that run. The keys are those of the dialect.
+type AllocRestartRequest struct {
+	TaskName string
+	AllTasks bool // also those that have ended, in the order of their lifecycles
+}
+
+// AllocSignalRequest names a signal and a task, "" for all that run. The keys are those of the dialect.
+type AllocSignalRequest struct {
+	Task   string
+	Signal string // for example SIGHUP or HUP
+}
+
+var allocRestart = route[struct{}](put, "/v1/client/allocation/{id}/restart",
+	func(c *call) (any, error) {
+		var req AllocRestartRequest
+		err := c.decodeOptionalBody(&req)
+		if err == nil && req.AllTasks && req.TaskName != "" {
+			err = structs.Invalidf("AllTasks and TaskName exclude each other")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.onNode(req, func() error {
+			return c.Agent.AllocRestart(c.id(), req)
+		})
+	})
+
+// AllocRestart restarts tasks of an allocation. The restarts do not count for the restart policy. It does not
+// wait for them.
+func (c *Client) AllocRestart(ctx context.Context, id string, req AllocRestartRequest) error {
+	return allocRestart.exec(ctx, c, request{id: id, body: req})
+}
+
+var allocSignal = route[struct{}](put, "/v1/client/allocation/{id}/signal",
+	func(c *call) (any, error) {
+		var req AllocSignalRequest
+		err := c.decodeBody(&req)
+		if err == nil {
+			_, err = structs.ParseSignal(req.Signal)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.onNode(req, func() error {
+			return c.Agent.AllocSignal(c.ctx(), c.id(), req)
+		})
+	})
+
+// AllocSignal sends a signal to tasks of an allocation.
+func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequest) error {
+	return allocSignal.exec(ctx, c, request{id: id, body: req})
+}
+
+var (
+	allocGC = route[struct{}](put, "/v1/client/allocation/{id}/gc", serveAllocGC)
+	// The dialect's clients remove an allocation with a GET.
+	_ = handle(get, "/v1/client/allocation/{id}/gc", serveAllocGC)
+)
+
+func serveAllocGC(c *call) (any, error) {
+	write := c.r.Clone(c.ctx())
+	write.Method = http.MethodPut
+	err := c.origin.Check(write)
+	if err != nil {
+		return nil, structs.Deniedf("a page of another origin may not change anything here: %w", err)
+	}
+	return c.onNode(nil, func() error {
+		return c.Agent.AllocGC(c.id())
+	})
+}
+
+// AllocGC removes the directory of an allocation that has ended from its node.
+func (c *Client) AllocGC(ctx context.Context, id string) error {
+	return allocGC.exec(ctx, c, request{id: id})
+}
+
+// onNode acts on an allocation of this agent's node. It forwards the request to the agent of another node,
+// over one hop. body is the request's body, which has been read, or nil.
+func (c *call) onNode(body any, act func() error) (any, error) {
+	err := act()
+	if !structs.IsKind(err, structs.KindNotFound) || c.r.Header.Get(headerHops) != "" {
+		return struct{}{}, err
+	}
+	if body != nil {
+		text, encodeErr := json.Marshal(body)
+		if encodeErr != nil {
+			return nil, encodeErr
+		}
+		c.r.Body = io.NopCloser(bytes.NewReader(text))
+		c.r.ContentLength = int64(len(text))
+		c.r.TransferEncoding = nil
+	}
+	return nil, c.proxyToAlloc(err)
+}

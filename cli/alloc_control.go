@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"berth/api"
+)
+
+// taskFlag names a task in the way of an argument.
+var taskFlag = Flag{
+	Name:  "task",
+	Kind:  String,
+	Value: "name",
+	Usage: "The task, in place of the argument",
+}
+
+var restartCommand = Command{
+	Name:     "restart",
+	Args:     "<alloc> [task]",
+	Synopsis: "Restart the running tasks, or one of them",
+	Help: `
+The node stops the processes and starts them again. This does not count for
+the restart policy. With -all-tasks the node stops all tasks and starts them
+in the order of their lifecycles, also those that have ended. The command does
+not wait for the restarts.`,
+	Acts: true,
+	Flags: []Flag{
+		taskFlag,
+		{Name: "all-tasks", Usage: "Restart all tasks, also those that have ended"},
+	},
+	Run: allocRestart,
+	Examples: "berth alloc restart 53b92b20\n" +
+		"berth alloc restart 53b92b20 server\n" +
+		"berth alloc restart -all-tasks 53b92b20",
+}
+
+var signalCommand = Command{
+	Name:     "signal",
+	Args:     "<alloc> [task]",
+	Synopsis: "Send a signal to the running tasks, or to one of them",
+	Acts:     true,
+	Flags: []Flag{
+		{
+			Name:    "s",
+			Kind:    String,
+			Value:   "signal",
+			Default: "SIGKILL",
+			Usage:   "The signal, for example SIGHUP or HUP",
+		},
+		taskFlag,
+	},
+	Run: allocSignal,
+	Examples: "berth alloc signal -s SIGHUP 53b92b20\n" +
+		"berth alloc signal -s USR1 53b92b20 server",
+}
+
+var gcCommand = Command{
+	Name:     "gc",
+	Args:     "<alloc>",
+	Synopsis: "Remove what is left of an allocation that has ended",
+	Acts:     true,
+	Run: func(ctx context.Context, c *Call) error {
+		id, err := c.resolve(ctx, "alloc", c.Arg(0))
+		if err != nil {
+			return err
+		}
+		err = c.API.AllocGC(ctx, id)
+		if err != nil {
+			return err
+		}
+		return c.report(changed{"AllocID": id}, "Allocation %s is removed from its node", shortID(id))
+	},
+	Examples: "berth alloc gc 53b92b20",
+}
+
+// taskArg returns the task that the command names, "" for none.
+func (c *Call) taskArg() (string, error) {
+	task := c.String("task")
+	switch {
+	case task == "":
+		return c.Arg(1), nil
+	case c.Arg(1) != "":
+		return "", badUsage("expected either [task] or -task")
+	}
+	return task, nil
+}
+
+func allocRestart(ctx context.Context, c *Call) error {
+	task, err := c.taskArg()
+	if err != nil {
+		return err
+	}
+	all := c.Bool("all-tasks")
+	if all && task != "" {
+		return badUsage("expected either a task or -all-tasks")
+	}
+	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	err = c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
+	if err != nil {
+		return err
+	}
+	tasks := "The running tasks"
+	switch {
+	case all:
+		tasks = "All tasks"
+	case task != "":
+		tasks = "Task " + task
+	}
+	outcome := changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
+	return c.report(outcome, "Restart requested: %s of allocation %s", tasks, shortID(id))
+}
+
+func allocSignal(ctx context.Context, c *Call) error {
+	task, err := c.taskArg()
+	if err != nil {
+		return err
+	}
+	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	signal := c.String("s")
+	err = c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
+	if err != nil {
+		return err
+	}
+	outcome := changed{"AllocID": id, "Task": task, "Signal": signal}
+	return c.report(outcome, "Signal %s is sent to allocation %s", signal, shortID(id))
+}

@@ -1,0 +1,58 @@
+package client
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) { c.GCMaxAllocs = 2 }
+		r.start(false)
+		defer r.stop()
+		for i := range 4 {
+			a := testAlloc(fmt.Sprintf("a%d", i))
+			a.Job.Type = structs.JobBatch
+			r.servers.place(a)
+			r.pass(time.Second)
+			r.machine.Exit(a.ID+"/web", driver.ExitResult{})
+			r.pass(time.Second)
+		}
+		wantLeft := func(names ...string) {
+			t.Helper()
+			left, err := os.ReadDir(filepath.Join(r.dir, "alloc"))
+			var got []string
+			for _, dir := range left {
+				got = append(got, dir.Name())
+			}
+			if err != nil || !slices.Equal(got, names) {
+				t.Errorf("left %q, %v, want %q", got, err, names)
+			}
+		}
+		wantLeft("a2", "a3")
+		r.servers.place(testAlloc("b"))
+		r.pass(time.Second)
+		if err := r.client.CollectAlloc("a2"); err != nil {
+			t.Error(err)
+		}
+		if err := r.client.CollectAlloc("b"); !structs.IsKind(err, structs.KindConflict) {
+			t.Errorf("an allocation that runs: %v", err)
+		}
+		if err := r.client.CollectAlloc("a0"); !structs.IsKind(err, structs.KindNotFound) {
+			t.Errorf("an allocation that is gone: %v", err)
+		}
+		r.pass(time.Second)
+		wantLeft("a3", "b")
+		if got := r.machine.Running(); !slices.Equal(got, []string{"b/web"}) {
+			t.Errorf("running %v: a collected allocation has started again", got)
+		}
+	})
+}
