@@ -121,6 +121,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 			return err
 		},
 		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
+		"Job.Validate":           func() error { _, err := c.JobValidate(ctx, fullJob()); return err },
 		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
 		"Alloc.List":             func() error { _, _, err := c.Allocations(ctx, nil); return err },
 		"Alloc.GetAlloc":         func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },

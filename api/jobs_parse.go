@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 
 	"berth/jobspec"
 	"berth/structs"
@@ -61,27 +60,37 @@ func (c *Client) JobParse(ctx context.Context, req *JobParseRequest) (*structs.J
 	return jobParse.send(ctx, c, request{body: req})
 }
 
-var _ = handle(put, "/v1/validate/job", validateJob, holdsJobs)
+var jobValidate = route[*JobValidation](put, "/v1/validate/job",
+	serveMethod(structs.JobValidate, bindJobValidate, jobValidation), holdsJobs)
 
-// jobValidation has the shape of the dialect, in which an invalid job is an answer and not an error.
-type jobValidation struct {
+// JobValidation has the shape of the dialect, in which an invalid job is an answer and not an error. See
+// structs.JobValidateResponse.
+type JobValidation struct {
 	DriverConfigValidated bool
 	ValidationErrors      []string
 	Error                 string
 	Warnings              string
 }
 
-func validateJob(c *call) (any, error) {
+func bindJobValidate(c *call, req *structs.JobValidateRequest) error {
 	b, err := c.readJobBody()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		req.Job = b.Job
 	}
-	b.Job.Canonicalize()
-	answer := jobValidation{}
-	err = b.Job.Validate()
-	if err != nil {
-		answer.Error = err.Error()
-		answer.ValidationErrors = strings.Split(answer.Error, "\n")
+	return err
+}
+
+func jobValidation(a *structs.JobValidateResponse) *JobValidation {
+	return &JobValidation{
+		DriverConfigValidated: a.DriverConfigValidated,
+		ValidationErrors:      a.ValidationErrors,
+		Error:                 a.Error,
+		Warnings:              a.Warnings,
 	}
-	return answer, nil
+}
+
+// JobValidate checks a job against the drivers of the nodes, and does not register it.
+func (c *Client) JobValidate(ctx context.Context, job *structs.Job) (*JobValidation, error) {
+	body := struct{ Job *structs.Job }{job}
+	return jobValidate.send(ctx, c, request{body: body})
 }

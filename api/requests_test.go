@@ -63,7 +63,12 @@ func routeCalls() map[string]routeCall {
 				`"Variables":"t = \"batch\"","Canonicalize":true,"HCLv1":false}`,
 			status: 200,
 		},
-		"PUT /v1/validate/job": {path: "/v1/validate/job", body: `{"Job":{"ID":"j"}}`, status: 200},
+		"PUT /v1/validate/job": {
+			path:    "/v1/validate/job?namespace=default",
+			body:    `{"Job":{"ID":"j"}}`,
+			rpc:     "Job.Validate",
+			request: &structs.JobValidateRequest{Job: &structs.Job{ID: "j"}, QueryOptions: ns},
+		},
 		"GET /v1/job/{id}": {
 			path:    "/v1/job/a%2Fb?namespace=default",
 			rpc:     "Job.GetJob",

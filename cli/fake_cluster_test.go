@@ -62,6 +62,7 @@ func newFakeCluster(logs string) *fakeCluster {
 	}
 	w.agent = fakeAgent(logs)
 	w.answerJobs()
+	w.answerValidation()
 	w.answerCluster()
 	w.answerStorage()
 	return w
@@ -349,6 +350,28 @@ func (w *fakeCluster) job(id string) (*structs.Job, error) {
 		return j, nil
 	}
 	return nil, notFound("job", id)
+}
+
+// answerValidation rejects tasks with the driver exce.
+func (w *fakeCluster) answerValidation() {
+	apitest.On(w.caller, structs.JobValidate, func(_ context.Context, r *structs.JobValidateRequest) (
+		*structs.JobValidateResponse, error,
+	) {
+		resp := &structs.JobValidateResponse{}
+		for _, g := range r.Job.TaskGroups {
+			for _, t := range g.Tasks {
+				if t.Driver == "exce" {
+					resp.ValidationErrors = append(resp.ValidationErrors, fmt.Sprintf(
+						"job %q: group %q: task %q: driver \"exce\" is on no node that is up",
+						r.Job.ID, g.Name, t.Name))
+				}
+				if t.Driver == "vm" {
+					resp.Warnings = "no node is up, so the drivers of the tasks are not checked"
+				}
+			}
+		}
+		return resp, nil
+	})
 }
 
 func (w *fakeCluster) answerJobs() {

@@ -72,16 +72,13 @@ capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 		Name:     "validate",
 		Args:     "<file>",
 		Synopsis: "Check a job file",
-		Local:    true,
-		Flags:    jobFileFlags,
-		Run: func(_ context.Context, c *Call) error {
-			job, err := c.readJob(c.Arg(0))
-			if err != nil {
-				return err
-			}
-			c.Printf("The job %q is valid\n", job.ID)
-			return nil
-		},
+		Help: `
+Checks the file and, if an agent answers, its drivers: a node that is up must
+have each driver, and checks the configs of its tasks. Without an agent, or if
+no node is up, the command warns that the drivers are not checked.`,
+		Renders: true,
+		Flags:   jobFileFlags,
+		Run:     jobValidate,
 		Examples: "berth job validate web.hcl\n" +
 			"berth job validate -var image=web:2 web.hcl",
 	},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/client/drivers/docker/taskconfig"
@@ -36,10 +38,20 @@ var jobFileFlags = []Flag{
 	},
 }
 
-// readJob reads and validates a job file. The file is HCL or its JSON form, or a job in the JSON of the API,
-// which "job inspect" writes.
+// readJob reads and validates a job file. It warns of drivers that berth does not have itself.
 func (c *Call) readJob(name string) (*structs.Job, error) {
-	f := jobSource{name: shownName(name)}
+	f, err := c.parseJob(name)
+	if err != nil {
+		return nil, err
+	}
+	c.warnOfDrivers(f.job)
+	return f.job, f.fault(f.check())
+}
+
+// parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
+// inspect" writes.
+func (c *Call) parseJob(name string) (*jobSource, error) {
+	f := &jobSource{name: shownName(name)}
 	var err error
 	f.text, err = c.readFile(name)
 	if err != nil {
@@ -49,17 +61,48 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, locate, err := f.parse()
+	err = f.parse()
 	if err != nil {
 		return nil, f.excerpt(err)
 	}
-	job.Canonicalize()
-	err = errors.Join(job.Validate(), c.checkDrivers(job))
-	if err != nil {
-		return nil, f.excerpt(locate(structs.Invalidf("%w", err)))
-	}
-	return job, nil
+	f.job.Canonicalize()
+	return f, nil
 }
+
+// jobValidate checks a job file, also against the drivers of the nodes if an agent answers.
+func jobValidate(ctx context.Context, c *Call) error {
+	f, err := c.parseJob(c.Arg(0))
+	if err != nil {
+		return err
+	}
+	faults := f.check()
+	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
+	defer cancel()
+	answer, err := c.API.JobValidate(ctx, f.job)
+	if err != nil {
+		c.warnOfDrivers(f.job)
+		fmt.Fprintf(c.Err, "Warning: the drivers of the nodes are not checked: %v\n", err)
+		answer = &api.JobValidation{}
+	}
+	if answer.Warnings != "" {
+		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
+	}
+	for _, line := range answer.ValidationErrors {
+		if faults == nil || !slices.Contains(strings.Split(faults.Error(), "\n"), line) {
+			faults = errors.Join(faults, errors.New(line))
+		}
+	}
+	if faults != nil {
+		return f.fault(faults)
+	}
+	return c.show(answer, func() error {
+		c.Printf("The job %q is valid\n", f.job.ID)
+		return nil
+	})
+}
+
+// validateTimeout bounds the check of the drivers, because a job file can be checked without a cluster.
+const validateTimeout = 20 * time.Second
 
 // jobInputs returns the values of variables on the command line and in the environment.
 func (c *Call) jobInputs(name string) (*jobspec.Inputs, error) {
@@ -81,11 +124,26 @@ func (c *Call) jobInputs(name string) (*jobspec.Inputs, error) {
 	return in, nil
 }
 
-// jobSource is a job file with its inputs.
+// jobSource is a job file with its inputs and its job.
 type jobSource struct {
 	name   string // in messages
 	text   []byte
 	inputs *jobspec.Inputs
+	job    *structs.Job
+	locate func(error) error // adds positions in the file to faults of the job
+}
+
+// check returns the faults of the job.
+func (f *jobSource) check() error {
+	return errors.Join(f.job.Validate(), checkDrivers(f.job))
+}
+
+// fault returns faults of the job with their positions and excerpts.
+func (f *jobSource) fault(faults error) error {
+	if faults == nil {
+		return nil
+	}
+	return f.excerpt(f.locate(structs.Invalidf("%w", faults)))
 }
 
 // excerpt adds excerpts of the files to the faults.
@@ -97,25 +155,29 @@ func (f *jobSource) excerpt(err error) error {
 	return err
 }
 
-// parse returns the job and a function that adds positions in the file to faults of the job.
-func (f *jobSource) parse() (job *structs.Job, locate func(error) error, err error) {
+// parse reads the job.
+func (f *jobSource) parse() error {
 	inspected := apiJob(f.text)
 	if inspected == nil {
 		file, err := jobspec.ReadJob(f.name, f.text, f.inputs)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		return file.Job, file.Locate, nil
+		f.job = file.Job
+		f.locate = file.Locate
+		return nil
 	}
 	if len(f.inputs.Vars)+len(f.inputs.Files) > 0 {
-		return nil, nil, structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
+		return structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
 			f.name)
 	}
-	job, err = api.DecodeJob(padToPosition(f.text, inspected))
+	job, err := api.DecodeJob(padToPosition(f.text, inspected))
 	if err != nil {
-		return nil, nil, movePositions(f.name, err)
+		return movePositions(f.name, err)
 	}
-	return job, func(err error) error { return err }, nil
+	f.job = job
+	f.locate = func(err error) error { return err }
+	return nil
 }
 
 // padToPosition returns a part of a file after blanks, so that it has the same line and column as in the
@@ -179,7 +241,7 @@ func checkCommand(config map[string]any, _ *structs.TaskGroup) error {
 // checkContainer accepts a config with references: the values of numbers and names are known on the node
 // only.
 func checkContainer(config map[string]any, g *structs.TaskGroup) error {
-	if hasReference(config) {
+	if structs.HasReference(config) {
 		return nil
 	}
 	task, err := taskconfig.Decode(config)
@@ -193,32 +255,13 @@ func checkContainer(config map[string]any, g *structs.TaskGroup) error {
 	return task.CheckPorts(labels)
 }
 
-// hasReference reports whether a value contains a reference to a variable of the node or the task.
-func hasReference(value any) bool {
-	switch v := value.(type) {
-	case string:
-		return strings.Contains(v, "${")
-	case []any:
-		return slices.ContainsFunc(v, hasReference)
-	case map[string]any:
-		for _, inner := range v {
-			if hasReference(inner) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// checkDrivers validates the config of tasks with a built-in driver. It warns of other drivers, because a
-// node may have them as plugins.
-func (c *Call) checkDrivers(job *structs.Job) error {
+// checkDrivers validates the config of tasks with a built-in driver.
+func checkDrivers(job *structs.Job) error {
 	var faults []error
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
 			check := builtInDrivers[t.Driver]
 			if check == nil {
-				c.warnOfDriver(t)
 				continue
 			}
 			err := check(t.Config, g)
@@ -232,6 +275,17 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// warnOfDrivers warns of other drivers, because a node may have them as plugins.
+func (c *Call) warnOfDrivers(job *structs.Job) {
+	for _, g := range job.TaskGroups {
+		for _, t := range g.Tasks {
+			if builtInDrivers[t.Driver] == nil {
+				c.warnOfDriver(t)
+			}
+		}
+	}
 }
 
 func (c *Call) warnOfDriver(t *structs.Task) {

@@ -75,7 +75,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 			Progress: p.Progress,
 		}),
 		Inventory: plugins.Volumes().Inventory,
-		Endpoints: endpoint.List(plugins, p.Running),
+		Endpoints: append(endpoint.List(plugins, p.Running), drivers.Endpoint()),
 		Run: []func(context.Context){
 			drivers.Run,
 			devices.Run,

@@ -272,6 +272,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.JobRegister, anyone, job.register),
 		write(e, structs.JobDeregister, anyone, job.deregister),
 		write(e, structs.JobEvaluate, anyone, job.evaluate),
+		slow(call(e, structs.JobValidate, anyone, job.validate)),
 		shed(e.quick(read(e, structs.JobGet, anyone, job.get))),
 		shed(read(e, structs.JobList, anyone, job.list)),
 		shed(read(e, structs.JobVersions, anyone, job.versions)),

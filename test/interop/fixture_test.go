@@ -249,6 +249,7 @@ func setAnswers(c *apitest.Caller) {
 			CurrentWriters: 1,
 			Topologies:     vol.Topologies,
 		}}, QueryMeta: meta})
+	apitest.On(c, structs.JobValidate, validateJob)
 	apitest.Answer(c, structs.CSIVolumeExternal,
 		structs.CSIVolumeExternalResponse{
 			Volumes:   []*structs.CSIVolumeExternalStub{{ExternalID: "ext"}},
@@ -269,4 +270,16 @@ func setAnswers(c *apitest.Caller) {
 			Voter:  true,
 		}}, QueryMeta: meta})
 	apitest.Answer(c, structs.SystemGC, structs.Empty{})
+}
+
+// validateJob checks the content of a job, and no drivers.
+func validateJob(_ context.Context, req *structs.JobValidateRequest) (*structs.JobValidateResponse, error) {
+	resp := &structs.JobValidateResponse{}
+	req.Job.Canonicalize()
+	err := req.Job.Validate()
+	if err != nil {
+		resp.Error = err.Error()
+		resp.ValidationErrors = []string{resp.Error}
+	}
+	return resp, nil
 }

@@ -1,0 +1,31 @@
+package drivermanager
+
+import (
+	"context"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// Endpoint is the procedure with which servers check the configs of tasks.
+func (m *Manager) Endpoint() rpc.Endpoint {
+	return rpc.Handle(structs.ClientDriverValidate, m.validateConfigs)
+}
+
+func (m *Manager) validateConfigs(
+	_ context.Context, req *structs.ClientDriverValidateRequest,
+) (*structs.ClientDriverValidateResponse, error) {
+	d, err := m.Driver(req.Driver)
+	if err != nil {
+		return nil, err
+	}
+	resp := &structs.ClientDriverValidateResponse{}
+	for _, config := range req.Configs {
+		fault := ""
+		if err := d.Validate(config); err != nil {
+			fault = structs.Cut(err.Error(), structs.MaxReason)
+		}
+		resp.Faults = append(resp.Faults, fault)
+	}
+	return resp, nil
+}

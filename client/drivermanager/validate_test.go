@@ -1,0 +1,40 @@
+package drivermanager
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// strictDriver accepts configs with a key "ok" only.
+type strictDriver struct{ driver.Driver }
+
+func (strictDriver) Name() string { return "strict" }
+
+func (strictDriver) Validate(config map[string]any) error {
+	if config["ok"] == nil {
+		return errors.New("ok: missing")
+	}
+	return nil
+}
+
+func TestManager_ValidatesConfigs(t *testing.T) {
+	m := newManager([]driver.Driver{strictDriver{}}, hclog.NewNullLogger())
+	req := &structs.ClientDriverValidateRequest{
+		Driver:  "strict",
+		Configs: []map[string]any{{"ok": true}, {}, nil},
+	}
+	got, err := m.validateConfigs(t.Context(), req)
+	if err != nil || !slices.Equal(got.Faults, []string{"", "ok: missing", "ok: missing"}) {
+		t.Errorf("got %+v, error %v", got, err)
+	}
+	_, err = m.validateConfigs(t.Context(), &structs.ClientDriverValidateRequest{Driver: "other"})
+	if !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("another driver: got %v, want invalid", err)
+	}
+}

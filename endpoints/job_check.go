@@ -1,0 +1,172 @@
+package endpoints
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/suggest"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/structs"
+)
+
+// The bounds of the calls of nodes for one driver of a job.
+const (
+	driverCheckTimeout = 5 * time.Second
+	driverCheckNodes   = 3
+)
+
+// validate checks a job. Its faults are no error.
+func (j jobs) validate(
+	ctx context.Context,
+	req *structs.JobValidateRequest,
+) (*structs.JobValidateResponse, error) {
+	if req.Job == nil {
+		return nil, structs.Invalidf("Job: nothing is given; expected the job to check")
+	}
+	job, err := copyJob(req.Job)
+	if err != nil {
+		return nil, err
+	}
+	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
+	job.Region = cmp.Or(job.Region, j.region)
+	job.Canonicalize()
+	resp := &structs.JobValidateResponse{}
+	err = job.Validate()
+	if err != nil {
+		resp.ValidationErrors = strings.Split(err.Error(), "\n")
+	} else {
+		c := driverCheck{
+			nodes: j.nodes,
+			known: knownDrivers(j.store.Read()),
+		}
+		c.checkJob(ctx, job)
+		resp.ValidationErrors = c.faults
+		resp.Warnings = structs.JoinFaults(c.warnings)
+		resp.DriverConfigValidated = len(c.warnings) == 0 && !c.skipped
+	}
+	resp.Error = structs.JoinFaults(resp.ValidationErrors)
+	return resp, nil
+}
+
+// knownDrivers returns nodes that are up for each driver that they know, healthy ones first. It is nil if no
+// node is up.
+func knownDrivers(tx *state.ReadTx) map[string][]string {
+	var known map[string][]string
+	for n := range state.Nodes(tx) {
+		if n.Status != structs.NodeReady {
+			continue
+		}
+		if known == nil {
+			known = map[string][]string{}
+		}
+		for name, info := range n.Drivers {
+			ids := known[name]
+			switch {
+			case info.Healthy:
+				ids = slices.Insert(ids, 0, n.ID)
+			default:
+				ids = append(ids, n.ID)
+			}
+			known[name] = ids[:min(len(ids), driverCheckNodes)]
+		}
+	}
+	return known
+}
+
+// driverCheck checks the drivers of a job's tasks.
+type driverCheck struct {
+	nodes    nodeconn.Caller
+	known    map[string][]string
+	faults   []string
+	warnings []string
+	skipped  bool // a config has values that only its node knows
+}
+
+// taskOf is a task with the path of its faults.
+type taskOf struct {
+	*structs.Task
+	path string
+}
+
+func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
+	if c.known == nil {
+		c.warnings = append(c.warnings, "no node is up, so the drivers of the tasks are not checked")
+		return
+	}
+	byDriver := map[string][]taskOf{}
+	for _, g := range job.TaskGroups {
+		for _, t := range g.Tasks {
+			byDriver[t.Driver] = append(byDriver[t.Driver], taskOf{
+				Task: t,
+				path: fmt.Sprintf("job %q: group %q: task %q: ", job.ID, g.Name, t.Name),
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byDriver)) {
+		if c.known[name] == nil {
+			c.rejectDriver(name, byDriver[name])
+			continue
+		}
+		c.checkConfigs(ctx, name, byDriver[name])
+	}
+}
+
+func (c *driverCheck) rejectDriver(name string, tasks []taskOf) {
+	known := slices.Sorted(maps.Keys(c.known))
+	hint := "no node that is up has a driver"
+	if len(known) > 0 {
+		hint = "the nodes that are up have: " + strings.Join(known, ", ")
+	}
+	if near := suggest.Closest(name, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	for _, t := range tasks {
+		c.faults = append(c.faults, fmt.Sprintf("%sdriver %q is on no node that is up; %s",
+			t.path, structs.Cut(name, structs.MaxQuoted), hint))
+	}
+}
+
+// checkConfigs lets a node check the configs of tasks with one driver.
+func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []taskOf) {
+	req := &structs.ClientDriverValidateRequest{Driver: name}
+	var asked []taskOf
+	for _, t := range tasks {
+		if structs.HasReference(t.Config) {
+			c.skipped = true
+			continue
+		}
+		asked = append(asked, t)
+		req.Configs = append(req.Configs, t.Config)
+	}
+	if len(asked) == 0 {
+		return
+	}
+	to := nodeconn.Target{
+		Nodes: c.nodes,
+		IDs:   c.known[name],
+		Limit: driverCheckTimeout,
+	}
+	answer, err := nodeconn.Call(ctx, to, structs.ClientDriverValidate, req)
+	if err == nil && len(answer.Faults) != len(asked) {
+		err = structs.Internalf("the node answered for %d of %d tasks", len(answer.Faults), len(asked))
+	}
+	if err != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf(
+			"the configs of tasks with the driver %q are not checked: %v", name, err))
+		return
+	}
+	for i, t := range asked {
+		if answer.Faults[i] == "" {
+			continue
+		}
+		for line := range strings.SplitSeq(answer.Faults[i], "\n") {
+			c.faults = append(c.faults, t.path+"config: "+strings.TrimPrefix(line, "config."))
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package endpoints
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// addDrivers makes a node report drivers, healthy if the value is true.
+func (s *server) addDrivers(id string, healthy map[string]bool) {
+	s.t.Helper()
+	node := &structs.Node{
+		ID:       id,
+		SecretID: secretOf(id),
+		Name:     "name-" + id,
+		Status:   structs.NodeReady,
+		Drivers:  map[string]*structs.DriverInfo{},
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 4000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 4000},
+			Disk:   structs.NodeDiskResources{DiskMB: 40000},
+		},
+	}
+	for name, ok := range healthy {
+		node.Drivers[name] = &structs.DriverInfo{Detected: ok, Healthy: ok}
+	}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+}
+
+// rejectKeys makes the node accept only configs with the key "image".
+func (n *fakeNode) rejectKeys(err error) {
+	n.answer = func(method string, req, resp any) error {
+		if method != structs.ClientDriverValidate.Name {
+			return errors.New("unexpected call of " + method)
+		}
+		for _, config := range req.(*structs.ClientDriverValidateRequest).Configs {
+			fault := ""
+			if config["image"] == nil {
+				fault = "config.image: missing\nconfig.imgae: unknown field"
+			}
+			answer := resp.(*structs.ClientDriverValidateResponse)
+			answer.Faults = append(answer.Faults, fault)
+		}
+		return err
+	}
+}
+
+func jobWithTasks(tasks ...*structs.Task) *structs.Job {
+	return &structs.Job{
+		ID:         "j",
+		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: tasks}},
+	}
+}
+
+func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
+	good := &structs.Task{Name: "good", Driver: "vm", Config: map[string]any{"image": "x"}}
+	bad := &structs.Task{Name: "bad", Driver: "vm", Config: map[string]any{"imgae": "x"}}
+	placeholder := &structs.Task{
+		Name:   "later",
+		Driver: "vm",
+		Config: map[string]any{"n": []any{"${NOMAD_PORT_x}"}},
+	}
+	typo := &structs.Task{Name: "typo", Driver: "vn", Config: map[string]any{}}
+	const fault = `job "j": group "g": task `
+	for name, c := range map[string]struct {
+		tasks     []*structs.Task
+		drivers   map[string]bool // nil: no node
+		answer    error
+		want      []string
+		warning   string
+		validated bool
+	}{
+		"valid":       {[]*structs.Task{good}, map[string]bool{"vm": true}, nil, nil, "", true},
+		"unhealthy":   {[]*structs.Task{good}, map[string]bool{"vm": false}, nil, nil, "", true},
+		"placeholder": {[]*structs.Task{good, placeholder}, map[string]bool{"vm": true}, nil, nil, "", false},
+		"a wrong key": {[]*structs.Task{good, bad}, map[string]bool{"vm": true, "exec": true}, nil, []string{
+			fault + `"bad": config: image: missing`,
+			fault + `"bad": config: imgae: unknown field`,
+		}, "", true},
+		"an unknown driver": {[]*structs.Task{good, typo}, map[string]bool{"vm": true}, nil, []string{
+			fault + `"typo": driver "vn" is on no node that is up; did you mean "vm"?`,
+		}, "", true},
+		"other drivers": {[]*structs.Task{good}, map[string]bool{"exec": true, "docker": false}, nil, []string{
+			fault + `"good": driver "vm" is on no node that is up; the nodes that are up have: docker, exec`,
+		}, "", true},
+		"no driver": {[]*structs.Task{good}, map[string]bool{}, nil, []string{
+			fault + `"good": driver "vm" is on no node that is up; no node that is up has a driver`,
+		}, "", true},
+		"no node": {[]*structs.Task{typo}, nil, nil, nil,
+			"no node is up, so the drivers of the tasks are not checked", false},
+		"no answer": {[]*structs.Task{bad}, map[string]bool{"vm": true}, structs.Unavailablef("it is busy"), nil,
+			`the configs of tasks with the driver "vm" are not checked: it is busy`, false},
+		"no task": {nil, map[string]bool{}, nil, []string{
+			`job "j": group "g": at least one task is required`,
+		}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			if c.drivers != nil {
+				n := s.addNode("n1", "a")
+				n.rejectKeys(c.answer)
+				s.addDrivers("n1", c.drivers)
+			}
+			got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(c.tasks...)})
+			if strings.Join(got.ValidationErrors, "\n") != strings.Join(c.want, "\n") ||
+				got.Error != strings.Join(c.want, "\n") {
+				t.Errorf("got the faults %q\nwant %q", got.ValidationErrors, c.want)
+			}
+			if got.Warnings != c.warning || got.DriverConfigValidated != c.validated {
+				t.Errorf("got %q, %t; want %q, %t", got.Warnings, got.DriverConfigValidated,
+					c.warning, c.validated)
+			}
+		})
+	}
+	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
+}

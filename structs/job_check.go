@@ -1,0 +1,62 @@
+package structs
+
+import (
+	"slices"
+	"strings"
+)
+
+// JobValidate checks a job without its registration: its content, and its tasks against the drivers of the
+// nodes that are up.
+var JobValidate = read[JobValidateRequest, JobValidateResponse]("Job.Validate")
+
+// JobValidateRequest has the job.
+type JobValidateRequest struct {
+	Job *Job
+	QueryOptions
+}
+
+// JobValidateResponse has the faults of a job, which are no error of the request. DriverConfigValidated
+// reports that nodes have checked the configs of all tasks. Error has the lines of ValidationErrors, and
+// Warnings a line for each part that was not checked.
+type JobValidateResponse struct {
+	DriverConfigValidated bool
+	ValidationErrors      []string
+	Error                 string
+	Warnings              string
+	QueryMeta
+}
+
+// ClientDriverValidate makes a node check configs of tasks by the schema of one of its drivers.
+var ClientDriverValidate = read[ClientDriverValidateRequest, ClientDriverValidateResponse](
+	"ClientDriver.Validate")
+
+// ClientDriverValidateRequest has the configs of several tasks.
+type ClientDriverValidateRequest struct {
+	Driver  string
+	Configs []map[string]any
+	QueryOptions
+}
+
+// ClientDriverValidateResponse has the faults of each config, "" for a valid one.
+type ClientDriverValidateResponse struct {
+	Faults []string
+	QueryMeta
+}
+
+// HasReference reports whether a value of a task's config has a reference to a variable of the node or the
+// task: only the node knows the value.
+func HasReference(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.Contains(v, "${")
+	case []any:
+		return slices.ContainsFunc(v, HasReference)
+	case map[string]any:
+		for _, inner := range v {
+			if HasReference(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
