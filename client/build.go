@@ -25,6 +25,7 @@ import (
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/store"
+	"berth/client/templatehook"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -69,11 +70,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Plugins:    plugins,
 		Devices:    devices,
 		AllocHooks: allocHooks(p, plugins),
-		TaskHooks: taskHooks(supervisors, artifactConfig(p), devicehook.Config{
-			Reserve:  devices.Reserve,
-			Holder:   p.DeviceHolder,
-			Progress: p.Progress,
-		}),
+		TaskHooks: taskHooks(p, supervisors, devices.Reserve),
 		Inventory: plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Running), drivers.Endpoint()),
 		Run: []func(context.Context){
@@ -147,11 +144,19 @@ func artifactConfig(p Parts) artifacthook.Config {
 	}
 }
 
-// taskHooks returns the hooks of a task: that of its artifacts, that of its devices, and that of its CSI
-// plugin. A task does not keep devices waiting while it downloads.
+// taskHooks returns the hooks of a task: that of its artifacts, that of its devices, that of its CSI plugin,
+// and that of its templates. A task does not keep devices waiting while it downloads. Templates read the
+// files and the variables of the other hooks.
 func taskHooks(
-	supervisors csihooks.SupervisorConfig, artifacts artifacthook.Config, devices devicehook.Config,
+	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve,
 ) func(*hook.AllocEnv, *structs.Task) []hook.Task {
+	artifacts := artifactConfig(p)
+	devices := devicehook.Config{
+		Reserve:  reserve,
+		Holder:   p.DeviceHolder,
+		Progress: p.Progress,
+	}
+	templates := templatehook.Config{DB: p.DB, Logger: p.Logger}
 	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
 		var hooks []hook.Task
 		if h := artifacthook.New(artifacts, env, task); h != nil {
@@ -162,6 +167,9 @@ func taskHooks(
 		}
 		if task.CSIPluginConfig != nil {
 			hooks = append(hooks, csihooks.NewPluginSupervisor(supervisors, env, task))
+		}
+		if h := templatehook.New(templates, env, task); h != nil {
+			hooks = append(hooks, h)
 		}
 		return hooks
 	}

@@ -303,6 +303,14 @@ func filledJob() *structs.Job {
 	task.Env = meta()
 	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
 	task.CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+	task.Templates = []*structs.Template{{
+		EmbeddedTmpl: "x",
+		DestPath:     "local/x",
+		Uid:          new(1),
+		Gid:          new(1),
+		ChangeMode:   structs.TemplateScript,
+		ChangeScript: &structs.ChangeScript{Command: "/bin/reload", Args: []string{"x"}},
+	}}
 	task.Resources = &structs.Resources{Devices: []*structs.RequestedDevice{{
 		Name:        "gpu",
 		Count:       1,

@@ -63,7 +63,8 @@ func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
 	return p.RecordEvents
 }
 
-// TasksSince is the version whose servers know host volumes and the lifecycle of tasks.
+// TasksSince is the version whose servers know host volumes, and the lifecycle, artifacts and templates of
+// tasks.
 const TasksSince = 7
 
 func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
@@ -78,7 +79,7 @@ func jobHasNewFields(p *structs.JobRegisterRequest) bool {
 }
 
 func taskHasNewFields(t *structs.Task) bool {
-	return t != nil && len(t.Artifacts) > 0
+	return t != nil && (len(t.Artifacts) > 0 || len(t.Templates) > 0)
 }
 
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {

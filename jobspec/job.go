@@ -77,13 +77,13 @@ type task struct {
 	Lifecycle     *lifecycle        `hcl:"lifecycle,block"`
 	ShutdownDelay time.Duration     `hcl:"shutdown_delay"`
 	VolumeMounts  []*volumeMount    `hcl:"volume_mount,block"`
+	Templates     []*templateBlock  `hcl:"template,block"`
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
 	Artifacts     []*artifact       `hcl:"artifact,block"`
 }
 
 func (task) Unsupported() string {
-	return "action affinity consul dispatch_payload identity kind scaling " +
-		"schedule secret service template vault"
+	return "action affinity consul dispatch_payload identity kind scaling schedule secret service vault"
 }
 
 type lifecycle struct {

@@ -219,6 +219,9 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 			Devices:     c.devices(r.Devices),
 		}
 	}
+	for _, x := range t.Templates {
+		out.Templates = append(out.Templates, x.template())
+	}
 	for _, m := range t.VolumeMounts {
 		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
 	}

@@ -275,6 +275,7 @@ type Task struct {
 	Leader          bool           // when it ends, the group's other tasks are stopped
 	Lifecycle       *TaskLifecycle `json:",omitempty" codec:",omitempty"` // nil: a main task
 	ShutdownDelay   time.Duration
+	Templates       []*Template `json:",omitempty" codec:",omitempty"`
 	VolumeMounts    []*VolumeMount
 	CSIPluginConfig *CSIPluginConfig
 	Artifacts       []*TaskArtifact `json:",omitempty" codec:",omitempty"`

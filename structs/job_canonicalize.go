@@ -175,6 +175,11 @@ func (t *Task) canonicalize(g *TaskGroup) {
 	}
 	setDefault(&t.LogConfig.MaxFiles, DefaultLogFiles)
 	setDefault(&t.LogConfig.MaxFileSizeMB, DefaultLogFileSizeMB)
+	for _, x := range t.Templates {
+		if x != nil {
+			x.canonicalize()
+		}
+	}
 	for _, m := range t.VolumeMounts {
 		if m != nil {
 			setDefault(&m.PropagationMode, PropagationPrivate)

@@ -237,6 +237,7 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 		driverRawExec)
 	t.validateMounts(f, g)
 	t.validateArtifacts(f)
+	t.validateTemplates(f)
 }
 
 // nestsWithin reports whether a value of a task's config nests maps and lists at most a number of levels

@@ -57,6 +57,13 @@ const (
 	MaxMemoryMB = 1 << 30     // 1 PiB
 	MaxDiskMB   = 1 << 34     // 16 PiB
 
+	// Bounds of templates.
+	MaxTemplates     = 64        // of one task
+	MaxTemplateText  = 256 << 10 // bytes of one text
+	MaxTemplateBytes = 1 << 20   // bytes of one rendered file, and of all files that one text reads
+	MaxTemplateReads = 256       // values that one text reads: files and variables
+	MaxDelimiter     = 64        // bytes of a delimiter
+
 	// Bounds of devices.
 	MaxDeviceDemands    = 32        // device blocks of one task
 	MaxDevices          = 1024      // devices of one demand, and of one node

@@ -10,4 +10,6 @@ const (
 	TaskEventLost = "Volume Lost"
 	// a signal is being sent to the task, which is not for its end
 	TaskEventSignaling = "Signaling"
+	// a template: it waits for a value, could not be rendered, or ran its script
+	TaskEventTemplate = "Template"
 )

@@ -23,6 +23,7 @@ const (
 	beyondInvalid = "*invalid*"
 	beyondCut     = "cut"
 	refusedAnswer = "the call fails"
+	beyondFails   = "the task does not start; a running one keeps its file"
 )
 
 // allLimits describes each constant of structs/limits.go.
@@ -96,6 +97,17 @@ var allLimits = []limit{
 		"MaxTaskEvents", structs.MaxTaskEvents, "",
 		"events of one task that a node reports", "the oldest are dropped",
 	},
+	{"MaxTemplates", structs.MaxTemplates, "", "`template` blocks of one task", beyondInvalid},
+	{
+		"MaxTemplateText", structs.MaxTemplateText, "bytes", "the text of one template",
+		beyondInvalid + "; of a file, the task fails",
+	},
+	{
+		"MaxTemplateBytes", structs.MaxTemplateBytes, "bytes",
+		"a rendered file; the files that one template reads, in sum", beyondFails,
+	},
+	{"MaxTemplateReads", structs.MaxTemplateReads, "", "files and variables that one template reads", beyondFails},
+	{"MaxDelimiter", structs.MaxDelimiter, "bytes", "a delimiter of a template", beyondInvalid},
 	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
 	{"MaxDevices", structs.MaxDevices, "", "devices of one block, of one node", beyondInvalid},
 	{"MaxHostVolumes", structs.MaxHostVolumes, "", "host volumes of one node", beyondInvalid},

@@ -1,0 +1,201 @@
+package templatehook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// Started implements hook.Started: it watches the values that can change.
+func (h *templates) Started(ctx context.Context, task hook.Control) {
+	ctx, h.stop = context.WithCancel(ctx)
+	h.running.Go(func() { h.watch(ctx, task) })
+}
+
+// Stopped implements hook.Started.
+func (h *templates) Stopped() {
+	h.stop()
+	h.running.Wait()
+}
+
+// watch renders templates again whose values have changed, until ctx ends or no value can change.
+func (h *templates) watch(ctx context.Context, task hook.Control) {
+	for {
+		changed := h.renderChanged(ctx, task)
+		// The mark follows the act: an agent that is killed between them leaves the act to the next one.
+		if h.act(ctx, task, changed) && h.unsaved {
+			err := h.save()
+			if err != nil {
+				h.logger.Error("failed to record the task's templates", "error", err)
+			}
+			h.unsaved = false
+		}
+		if !h.mayChange() || !backoff.Sleep(ctx, PollInterval) {
+			return
+		}
+	}
+}
+
+func (h *templates) mayChange() bool {
+	return slices.ContainsFunc(h.task.Templates, func(t *structs.Template) bool {
+		r := h.rec.Rendered[t.DestPath]
+		return r == nil || r.Reads.changes()
+	})
+}
+
+// renderChanged renders the templates whose values have changed, and returns those with another text.
+func (h *templates) renderChanged(ctx context.Context, task hook.Control) (changed []*structs.Template) {
+	for _, t := range h.task.Templates {
+		r := h.rec.Rendered[t.DestPath]
+		if r != nil && !r.Reads.changed(t, h.values) {
+			continue
+		}
+		other, err := h.renderAgain(ctx, t)
+		if err != nil && ctx.Err() == nil {
+			h.say(task.Emit, t, "keeping the last text: "+err.Error())
+		}
+		if other {
+			changed = append(changed, t)
+		}
+	}
+	return changed
+}
+
+// renderAgain renders a template of a running process, and reports whether its text is another one. After an
+// error, the file keeps its text until a value changes again.
+func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other bool, err error) {
+	last := h.rec.Rendered[t.DestPath]
+	text, read, err := h.render(ctx, t)
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case err != nil:
+		if last != nil {
+			h.rec.Rendered[t.DestPath] = &rendered{last.Text, read}
+		}
+		return false, err
+	case last == nil: // the record is lost, and the file has the last text
+		found, _ := h.values.dirs.readFile(h.expand(t.DestPath), structs.MaxTemplateBytes)
+		last = &rendered{Text: digest(found)}
+	}
+	now := &rendered{digest(text), read}
+	if now.Text != last.Text {
+		err = h.write(t, text)
+		if err != nil {
+			return false, err
+		}
+	}
+	delete(h.said, t.DestPath)
+	h.rec.Rendered[t.DestPath] = now
+	h.unsaved = true
+	return now.Text != last.Text, nil
+}
+
+// act carries out the changes, after the longest of their random delays. One restart replaces all else. act
+// reports false if ctx ended before.
+func (h *templates) act(ctx context.Context, task hook.Control, changed []*structs.Template) bool {
+	var delay time.Duration
+	for _, t := range changed {
+		if t.ChangeMode != structs.TemplateNoop && t.Splay != nil && *t.Splay > 0 {
+			delay = max(delay, rand.N(*t.Splay))
+		}
+	}
+	if !backoff.Sleep(ctx, delay) {
+		return false
+	}
+	for _, t := range changed {
+		if t.ChangeMode == structs.TemplateRestart {
+			task.RestartNow(fmt.Sprintf("the template %s has another text",
+				structs.Cut(t.DestPath, structs.MaxQuoted)))
+			return true
+		}
+	}
+	var sent []string
+	for _, t := range changed {
+		switch {
+		case t.ChangeMode == structs.TemplateScript:
+			h.runScript(ctx, task, t)
+		case t.ChangeMode == structs.TemplateSignal && !slices.Contains(sent, t.ChangeSignal):
+			sent = append(sent, t.ChangeSignal)
+			h.signal(ctx, task, t)
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func (h *templates) signal(ctx context.Context, task hook.Control, t *structs.Template) {
+	task.Emit(&structs.TaskEvent{
+		Type: structs.TaskEventSignaling,
+		Message: fmt.Sprintf("Task being sent signal %s: the template %s has another text",
+			t.ChangeSignal, structs.Cut(t.DestPath, structs.MaxQuoted)),
+	})
+	err := task.Signal(ctx, t.ChangeSignal)
+	if err != nil {
+		delete(h.said, t.DestPath) // each signal gets its event
+		h.say(task.Emit, t, fmt.Sprintf("failed to send %s: %v", t.ChangeSignal, err))
+	}
+}
+
+// runScript runs the command of a template in the task.
+func (h *templates) runScript(ctx context.Context, task hook.Control, t *structs.Template) {
+	script := t.ChangeScript
+	ctx, cancel := context.WithTimeout(ctx, script.Timeout)
+	defer cancel()
+	x := &driver.ExecConfig{Command: []string{h.expand(script.Command)}}
+	for _, arg := range script.Args {
+		x.Command = append(x.Command, h.expand(arg))
+	}
+	out := &head{}
+	x.Stdout = out
+	x.Stderr = out
+	result, err := task.Exec(ctx, x)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled): // the process has ended, or the agent stops
+		return
+	case ctx.Err() != nil:
+		err = fmt.Errorf("it took more than %s", script.Timeout)
+	case err == nil && !result.Successful():
+		err = fmt.Errorf("exit code %d, signal %d %s; it wrote %q",
+			result.ExitCode, result.Signal, result.Err, out.text())
+	}
+	delete(h.said, t.DestPath) // each run gets its event
+	command := structs.Cut(x.Command[0], structs.MaxText)
+	if err == nil {
+		h.say(task.Emit, t, fmt.Sprintf("another text: ran %s", command))
+		return
+	}
+	message := fmt.Sprintf("the script %s failed: %v", command, err)
+	h.say(task.Emit, t, message)
+	if script.FailOnError {
+		task.Fail(structs.TaskEventHookFailed, message)
+	}
+}
+
+// head keeps the beginning of an output. Both outputs of a command may write at once.
+type head struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (h *head) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = append(h.kept, b[:min(len(b), structs.MaxReason-len(h.kept))]...)
+	return len(b), nil
+}
+
+func (h *head) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(string(h.kept)), "?")
+}

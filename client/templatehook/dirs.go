@@ -1,0 +1,187 @@
+package templatehook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// dirs are the directories in which templates read and write: the task's own, and that which the tasks of the
+// allocation share. The task may change them at any time. So every access goes through an os.Root, which
+// follows no symbolic link out of its directory.
+type dirs struct {
+	task, shared string
+	places       []place
+}
+
+// place is a directory as the task sees it.
+type place struct {
+	seen string
+	root string // the host's directory
+	rel  string // the path below it
+}
+
+func newDirs(env *hook.TaskEnv) *dirs {
+	own := env.Config.Dirs.Task
+	shared := env.Config.Dirs.AllocShared
+	return &dirs{own, shared, []place{
+		{env.Seen.Local, own, "local"},
+		{env.Seen.Secrets, own, "secrets"},
+		{env.Seen.AllocShared, shared, "."},
+		{own, own, "."}, // of a task that sees the host's paths
+	}}
+}
+
+// locate returns the directory and the path below it that a job means: relative to the task's directory, or
+// as the task sees it. alloc is the directory of all tasks.
+func (d *dirs) locate(written string) (root, rel string, err error) {
+	p := path.Clean(written)
+	if path.IsAbs(p) {
+		for _, at := range d.places {
+			rel, ok := below(p, at.seen)
+			if ok {
+				return at.root, path.Join(at.rel, rel), nil
+			}
+		}
+		return "", "", outside(written)
+	}
+	for _, name := range []string{"alloc", "../alloc"} {
+		rel, ok := below(p, name)
+		if ok {
+			return d.shared, rel, nil
+		}
+	}
+	if p == ".." || strings.HasPrefix(p, "../") {
+		return "", "", outside(written)
+	}
+	return d.task, p, nil
+}
+
+func outside(written string) error {
+	return structs.Deniedf("%q is outside of the directories of the task: local, secrets, tmp and alloc",
+		structs.Cut(written, structs.MaxQuoted))
+}
+
+// below returns the rest of a clean path below a directory.
+func below(p, dir string) (rel string, ok bool) {
+	if p == dir {
+		return ".", true
+	}
+	return strings.CutPrefix(p, dir+"/")
+}
+
+// readFile reads a regular file of at most max bytes.
+func (d *dirs) readFile(written string, max int) (string, error) {
+	dir, rel, err := d.locate(written)
+	if err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", explain(written, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", structs.Preconditionf("%q is not a regular file", written)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err == nil && len(b) > max {
+		err = structs.Preconditionf("%q is too large: a template reads files of at most %d bytes in all",
+			written, structs.MaxTemplateBytes)
+	}
+	return string(b), err
+}
+
+// explain names the path of an error. An error of os.Root that is none of the system is a way out of the
+// directory.
+func explain(written string, err error) error {
+	_, ofSystem := errors.AsType[syscall.Errno](err)
+	if ofSystem || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%q: %w", written, err)
+	}
+	return structs.Deniedf("%q leads out of the directories of the task: %w", written, err)
+}
+
+// file is a file that a template writes.
+type file struct {
+	written  string // its path
+	text     string
+	mode     fs.FileMode
+	uid, gid int // -1: of the agent
+}
+
+// writeFile makes the file, with the directories above it, or replaces it as a whole.
+func (d *dirs) writeFile(f file) error {
+	dir, rel, err := d.locate(f.written)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	above := path.Dir(rel)
+	err = root.MkdirAll(above, 0o755)
+	if err != nil {
+		return explain(f.written, err)
+	}
+	// All further steps are in the directory that is found once, whatever the task puts in its place.
+	parent, err := root.OpenRoot(above)
+	if err != nil {
+		return explain(f.written, err)
+	}
+	defer parent.Close()
+	err = replaceFile(parent, path.Base(rel), f)
+	if err != nil {
+		return explain(f.written, err)
+	}
+	return nil
+}
+
+// replaceFile writes a new file and renames it, so that no reader sees a part of the text.
+func replaceFile(dir *os.Root, name string, f file) error {
+	temporary := "." + name + ".berth"
+	err := dir.RemoveAll(temporary) // of an agent that was killed
+	if err != nil {
+		return err
+	}
+	out, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteString(f.text)
+	if err == nil {
+		err = out.Chown(f.uid, f.gid)
+	}
+	if err == nil {
+		err = out.Chmod(f.mode) // after the chown, so that the new owner never has the old mode
+	}
+	err = errors.Join(err, out.Close())
+	if err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = dir.Remove(temporary)
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package templatehook
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/client/store"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a task on a node, which outlives the agent: its directories, the store, and its events.
+type fixture struct {
+	t     *testing.T
+	alloc string // the allocation's directory
+	db    *store.DB
+	meta  map[string]string // of the node
+	env   map[string]string // of the process
+	task  *structs.Task
+
+	mu     sync.Mutex
+	events []string
+}
+
+func newFixture(t *testing.T, list ...*structs.Template) *fixture {
+	t.Helper()
+	fx := &fixture{
+		t:     t,
+		alloc: t.TempDir(),
+		meta:  map[string]string{"rack": "r1"},
+		env:   map[string]string{"PORT": "80"},
+		task:  &structs.Task{Name: "web", Templates: list},
+	}
+	for _, dir := range []string{"web/local", "web/secrets", "web/tmp", "alloc/data", "other/secrets"} {
+		err := os.MkdirAll(filepath.Join(fx.alloc, dir), 0o755)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{fx.task}}}}
+	job.Canonicalize()
+	db, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fx.db = db
+	t.Cleanup(func() {
+		err := db.Close()
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return fx
+}
+
+// hook is the hook of a new agent.
+func (fx *fixture) hook() *templates {
+	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Dir: fx.alloc}
+	return New(Config{fx.db, hclog.NewNullLogger()}, alloc, fx.task).(*templates)
+}
+
+func (fx *fixture) taskEnv() *hook.TaskEnv {
+	vars := map[string]string{"attr.kernel.name": "linux", "NOMAD_TASK_DIR": "/local"}
+	config := &driver.TaskConfig{Env: map[string]string{}, Dirs: driver.Dirs{
+		Task:        filepath.Join(fx.alloc, "web"),
+		AllocShared: filepath.Join(fx.alloc, "alloc"),
+	}}
+	for k, v := range fx.env {
+		config.Env[k] = v
+	}
+	return &hook.TaskEnv{
+		Task:      fx.task,
+		Config:    config,
+		Seen:      driver.Inside,
+		Variables: vars,
+		Expand: func(s string) string {
+			return os.Expand(s, func(name string) string { return vars[name] })
+		},
+		Node: func() *structs.Node {
+			fx.mu.Lock()
+			defer fx.mu.Unlock()
+			return &structs.Node{Meta: fx.meta}
+		},
+		Emit: fx.Emit,
+	}
+}
+
+func (fx *fixture) Emit(e *structs.TaskEvent) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	fx.events = append(fx.events, e.Type+": "+e.Message)
+}
+
+func (fx *fixture) said() []string {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	return fx.events
+}
+
+// up renders the templates for a start of the process.
+func (fx *fixture) up() (*templates, *hook.TaskEnv, error) {
+	h := fx.hook()
+	env := fx.taskEnv()
+	return h, env, h.Up(fx.t.Context(), env)
+}
+
+func (fx *fixture) mustUp() (*templates, *hook.TaskEnv) {
+	fx.t.Helper()
+	h, env, err := fx.up()
+	if err != nil {
+		fx.t.Fatal(err)
+	}
+	return h, env
+}
+
+func (fx *fixture) path(path string) string { return filepath.Join(fx.alloc, path) }
+
+func (fx *fixture) mustWrite(path, text string) {
+	fx.t.Helper()
+	err := os.WriteFile(fx.path(path), []byte(text), 0o644)
+	if err != nil {
+		fx.t.Fatal(err)
+	}
+}
+
+func (fx *fixture) checkFile(path, want string) {
+	fx.t.Helper()
+	got, err := os.ReadFile(fx.path(path))
+	if err != nil || string(got) != want {
+		fx.t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
+	}
+}
+
+// control is the task of a hook.
+type control struct {
+	hook.Control
+	*fixture
+	acts    chan string
+	command func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error)
+}
+
+func newControl(fx *fixture) *control { return &control{fixture: fx, acts: make(chan string, 10)} }
+
+func (c *control) Emit(e *structs.TaskEvent) { c.fixture.Emit(e) }
+
+func (c *control) RestartNow(reason string) { c.acts <- "restart: " + reason }
+
+func (c *control) Fail(kind, reason string) { c.acts <- "fail: " + kind + ": " + reason }
+
+func (c *control) Signal(_ context.Context, signal string) error {
+	c.acts <- "signal " + signal
+	if signal == "SIGUSR2" {
+		return errors.New("no such process")
+	}
+	return nil
+}
+
+func (c *control) Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+	return c.command(ctx, x)
+}
+
+// done lists the acts so far.
+func (c *control) done() (acts []string) {
+	for {
+		select {
+		case act := <-c.acts:
+			acts = append(acts, act)
+		default:
+			return acts
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package templatehook
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+	"unicode"
+
+	"berth/structs"
+)
+
+// functions returns the functions of a text, with those of text/template that make new texts: all that make
+// values are bounded.
+func (r *rendering) functions() template.FuncMap {
+	all := template.FuncMap{
+		"env":          r.env,
+		"mustEnv":      r.mustEnv,
+		"envOrDefault": r.envOrDefault,
+		"file":         r.file,
+		"timestamp":    timestamp,
+
+		"executeTemplate": r.executeTemplate,
+		"loop":            loop,
+		"scratch":         func() (*scratch, error) { return r.scratch, nil },
+
+		"print":    func(args ...any) (string, error) { return fmt.Sprint(args...), nil },
+		"println":  func(args ...any) (string, error) { return fmt.Sprintln(args...), nil },
+		"printf":   printf,
+		"html":     func(args ...any) (string, error) { return template.HTMLEscaper(args...), nil },
+		"js":       func(args ...any) (string, error) { return template.JSEscaper(args...), nil },
+		"urlquery": func(args ...any) (string, error) { return template.URLQueryEscaper(args...), nil },
+	}
+	for _, some := range []template.FuncMap{r.textFunctions(), listFunctions, r.encodings(), numberFunctions} {
+		maps.Copy(all, some)
+	}
+	for name, f := range all {
+		all[name] = r.bound(f)
+	}
+	all[stepFunc] = r.step
+	all[enterFunc] = r.enter
+	all[leaveFunc] = r.leave
+	return all
+}
+
+func (r *rendering) textFunctions() template.FuncMap {
+	return template.FuncMap{
+		"indent":          r.indent,
+		"join":            r.join,
+		"regexMatch":      regexMatch,
+		"regexReplaceAll": r.regexReplaceAll,
+		"replaceAll":      r.replaceAll,
+		"split":           split,
+		"splitToMap":      splitToMap,
+		"toLower":         func(s string) (string, error) { return strings.ToLower(s), nil },
+		"toTitle":         toTitle,
+		"toUpper":         func(s string) (string, error) { return strings.ToUpper(s), nil },
+		"trim":            func(set, s string) (string, error) { return strings.Trim(s, set), nil },
+		"trimPrefix":      func(prefix, s string) (string, error) { return strings.TrimPrefix(s, prefix), nil },
+		"trimSpace":       func(s string) (string, error) { return strings.TrimSpace(s), nil },
+		"trimSuffix":      func(suffix, s string) (string, error) { return strings.TrimSuffix(s, suffix), nil },
+	}
+}
+
+func (r *rendering) env(name string) (string, error) {
+	v, err := r.variable(name)
+	return v.Value, err
+}
+
+func (r *rendering) mustEnv(name string) (string, error) {
+	v, err := r.variable(name)
+	if err == nil && v.Value == "" {
+		err = structs.Invalidf("the variable %s is empty or not set", structs.Cut(name, structs.MaxQuoted))
+	}
+	return v.Value, err
+}
+
+func (r *rendering) envOrDefault(name, other string) (string, error) {
+	v, err := r.variable(name)
+	if !v.Set {
+		return other, err
+	}
+	return v.Value, err
+}
+
+// timestamp returns the present time in UTC, in a layout of Go, in seconds for "unix", or as in RFC 3339.
+func timestamp(layout ...string) (string, error) {
+	now := time.Now().UTC()
+	switch {
+	case len(layout) > 1:
+		return "", structs.Invalidf("timestamp takes at most one layout")
+	case len(layout) == 0:
+		return now.Format(time.RFC3339), nil
+	case layout[0] == "unix":
+		return strconv.FormatInt(now.Unix(), 10), nil
+	}
+	return now.Format(layout[0]), nil
+}
+
+func (r *rendering) executeTemplate(name string, data ...any) (string, error) {
+	switch len(data) {
+	case 0:
+		return r.run(name, nil)
+	case 1:
+		return r.run(name, data[0])
+	}
+	return "", structs.Invalidf("executeTemplate takes a name and at most one value")
+}
+
+// loop returns the numbers from 0, or from the first of two bounds, up to a bound that it leaves out.
+func loop(bounds ...any) (iter.Seq[int64], error) {
+	var numbers []int64
+	for _, b := range bounds {
+		n, err := integer(b)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	switch len(numbers) {
+	case 1:
+		numbers = []int64{0, numbers[0]}
+	case 2:
+	default:
+		return nil, structs.Invalidf("loop takes one or two numbers")
+	}
+	return func(yield func(int64) bool) {
+		for i := numbers[0]; i < numbers[1] && yield(i); i++ {
+		}
+	}, nil
+}
+
+// integer converts a whole number, or its text.
+func integer(v any) (int64, error) {
+	x := reflect.ValueOf(v)
+	switch {
+	case x.Kind() == reflect.String:
+		return strconv.ParseInt(x.String(), 10, 64)
+	case x.CanInt():
+		return x.Int(), nil
+	case x.CanUint():
+		return int64(x.Uint()), nil
+	}
+	return 0, structs.Invalidf("%.40v is not a whole number", v)
+}
+
+// wideVerb matches a verb of printf by which a short text makes a long one.
+var wideVerb = regexp.MustCompile(`%[^A-Za-z%]*(\*|\[|[0-9]{4})`)
+
+func printf(format string, args ...any) (string, error) {
+	if wideVerb.MatchString(format) {
+		return "", structs.Invalidf("printf: a verb has *, an index, or a width above 999")
+	}
+	return fmt.Sprintf(format, args...), nil
+}
+
+// indent puts spaces before each line that is not empty.
+func (r *rendering) indent(spaces int, s string) (string, error) {
+	if spaces < 0 {
+		return "", structs.Invalidf("indent: %d spaces", spaces)
+	}
+	lines := strings.SplitAfter(s, "\n")
+	err := r.charge(min(spaces, maxValues+1) * len(lines))
+	if err != nil {
+		return "", err
+	}
+	prefix := strings.Repeat(" ", spaces)
+	for i, line := range lines {
+		if line != "" && line != "\n" {
+			lines[i] = prefix + line
+		}
+	}
+	return strings.Join(lines, ""), nil
+}
+
+func (r *rendering) join(separator string, list any) (string, error) {
+	parts, err := items(list)
+	if err != nil {
+		return "", err
+	}
+	err = r.charge(len(separator) * len(parts))
+	if err != nil {
+		return "", err
+	}
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = fmt.Sprint(part)
+	}
+	return strings.Join(texts, separator), nil
+}
+
+// items returns the elements of a list of any type.
+func items(list any) ([]any, error) {
+	v := reflect.ValueOf(list)
+	if v.Kind() != reflect.Slice {
+		return nil, structs.Invalidf("%T is not a list", list)
+	}
+	all := make([]any, v.Len())
+	for i := range all {
+		all[i] = v.Index(i).Interface()
+	}
+	return all, nil
+}
+
+func (r *rendering) replaceAll(from, to, s string) (string, error) {
+	err := r.charge(strings.Count(s, from) * len(to))
+	if err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(s, from, to), nil
+}
+
+// maxPattern bounds a regular expression, whose match takes time in proportion to it.
+const maxPattern = 1000
+
+func compile(pattern string) (*regexp.Regexp, error) {
+	if len(pattern) > maxPattern {
+		return nil, structs.Invalidf("a regular expression has more than %d bytes", maxPattern)
+	}
+	return regexp.Compile(pattern)
+}
+
+func regexMatch(pattern, s string) (bool, error) {
+	re, err := compile(pattern)
+	return err == nil && re.MatchString(s), err
+}
+
+func (r *rendering) regexReplaceAll(pattern, to, s string) (string, error) {
+	re, err := compile(pattern)
+	if err != nil {
+		return "", err
+	}
+	var out []byte
+	end := 0
+	for _, match := range re.FindAllStringSubmatchIndex(s, -1) {
+		before := len(out)
+		out = append(out, s[end:match[0]]...)
+		out = re.ExpandString(out, to, s, match)
+		end = match[1]
+		err := r.charge(len(out) - before)
+		if err != nil {
+			return "", err
+		}
+	}
+	return string(append(out, s[end:]...)), nil
+}
+
+func split(separator, s string) ([]string, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return []string{}, nil
+	}
+	return strings.Split(s, separator), nil
+}
+
+// splitToMap splits a text into pairs, and each pair into a key and a value.
+func splitToMap(between, within, s string) (map[string]string, error) {
+	pairs, err := split(between, s)
+	out := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		k, v, _ := strings.Cut(pair, within)
+		out[k] = v
+	}
+	return out, err
+}
+
+// toTitle makes the first letter of each word a capital.
+func toTitle(s string) (string, error) {
+	before := ' '
+	return strings.Map(func(c rune) rune {
+		inWord := unicode.IsLetter(before) || unicode.IsDigit(before) || before == '_' || before == '\''
+		before = c
+		if inWord {
+			return c
+		}
+		return unicode.ToTitle(c)
+	}, s), nil
+}
+
+// scratch keeps values under names while a text is rendered.
+type scratch struct {
+	r      *rendering
+	values map[string]any
+}
+
+func (*scratch) String() string { return "scratch" }
+
+// Key reports whether there is a value.
+func (s *scratch) Key(key string) bool { return s.values[key] != nil }
+
+// Get returns a value, nil if there is none.
+func (s *scratch) Get(key string) any { return s.values[key] }
+
+// Set keeps a value, and prints nothing, as all methods that keep one.
+func (s *scratch) Set(key string, value any) (string, error) {
+	s.values[key] = value
+	return "", s.r.charge(len(key) + 64)
+}
+
+// SetX keeps a value if there is none.
+func (s *scratch) SetX(key string, value any) (string, error) {
+	if s.Key(key) {
+		return "", nil
+	}
+	return s.Set(key, value)
+}
+
+// MapSet keeps a value in the map of a name. The value is a text, a number or a boolean, so that no map gets
+// into itself.
+func (s *scratch) MapSet(key, name string, value any) (string, error) {
+	switch reflect.ValueOf(value).Kind() {
+	case reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Func, reflect.Struct:
+		return "", structs.Invalidf("scratch.MapSet %s: %T is not a text, a number or a boolean", name, value)
+	}
+	if s.values[key] == nil {
+		s.values[key] = map[string]any{}
+	}
+	m, ok := s.values[key].(map[string]any)
+	if !ok {
+		return "", structs.Invalidf("scratch.MapSet: %s has a value that is not a map", key)
+	}
+	m[name] = value
+	return "", s.r.charge(len(name) + 64)
+}
+
+// MapSetX keeps a value in the map of a name if it has none there.
+func (s *scratch) MapSetX(key, name string, value any) (string, error) {
+	m, _ := s.values[key].(map[string]any)
+	if _, ok := m[name]; ok {
+		return "", nil
+	}
+	return s.MapSet(key, name, value)
+}
+
+// MapValues returns the values of the map of a name, in the order of their keys.
+func (s *scratch) MapValues(key string) ([]any, error) {
+	m, ok := s.values[key].(map[string]any)
+	if s.values[key] != nil && !ok {
+		return nil, structs.Invalidf("scratch.MapValues: %s has a value that is not a map", key)
+	}
+	values := make([]any, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		values = append(values, m[k])
+	}
+	_, err := s.r.step()
+	if err == nil {
+		err = s.r.charge(32 * len(values))
+	}
+	return values, err
+}

@@ -1,0 +1,286 @@
+package templatehook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"berth/structs"
+)
+
+// The bounds of one rendering. A text comes from a user or a task, and runs in the agent.
+const (
+	maxTime   = 10 * time.Second
+	maxSteps  = 100_000  // calls of functions and passes of loops
+	maxDepth  = 100      // templates within one another
+	maxValues = 64 << 20 // bytes of the results of functions, about
+	maxLevels = 50       // of lists and maps within one another
+)
+
+// rendering is one execution of a text.
+type rendering struct {
+	ctx     context.Context
+	values  *values
+	reads   *reads
+	files   map[string]string // that the text has read
+	left    int               // bytes that it may still read
+	set     *template.Template
+	scratch *scratch
+
+	steps, depth, size int
+}
+
+// missingError is the error of a file that is not there yet.
+type missingError struct{ path string }
+
+func (e missingError) Error() string { return fmt.Sprintf("there is no file %q", e.path) }
+
+// boundError is the error of a text beyond a bound.
+type boundError string
+
+func (e boundError) Error() string { return string(e) }
+
+func beyond(format string, args ...any) error { return boundError(fmt.Sprintf(format, args...)) }
+
+// render renders a template. The reads are complete up to an error.
+func render(ctx context.Context, t *structs.Template, v *values, source string) (string, *reads, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	r := &rendering{
+		ctx:    ctx,
+		values: v,
+		reads:  newReads(t),
+		files:  map[string]string{},
+		left:   structs.MaxTemplateBytes,
+	}
+	r.scratch = &scratch{r: r, values: map[string]any{}}
+	text := t.EmbeddedTmpl
+	if source != "" {
+		var err error
+		text, err = r.file(source)
+		_, missing := errors.AsType[missingError](err)
+		if missing {
+			err = structs.Preconditionf("source: %v", err) // no missingError, for which Up would wait
+		}
+		if err != nil {
+			return "", r.reads, err
+		}
+	}
+	out, err := r.execute(t, text)
+	return out, r.reads, err
+}
+
+func (r *rendering) execute(t *structs.Template, text string) (string, error) {
+	trees, err := t.ParseText(text)
+	if err != nil {
+		return "", err
+	}
+	missingKey := "missingkey=zero"
+	if t.ErrMissingKey {
+		missingKey = "missingkey=error"
+	}
+	r.set = template.New("text").Funcs(r.functions()).Option(missingKey)
+	for name, tree := range trees {
+		r.countSteps(tree)
+		_, err := r.set.AddParseTree(name, tree)
+		if err != nil {
+			return "", structs.Invalidf("%w", err)
+		}
+	}
+	out, err := r.run("text", nil)
+	bound, isBeyond := errors.AsType[boundError](err)
+	_, missing := errors.AsType[missingError](err)
+	switch {
+	case isBeyond:
+		return "", structs.Invalidf("%s", bound)
+	case err == nil || missing || structs.KindOf(err) != structs.KindInternal:
+		return out, err
+	}
+	return "", structs.Invalidf("%s", structs.Cut(err.Error(), structs.MaxText))
+}
+
+// run executes one of the texts.
+func (r *rendering) run(name string, data any) (string, error) {
+	out := &output{}
+	err := r.set.ExecuteTemplate(out, name, data)
+	return out.String(), err
+}
+
+// output is the rendered text, up to its bound.
+type output struct{ strings.Builder }
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.Len()+len(b) > structs.MaxTemplateBytes {
+		return 0, structs.Invalidf("the rendered text has more than %d bytes", structs.MaxTemplateBytes)
+	}
+	return o.Builder.Write(b)
+}
+
+// The functions that countSteps adds to a text. A user's text cannot call them, because ParseText does not
+// know them.
+const (
+	stepFunc  = "berthStep"
+	enterFunc = "berthEnter"
+	leaveFunc = "berthLeave"
+)
+
+// countSteps makes a text count the passes of its loops, and the depth of templates in one another: a loop
+// with an empty body would otherwise run on, and a template that calls itself would use up the stack, whose
+// end is that of the agent.
+func (r *rendering) countSteps(tree *parse.Tree) {
+	structs.VisitTemplate(tree.Root, func(n parse.Node) {
+		loop, ok := n.(*parse.RangeNode)
+		if ok {
+			loop.List.Nodes = append([]parse.Node{call(stepFunc)}, loop.List.Nodes...)
+		}
+	})
+	nodes := append([]parse.Node{call(enterFunc)}, tree.Root.Nodes...)
+	tree.Root.Nodes = append(nodes, call(leaveFunc))
+}
+
+// call returns a node that calls a function and prints nothing.
+func call(name string) parse.Node {
+	tree := parse.New(name)
+	tree.Mode = parse.SkipFuncCheck
+	_, err := tree.Parse("{{"+name+"}}", "", "", map[string]*parse.Tree{})
+	if err != nil {
+		panic(err) // the text is a constant
+	}
+	return tree.Root.Nodes[0]
+}
+
+func (r *rendering) step() (string, error) {
+	r.steps++
+	if r.steps > maxSteps {
+		return "", beyond("the text takes more than %d steps", maxSteps)
+	}
+	if r.ctx.Err() != nil {
+		return "", beyond("the text takes more than %s, or its task was stopped", maxTime)
+	}
+	return "", nil
+}
+
+func (r *rendering) enter() (string, error) {
+	r.depth++
+	if r.depth > maxDepth {
+		return "", beyond("the text has templates in one another more than %d levels deep", maxDepth)
+	}
+	return r.step()
+}
+
+func (r *rendering) leave() (string, error) {
+	r.depth--
+	return "", nil
+}
+
+// charge counts bytes of values.
+func (r *rendering) charge(n int) error {
+	r.size += n
+	if n < 0 || r.size > maxValues {
+		return beyond("the values of the text take more than %d bytes", maxValues)
+	}
+	return nil
+}
+
+// bound returns a function that counts its calls and the size of its results. The function returns a value
+// and an error.
+func (r *rendering) bound(f any) any {
+	v := reflect.ValueOf(f)
+	fail := func(err error) []reflect.Value {
+		return []reflect.Value{reflect.Zero(v.Type().Out(0)), reflect.ValueOf(&err).Elem()}
+	}
+	return reflect.MakeFunc(v.Type(), func(args []reflect.Value) []reflect.Value {
+		_, err := r.step()
+		if err != nil {
+			return fail(err)
+		}
+		invoke := v.Call
+		if v.Type().IsVariadic() {
+			invoke = v.CallSlice
+		}
+		out := invoke(args)
+		n, ok := sizeOf(out[0], maxLevels)
+		if !ok {
+			return fail(beyond("a value nests lists and maps more than %d levels deep", maxLevels))
+		}
+		err = r.charge(n)
+		if err != nil {
+			return fail(err)
+		}
+		return out
+	}).Interface()
+}
+
+// sizeOf estimates the bytes of a value. It reports false if the value nests lists and maps too deep. Values
+// are trees: no function returns one that holds itself.
+func sizeOf(v reflect.Value, levels int) (n int, ok bool) {
+	const head = 16
+	n = head
+	add := func(part reflect.Value) bool {
+		size, ok := sizeOf(part, levels-1)
+		n += size
+		return ok
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return head + v.Len(), true
+	case reflect.Interface:
+		return sizeOf(v.Elem(), levels)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if levels == 0 || !add(v.Index(i)) {
+				return n, false
+			}
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			n += 2 * head
+			if levels == 0 || !add(it.Key()) || !add(it.Value()) {
+				return n, false
+			}
+		}
+	}
+	return n, true
+}
+
+// variable reads a variable.
+func (r *rendering) variable(name string) (variable, error) {
+	v, live := r.values.lookUp(name)
+	if live {
+		r.reads.Live[name] = v
+	} else {
+		r.reads.Fixed[name] = v
+	}
+	return v, r.checkReads()
+}
+
+func (r *rendering) checkReads() error {
+	if r.reads.count() > structs.MaxTemplateReads {
+		return structs.Invalidf("the text reads more than %d variables and files", structs.MaxTemplateReads)
+	}
+	return nil
+}
+
+// file reads a file. A text that reads it twice gets the same both times.
+func (r *rendering) file(path string) (string, error) {
+	if text, ok := r.files[path]; ok {
+		return text, nil
+	}
+	text, err := r.values.dirs.readFile(path, r.left)
+	r.reads.Files[path] = digestOfFile(text, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", missingError{path}
+	}
+	if err == nil {
+		err = r.checkReads()
+	}
+	r.left -= len(text)
+	r.files[path] = text
+	return text, err
+}

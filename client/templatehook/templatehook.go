@@ -1,0 +1,215 @@
+// Package templatehook renders the templates of a task into files, before each start of its process, and
+// again when a value changes that a text has read: a file in the directories of the task, or the metadata of
+// the node. A change then acts on the process, as the template says.
+//
+// The text is that of Go's text/template with the functions of the dialect (ADR 29). It comes from a user or
+// from the task, and runs in the agent, which has all rights on the machine:
+//
+//   - A text reads no variable of the agent, and no file outside of the directories of its task, also not
+//     through a symbolic link that the task makes. Likewise, no file is written outside of them.
+//   - Time, steps, depth and memory of a rendering are bounded.
+//
+// A record has the values that each text has read. After a restart of the agent, a template of a running
+// process is rendered only if one of them has changed: a text with a time would otherwise change each time.
+package templatehook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-envparse"
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/hook"
+	"berth/client/store"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// Config has the parts of the agent that the hook needs.
+type Config struct {
+	DB     *store.DB
+	Logger hclog.Logger
+}
+
+// PollInterval is the time between two looks for changes of the values.
+const PollInterval = 2 * time.Second
+
+// record has the templates of a task in the node's store, by their destinations in the job.
+type record struct {
+	Rendered map[string]*rendered
+}
+
+var records = store.NewTable[record]("templates")
+
+// rendered is a template as it was rendered last.
+type rendered struct {
+	Text  string // digest
+	Reads *reads
+}
+
+type templates struct {
+	db     *store.DB
+	logger hclog.Logger
+	key    string
+
+	// Only Up and the goroutine of Started, which never run together, use these.
+	task    *structs.Task
+	expand  func(string) string
+	values  *values
+	rec     record
+	unsaved bool
+	said    map[string]string // the last message about a template
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New makes the hook of a task. It is nil for a task without templates.
+func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+	if len(task.Templates) == 0 {
+		return nil
+	}
+	return &templates{
+		db:     cfg.DB,
+		logger: cfg.Logger.With("alloc_id", env.Alloc.ID, "task", task.Name),
+		key:    store.Key(env.Alloc.ID, task.Name),
+	}
+}
+
+// Name implements hook.Task.
+func (h *templates) Name() string { return "templates" }
+
+// Up renders all templates. It waits for the files that they read. For a process that runs since before the
+// agent restarted, Started compares the values.
+func (h *templates) Up(ctx context.Context, env *hook.TaskEnv) error {
+	h.task = env.Task
+	h.expand = env.Expand
+	h.values = newValues(env)
+	h.said = map[string]string{}
+	if env.Running {
+		return h.restore()
+	}
+	h.rec = record{Rendered: map[string]*rendered{}}
+	for _, t := range h.task.Templates {
+		err := h.renderFirst(ctx, env, t)
+		if err != nil {
+			return fmt.Errorf("template %s: %w", structs.Cut(t.DestPath, structs.MaxQuoted), err)
+		}
+	}
+	return h.save()
+}
+
+// Down removes the record. The files belong to the directory of the allocation.
+func (h *templates) Down(context.Context) error { return records.Delete(h.db, h.key) }
+
+func (h *templates) save() error { return records.Put(h.db, h.key, &h.rec) }
+
+// restore reads the record of a process that runs. Its environment has values that only its start knew.
+func (h *templates) restore() error {
+	rec, err := records.Get(h.db, h.key)
+	if err != nil {
+		return err
+	}
+	h.rec = record{Rendered: map[string]*rendered{}}
+	if rec == nil {
+		return nil
+	}
+	maps.Copy(h.rec.Rendered, rec.Rendered)
+	for _, r := range h.rec.Rendered {
+		for name, v := range r.Reads.Fixed {
+			delete(h.values.env, name)
+			if v.Set {
+				h.values.env[name] = v.Value
+			}
+		}
+	}
+	return nil
+}
+
+// renderFirst renders a template before the process starts.
+func (h *templates) renderFirst(ctx context.Context, env *hook.TaskEnv, t *structs.Template) error {
+	for {
+		text, read, err := h.render(ctx, t)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		_, missing := errors.AsType[missingError](err)
+		if missing {
+			h.say(env.Emit, t, "waiting: "+err.Error())
+			if !backoff.Sleep(ctx, PollInterval) {
+				return ctx.Err()
+			}
+			continue
+		}
+		if err == nil {
+			err = h.write(t, text)
+		}
+		if err == nil && t.Envvars {
+			err = addVariables(env.Config.Env, text)
+		}
+		h.rec.Rendered[t.DestPath] = &rendered{digest(text), read}
+		return err
+	}
+}
+
+func (h *templates) render(ctx context.Context, t *structs.Template) (string, *reads, error) {
+	return render(ctx, t, h.values, h.expand(t.SourcePath))
+}
+
+func (h *templates) write(t *structs.Template, text string) error {
+	mode, err := t.Mode()
+	if err != nil {
+		return structs.Invalidf("perms: %w", err)
+	}
+	f := file{
+		written: h.expand(t.DestPath),
+		text:    text,
+		mode:    mode,
+		uid:     -1,
+		gid:     -1,
+	}
+	if t.Uid != nil {
+		f.uid = *t.Uid
+	}
+	if t.Gid != nil {
+		f.gid = *t.Gid
+	}
+	return h.values.dirs.writeFile(f)
+}
+
+// addVariables adds the lines of a text, such as NAME=value, to an environment.
+func addVariables(env map[string]string, text string) error {
+	vars, err := envparse.Parse(strings.NewReader(text))
+	switch {
+	case err != nil:
+		return structs.Invalidf("its text is not a list of variables, one NAME=value a line: %w", err)
+	case len(vars) > structs.MaxPairs || structs.PairBytes(vars) > structs.MaxPairsBytes:
+		return structs.Invalidf("its text has more than %d variables or %d bytes of them",
+			structs.MaxPairs, structs.MaxPairsBytes)
+	}
+	for name, value := range vars {
+		if strings.ContainsRune(value, 0) {
+			return structs.Invalidf("its variable %s holds NUL", name)
+		}
+		env[name] = value
+	}
+	return nil
+}
+
+// say records an event about a template, unless it was the last one.
+func (h *templates) say(emit func(*structs.TaskEvent), t *structs.Template, message string) {
+	if h.said[t.DestPath] == message {
+		return
+	}
+	h.said[t.DestPath] = message
+	emit(&structs.TaskEvent{
+		Type:    structs.TaskEventTemplate,
+		Message: structs.Cut(t.DestPath, structs.MaxQuoted) + ": " + message,
+	})
+}

@@ -1,0 +1,110 @@
+package templatehook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"maps"
+	"strings"
+
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// values are all that the text of a template may read.
+type values struct {
+	// env has the environment of the process and the facts of the node, as they were at its start.
+	env  map[string]string
+	node func() *structs.Node
+	dirs *dirs
+}
+
+func newValues(env *hook.TaskEnv) *values {
+	all := maps.Clone(env.Variables)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, env.Config.Env) // hooks have added some
+	return &values{all, env.Node, newDirs(env)}
+}
+
+// variable is a value with its presence.
+type variable struct {
+	Value string
+	Set   bool
+}
+
+// metaPrefix begins the names of the node's metadata, which an operator may change while the task runs.
+const metaPrefix = "meta."
+
+// lookUp returns a variable. live reports that it may change while the process runs.
+func (v *values) lookUp(name string) (found variable, live bool) {
+	key, live := strings.CutPrefix(name, metaPrefix)
+	if live {
+		value, ok := v.node().Meta[key]
+		return variable{value, ok}, true
+	}
+	value, ok := v.env[name]
+	return variable{value, ok}, false
+}
+
+// reads are the values that a text has read. They decide whether it has to be rendered again.
+type reads struct {
+	Data  string              // digest of the text itself, unless it is in a file
+	Fixed map[string]variable // the environment of the process
+	Live  map[string]variable // the node's metadata
+	Files map[string]string   // digests by path
+}
+
+func newReads(t *structs.Template) *reads {
+	return &reads{
+		Data:  digest(t.EmbeddedTmpl),
+		Fixed: map[string]variable{},
+		Live:  map[string]variable{},
+		Files: map[string]string{},
+	}
+}
+
+func (r *reads) count() int { return len(r.Fixed) + len(r.Live) + len(r.Files) }
+
+// changed reports whether a value that can change has changed since the text read it.
+func (r *reads) changed(t *structs.Template, v *values) bool {
+	if r.Data != digest(t.EmbeddedTmpl) {
+		return true
+	}
+	for name, was := range r.Live {
+		now, _ := v.lookUp(name)
+		if now != was {
+			return true
+		}
+	}
+	left := structs.MaxTemplateBytes
+	for path, was := range r.Files {
+		text, err := v.dirs.readFile(path, left)
+		if digestOfFile(text, err) != was {
+			return true
+		}
+		left -= len(text)
+	}
+	return false
+}
+
+// changes reports whether a value that the text has read can change while the process runs.
+func (r *reads) changes() bool { return len(r.Live)+len(r.Files) > 0 }
+
+// digestOfFile is the digest of the text of a file, or of the error of its reader.
+func digestOfFile(text string, err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "missing"
+	case err != nil:
+		return "error " + digest(err.Error())
+	}
+	return digest(text)
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,64 @@
+package structs
+
+import "time"
+
+// Template is a task's `template {}`: a text that the node renders into a file before the task starts, and
+// again when a value changes that the text has read.
+type Template struct {
+	SourcePath    string         `json:",omitempty" codec:",omitempty"` // of the text, or EmbeddedTmpl
+	DestPath      string         `json:",omitempty" codec:",omitempty"`
+	EmbeddedTmpl  string         `json:",omitempty" codec:",omitempty"` // data
+	ChangeMode    string         `json:",omitempty" codec:",omitempty"` // default restart
+	ChangeSignal  string         `json:",omitempty" codec:",omitempty"`
+	ChangeScript  *ChangeScript  `json:",omitempty" codec:",omitempty"`
+	Splay         *time.Duration `json:",omitempty" codec:",omitempty"` // a random part delays a change
+	Perms         string         `json:",omitempty" codec:",omitempty"` // octal
+	Uid           *int           `json:",omitempty" codec:",omitempty"` // -1 and nil: of the agent
+	Gid           *int           `json:",omitempty" codec:",omitempty"`
+	LeftDelim     string         `json:",omitempty" codec:",omitempty"`
+	RightDelim    string         `json:",omitempty" codec:",omitempty"`
+	Envvars       bool           `json:",omitempty" codec:",omitempty"` // the file has variables
+	ErrMissingKey bool           `json:",omitempty" codec:",omitempty"` // a missing key of a map is an error
+}
+
+// ChangeScript is the command of change_mode script. It runs in the task.
+type ChangeScript struct {
+	Command     string        `json:",omitempty" codec:",omitempty"`
+	Args        []string      `json:",omitempty" codec:",omitempty"`
+	Timeout     time.Duration `json:",omitempty" codec:",omitempty"`
+	FailOnError bool          `json:",omitempty" codec:",omitempty"` // its failure fails the task
+}
+
+// The values of Template.ChangeMode.
+const (
+	TemplateNoop    = "noop"
+	TemplateRestart = "restart"
+	TemplateSignal  = "signal"
+	TemplateScript  = "script"
+)
+
+// The defaults of a template.
+const (
+	DefaultTemplateSignal  = "SIGHUP"
+	DefaultTemplateSplay   = 5 * time.Second
+	DefaultTemplatePerms   = "0644"
+	DefaultTemplateTimeout = 5 * time.Second // of its script
+	DefaultLeftDelim       = "{{"
+	DefaultRightDelim      = "}}"
+)
+
+func (t *Template) canonicalize() {
+	setDefault(&t.ChangeMode, TemplateRestart)
+	if t.ChangeMode == TemplateSignal {
+		setDefault(&t.ChangeSignal, DefaultTemplateSignal)
+	}
+	if t.Splay == nil {
+		t.Splay = new(DefaultTemplateSplay)
+	}
+	setDefault(&t.Perms, DefaultTemplatePerms)
+	setDefault(&t.LeftDelim, DefaultLeftDelim)
+	setDefault(&t.RightDelim, DefaultRightDelim)
+	if t.ChangeScript != nil {
+		setDefault(&t.ChangeScript.Timeout, DefaultTemplateTimeout)
+	}
+}

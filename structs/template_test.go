@@ -1,0 +1,176 @@
+package structs
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/codec"
+)
+
+func withTemplate(x *Template, edit func(*Task)) *Job {
+	return testJob(func(j *Job) {
+		t := j.TaskGroups[0].Tasks[0]
+		t.Templates = []*Template{x}
+		if edit != nil {
+			edit(t)
+		}
+	})
+}
+
+func TestTemplate_HasDefaults(t *testing.T) {
+	j := withTemplate(&Template{
+		EmbeddedTmpl: "x",
+		DestPath:     "local/x",
+		ChangeMode:   TemplateSignal,
+		ChangeScript: &ChangeScript{Command: "/bin/true"},
+	}, nil)
+	x := j.TaskGroups[0].Tasks[0].Templates[0]
+	if err := j.Validate(); err != nil {
+		t.Error(err)
+	}
+	if x.ChangeSignal != "SIGHUP" || *x.Splay != 5*time.Second || x.Perms != "0644" ||
+		x.LeftDelim != "{{" || x.RightDelim != "}}" || x.ChangeScript.Timeout != 5*time.Second {
+		t.Errorf("got %+v", x)
+	}
+	j = withTemplate(&Template{DestPath: "x", Splay: new(time.Duration(0))}, nil)
+	x = j.TaskGroups[0].Tasks[0].Templates[0]
+	if x.ChangeMode != TemplateRestart || x.ChangeSignal != "" || *x.Splay != 0 {
+		t.Errorf("got %+v", x)
+	}
+}
+
+func TestTemplate_Validate(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		edit func(*Template)
+	}{
+		{"", func(*Template) {}},
+		{"", func(x *Template) { x.DestPath = "${NOMAD_SECRETS_DIR}/x" }},
+		{"", func(x *Template) { x.DestPath = "/secrets/x" }},
+		{"", func(x *Template) { x.DestPath = "../alloc/x" }},
+		{"", func(x *Template) { x.Perms = "777" }},
+		{"", func(x *Template) { x.Uid, x.Gid = new(-1), new(1000) }},
+		{"data or source is required", func(x *Template) { x.EmbeddedTmpl = "" }},
+		{"data and source exclude each other", func(x *Template) { x.SourcePath = "local/y" }},
+		{"destination is required", func(x *Template) { x.DestPath = "" }},
+		{"leads out of the task's directory", func(x *Template) { x.DestPath = "../other/local/x" }},
+		{"leads out of the task's directory", func(x *Template) { x.DestPath = "local/../../x" }},
+		{"leads out of the task's directory", func(x *Template) { x.EmbeddedTmpl, x.SourcePath = "", "../x" }},
+		{"is a directory", func(x *Template) { x.DestPath = "local/" }},
+		{"holds NUL", func(x *Template) { x.DestPath = "local/\x00" }},
+		{"bytes; at most", func(x *Template) { x.DestPath = "local/" + strings.Repeat("x", MaxText) }},
+		{"does not see its destination", func(x *Template) { x.DestPath = "etc/x" }},
+		{"change_mode", func(x *Template) { x.ChangeMode = "reload" }},
+		{`change_signal "SIGNO" is not a signal`, func(x *Template) { x.ChangeSignal = "SIGNO" }},
+		{"use change_mode restart", func(x *Template) { x.ChangeMode, x.Envvars = TemplateSignal, true }},
+		{"needs a change_script", func(x *Template) { x.ChangeMode = TemplateScript }},
+		{"command is required", func(x *Template) { x.ChangeScript = &ChangeScript{} }},
+		{"holds NUL", func(x *Template) {
+			x.ChangeScript = &ChangeScript{Command: "x", Args: []string{"\x00"}}
+		}},
+		{"arguments; at most", func(x *Template) {
+			x.ChangeScript = &ChangeScript{Command: "x", Args: make([]string, MaxExecArgs)}
+		}},
+		{"the command has", func(x *Template) {
+			x.ChangeScript = &ChangeScript{Command: "x", Args: []string{strings.Repeat("x", MaxExecBytes)}}
+		}},
+		{"timeout must not be negative", func(x *Template) {
+			x.ChangeScript = &ChangeScript{Command: "x", Timeout: -1}
+		}},
+		{"splay must not be negative", func(x *Template) { x.Splay = new(time.Duration(-1)) }},
+		{"perms", func(x *Template) { x.Perms = "4755" }},
+		{"perms", func(x *Template) { x.Perms = "rw" }},
+		{"uid -2 must be at least -1", func(x *Template) { x.Uid = new(-2) }},
+		{"gid 4294967296 must be at most", func(x *Template) { x.Gid = new(1 << 32) }},
+		{"left_delimiter has", func(x *Template) { x.LeftDelim = strings.Repeat("[", MaxDelimiter+1) }},
+	} {
+		x := &Template{EmbeddedTmpl: "{{ env `X` }}", DestPath: "local/x"}
+		c.edit(x)
+		err := withTemplate(x, nil).Validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("want %q, got %v", c.want, err)
+		}
+	}
+}
+
+func TestTemplates_OfATaskAreChecked(t *testing.T) {
+	one := Template{EmbeddedTmpl: "x", DestPath: "local/x"}
+	same := Template{EmbeddedTmpl: "y", DestPath: "./local/x"}
+	for want, list := range map[string][]*Template{
+		"the same destination": {&one, &same},
+		"template 2 is null":   {&one, nil},
+		"65 templates; at most 64 are allowed": func() (many []*Template) {
+			for range MaxTemplates + 1 {
+				many = append(many, new(one))
+			}
+			return many
+		}(),
+	} {
+		err := withTemplate(nil, func(t *Task) { t.Templates = list }).Validate()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+// Only a task of exec does not see its whole directory.
+func TestTemplate_OfAnotherDriverMayBeAnywhereInTheDirectory(t *testing.T) {
+	j := withTemplate(&Template{EmbeddedTmpl: "x", DestPath: "etc/x"}, func(t *Task) {
+		t.Driver = driverRawExec
+		t.VolumeMounts = nil
+	})
+	if err := j.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ key "a" }}`:                                       "the function key is refused: it reads from Consul, which berth does not support yet",
+		`{{ with secret "a" }}{{ end }}`:                      "Vault",
+		`{{ range nomadService "a" }}{{ end }}`:               "services",
+		`{{ (nomadVar "a").x }}`:                              "until secrets are encrypted",
+		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
+		`{{ "a" | writeToFile "b" }}`:                         "writes no file but its destination",
+		`{{ sprig_env "HOME" }}`:                              "no functions of sprig",
+		`{{ define "a" }}{{ sockaddr "x" }}{{ end }}`:         "reads no addresses",
+		`{{ if false }}{{ else }}{{ spew_dump 1 }}{{ end }}`:  "use toJSON",
+		`{{ range $x := split (tree) "a" }}{{ end }}`:         "Consul",
+		`{{ template "a" (key "b") }}`:                        "Consul",
+		`{{ berthLeave }}`:                                    "berth does not know it; it has: add",
+		`{{ `:                                                 "unclosed action",
+		"{{ if }}x{{ end }}":                                  "missing value for if",
+		strings.Repeat("x", MaxTemplateText+1):                "the text has 262145 bytes; at most 262144 are allowed",
+		`{{ range loop 3 }}{{ . | add 1 | print }}{{ end }}`:  "",
+		`{{ with $x := env "A" }}{{ printf "%s" $x }}{{end}}`: "",
+	} {
+		_, err := (&Template{LeftDelim: "{{", RightDelim: "}}"}).ParseText(text)
+		if want == "" && err != nil || want != "" && (!IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.80s: want %q, got %v", text, want, err)
+		}
+	}
+	_, err := (&Template{LeftDelim: "[[", RightDelim: "]]"}).ParseText(`{{ key "a" }} [[ env "X" ]]`)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// No splay and the user 0 are values of their own, also after a row was written and read.
+func TestTemplate_KeepsZerosOverTheWire(t *testing.T) {
+	in := &Template{Splay: new(time.Duration(0)), Uid: new(0), Gid: new(0)}
+	b, err := codec.Encode(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &Template{}
+	err = codec.Decode(b, out)
+	if err != nil || !reflect.DeepEqual(in, out) {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	b, err = codec.Encode(&Template{DestPath: "x"})
+	if want := "\x81\xa8DestPath\xa1x"; err != nil || string(b) != want {
+		t.Errorf("got %q, %v; want %q", b, err, want)
+	}
+}

@@ -1,0 +1,148 @@
+package structs
+
+import (
+	"slices"
+	"strings"
+	"text/template/parse"
+)
+
+// templateFunctions are the functions of a template's text, apart from those of Go's text/template. The node
+// implements them.
+var templateFunctions = []string{
+	"add", "base64Decode", "base64Encode", "base64URLDecode", "base64URLEncode",
+	"contains", "containsAll", "containsAny", "containsNone", "containsNotAll",
+	"divide", "env", "envOrDefault", "executeTemplate", "explodeMap", "file", "hmacSHA256Hex",
+	"in", "indent", "join", "loop", "maximum", "md5sum", "mergeMap", "mergeMapWithOverride", "minimum",
+	"modulo", "multiply", "mustEnv", "parseBool", "parseFloat", "parseInt", "parseJSON", "parseUint",
+	"parseYAML", "regexMatch", "regexReplaceAll", "replaceAll", "scratch", "sha256Hex", "split",
+	"splitToMap", "subtract", "timestamp", "toJSON", "toJSONPretty", "toLower", "toTOML", "toTitle",
+	"toUnescapedJSON", "toUnescapedJSONPretty", "toUpper", "toYAML", "trim", "trimPrefix", "trimSpace",
+	"trimSuffix",
+}
+
+var builtinTemplateFunctions = []string{
+	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print",
+	"printf", "println", "slice", "urlquery",
+}
+
+// refusedTemplateFunctions are functions of the dialect that berth refuses, by the reason.
+var refusedTemplateFunctions = map[string][]string{
+	"it reads from Consul, which berth does not support yet": {
+		"byKey", "byMeta", "byTag", "caLeaf", "caRoots", "connect", "datacenters", "explode",
+		"exportedServices", "key", "keyExists", "keyExistsGet", "keyOrDefault", "ls", "node", "nodes",
+		"partitions", "peerings", "safeLs", "safeTree", "service", "services", "tree",
+	},
+	"it reads from Vault, which berth does not support yet": {"pkiCert", "secret", "secrets"},
+	"it reads services, which berth does not support yet":   {"nomadService", "nomadServices"},
+	"it reads variables, which berth does not support until secrets are encrypted": {
+		"nomadVar", "nomadVarExists", "nomadVarList", "nomadVarListSafe",
+	},
+	"a template runs no programs on the node":                                {"plugin"},
+	"a template writes no file but its destination":                          {"writeToFile"},
+	"a template reads no addresses; use env with a port's or a node's names": {"sockaddr"},
+	"it shows the inside of values; use toJSON": {
+		"spew_dump", "spew_printf", "spew_sdump", "spew_sprintf",
+	},
+}
+
+// TemplateFunctions lists the functions of a template's text, apart from those of Go's text/template.
+func TemplateFunctions() []string { return slices.Clone(templateFunctions) }
+
+// ParseText parses a text with the delimiters of the template: EmbeddedTmpl, or that of the file at
+// SourcePath. The text calls only functions that a node has. The error is invalid.
+func (t *Template) ParseText(text string) (map[string]*parse.Tree, error) {
+	if len(text) > MaxTemplateText {
+		return nil, Invalidf("the text has %d bytes; at most %d are allowed", len(text), MaxTemplateText)
+	}
+	trees := map[string]*parse.Tree{}
+	tree := parse.New("text")
+	tree.Mode = parse.SkipFuncCheck
+	_, err := tree.Parse(text, t.LeftDelim, t.RightDelim, trees)
+	if err != nil {
+		return nil, Invalidf("%s", Cut(err.Error(), MaxText))
+	}
+	for _, tree := range trees {
+		err := checkCalls(tree.Root)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return trees, nil
+}
+
+// checkCalls refuses the first call of a function that no node has.
+func checkCalls(root parse.Node) (err error) {
+	VisitTemplate(root, func(n parse.Node) {
+		call, ok := n.(*parse.IdentifierNode)
+		if !ok || err != nil {
+			return
+		}
+		if reason := refusal(call.Ident); reason != "" {
+			err = Invalidf("the function %s is refused: %s", Cut(call.Ident, MaxQuoted), reason)
+		}
+	})
+	return err
+}
+
+// refusal returns the reason for which a text may not call a function, "" if it may.
+func refusal(name string) string {
+	if slices.Contains(builtinTemplateFunctions, name) || slices.Contains(templateFunctions, name) {
+		return ""
+	}
+	for reason, names := range refusedTemplateFunctions {
+		if slices.Contains(names, name) {
+			return reason
+		}
+	}
+	if strings.HasPrefix(name, "sprig_") {
+		return "berth has no functions of sprig"
+	}
+	return "berth does not know it; it has: " + strings.Join(templateFunctions, ", ")
+}
+
+// VisitTemplate calls visit for a node of a parsed template and for all nodes below it.
+func VisitTemplate(n parse.Node, visit func(parse.Node)) {
+	visit(n)
+	for _, child := range templateChildren(n) {
+		VisitTemplate(child, visit)
+	}
+}
+
+func templateChildren(n parse.Node) (children []parse.Node) {
+	addPipe := func(p *parse.PipeNode) {
+		if p == nil {
+			return
+		}
+		for _, c := range p.Cmds {
+			children = append(children, c)
+		}
+	}
+	addBranch := func(b *parse.BranchNode) {
+		addPipe(b.Pipe)
+		children = append(children, b.List)
+		if b.ElseList != nil {
+			children = append(children, b.ElseList)
+		}
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		return n.Nodes
+	case *parse.ActionNode:
+		addPipe(n.Pipe)
+	case *parse.PipeNode:
+		addPipe(n)
+	case *parse.CommandNode:
+		return n.Args
+	case *parse.ChainNode:
+		return []parse.Node{n.Node}
+	case *parse.TemplateNode:
+		addPipe(n.Pipe)
+	case *parse.IfNode:
+		addBranch(&n.BranchNode)
+	case *parse.RangeNode:
+		addBranch(&n.BranchNode)
+	case *parse.WithNode:
+		addBranch(&n.BranchNode)
+	}
+	return children
+}

@@ -1,0 +1,132 @@
+package structs
+
+import (
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// validateTemplates checks the templates of a task.
+func (t *Task) validateTemplates(f fieldErrors) {
+	seen := map[string]bool{}
+	for i, x := range firstOf(f, "templates", t.Templates, MaxTemplates) {
+		if x == nil {
+			f.addf("template %d is null", i+1)
+			continue
+		}
+		f := f.at("template %q", x.DestPath)
+		x.validate(f)
+		if t.Driver == driverExec {
+			f.require(shownByExec(x.DestPath), "a task of the driver exec does not see its destination; "+
+				"it sees local, secrets, tmp and alloc")
+		}
+		clean := path.Clean(x.DestPath)
+		f.require(!seen[clean], "another template of the task has the same destination")
+		seen[clean] = true
+	}
+}
+
+// driverExec is the driver whose tasks see only some folders of the task's directory.
+const driverExec = "exec"
+
+// shownByExec reports whether a task of the driver exec sees a path of its directory.
+func shownByExec(p string) bool {
+	if path.IsAbs(p) || strings.Contains(p, "${") {
+		return true // the node decides
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(p), "../"), "/")
+	return slices.Contains([]string{"local", "secrets", "tmp", "alloc"}, first)
+}
+
+func (t *Template) validate(f fieldErrors) {
+	switch {
+	case t.SourcePath == "" && t.EmbeddedTmpl == "":
+		f.addf("data or source is required")
+	case t.SourcePath != "" && t.EmbeddedTmpl != "":
+		f.addf("data and source exclude each other")
+	case t.SourcePath != "":
+		f.checkTaskPath("source", t.SourcePath)
+	}
+	f.checkTaskPath("destination", t.DestPath)
+	f.checkBytes("left_delimiter", len(t.LeftDelim), MaxDelimiter)
+	f.checkBytes("right_delimiter", len(t.RightDelim), MaxDelimiter)
+	if t.EmbeddedTmpl != "" {
+		_, err := t.ParseText(t.EmbeddedTmpl)
+		f.require(err == nil, "data: %v", ownError(err))
+	}
+	_, err := t.Mode()
+	f.require(err == nil, "perms %q must be an octal number from 0 to 777", t.Perms)
+	f.checkOwner("uid", t.Uid)
+	f.checkOwner("gid", t.Gid)
+	if t.Splay != nil {
+		f.checkDuration("splay", *t.Splay, MaxTaskWait)
+	}
+	t.validateChange(f)
+}
+
+// ownError returns the text of an error that quotes only bounded parts of its input.
+func ownError(err error) ownText {
+	if err == nil {
+		return ""
+	}
+	return ownText(err.Error())
+}
+
+func (t *Template) validateChange(f fieldErrors) {
+	f.checkOneOf("change_mode", t.ChangeMode,
+		[]string{TemplateNoop, TemplateRestart, TemplateSignal, TemplateScript})
+	f.require(t.ChangeSignal == "" || slices.Contains(signals, SignalName(t.ChangeSignal)),
+		"change_signal %q is not a signal such as SIGHUP", t.ChangeSignal)
+	f.require(t.ChangeMode != TemplateSignal || !t.Envvars,
+		"env: a signal does not change the environment of a process; use change_mode restart")
+	script := t.ChangeScript
+	f.require(script != nil || t.ChangeMode != TemplateScript, "change_mode script needs a change_script")
+	if script == nil {
+		return
+	}
+	f = f.at("change_script")
+	f.require(script.Command != "", "command is required")
+	f.atMost("arguments", len(script.Args), MaxExecArgs-1)
+	total := len(script.Command)
+	for _, arg := range script.Args {
+		total += len(arg)
+		f.require(!strings.ContainsRune(arg, 0), "an argument holds NUL")
+	}
+	f.checkBytes("the command", total, MaxExecBytes)
+	f.require(!strings.ContainsRune(script.Command, 0), "command holds NUL")
+	f.checkDuration("timeout", script.Timeout, MaxTaskWait)
+}
+
+// checkTaskPath checks a path in the directories of a task. The node checks it again, with its variables
+// replaced.
+func (f fieldErrors) checkTaskPath(name, p string) {
+	f.checkText(name, p)
+	switch clean := path.Clean(p); {
+	case p == "":
+		f.addf("%s is required", name)
+	case strings.ContainsRune(p, 0):
+		f.addf("%s holds NUL", name)
+	case strings.Contains(p, "${") || strings.HasPrefix(clean, "../alloc/"):
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		f.addf("%s %q leads out of the task's directory; "+
+			"expected a path such as local/x, secrets/x or ${NOMAD_ALLOC_DIR}/x", name, p)
+	case clean == "." || clean == "/" || strings.HasSuffix(p, "/"):
+		f.addf("%s %q is a directory; expected the path of a file", name, p)
+	}
+}
+
+// checkOwner checks a user or group ID; nil and -1 are the agent's own.
+func (f fieldErrors) checkOwner(name string, id *int) {
+	if id != nil {
+		f.checkRange(name, *id, intRange{-1, math.MaxInt32, ""})
+	}
+}
+
+// Mode returns the permissions of the file.
+func (t *Template) Mode() (fs.FileMode, error) {
+	n, err := strconv.ParseUint(t.Perms, 8, 9)
+	return fs.FileMode(n), err
+}
