@@ -141,6 +141,25 @@ func routeCalls() map[string]routeCall {
 				QueryOptions: structs.QueryOptions{Namespace: "*", AllowStale: true},
 			},
 		},
+		"PUT /v1/search": {
+			path: "/v1/search?namespace=default&index=7",
+			body: `{"Prefix":"a","Context":"jobs","Namespace":"other","WaitIndex":0,"Params":null,"AuthToken":""}`,
+			rpc:  "Search.PrefixSearch",
+			request: &structs.SearchRequest{
+				Context:      "jobs",
+				QueryOptions: structs.QueryOptions{Namespace: "default", Prefix: "a", MinIndex: 7},
+			},
+		},
+		"PUT /v1/search/fuzzy": {
+			path: "/v1/search/fuzzy",
+			body: `{"Text":"web","Context":"all","Namespace":"*","AllowStale":true}`,
+			rpc:  "Search.FuzzySearch",
+			request: &structs.FuzzySearchRequest{
+				Text:         "web",
+				Context:      "all",
+				QueryOptions: structs.QueryOptions{Namespace: "*", AllowStale: true},
+			},
+		},
 		"GET /v1/evaluations": {
 			path:    "/v1/evaluations",
 			rpc:     "Eval.List",

@@ -246,6 +246,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		volume = volumes{e}
 		claim  = claims{e}
 		change = volumeWrites{e}
+		search = searches{e}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -308,5 +309,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),
 		e.quick(call(e, structs.CSIClaimGet, nodeOnly, claim.get)),
 		read(e, structs.CSIClaimList, anyone, claim.list),
+
+		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
+		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),
 	}
 }

@@ -119,6 +119,9 @@ const (
 	MaxTailLines   = 100_000  // last lines of a file or log
 	MaxTailBytes   = 16 << 20 // bytes that are searched for them
 
+	// Bounds of searches.
+	MaxSearched = 20 // matches of one context
+
 	// Bounds of HTTP.
 	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
 	MaxHTTPBody   = 1 << 20   // bytes of one body

@@ -280,6 +280,7 @@ func testJobs(t *testing.T, c *public.Client) {
 	if checkNoError(t, "summary", err) && summary.Summary["g"].Running != 1 {
 		t.Errorf("summary %+v", summary.Summary)
 	}
+	t.Run("search", func(t *testing.T) { testSearch(t, c, alloc) })
 	evals, _, err := c.Jobs().Evaluations("interop-web", nil)
 	if checkNoError(t, "evaluations", err) && len(evals) == 0 {
 		t.Error("no evaluations")

@@ -226,6 +226,7 @@ var allLimits = []limit{
 	{"MaxFileStreams", structs.MaxFileStreams, "", "files and logs that one agent sends at a time", "*unavailable*"},
 	{"MaxTailLines", structs.MaxTailLines, "", "last lines of a file or log (`-n`, `lines`)", beyondInvalid},
 	{"MaxTailBytes", structs.MaxTailBytes, "bytes", "the text that is searched for these lines", "it begins there"},
+	{"MaxSearched", structs.MaxSearched, "", "matches of one kind in the answer of a search", "`Truncations`"},
 	{"MaxHTTPHead", structs.MaxHTTPHead, "bytes", "the header of one HTTP request", "status 431"},
 	{"MaxHTTPBody", structs.MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
 	{

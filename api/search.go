@@ -1,0 +1,96 @@
+package api
+
+import (
+	"cmp"
+	"context"
+
+	"berth/structs"
+)
+
+// searchBody is the body of a search, in the dialect's shape. Clients of the dialect name the namespace and
+// the region here or as parameters.
+type searchBody struct {
+	Prefix     string `json:",omitempty"`
+	Text       string `json:",omitempty"`
+	Context    string
+	Namespace  string `json:",omitempty"`
+	Region     string `json:",omitempty"`
+	AllowStale bool   `json:",omitempty"`
+}
+
+// apply sets the options of a search. Parameters come before the body.
+func (b *searchBody) apply(q *structs.QueryOptions) {
+	q.Namespace = cmp.Or(q.Namespace, b.Namespace)
+	q.Region = cmp.Or(q.Region, b.Region)
+	q.AllowStale = q.AllowStale || b.AllowStale
+}
+
+// SearchMatches is the answer of a search by the beginnings of IDs. See structs.SearchResponse.
+type SearchMatches struct {
+	Matches     map[string][]string
+	Truncations map[string]bool
+}
+
+// FuzzyMatches is the answer of a search by parts of names. See structs.FuzzySearchResponse.
+type FuzzyMatches struct {
+	Matches     map[string][]*structs.FuzzyMatch
+	Truncations map[string]bool
+}
+
+var searchPrefix = route(put, "/v1/search",
+	serveMethod(structs.SearchPrefix, bindSearch,
+		func(r *structs.SearchResponse) *SearchMatches {
+			return &SearchMatches{r.Matches, r.Truncations}
+		}))
+
+func bindSearch(c *call, req *structs.SearchRequest) error {
+	var body searchBody
+	err := c.decodeBody(&body)
+	if err != nil {
+		return err
+	}
+	if body.Text != "" {
+		return structs.Invalidf("Text: this search has a Prefix; a Text is for /v1/search/fuzzy")
+	}
+	body.apply(&req.QueryOptions)
+	req.Context = body.Context
+	req.Prefix = cmp.Or(body.Prefix, req.Prefix)
+	return nil
+}
+
+// SearchPrefix finds the IDs that begin with a prefix. kind is a context such as jobs, or "" for all.
+func (c *Client) SearchPrefix(ctx context.Context, prefix, kind string, q *Query) (*SearchMatches, error) {
+	return searchPrefix.send(ctx, c, request{
+		query: queryValues(q),
+		body:  searchBody{Prefix: prefix, Context: kind},
+	})
+}
+
+var searchFuzzy = route(put, "/v1/search/fuzzy",
+	serveMethod(structs.SearchFuzzy, bindFuzzySearch,
+		func(r *structs.FuzzySearchResponse) *FuzzyMatches {
+			return &FuzzyMatches{r.Matches, r.Truncations}
+		}))
+
+func bindFuzzySearch(c *call, req *structs.FuzzySearchRequest) error {
+	var body searchBody
+	err := c.decodeBody(&body)
+	if err != nil {
+		return err
+	}
+	if body.Prefix != "" {
+		return structs.Invalidf("Prefix: this search has a Text; a Prefix is for /v1/search")
+	}
+	body.apply(&req.QueryOptions)
+	req.Context = body.Context
+	req.Text = body.Text
+	return nil
+}
+
+// SearchFuzzy finds things by a part of their names. kind is a context such as jobs, or "" for all.
+func (c *Client) SearchFuzzy(ctx context.Context, text, kind string, q *Query) (*FuzzyMatches, error) {
+	return searchFuzzy.send(ctx, c, request{
+		query: queryValues(q),
+		body:  searchBody{Text: text, Context: kind},
+	})
+}

@@ -1,0 +1,255 @@
+package endpoints
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// searches serve Search.
+type searches struct{ *Endpoints }
+
+// idsFunc yields the IDs of a context that begin with a prefix, in a namespace, in their order.
+type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq[string]
+
+// idsByContext has the contexts with rows.
+var idsByContext = map[string]idsFunc{
+	structs.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+		return idsOf(state.AllocsFrom(tx, ns, prefix, state.Page{}),
+			func(a *structs.Allocation) string { return a.ID })
+	},
+	structs.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+		return idsOf(state.EvalsFrom(tx, ns, prefix, state.Page{}),
+			func(e *structs.Evaluation) string { return e.ID })
+	},
+	structs.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+		return idsOf(state.JobsFrom(tx, ns, prefix, state.Page{}),
+			func(j *structs.Job) string { return j.ID })
+	},
+	structs.SearchNamespaces: func(_ *state.ReadTx, _, prefix string) iter.Seq[string] {
+		if strings.HasPrefix(structs.DefaultNamespace, prefix) {
+			return slices.Values([]string{structs.DefaultNamespace}) // the only one
+		}
+		return slices.Values([]string(nil))
+	},
+	structs.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),
+			func(n *structs.Node) string { return n.ID })
+	},
+	structs.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+		return idsOf(state.PluginsFrom(tx, prefix, state.Page{}),
+			func(p *structs.CSIPluginRow) string { return p.ID })
+	},
+	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+		return idsOf(state.VolumesFrom(tx, ns, prefix, state.Page{}),
+			func(v *structs.CSIVolume) string { return v.ID })
+	},
+}
+
+func idsOf[T any](rows iter.Seq[*T], id func(*T) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for row := range rows {
+			if !yield(id(row)) {
+				return
+			}
+		}
+	}
+}
+
+// emptyContexts are contexts of the dialect without rows: nothing matches in them.
+var emptyContexts = []string{
+	"deployment", "host_volumes", "node_pools", "quotas", "recommendations", "scaling_policy", "vars",
+}
+
+// searched returns the contexts with rows that a request searches. The answer has its context also if that
+// has no rows.
+func searched(context string) ([]string, error) {
+	context = cmp.Or(context, structs.SearchAll)
+	_, known := idsByContext[context]
+	switch {
+	case context == structs.SearchAll:
+		return slices.Sorted(maps.Keys(idsByContext)), nil
+	case known || slices.Contains(emptyContexts, context):
+		return []string{context}, nil
+	}
+	return nil, structs.Invalidf("Context is %q; expected %s or one of: %s",
+		structs.Cut(context, structs.MaxQuoted),
+		structs.SearchAll,
+		strings.Join(append(slices.Sorted(maps.Keys(idsByContext)), emptyContexts...), ", "))
+}
+
+// findIDs returns the first IDs of a context that begin with a prefix.
+func findIDs(tx *state.ReadTx, context, ns, prefix string) (ids []string, more bool) {
+	ids = []string{}
+	find := idsByContext[context]
+	if find == nil {
+		return ids, false
+	}
+	for id := range find(tx, ns, prefix) {
+		if len(ids) == structs.MaxSearched {
+			return ids, true
+		}
+		ids = append(ids, id)
+	}
+	return ids, false
+}
+
+func (s searches) prefix(
+	tx *state.ReadTx,
+	req *structs.SearchRequest,
+	resp *structs.SearchResponse,
+) error {
+	contexts, err := searched(req.Context)
+	if err != nil {
+		return err
+	}
+	if len(req.Prefix) > structs.MaxName {
+		return structs.Invalidf("Prefix has %d bytes; at most %d are allowed", len(req.Prefix), structs.MaxName)
+	}
+	resp.Matches = map[string][]string{}
+	resp.Truncations = map[string]bool{}
+	for _, c := range contexts {
+		resp.Matches[c], resp.Truncations[c] = findIDs(tx, c, req.RequestNamespace(), req.Prefix)
+	}
+	return nil
+}
+
+func (s searches) fuzzy(
+	tx *state.ReadTx,
+	req *structs.FuzzySearchRequest,
+	resp *structs.FuzzySearchResponse,
+) error {
+	contexts, err := searched(req.Context)
+	if err != nil {
+		return err
+	}
+	if n := len(req.Text); n < structs.MinSearchText || n > structs.MaxName {
+		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, structs.MinSearchText, structs.MaxName)
+	}
+	found := matches{
+		text: strings.ToLower(req.Text),
+		best: map[string][]rankedMatch{},
+		more: map[string]bool{},
+	}
+	for _, c := range contexts {
+		found.search(tx, c, req)
+	}
+	resp.Matches = map[string][]*structs.FuzzyMatch{}
+	resp.Truncations = map[string]bool{}
+	for c, best := range found.best {
+		list := []*structs.FuzzyMatch{}
+		for _, m := range best {
+			list = append(list, m.match)
+		}
+		resp.Matches[c] = list
+		resp.Truncations[c] = found.more[c]
+	}
+	return nil
+}
+
+// matches are the best matches of a search by a part of a name.
+type matches struct {
+	text string // in lower case
+	best map[string][]rankedMatch
+	more map[string]bool
+}
+
+// rankedMatch is a match with the position of the text in the name.
+type rankedMatch struct {
+	match *structs.FuzzyMatch
+	at    int
+}
+
+// compareMatches orders matches: earlier positions and shorter names first.
+func compareMatches(a, b rankedMatch) int {
+	return cmp.Or(
+		cmp.Compare(a.at, b.at),
+		cmp.Compare(len(a.match.ID), len(b.match.ID)),
+		cmp.Compare(a.match.ID, b.match.ID),
+		slices.Compare(a.match.Scope, b.match.Scope))
+}
+
+// search searches one context.
+func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySearchRequest) {
+	ns := req.RequestNamespace()
+	f.best[context] = nil
+	switch context {
+	case structs.SearchJobs:
+		for j := range state.JobsFrom(tx, ns, "", state.Page{}) {
+			f.addJob(j)
+		}
+	case structs.SearchAllocs:
+		for a := range state.AllocsFrom(tx, ns, "", state.Page{}) {
+			f.add(context, a.Name, a.Namespace, a.ID)
+		}
+	case structs.SearchNodes:
+		for n := range state.NodesFrom(tx, "", state.Page{}) {
+			f.add(context, n.Name, n.ID)
+		}
+	case structs.SearchPlugins:
+		for p := range state.PluginsFrom(tx, "", state.Page{}) {
+			f.add(context, p.ID)
+		}
+	case structs.SearchNamespaces:
+		f.add(context, structs.DefaultNamespace)
+	default:
+		ids, more := findIDs(tx, context, ns, req.Text)
+		for _, id := range ids {
+			f.put(context, rankedMatch{match: &structs.FuzzyMatch{ID: id}})
+		}
+		f.more[context] = more
+	}
+}
+
+// programs has the key of a task's config that names its program, by driver, and the context of that name.
+var programs = map[string][2]string{
+	"exec":     {"command", structs.SearchCommands},
+	"raw_exec": {"command", structs.SearchCommands},
+	"docker":   {"image", structs.SearchImages},
+	"podman":   {"image", structs.SearchImages},
+	"java":     {"class", structs.SearchClasses},
+}
+
+// addJob adds a job and its parts.
+func (f *matches) addJob(j *structs.Job) {
+	f.add(structs.SearchJobs, j.Name, j.Namespace, j.ID)
+	for _, g := range j.TaskGroups {
+		f.add(structs.SearchGroups, g.Name, j.Namespace, j.ID)
+		for _, t := range g.Tasks {
+			f.add(structs.SearchTasks, t.Name, j.Namespace, j.ID, g.Name)
+			program := programs[t.Driver]
+			name, _ := t.Config[program[0]].(string)
+			if name != "" {
+				f.add(program[1], name, j.Namespace, j.ID, g.Name, t.Name)
+			}
+		}
+	}
+}
+
+// add adds a thing if its name has the text.
+func (f *matches) add(context, name string, scope ...string) {
+	at := strings.Index(strings.ToLower(name), f.text)
+	if at < 0 {
+		return
+	}
+	f.put(context, rankedMatch{&structs.FuzzyMatch{ID: name, Scope: scope}, at})
+}
+
+// put adds a match and drops the worst one beyond the bound.
+func (f *matches) put(context string, m rankedMatch) {
+	best := f.best[context]
+	if len(best) == structs.MaxSearched {
+		f.more[context] = true
+		if compareMatches(m, best[len(best)-1]) >= 0 {
+			return
+		}
+		best = best[:len(best)-1]
+	}
+	at, _ := slices.BinarySearchFunc(best, m, compareMatches)
+	f.best[context] = slices.Insert(best, at, m)
+}

@@ -1,0 +1,177 @@
+package endpoints
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+// searchFixture is a server with two nodes, their plugin, 25 jobs of one name, and one of two tasks.
+func searchFixture(t *testing.T) *server {
+	t.Helper()
+	s := newServer(t)
+	for i := range 2 {
+		node, alloc := fmt.Sprint("n", i), fmt.Sprint("a", i)
+		s.addNode(node, "a")
+		s.addAlloc(alloc, node)
+		s.addVolume(fmt.Sprint("v", i))
+	}
+	for i := range 25 {
+		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
+			Job: &structs.Job{ID: fmt.Sprintf("many%02d", i), Name: "many"},
+		})
+	}
+	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
+		ID:        "shop",
+		Name:      "The Shop",
+		Namespace: "other",
+		TaskGroups: []*structs.TaskGroup{{
+			Name: "shopfront",
+			Tasks: []*structs.Task{
+				{Name: "web", Driver: "docker", Config: map[string]any{"image": "shop/web:1"}},
+				{Name: "workshop", Driver: "exec", Config: map[string]any{"command": "/bin/shop"}},
+			},
+		}},
+	}})
+	return s
+}
+
+func TestSearch_ByPrefix(t *testing.T) {
+	s := searchFixture(t)
+	for _, c := range []struct {
+		context, ns, prefix string
+		want                string // the matches by context; + for more
+	}{
+		{"jobs", "", "job-", "jobs=job-a0,job-a1"},
+		{"jobs", "other", "", "jobs=shop"},
+		{"jobs", "*", "sho", "jobs=shop"},
+		{"allocs", "", "a1", "allocs=a1"},
+		{"allocs", "other", "a1", "allocs="},
+		{"volumes", "", "v", "volumes=v0,v1"},
+		{"nodes", "other", "n0", "nodes=n0"},
+		{"plugins", "", "p", "plugins=pl"},
+		{"namespaces", "", "def", "namespaces=default"},
+		{"namespaces", "", "x", "namespaces="},
+		{"vars", "", "", "vars="},
+		{"all", "", "n0", "allocs= evals= jobs= namespaces= nodes=n0 plugins= volumes="},
+		{"", "", "pl", "allocs= evals= jobs= namespaces= nodes= plugins=pl volumes="},
+	} {
+		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
+			Context:      c.context,
+			QueryOptions: structs.QueryOptions{Namespace: c.ns, Prefix: c.prefix},
+		})
+		var got []string
+		for context, ids := range resp.Matches {
+			got = append(got, context+"="+strings.Join(ids, ","))
+			if more, set := resp.Truncations[context]; more || !set {
+				t.Errorf("%s %q: more matches %t, set %t", context, c.prefix, more, set)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q %q %q: got %s, want %s", c.context, c.ns, c.prefix, got, c.want)
+		}
+	}
+	resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
+		Context:      "jobs",
+		QueryOptions: structs.QueryOptions{Prefix: "many"},
+	})
+	ids := resp.Matches["jobs"]
+	if len(ids) != structs.MaxSearched || !resp.Truncations["jobs"] ||
+		ids[0] != "many00" || ids[19] != "many19" {
+		t.Errorf("of 25 jobs: got %v, more %v", ids, resp.Truncations)
+	}
+	one := must(s, structs.SearchPrefix, &structs.SearchRequest{
+		Context:      "jobs",
+		QueryOptions: structs.QueryOptions{Prefix: "many0"},
+	})
+	if len(one.Matches["jobs"]) != 10 || one.Truncations["jobs"] {
+		t.Errorf("of 10 jobs: got %v, more %v", one.Matches, one.Truncations)
+	}
+	evals := must(s, structs.EvalList, &structs.QueryRequest{})
+	id := evals.Evaluations[0].ID
+	resp = must(s, structs.SearchPrefix, &structs.SearchRequest{
+		QueryOptions: structs.QueryOptions{Prefix: id[:8]},
+	})
+	if !slices.Contains(resp.Matches["evals"], id) {
+		t.Errorf("evaluation %s: got %v", id, resp.Matches)
+	}
+}
+
+func TestSearch_ByAPartOfAName(t *testing.T) {
+	s := searchFixture(t)
+	for _, c := range []struct {
+		context, ns, text string
+		want              string // the matches by context, with their scopes
+	}{
+		{"jobs", "*", "SHOP", "commands=/bin/shop(other,shop,shopfront,workshop) groups=shopfront(other,shop) " +
+			"images=shop/web:1(other,shop,shopfront,web) jobs=The Shop(other,shop) " +
+			"tasks=workshop(other,shop,shopfront)"},
+		{"jobs", "", "shop", "jobs="},
+		{"nodes", "", "me-n", "nodes=name-n0(n0),name-n1(n1)"},
+		{"allocs", "", "job-a1", "allocs=job-a1.g[0](default,a1)"},
+		{"plugins", "", "pl", "plugins=pl()"},
+		{"namespaces", "", "fault", "namespaces=default()"},
+		{"volumes", "", "v1", "volumes=v1()"},
+		{"deployment", "", "v1", "deployment="},
+		{"", "", "me-n0", "allocs= evals= jobs= namespaces= nodes=name-n0(n0) plugins= volumes="},
+	} {
+		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
+			Text:         c.text,
+			Context:      c.context,
+			QueryOptions: structs.QueryOptions{Namespace: c.ns},
+		})
+		var got []string
+		for context, all := range resp.Matches {
+			var texts []string
+			for _, m := range all {
+				texts = append(texts, m.ID+"("+strings.Join(m.Scope, ",")+")")
+			}
+			got = append(got, context+"="+strings.Join(texts, ","))
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q %q %q:\ngot  %s\nwant %s", c.context, c.ns, c.text, strings.Join(got, " "), c.want)
+		}
+	}
+	resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "any", Context: "jobs"})
+	if n := len(resp.Matches["jobs"]); n != structs.MaxSearched || !resp.Truncations["jobs"] {
+		t.Errorf("of 25 jobs: got %d, more %v", n, resp.Truncations)
+	}
+}
+
+// TestSearch_BestFirst: an early position is better than a late one, and a short name than a long one. The
+// bound drops the worst.
+func TestSearch_BestFirst(t *testing.T) {
+	f := matches{text: "x", best: map[string][]rankedMatch{}, more: map[string]bool{}}
+	names := []string{"aax", "xyz", "ax", "x", "xa", "ab"}
+	for range 5 {
+		for _, name := range names {
+			f.add("jobs", name)
+		}
+	}
+	var got []string
+	for _, m := range f.best["jobs"] {
+		got = append(got, m.match.ID)
+	}
+	if len(got) != structs.MaxSearched || !f.more["jobs"] ||
+		strings.Join(slices.Compact(got), " ") != "x xa xyz ax" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestSearch_RejectsBadRequests(t *testing.T) {
+	s := newServer(t)
+	long := strings.Repeat("a", structs.MaxName+1)
+	refused(s, structs.KindInvalid, structs.SearchPrefix, &structs.SearchRequest{Context: "none"})
+	refused(s, structs.KindInvalid, structs.SearchPrefix,
+		&structs.SearchRequest{QueryOptions: structs.QueryOptions{Prefix: long}})
+	refused(s, structs.KindInvalid, structs.SearchFuzzy,
+		&structs.FuzzySearchRequest{Text: "ab", Context: "tasks"})
+	refused(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "a"})
+	refused(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: long})
+}
