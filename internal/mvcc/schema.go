@@ -26,6 +26,8 @@ type AnyTable interface {
 	Name() string
 	IndexNames() []string
 	RowType() string
+	// Has reports whether the table has a row whose key begins with parts.
+	Has(tx Reader, parts ...string) bool
 
 	numberPaths(number int) []*path
 	save(tx *ReadTx, out pieceWriter) error
@@ -100,8 +102,11 @@ func (tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 	v := tx.view
 	rows := []*structs.TableIndex{{Name: appliedRow, Newest: v.applied}}
 	for n, t := range v.schema.tables {
-		rows = append(rows,
-			&structs.TableIndex{Name: t.Name(), Newest: v.newest[n]})
+		if n > 0 && v.newest[n] == 0 {
+			continue // files of versions before a table do not name it
+		}
+		row := &structs.TableIndex{Name: t.Name(), Newest: v.newest[n]}
+		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b *structs.TableIndex) int {
 		return cmp.Compare(a.Name, b.Name)

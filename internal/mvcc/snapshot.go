@@ -17,9 +17,10 @@ import (
 	"berth/structs"
 )
 
-// A snapshot file is a header, then for each table its name, its rows in chunks and an empty piece, and at
-// the end an empty name, which shows that the file is complete. A chunk is an array of rows. Chunks are
-// encoded and decoded in parallel. Equal databases have equal files.
+// A snapshot file is a header, then for each table with rows its name, its rows in chunks and an empty
+// piece, and at the end an empty name, which shows that the file is complete. A chunk is an array of rows.
+// Chunks are encoded and decoded in parallel. Equal databases have equal files. A table without rows is left
+// out, so that a server of a version before the table can read the file.
 const (
 	snapshotFormat  = "berth-state"
 	snapshotVersion = 2
@@ -48,7 +49,10 @@ func (tx *ReadTx) Save(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
-	for _, t := range tx.view.schema.tables {
+	for n, t := range tx.view.schema.tables {
+		if n > 0 && !t.Has(tx) {
+			continue // the first table computes its rows
+		}
 		err := out.encode(t.Name())
 		if err == nil {
 			err = t.save(tx, out)
