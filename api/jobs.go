@@ -95,17 +95,43 @@ func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
 	return answer.Versions, meta, err
 }
 
+var jobSubmission = route(get, "/v1/job/{id}/submission",
+	serveMethod(structs.JobSubmissionGet, bindJobSubmission,
+		func(a *structs.JobSubmissionResponse) *structs.JobSubmission {
+			return a.Submission
+		}))
+
+func bindJobSubmission(c *call, q *structs.JobSubmissionRequest) (err error) {
+	if c.param("version") == "" {
+		return structs.Invalidf("the parameter version is missing; expected the number of a version of the job")
+	}
+	q.JobID = c.id()
+	q.Version, err = numberParam[uint64](c, "version", 64)
+	return err
+}
+
+// JobSubmission reads the source of a version of a job. The error is not-found if none is stored.
+func (c *Client) JobSubmission(ctx context.Context, id string, version uint64) (
+	*structs.JobSubmission, error,
+) {
+	number := strconv.FormatUint(version, 10)
+	return jobSubmission.send(ctx, c, request{
+		id:    id,
+		query: url.Values{"version": {number}},
+	})
+}
+
 var jobRegister = route(put, "/v1/jobs",
 	serveMethod(structs.JobRegister, bindJobRegister, whole), holdsJobs)
 
 var _ = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
 
-// jobBody is the body that registers a job. berth does not store Submission, the source of the job.
+// jobBody is the body that registers a job. Submission is the source of the job.
 type jobBody struct {
 	Job            *structs.Job
 	EnforceIndex   bool
 	JobModifyIndex uint64
-	Submission     json.RawMessage
+	Submission     *structs.JobSubmission
 	dialectOptions
 }
 
@@ -145,14 +171,16 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 	req.Job = b.Job
 	req.EnforceIndex = b.EnforceIndex
 	req.JobModifyIndex = b.JobModifyIndex
+	req.Submission = b.Submission
 	return nil
 }
 
 // JobRegisterOptions has conditions for a registration. With EnforceIndex the stored job must have the
-// JobModifyIndex ModifyIndex. 0 requires that no job is stored.
+// JobModifyIndex ModifyIndex. 0 requires that no job is stored. Submission is the source to store, or nil.
 type JobRegisterOptions struct {
 	EnforceIndex bool
 	ModifyIndex  uint64
+	Submission   *structs.JobSubmission
 }
 
 // JobRegister registers a job, or a new version of it, in the job's namespace. If the job names none, it is
@@ -164,7 +192,8 @@ func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegiste
 		Job            *structs.Job
 		EnforceIndex   bool
 		JobModifyIndex uint64
-	}{job, o.EnforceIndex, o.ModifyIndex}
+		Submission     *structs.JobSubmission
+	}{job, o.EnforceIndex, o.ModifyIndex, o.Submission}
 	return jobRegister.send(ctx, c, request{body: body})
 }
 

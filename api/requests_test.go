@@ -46,7 +46,7 @@ func routeCalls() map[string]routeCall {
 		},
 		"PUT /v1/jobs": {
 			path: "/v1/jobs",
-			body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text"}}`,
+			body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text","Format":"hcl2"}}`,
 			rpc:  "Job.Register",
 			request: &structs.JobRegisterRequest{
 				Job: &structs.Job{
@@ -55,6 +55,7 @@ func routeCalls() map[string]routeCall {
 				},
 				EnforceIndex:   true,
 				JobModifyIndex: 4,
+				Submission:     &structs.JobSubmission{Source: "text", Format: "hcl2"},
 			},
 		},
 		"PUT /v1/jobs/parse": {
@@ -106,6 +107,11 @@ func routeCalls() map[string]routeCall {
 			path:    "/v1/job/j/summary",
 			rpc:     "Job.Summary",
 			request: &structs.JobGetRequest{JobID: "j"},
+		},
+		"GET /v1/job/{id}/submission": {
+			path:    "/v1/job/j/submission?version=3",
+			rpc:     "Job.GetJobSubmission",
+			request: &structs.JobSubmissionRequest{JobID: "j", Version: 3},
 		},
 		"GET /v1/job/{id}/versions": {
 			path:    "/v1/job/j/versions?diffs=false",

@@ -37,6 +37,7 @@ type fakeCluster struct {
 
 	mu    sync.Mutex
 	jobs  map[string]*structs.Job
+	from  map[string]*structs.JobSubmission // the sources of the jobs
 	reads map[string]int // the number of reads of a thing
 	slow  chan string    // the first volume whose deletion never ends
 }
@@ -49,6 +50,7 @@ func newFakeCluster(logs string) *fakeCluster {
 	w := &fakeCluster{
 		caller: &apitest.Caller{},
 		reads:  map[string]int{},
+		from:   map[string]*structs.JobSubmission{},
 		slow:   make(chan string, 1),
 	}
 	w.jobs = map[string]*structs.Job{
@@ -386,6 +388,7 @@ func (w *fakeCluster) answerJobs() {
 				r.Job.ID, r.JobModifyIndex)
 		}
 		w.jobs[r.Job.ID] = r.Job
+		w.from[r.Job.ID] = r.Submission
 		return &structs.JobRegisterResponse{
 			EvalID: map[string]string{
 				"big":    eval2,
@@ -421,6 +424,16 @@ func (w *fakeCluster) answerJobReads() {
 	) {
 		j, err := w.job(r.JobID)
 		return &structs.JobGetResponse{Job: j, QueryMeta: jobMeta}, err
+	})
+	apitest.On(c, structs.JobSubmissionGet, func(_ context.Context, r *structs.JobSubmissionRequest) (
+		*structs.JobSubmissionResponse, error,
+	) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.from[r.JobID] == nil {
+			return nil, notFound("source of job", r.JobID)
+		}
+		return &structs.JobSubmissionResponse{Submission: w.from[r.JobID]}, nil
 	})
 	apitest.On(c, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobVersionsResponse, error,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,10 +95,12 @@ no node is up, the command warns that the drivers are not checked.`,
 				Value: "number",
 				Usage: "Show an earlier version",
 			},
+			{Name: "hcl", Usage: "Show the source of the job instead, as it was submitted"},
 		},
 		Run: jobInspect,
 		Examples: "berth job inspect web > web.json\n" +
-			"berth job inspect -version 3 web",
+			"berth job inspect -version 3 web\n" +
+			"berth job inspect -hcl web > web.hcl",
 	},
 }
 
@@ -110,10 +113,11 @@ func shownName(name string) string {
 }
 
 func jobRun(ctx context.Context, c *Call) error {
-	job, err := c.readJob(c.Arg(0))
+	source, err := c.readJob(c.Arg(0))
 	if err != nil {
 		return err
 	}
+	job := source.job
 	ns := c.namespace()
 	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
@@ -121,7 +125,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	if c.Bool("output") {
 		return writeJSON(cmp.Or(c.outcome, c.Out), map[string]*structs.Job{"Job": job})
 	}
-	var o api.JobRegisterOptions
+	o := api.JobRegisterOptions{Submission: source.submission()}
 	if c.Given("check-index") {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
@@ -240,8 +244,23 @@ func jobInspect(ctx context.Context, c *Call) error {
 			return err
 		}
 	}
+	if c.Bool("hcl") {
+		return showSource(ctx, c, job)
+	}
 	return c.show(job, func() error {
 		return writeJSON(c.Out, job)
+	})
+}
+
+// showSource writes the source of a version of a job. With -json or -t it also shows the variables.
+func showSource(ctx context.Context, c *Call, version *structs.Job) error {
+	s, err := c.API.JobSubmission(ctx, version.ID, version.Version)
+	if err != nil {
+		return err
+	}
+	return c.show(s, func() error {
+		_, err := io.WriteString(c.Out, s.Source)
+		return err
 	})
 }
 

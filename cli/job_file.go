@@ -39,13 +39,13 @@ var jobFileFlags = []Flag{
 }
 
 // readJob reads and validates a job file. It warns of drivers that berth does not have itself.
-func (c *Call) readJob(name string) (*structs.Job, error) {
+func (c *Call) readJob(name string) (*jobSource, error) {
 	f, err := c.parseJob(name)
 	if err != nil {
 		return nil, err
 	}
 	c.warnOfDrivers(f.job)
-	return f.job, f.fault(f.check())
+	return f, f.fault(f.check())
 }
 
 // parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
@@ -144,6 +144,29 @@ func (f *jobSource) fault(faults error) error {
 		return nil
 	}
 	return f.excerpt(f.locate(structs.Invalidf("%w", faults)))
+}
+
+// submission returns the source that the servers store with the job. It leaves out variables of the
+// environment, which may have values that are for this user alone.
+func (f *jobSource) submission() *structs.JobSubmission {
+	s := &structs.JobSubmission{
+		Source: string(f.text),
+		Format: structs.FormatHCL2,
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(f.text), []byte("{")) {
+		s.Format = structs.FormatJSON
+	}
+	for _, v := range f.inputs.Vars {
+		name, value, _ := strings.Cut(v, "=")
+		if s.VariableFlags == nil {
+			s.VariableFlags = map[string]string{}
+		}
+		s.VariableFlags[name] = value
+	}
+	for _, file := range f.inputs.Files {
+		s.Variables += string(file.Source) + "\n"
+	}
+	return s
 }
 
 // excerpt adds excerpts of the files to the faults.

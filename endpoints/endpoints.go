@@ -277,6 +277,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(e.quick(read(e, structs.JobGet, anyone, job.get))),
 		shed(read(e, structs.JobList, anyone, job.list)),
 		shed(read(e, structs.JobVersions, anyone, job.versions)),
+		shed(read(e, structs.JobSubmissionGet, anyone, job.submission)),
 		shed(read(e, structs.JobSummaryGet, anyone, job.summary)),
 		shed(read(e, structs.JobAllocations, anyone, job.allocations)),
 		shed(read(e, structs.JobEvaluations, anyone, job.evaluations)),

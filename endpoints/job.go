@@ -51,6 +51,10 @@ func (j jobs) register(
 	if err := job.Validate(); err != nil {
 		return 0, err
 	}
+	dropped, err := j.checkSource(req)
+	if err != nil {
+		return 0, err
+	}
 	job.SubmitTime = req.Now
 	req.Job = job
 	req.Eval = evaluationOf(job, structs.TriggerJobRegister, req.Now)
@@ -65,7 +69,7 @@ func (j jobs) register(
 	}
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index
-	resp.Warnings = missingVolumes(tx, job)
+	resp.Warnings = joinWarnings(dropped, missingVolumes(tx, job))
 	return index, nil
 }
 

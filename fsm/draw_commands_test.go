@@ -86,6 +86,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return JobRegister.Encode(&structs.JobRegisterRequest{
 			Job:          d.jobSpec(),
 			Eval:         d.eval(),
+			Submission:   d.submission(),
 			EnforceIndex: d.flip(),
 			WriteOptions: d.now(),
 		})

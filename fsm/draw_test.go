@@ -204,6 +204,17 @@ func (d dice) jobSpec() *structs.Job {
 	return j
 }
 
+func (d dice) submission() *structs.JobSubmission {
+	if d.flip() {
+		return nil
+	}
+	return &structs.JobSubmission{
+		Source:        d.of("one", "two"),
+		Format:        structs.FormatHCL2,
+		VariableFlags: map[string]string{"a": d.of("1", "2"), "b": "c"},
+	}
+}
+
 func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 	p := &structs.Plan{Eval: d.eval(), WriteOptions: d.now()}
 	j := state.Job(tx, "default", p.Eval.JobID)

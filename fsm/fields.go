@@ -63,8 +63,8 @@ func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
 	return p.RecordEvents
 }
 
-// TasksSince is the version whose servers know host volumes, and the lifecycle, artifacts and templates of
-// tasks.
+// TasksSince is the version whose servers know host volumes, the sources of jobs, and the lifecycle,
+// artifacts and templates of tasks.
 const TasksSince = 7
 
 func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
@@ -72,7 +72,7 @@ func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
 }
 
 func jobHasNewFields(p *structs.JobRegisterRequest) bool {
-	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+	return p.Submission != nil || hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return len(g.HostVolumes()) > 0 || g.HasLifecycle() ||
 			slices.ContainsFunc(g.Tasks, taskHasNewFields)
 	})

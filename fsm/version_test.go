@@ -209,6 +209,22 @@ func TestNeeds_CountsEvents(t *testing.T) {
 	}
 }
 
+// An older server would not store the source of a job.
+func TestNeeds_CountsTheSourceOfAJob(t *testing.T) {
+	for source, want := range map[*structs.JobSubmission]int{nil: 0, {Source: "text"}: TasksSince} {
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{
+			Job:        newCluster().job,
+			Submission: source,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := JobRegister.Needs(entry); got != want {
+			t.Errorf("a job with the source %+v needs version %d, want %d", source, got, want)
+		}
+	}
+}
+
 // An older server would store a job without its tasks' new fields.
 func TestNeeds_CountsNewFieldsOfTasks(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Task){

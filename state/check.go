@@ -94,6 +94,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, attachments)
 	checkIndexes(c, jobs)
 	checkIndexes(c, jobVersions)
+	checkIndexes(c, jobSubmissions)
 	checkIndexes(c, allocs)
 	checkIndexes(c, evals)
 	checkIndexes(c, unblocks)
@@ -385,5 +386,9 @@ func (c *checker) jobs() {
 		status := jobStatus(c, j)
 		c.want(status == j.Status,
 			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, status)
+	}
+	for s := range jobSubmissions.Scan(c) {
+		c.want(JobVersion(c, s.Namespace, s.JobID, s.Version) != nil,
+			"source of job %s/%s: version %d is gone", s.Namespace, s.JobID, s.Version)
 	}
 }

@@ -65,6 +65,9 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"version 0 of job j is gone": func(tx *WriteTx) {
 			jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0))
 		},
+		"source of job default/gone: version 0 is gone": func(tx *WriteTx) {
+			jobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
+		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)
 			j.Status = structs.JobRunning

@@ -53,6 +53,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, allocs)
 	count(tx, counted, evals)
 	count(tx, counted, unblocks)
+	count(tx, counted, jobSubmissions)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -119,6 +119,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	} else {
 		j = old
 	}
+	putSubmission(tx, p.Submission, j)
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
@@ -190,6 +191,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
 			jobVersions.Delete(tx, v)
+			dropSubmission(tx, v)
 		}
 	}
 }

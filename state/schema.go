@@ -160,6 +160,10 @@ var (
 	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
 		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
 	}).Require(wholeGroups)
+
+	jobSubmissions = mvcc.NewTable("job_submissions", func(s *structs.JobSubmission) Key {
+		return mvcc.KeyOf(s.Namespace, s.JobID, mvcc.Ordered(s.Version))
+	})
 )
 
 var (
@@ -295,6 +299,7 @@ var schema = mvcc.Schema{
 		allocs,
 		evals,
 		unblocks,
+		jobSubmissions,
 	},
 }
 

@@ -13,6 +13,7 @@ import (
 func fullFixture(t testing.TB) *fixture {
 	w := threeNodes(t, true)
 	w.job(aJob("plugin", structs.JobSystem, "p"))
+	w.source(1, "text")
 	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	do(w, EvalUpdate, &structs.EvalUpdateRequest{
@@ -74,7 +75,7 @@ func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 	}
 }
 
-// TestLoad_KeepsTheBytesOfAnEarlierFile, which has rows in every table.
+// TestLoad_KeepsTheBytesOfAnEarlierFile, which has rows in every table of its version.
 func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	file, err := os.ReadFile("testdata/snapshot_v2.bin")
 	if err != nil {
@@ -88,7 +89,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		t.Error(faults)
 	}
 	for table, n := range rowsByTable(s.Read()) {
-		if n == 0 {
+		if n == 0 && table != jobSubmissions.Name() {
 			t.Errorf("table %s is empty, so the test does not cover it", table)
 		}
 	}

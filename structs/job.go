@@ -332,7 +332,8 @@ type JobRegisterRequest struct {
 	Job            *Job
 	EnforceIndex   bool
 	JobModifyIndex uint64
-	Eval           *Evaluation // set by the server: made together with the job
+	Eval           *Evaluation    // set by the server: made together with the job
+	Submission     *JobSubmission `json:",omitempty" codec:",omitempty"` // the source of the job, or nil
 	WriteOptions
 }
 

@@ -138,6 +138,10 @@ var allLimits = []limit{
 		"MaxSource", structs.MaxSource, "bytes",
 		"a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid,
 	},
+	{
+		"MaxJobSource", structs.MaxJobSource, "bytes",
+		"the source of a job with its variables; beyond it the job is registered without them", "a warning",
+	},
 	{"MaxNesting", structs.MaxNesting, "", "levels of brackets in such a file", beyondInvalid},
 	{
 		"MaxRepeats", structs.MaxRepeats, "",

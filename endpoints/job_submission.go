@@ -1,0 +1,57 @@
+package endpoints
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// checkSource drops the source of a job that is too large, or that an older server would not store, and
+// returns a warning. The job itself does not depend on its source.
+func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err error) {
+	s := req.Submission
+	if s == nil {
+		return "", nil
+	}
+	version := j.version()
+	size := s.Size()
+	switch {
+	case size > structs.MaxJobSource:
+		warning = fmt.Sprintf("the source of the job is not stored: it has %d bytes with its variables; "+
+			"at most %d are allowed", size, structs.MaxJobSource)
+	case version != 0 && version < fsm.TasksSince:
+		warning = "the source of the job is not stored: a server has an older version"
+	default:
+		return "", s.Validate()
+	}
+	req.Submission = nil
+	return warning, nil
+}
+
+// joinWarnings joins those that are not empty.
+func joinWarnings(all ...string) string {
+	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	return strings.Join(all, "\n")
+}
+
+func (j jobs) submission(
+	tx *state.ReadTx,
+	req *structs.JobSubmissionRequest,
+	resp *structs.JobSubmissionResponse,
+) error {
+	ns := req.RequestNamespace()
+	resp.Submission = state.JobSubmission(tx, ns, req.JobID, req.Version)
+	if resp.Submission != nil {
+		return nil
+	}
+	if state.JobVersion(tx, ns, req.JobID, req.Version) == nil {
+		return structs.NotFoundf("there is no version %d of job %q in namespace %q",
+			req.Version, req.JobID, ns)
+	}
+	return structs.NotFoundf("version %d of job %q was registered without its source",
+		req.Version, req.JobID)
+}

@@ -1,0 +1,87 @@
+package endpoints
+
+import (
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+func TestJobRegister_StoresTheSource(t *testing.T) {
+	s := newServer(t)
+	source := &structs.JobSubmission{
+		Source:        "job \"j\" {}",
+		Format:        structs.FormatHCL2,
+		VariableFlags: map[string]string{"a": "b"},
+		Variables:     "c = 1",
+		JobID:         "another",
+		Version:       7,
+	}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("j"), Submission: source})
+	got := must(s, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"}).Submission
+	if got.Source != source.Source || got.VariableFlags["a"] != "b" || got.Variables != "c = 1" ||
+		got.JobID != "j" || got.Namespace != "default" || got.Version != 0 || got.JobModifyIndex == 0 {
+		t.Errorf("got the source %+v", got)
+	}
+	unknown := &structs.JobSubmissionRequest{JobID: "j", Version: 1}
+	refused(s, structs.KindNotFound, structs.JobSubmissionGet, unknown)
+	refused(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("k")})
+	err := refused(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
+	if !strings.Contains(err.Error(), "without its source") {
+		t.Errorf("a version without a source: %v", err)
+	}
+}
+
+// The job is registered, because it does not depend on its source.
+func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
+	large := strings.Repeat("x", structs.MaxJobSource)
+	for name, given := range map[string]struct {
+		source  structs.JobSubmission
+		version int // of all servers
+		warning string
+	}{
+		"large":           {structs.JobSubmission{Source: large, Format: "hcl2"}, fsm.TasksSince, "1000004 bytes"},
+		"large variables": {structs.JobSubmission{Source: "x", Variables: large}, fsm.TasksSince, "1000001 bytes"},
+		"an older server": {structs.JobSubmission{Source: "x", Format: "hcl2"}, fsm.TasksSince - 1, "older"},
+		"a fitting one":   {structs.JobSubmission{Source: large[4:], Format: "hcl2"}, fsm.TasksSince, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.version = func() int { return given.version }
+			job := testJob("j")
+			job.TaskGroups[0].Volumes = nil
+			got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job, Submission: &given.source})
+			if !strings.Contains(got.Warnings, given.warning) ||
+				(given.warning == "") != (got.Warnings == "") {
+				t.Errorf("got warnings %q, want %q in them", got.Warnings, given.warning)
+			}
+			must(s, structs.JobGet, &structs.JobGetRequest{JobID: "j"})
+			if given.warning != "" {
+				get := &structs.JobSubmissionRequest{JobID: "j"}
+				refused(s, structs.KindNotFound, structs.JobSubmissionGet, get)
+			}
+		})
+	}
+}
+
+func TestJobRegister_RejectsAWrongSource(t *testing.T) {
+	s := newServer(t)
+	flags := map[string]string{}
+	for n := range structs.MaxVariables + 1 {
+		flags[strings.Repeat("x", n)] = ""
+	}
+	for name, source := range map[string]*structs.JobSubmission{
+		"no format":      {Source: "x"},
+		"another format": {Source: "x", Format: "yaml"},
+		"many variables": {Source: "x", Format: "hcl2", VariableFlags: flags},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{
+				Job:        testJob("j"),
+				Submission: source,
+			})
+		})
+	}
+}
