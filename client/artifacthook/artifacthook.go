@@ -92,8 +92,8 @@ func (a *artifacts) failure(env *hook.TaskEnv, err error) error {
 // Down removes the remains of a download whose agent was killed.
 func (a *artifacts) Down(context.Context) error {
 	return errors.Join(
-		removeStage(a.taskDir, a.task),
-		removeStage(a.shared, a.task))
+		removeScratch(a.taskDir, a.task),
+		removeScratch(a.shared, a.task))
 }
 
 // expand returns an artifact with the placeholders of its texts replaced.
@@ -139,7 +139,7 @@ func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.
 	if err != nil {
 		return usage{}, err
 	}
-	s, err := newStage(to, a.task)
+	s, err := newScratch(to, a.task)
 	if err != nil {
 		return usage{}, err
 	}

@@ -266,7 +266,7 @@ func TestDown_RemovesTheRemainsOfAKilledAgent(t *testing.T) {
 	f.env.Task.Artifacts = []*structs.TaskArtifact{artifact("${URL}/x")}
 	h := New(f.cfg, f.env.AllocEnv, f.env.Task)
 	for _, dir := range []string{"web", "alloc"} {
-		_, err := newStage(place{dir: filepath.Join(f.env.Dir, dir)}, "web")
+		_, err := newScratch(place{dir: filepath.Join(f.env.Dir, dir)}, "web")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -206,7 +206,7 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	})
 	a := &artifacts{cfg: f.cfg, task: "web"}
 	a.cfg.Settings.HTTPMaxSize = 1 << 40
-	s, err := newStage(place{dir: filepath.Join(f.env.Dir, "web")}, "web")
+	s, err := newScratch(place{dir: filepath.Join(f.env.Dir, "web")}, "web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watch(ctx, end, watch{stage: s, most: usage{bytes: 1 << 20, entries: 100}})
+		a.watch(ctx, end, watch{scratch: s, most: usage{bytes: 1 << 20, entries: 100}})
 	}()
 	err = a.runProcess(ctx, s, req)
 	end(nil)

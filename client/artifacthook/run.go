@@ -165,9 +165,9 @@ const (
 	progressInterval = 10 * time.Second
 )
 
-// download fills the stage.
+// download fills the scratch directory.
 func (a *artifacts) download(
-	ctx context.Context, allocID string, s *stage, spec *structs.TaskArtifact,
+	ctx context.Context, allocID string, s *scratch, spec *structs.TaskArtifact,
 ) (usage, error) {
 	req, most, err := a.request(spec)
 	if err != nil {
@@ -221,7 +221,7 @@ func shownSource(source string) string {
 
 // watch is what a goroutine needs to know of a download.
 type watch struct {
-	stage   *stage
+	scratch *scratch
 	most    usage
 	allocID string
 	source  string
@@ -238,7 +238,7 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 			return
 		case <-tick.C:
 		}
-		got, err := w.stage.measure(".", w.most)
+		got, err := w.scratch.measure(".", w.most)
 		if errors.Is(err, errLarge) {
 			end(fmt.Errorf("it has more than %d bytes or %d files", w.most.bytes, w.most.entries))
 			return
@@ -253,7 +253,7 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 
 // runProcess runs the process of a download until it has ended. It kills the process when ctx ends, and then
 // returns the cause.
-func (a *artifacts) runProcess(ctx context.Context, s *stage, req *download.Request) error {
+func (a *artifacts) runProcess(ctx context.Context, s *scratch, req *download.Request) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // a sandbox ends with the thread that made it
@@ -267,7 +267,7 @@ func (a *artifacts) runProcess(ctx context.Context, s *stage, req *download.Requ
 	return err
 }
 
-func (a *artifacts) runSandbox(ctx context.Context, s *stage, req *download.Request) error {
+func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Request) error {
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return err

@@ -18,24 +18,24 @@ import (
 // nobody is the user of the process that downloads.
 var nobody = sandbox.User{UID: 65534, GID: 65534}
 
-// stage is the directory that a download fills, beside its destination.
-type stage struct {
+// scratch is the directory that a download fills, beside its destination.
+type scratch struct {
 	root *os.Root // of place.dir
 	name string
 }
 
-// stageName is the name of a task's stage.
-func stageName(task string) string {
+// scratchName is the name of a task's scratch directory.
+func scratchName(task string) string {
 	return fmt.Sprintf(".artifact-%x", sha256.Sum256([]byte(task)))[:26]
 }
 
-// newStage makes an empty stage. The remains of an earlier agent are removed.
-func newStage(to place, task string) (*stage, error) {
+// newScratch makes an empty scratch directory. The remains of an earlier agent are removed.
+func newScratch(to place, task string) (*scratch, error) {
 	root, err := os.OpenRoot(to.dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{root, stageName(task)}
+	s := &scratch{root, scratchName(task)}
 	err = root.RemoveAll(s.name)
 	for _, dir := range []string{s.name, path.Join(s.name, download.TempDir)} {
 		if err == nil {
@@ -52,14 +52,14 @@ func newStage(to place, task string) (*stage, error) {
 	return s, nil
 }
 
-func (s *stage) path() string { return filepath.Join(s.root.Name(), s.name) }
+func (s *scratch) path() string { return filepath.Join(s.root.Name(), s.name) }
 
-func (s *stage) remove() error {
+func (s *scratch) remove() error {
 	return errors.Join(s.root.RemoveAll(s.name), s.root.Close())
 }
 
-// removeStage removes the stage of a task that a killed agent has left in a directory.
-func removeStage(dir, task string) error {
+// removeScratch removes the scratch directory of a task that a killed agent has left in a directory.
+func removeScratch(dir, task string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -67,7 +67,7 @@ func removeStage(dir, task string) error {
 	if err != nil {
 		return err
 	}
-	s := &stage{root, stageName(task)}
+	s := &scratch{root, scratchName(task)}
 	return s.remove()
 }
 
@@ -87,8 +87,9 @@ func (u *usage) add(v usage) {
 // errLarge ends a walk of a tree above its bounds.
 var errLarge = errors.New("it is larger than it may be")
 
-// measure sizes a tree of the stage, also while a download fills it. It ends with errLarge above the bounds.
-func (s *stage) measure(dir string, most usage) (usage, error) {
+// measure sizes a tree of the scratch directory, also while a download fills it. It ends with errLarge above
+// the bounds.
+func (s *scratch) measure(dir string, most usage) (usage, error) {
 	var sum usage
 	tree, err := s.root.OpenRoot(s.name)
 	if err != nil {
@@ -123,7 +124,7 @@ const maxDepth = 200
 
 // deliver checks the files of an ended download, gives them to their owner and moves them to a path of the
 // root.
-func (s *stage) deliver(to string, owner *sandbox.User) error {
+func (s *scratch) deliver(to string, owner *sandbox.User) error {
 	tree, err := s.root.OpenRoot(s.name)
 	if err != nil {
 		return err
@@ -197,7 +198,7 @@ func checkLink(tree *os.Root, name string) error {
 }
 
 // move moves a tree to a path, into the directory that may be there. A file takes the place of another file.
-func (s *stage) move(from, to string) error {
+func (s *scratch) move(from, to string) error {
 	there, err := s.root.Lstat(to)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
