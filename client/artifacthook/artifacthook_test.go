@@ -332,7 +332,11 @@ func TestHeaders_AreOneLine(t *testing.T) {
 func TestErrors_DoNotShowOptions(t *testing.T) {
 	f := newFixture(t)
 	var log bytes.Buffer
-	for _, source := range []string{"${URL}/x?token=hidden", "git::http://u:hidden@127.0.0.1:1/x?sshkey=hidden"} {
+	for _, source := range []string{
+		"${URL}/x?token=hidden",
+		"http://u:hidden@127.0.0.1:1/x?token=hidden%2f&x=1",
+		"git::http://u:hidden@127.0.0.1:1/x?token=hidden",
+	} {
 		err := f.up(t.Context(), artifact(source, withOption("password", "hidden")))
 		fmt.Fprintln(&log, err)
 	}

@@ -199,10 +199,11 @@ func TestDownload_EndsWithAKilledAgent(t *testing.T) {
 // A repository has no bounds of its own: the agent watches the directory.
 func TestWatch_EndsLargeDownloads(t *testing.T) {
 	f := newFixture(t)
-	f.mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil {
+	f.mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) {
+		for range 2 {
 			_, _ = w.Write(zeros)
 		}
+		<-r.Context().Done()
 	})
 	a := &artifacts{cfg: f.cfg, task: "web"}
 	a.cfg.Settings.HTTPMaxSize = 1 << 40
@@ -214,11 +215,13 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	if err := os.Mkdir(f.cfg.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	req, _, err := a.request(artifact(f.server.URL + "/endless"))
+	req, _, err := a.request(artifact(f.server.URL + "/large"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := context.WithCancelCause(t.Context())
+	timed, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	ctx, end := context.WithCancelCause(timed)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -127,14 +128,20 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	return nil
 }
 
-// hideQuery removes the query of the source from an error: an option may be secret.
+// hideQuery removes the values of the source's query from an error: an option may be secret.
 func hideQuery(err error, source string) error {
 	text := err.Error()
 	_, query, _ := strings.Cut(source, "?")
-	for query != "" {
-		text = strings.ReplaceAll(text, "?"+query, "")
-		text = strings.ReplaceAll(text, query, "...")
-		_, query, _ = strings.Cut(query, "&")
+	for pair := range strings.SplitSeq(query, "&") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || value == "" {
+			continue
+		}
+		text = strings.ReplaceAll(text, pair, key+"=...")
+		plain, err := url.QueryUnescape(value)
+		if err == nil { // go-getter encodes the query again
+			text = strings.ReplaceAll(text, key+"="+url.QueryEscape(plain), key+"=...")
+		}
 	}
 	return errors.New(text)
 }

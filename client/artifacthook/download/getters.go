@@ -59,29 +59,20 @@ func (l *sizeLimit) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if resp.ContentLength > l.most {
-		_ = resp.Body.Close()
-		return nil, l.exceeded()
-	}
-	resp.Body = &limitedBody{resp.Body, l.most, l.exceeded()}
+	resp.Body = &limitedBody{resp.Body, l.most, l.most}
 	return resp, nil
-}
-
-func (l *sizeLimit) exceeded() error {
-	return fmt.Errorf("the answer has more than %d bytes (http_max_size of the agent)", l.most)
 }
 
 // limitedBody is a body that fails beyond a number of bytes.
 type limitedBody struct {
 	io.ReadCloser
-	left     int64
-	exceeded error
+	left, most int64
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
-		return 0, b.exceeded
+		return 0, fmt.Errorf("the answer has more than %d bytes (http_max_size of the agent)", b.most)
 	}
 	b.left -= int64(n)
 	return n, err
