@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/cli"
+	"berth/client/artifacthook"
 	"berth/structs"
 )
 
@@ -172,6 +173,39 @@ client {
 	}
 	if d.Exec.MaxFiles == 0 {
 		t.Error("a block in the file removes the defaults of the other settings")
+	}
+}
+
+func TestConfig_ReadsTheLimitsOfArtifacts(t *testing.T) {
+	const text = `
+data_dir = "/x"
+client {
+  enabled = true
+  artifact {
+    http_max_size                  = "1GiB"
+    decompression_file_count_limit = 7
+    %s
+  }
+}
+`
+	dir := writeFiles(t, map[string]string{
+		"a.hcl": strings.Replace(text, "%s", `git_timeout = "1h"`, 1),
+		"b.hcl": strings.Replace(text, "%s", `gcs_timeout = "1h"`, 1),
+	})
+	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := artifacthook.DefaultSettings()
+	want.HTTPMaxSize = 1 << 30
+	want.DecompressionFileCountLimit = 7
+	want.GitTimeout = time.Hour
+	if got := c.Client.Artifact; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	_, err = parseConfig(t, "-config", filepath.Join(dir, "b.hcl"))
+	if err == nil || !strings.Contains(err.Error(), `"gcs_timeout" is not supported by berth yet`) {
+		t.Errorf("got %v", err)
 	}
 }
 
