@@ -70,9 +70,9 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Plugins:    plugins,
 		Devices:    devices,
 		AllocHooks: allocHooks(p, plugins),
-		TaskHooks: taskHooks(p, supervisors, devices.Reserve),
-		Inventory: plugins.Volumes().Inventory,
-		Endpoints: append(endpoint.List(plugins, p.Running), drivers.Endpoint()),
+		TaskHooks:  taskHooks(p, supervisors, devices.Reserve),
+		Inventory:  plugins.Volumes().Inventory,
+		Endpoints:  append(endpoint.List(plugins, p.Running), drivers.Endpoint()),
 		Run: []func(context.Context){
 			drivers.Run,
 			devices.Run,
