@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// templateJob has a task that shows its file at its start and at each signal. A file in the directory of the
+// allocation decides on the text. The time in it must not count as a change.
+const templateJob = `
+job "shows" {
+  group "g" {
+    task "t" {
+      driver = "exec"
+      user   = "nobody"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", <<-EOT
+          show() { echo "$1: $(head -n 1 /local/dir/conf), $FROM"; }
+          trap 'show signal' USR1
+          show start
+          while true; do sleep 0.1; done
+EOT
+        ]
+      }
+      template {
+        data          = <<-EOT
+          {{ file "alloc/data/in" | trimSpace }} in {{ env "NOMAD_JOB_NAME" }}
+          at {{ timestamp }}
+EOT
+        destination   = "local/dir/conf"
+        change_mode   = "signal"
+        change_signal = "SIGUSR1"
+        splay         = "0s"
+      }
+      template {
+        data        = "FROM={{ env \"attr.kernel.name\" }}"
+        destination = "secrets/env"
+        perms       = "600"
+        env         = true
+      }
+      resources {
+        cpu    = 20
+        memory = 16
+      }
+    }
+  }
+}
+`
+
+// onlyAlloc returns the allocation of a job that has one.
+func (a *agent) onlyAlloc(job string) *structs.AllocListStub {
+	a.t.Helper()
+	var found *structs.AllocListStub
+	eventually(a.t, "job "+job+" has an allocation on the node", func() error {
+		allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/"+job+"/allocations")
+		if err != nil {
+			return err
+		}
+		if len(allocs) != 1 || len(allocs[0].TaskStates) == 0 {
+			return fmt.Errorf("it has %d", len(allocs))
+		}
+		found = allocs[0]
+		return nil
+	})
+	return found
+}
+
+func TestTemplate_SignalsItsTask(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", "-detach", a.writeFile("shows.hcl", templateJob))
+	alloc := a.onlyAlloc("shows").ID
+	in := a.data("alloc", alloc, "alloc", "data", "in")
+	write := func(text string) {
+		t.Helper()
+		err := os.WriteFile(in+".new", []byte(text), 0o644)
+		if err == nil {
+			err = os.Rename(in+".new", in)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the task waits for the file", func() error {
+		if got := events(a.onlyAlloc("shows")); !strings.Contains(got, `no file "alloc/data/in"`) {
+			return fmt.Errorf("its events are %s", got)
+		}
+		return nil
+	})
+	write("one")
+	a.awaitOutput(alloc, "start: one in shows, linux")
+	write("two")
+	a.awaitOutput(alloc, "signal: two in shows, linux")
+
+	// An agent that finds nothing changed does nothing.
+	for _, end := range []func(){a.stop, a.kill} {
+		end()
+		a.start()
+	}
+	write("two")
+	end := a.data("alloc", alloc, "t", "local", "dir")
+	a.kill()
+	write("three")
+	a.start()
+	out := a.awaitOutput(alloc, "signal: three in shows, linux")
+	if n := strings.Count(out, "signal: "); n != 2 {
+		t.Errorf("the task got %d signals for two changes:\n%s", n, out)
+	}
+
+	// The task takes the directory away. Nothing is written where its link leads.
+	a.must("alloc", "exec", alloc, "/bin/sh", "-c", "cd /local && mv dir old && ln -s /etc dir")
+	write("four")
+	eventually(t, "the agent refuses to follow the link", func() error {
+		if got := events(a.onlyAlloc("shows")); !strings.Contains(got, "leads out of the directories") {
+			return fmt.Errorf("its events are %s", got)
+		}
+		return nil
+	})
+	_, err := os.Lstat("/etc/conf")
+	if err == nil {
+		t.Error("the agent wrote /etc/conf")
+	}
+	if link, err := os.Readlink(end); link != "/etc" {
+		t.Errorf("got %q, %v", link, err)
+	}
+	s := a.onlyAlloc("shows")
+	if s.ID != alloc || s.ClientStatus != structs.AllocRunning || s.TaskStates["t"].Restarts != 0 {
+		t.Errorf("got allocation %+v", s)
+	}
+	a.must("job", "stop", "-purge", "shows")
+}
+
+// A job with a text that no node renders is refused with the place and the reason.
+func TestTemplate_IsCheckedAtRegistration(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	file := strings.Replace(templateJob, `file "alloc/data/in" | trimSpace`, `key "a"`, 1)
+	a.mustFail(2, []string{
+		`template "local/dir/conf": data: the function key is refused: it reads from Consul`,
+	}, "job", "run", "-detach", a.writeFile("shows.hcl", file))
+}
