@@ -1,7 +1,10 @@
 package structs
 
 import (
+	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,5 +175,24 @@ func TestTemplate_KeepsZerosOverTheWire(t *testing.T) {
 	b, err = codec.Encode(&Template{DestPath: "x"})
 	if want := "\x81\xa8DestPath\xa1x"; err != nil || string(b) != want {
 		t.Errorf("got %q, %v; want %q", b, err, want)
+	}
+}
+
+func TestTemplateFunctions_AreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "with the functions of the dialect:")
+	section, _, _ = strings.Cut(section, "\n\n`env` returns")
+	var documented []string
+	for _, m := range regexp.MustCompile("`([A-Za-z0-9]+)`").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, m[1])
+	}
+	slices.Sort(documented)
+	known := TemplateFunctions()
+	slices.Sort(known)
+	if !slices.Equal(documented, known) {
+		t.Errorf("the page has the functions\n%v, the code\n%v", documented, known)
 	}
 }
