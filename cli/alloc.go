@@ -152,7 +152,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	printAllocPorts(c, a.AllocatedResources)
 	printAllocDevices(c, a.AllocatedResources)
 	for name, state := range sorted(a.TaskStates) {
-		printTask(c, name, state, a.ClientStatus)
+		printTask(c, taskTitle(groupOf(a), name), state, a.ClientStatus)
 	}
 	if c.Bool("stats") {
 		return printAllocStats(ctx, c, a.ID)
@@ -251,8 +251,24 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 // eventsShown bounds the number of events of a task.
 const eventsShown = 10
 
-func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
-	c.Printf("\nTask %q\n", name)
+// taskTitle names a task of a group, which may be nil, with its lifecycle.
+func taskTitle(g *structs.TaskGroup, name string) string {
+	title := fmt.Sprintf("Task %q", name)
+	if g == nil {
+		return title
+	}
+	t := g.Task(name)
+	switch {
+	case t == nil || t.Lifecycle == nil:
+		return title
+	case t.Lifecycle.Sidecar:
+		return fmt.Sprintf("%s (%s sidecar)", title, t.Lifecycle.Hook)
+	}
+	return fmt.Sprintf("%s (%s)", title, t.Lifecycle.Hook)
+}
+
+func printTask(c *Call, title string, s *structs.TaskState, alloc string) {
+	c.Printf("\n%s\n", title)
 	state := s.State
 	if s.Failed {
 		state += ", failed"

@@ -342,6 +342,27 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 	}
 }
 
+func TestTaskTitle_HasTheLifecycle(t *testing.T) {
+	g := &structs.TaskGroup{Tasks: []*structs.Task{
+		{Name: "main"},
+		{Name: "first", Lifecycle: &structs.TaskLifecycle{Hook: "prestart"}},
+		{Name: "side", Lifecycle: &structs.TaskLifecycle{Hook: "poststart", Sidecar: true}},
+	}}
+	for name, want := range map[string]string{
+		"main":  `Task "main"`,
+		"first": `Task "first" (prestart)`,
+		"side":  `Task "side" (poststart sidecar)`,
+		"gone":  `Task "gone"`,
+	} {
+		if got := taskTitle(g, name); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := taskTitle(nil, "x"); got != `Task "x"` {
+		t.Errorf("without a group: got %q", got)
+	}
+}
+
 func TestProblemText_ShowsACodeOnce(t *testing.T) {
 	for want, e := range map[string]*structs.OperationError{
 		"AlreadyExists: it is there": {Code: "AlreadyExists", Message: "it is there"},
