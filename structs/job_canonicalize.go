@@ -163,6 +163,9 @@ func (t *Task) canonicalize(g *TaskGroup) {
 	}
 	t.RestartPolicy.withDefaults(*g.RestartPolicy)
 	setDefault(&t.KillTimeout, DefaultKillTimeout)
+	if t.Lifecycle != nil && *t.Lifecycle == (TaskLifecycle{}) {
+		t.Lifecycle = nil // clients of the dialect send an empty one for a main task
+	}
 	if t.Resources == nil {
 		t.Resources = &Resources{}
 	}

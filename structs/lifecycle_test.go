@@ -1,0 +1,35 @@
+package structs
+
+import "testing"
+
+func TestCanonicalize_DropsAnEmptyLifecycle(t *testing.T) {
+	j := testJob(lifecycle(TaskLifecycle{}))
+	j.Canonicalize()
+	if l := j.TaskGroups[0].Tasks[0].Lifecycle; l != nil {
+		t.Errorf("got %+v", l)
+	}
+	if err := j.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseSignal_TakesEveryForm(t *testing.T) {
+	for written, want := range map[string]string{
+		"hup":     "SIGHUP",
+		"HUP":     "SIGHUP",
+		"sigusr1": "SIGUSR1",
+		"SIGTERM": "SIGTERM",
+		"":        "",
+		"SIG":     "",
+		"9":       "",
+		"SIGNONE": "",
+	} {
+		got, err := ParseSignal(written)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: got %q, %v", written, got, err)
+		}
+		if err != nil && !IsKind(err, KindInvalid) {
+			t.Errorf("%q: %v", written, err)
+		}
+	}
+}
