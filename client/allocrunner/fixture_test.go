@@ -15,13 +15,20 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/driver"
+	"berth/client/drivers/executor"
 	"berth/client/drivertest"
 	"berth/client/hook"
 	"berth/client/store"
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		os.Exit(executor.Main(os.Args[2:]))
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each supervisor takes a second to end
+	goleak.VerifyTestMain(m)
+}
 
 // fixture is all that outlives an agent: the machine's tasks, the effects of hooks, the store's file.
 type fixture struct {

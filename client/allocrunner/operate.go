@@ -88,8 +88,11 @@ func (r *Runner) runningTasks(name string) ([]*task, error) {
 // ended, except the poststop tasks. It does not wait, and the restarts do not count for the restart policy.
 // The error is a conflict if the allocation is not running.
 func (r *Runner) RestartAll() error {
-	if r.Stopping() || !isClosed(r.ready) {
+	if r.Stopping() {
 		return r.mayNotRestart()
+	}
+	if !isClosed(r.ready) {
+		return structs.Conflictf("allocation %s is not set up yet; retry when its hooks are up", r.id)
 	}
 	var rd *round
 	err := r.saveRecord(func(rec *allocRecord) {

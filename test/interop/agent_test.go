@@ -256,7 +256,6 @@ func testJobs(t *testing.T, c *public.Client) {
 	t.Run("statistics", func(t *testing.T) { testStatistics(t, c, alloc) })
 	t.Run("commands", func(t *testing.T) { testExec(t, c, alloc) })
 	t.Run("files", func(t *testing.T) { testFiles(t, c, alloc) })
-	t.Run("control", func(t *testing.T) { testControl(t, c, alloc) })
 	filtered, _, err := c.Jobs().Allocations("interop-web", false,
 		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
 	if checkNoError(t, "a filtered page", err) && len(filtered) != 1 {
@@ -303,6 +302,7 @@ func testJobs(t *testing.T, c *public.Client) {
 	if !errors.As(err, &refused) || refused.StatusCode() != 404 {
 		t.Errorf("a job that does not exist: %v", err)
 	}
+	t.Run("control", func(t *testing.T) { testControl(t, c, alloc) })
 }
 
 func testStorage(t *testing.T, c *public.Client, node string) {
