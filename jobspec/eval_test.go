@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/structs"
 )
 
@@ -294,6 +296,8 @@ func TestReadJob_BoundsEvaluations(t *testing.T) {
 		"loops in can":  big + "locals {\n x = can(" + nested(5, "local.list", "1") + ")\n}",
 		"faulty loops":  big + "locals {\n x = " + nested(5, "local.list", "local.no") + "\n}",
 		"shared values": "locals {\n x = " + sharing(60) + "\n}",
+		"long body": "locals {\n four = flatten([for i in range(4) : range(1000)])\n x = [for x in local.four : [" +
+			strings.Repeat("x,", 100_000) + "]]\n}",
 		"conditions":    big + "locals {\n x = " + nested(3, "local.list", "0 == 0 ? local.list : []") + "\n}",
 		"template":      big + "locals {\n x = \"" + strings.Repeat("${local.big}", 5000) + "\"\n}",
 		"format":        `locals { x = format("%999999999d", 1) }`,
@@ -386,6 +390,9 @@ func TestReadJob_ReadsFilesBelowItsFolderOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	const escapes = "path escapes from parent"
 	for expression, want := range map[string]string{
 		`file("a.txt")`:                        "in a",
@@ -401,6 +408,7 @@ func TestReadJob_ReadsFilesBelowItsFolderOnly(t *testing.T) {
 		`abspath("a")`:                         filepath.Join(dir, "a"),
 		`file("binary")`:                       "!is not text in UTF-8",
 		`file("large")`:                        "!has more than 1048576 bytes",
+		`file("pipe")`:                         "!is not a file",
 		`file("sub")`:                          "!is not a file",
 		`file("none")`:                         "!no such file",
 		`file("leak")`:                         "!" + escapes,

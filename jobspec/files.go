@@ -15,6 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+	"golang.org/x/sys/unix"
 
 	"berth/structs"
 )
@@ -105,18 +106,18 @@ func (f folder) read(name string) (content []byte, err error) {
 		return nil, err
 	}
 	defer closeRead(root)
-	info, err := root.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would block
-		return nil, fmt.Errorf("%q is not a file", name)
-	}
-	file, err := root.Open(name)
+	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would block
 	if err != nil {
 		return nil, err
 	}
 	defer closeRead(file)
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%q is not a file", name)
+	}
 	content, err = io.ReadAll(io.LimitReader(file, structs.MaxSource+1))
 	if err == nil && len(content) > structs.MaxSource {
 		err = fmt.Errorf("%q has more than %d bytes", name, structs.MaxSource)
