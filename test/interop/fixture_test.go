@@ -249,7 +249,6 @@ func setAnswers(c *apitest.Caller) {
 			CurrentWriters: 1,
 			Topologies:     vol.Topologies,
 		}}, QueryMeta: meta})
-	apitest.On(c, structs.JobValidate, validateJob)
 	apitest.Answer(c, structs.CSIVolumeExternal,
 		structs.CSIVolumeExternalResponse{
 			Volumes:   []*structs.CSIVolumeExternalStub{{ExternalID: "ext"}},

@@ -24,6 +24,7 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 	t.Helper()
 	caller := &apitest.Caller{}
+	apitest.On(caller, structs.JobValidate, validateJob)
 	agent := &apitest.Agent{
 		SelfIs: &api.AgentSelf{
 			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},
