@@ -303,6 +303,14 @@ func filledJob() *structs.Job {
 	task.Env = meta()
 	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
 	task.CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+	task.Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePoststart}
+	task.Artifacts = []*structs.TaskArtifact{{
+		GetterSource:  "http://example.com/x",
+		GetterOptions: meta(),
+		GetterHeaders: meta(),
+		GetterMode:    "any",
+		RelativeDest:  "local/x",
+	}}
 	task.Templates = []*structs.Template{{
 		EmbeddedTmpl: "x",
 		DestPath:     "local/x",
@@ -317,6 +325,7 @@ func filledJob() *structs.Job {
 		Constraints: constraints(),
 		Affinities:  []*structs.Affinity{{LTarget: "a", RTarget: "b", Operand: "=", Weight: 50}},
 	}}}
+	g.Tasks = append(g.Tasks, &structs.Task{Name: "main", Driver: "exec"}) // not all tasks have a lifecycle
 	g.Networks = []*structs.NetworkResource{{
 		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
 		DynamicPorts:  []structs.Port{{Label: "b"}},
