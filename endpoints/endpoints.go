@@ -286,6 +286,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.AllocsGet, anyone, alloc.getMany),
 		shed(read(e, structs.AllocList, anyone, alloc.list)),
 		write(e, structs.AllocStop, anyone, alloc.stop),
+		slow(call(e, structs.AllocData, nodeOnly, alloc.data)),
 
 		shed(e.quick(read(e, structs.EvalGet, anyone, eval.get))),
 		shed(read(e, structs.EvalList, anyone, eval.list)),

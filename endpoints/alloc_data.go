@@ -1,0 +1,46 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/structs"
+)
+
+// dataTimeout bounds the call to a node for a page of data.
+const dataTimeout = time.Minute
+
+// data passes a page of the data of an ended allocation on to the node of its successor.
+func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+	tx := a.store.Read()
+	ended := state.Alloc(tx, req.AllocID)
+	successor := state.Alloc(tx, req.Successor)
+	if successor == nil || successor.NodeID != req.NodeID {
+		return nil, structs.Deniedf("allocation %q is not on node %s", req.Successor, req.NodeID)
+	}
+	if ended == nil {
+		return nil, structs.Preconditionf("allocation %s is gone", req.AllocID)
+	}
+	switch {
+	case ended.Namespace != successor.Namespace,
+		ended.JobID != successor.JobID,
+		ended.TaskGroup != successor.TaskGroup:
+		return nil, structs.Deniedf("allocation %s is not of the same group as %s", req.AllocID, req.Successor)
+	case !ended.ClientTerminal():
+		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
+	}
+	to := nodeconn.Target{
+		Nodes: a.nodes,
+		IDs:   []string{ended.NodeID},
+		Limit: dataTimeout,
+	}
+	page := &structs.AllocDataRequest{
+		AllocID:   req.AllocID,
+		Successor: req.Successor,
+		After:     req.After,
+		Offset:    req.Offset,
+	}
+	return nodeconn.Call(ctx, to, structs.ClientAllocData, page)
+}

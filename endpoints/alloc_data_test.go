@@ -1,0 +1,87 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// replace places a successor of an allocation on a node.
+func (s *server) replace(old, id, node string) {
+	s.t.Helper()
+	tx := s.store.Read()
+	row := state.Alloc(tx, old)
+	job := state.Job(tx, "default", row.JobID)
+	e := evaluationOf(job, structs.TriggerJobRegister, 1)
+	e.Status = structs.EvalComplete
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           e,
+		JobModifyIndex: job.JobModifyIndex,
+		Stop:           []*structs.PlanStop{{AllocID: old}},
+		Place: []*structs.Allocation{{
+			ID:                 id,
+			Namespace:          "default",
+			JobID:              job.ID,
+			TaskGroup:          "g",
+			Name:               structs.AllocName(job.ID, "g", 0),
+			NodeID:             node,
+			PreviousAllocation: old,
+		}},
+	})
+}
+
+func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
+	s := newServer(t)
+	from := s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a", "n1")
+	s.addAlloc("x", "n2")
+	s.replace("a", "b", "n2")
+	var asked []*structs.AllocDataRequest
+	from.answer = func(method string, req, resp any) error {
+		if method != structs.ClientAllocData.Name {
+			t.Errorf("called %s", method)
+		}
+		asked = append(asked, req.(*structs.AllocDataRequest))
+		page := resp.(*structs.AllocDataResponse)
+		page.Entries = []*structs.AllocDataEntry{{Path: "alloc/data/x"}}
+		page.Done = true
+		return nil
+	}
+	req := func(ended, successor, node string) *structs.AllocDataRequest {
+		return &structs.AllocDataRequest{
+			AllocID:   ended,
+			Successor: successor,
+			After:     "alloc/data/w",
+			Offset:    7,
+			NodeID:    node,
+			SecretID:  secretOf(node),
+		}
+	}
+	refused(s, structs.KindUnavailable, structs.AllocData, req("a", "b", "n2")) // it has not ended
+	s.endAlloc("a", "n1")
+	for name, r := range map[string]*structs.AllocDataRequest{
+		"of another node":         req("a", "b", "n1"),
+		"of another job":          req("a", "x", "n2"),
+		"of no allocation":        req("a", "y", "n2"),
+		"with another secret":     {AllocID: "a", Successor: "b", NodeID: "n2", SecretID: "?"},
+		"without a node's secret": {AllocID: "a", Successor: "b", NodeID: "n2"},
+	} {
+		t.Log(name)
+		refused(s, structs.KindDenied, structs.AllocData, r)
+	}
+	refused(s, structs.KindPrecondition, structs.AllocData, req("gone", "b", "n2"))
+	if len(asked) > 0 {
+		t.Fatalf("the node was called: %+v", asked[0])
+	}
+	resp := must(s, structs.AllocData, req("a", "b", "n2"))
+	if !resp.Done || len(resp.Entries) != 1 || resp.Entries[0].Path != "alloc/data/x" {
+		t.Errorf("got %+v", resp)
+	}
+	if len(asked) != 1 || asked[0].AllocID != "a" || asked[0].After != "alloc/data/w" || asked[0].Offset != 7 ||
+		asked[0].SecretID != "" {
+		t.Errorf("the node got %+v", asked)
+	}
+}

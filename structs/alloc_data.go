@@ -1,0 +1,56 @@
+package structs
+
+// AllocData reads a page of the data that an ended allocation leaves to its successor on another node. A node
+// calls it at the servers. The error is unavailable while the data cannot be read, because the allocation has
+// not ended or its node does not answer, and a failed precondition if the data is gone.
+var AllocData = read[AllocDataRequest, AllocDataResponse]("Alloc.Data")
+
+// ClientAllocData is the same call of the servers to the node that has the data.
+var ClientAllocData = read[AllocDataRequest, AllocDataResponse]("ClientAlloc.Data")
+
+// AllocDataRequest names the allocation that has ended, its successor, and the place in the data. A page
+// begins after the file or directory with the path After ("": with the first) or, if Offset is above 0, at
+// that byte of it.
+type AllocDataRequest struct {
+	AllocID   string
+	Successor string // an allocation of the requesting node
+	After     string
+	Offset    int64
+	NodeID    string
+	SecretID  string
+	QueryOptions
+}
+
+// Credentials names the node and its secret.
+func (r *AllocDataRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// AllocDataResponse has the files and directories of a page, each directory before its content.
+type AllocDataResponse struct {
+	Entries []*AllocDataEntry
+	Done    bool // nothing follows
+	// Instead is the allocation that has the data in place of the requested one, which has ended before it took
+	// over the data of its own predecessor.
+	Instead string
+	QueryMeta
+}
+
+// AllocDataEntry is a file, a directory or a symbolic link, or a part of a file.
+type AllocDataEntry struct {
+	Path    string // below the directory of the allocation, for example alloc/data/log
+	Mode    uint32 // st_mode: type and rights
+	UID     uint32
+	GID     uint32
+	ModTime int64  // UnixNano
+	Link    string // the target of a symbolic link
+	Offset  int64  // of Data
+	Data    string // bytes; the library decodes a []byte in small steps, and copies all of it for each
+	More    bool   // the file has more bytes
+}
+
+// Bounds of the data that one allocation takes over from another node. The disk of its group bounds its size.
+const (
+	MaxDataFiles     = 1 << 18 // files and directories
+	MaxDataPath      = 4095    // bytes of a path
+	AllocDataPage    = 1 << 20 // bytes of a page, about
+	AllocDataEntries = 2048    // of a page
+)
