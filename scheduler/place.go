@@ -165,6 +165,10 @@ func (p *planner) chooseNode(w *placement) (topN, *refusalCount) {
 		t.countBlocked(*blocked)
 		return nil, t
 	}
+	top, t := p.placeSticky(w)
+	if len(top) > 0 {
+		return top, t
+	}
 	o := p.candidatesOf(w)
 	if w.update {
 		if n := state.Node(p, w.prev.NodeID); n != nil {
@@ -181,7 +185,8 @@ func (p *planner) chooseNode(w *placement) (topN, *refusalCount) {
 	}
 	named := p.namedVolumes
 	tooMany := p.tooManyKeys
-	top, t, all := p.sampleNodes(w, o, most)
+	var all bool
+	top, t, all = p.sampleNodes(w, o, most)
 	p.namedVolumes = named
 	p.tooManyKeys = tooMany // only all nodes together decide the keys
 	switch {

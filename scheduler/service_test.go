@@ -104,6 +104,7 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 		{"config", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "x"} }, true},
 		{"resources", cpu(200), true},
 		{"meta", func(j *structs.Job) { j.Meta = map[string]string{"a": "b"} }, true},
+		{"ephemeral_disk", sticky, true},
 		{"volume", volume("db", structs.CSISingleNodeWriter, false), true},
 		{"csi_plugin", func(j *structs.Job) {
 			j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
