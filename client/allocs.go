@@ -303,15 +303,17 @@ func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
 }
 
 // collectEnded destroys the directories of allocations that have ended and released everything, and whose end
-// the servers have acknowledged: the oldest first, until GCMaxAllocs are left.
+// the servers have acknowledged: the oldest first, until GCMaxAllocs are left. Those whose data another
+// allocation takes over stay besides.
 func (c *Client) collectEnded() {
 	type candidate struct {
 		r     *allocrunner.Runner
 		ended time.Time
 	}
 	var ended []candidate
+	keep := c.awaitedData()
 	for _, r := range c.allRunners() {
-		if !isClosed(r.Unwound()) {
+		if !isClosed(r.Unwound()) || keep[r.ID()] {
 			continue
 		}
 		if u := r.ClientState(); c.updates.isAcked(u) {

@@ -16,6 +16,7 @@ import (
 	"berth/client/csimanager/endpoint"
 	"berth/client/devicehook"
 	"berth/client/devicemanager"
+	"berth/client/diskhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
 	"berth/client/dynamicplugins"
@@ -72,7 +73,8 @@ func buildReal(p Parts) (*Subsystems, error) {
 		AllocHooks: allocHooks(p, plugins),
 		TaskHooks:  taskHooks(p, supervisors, devices.Reserve),
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints:  append(endpoint.List(plugins, p.Running), drivers.Endpoint()),
+		Endpoints: append(endpoint.List(plugins, p.Running),
+			drivers.Endpoint(), diskhook.Endpoint(diskConfig(p))),
 		Run: []func(context.Context){
 			drivers.Run,
 			devices.Run,
@@ -116,10 +118,28 @@ func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig 
 	}
 }
 
-// allocHooks returns the hooks of an allocation: those of its volumes and that of its ports.
+func diskConfig(p Parts) diskhook.Config {
+	return diskhook.Config{
+		NodeID:   p.NodeID,
+		SecretID: p.SecretID,
+		Region:   p.Config.Region,
+		Servers:  p.Servers,
+		Logger:   p.Logger,
+		Restored: p.Restored,
+		Local:    p.LocalAlloc,
+		Progress: p.Progress,
+		Report:   p.Report,
+	}
+}
+
+// allocHooks returns the hooks of an allocation: those of its disk, its volumes and its ports.
 func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hook.Alloc {
 	return func(env *hook.AllocEnv) []hook.Alloc {
-		hooks := []hook.Alloc{csihooks.NewVolumes(volumesConfig(p, plugins), env)}
+		var hooks []hook.Alloc
+		if h := diskhook.New(env, diskConfig(p)); h != nil {
+			hooks = append(hooks, h)
+		}
+		hooks = append(hooks, csihooks.NewVolumes(volumesConfig(p, plugins), env))
 		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
 			hooks = append(hooks, h)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
+	"berth/client/diskhook"
 	"berth/client/store"
 	"berth/rpc"
 	"berth/structs"
@@ -37,6 +38,11 @@ type Parts struct {
 	HoldsDevices func(allocID string) bool
 	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
 	OtherDevices func(allocID string) structs.DeviceUse
+	// LocalAlloc finds an allocation on this node. It knows those of an earlier agent once Restored is closed.
+	LocalAlloc func(allocID string) (diskhook.Local, bool)
+	Restored   <-chan struct{}
+	// Report adds an event to the tasks of an allocation.
+	Report func(allocID, message string)
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
@@ -63,5 +69,9 @@ func (c *Client) parts(starting context.Context) Parts {
 
 		HostVolumeHolder: c.hostVolumeHolder,
 		HostVolume:       c.hostVolume,
+
+		LocalAlloc: c.localAlloc,
+		Restored:   c.restored,
+		Report:     c.report,
 	}
 }

@@ -64,7 +64,7 @@ func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
 }
 
 // TasksSince is the version whose servers know host volumes, the sources of jobs, and the lifecycle,
-// artifacts and templates of tasks.
+// artifacts and templates of tasks, and pass on the data of allocations.
 const TasksSince = 7
 
 func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
@@ -73,7 +73,9 @@ func nodeHasHostVolumes(p *structs.NodeRegisterRequest) bool {
 
 func jobHasNewFields(p *structs.JobRegisterRequest) bool {
 	return p.Submission != nil || hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+		d := g.EphemeralDisk
 		return len(g.HostVolumes()) > 0 || g.HasLifecycle() ||
+			d != nil && (d.Sticky || d.Migrate) ||
 			slices.ContainsFunc(g.Tasks, taskHasNewFields)
 	})
 }

@@ -239,3 +239,21 @@ func TestNeeds_CountsNewFieldsOfTasks(t *testing.T) {
 		}
 	}
 }
+
+// An older server would store a job whose allocations keep data, and could not move it.
+func TestNeeds_CountsDataThatMoves(t *testing.T) {
+	for _, c := range []struct {
+		disk  structs.EphemeralDisk
+		later bool
+	}{
+		{structs.EphemeralDisk{SizeMB: 10}, false},
+		{structs.EphemeralDisk{Sticky: true}, true},
+		{structs.EphemeralDisk{Migrate: true}, true},
+	} {
+		w := newCluster()
+		w.job.TaskGroups[0].EphemeralDisk = &c.disk
+		if got := JobRegister.Needs(w.entries(t)[1]) == TasksSince; got != c.later {
+			t.Errorf("%+v needs version %d: %v", c.disk, TasksSince, got)
+		}
+	}
+}

@@ -147,6 +147,8 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 			`j.hcl:5,9: "ignore_collision" is not supported by berth yet`},
 		{head + "    network {}\n    network {}" + tail,
 			`j.hcl:4,5: duplicate block "network"; expected it once`},
+		{"job \"j\" {\n  group \"g\" {\n    task \"t\" {\n      resources {\n        numa {}\n      }\n    }\n  }\n}\n",
+			`j.hcl:5,9: "numa" is not supported by berth yet`},
 		{head + "    update { }" + tail, `j.hcl:3,5: "update" is not supported by berth yet`},
 		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
 		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      role = \"x\"\n    }\n  }\n}\n",

@@ -76,7 +76,6 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 	}
 	if d := g.EphemeralDisk; d != nil {
 		f.checkRange("ephemeral_disk: size", d.SizeMB, intRange{0, MaxDiskMB, " MiB"})
-		f.require(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
 	}
 	if g.ShutdownDelay != nil {
 		f.checkDuration("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)

@@ -170,8 +170,7 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 				}
 			})},
 		{``, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{} })},
-		{`ephemeral_disk: sticky and migrate are not supported by berth yet`,
-			group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true} })},
+		{``, group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true, Migrate: true} })},
 		{`group "g": at least one task is required`, group(func(g *TaskGroup) { g.Tasks = nil })},
 		{`task "alloc": name "alloc" is taken`, group(func(g *TaskGroup) { g.Tasks[0].Name = "alloc" })},
 		{`group "g": task 1 is null`, group(func(g *TaskGroup) { g.Tasks = append(g.Tasks, nil) })},

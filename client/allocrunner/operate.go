@@ -19,6 +19,13 @@ var restartAll = stopError{
 	event:  structs.TaskEventRestartSignal,
 }
 
+// Report adds an event to each task.
+func (r *Runner) Report(message string) {
+	for _, t := range r.taskList() {
+		t.Emit(newEvent(structs.TaskEventHookMessage, "%s", message))
+	}
+}
+
 // runs reports whether the task has a process.
 func (r *taskRecord) runs() bool {
 	return r.State.State == structs.TaskRunning && r.Handle != nil

@@ -62,7 +62,9 @@ job "full" {
       interval = "2h"
     }
     ephemeral_disk {
-      size = 150
+      size    = 150
+      sticky  = true
+      migrate = true
     }
 
     volume "data" {

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/diskhook"
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// gate is a hook that waits.
+type gate chan struct{}
+
+func (gate) Name() string { return "gate" }
+func (g gate) Up(ctx context.Context, _ *hook.AllocEnv) error {
+	select {
+	case <-g:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+func (gate) Down(context.Context) error { return nil }
+
+func stickyAlloc(id, previous string) *structs.Allocation {
+	a := testAlloc(id)
+	a.Job.Type = structs.JobBatch
+	a.PreviousAllocation = previous
+	a.Job.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{SizeMB: 1, Sticky: true}
+	return a
+}
+
+// The node keeps the directory of an ended allocation until its successor has taken over the data.
+func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) { c.GCMaxAllocs = 0 }
+		r.prepare(false)
+		wait := gate(make(chan struct{}))
+		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+			h := diskhook.New(env, diskhook.Config{
+				Logger:   hclog.NewNullLogger(),
+				Restored: r.client.restored,
+				Local:    r.client.localAlloc,
+				Progress: r.client.setProgress,
+				Report:   r.client.report,
+			})
+			if h == nil {
+				return nil
+			}
+			return []hook.Alloc{wait, h}
+		}
+		r.run()
+		defer r.stop()
+		r.servers.place(stickyAlloc("a", ""))
+		r.pass(time.Second)
+		dir := func(id string) string { return filepath.Join(r.dir, "alloc", id) }
+		if err := os.WriteFile(filepath.Join(dir("a"), "alloc/data/x"), []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.servers.place(stickyAlloc("b", "a"), stickyAlloc("other", ""))
+		r.pass(time.Second)
+		r.machine.Exit("other/web", driver.ExitResult{})
+		r.machine.Exit("a/web", driver.ExitResult{})
+		r.pass(10 * time.Second)
+		if isDir(dir("other")) || !isDir(dir("a")) {
+			t.Fatalf("before the successor: other is there %v, a is there %v", isDir(dir("other")), isDir(dir("a")))
+		}
+		close(wait)
+		r.pass(time.Second)
+		text, err := os.ReadFile(filepath.Join(dir("b"), "alloc/data/x"))
+		if string(text) != "kept" || err != nil {
+			t.Fatalf("the successor has %q, %v", text, err)
+		}
+		r.pass(10 * time.Second)
+		if isDir(dir("a")) {
+			t.Error("the directory is kept after the successor has its data")
+		}
+	})
+}
+
+func TestReport_IsAnEventOfEachTask(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		r.servers.place(testAlloc("a"))
+		r.pass(time.Second)
+		r.client.report("a", "100% of it")
+		r.client.report("missing", "x")
+		events := r.client.Allocs()["a"].TaskStates["web"].Events
+		last := events[len(events)-1]
+		if last.Type != structs.TaskEventHookMessage || !strings.Contains(last.Message, "100% of it") {
+			t.Errorf("the last event is %+v", last)
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package diskhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// twoNodes returns two nodes, the first with an ended allocation, a, and the second with its successor b.
+func twoNodes(t *testing.T) (from, to *node) {
+	c := newCluster(t)
+	from = c.addNode("n1")
+	to = c.addNode("n2")
+	from.place("a", "", group(true, "web", "gone"))
+	from.write("a", oldFiles)
+	to.place("b", "a", group(true, "web", "new"))
+	return from, to
+}
+
+// fill writes files of all kinds, of more than a page.
+func (n *node) fill(id string) {
+	n.t.Helper()
+	data := filepath.Join(n.dir, id, "alloc/data")
+	big := bytes.Repeat([]byte("0123456789abcdef"), 2*structs.AllocDataPage/16)
+	big = append(big, 'x')
+	for name, text := range map[string][]byte{"big": big, "big-2": big[:structs.AllocDataPage], "empty": nil} {
+		must(n.t, os.WriteFile(filepath.Join(data, name), text, 0o600))
+	}
+	n.make(id, "alloc/data/many")
+	for i := range structs.AllocDataEntries + 10 {
+		must(n.t, os.WriteFile(filepath.Join(data, "many", fmt.Sprint(i)), []byte{byte(i)}, 0o644))
+	}
+	n.make(id, "alloc/data/empty directory")
+	must(n.t, os.Symlink("/etc/passwd", filepath.Join(data, "link")))
+	must(n.t, os.Symlink(strings.Repeat("x", 1000), filepath.Join(data, "dead link")))
+	must(n.t, unix.Mkfifo(filepath.Join(data, "fifo"), 0o600))
+	must(n.t, os.Chmod(filepath.Join(data, "empty"), 0o4751))
+	must(n.t, os.Chmod(filepath.Join(data, "many"), 0o1777))
+	must(n.t, os.Chtimes(filepath.Join(data, "empty"), time.Time{}, time.Unix(1e9, 123456000)))
+	if os.Geteuid() == 0 {
+		must(n.t, os.Lchown(filepath.Join(data, "link"), 1234, 1235))
+		must(n.t, os.Chown(filepath.Join(data, "many"), 1236, 1237))
+		must(n.t, os.Chown(filepath.Join(data, "big"), 1238, 1239))
+	}
+}
+
+func (n *node) expectTree(id string, want []string) {
+	n.t.Helper()
+	got := tree(n.t, filepath.Join(n.dir, id, "alloc/data"))
+	if slices.Equal(got, want) {
+		return
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			n.t.Fatalf("allocation %s has %d files, want %d; the first difference is in file %d of\n%.200q\n%.200q",
+				id, len(got), len(want), i, got[min(i, len(got)):], want[min(i, len(want)):])
+		}
+	}
+}
+
+func TestUp_CopiesDataFromAnotherNode(t *testing.T) {
+	from, to := twoNodes(t)
+	from.fill("a")
+	want := tree(t, filepath.Join(from.dir, "a", "alloc/data"))
+	begin := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		from.fail = func(page int) error {
+			if page%3 != 0 {
+				return nil
+			}
+			time.Sleep(progressEvery)
+			return structs.Unavailablef("the connection is broken")
+		}
+		to.up("b")
+	})
+	to.expectTree("b", want)
+	if got := to.files("b"); got["web/local/config"] != "three" || got["gone/local/config"] != "" ||
+		got["web/secrets/token"] != "" {
+		t.Error("the directories of the tasks are wrong")
+	}
+	from.expectTree("a", want)
+	last := to.events[len(to.events)-1]
+	if !strings.HasPrefix(last, "b: Took over 3.0 MiB in 20") ||
+		!strings.HasSuffix(last, "of allocation a from node n1") {
+		t.Errorf("the event is %q", last)
+	}
+	if !slices.ContainsFunc(to.said, func(s string) bool {
+		return strings.HasPrefix(s, "b: takes over the data of allocation a from node n1: 2.0 MiB in 2 files")
+	}) || to.said[len(to.said)-1] != "b: " {
+		t.Errorf("it said %q", to.said)
+	}
+	t.Logf("%d pages in %s", from.pages, time.Since(begin))
+}
+
+// An agent that ends while the data comes leaves nothing of it in its place, and the next one begins again.
+func TestUp_BeginsAgainAfterTheEndOfTheAgent(t *testing.T) {
+	from, to := twoNodes(t)
+	from.fill("a")
+	want := tree(t, filepath.Join(from.dir, "a", "alloc/data"))
+	for ended := 1; ended < 6; ended++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		from.pages = 0
+		from.fail = func(page int) error {
+			if page == ended {
+				cancel()
+				return structs.Unavailablef("the agent ends")
+			}
+			return nil
+		}
+		h, env := to.hook("b")
+		err := h.Up(ctx, env)
+		cancel()
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("in page %d: %v", ended, err)
+		}
+		if got := to.files("b"); len(got) > 0 || Waits(env.Alloc, env.Dir) == "" {
+			t.Fatalf("after page %d it has %d files", ended, len(got))
+		}
+	}
+	from.fail = func(int) error { return nil }
+	to.up("b")
+	to.expectTree("b", want)
+}
+
+func TestUp_GoesOnAfterTheDataIsWhole(t *testing.T) {
+	for moved := range 3 {
+		from, to := twoNodes(t)
+		b := to.local["b"]
+		dirs := dataDirs(b.Alloc.Job.TaskGroups[0])
+		whole := filepath.Join(b.Dir, ownDir, wholeName)
+		must(t, os.Mkdir(filepath.Join(b.Dir, ownDir), 0o700))
+		must(t, os.CopyFS(whole, os.DirFS(filepath.Join(from.dir, "a"))))
+		must(t, moveDirs(whole, b.Dir, dirs[:moved]))
+		delete(from.allocs, "a")
+		to.up("b")
+		to.expect("b", movedFiles)
+	}
+}
+
+func TestUp_LeavesDataThatItCannotGet(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(from, to *node)
+		want string
+	}{
+		"its node is down": {
+			func(from, _ *node) { from.down["n1"] = true },
+			"the data of allocation a stays on node n1, which is down",
+		},
+		"its node is not registered": {
+			func(from, _ *node) {
+				delete(from.nodes, "n1")
+				from.fail = func(int) error { return structs.Unavailablef("no connection") }
+			},
+			"the data of allocation a stays on node n1, which is not registered any more",
+		},
+		"the allocation is gone": {
+			func(from, _ *node) { delete(from.allocs, "a") },
+			"allocation a is gone",
+		},
+		"its directory is gone": {
+			func(from, _ *node) { delete(from.local, "a") },
+			"stays on node n1: the node has removed the directory of allocation a",
+		},
+		"its directory on this node is gone": {
+			func(from, _ *node) { from.allocs["a"].NodeID = "n2" },
+			"this node has removed the directory of allocation a",
+		},
+		"an older node": {
+			func(from, _ *node) { from.fail = func(int) error { return structs.Invalidf("there is no method") } },
+			"stays on node n1: there is no method",
+		},
+		"it is too large": {
+			func(from, _ *node) {
+				from.write("a", map[string]string{"alloc/data/x": strings.Repeat("x", 10<<20)})
+			},
+			"the data has more than the 10 MiB of ephemeral_disk; raise its size",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := twoNodes(t)
+			c.edit(from, to)
+			synctest.Test(t, func(t *testing.T) { to.up("b") })
+			to.expect("b", map[string]string{})
+			if len(to.events) != 1 || !strings.HasPrefix(to.events[0], "b: Starts with an empty disk: ") ||
+				!strings.HasSuffix(to.events[0], c.want) {
+				t.Errorf("events %q, want %q", to.events, c.want)
+			}
+		})
+	}
+}
+
+// The servers and the node are tried until the allocation has ended and released everything.
+func TestUp_WaitsForTheOtherNode(t *testing.T) {
+	from, to := twoNodes(t)
+	synctest.Test(t, func(t *testing.T) {
+		a := from.local["a"]
+		ended := make(chan struct{})
+		a.Unwound = ended
+		from.local["a"] = a
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			to.up("b")
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(to.files("b")) > 0 {
+			t.Error("it has data of an allocation that has not ended")
+		}
+		close(ended)
+		<-done
+	})
+	to.expect("b", movedFiles)
+}
+
+// b, on the second node, has ended before it took over the data of a. c, on the first node or a third one,
+// takes that of a.
+func TestUp_AnotherAllocationHasTheData(t *testing.T) {
+	for _, id := range []string{"n1", "n3"} {
+		from, to := twoNodes(t)
+		last := from.nodes[id]
+		if last == nil {
+			last = from.addNode(id)
+		}
+		last.place("c", "b", group(true, "web"))
+		last.up("c")
+		last.expect("c", movedFiles)
+		to.expect("b", map[string]string{})
+	}
+}
+
+func TestUnpacker_RefusesFaultyEntries(t *testing.T) {
+	host := t.TempDir()
+	link := &structs.AllocDataEntry{Path: "alloc/data/link", Mode: unix.S_IFLNK, Link: host}
+	file := func(path string) *structs.AllocDataEntry {
+		return &structs.AllocDataEntry{Path: path, Mode: unix.S_IFREG | 0o600, Data: "x"}
+	}
+	dir := &structs.AllocDataEntry{Path: "alloc/data", Mode: unix.S_IFDIR | 0o755}
+	more := file("alloc/data/x")
+	more.More, more.Data = true, ""
+	for name, e := range map[string]*structs.AllocDataEntry{
+		"absolute":                  file("/alloc/data/x"),
+		"outside":                   file("alloc/data/../../../x"),
+		"through a link":            file("alloc/data/link/x"),
+		"a link in place":           file("alloc/data/link"),
+		"without a directory":       file("alloc/data/missing/x"),
+		"a device":                  {Path: "alloc/data/x", Mode: unix.S_IFBLK},
+		"too long":                  file("alloc/data/" + strings.Repeat("x", structs.MaxDataPath)),
+		"no bytes and more of them": more,
+		"a negative offset":         {Path: "alloc/data/x", Mode: unix.S_IFREG, Offset: -1},
+		"the middle of a new file":  {Path: "alloc/data/x", Mode: unix.S_IFREG, Offset: 9},
+		"again":                     dir,
+	} {
+		u, err := newUnpacker(t.TempDir(), []string{"alloc/data"}, 1000)
+		must(t, err)
+		must(t, u.add(dir))
+		must(t, u.add(link))
+		if err := u.add(e); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		u.close()
+	}
+	if left, err := os.ReadDir(host); len(left) > 0 || err != nil {
+		t.Errorf("the host has %v, %v", left, err)
+	}
+}
+
+// All pages together have each file once, in whatever pieces they come.
+func TestPager_PagesHaveEachFileOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		dir := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(dir, "alloc/data"), 0o755))
+		dirs := []string{"alloc/data"}
+		for range 60 {
+			path := dirs[random.IntN(len(dirs))] + "/" + string("ab-./c"[random.IntN(4)]) + fmt.Sprint(random.IntN(9))
+			if random.IntN(3) == 0 {
+				if os.Mkdir(filepath.Join(dir, path), 0o755) == nil {
+					dirs = append(dirs, path)
+				}
+				continue
+			}
+			text := bytes.Repeat([]byte{byte(random.IntN(256))}, random.IntN(3000))
+			_ = os.WriteFile(filepath.Join(dir, path), text, 0o600) // it may be a directory
+		}
+		to := t.TempDir()
+		u, err := newUnpacker(to, []string{"alloc/data"}, 1<<30)
+		must(t, err)
+		root, err := openDir(dir)
+		must(t, err)
+		req := &structs.AllocDataRequest{}
+		for done := false; !done; {
+			p := &pager{root: root, room: 1 + random.IntN(4000)}
+			resp, err := p.read([]string{"alloc/data"}, req)
+			must(t, err)
+			for _, e := range resp.Entries {
+				must(t, u.add(e))
+			}
+			done = resp.Done
+			req.After, req.Offset = u.next()
+		}
+		must(t, u.commit())
+		u.close()
+		must(t, root.Close())
+		got := tree(t, filepath.Join(to, ownDir, wholeName))
+		if want := tree(t, dir); !slices.Equal(below(got), below(want)) {
+			t.Fatalf("seed %d: got %d files, want %d", seed, len(got), len(want))
+		}
+	}
+}
+
+// below keeps the lines of the data: the directories above it are the unpacker's own.
+func below(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+		return !strings.HasPrefix(l, "/alloc/data")
+	})
+}
+
+func TestServe_RefusesOtherPlaces(t *testing.T) {
+	from, _ := twoNodes(t)
+	for _, after := range []string{"alloc/logs/web.0", "/etc", "..", "alloc/data/../../x", "web/secrets/token"} {
+		resp, err := from.config().serve(t.Context(), &structs.AllocDataRequest{AllocID: "a", After: after})
+		if err == nil && len(resp.Entries) > 0 && !strings.HasPrefix(resp.Entries[0].Path, "alloc/data") {
+			t.Errorf("after %s comes %s", after, resp.Entries[0].Path)
+		}
+	}
+}

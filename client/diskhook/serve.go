@@ -1,0 +1,235 @@
+package diskhook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// Endpoint serves the data of ended allocations of this node to their successors on other nodes.
+func Endpoint(c Config) rpc.Endpoint {
+	return rpc.Handle(structs.ClientAllocData, c.serve)
+}
+
+func (c Config) serve(
+	ctx context.Context, req *structs.AllocDataRequest,
+) (*structs.AllocDataResponse, error) {
+	select {
+	case <-c.Restored:
+	default:
+		return nil, structs.Unavailablef("the node still restores its allocations")
+	}
+	local, here := c.Local(req.AllocID)
+	if !here {
+		return nil, structs.Preconditionf("the node has removed the directory of allocation %s", req.AllocID)
+	}
+	select {
+	case <-local.Unwound:
+	default:
+		return nil, structs.Unavailablef("allocation %s has not released everything of it yet", req.AllocID)
+	}
+	instead, err := c.settle(ctx, local, longestChain)
+	if err != nil || instead != "" {
+		return &structs.AllocDataResponse{Instead: instead}, err
+	}
+	root, err := openDir(local.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closeDir(root)
+	p := &pager{root: root, room: structs.AllocDataPage}
+	return p.read(dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup)), req)
+}
+
+// pager reads a page of the files below some directories, in the order of their names, each directory before
+// its content.
+type pager struct {
+	root    *os.File
+	room    int // bytes that are left of the page
+	entries []*structs.AllocDataEntry
+}
+
+// errFull ends the walk of a page.
+var errFull = errors.New("the page is full")
+
+// place is the last file of the page before: below a directory, or the directory or file itself ("").
+type place struct {
+	below  string
+	offset int64 // above 0: the file goes on here
+}
+
+func (p *pager) read(dirs []string, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+	var at *place
+	if req.After != "" {
+		first := slices.IndexFunc(dirs, func(d string) bool {
+			return req.After == d || strings.HasPrefix(req.After, d+"/")
+		})
+		if first < 0 || len(req.After) > structs.MaxDataPath || req.Offset < 0 {
+			return nil, structs.Invalidf("there is no place %d of %q in the data", req.Offset, req.After)
+		}
+		dirs = dirs[first:]
+		below := strings.TrimPrefix(req.After[len(dirs[0]):], "/")
+		at = &place{below, req.Offset}
+	}
+	for _, dir := range dirs {
+		err := p.walk(dir, at)
+		if errors.Is(err, errFull) {
+			return &structs.AllocDataResponse{Entries: p.entries}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		at = nil
+	}
+	return &structs.AllocDataResponse{Entries: p.entries, Done: true}, nil
+}
+
+// walk adds a file and all below it. at is nil, or a place in it: then walk adds all behind that.
+func (p *pager) walk(path string, at *place) error {
+	goesOn := at != nil && at.below == "" && at.offset > 0
+	if at == nil || goesOn {
+		var offset int64
+		if goesOn {
+			offset = at.offset
+		}
+		isDir, err := p.add(path, offset)
+		if err != nil || !isDir {
+			return err
+		}
+	}
+	names, err := p.names(path)
+	if err != nil {
+		return err
+	}
+	var first string
+	var deeper *place
+	if at != nil && at.below != "" {
+		var rest string
+		first, rest, _ = strings.Cut(at.below, "/")
+		deeper = &place{rest, at.offset}
+	}
+	for _, name := range names {
+		if name < first {
+			continue
+		}
+		var at *place
+		if name == first {
+			at = deeper
+		}
+		err := p.walk(path+"/"+name, at)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names returns the sorted names in a directory, none if it is no directory.
+func (p *pager) names(path string) ([]string, error) {
+	dir, err := openBelow(p.root, path, unix.O_DIRECTORY)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closeDir(dir)
+	names, err := dir.Readdirnames(structs.MaxDataFiles + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(names) > structs.MaxDataFiles {
+		return nil, structs.Preconditionf("%s has more than %d files", path, structs.MaxDataFiles)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// add adds a file, or its bytes from an offset. It leaves out what is neither a file nor a directory nor a
+// link, and mounts.
+func (p *pager) add(path string, offset int64) (isDir bool, err error) {
+	p.room -= len(path) + 128
+	if len(p.entries) > 0 && (p.room <= 0 || len(p.entries) >= structs.AllocDataEntries) {
+		return false, errFull
+	}
+	f, err := openBelow(p.root, path, unix.O_PATH)
+	if isGone(err) || errors.Is(err, unix.EXDEV) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closeDir(f)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return false, err
+	}
+	e := &structs.AllocDataEntry{
+		Path:    path,
+		Mode:    st.Mode,
+		UID:     st.Uid,
+		GID:     st.Gid,
+		ModTime: st.Mtim.Nano(),
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		isDir = true
+	case unix.S_IFREG:
+		e.Offset = offset
+		err = p.fill(e)
+	case unix.S_IFLNK:
+		e.Link, err = readLink(f)
+		p.room -= len(e.Link)
+	default:
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p.entries = append(p.entries, e)
+	if e.More {
+		return false, errFull
+	}
+	return isDir, nil
+}
+
+// fill reads the bytes of a file that fit.
+func (p *pager) fill(e *structs.AllocDataEntry) error {
+	f, err := openBelow(p.root, e.Path, unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return err
+	}
+	defer closeDir(f)
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	left := max(0, info.Size()-e.Offset)
+	data := make([]byte, min(left, int64(max(p.room, 1))))
+	_, err = f.ReadAt(data, e.Offset)
+	if errors.Is(err, io.EOF) {
+		err = structs.Internalf("%s became shorter", e.Path)
+	}
+	e.Data = string(data)
+	e.More = int64(len(data)) < left
+	p.room -= len(e.Data)
+	return err
+}
+
+// readLink reads the target of a link that was opened as such.
+func readLink(f *os.File) (string, error) {
+	target := make([]byte, structs.MaxDataPath+1)
+	n, err := unix.Readlinkat(int(f.Fd()), "", target)
+	if err != nil {
+		return "", err
+	}
+	return string(target[:n]), nil
+}

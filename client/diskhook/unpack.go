@@ -1,0 +1,160 @@
+package diskhook
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// unpacker writes data from another node into a directory of its own. It does not trust that node: a path
+// stays in the directories that move, and passes through no link.
+type unpacker struct {
+	dirs []string
+	root *os.File
+	most int64 // bytes
+	size int64
+	last *structs.AllocDataEntry
+	made int // files, directories and links
+}
+
+// newUnpacker begins with an empty directory in that of an allocation.
+func newUnpacker(dir string, dirs []string, most int64) (*unpacker, error) {
+	own := filepath.Join(dir, ownDir)
+	part := filepath.Join(own, partName)
+	err := makeOwnDir(own)
+	if err == nil {
+		err = os.RemoveAll(part)
+	}
+	if err == nil {
+		err = os.Mkdir(part, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	root, err := openDir(part)
+	if err != nil {
+		return nil, err
+	}
+	u := &unpacker{dirs: dirs, root: root, most: most}
+	for _, d := range dirs {
+		err := unix.Mkdirat(int(root.Fd()), path.Dir(d), 0o700)
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			u.close()
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+func (u *unpacker) close() { closeDir(u.root) }
+
+// commit makes the data durable and gives it its final name.
+func (u *unpacker) commit() error {
+	err := unix.Syncfs(int(u.root.Fd()))
+	if err != nil {
+		return err
+	}
+	own, _ := filepath.Split(u.root.Name())
+	return os.Rename(u.root.Name(), filepath.Join(own, wholeName))
+}
+
+// add writes an entry. It leaves out an entry of another directory. The error is a staysError if the data
+// breaks a bound or makes no sense.
+func (u *unpacker) add(e *structs.AllocDataEntry) error {
+	u.last = e
+	if e.Offset == 0 {
+		u.made++
+	}
+	u.size += int64(len(e.Data))
+	switch {
+	case !filepath.IsLocal(e.Path) || len(e.Path) > structs.MaxDataPath || len(e.Link) > structs.MaxDataPath,
+		e.Offset < 0,
+		e.More && len(e.Data) == 0:
+		return stays("the data has the faulty entry %.100q", e.Path)
+	case u.made > structs.MaxDataFiles:
+		return stays("the data has more than %d files", structs.MaxDataFiles)
+	case u.size > u.most:
+		return stays("the data has more than the %d MiB of ephemeral_disk; raise its size", u.most>>20)
+	case !slices.ContainsFunc(u.dirs, func(d string) bool {
+		return e.Path == d || strings.HasPrefix(e.Path, d+"/")
+	}):
+		return nil
+	}
+	dir, name := path.Split(e.Path)
+	parent, err := openBelow(u.root, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer closeDir(parent)
+	switch e.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return addDir(parent, name, e)
+	case unix.S_IFREG:
+		return addFile(parent, name, e)
+	case unix.S_IFLNK:
+		return errors.Join(
+			unix.Symlinkat(e.Link, int(parent.Fd()), name),
+			mayFail(unix.Fchownat(int(parent.Fd()), name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)))
+	}
+	return stays("%s is neither a file nor a directory nor a link", e.Path)
+}
+
+func addDir(parent *os.File, name string, e *structs.AllocDataEntry) error {
+	err := unix.Mkdirat(int(parent.Fd()), name, 0o700)
+	if err != nil {
+		return err
+	}
+	f, err := openBelow(parent, name, unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer closeDir(f)
+	return setRights(f, e) // later entries change its time
+}
+
+// addFile writes the bytes of an entry, and the rights of the file after its last byte.
+func addFile(parent *os.File, name string, e *structs.AllocDataEntry) error {
+	flags := unix.O_WRONLY
+	if e.Offset == 0 {
+		flags |= unix.O_CREAT | unix.O_EXCL
+	}
+	f, err := openBelow(parent, name, flags)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(e.Data), e.Offset)
+	if err == nil && !e.More {
+		err = setRights(f, e)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil && !e.More {
+		at := unix.NsecToTimespec(e.ModTime)
+		err = unix.UtimesNanoAt(int(parent.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return err
+}
+
+// setRights sets the owner before the mode, whose bits for other users an owner's change clears.
+func setRights(f *os.File, e *structs.AllocDataEntry) error {
+	fd := int(f.Fd())
+	err := mayFail(unix.Fchown(fd, int(e.UID), int(e.GID)))
+	if err == nil {
+		err = unix.Fchmod(fd, e.Mode&0o7777)
+	}
+	return err
+}
+
+// mayFail drops the error of a change of an owner if the agent is not root.
+func mayFail(err error) error {
+	if os.Geteuid() != 0 && errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return err
+}
