@@ -152,6 +152,11 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 			}
 		}
 	})
+	stop := func() {
+		done.Store(true)
+		swapping.Wait()
+	}
+	defer stop()
 	d := fx.dirs()
 	refused := 0
 	const tries = 10_000
@@ -165,8 +170,7 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 		}
 		_ = d.writeFile(file{written: "local/dir/x", text: "own", mode: 0o644, uid: -1, gid: -1})
 	}
-	done.Store(true)
-	swapping.Wait()
+	stop()
 	fx.checkFile("other/secrets/x", "secret")
 	found, err := os.ReadDir(fx.path("other/secrets"))
 	if err != nil || len(found) != 1 {

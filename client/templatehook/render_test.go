@@ -147,6 +147,26 @@ func TestRender_IsBounded(t *testing.T) {
 	}
 }
 
+// The stack of the agent has room for the deepest text.
+func TestRender_AcceptsDeepTexts(t *testing.T) {
+	fx := newFixture(t)
+	nested := func(before, inner, after string) string {
+		n := (structs.MaxTemplateText - len(inner)) / len(before+after)
+		return strings.Repeat(before, n) + inner + strings.Repeat(after, n)
+	}
+	for _, text := range []string{
+		nested("{{if 1}}", "", "{{end}}"),
+		nested("{{range 1}}", "", "{{end}}"),
+		"{{if 1}}" + strings.Repeat("{{else if 1}}", 15_000) + "{{end}}",
+		"{{" + strings.Repeat("print (", 30_000) + "1" + strings.Repeat(")", 30_000) + "}}",
+	} {
+		_, _, err := fx.render(text)
+		if err != nil && !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%.40s: %v", text, err)
+		}
+	}
+}
+
 func TestRender_EndsWithItsContext(t *testing.T) {
 	fx := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
