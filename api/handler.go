@@ -119,6 +119,7 @@ const anyPath = "/"
 type handler struct {
 	Config
 	mux    *http.ServeMux
+	pools  *http.ServeMux   // of the routes of one node pool
 	bodies *loadshed.Budget // bytes of all bodies in flight
 	origin *http.CrossOriginProtection
 	// streaming has a value for each file and log that is being sent.
@@ -130,6 +131,7 @@ func NewHandler(cfg Config) http.Handler {
 	h := &handler{
 		Config: cfg,
 		mux:    http.NewServeMux(),
+		pools:  http.NewServeMux(),
 		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
 		origin: http.NewCrossOriginProtection(),
 
@@ -141,10 +143,11 @@ func NewHandler(cfg Config) http.Handler {
 	}
 	for _, r := range Routes() {
 		for _, method := range strings.Fields(r.Methods) {
-			h.mux.Handle(method+" "+r.Path, h.serve(r))
+			h.muxOf(r.Path).Handle(method+" "+r.Path, h.serve(r))
 		}
 	}
 	h.mux.HandleFunc(anyPath, h.serveUnknown)
+	h.pools.HandleFunc(anyPath, h.serveUnknown)
 	return http.HandlerFunc(h.serveHTTP)
 }
 
@@ -181,7 +184,15 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	escapeID(r.URL)
-	h.mux.ServeHTTP(m, r)
+	h.muxOf(r.URL.Path).ServeHTTP(m, r)
+}
+
+// muxOf returns the mux of a path.
+func (h *handler) muxOf(path string) *http.ServeMux {
+	if strings.HasPrefix(path, poolPrefix) {
+		return h.pools
+	}
+	return h.mux
 }
 
 // serve returns the http.Handler of a route.
@@ -251,7 +262,7 @@ func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 // methodsAt returns the methods for which the path of a request has a route.
 func (h *handler) methodsAt(r *http.Request) (methods []string) {
 	for _, method := range strings.Fields(get + " " + put + " " + remove) {
-		_, pattern := h.mux.Handler(&http.Request{
+		_, pattern := h.muxOf(r.URL.Path).Handler(&http.Request{
 			Method: method,
 			Host:   r.Host,
 			URL:    r.URL,

@@ -214,6 +214,19 @@ func routeCalls() map[string]routeCall {
 			request: &structs.NodeDeregisterRequest{NodeIDs: []string{"n"}},
 		},
 
+		"GET /v1/node/pool/{id}": {
+			path:    "/v1/node/pool/purge",
+			rpc:     "NodePool.GetNodePool",
+			request: &structs.NodePoolGetRequest{Name: "purge"},
+		},
+		"PUT /v1/node/pools":        {path: "/v1/node/pools", body: `{"Name":"gpu"}`, status: 412},
+		"PUT /v1/node/pool/{id}":    {path: "/v1/node/pool/gpu", body: `{"Name":"gpu"}`, status: 412},
+		"DELETE /v1/node/pool/{id}": {path: "/v1/node/pool/gpu", status: 412},
+		"GET /v1/vars":              {path: "/v1/vars?prefix=a", status: 412},
+		"GET /v1/var/{path...}":     {path: "/v1/var/a/b", status: 412},
+		"PUT /v1/var/{path...}":     {path: "/v1/var/a/b?cas=1", body: `{"Path":"a/b"}`, status: 412},
+		"DELETE /v1/var/{path...}":  {path: "/v1/var/a/b", status: 412},
+
 		"GET /v1/volumes": {
 			path:    "/v1/volumes?type=csi&plugin_id=p&node_id=n",
 			rpc:     "CSIVolume.List",

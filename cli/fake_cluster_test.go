@@ -38,8 +38,8 @@ type fakeCluster struct {
 	mu    sync.Mutex
 	jobs  map[string]*structs.Job
 	from  map[string]*structs.JobSubmission // the sources of the jobs
-	reads map[string]int // the number of reads of a thing
-	slow  chan string    // the first volume whose deletion never ends
+	reads map[string]int                    // the number of reads of a thing
+	slow  chan string                       // the first volume whose deletion never ends
 }
 
 func nanosBefore(d time.Duration) int64 {

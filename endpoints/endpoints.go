@@ -239,6 +239,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 	var (
 		status = statuses{e}
 		node   = nodes{e}
+		pool   = nodePools{e}
 		job    = jobs{e}
 		alloc  = allocs{e}
 		eval   = evals{e}
@@ -269,6 +270,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
 		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
+
+		shed(read(e, structs.NodePoolList, anyone, pool.list)),
+		shed(read(e, structs.NodePoolGet, anyone, pool.get)),
+		shed(read(e, structs.NodePoolNodes, anyone, pool.nodes)),
+		shed(read(e, structs.NodePoolJobs, anyone, pool.jobs)),
 
 		write(e, structs.JobRegister, anyone, job.register),
 		write(e, structs.JobDeregister, anyone, job.deregister),

@@ -184,18 +184,21 @@ func (j jobs) list(
 	req *structs.QueryRequest,
 	resp *structs.JobListResponse,
 ) (err error) {
-	l := query.List[structs.Job, structs.JobListStub]{
+	rows := state.JobsFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
+	resp.Jobs, err = newJobStubList(tx).Page(rows, req, resp)
+	return err
+}
+
+func newJobStubList(tx *state.ReadTx) query.List[structs.Job, structs.JobListStub] {
+	return query.List[structs.Job, structs.JobListStub]{
 		Key: jobKey,
 		Stub: func(job *structs.Job, s *structs.JobListStub) {
 			*s = jobStub(tx, job)
 		},
 	}
-	rows := state.JobsFrom(tx,
-		req.RequestNamespace(),
-		req.Prefix,
-		query.Start(req))
-	resp.Jobs, err = l.Page(rows, req, resp)
-	return err
 }
 
 func jobKey(j *structs.Job) []string {

@@ -230,7 +230,7 @@ func joinBrief(all []string, between string) string {
 }
 
 // allPools is the node pool of a job that may use the nodes of every pool.
-const allPools = "all"
+const allPools = structs.AllNodePools
 
 func inPool(g *groupPlan, n *structs.Node) string {
 	want := cmp.Or(g.job.NodePool, structs.DefaultNodePool)

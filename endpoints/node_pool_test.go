@@ -1,0 +1,61 @@
+package endpoints
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+func TestNodePools_AreThoseThatNodesName(t *testing.T) {
+	s := newServer(t)
+	for id, pool := range map[string]string{"n1": "", "n2": "gpu", "n3": "gpu"} {
+		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: &structs.Node{ID: id, SecretID: "s-" + id, Name: id, NodePool: pool},
+		})
+	}
+	for id, pool := range map[string]string{"j1": "", "j2": "gpu", "j3": "all"} {
+		job := testJob(id)
+		job.NodePool = pool
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	}
+	names := func(q structs.QueryOptions) (all []string) {
+		for _, p := range must(s, structs.NodePoolList, &structs.QueryRequest{QueryOptions: q}).Pools {
+			all = append(all, p.Name)
+		}
+		return all
+	}
+	for want, q := range map[string]structs.QueryOptions{
+		"[all default gpu]": {},
+		"[gpu default all]": {Reverse: true},
+		"[gpu]":             {Prefix: "g"},
+	} {
+		if got := fmt.Sprint(names(q)); got != want {
+			t.Errorf("got pools %s, want %s", got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"all":     "n1 n2 n3 j3",
+		"default": "n1 j1",
+		"gpu":     "n2 n3 j2",
+	} {
+		get := &structs.NodePoolGetRequest{Name: name}
+		if p := must(s, structs.NodePoolGet, get).Pool; p.Name != name || p.CreateIndex == 0 {
+			t.Errorf("pool %s is %+v", name, p)
+		}
+		got := ""
+		for _, n := range must(s, structs.NodePoolNodes, get).Nodes {
+			got += n.ID + " "
+		}
+		for _, j := range must(s, structs.NodePoolJobs, get).Jobs {
+			got += j.ID
+		}
+		if got != want {
+			t.Errorf("pool %s has %s, want %s", name, got, want)
+		}
+	}
+	none := &structs.NodePoolGetRequest{Name: "none"}
+	refused(s, structs.KindNotFound, structs.NodePoolGet, none)
+	refused(s, structs.KindNotFound, structs.NodePoolNodes, none)
+	refused(s, structs.KindNotFound, structs.NodePoolJobs, none)
+}
