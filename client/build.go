@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-metrics"
+	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
 	"berth/client/artifacthook"
@@ -161,6 +162,7 @@ func artifactConfig(p Parts) artifacthook.Config {
 		Dir:      p.Config.ArtifactDir(),
 		Command:  command,
 		Progress: p.Progress,
+		Slots:    semaphore.NewWeighted(artifacthook.MaxRunning),
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"berth/client/allocrunner"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
@@ -30,6 +32,8 @@ type Config struct {
 	Command []string
 	// Progress receives how far a download is, "" once none runs.
 	Progress func(allocID, reason string)
+	// Slots bounds the downloads that run at a time on the node. Others wait.
+	Slots *semaphore.Weighted
 }
 
 // artifacts is the hook of one task.

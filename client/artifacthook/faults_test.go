@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"berth/client/hook"
 	"berth/structs"
 )
@@ -159,6 +161,23 @@ func TestUp_EndsWithTheAgent(t *testing.T) {
 	f.checkUntouched()
 }
 
+func TestUp_WaitsForOtherDownloads(t *testing.T) {
+	f := newFixture(t)
+	f.file("x", []byte("x"))
+	if !f.cfg.Slots.TryAcquire(1) {
+		t.Fatal("there is no slot")
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	err := f.up(ctx, artifact("${URL}/x"))
+	if !errors.Is(err, context.DeadlineExceeded) || len(f.requests) > 0 {
+		t.Errorf("got %v after %d requests", err, len(f.requests))
+	}
+	f.checkUntouched()
+	f.cfg.Slots.Release(1)
+	f.mustUp(artifact("${URL}/x"), artifact("${URL}/x"))
+}
+
 // agentMain downloads into a directory until it is killed.
 func agentMain(dir, url string) {
 	env := newEnv(filepath.Join(dir, "alloc"), url)
@@ -168,6 +187,7 @@ func agentMain(dir, url string) {
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
 		Progress: func(_, _ string) {},
+		Slots:    semaphore.NewWeighted(1),
 	}
 	_ = New(cfg, env.AllocEnv, env.Task).Up(context.Background(), env)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"berth/client/artifacthook/download"
@@ -138,6 +139,7 @@ func newFixture(t *testing.T) *fixture {
 		Settings: DefaultSettings(),
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
+		Slots:    semaphore.NewWeighted(1),
 		Progress: func(_, reason string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

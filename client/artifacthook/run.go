@@ -179,6 +179,10 @@ func (a *artifacts) download(
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return usage{}, err
 	}
+	if err := a.cfg.Slots.Acquire(ctx, 1); err != nil {
+		return usage{}, err
+	}
+	defer a.cfg.Slots.Release(1)
 	late := fmt.Errorf("it is not complete after %s (see the timeouts in client.artifact of the agent)",
 		req.Limits.Timeout)
 	timed, stop := context.WithTimeoutCause(ctx, req.Limits.Timeout, late)

@@ -122,8 +122,8 @@ func Get(ctx context.Context, dir string, req *Request) error {
 		return hideQuery(err, req.Source)
 	}
 	if _, err := os.Lstat(out); err != nil {
-		return errors.New("nothing was downloaded: the source is a directory of an HTTP server; name a file or " +
-			"an archive")
+		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file with " +
+			"another mode than dir")
 	}
 	return nil
 }
