@@ -116,3 +116,15 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 	}
 	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
 }
+
+func TestJobValidate_IgnoresNodesThatAreDown(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addDrivers("n1", map[string]bool{"vm": true})
+	s.setNodeDown("n1")
+	req := &structs.JobValidateRequest{Job: jobWithTasks(&structs.Task{Name: "t", Driver: "vm"})}
+	got := must(s, structs.JobValidate, req)
+	if got.Error != "" || !strings.Contains(got.Warnings, "no node is up") {
+		t.Errorf("got %q, a warning %q", got.Error, got.Warnings)
+	}
+}
