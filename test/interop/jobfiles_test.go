@@ -16,7 +16,7 @@ import (
 	"berth/jobspec"
 )
 
-var update = flag.Bool("update", false, "write the golden file of the refused job files again")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // The number of job files of the peer's module, in its tests of whole clusters and among those with CSI.
 const (
