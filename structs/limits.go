@@ -31,7 +31,7 @@ const (
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
 	MaxRepeats        = 5000      // repetitions of each operator without brackets in such a file
 	MaxVariables      = 1000      // variables of one job file, and its locals
-	MaxEvaluation     = 64 << 20  // bytes of all values that the expressions of one job file yield
+	MaxEvaluation     = 16 << 20  // bytes of all values that the expressions of one job file yield
 
 	// Bounds of jobs.
 	MaxJobCount      = 50_000 // instances of one job: the sum of its counts
