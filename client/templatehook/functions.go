@@ -32,7 +32,7 @@ func (r *rendering) functions() template.FuncMap {
 
 		"print":    func(args ...any) (string, error) { return fmt.Sprint(args...), nil },
 		"println":  func(args ...any) (string, error) { return fmt.Sprintln(args...), nil },
-		"printf":   printf,
+		"printf":   r.printf,
 		"html":     func(args ...any) (string, error) { return template.HTMLEscaper(args...), nil },
 		"js":       func(args ...any) (string, error) { return template.JSEscaper(args...), nil },
 		"urlquery": func(args ...any) (string, error) { return template.URLQueryEscaper(args...), nil },
@@ -153,11 +153,49 @@ func integer(v any) (int64, error) {
 // wideVerb matches a verb of printf by which a short text makes a long one.
 var wideVerb = regexp.MustCompile(`%[^A-Za-z%]*(\*|\[|[0-9]{4})`)
 
-func printf(format string, args ...any) (string, error) {
+const maxWidth = 999
+
+// widths matches what may be the width of a verb, or its precision.
+var widths = regexp.MustCompile(`[0-9]+`)
+
+// printf charges the padding before it is made: a verb pads each element of a list.
+func (r *rendering) printf(format string, args ...any) (string, error) {
 	if wideVerb.MatchString(format) {
-		return "", structs.Invalidf("printf: a verb has *, an index, or a width above 999")
+		return "", structs.Invalidf("printf: a verb has *, an index, or a width above %d", maxWidth)
+	}
+	widest := 0
+	for _, digits := range widths.FindAllString(format, -1) {
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			n = maxWidth
+		}
+		widest = max(widest, min(n, maxWidth))
+	}
+	err := r.charge(2 * widest * countLeaves(reflect.ValueOf(args))) // width and precision
+	if err != nil {
+		return "", err
 	}
 	return fmt.Sprintf(format, args...), nil
+}
+
+// countLeaves counts the values in lists and maps that are no lists or maps themselves.
+func countLeaves(v reflect.Value) int {
+	n := 0
+	switch v.Kind() {
+	case reflect.Interface:
+		return countLeaves(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			n += countLeaves(v.Index(i))
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			n += 1 + countLeaves(it.Value())
+		}
+	default:
+		n = 1
+	}
+	return n
 }
 
 // indent puts spaces before each line that is not empty.
@@ -236,9 +274,15 @@ func (r *rendering) regexReplaceAll(pattern, to, s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	const header = 24 // bytes of a slice
+	most := (maxValues - r.size) / (header + 16*(re.NumSubexp()+1))
+	matches := re.FindAllStringSubmatchIndex(s, most+1)
+	if len(matches) > most {
+		return "", r.charge(maxValues)
+	}
 	var out []byte
 	end := 0
-	for _, match := range re.FindAllStringSubmatchIndex(s, -1) {
+	for _, match := range matches {
 		before := len(out)
 		out = append(out, s[end:match[0]]...)
 		out = re.ExpandString(out, to, s, match)

@@ -75,6 +75,9 @@ func containsSome(atEnd, inverted bool) func(values, list any) (bool, error) {
 func explodeMap(flat map[string]any) (map[string]any, error) {
 	out := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(flat)) {
+		if strings.Count(key, "/") >= maxLevels {
+			return nil, beyond("a key of explodeMap has more than %d levels", maxLevels)
+		}
 		at := out
 		names := strings.Split(key, "/")
 		for _, name := range names[:len(names)-1] {

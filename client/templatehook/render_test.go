@@ -3,6 +3,7 @@ package templatehook
 import (
 	"context"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -126,7 +127,7 @@ func TestRender_IsBounded(t *testing.T) {
 		`{{ regexMatch "` + strings.Repeat("a", 1001) + `" "" }}`:              "more than 1000 bytes",
 		`{{ parseJSON "` + deep + `" }}`:                                       "more than 50 levels deep",
 		`{{ parseYAML "` + deep + `" }}`:                                       "more than 50 levels deep",
-		`{{ $x := print "{\"" }}{{ range 60 }}{{ $x = print $x "a/" }}{{ end }}{{ print $x "b\":1}" | parseJSON | explodeMap }}`: "more than 50 levels deep",
+		`{{ $x := print "{\"" }}{{ range 60 }}{{ $x = print $x "a/" }}{{ end }}{{ print $x "b\":1}" | parseJSON | explodeMap }}`: "more than 50 levels",
 		`{{ scratch.MapSet "m" "x" (parseJSON "{}") }}`:                                "is not a text, a number or a boolean",
 		`{{ scratch.MapSet "m" "x" 1 }}{{ scratch.MapSet "m" "m" (scratch.Get "m") }}`: "is not a text, a number or a boolean",
 		`{{ range 300 }}{{ env (print .) }}{{ end }}`:                                  "more than 256 variables and files",
@@ -143,6 +144,29 @@ func TestRender_IsBounded(t *testing.T) {
 		_, _, err := fx.render(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.120s:\n got %v\nwant %q", text, err, want)
+		}
+	}
+}
+
+// A function that would make a large value is refused before it has made it.
+func TestRender_TakesLittleMemory(t *testing.T) {
+	fx := newFixture(t)
+	fx.mustWrite("web/local/text", strings.Repeat("x", 256<<10))
+	fx.mustWrite("web/local/deep", `{"`+strings.Repeat("a/", 500_000)+`":1}`)
+	for text, want := range map[string]string{
+		`{{ file "local/text" | split "" | printf "%999s" }}`:                              "more than 67108864 bytes",
+		`{{ file "local/text" | regexReplaceAll "` + strings.Repeat("()", 100) + `" "" }}`: "more than 67108864 bytes",
+		`{{ file "local/deep" | parseJSON | explodeMap }}`:                                 "more than 50 levels",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := fx.render(text)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.120s:\n got %v\nwant %q", text, err, want)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
+			t.Errorf("%.120s: took %d bytes", text, took)
 		}
 	}
 }
