@@ -336,6 +336,9 @@ func TestErrors_DoNotShowOptions(t *testing.T) {
 		"${URL}/x?token=hidden",
 		"http://u:hidden@127.0.0.1:1/x?token=hidden%2f&x=1",
 		"git::http://u:hidden@127.0.0.1:1/x?token=hidden",
+		"git::http://hidden@127.0.0.1:1/x",
+		"http://hidden:x@127.0.0.1:1/x",
+		"https://u:hidden%@127.0.0.1:1/x",
 	} {
 		err := f.up(t.Context(), artifact(source, withOption("password", "hidden")))
 		fmt.Fprintln(&log, err)

@@ -207,20 +207,11 @@ func (a *artifacts) download(
 	return s.measure(download.Out, most)
 }
 
-// shownSource returns a source without its query and its password, which may be secret.
+// shownSource returns a source without its query and its user, which may be secret: the user of a repository
+// is often a token.
 func shownSource(source string) string {
 	source, _, _ = strings.Cut(source, "?")
-	forced, rest, ok := strings.Cut(source, "::")
-	if !ok {
-		forced, rest = "", source
-	} else {
-		forced += "::"
-	}
-	u, err := url.Parse(rest)
-	if err == nil {
-		rest = u.Redacted()
-	}
-	return forced + rest
+	return strings.Replace(source, download.UserOf(source), "", 1)
 }
 
 // watch is what a goroutine needs to know of a download.

@@ -119,7 +119,7 @@ func Get(ctx context.Context, dir string, req *Request) error {
 		Umask:   0o022,
 	})
 	if err != nil {
-		return hideQuery(err, req.Source)
+		return hideSecrets(err, req.Source)
 	}
 	if _, err := os.Lstat(out); err != nil {
 		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file with " +
@@ -128,9 +128,31 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	return nil
 }
 
-// hideQuery removes the values of the source's query from an error: an option may be secret.
-func hideQuery(err error, source string) error {
+// UserOf returns the user of a source, with the password and the @ after them, "" if the source has none. A
+// source such as git@HOST:PATH has no secret one.
+func UserOf(source string) string {
+	_, rest, isURL := strings.Cut(source, "://")
+	if !isURL {
+		return ""
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	return authority[:strings.LastIndex(authority, "@")+1]
+}
+
+// hideSecrets removes the user of the source and the values of its query from an error: an option may be
+// secret.
+func hideSecrets(err error, source string) error {
 	text := err.Error()
+	user := UserOf(source)
+	name, _, _ := strings.Cut(strings.TrimSuffix(user, "@"), ":")
+	if name != "" {
+		text = strings.ReplaceAll(text, name+":***@", "") // as net/http shows it
+		text = strings.ReplaceAll(text, name+"@", "")
+	}
+	if user != "" {
+		text = strings.ReplaceAll(text, user, "")
+	}
 	_, query, _ := strings.Cut(source, "?")
 	for pair := range strings.SplitSeq(query, "&") {
 		key, value, ok := strings.Cut(pair, "=")
