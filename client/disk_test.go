@@ -74,6 +74,9 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 		if isDir(dir("other")) || !isDir(dir("a")) {
 			t.Fatalf("before the successor: other is there %v, a is there %v", isDir(dir("other")), isDir(dir("a")))
 		}
+		if err := r.client.CollectAlloc("a"); !structs.IsKind(err, structs.KindConflict) {
+			t.Errorf("a user removed the data: %v", err)
+		}
 		close(wait)
 		r.pass(time.Second)
 		text, err := os.ReadFile(filepath.Join(dir("b"), "alloc/data/x"))

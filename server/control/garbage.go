@@ -156,6 +156,10 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 	if current && (unreplaced || job.Finite()) {
 		return
 	}
+	next := state.Alloc(g.tx, a.NextAllocation)
+	if next != nil && next.ClientStatus == structs.AllocPending {
+		return // it may still take over the data
+	}
 	g.deleteAlloc(a)
 }
 

@@ -127,6 +127,42 @@ func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
 	}
 }
 
+// An allocation takes over the data of the one that it replaces before it runs.
+func TestCollection_KeepsTheDataOfAPendingSuccessor(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	w.addAlloc("a1", "n1")
+	put(w, fsm.PlanApply, &structs.Plan{
+		JobModifyIndex: state.Job(w.Store.Read(), "default", "job-a1").JobModifyIndex,
+		WriteOptions:   now(),
+		Eval: &structs.Evaluation{
+			ID:     "e",
+			JobID:  "job-a1",
+			Status: structs.EvalComplete,
+		},
+		Stop: []*structs.PlanStop{{AllocID: "a1"}},
+		Place: []*structs.Allocation{{
+			ID:                 "a2",
+			JobID:              "job-a1",
+			TaskGroup:          "g",
+			NodeID:             "n1",
+			PreviousAllocation: "a1",
+		}},
+	})
+	w.endAlloc("a1", "n1")
+	if r := w.garbage(time.Minute); len(r.Allocs) != 0 {
+		t.Errorf("garbage %v while the successor is pending", r.Allocs)
+	}
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       "n1",
+		WriteOptions: now(),
+		Allocs:       []*structs.AllocClientUpdate{{ID: "a2", ClientStatus: structs.AllocRunning}},
+	})
+	if r := w.garbage(time.Minute); !slices.Equal(r.Allocs, []string{"a1"}) {
+		t.Errorf("garbage %v, want a1: its successor runs", r.Allocs)
+	}
+}
+
 func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 	w := newTestEnv(t)
 	w.addNode("n1", true)
