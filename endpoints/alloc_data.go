@@ -12,6 +12,10 @@ import (
 // dataTimeout bounds the call to a node for a page of data.
 const dataTimeout = time.Minute
 
+// maxDataPages bounds the pages that a server passes on at a time: each takes structs.AllocDataPage bytes of
+// it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
+const maxDataPages = 64
+
 // data passes a page of the data of an ended allocation on to the node of its successor.
 func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
 	tx := a.store.Read()
@@ -31,6 +35,10 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	case !ended.ClientTerminal():
 		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
 	}
+	if !a.dataPages.Enter(ctx, dataTimeout) {
+		return nil, structs.Unavailablef("this server passes on %d pages of data, its most; retry", maxDataPages)
+	}
+	defer a.dataPages.Leave()
 	to := nodeconn.Target{
 		Nodes: a.nodes,
 		IDs:   []string{ended.NodeID},

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"context"
 	"testing"
 
 	"berth/fsm"
@@ -75,6 +76,18 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	refused(s, structs.KindPrecondition, structs.AllocData, req("gone", "b", "n2"))
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
+	}
+	for range maxDataPages {
+		s.dataPages.TryEnter()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := allocs{s.Endpoints}.data(ctx, req("a", "b", "n2"))
+	if !structs.IsKind(err, structs.KindUnavailable) || len(asked) > 0 {
+		t.Fatalf("beside %d other pages: got %v, the node was called %d times", maxDataPages, err, len(asked))
+	}
+	for range maxDataPages {
+		s.dataPages.Leave()
 	}
 	resp := must(s, structs.AllocData, req("a", "b", "n2"))
 	if !resp.Done || len(resp.Entries) != 1 || resp.Entries[0].Path != "alloc/data/x" {

@@ -110,7 +110,8 @@ type Endpoints struct {
 	config  settings
 	version func() int // see Deps.Commands
 
-	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
+	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
+	dataPages   loadshed.Permits // of pages of data that go from node to node
 
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
@@ -148,6 +149,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		config:      config,
 		version:     d.Commands,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.volumeQueue},
+		dataPages:   make(loadshed.Permits, maxDataPages),
 	}
 	e.statusBatch.Most = statusBatchMost
 	e.statusBatch.Propose = e.recordStatus
