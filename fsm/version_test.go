@@ -230,6 +230,7 @@ func TestNeeds_CountsNewFieldsOfTasks(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Task){
 		"lifecycle": func(x *structs.Task) { x.Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePoststop} },
 		"artifacts": func(x *structs.Task) { x.Artifacts = []*structs.TaskArtifact{{}} },
+		"templates": func(x *structs.Task) { x.Templates = []*structs.Template{{}} },
 	} {
 		c := newCluster()
 		edit(c.job.TaskGroups[0].Tasks[0])
@@ -237,6 +238,18 @@ func TestNeeds_CountsNewFieldsOfTasks(t *testing.T) {
 		if got := JobRegister.Needs(entry); got != TasksSince {
 			t.Errorf("a task with %s needs version %d, want %d", name, got, TasksSince)
 		}
+	}
+}
+
+// An older server would place two writers of a host volume on one node, and would not store those of a node.
+func TestNeeds_CountsHostVolumes(t *testing.T) {
+	w := newCluster()
+	w.node.HostVolumes = map[string]*structs.HostVolume{"data": {Path: "/srv"}}
+	w.job.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Type: structs.VolumeTypeHost}}
+	entries := w.entries(t)
+	if node, job := NodeRegister.Needs(entries[0]), JobRegister.Needs(entries[1]); node != TasksSince ||
+		job != TasksSince {
+		t.Errorf("a node and a job with host volumes need the versions %d and %d, want %d", node, job, TasksSince)
 	}
 }
 
