@@ -92,14 +92,14 @@ func (v *HostVolume) validate(f fieldErrors, name string) {
 }
 
 // validateHost checks a request for a host volume.
-func (v *VolumeRequest) validateHost(f fieldErrors) {
-	f.require(slices.Contains(hostAccessModes, v.AccessMode),
-		"access_mode %q is not one of a host volume: %s, %s, %s, %s", v.AccessMode,
+func (r *VolumeRequest) validateHost(f fieldErrors) {
+	f.require(slices.Contains(hostAccessModes, r.AccessMode),
+		"access_mode %q is not one of a host volume: %s, %s, %s, %s", r.AccessMode,
 		CSISingleNodeReader, CSISingleNodeWriter, CSISingleNodeSingleWriter, CSISingleNodeMultiWriter)
-	f.require(v.AccessMode != CSISingleNodeReader || v.ReadOnly,
-		"access_mode %s needs read_only = true", v.AccessMode)
-	f.require(v.AttachmentMode == "" || v.AttachmentMode == CSIFileSystem,
-		"attachment_mode %q is not for host volumes: they are directories", v.AttachmentMode)
-	f.require(v.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
-	f.require(!v.PerAlloc, "per_alloc is not for host volumes")
+	f.require(r.AccessMode != CSISingleNodeReader || r.ReadOnly,
+		"access_mode %s needs read_only = true", r.AccessMode)
+	f.require(r.AttachmentMode == "" || r.AttachmentMode == CSIFileSystem,
+		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
+	f.require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
+	f.require(!r.PerAlloc, "per_alloc is not for host volumes")
 }

@@ -297,5 +297,5 @@ func TestExec_InAContainer(t *testing.T) {
 	a.must("job", "stop", "shell")
 	u.awaitEnd(137, 5) // the daemon may still know how the command has ended, or not
 	awaitNoCommand(t, a.dir)
-	a.mustFail(5, []string{"runs only in a running task"}, "alloc", "exec", alloc, "true")
+	a.mustFail(5, []string{"not running"}, "alloc", "exec", alloc, "true")
 }
