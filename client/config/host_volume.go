@@ -1,6 +1,10 @@
 package config
 
-import "berth/structs"
+import (
+	"path/filepath"
+
+	"berth/structs"
+)
 
 // HostVolume is a directory of the node that jobs may mount by its name.
 type HostVolume struct {
@@ -25,7 +29,14 @@ func (c *Config) checkHostVolumes() (faults []error) {
 			n, structs.MaxHostVolumes))
 	}
 	seen := map[string]bool{}
-	for _, v := range c.HostVolumes {
+	for i, v := range c.HostVolumes {
+		for _, other := range c.HostVolumes[:i] {
+			// A volume with one writer would have two, under two names.
+			if other.Name != v.Name && (contains(v.Path, other.Path) || contains(other.Path, v.Path)) {
+				faults = append(faults, structs.Invalidf("client.host_volume %q: path %q is that of %q, or one is in "+
+					"the other; offer directories that are apart", v.Name, v.Path, other.Name))
+			}
+		}
 		row := &structs.HostVolume{Path: v.Path}
 		if err := row.Validate(v.Name); err != nil {
 			faults = append(faults, structs.Invalidf("client.%w", err))
@@ -36,4 +47,10 @@ func (c *Config) checkHostVolumes() (faults []error) {
 		seen[v.Name] = true
 	}
 	return faults
+}
+
+// contains reports whether a path is a directory or below it.
+func contains(dir, path string) bool {
+	below, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(below)
 }
