@@ -165,7 +165,7 @@ func TestRender_TakesLittleMemory(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.120s:\n got %v\nwant %q", text, err, want)
 		}
-		if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
+		if took := after.TotalAlloc - before.TotalAlloc; took > mostTaken {
 			t.Errorf("%.120s: took %d bytes", text, took)
 		}
 	}
