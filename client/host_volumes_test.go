@@ -47,9 +47,13 @@ func TestHostVolumeHolder_IsAnOlderWriter(t *testing.T) {
 
 // A node offers a host volume whose directory is there, and one whose directory comes later after SIGHUP.
 func TestNode_OffersItsHostVolumes(t *testing.T) {
-	dir := t.TempDir()
-	later := filepath.Join(dir, "later")
-	file := filepath.Join(dir, "file")
+	root := t.TempDir()
+	dir := filepath.Join(root, "data")
+	later := filepath.Join(root, "later")
+	file := filepath.Join(root, "file")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
