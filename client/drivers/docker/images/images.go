@@ -59,6 +59,7 @@ type Coordinator struct {
 	users    map[string]map[string]bool // task IDs by image ID
 	ofTask   map[string]string          // image IDs by task ID
 	due      map[string]time.Time       // when to remove an unused image, by image ID
+	removals uint64                     // that have ended
 	removing map[string]chan struct{}   // closed when the removal has ended, by image ID
 }
 
@@ -78,13 +79,18 @@ func New(cfg Config) *Coordinator {
 // Acquire makes the daemon have an image, and counts the task as its user until Release.
 func (c *Coordinator) Acquire(ctx context.Context, r Request) (*engine.Image, error) {
 	for {
+		before := c.endedRemovals()
 		image, err := c.ensure(ctx, r)
 		if err != nil {
+			c.Release(r.TaskID) // of an earlier round
 			return nil, err
 		}
 		removal := c.hold(image.ID, r.TaskID)
-		if removal == nil {
+		switch {
+		case removal == nil && c.endedRemovals() == before:
 			return image, nil
+		case removal == nil:
+			continue // the image may have been removed after it was found; none removes it from here on
 		}
 		select {
 		case <-removal:
@@ -92,6 +98,12 @@ func (c *Coordinator) Acquire(ctx context.Context, r Request) (*engine.Image, er
 			return nil, ctx.Err()
 		}
 	}
+}
+
+func (c *Coordinator) endedRemovals() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.removals
 }
 
 // ensure makes the daemon have the image.
@@ -211,6 +223,7 @@ func (c *Coordinator) remove(ctx context.Context, id string) {
 	err := c.cfg.Engine.RemoveImage(ctx, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.removals++
 	close(c.removing[id])
 	delete(c.removing, id)
 	switch {
