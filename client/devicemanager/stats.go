@@ -44,9 +44,11 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 	return groups, nil
 }
 
-// statsConverter converts the statistics of one device, so many at most. What a plugin leaves out is empty
-// and not nil: clients of the dialect read it without a check.
-type statsConverter struct{ left int }
+// statsConverter converts the statistics of one device up to a number of values. A field that the plugin
+// leaves out is empty and not nil, because clients of the dialect read it without a check.
+type statsConverter struct {
+	left int // values that it still converts
+}
 
 func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
 	stats := &structs.DeviceStats{Summary: valueOf(s.GetSummary()), Stats: c.object(s.GetStats(), 0)}

@@ -129,7 +129,7 @@ func (a *attached) Wait(context.Context) error {
 }
 
 // Kill implements runner.AttachedRunner. It does nothing to a detached process. It detaches one that does not
-// end, so that nobody waits for it.
+// end, so that no caller waits for it.
 func (a *attached) Kill(ctx context.Context) error {
 	if a.context.Err() != nil {
 		return nil

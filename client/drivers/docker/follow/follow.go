@@ -3,9 +3,9 @@
 // container. When the daemon goes away, it waits for the next one and continues at the message after the last
 // one it wrote: the log has a time in nanoseconds for each message.
 //
-// The position is written to a file every second, for a helper that is started in the place of one that was
-// killed. What the killed one had written after that is written again. The daemon keeps a bounded part of the
-// output: a container that writes more than that while no helper runs loses the rest.
+// The helper writes its position to a file every second. If it is killed, the next helper begins at that
+// position, and writes the messages after it again. The daemon keeps a bounded part of the output: a
+// container that writes more than that while no helper runs loses the rest.
 package follow
 
 import (
