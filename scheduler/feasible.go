@@ -74,6 +74,7 @@ type groupPlan struct {
 	ask           structs.Resources
 	devices       []*deviceDemand
 	ports         []structs.Port
+	hostVolumes   []*structs.VolumeRequest
 	drivers       []string
 	specified     [][]*structs.Constraint  // those of the job, the group and the tasks
 	constraints   []constraint             // all of specified, compiled
@@ -93,6 +94,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		ask:           g.Ask(),
 		devices:       deviceDemands(g),
 		ports:         g.PortDemands(),
+		hostVolumes:   g.HostVolumes(),
 		candidateSets: map[string]*candidateSet{},
 	}
 	p.specified = append(p.specified, j.Constraints, g.Constraints)

@@ -10,7 +10,7 @@ import (
 // hasHostVolumes is a group filter: the node offers each host volume of the group, for writing if the group
 // writes it.
 func hasHostVolumes(g *groupPlan, n *structs.Node) string {
-	for _, r := range g.group.HostVolumes() {
+	for _, r := range g.hostVolumes {
 		v := n.HostVolumes[r.Source]
 		switch {
 		case v == nil:
@@ -25,10 +25,10 @@ func hasHostVolumes(g *groupPlan, n *structs.Node) string {
 // hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
 // volumes.
 func hostVolumesFree(p *planner, w *placement, v *nodeView) *refusal {
-	g := w.plan.group
-	if len(g.HostVolumes()) == 0 {
+	if len(w.plan.hostVolumes) == 0 {
 		return nil
 	}
+	g := w.plan.group
 	name, holder := state.HostVolumeHolder(p, v.node.ID, g, p.stopped)
 	if name != "" {
 		return &refusal{reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,

@@ -135,8 +135,8 @@ type nodeUse struct {
 	stopped   map[string]bool
 	resources structs.Resources
 	devices   structs.DeviceUse
-	ports     *structs.NodePorts // nil until an allocation has or demands some
-	placed    []*structs.TaskGroup
+	ports     *structs.NodePorts   // nil until an allocation has or demands some
+	placed    []*structs.TaskGroup // those with host volumes that the plan has placed here
 }
 
 func useOf(tx Reader, n *structs.Node, stopped map[string]bool) nodeUse {
@@ -165,11 +165,13 @@ func (u *nodeUse) add(tx Reader, a *structs.Allocation, g *structs.TaskGroup) st
 		return why
 	}
 	u.devices = u.devices.Add(a)
-	why = u.hostVolumeRefusal(tx, g)
-	if why != "" {
-		return why
+	if len(g.HostVolumes()) > 0 {
+		why = u.hostVolumeRefusal(tx, g)
+		if why != "" {
+			return why
+		}
+		u.placed = append(u.placed, g)
 	}
-	u.placed = append(u.placed, g)
 	if len(a.Ports)+len(g.Networks) == 0 {
 		return ""
 	}
@@ -185,12 +187,11 @@ func (u *nodeUse) add(tx Reader, a *structs.Allocation, g *structs.TaskGroup) st
 
 // hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.
 func (u *nodeUse) hostVolumeRefusal(tx Reader, g *structs.TaskGroup) string {
-	name := ""
+	name, _ := HostVolumeHolder(tx, u.node.ID, g, u.stopped)
 	for _, other := range u.placed {
-		name = cmp.Or(name, g.HostVolumeConflict(other))
-	}
-	if name == "" {
-		name, _ = HostVolumeHolder(tx, u.node.ID, g, u.stopped)
+		if name == "" {
+			name = g.HostVolumeConflict(other)
+		}
 	}
 	if name == "" {
 		return ""

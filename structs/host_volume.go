@@ -54,8 +54,12 @@ func (g *TaskGroup) HostVolumeConflict(other *TaskGroup) string {
 	if g == nil || other == nil {
 		return ""
 	}
+	ours := g.HostVolumes()
+	if len(ours) == 0 {
+		return ""
+	}
 	theirs := other.HostVolumes()
-	for _, r := range g.HostVolumes() {
+	for _, r := range ours {
 		excluded := slices.ContainsFunc(theirs, func(o *VolumeRequest) bool {
 			return o.Source == r.Source && !o.ReadOnly && !r.ReadOnly &&
 				(o.excludesWriters() || r.excludesWriters())
