@@ -84,6 +84,10 @@ func taskHasNewFields(t *structs.Task) bool {
 	return t != nil && (len(t.Artifacts) > 0 || len(t.Templates) > 0)
 }
 
+// PlacementSince is the version whose servers know namespaces, preferences and updates of jobs, preemption,
+// deployments, drains, and jobs that start others.
+const PlacementSince = 8
+
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }
