@@ -1,0 +1,25 @@
+package state
+
+import "berth/structs"
+
+// revertJob makes the specification of an earlier version the newest version of the job, and returns it. The
+// source of that version goes with it. current is the row of the job. A stopped job runs again.
+func revertJob(tx *WriteTx, current, version *structs.Job, now int64) *structs.Job {
+	j := version.Copy()
+	j.Stop = false
+	putJobVersion(tx, j, current, now)
+	putSubmission(tx, JobSubmission(tx, version.Namespace, version.ID, version.Version), j)
+	return j
+}
+
+// NewestStable returns the newest version of a job that is known to work, before the current one: its
+// deployment has succeeded, or an operator has said so. It is nil if there is none.
+func NewestStable(tx Reader, current *structs.Job) *structs.Job {
+	var stable *structs.Job
+	for v := range JobVersions(tx, current.Namespace, current.ID) {
+		if v.Stable && v.Version < current.Version {
+			stable = v
+		}
+	}
+	return stable
+}

@@ -1,0 +1,39 @@
+package state
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+// revert makes a version of a job the newest one.
+func (w *fixture) revert(id string, version uint64) *structs.Job {
+	w.t.Helper()
+	do(w, func(tx *WriteTx, _ *structs.WriteRequest) error {
+		j := Job(tx, structs.DefaultNamespace, id)
+		revertJob(tx, j, JobVersion(tx, j.Namespace, id, version), 5)
+		return nil
+	}, &structs.WriteRequest{})
+	return Job(w.s.Read(), structs.DefaultNamespace, id)
+}
+
+func TestRevertJob_MakesAnEarlierVersionTheNewest(t *testing.T) {
+	w := newFixture(t)
+	source := &structs.JobSubmission{Source: "job j", Format: "hcl2"}
+	do(w, JobRegister, &structs.JobRegisterRequest{Job: jobWithSalt("j", 0), Submission: source})
+	first := Job(w.s.Read(), "default", "j")
+	w.job(jobWithSalt("j", 1))
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
+	j := w.revert("j", 0)
+	if j.Version != 3 || j.Meta["salt"] != "0" || j.Stop || j.JobModifyIndex != w.index || j.SubmitTime != 5 ||
+		j.CreateIndex != first.CreateIndex {
+		t.Errorf("the job is %+v", j)
+	}
+	s := JobSubmission(w.s.Read(), "default", "j", 3)
+	if s == nil || s.Source != source.Source || s.JobModifyIndex != w.index {
+		t.Errorf("its source is %+v", s)
+	}
+	if NewestStable(w.s.Read(), j) != nil {
+		t.Error("a version is stable that nobody has called so")
+	}
+}
