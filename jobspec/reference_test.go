@@ -3,7 +3,9 @@ package jobspec
 import (
 	"encoding"
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,73 +14,223 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// TestReference_IsCurrent compares the reference of both file formats with the tags of the structs. -rewrite
-// writes the reference.
-func TestReference_IsCurrent(t *testing.T) {
-	for _, c := range []struct {
-		page, title, more string
-		files             []reflect.Type
-	}{
+// page is a page of docs whose last section, "Blocks", is the reference of a file format. The tags of the
+// structs give the rows of its tables. The other columns, the texts and the examples are written by hand.
+type page struct {
+	file  string
+	roots []reflect.Type
+	whole func(example string) string           // makes a file of an example, which may be one block
+	read  func(src string) (row any, err error) // parses, canonicalizes and validates a file
+}
+
+func pages() []page {
+	return []page{
 		{
-			"job-file", "Job files", "docs/jobs.md describes variables, locals, functions and `dynamic` blocks.",
-			[]reflect.Type{reflect.TypeFor[variableFile](), reflect.TypeFor[jobFile]()},
+			file:  "../docs/jobs.md",
+			roots: []reflect.Type{reflect.TypeFor[variableFile](), reflect.TypeFor[jobFile]()},
+			whole: wholeJob,
+			read:  readJob,
 		},
 		{
-			"volume-file", "Volume files", "A volume file has constants only.",
-			[]reflect.Type{reflect.TypeFor[volumeFile]()},
+			file:  "../docs/volumes.md",
+			roots: []reflect.Type{reflect.TypeFor[volumeFile]()},
+			whole: wholeVolume,
+			read:  readVolume,
 		},
-	} {
-		r := reference{seen: map[reflect.Type]bool{}}
-		fmt.Fprintf(&r.text, "# %s\n\nThe arguments and blocks of a file. A map may also be written as a block.\n%s\n",
-			c.title, c.more)
-		for _, file := range c.files {
-			r.describe("", file)
-		}
-		compareGolden(t, "../docs/reference/"+c.page+".md", []byte(r.text.String()))
 	}
 }
 
-type reference struct {
-	text strings.Builder
-	seen map[reflect.Type]bool
+// outermost is the name of the section of the arguments and blocks outside of all blocks.
+const outermost = "file"
+
+// section describes one block.
+type section struct {
+	name        string
+	rows        []row
+	unsupported []string
+	text        string // below the table, with the example
 }
 
-// describe writes a section for a block, and then sections for the blocks in it.
-func (r *reference) describe(name string, block reflect.Type) {
-	if r.seen[block] {
+// row describes an argument or a block in a block.
+type row struct {
+	name, syntax, value         string // from the tags
+	defaultText, bound, meaning string // written by hand
+}
+
+// TestReference_IsCurrent compares the tables of the pages with the tags. -rewrite adds missing rows, with
+// empty columns, and drops those of no tag.
+func TestReference_IsCurrent(t *testing.T) {
+	for _, p := range pages() {
+		compareGolden(t, p.file, []byte(p.text(t)))
+	}
+}
+
+const tableHead = "| name | value | default | bound | meaning |\n|---|---|---|---|---|\n"
+
+var sectionHeading = regexp.MustCompile("(?m)^### `([a-z_]+)`\n")
+
+// text returns the page with the tables of the tags.
+func (p *page) text(t *testing.T) string {
+	t.Helper()
+	head, _ := p.split(t)
+	var b strings.Builder
+	b.WriteString(head)
+	for i, s := range p.sections(t) {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "### `%s`\n\n%s", s.name, tableHead)
+		for _, r := range s.rows {
+			b.WriteString("|")
+			for _, cell := range []string{"`" + r.syntax + "`", r.value, r.defaultText, r.bound, r.meaning} {
+				b.WriteString(strings.TrimRight(" "+cell, " ") + " |")
+			}
+			b.WriteString("\n")
+		}
+		if len(s.unsupported) > 0 {
+			fmt.Fprintf(&b, "\nRejected, because berth does not support it yet: `%s`.\n",
+				strings.Join(s.unsupported, "`, `"))
+		}
+		fmt.Fprintf(&b, "\n%s\n", s.text)
+	}
+	return b.String()
+}
+
+// split returns the text before the sections, and the sections as they are in the file.
+func (p *page) split(t *testing.T) (head string, written map[string]*section) {
+	t.Helper()
+	src, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(src)
+	starts := sectionHeading.FindAllStringSubmatchIndex(text, -1)
+	written = map[string]*section{}
+	if len(starts) == 0 {
+		return text, written
+	}
+	for i, at := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		s := readSection(text[at[2]:at[3]], text[at[1]:end])
+		written[s.name] = s
+	}
+	return text[:starts[0][0]], written
+}
+
+var rowName = regexp.MustCompile("^`([a-z_]+)")
+
+func readSection(name, text string) *section {
+	s := &section{name: name}
+	var free strings.Builder
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "| name |"), strings.HasPrefix(line, "|---"),
+			strings.HasPrefix(line, "Rejected, because"):
+		case strings.HasPrefix(line, "| `"):
+			cells := strings.Split(strings.TrimSpace(line), "|")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			cells = append(cells, "", "", "", "", "")
+			s.rows = append(s.rows, row{
+				name:        rowName.FindStringSubmatch(cells[1])[1],
+				defaultText: cells[3],
+				bound:       cells[4],
+				meaning:     cells[5],
+			})
+		default:
+			free.WriteString(line)
+		}
+	}
+	s.text = strings.TrimSpace(free.String())
+	return s
+}
+
+// sections returns a section for each block of the tags, in the order of the tags, with the columns and the
+// text of the page.
+func (p *page) sections(t *testing.T) []*section {
+	t.Helper()
+	d := describer{seen: map[reflect.Type]bool{}}
+	d.describe(outermost, p.roots...)
+	_, written := p.split(t)
+	names := map[string]bool{}
+	for _, s := range d.sections {
+		if names[s.name] {
+			t.Fatalf("two types of blocks have the name %q; the page needs a section for each", s.name)
+		}
+		names[s.name] = true
+		w := written[s.name]
+		if w == nil {
+			continue
+		}
+		s.text = w.text
+		for i := range s.rows {
+			at := slices.IndexFunc(w.rows, func(r row) bool { return r.name == s.rows[i].name })
+			if at >= 0 {
+				s.rows[i].defaultText = w.rows[at].defaultText
+				s.rows[i].bound = w.rows[at].bound
+				s.rows[i].meaning = w.rows[at].meaning
+			}
+		}
+	}
+	return d.sections
+}
+
+// describer makes the sections of types.
+type describer struct {
+	sections []*section
+	seen     map[reflect.Type]bool
+}
+
+// describe adds the section of a block, and then those of the blocks in it.
+func (d *describer) describe(name string, types ...reflect.Type) {
+	if d.seen[types[0]] {
 		return
 	}
-	r.seen[block] = true
-	var rows []string
-	var inner []reflect.StructField
-	for _, f := range reflect.VisibleFields(block) {
-		argument, options, _ := strings.Cut(f.Tag.Get("hcl"), ",")
-		switch {
-		case argument == "":
-		case strings.Contains(options, "block"):
-			inner = append(inner, f)
-			rows = append(rows, fmt.Sprintf("| `%s` | %s |", blockSyntax(argument, f.Type), blockCount(f.Type)))
-		default:
-			required := ""
-			if strings.Contains(options, "required") {
-				required = "; required"
+	s := &section{name: name}
+	d.sections = append(d.sections, s)
+	for _, block := range types {
+		d.seen[block] = true
+		for _, f := range reflect.VisibleFields(block) {
+			if r := rowOf(f); r.name != "" {
+				s.rows = append(s.rows, r)
 			}
-			rows = append(rows, fmt.Sprintf("| `%s` | %s%s |", argument, typeText(f.Type), required))
+		}
+		if u, ok := reflect.Zero(block).Interface().(interface{ Unsupported() string }); ok {
+			s.unsupported = strings.Fields(u.Unsupported())
+			slices.Sort(s.unsupported)
 		}
 	}
-	if name != "" {
-		fmt.Fprintf(&r.text, "\n## %s\n", name)
+	for _, block := range types {
+		for _, f := range blocksOf(block) {
+			d.describe(rowOf(f).name, structOf(f.Type))
+		}
 	}
-	fmt.Fprintf(&r.text, "\n| name | value |\n|---|---|\n%s\n", strings.Join(rows, "\n"))
-	if d, ok := reflect.Zero(block).Interface().(interface{ Unsupported() string }); ok {
-		names := strings.Fields(d.Unsupported())
-		slices.Sort(names)
-		fmt.Fprintf(&r.text, "\nRejected, because berth does not support it yet: `%s`.\n", strings.Join(names, "`, `"))
+}
+
+// blocksOf returns the fields of a struct that are blocks.
+func blocksOf(block reflect.Type) (fields []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(block) {
+		if strings.HasSuffix(f.Tag.Get("hcl"), ",block") {
+			fields = append(fields, f)
+		}
 	}
-	for _, f := range inner {
-		argument, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
-		r.describe(argument, structOf(f.Type))
+	return fields
+}
+
+// rowOf returns the row of a field, without a name if the field is no argument or block.
+func rowOf(f reflect.StructField) row {
+	name, options, _ := strings.Cut(f.Tag.Get("hcl"), ",")
+	switch {
+	case strings.Contains(options, "block"):
+		return row{name: name, syntax: blockSyntax(name, f.Type), value: blockCount(f.Type)}
+	case strings.Contains(options, "required"):
+		return row{name: name, syntax: name, value: typeText(f.Type) + "; required"}
 	}
+	return row{name: name, syntax: name, value: typeText(f.Type)}
 }
 
 func structOf(t reflect.Type) reflect.Type {
