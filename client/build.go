@@ -130,6 +130,7 @@ func diskConfig(p Parts) diskhook.Config {
 		Local:    p.LocalAlloc,
 		Progress: p.Progress,
 		Report:   p.Report,
+		Settings: p.MovedData,
 	}
 }
 

@@ -41,6 +41,8 @@ type Parts struct {
 	// LocalAlloc finds an allocation on this node. It knows those of an earlier agent once Restored is closed.
 	LocalAlloc func(allocID string) (diskhook.Local, bool)
 	Restored   <-chan struct{}
+	// MovedData returns the bounds of data from other nodes.
+	MovedData func() diskhook.Settings
 	// Report adds an event to the tasks of an allocation.
 	Report func(allocID, message string)
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
@@ -73,5 +75,7 @@ func (c *Client) parts(starting context.Context) Parts {
 		LocalAlloc: c.localAlloc,
 		Restored:   c.restored,
 		Report:     c.report,
+
+		MovedData: func() diskhook.Settings { return c.config().MovedData },
 	}
 }

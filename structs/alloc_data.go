@@ -28,6 +28,9 @@ func (r *AllocDataRequest) Credentials() (nodeID, secretID string) { return r.No
 type AllocDataResponse struct {
 	Entries []*AllocDataEntry
 	Done    bool // nothing follows
+	// Bytes and Files are the sums of all the data. The first page alone has them.
+	Bytes int64 `json:",omitempty" codec:",omitempty"`
+	Files int   `json:",omitempty" codec:",omitempty"`
 	// Instead is the allocation that has the data in place of the requested one, which has ended before it took
 	// over the data of its own predecessor.
 	Instead string
@@ -47,7 +50,7 @@ type AllocDataEntry struct {
 	More    bool   // the file has more bytes
 }
 
-// Bounds of the data that one allocation takes over from another node. The disk of its group bounds its size.
+// Bounds of the data that one allocation takes over from another node. Its node bounds the size.
 const (
 	MaxDataFiles     = 1 << 18 // files and directories
 	MaxDataPath      = 4095    // bytes of a path

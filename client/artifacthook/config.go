@@ -1,15 +1,12 @@
 package artifacthook
 
 import (
-	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
+	"berth/internal/bytesize"
 	"berth/structs"
 )
 
@@ -21,10 +18,10 @@ type Settings struct {
 	HTTPReadTimeout time.Duration `hcl:"http_read_timeout"`
 	GitTimeout      time.Duration `hcl:"git_timeout"`
 	// HTTPMaxSize bounds one answer of a server, and a repository on the disk.
-	HTTPMaxSize Size `hcl:"http_max_size"`
+	HTTPMaxSize bytesize.Size `hcl:"http_max_size"`
 	// DecompressionSizeLimit and DecompressionFileCountLimit bound the files of an archive.
-	DecompressionSizeLimit      Size `hcl:"decompression_size_limit"`
-	DecompressionFileCountLimit int  `hcl:"decompression_file_count_limit"`
+	DecompressionSizeLimit      bytesize.Size `hcl:"decompression_size_limit"`
+	DecompressionFileCountLimit int           `hcl:"decompression_file_count_limit"`
 	// FilesystemIsolationExtraPaths are further paths of the machine that a download may read. A source of
 	// the kind file is in one of them. An element is "f:r:PATH" for a file and "d:r:PATH" for a directory,
 	// with rx in the place of r for programs.
@@ -37,19 +34,6 @@ type Settings struct {
 // Unsupported names the settings of the dialect that berth refuses.
 func (Settings) Unsupported() string {
 	return "gcs_timeout hg_timeout s3_timeout disable_artifact_inspection disable_filesystem_isolation"
-}
-
-// Size is a number of bytes, written like "100GB".
-type Size int64
-
-// UnmarshalText reads a size.
-func (s *Size) UnmarshalText(text []byte) error {
-	n, err := humanize.ParseBytes(string(text))
-	if err != nil || n > math.MaxInt64 {
-		return fmt.Errorf("%.40q is not a size such as 100GB", text)
-	}
-	*s = Size(n)
-	return nil
 }
 
 // DefaultSettings returns the bounds of the dialect.
@@ -87,7 +71,7 @@ func (s Settings) Validate() error {
 	} {
 		require(d > 0 && d <= maxTimeout, "%s: %s is not within 1ns to %s", name, d, maxTimeout)
 	}
-	for name, n := range map[string]Size{
+	for name, n := range map[string]bytesize.Size{
 		"http_max_size":            s.HTTPMaxSize,
 		"decompression_size_limit": s.DecompressionSizeLimit,
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"berth/client/artifacthook"
 	"berth/client/devicemanager"
+	"berth/client/diskhook"
 	"berth/client/drivermanager"
 	"berth/client/networks"
 	"berth/client/plugincatalog"
@@ -81,6 +82,9 @@ type Config struct {
 
 	// Artifact bounds the downloads of artifacts.
 	Artifact artifacthook.Settings `hcl:"artifact,block"`
+
+	// MovedData bounds the data that allocations take over from other nodes.
+	MovedData diskhook.Settings `hcl:"moved_data,block"`
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
@@ -153,6 +157,7 @@ func (c *Config) WithLive(next *Config) *Config {
 	changed.Servers = next.Servers
 	changed.Devices = next.Devices
 	changed.HostVolumes = next.HostVolumes
+	changed.MovedData = next.MovedData
 	return &changed
 }
 
@@ -169,6 +174,7 @@ func DefaultConfig() *Config {
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 drivermanager.DefaultConfig(),
 		Artifact:                artifacthook.DefaultSettings(),
+		MovedData:               diskhook.DefaultSettings(),
 		GCMaxAllocs:             50,
 		ShutdownTimeout:         30 * time.Second,
 	}
@@ -294,6 +300,9 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 	}
 	if err := c.Artifact.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.MovedData.Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	for name := range c.Options {

@@ -13,6 +13,8 @@
 //   - A file marks an allocation that has taken over its data or has given up. The node keeps the directory
 //     of the earlier allocation until then.
 //   - No symbolic link is followed (openat2), because tasks may have made any.
-//   - Data of a node that is down, or that is too large, stays there. An event of the tasks says so, and the
-//     allocation starts with an empty disk.
+//   - Data of a node that is down stays there. An event of the tasks says so, and the allocation starts with
+//     an empty disk.
+//   - For data that cannot come now, because there is no room or its node cannot read it, the allocation
+//     waits.
 package diskhook

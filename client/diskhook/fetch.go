@@ -2,9 +2,13 @@ package diskhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
 
 	"berth/internal/backoff"
 	"berth/rpc"
@@ -16,6 +20,9 @@ const (
 	callTimeout   = 2 * time.Minute // of the call for one page
 	progressEvery = 2 * time.Second
 )
+
+// roomPause is the pause between two tries to copy data for which there is no room.
+var roomPause = backoff.Backoff{Min: 15 * time.Second, Max: 5 * time.Minute}
 
 // retryPause is the pause between two tries to reach the servers or, through them, the other node.
 var retryPause = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
@@ -30,30 +37,77 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 	if previous.NodeID == d.NodeID {
 		return "", stays("this node has removed the directory of allocation %s", from)
 	}
-	u, err := newUnpacker(d.env.Dir, dataDirs(d.env.Group), d.mostBytes())
+	pause := roomPause
+	reported := false
+	for {
+		instead, err := d.copyData(ctx, previous)
+		var wait *waitError
+		if !errors.As(err, &wait) {
+			return instead, err
+		}
+		d.Logger.Warn("data cannot come now, retrying", "alloc_id", d.env.Alloc.ID,
+			"previous_alloc", from, "node", previous.NodeID, "error", err)
+		reason := fmt.Sprintf("waits for the data of allocation %s on node %s: %s",
+			from, structs.ShortID(previous.NodeID), wait.reason)
+		d.Progress(d.env.Alloc.ID, reason)
+		if !reported {
+			reported = true
+			d.Report(d.env.Alloc.ID, "The allocation "+reason)
+		}
+		if !pause.Wait(ctx) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// copyData makes one try to copy the data of an allocation and to put it into its place. Of data that is not
+// whole it leaves nothing.
+func (d *disk) copyData(ctx context.Context, previous *structs.Allocation) (instead string, err error) {
+	dirs := dataDirs(d.env.Group)
+	u, err := newUnpacker(d.env.Dir, dirs)
 	if err != nil {
 		return "", err
 	}
 	defer u.close()
 	instead, err = d.copyAll(ctx, previous, u)
 	if err != nil || instead != "" {
-		return instead, err
+		return instead, errors.Join(err, u.remove())
 	}
-	if err := u.commit(); err != nil {
-		return "", err
+	err = u.commit()
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return "", errors.Join(waits("there is no room on this node for %s", u.moved()), u.remove())
 	}
-	whole := filepath.Join(d.env.Dir, ownDir, wholeName)
-	err = moveDirs(whole, d.env.Dir, dataDirs(d.env.Group))
+	if err == nil {
+		err = moveDirs(filepath.Join(d.env.Dir, ownDir, wholeName), d.env.Dir, dirs)
+	}
 	if err == nil {
 		d.Report(d.env.Alloc.ID, fmt.Sprintf("Took over %s of allocation %s from node %s",
-			u.moved(), from, structs.ShortID(previous.NodeID)))
+			u.moved(), previous.ID, structs.ShortID(previous.NodeID)))
 	}
 	return "", err
 }
 
-// mostBytes returns the size of the disk, as the scheduler counts it.
-func (d *disk) mostBytes() int64 {
-	return int64(d.env.Group.Ask().DiskMB) << 20
+// checkRoom returns a waitError if data with a number of bytes and files may not come, or has no room beside
+// what has come.
+func (d *disk) checkRoom(u *unpacker, bytes int64, files int) error {
+	s := d.Settings()
+	if bytes > int64(s.MaxSize) {
+		return waits("it has %s, more than the %s of client.moved_data.max_size on this node; raise that",
+			structs.FormatBytes(bytes), structs.FormatBytes(int64(s.MaxSize)))
+	}
+	if files > structs.MaxDataFiles {
+		return waits("it has more than %d files; only a new allocation on its own node takes them over",
+			structs.MaxDataFiles)
+	}
+	free, err := u.free()
+	if err != nil {
+		return err
+	}
+	if left := bytes - u.size; free-left < int64(s.MinFree) {
+		return waits("%s of it do not fit: this node has %s free, and keeps %s by client.moved_data.min_free",
+			humanize.IBytes(uint64(left)), humanize.IBytes(uint64(free)), humanize.IBytes(uint64(s.MinFree)))
+	}
+	return nil
 }
 
 // awaitEnd waits until the servers know that an allocation has ended.
@@ -100,11 +154,12 @@ func (d *disk) copyAll(
 	req.Region = d.Region
 	pause := retryPause
 	var shown time.Time
+	sum := ""
 	for {
 		if time.Since(shown) >= progressEvery {
 			shown = time.Now()
-			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: %s so far",
-				from.ID, structs.ShortID(from.NodeID), u.moved()))
+			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: %s%s so far",
+				from.ID, structs.ShortID(from.NodeID), u.moved(), sum))
 		}
 		resp, err := d.page(ctx, req)
 		if err != nil {
@@ -121,6 +176,13 @@ func (d *disk) copyAll(
 		if resp.Instead != "" {
 			return resp.Instead, nil
 		}
+		if req.After == "" {
+			sum = fmt.Sprintf(" of %.1f MiB", float64(resp.Bytes)/(1<<20))
+		}
+		err = d.checkRoom(u, max(resp.Bytes, u.size+pageBytes(resp)), max(resp.Files, u.made+len(resp.Entries)))
+		if err != nil {
+			return "", err
+		}
 		for _, e := range resp.Entries {
 			if err := u.add(e); err != nil {
 				return "", err
@@ -130,7 +192,7 @@ func (d *disk) copyAll(
 			return "", nil
 		}
 		if len(resp.Entries) == 0 {
-			return "", stays("node %s sends no more of the data", structs.ShortID(from.NodeID))
+			return "", waits("the node sends no more of it")
 		}
 		req.After, req.Offset = u.next()
 	}
@@ -151,8 +213,10 @@ func (d *disk) mayRetry(ctx context.Context, from *structs.Allocation, err error
 	case structs.IsKind(err, structs.KindUnavailable),
 		structs.IsKind(err, structs.KindTimeout),
 		structs.IsKind(err, structs.KindNotFound): // the servers do not know this node now
+	case structs.IsKind(err, structs.KindPrecondition):
+		return stays("the data of allocation %s is gone from node %s: %v", from.ID, node, err)
 	default:
-		return stays("the data of allocation %s stays on node %s: %v", from.ID, node, err)
+		return waits("%v", err)
 	}
 	d.Logger.Warn("failed to read the data of an allocation, retrying",
 		"alloc_id", d.env.Alloc.ID, "previous_alloc", from.ID, "node", from.NodeID, "error", err)
@@ -166,6 +230,14 @@ func (d *disk) mayRetry(ctx context.Context, from *structs.Allocation, err error
 		return stays("the data of allocation %s stays on node %s, which is down", from.ID, node)
 	}
 	return nil
+}
+
+// pageBytes returns the bytes of the files of a page.
+func pageBytes(resp *structs.AllocDataResponse) (sum int64) {
+	for _, e := range resp.Entries {
+		sum += int64(len(e.Data))
+	}
+	return sum
 }
 
 // next returns the place after the last entry.

@@ -172,21 +172,11 @@ func TestUp_LeavesDataThatItCannotGet(t *testing.T) {
 		},
 		"its directory is gone": {
 			func(from, _ *node) { delete(from.local, "a") },
-			"stays on node n1: the node has removed the directory of allocation a",
+			"is gone from node n1: the node has removed the directory of allocation a",
 		},
 		"its directory on this node is gone": {
 			func(from, _ *node) { from.allocs["a"].NodeID = "n2" },
 			"this node has removed the directory of allocation a",
-		},
-		"an older node": {
-			func(from, _ *node) { from.fail = func(int) error { return structs.Invalidf("there is no method") } },
-			"stays on node n1: there is no method",
-		},
-		"it is too large": {
-			func(from, _ *node) {
-				from.write("a", map[string]string{"alloc/data/x": strings.Repeat("x", 10<<20)})
-			},
-			"the data has more than the 10 MiB of ephemeral_disk; raise its size",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +189,131 @@ func TestUp_LeavesDataThatItCannotGet(t *testing.T) {
 				t.Errorf("events %q, want %q", to.events, c.want)
 			}
 		})
+	}
+}
+
+// Nothing that an operator or another try can mend makes an allocation lose sight of its data.
+func TestUp_WaitsForDataThatCannotComeNow(t *testing.T) {
+	fault := func(err error) func(from, _ *node) {
+		return func(from, _ *node) { from.fail = func(int) error { return err } }
+	}
+	mend := func(from, _ *node) { from.fail = func(int) error { return nil } }
+	const mb = 1_000_000
+	for name, c := range map[string]struct {
+		edit, mend func(from, to *node)
+		want       string
+	}{
+		"an older node": {
+			fault(structs.Invalidf("there is no method")), mend, "there is no method",
+		},
+		"a fault of its disk": {
+			fault(structs.Internalf("input/output error")), mend, "input/output error",
+		},
+		"more than the node takes": {
+			func(_, to *node) { to.settings.MaxSize = mb },
+			func(_, to *node) { to.settings.MaxSize = 20 * mb },
+			"it has 9.5 MiB (10000012 bytes), more than the 977 KiB (1000000 bytes) of " +
+				"client.moved_data.max_size on this node; raise that",
+		},
+		"more than the node has free": {
+			func(_, to *node) { to.settings.MinFree = 1 << 50 },
+			func(_, to *node) { to.settings.MinFree = 0 },
+			"and keeps 1.0 PiB by client.moved_data.min_free",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := twoNodes(t)
+			from.write("a", map[string]string{"alloc/data/log": strings.Repeat("x", 10*mb)})
+			c.edit(from, to)
+			synctest.Test(t, func(t *testing.T) {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					to.up("b")
+				}()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if len(to.events) != 1 || !strings.Contains(to.events[0], c.want) ||
+					!strings.HasPrefix(to.events[0], "b: The allocation waits for the data of allocation a on node n1: ") {
+					t.Errorf("events %q, want one with %q", to.events, c.want)
+				}
+				if last := to.said[len(to.said)-1]; !strings.Contains(last, c.want) {
+					t.Errorf("it said %q, want %q", last, c.want)
+				}
+				if exists(filepath.Join(to.dir, "b", ownDir, partName)) {
+					t.Error("it keeps a part of the data meanwhile")
+				}
+				c.mend(from, to)
+				<-done
+			})
+			if got := to.files("b")["alloc/data/log"]; len(got) != 10*mb {
+				t.Errorf("it has %d bytes in the end", len(got))
+			}
+		})
+	}
+}
+
+// A node that sends more than it has announced is bounded, too.
+func TestUp_BoundsDataThatGrows(t *testing.T) {
+	from, to := twoNodes(t)
+	from.fill("a")
+	to.settings.MaxSize = 2 << 20
+	to.settings.MinFree = 0
+	from.edit = func(p *structs.AllocDataResponse) { p.Bytes, p.Files = 0, 0 }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		h, env := to.hook("b")
+		if err := h.Up(ctx, env); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if len(to.events) != 1 || !strings.Contains(to.events[0], "max_size") {
+		t.Errorf("events %q", to.events)
+	}
+}
+
+// The other node, or a task that ran there as root, gives no program rights on this one.
+func TestUp_LeavesRightsOfPrograms(t *testing.T) {
+	from, to := twoNodes(t)
+	data := filepath.Join(from.dir, "a/alloc/data")
+	from.write("a", map[string]string{"alloc/data/su": "x", "alloc/data/sg": "x"})
+	from.make("a/alloc/data/shared")
+	must(t, unix.Chmod(filepath.Join(data, "su"), 0o4755))
+	must(t, unix.Chmod(filepath.Join(data, "sg"), 0o2755))
+	must(t, unix.Chmod(filepath.Join(data, "shared"), 0o3770))
+	root := os.Geteuid() == 0
+	if root {
+		// VFS_CAP_REVISION_2, effective, with CAP_SYS_ADMIN.
+		caps := []byte{1, 0, 0, 2, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+		must(t, unix.Setxattr(filepath.Join(data, "log"), "security.capability", caps, 0))
+		must(t, unix.Lchown(filepath.Join(data, "log"), 4242, 4243))
+		must(t, unix.Mknod(filepath.Join(data, "null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	}
+	to.up("b")
+	data = filepath.Join(to.dir, "b/alloc/data")
+	for name, want := range map[string]uint32{"su": 0o755, "sg": 0o755, "shared": 0o3770} {
+		var st unix.Stat_t
+		must(t, unix.Lstat(filepath.Join(data, name), &st))
+		if st.Mode&0o7777 != want {
+			t.Errorf("%s has the mode %o, want %o", name, st.Mode&0o7777, want)
+		}
+	}
+	if !root {
+		t.Log("only root makes owners, devices and capabilities")
+		return
+	}
+	var st unix.Stat_t
+	must(t, unix.Lstat(filepath.Join(data, "log"), &st))
+	if st.Uid != 4242 || st.Gid != 4243 {
+		t.Errorf("the owner is %d:%d", st.Uid, st.Gid)
+	}
+	if exists(filepath.Join(data, "null")) {
+		t.Error("a device has moved")
+	}
+	_, err := unix.Getxattr(filepath.Join(data, "log"), "security.capability", make([]byte, 64))
+	if !errors.Is(err, unix.ENODATA) {
+		t.Errorf("a capability has moved: %v", err)
 	}
 }
 
@@ -264,7 +379,7 @@ func TestUnpacker_RefusesFaultyEntries(t *testing.T) {
 		"the middle of a new file":  {Path: "alloc/data/x", Mode: unix.S_IFREG, Offset: 9},
 		"again":                     dir,
 	} {
-		u, err := newUnpacker(t.TempDir(), []string{"alloc/data"}, 1000)
+		u, err := newUnpacker(t.TempDir(), []string{"alloc/data"})
 		must(t, err)
 		must(t, u.add(dir))
 		must(t, u.add(link))
@@ -297,7 +412,7 @@ func TestPager_PagesHaveEachFileOnce(t *testing.T) {
 			_ = os.WriteFile(filepath.Join(dir, path), text, 0o600) // it may be a directory
 		}
 		to := t.TempDir()
-		u, err := newUnpacker(to, []string{"alloc/data"}, 1<<30)
+		u, err := newUnpacker(to, []string{"alloc/data"})
 		must(t, err)
 		root, err := openDir(dir)
 		must(t, err)

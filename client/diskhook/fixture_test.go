@@ -32,6 +32,8 @@ type cluster struct {
 	pages int
 	// fail is the error of a call for a page, if it is not nil. It gets the number of the call.
 	fail func(page int) error
+	// edit changes a page on its way.
+	edit func(*structs.AllocDataResponse)
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -41,6 +43,7 @@ func newCluster(t *testing.T) *cluster {
 		down:   map[string]bool{},
 		allocs: map[string]*structs.Allocation{},
 		fail:   func(int) error { return nil },
+		edit:   func(*structs.AllocDataResponse) {},
 	}
 	c.rpc = rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.AllocGet, c.alloc),
@@ -85,7 +88,11 @@ func (c *cluster) data(ctx context.Context, r *structs.AllocDataRequest) (*struc
 	if c.down[from] {
 		return nil, structs.Unavailablef("no connection")
 	}
-	return c.nodes[from].config().serve(ctx, r)
+	resp, err := c.nodes[from].config().serve(ctx, r)
+	if err == nil {
+		c.edit(resp)
+	}
+	return resp, err
 }
 
 // node is a node of the cluster.
@@ -96,10 +103,12 @@ type node struct {
 	local  map[string]Local
 	said   []string // progress
 	events []string
+
+	settings Settings
 }
 
 func (c *cluster) addNode(id string) *node {
-	n := &node{cluster: c, id: id, dir: c.t.TempDir(), local: map[string]Local{}}
+	n := &node{cluster: c, id: id, dir: c.t.TempDir(), local: map[string]Local{}, settings: DefaultSettings()}
 	c.nodes[id] = n
 	return n
 }
@@ -116,6 +125,7 @@ func (n *node) config() Config {
 			a, ok := n.local[id]
 			return a, ok
 		},
+		Settings: func() Settings { return n.settings },
 		Progress: func(id, reason string) { n.said = append(n.said, id+": "+reason) },
 		Report:   func(id, message string) { n.events = append(n.events, id+": "+message) },
 	}

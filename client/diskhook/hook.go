@@ -38,6 +38,8 @@ type Config struct {
 	Progress func(allocID, reason string)
 	// Report adds an event to the tasks of an allocation.
 	Report func(allocID, message string)
+	// Settings returns the bounds of data from other nodes. They may change.
+	Settings func() Settings
 }
 
 type disk struct {
@@ -62,6 +64,15 @@ func (e *staysError) Error() string { return e.reason }
 
 func stays(format string, args ...any) error {
 	return &staysError{fmt.Sprintf(format, args...)}
+}
+
+// waitError is the reason for which data cannot come now. It stays where it is, and the allocation waits.
+type waitError struct{ reason string }
+
+func (e *waitError) Error() string { return e.reason }
+
+func waits(format string, args ...any) error {
+	return &waitError{fmt.Sprintf(format, args...)}
 }
 
 // Up takes over the data of the previous allocation, once. With an error it may be repeated.
@@ -105,7 +116,8 @@ func (d *disk) takeOver(ctx context.Context) error {
 		}
 		from = next
 	}
-	return stays("more than %d allocations before it have not taken over the data, either", longestChain)
+	return structs.Preconditionf(
+		"more than %d allocations before this one have not taken over the data, either", longestChain)
 }
 
 // takeFrom takes over the data of an allocation. It returns another one which has that data instead.

@@ -46,7 +46,12 @@ func (c Config) serve(
 	}
 	defer closeDir(root)
 	p := &pager{root: root, room: structs.AllocDataPage}
-	return p.read(dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup)), req)
+	dirs := dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup))
+	resp, err := p.read(dirs, req)
+	if err == nil && req.After == "" {
+		resp.Bytes, resp.Files, err = p.measure(ctx, dirs)
+	}
+	return resp, err
 }
 
 // pager reads a page of the files below some directories, in the order of their names, each directory before
@@ -147,10 +152,52 @@ func (p *pager) names(path string) ([]string, error) {
 		return nil, err
 	}
 	if len(names) > structs.MaxDataFiles {
-		return nil, structs.Preconditionf("%s has more than %d files", path, structs.MaxDataFiles)
+		return nil, structs.Invalidf("%s has more than %d files", path, structs.MaxDataFiles)
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// measure adds up the files below some directories. It ends above the number of files that may move.
+func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files int, err error) {
+	left := slices.Clone(dirs)
+	for len(left) > 0 && files <= structs.MaxDataFiles {
+		path := left[len(left)-1]
+		left = left[:len(left)-1]
+		st, err := p.stat(path)
+		if isGone(err) || errors.Is(err, unix.EXDEV) {
+			continue
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		files++
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+			bytes += st.Size
+		case unix.S_IFDIR:
+			names, err := p.names(path)
+			if err != nil {
+				return 0, 0, err
+			}
+			for _, name := range names {
+				left = append(left, path+"/"+name)
+			}
+		}
+	}
+	return bytes, files, nil
+}
+
+func (p *pager) stat(path string) (st unix.Stat_t, err error) {
+	f, err := openBelow(p.root, path, unix.O_PATH)
+	if err != nil {
+		return st, err
+	}
+	defer closeDir(f)
+	return st, unix.Fstat(int(f.Fd()), &st)
 }
 
 // add adds a file, or its bytes from an offset. It leaves out what is neither a file nor a directory nor a

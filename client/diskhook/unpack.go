@@ -18,14 +18,13 @@ import (
 type unpacker struct {
 	dirs []string
 	root *os.File
-	most int64 // bytes
 	size int64
 	last *structs.AllocDataEntry
 	made int // files, directories and links
 }
 
 // newUnpacker begins with an empty directory in that of an allocation.
-func newUnpacker(dir string, dirs []string, most int64) (*unpacker, error) {
+func newUnpacker(dir string, dirs []string) (*unpacker, error) {
 	own := filepath.Join(dir, ownDir)
 	part := filepath.Join(own, partName)
 	err := makeOwnDir(own)
@@ -42,7 +41,7 @@ func newUnpacker(dir string, dirs []string, most int64) (*unpacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &unpacker{dirs: dirs, root: root, most: most}
+	u := &unpacker{dirs: dirs, root: root}
 	for _, d := range dirs {
 		err := unix.Mkdirat(int(root.Fd()), path.Dir(d), 0o700)
 		if err != nil && !errors.Is(err, unix.EEXIST) {
@@ -65,8 +64,18 @@ func (u *unpacker) commit() error {
 	return os.Rename(u.root.Name(), filepath.Join(own, wholeName))
 }
 
-// add writes an entry. It leaves out an entry of another directory. The error is a staysError if the data
-// breaks a bound or makes no sense.
+// remove gives back the room of data that is not whole.
+func (u *unpacker) remove() error { return os.RemoveAll(u.root.Name()) }
+
+// free returns the bytes that are free for the data.
+func (u *unpacker) free() (int64, error) {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(int(u.root.Fd()), &st)
+	return int64(min(st.Bavail, maxBytes/uint64(st.Bsize))) * st.Bsize, err
+}
+
+// add writes an entry. It leaves out an entry of another directory. The error is a waitError if the entry
+// makes no sense or has no room.
 func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	u.last = e
 	if e.Offset == 0 {
@@ -77,16 +86,20 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	case !filepath.IsLocal(e.Path) || len(e.Path) > structs.MaxDataPath || len(e.Link) > structs.MaxDataPath,
 		e.Offset < 0,
 		e.More && len(e.Data) == 0:
-		return stays("the data has the faulty entry %.100q", e.Path)
-	case u.made > structs.MaxDataFiles:
-		return stays("the data has more than %d files", structs.MaxDataFiles)
-	case u.size > u.most:
-		return stays("the data has more than the %d MiB of ephemeral_disk; raise its size", u.most>>20)
+		return waits("the data has the faulty entry %.100q", e.Path)
 	case !slices.ContainsFunc(u.dirs, func(d string) bool {
 		return e.Path == d || strings.HasPrefix(e.Path, d+"/")
 	}):
 		return nil
 	}
+	err := u.write(e)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return waits("there is no more room on this node after %s", u.moved())
+	}
+	return err
+}
+
+func (u *unpacker) write(e *structs.AllocDataEntry) error {
 	dir, name := path.Split(e.Path)
 	parent, err := openBelow(u.root, dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
@@ -103,7 +116,7 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 			unix.Symlinkat(e.Link, int(parent.Fd()), name),
 			mayFail(unix.Fchownat(int(parent.Fd()), name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)))
 	}
-	return stays("%s is neither a file nor a directory nor a link", e.Path)
+	return waits("%.100q is neither a file nor a directory nor a link", e.Path)
 }
 
 func addDir(parent *os.File, name string, e *structs.AllocDataEntry) error {
@@ -141,12 +154,18 @@ func addFile(parent *os.File, name string, e *structs.AllocDataEntry) error {
 	return err
 }
 
-// setRights sets the owner before the mode, whose bits for other users an owner's change clears.
+// setRights sets the owner, by number, before the mode, whose bits for other users an owner's change clears.
+// A program does not keep the bits by which it runs with the rights of its owner: the other node may be in
+// other hands. A directory keeps the bit by which its files get its group.
 func setRights(f *os.File, e *structs.AllocDataEntry) error {
 	fd := int(f.Fd())
+	rights := e.Mode & 0o7777
+	if e.Mode&unix.S_IFMT == unix.S_IFREG {
+		rights &^= unix.S_ISUID | unix.S_ISGID
+	}
 	err := mayFail(unix.Fchown(fd, int(e.UID), int(e.GID)))
 	if err == nil {
-		err = unix.Fchmod(fd, e.Mode&0o7777)
+		err = unix.Fchmod(fd, rights)
 	}
 	return err
 }

@@ -1,0 +1,39 @@
+package diskhook
+
+import (
+	"berth/internal/bytesize"
+	"berth/structs"
+)
+
+// Settings are the agent's `client { moved_data {} }`: the bounds of the data that allocations take over from
+// other nodes.
+type Settings struct {
+	// MaxSize bounds the data that one allocation of this node takes over.
+	MaxSize bytesize.Size `hcl:"max_size"`
+	// MinFree stays free on the file system of the allocations while data comes.
+	MinFree bytesize.Size `hcl:"min_free"`
+}
+
+// DefaultSettings returns the bounds of an agent that sets none.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxSize: 100_000_000_000,
+		MinFree: 500_000_000,
+	}
+}
+
+const maxBytes = 1 << 60 // of a setting
+
+// Validate names every fault.
+func (s Settings) Validate() error {
+	var faults []error
+	within := func(name string, n, least bytesize.Size) {
+		if n < least || n > maxBytes {
+			faults = append(faults, structs.Invalidf(
+				"client.moved_data.%s: %d is not within %d to %d bytes", name, n, least, int64(maxBytes)))
+		}
+	}
+	within("max_size", s.MaxSize, 1)
+	within("min_free", s.MinFree, 0)
+	return structs.InvalidAll(faults)
+}

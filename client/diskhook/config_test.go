@@ -1,0 +1,23 @@
+package diskhook
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestSettings_HaveBounds(t *testing.T) {
+	must(t, DefaultSettings().Validate())
+	for name, edit := range map[string]func(*Settings){
+		"no size":       func(s *Settings) { s.MaxSize = 0 },
+		"too large":     func(s *Settings) { s.MaxSize = maxBytes + 1 },
+		"negative room": func(s *Settings) { s.MinFree = -1 },
+		"too much room": func(s *Settings) { s.MinFree = maxBytes + 1 },
+	} {
+		s := DefaultSettings()
+		edit(&s)
+		if err := s.Validate(); !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
