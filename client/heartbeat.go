@@ -53,6 +53,7 @@ func (c *Client) buildNode() *structs.Node {
 		SchedulingEligibility: structs.NodeEligible,
 	}
 	n.Attributes["berth.version"] = cfg.Version
+	n.Attributes[structs.AttrNodeProtocol] = strconv.Itoa(structs.NodeProtocol)
 	addDriverAttributes(n)
 	res := c.facts.Resources
 	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)

@@ -15,6 +15,7 @@ const (
 	filterEligibility = "eligibility"
 	filterDatacenter  = "datacenter"
 	filterPool        = "node-pool"
+	filterProtocol    = "protocol"
 	filterDriver      = "driver"
 	filterConstraint  = "constraint"
 	filterDevice      = "device"
@@ -45,6 +46,7 @@ var groupFilters = []groupFilter{
 	{filterEligibility, eligible},
 	{filterDatacenter, inDatacenter},
 	{filterPool, inPool},
+	{filterProtocol, knowsFields},
 	{filterDriver, hasDrivers},
 	{filterConstraint, meetsConstraints},
 	{filterDevice, hasDevices},
@@ -75,6 +77,7 @@ type groupPlan struct {
 	devices       []*deviceDemand
 	ports         []structs.Port
 	hostVolumes   []*structs.VolumeRequest
+	newest        *protocolField // that the agent of a node has to know, or nil
 	drivers       []string
 	specified     [][]*structs.Constraint  // those of the job, the group and the tasks
 	constraints   []constraint             // all of specified, compiled
@@ -95,6 +98,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		devices:       deviceDemands(g),
 		ports:         g.PortDemands(),
 		hostVolumes:   g.HostVolumes(),
+		newest:        newestField(g),
 		candidateSets: map[string]*candidateSet{},
 	}
 	p.specified = append(p.specified, j.Constraints, g.Constraints)
@@ -182,7 +186,7 @@ func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
-		case filterEligibility, filterDriver, filterDevice, filterNetwork, filterHostVolume:
+		case filterEligibility, filterProtocol, filterDriver, filterDevice, filterNetwork, filterHostVolume:
 			continue
 		}
 		if why := f.check(g, n); why != "" {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,9 +64,13 @@ func aNode(id string) *structs.Node {
 		SecretID:   "s",
 		Datacenter: "dc1",
 		Status:     structs.NodeReady,
-		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0"},
-		Meta:       map[string]string{"rack": "r1"},
-		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		Attributes: map[string]string{
+			"kernel.name":            "linux",
+			"kernel.version":         "6.1.0",
+			structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol),
+		},
+		Meta:    map[string]string{"rack": "r1"},
+		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
 		NodeResources: &structs.NodeResources{
 			CPU:    structs.NodeCPUResources{CpuShares: 1000},
 			Memory: structs.NodeMemoryResources{MemoryMB: 1000},

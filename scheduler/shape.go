@@ -20,6 +20,7 @@ type groupShape struct {
 	Volumes             map[string]*structs.VolumeRequest
 	Devices             []*structs.RequestedDevice `codec:",omitempty"`
 	Ports               []structs.Port             `codec:",omitempty"` // without labels
+	Protocol            int                        `codec:",omitempty"` // of the agent
 }
 
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
@@ -45,6 +46,9 @@ func (p *planner) shape() string {
 			Ask:         g.ask,
 			Volumes:     g.group.Volumes,
 			Constraints: g.specified,
+		}
+		if g.newest != nil {
+			s.Protocol = g.newest.since
 		}
 		for _, d := range g.devices {
 			s.Devices = append(s.Devices, d.demand)

@@ -1,0 +1,110 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// oldNode is a node whose agent reports no protocol.
+func oldNode(id string) *structs.Node {
+	n := aNode(id)
+	delete(n.Attributes, structs.AttrNodeProtocol)
+	n.Attributes["berth.version"] = "0.0.9"
+	return n
+}
+
+func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
+	task := func(edit func(*structs.Task)) func(*structs.TaskGroup) {
+		return func(g *structs.TaskGroup) { edit(g.Tasks[0]) }
+	}
+	untested := map[string]bool{}
+	for _, f := range protocolFields {
+		untested[f.name] = true
+	}
+	for name, edit := range map[string]func(*structs.TaskGroup){
+		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
+		"template":  task(func(t *structs.Task) { t.Templates = []*structs.Template{{}} }),
+		"lifecycle": task(func(t *structs.Task) { t.Lifecycle = &structs.TaskLifecycle{Hook: "prestart"} }),
+		"device": task(func(t *structs.Task) {
+			t.Resources.Devices = []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
+		}),
+		"network": func(g *structs.TaskGroup) { g.Networks = []*structs.NetworkResource{{}} },
+		"a volume of type host": func(g *structs.TaskGroup) {
+			g.Volumes = map[string]*structs.VolumeRequest{"v": {Type: structs.VolumeTypeHost, Source: "v"}}
+		},
+		"ephemeral_disk.sticky": func(g *structs.TaskGroup) { g.EphemeralDisk.Sticky = true },
+	} {
+		job := aJob("web", structs.JobService)
+		edit(job.TaskGroups[0])
+		g := newGroupPlan(job, job.TaskGroups[0])
+		why := knowsFields(g, oldNode("n1"))
+		want := "the agent of the node has berth.protocol 0 (version 0.0.9); " + name +
+			" needs 1 or later: update the agent"
+		if why != want {
+			t.Errorf("%s: got %q, want %q", name, why, want)
+		}
+		if why := knowsFields(g, aNode("n2")); why != "" {
+			t.Errorf("%s: an agent of this version: %s", name, why)
+		}
+		delete(untested, name)
+	}
+	for name := range untested {
+		t.Errorf("field %s has no test", name)
+	}
+}
+
+func TestProtocol_IsThatOfTheNewestField(t *testing.T) {
+	newest := 0
+	for _, f := range protocolFields {
+		newest = max(newest, f.since)
+	}
+	if newest != structs.NodeProtocol {
+		t.Errorf("a field needs protocol %d, the agent reports %d", newest, structs.NodeProtocol)
+	}
+	for text, want := range map[string]int{"": 0, "-1": 0, "x": 0, "1": 1, "77": 77} {
+		n := &structs.Node{Attributes: map[string]string{structs.AttrNodeProtocol: text}}
+		if got := n.Protocol(); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+}
+
+// A job waits for an agent that knows it, also behind one of the same demands that any agent can run.
+func TestProtocol_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
+	w := newFixture(t)
+	w.node(oldNode("n1"))
+	w.job(aJob("plain", structs.JobService))
+	if p := w.run("plain"); len(p.Place) != 1 {
+		t.Fatalf("a job without new fields: %s", describe(p))
+	}
+	w.job(aJob("web", structs.JobService, sticky))
+	w.run("web")
+	blocked := w.evals(structs.EvalBlocked)
+	if len(blocked) != 1 {
+		t.Fatalf("%d blocked evaluations", len(blocked))
+	}
+	refusals := blocked[0].FailedTGAllocs["g"].Refusals
+	if len(refusals) != 1 || refusals[0].Filter != filterProtocol ||
+		!strings.Contains(refusals[0].Reason, "ephemeral_disk.sticky needs 1") {
+		t.Fatalf("refusals %+v", refusals)
+	}
+	w.node(aNode("n1")) // the agent was updated
+	if p := w.run("web"); len(p.Place) != 1 {
+		t.Errorf("after the update: %s", describe(p))
+	}
+}
+
+func TestShape_DiffersWithTheProtocol(t *testing.T) {
+	shapes := map[string]bool{}
+	for _, edit := range []func(*structs.Job){func(*structs.Job) {}, sticky} {
+		w := newFixture(t)
+		w.job(aJob("web", structs.JobService, edit))
+		w.run("web")
+		shapes[w.evals(structs.EvalBlocked)[0].Shape] = true
+	}
+	if len(shapes) != 2 {
+		t.Errorf("the shapes are %v", shapes)
+	}
+}

@@ -1,0 +1,20 @@
+package structs
+
+import "strconv"
+
+// AttrNodeProtocol is the attribute in which a node agent says how much of a job it knows. An agent that does
+// not report it has protocol 0.
+const AttrNodeProtocol = "berth.protocol"
+
+// NodeProtocol is the protocol of the node agent of this version. It grows with each version whose servers
+// send a field that an older agent would drop without an error. Its scheduler has the list of these fields.
+const NodeProtocol = 1
+
+// Protocol returns the protocol of the node's agent.
+func (n *Node) Protocol() int {
+	p, err := strconv.Atoi(n.Attributes[AttrNodeProtocol])
+	if err != nil || p < 0 {
+		return 0
+	}
+	return p
+}
