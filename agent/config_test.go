@@ -13,6 +13,7 @@ import (
 
 	"berth/cli"
 	"berth/client/artifacthook"
+	"berth/server"
 	"berth/structs"
 )
 
@@ -81,6 +82,24 @@ func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 	byDir, err := parseConfig(t, "-config", dir)
 	if err != nil || byDir.Datacenter != "dc2" || byDir.Region != "eu" {
 		t.Errorf("from a directory: got %+v, error %v", byDir, err)
+	}
+}
+
+func TestConfig_ReadsTheConfigurationOfTheScheduler(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"a.hcl": "server {\n  enabled = true\n  default_scheduler_config {\n    scheduler_algorithm = \"spread\"\n" +
+			"    preemption_config {\n      batch_scheduler_enabled = true\n    }\n  }\n}\n",
+	})
+	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := server.SchedulerConfig{
+		Algorithm:  "spread",
+		Preemption: server.Preemption{System: true, Batch: true},
+	}
+	if c.Server.Scheduler != want {
+		t.Errorf("got %+v, want %+v", c.Server.Scheduler, want)
 	}
 }
 

@@ -378,6 +378,25 @@ func routeCalls() map[string]routeCall {
 		},
 		"GET /v1/operator/snapshot": {path: "/v1/operator/snapshot", status: 200},
 		"PUT /v1/operator/snapshot": {path: "/v1/operator/snapshot", body: "an archive", status: 200},
+		"GET /v1/operator/scheduler/configuration": {
+			path:    "/v1/operator/scheduler/configuration",
+			rpc:     "Operator.SchedulerGetConfiguration",
+			request: &structs.QueryRequest{},
+		},
+		"PUT /v1/operator/scheduler/configuration": {
+			path: "/v1/operator/scheduler/configuration?cas=7",
+			body: `{"SchedulerAlgorithm":"spread","PreemptionConfig":{"BatchSchedulerEnabled":true},"CreateIndex":5,
+				"ModifyIndex":5}`,
+			rpc: "Operator.SchedulerSetConfiguration",
+			request: &structs.SchedulerConfigRequest{
+				CAS: true,
+				Config: structs.SchedulerConfiguration{
+					SchedulerAlgorithm: "spread",
+					PreemptionConfig:   structs.PreemptionConfig{BatchSchedulerEnabled: true},
+					Indexes:            structs.Indexes{CreateIndex: 5, ModifyIndex: 7},
+				},
+			},
+		},
 		"PUT /v1/system/gc": {
 			path:    "/v1/system/gc",
 			body:    "{}",

@@ -72,6 +72,12 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		c.Printf("\nNot placed\n")
 		c.printFailures(e)
 	}
+	if e.Status == structs.EvalPending {
+		err := c.printPaused(ctx)
+		if err != nil {
+			return err
+		}
+	}
 	allocs, _, err := c.API.EvalAllocations(ctx, e.ID, nil)
 	if err != nil {
 		return err

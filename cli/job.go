@@ -388,5 +388,9 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 			shortID(evals[newest].ID))
 		c.printFailures(evals[newest])
 	}
+	pending := func(e *structs.Evaluation) bool { return e.Status == structs.EvalPending }
+	if slices.ContainsFunc(evals, pending) {
+		return c.printPaused(ctx)
+	}
 	return nil
 }

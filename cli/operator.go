@@ -54,6 +54,7 @@ know. It is refused for a live server: use "berth server leave" there.
 			},
 		},
 	},
+	operatorScheduler,
 	{
 		Name:     "check",
 		Args:     "<file>",

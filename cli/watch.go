@@ -150,6 +150,15 @@ func (w *watch) awaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
+		if q.MinIndex > 0 {
+			text, err := pausedText(ctx, w.api)
+			if err != nil {
+				return nil, err
+			}
+			if text != "" {
+				w.writeChange("paused", "%s", text)
+			}
+		}
 		err = w.awaitChange(ctx, q, meta)
 		if err != nil {
 			return nil, err

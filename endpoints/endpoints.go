@@ -258,6 +258,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
 		write(e, structs.OperatorRemove, anyone, status.removePeer),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
+		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
+		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
 
 		// register checks the secret of its row.
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)),

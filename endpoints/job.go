@@ -36,6 +36,10 @@ func (j jobs) register(
 		return 0, structs.Invalidf(
 			"Job: nothing is given; expected the job to register")
 	}
+	err := j.refuseRegistration()
+	if err != nil {
+		return 0, err
+	}
 	job, err := copyJob(req.Job)
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 
+	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
@@ -50,4 +51,40 @@ func (s statuses) collectGarbage(
 ) (uint64, error) {
 	index, err := s.collect(ctx, s.raft)
 	return max(index, s.store.Index()), err
+}
+
+func (statuses) schedulerConfig(
+	tx *state.ReadTx,
+	_ *structs.QueryRequest,
+	resp *structs.SchedulerConfigResponse,
+) error {
+	resp.SchedulerConfig = state.SchedulerConfig(tx)
+	return nil
+}
+
+func (s statuses) setSchedulerConfig(
+	ctx context.Context,
+	req *structs.SchedulerConfigRequest,
+	resp *structs.SchedulerConfigSetResponse,
+) (uint64, error) {
+	req.Config.Canonicalize()
+	err := req.Config.Validate()
+	if err != nil {
+		return 0, err
+	}
+	index, err := fsm.Propose(ctx, s.raft, fsm.SchedulerConfigSet, req)
+	if req.CAS && structs.IsKind(err, structs.KindConflict) {
+		return max(index, s.store.Index()), nil // the answer says so
+	}
+	resp.Updated = err == nil
+	return index, err
+}
+
+// refuseRegistration returns an error while the configuration of the scheduler refuses new versions of jobs.
+func (e *Endpoints) refuseRegistration() error {
+	if !state.SchedulerConfig(e.store.Read()).RejectJobRegistration {
+		return nil
+	}
+	return structs.Deniedf("the servers register no jobs now: an operator has set RejectJobRegistration; " +
+		"\"berth operator scheduler set-config -reject-job-registration=false\" ends that")
 }

@@ -49,6 +49,8 @@ var (
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce, since(2), sinceField(3, forceSettles))
 	CallNote          = command(51, "CallNote", state.CallNote, since(2))
 
+	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet, since(PlacementSince))
+
 	// Batch is the command that carries entries of other commands.
 	Batch = batchCommand{register(&CommandInfo{
 		ID:   40,

@@ -91,6 +91,15 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			WriteOptions: d.now(),
 		})
 	},
+	"SchedulerConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		p := &structs.SchedulerConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
+		p.Config.SchedulerAlgorithm = d.of("", "binpack", "spread", "other")
+		p.Config.PauseEvalBroker = d.flip()
+		if d.flip() {
+			p.Config.ModifyIndex = state.SchedulerConfig(tx).ModifyIndex
+		}
+		return SchedulerConfigSet.Encode(p)
+	},
 	"EvalUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return EvalUpdate.Encode(&structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{d.eval(), d.eval()},

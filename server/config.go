@@ -33,6 +33,9 @@ type Config struct {
 
 	MaxConnsPerAddr int `hcl:"rpc_max_conns_per_client"` // RPC connections of one remote address
 
+	// Scheduler is the configuration that the first leader stores.
+	Scheduler SchedulerConfig `hcl:"default_scheduler_config,block"`
+
 	// The agent fills in the rest from its own blocks.
 	DataDir       string // Raft and gossip files; made if missing
 	Name          string // unique among the servers
@@ -73,6 +76,7 @@ func DefaultConfig() Config {
 		SnapshotThreshold: 16384,
 		TrailingLogs:      10240,
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
+		Scheduler:         defaultSchedulerConfig(),
 		Region:            "global",
 		Datacenter:        "dc1",
 		RPCBind:           "0.0.0.0:4747",
@@ -113,6 +117,10 @@ func (c *Config) Validate() error {
 		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
 	}
 	c.checkDurations(bad)
+	first := c.Scheduler.row()
+	if err := first.Validate(); err != nil {
+		bad("server: default_scheduler_config: %w", err)
+	}
 	for name, n := range map[string]uint64{
 		"raft_snapshot_threshold": c.SnapshotThreshold,
 		"raft_trailing_logs":      c.TrailingLogs,
@@ -169,6 +177,7 @@ func (c *Config) control() control.Config {
 	loops.Leases.TTL = c.HeartbeatTTL
 	loops.Leases.Grace = c.HeartbeatGrace
 	loops.GCInterval = c.GCInterval
+	loops.Scheduler = c.Scheduler.row()
 	loops.GCKeep = control.GCThresholds{
 		Eval: c.EvalGC,
 		Job:  c.JobGC,

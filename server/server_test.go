@@ -320,7 +320,9 @@ func TestConfig_ValidateNamesAllFaults(t *testing.T) {
 		}, []string{"heartbeat_ttl is 999ms; expected 1s or more", "heartbeat_grace is 1ns"}},
 		"alone":        {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
 		"joining only": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
-		"address":      {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
+		"scheduler": {func(c *Config) { valid(c); c.Scheduler.Algorithm = "best" },
+			[]string{`default_scheduler_config: SchedulerAlgorithm is "best"`}},
+		"address": {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
 	} {
 		c := DefaultConfig()
 		tc.edit(&c)

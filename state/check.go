@@ -24,6 +24,7 @@ func Check(tx *ReadTx) []string {
 	c.allocs()
 	c.evals()
 	c.jobs()
+	c.schedulerConfig()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -98,6 +99,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, allocs)
 	checkIndexes(c, evals)
 	checkIndexes(c, unblocks)
+	checkIndexes(c, schedulerConfig)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
@@ -390,5 +392,12 @@ func (c *checker) jobs() {
 	for s := range jobSubmissions.Scan(c) {
 		c.want(JobVersion(c, s.Namespace, s.JobID, s.Version) != nil,
 			"source of job %s/%s: version %d is gone", s.Namespace, s.JobID, s.Version)
+	}
+}
+
+func (c *checker) schedulerConfig() {
+	for s := range schedulerConfig.Scan(c) {
+		err := s.Validate()
+		c.want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }

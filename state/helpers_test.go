@@ -54,6 +54,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, evals)
 	count(tx, counted, unblocks)
 	count(tx, counted, jobSubmissions)
+	count(tx, counted, schedulerConfig)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -283,6 +283,13 @@ var (
 	})
 )
 
+// onlySchedulerConfig is the key of the one row of its table.
+const onlySchedulerConfig = "config"
+
+var schedulerConfig = mvcc.NewTable("scheduler_config", func(*structs.SchedulerConfiguration) Key {
+	return mvcc.KeyOf(onlySchedulerConfig)
+})
+
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -300,6 +307,7 @@ var schema = mvcc.Schema{
 		evals,
 		unblocks,
 		jobSubmissions,
+		schedulerConfig,
 	},
 }
 

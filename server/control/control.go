@@ -11,6 +11,7 @@ import (
 	"berth/scheduler"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/structs"
 )
 
 // Config has the settings of the loops. The server has checked them.
@@ -22,6 +23,8 @@ type Config struct {
 	GCInterval     time.Duration
 	GCKeep         GCThresholds
 	SchedulerBatch int // evaluations processed before their order is read again
+	// Scheduler is stored if no configuration of the scheduler is, and this is not the default.
+	Scheduler structs.SchedulerConfiguration
 }
 
 // DefaultConfig returns settings for small and large clusters. The server adds its own settings: the times of
@@ -35,6 +38,7 @@ func DefaultConfig() Config {
 			Max: 30 * time.Second,
 		},
 		SchedulerBatch: 64,
+		Scheduler:      structs.DefaultSchedulerConfiguration(),
 	}
 }
 
@@ -67,6 +71,7 @@ type Loop struct {
 func Loops(d Deps) []Loop {
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
+		{"scheduler_config", schedulerConfigLoop{d}.run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"reaper", reaperLoop{d}.runner().Run},

@@ -60,6 +60,9 @@ func (f *inFlight) allows(p proposedPlan) bool {
 // wait for plans in flight.
 func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	tx := s.Store.Read()
+	if state.SchedulerConfig(tx).PauseEvalBroker {
+		return false
+	}
 	eval := state.Eval(tx, id)
 	if eval == nil || eval.Status != structs.EvalPending {
 		return true // another plan has completed it, or it is blocked again

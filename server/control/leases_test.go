@@ -226,8 +226,8 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 				stop()
 			}
 		}
-		if want := []string{"leases", "schedule", "controllers", "reaper", "gc", "gauges"}; !slices.Equal(names,
-			want) {
+		want := []string{"leases", "scheduler_config", "schedule", "controllers", "reaper", "gc", "gauges"}
+		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)
 		}
 		if n := w.entryCount(); n != 0 {

@@ -97,13 +97,17 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 }
 
 // nextEvals returns the IDs of at most `most` due evaluations, sorted by priority and age. next is the time
-// at which the next one is due. nextEvals reads those that it returns and those that are delayed.
+// at which the next one is due. nextEvals reads those that it returns and those that are delayed. There are
+// none while the configuration of the scheduler pauses evaluations.
 func nextEvals(
 	tx *state.ReadTx,
 	past backoffs,
 	now time.Time,
 	most int,
 ) (queue []string, next time.Time) {
+	if state.SchedulerConfig(tx).PauseEvalBroker {
+		return nil, time.Time{}
+	}
 	var due []*structs.Evaluation
 	checkAgainAt := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {

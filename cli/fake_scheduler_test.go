@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// answerSchedulerConfig keeps a configuration of the scheduler. Its index grows with each change.
+func (w *fakeCluster) answerSchedulerConfig() {
+	config := structs.DefaultSchedulerConfiguration()
+	config.ModifyIndex = 7
+	apitest.On(w.caller, structs.SchedulerConfigGet,
+		func(context.Context, *structs.QueryRequest) (*structs.SchedulerConfigResponse, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			copied := config
+			return &structs.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
+		})
+	apitest.On(w.caller, structs.SchedulerConfigSet,
+		func(_ context.Context, r *structs.SchedulerConfigRequest) (*structs.SchedulerConfigSetResponse, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if err := r.Config.Validate(); err != nil {
+				return nil, err
+			}
+			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
+				return &structs.SchedulerConfigSetResponse{}, nil
+			}
+			config = r.Config
+			config.ModifyIndex++
+			return &structs.SchedulerConfigSetResponse{Updated: true}, nil
+		})
+}

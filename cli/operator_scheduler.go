@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// operatorScheduler has the verbs of berth operator scheduler.
+var operatorScheduler = Command{
+	Name:     "scheduler",
+	Synopsis: "Show and change the configuration of the scheduler",
+	Sub: []Command{
+		{
+			Name:     "get-config",
+			Synopsis: "Show the configuration of the scheduler",
+			Renders:  true,
+			Run:      schedulerGetConfig,
+			Examples: "berth operator scheduler get-config",
+		},
+		{
+			Name:     "set-config",
+			Synopsis: "Change the configuration of the scheduler",
+			Help: `
+Settings without an option stay as they are. Preemption lets jobs of a type
+displace allocations of jobs whose priority is lower by ten or more. While
+evaluations are paused, the leader places, moves and stops no allocation.`,
+			Acts: true,
+			Flags: []Flag{
+				{
+					Name:  "check-index",
+					Kind:  Number,
+					Value: "index",
+					Usage: "Change only the configuration with this modify index",
+				},
+				{
+					Name:  "scheduler-algorithm",
+					Kind:  String,
+					Value: "binpack|spread",
+					Usage: "Prefer the fuller of two nodes, or the emptier",
+				},
+				onOff("memory-oversubscription", "Refused if true: tasks have the memory that they reserve"),
+				onOff("reject-job-registration", "Refuse new jobs and new versions of jobs"),
+				onOff("pause-eval-broker", "Process no evaluations"),
+				onOff("preempt-batch-scheduler", "Batch jobs may displace others"),
+				onOff("preempt-service-scheduler", "Service jobs may displace others"),
+				onOff("preempt-sysbatch-scheduler", "Jobs of type sysbatch may displace others"),
+				onOff("preempt-system-scheduler", "System jobs may displace others"),
+			},
+			Run: schedulerSetConfig,
+			Examples: "berth operator scheduler set-config -scheduler-algorithm spread\n" +
+				"berth operator scheduler set-config -preempt-batch-scheduler=true",
+		},
+	},
+}
+
+func onOff(name, usage string) Flag {
+	return Flag{Name: name, Kind: String, Value: "true|false", Usage: usage}
+}
+
+func schedulerGetConfig(ctx context.Context, c *Call) error {
+	config, _, err := c.API.SchedulerConfig(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(config, func() error {
+		preemption := config.PreemptionConfig
+		c.pairs(
+			"Scheduler algorithm", config.SchedulerAlgorithm,
+			"Memory oversubscription", strconv.FormatBool(config.MemoryOversubscriptionEnabled),
+			"Reject job registration", strconv.FormatBool(config.RejectJobRegistration),
+			"Pause eval broker", strconv.FormatBool(config.PauseEvalBroker),
+			"Preemption by system", strconv.FormatBool(preemption.SystemSchedulerEnabled),
+			"Preemption by service", strconv.FormatBool(preemption.ServiceSchedulerEnabled),
+			"Preemption by batch", strconv.FormatBool(preemption.BatchSchedulerEnabled),
+			"Preemption by sysbatch", strconv.FormatBool(preemption.SysBatchSchedulerEnabled),
+			"Modify index", fmt.Sprint(config.ModifyIndex),
+		)
+		return nil
+	})
+}
+
+// schedulerSetConfig changes the configuration that it has read. The servers reject the change if another has
+// come between.
+func schedulerSetConfig(ctx context.Context, c *Call) error {
+	config, _, err := c.API.SchedulerConfig(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if c.isSet("check-index") {
+		config.ModifyIndex = uint64(c.Number("check-index"))
+	}
+	if c.isSet("scheduler-algorithm") {
+		config.SchedulerAlgorithm = c.String("scheduler-algorithm")
+	}
+	preemption := &config.PreemptionConfig
+	for name, setting := range map[string]*bool{
+		"memory-oversubscription":    &config.MemoryOversubscriptionEnabled,
+		"reject-job-registration":    &config.RejectJobRegistration,
+		"pause-eval-broker":          &config.PauseEvalBroker,
+		"preempt-batch-scheduler":    &preemption.BatchSchedulerEnabled,
+		"preempt-service-scheduler":  &preemption.ServiceSchedulerEnabled,
+		"preempt-sysbatch-scheduler": &preemption.SysBatchSchedulerEnabled,
+		"preempt-system-scheduler":   &preemption.SystemSchedulerEnabled,
+	} {
+		if !c.isSet(name) {
+			continue
+		}
+		*setting, err = strconv.ParseBool(c.String(name))
+		if err != nil {
+			return structs.Invalidf("-%s is %q; expected true or false", name, c.String(name))
+		}
+	}
+	updated, err := c.API.SetSchedulerConfig(ctx, config, true)
+	if err != nil {
+		return err
+	}
+	if !updated {
+		return structs.Conflictf("the configuration has another index than %d: "+
+			"\"berth operator scheduler get-config\" shows it", config.ModifyIndex)
+	}
+	return c.report(changed{"Updated": "true"}, "The configuration of the scheduler is changed")
+}
+
+// isSet reports whether the command line has an option.
+func (c *Call) isSet(name string) bool { return len(c.Strings(name)) > 0 }
+
+// pausedText says that evaluations are paused, "" if they are not: it is why a pending one stays so.
+func pausedText(ctx context.Context, client *api.Client) (string, error) {
+	config, _, err := client.SchedulerConfig(ctx, nil)
+	if err != nil || !config.PauseEvalBroker {
+		return "", err
+	}
+	return "An operator has paused all evaluations: " +
+		"\"berth operator scheduler set-config -pause-eval-broker=false\" continues them", nil
+}
+
+// printPaused writes pausedText, if any.
+func (c *Call) printPaused(ctx context.Context) error {
+	text, err := pausedText(ctx, c.API)
+	if text != "" {
+		c.Printf("\n%s\n", text)
+	}
+	return err
+}

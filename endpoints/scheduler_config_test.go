@@ -1,0 +1,53 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
+	s := newServer(t)
+	read := func() *structs.SchedulerConfiguration {
+		return must(s, structs.SchedulerConfigGet, &structs.QueryRequest{}).SchedulerConfig
+	}
+	set := func(c structs.SchedulerConfiguration, cas bool) bool {
+		return must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: c, CAS: cas}).Updated
+	}
+	first := *read()
+	if first != structs.DefaultSchedulerConfiguration() {
+		t.Errorf("got %+v, want the default", first)
+	}
+	next := first
+	next.SchedulerAlgorithm = structs.AlgorithmSpread
+	if !set(next, true) || set(next, true) {
+		t.Error("want the first of two changes of one version, and not the second")
+	}
+	if got := read(); got.SchedulerAlgorithm != structs.AlgorithmSpread {
+		t.Errorf("got %+v", got)
+	}
+	if !set(first, false) || read().SchedulerAlgorithm != structs.AlgorithmBinpack {
+		t.Error("a change without a condition was not made")
+	}
+	first.MemoryOversubscriptionEnabled = true
+	entries := s.raft.entries
+	refused(s, structs.KindInvalid, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: first})
+	if s.raft.entries != entries {
+		t.Error("an invalid configuration reached the log")
+	}
+}
+
+func TestJobRegister_IsRefusedByTheConfiguration(t *testing.T) {
+	s := newServer(t)
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("old")})
+	config := structs.DefaultSchedulerConfiguration()
+	config.RejectJobRegistration = true
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	for _, id := range []string{"old", "new"} {
+		refused(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
+	}
+	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "old"})
+	config.RejectJobRegistration = false
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("new")})
+}

@@ -1,0 +1,32 @@
+package state
+
+import "berth/structs"
+
+// SchedulerConfig returns the configuration of the scheduler: the stored one, or else the default. It is
+// never nil.
+func SchedulerConfig(tx Reader) *structs.SchedulerConfiguration {
+	stored := schedulerConfig.Get(tx, onlySchedulerConfig)
+	if stored != nil {
+		return stored
+	}
+	config := structs.DefaultSchedulerConfiguration()
+	return &config
+}
+
+// SchedulerConfigSet stores the configuration of the scheduler. The error is of kind conflict if the request
+// demands another version than the stored one.
+func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
+	config := p.Config
+	config.Canonicalize()
+	err := config.Validate()
+	if err != nil {
+		return err
+	}
+	stored := SchedulerConfig(tx).ModifyIndex
+	if p.CAS && config.ModifyIndex != stored {
+		return structs.Conflictf("the configuration of the scheduler has index %d, not %d",
+			stored, config.ModifyIndex)
+	}
+	schedulerConfig.Put(tx, &config)
+	return nil
+}

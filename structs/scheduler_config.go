@@ -1,0 +1,100 @@
+package structs
+
+// The algorithms of the scheduler.
+const (
+	AlgorithmBinpack = "binpack" // prefers the fuller of two nodes
+	AlgorithmSpread  = "spread"  // prefers the emptier
+)
+
+// SchedulerConfiguration is the row of the scheduler's configuration. There is at most one. While there is
+// none, DefaultSchedulerConfiguration counts.
+type SchedulerConfiguration struct {
+	SchedulerAlgorithm string
+	PreemptionConfig   PreemptionConfig
+	// MemoryOversubscriptionEnabled is always false: see Validate.
+	MemoryOversubscriptionEnabled bool
+	RejectJobRegistration         bool // the servers accept no new versions of jobs
+	PauseEvalBroker               bool // the leader processes no evaluations
+	Indexes
+}
+
+// PreemptionConfig selects the types of jobs that may displace allocations of jobs of a lower priority.
+type PreemptionConfig struct {
+	SystemSchedulerEnabled   bool
+	SysBatchSchedulerEnabled bool
+	BatchSchedulerEnabled    bool
+	ServiceSchedulerEnabled  bool
+}
+
+// DefaultSchedulerConfiguration returns the configuration that counts while none is stored.
+func DefaultSchedulerConfiguration() SchedulerConfiguration {
+	return SchedulerConfiguration{
+		SchedulerAlgorithm: AlgorithmBinpack,
+		PreemptionConfig:   PreemptionConfig{SystemSchedulerEnabled: true},
+	}
+}
+
+// Enabled reports whether jobs of a type may displace allocations.
+func (p *PreemptionConfig) Enabled(jobType string) bool {
+	switch jobType {
+	case JobSystem:
+		return p.SystemSchedulerEnabled
+	case JobSysBatch:
+		return p.SysBatchSchedulerEnabled
+	case JobBatch:
+		return p.BatchSchedulerEnabled
+	case JobService:
+		return p.ServiceSchedulerEnabled
+	}
+	return false
+}
+
+// Canonicalize fills in the default algorithm.
+func (c *SchedulerConfiguration) Canonicalize() {
+	if c.SchedulerAlgorithm == "" {
+		c.SchedulerAlgorithm = AlgorithmBinpack
+	}
+}
+
+// Validate checks the algorithm. It refuses oversubscription of memory, because no task can demand it: a node
+// would never grant what the configuration promises.
+func (c *SchedulerConfiguration) Validate() error {
+	switch c.SchedulerAlgorithm {
+	case AlgorithmBinpack, AlgorithmSpread:
+	default:
+		return Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
+			Cut(c.SchedulerAlgorithm, MaxQuoted), AlgorithmBinpack, AlgorithmSpread)
+	}
+	if c.MemoryOversubscriptionEnabled {
+		return Invalidf("MemoryOversubscriptionEnabled is true; expected false: " +
+			"berth gives a task the memory that it reserves, and tasks have no memory_max")
+	}
+	return nil
+}
+
+// SchedulerConfigGet reads the configuration of the scheduler.
+var SchedulerConfigGet = read[QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
+
+// SchedulerConfigResponse has the configuration. Its indexes are 0 while none is stored.
+type SchedulerConfigResponse struct {
+	SchedulerConfig *SchedulerConfiguration
+	QueryMeta
+}
+
+// SchedulerConfigSet replaces the configuration of the scheduler.
+var SchedulerConfigSet = write[SchedulerConfigRequest, SchedulerConfigSetResponse](
+	"Operator.SchedulerSetConfiguration")
+
+// SchedulerConfigRequest has the new configuration. With CAS it replaces only a configuration with the
+// ModifyIndex of the new one; 0 requires that none is stored.
+type SchedulerConfigRequest struct {
+	Config SchedulerConfiguration
+	CAS    bool
+	WriteOptions
+}
+
+// SchedulerConfigSetResponse reports whether the configuration was replaced. It is false only with CAS.
+type SchedulerConfigSetResponse struct {
+	Updated bool
+	WriteMeta
+}
