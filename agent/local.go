@@ -176,11 +176,11 @@ func (l local) AllocSignal(ctx context.Context, allocID string, req api.AllocSig
 }
 
 // AllocGC removes what is left of an ended allocation on this agent's node.
-func (l local) AllocGC(allocID string) error {
+func (l local) AllocGC(ctx context.Context, allocID string) error {
 	if l.client == nil {
 		return notOnAgent(allocID)
 	}
-	return l.client.CollectAlloc(allocID)
+	return l.client.CollectAlloc(ctx, allocID)
 }
 
 func notOnAgent(allocID string) error {

@@ -78,7 +78,7 @@ func serveAllocGC(c *call) (any, error) {
 		return nil, structs.Deniedf("a page of another origin may not change anything here: %w", err)
 	}
 	return c.onNode(nil, func() error {
-		return c.Agent.AllocGC(c.id())
+		return c.Agent.AllocGC(c.ctx(), c.id())
 	})
 }
 

@@ -67,7 +67,7 @@ type Agent interface {
 	AllocSignal(ctx context.Context, allocID string, req AllocSignalRequest) error
 	// AllocGC removes the directory of an allocation that has ended. The error is not-found if the allocation is
 	// not on this agent, and a conflict if it has not ended.
-	AllocGC(allocID string) error
+	AllocGC(ctx context.Context, allocID string) error
 	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
 	// Ended is the end of the task. The error is not-found if the allocation is not on this agent, and invalid
 	// if it has no such task.

@@ -41,9 +41,9 @@ func (c *Client) SignalAlloc(ctx context.Context, allocID, task, signal string) 
 }
 
 // CollectAlloc removes the directory of an allocation that has ended. The error is not-found if the
-// allocation is not here, a conflict if it has not ended or not released everything, or another one of the
-// node has still to take over its data, and unavailable while the servers do not know its end.
-func (c *Client) CollectAlloc(allocID string) error {
+// allocation is not here, a conflict if it has not ended or not released everything, or another one has still
+// to take over its data, and unavailable while the servers do not know its end.
+func (c *Client) CollectAlloc(ctx context.Context, allocID string) error {
 	r, err := c.runnerHere(allocID)
 	if err != nil {
 		return err
@@ -52,9 +52,8 @@ func (c *Client) CollectAlloc(allocID string) error {
 		return structs.Conflictf("allocation %s is %s; only one that has ended and released everything is removed",
 			allocID, r.ClientState().ClientStatus)
 	}
-	if c.awaitedData()[allocID] {
-		return structs.Conflictf("another allocation has still to take over the data of allocation %s; retry",
-			allocID)
+	if err := c.mayLose(ctx, r); err != nil {
+		return err
 	}
 	if !c.updates.isAcked(r.ClientState()) {
 		return structs.Unavailablef("the servers do not know yet that allocation %s has ended; retry", allocID)

@@ -304,27 +304,37 @@ func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
 
 // collectEnded destroys the directories of allocations that have ended and released everything, and whose end
 // the servers have acknowledged: the oldest first, until GCMaxAllocs are left. Those whose data another
-// allocation takes over stay besides.
-func (c *Client) collectEnded() {
-	type candidate struct {
-		r     *allocrunner.Runner
-		ended time.Time
-	}
-	var ended []candidate
-	keep := c.awaitedData()
+// allocation takes over stay besides. It asks the servers for those only if there are too many.
+func (c *Client) collectEnded(ctx context.Context) {
+	var ended []*allocrunner.Runner
+	here := c.awaitedData()
 	for _, r := range c.allRunners() {
-		if !isClosed(r.Unwound()) || keep[r.ID()] {
-			continue
-		}
-		if u := r.ClientState(); c.updates.isAcked(u) {
-			ended = append(ended, candidate{r, lastFinish(u)})
+		_, keep := here[r.ID()]
+		if isClosed(r.Unwound()) && !keep && c.updates.isAcked(r.ClientState()) {
+			ended = append(ended, r)
 		}
 	}
-	slices.SortFunc(ended, func(a, b candidate) int {
-		return a.ended.Compare(b.ended)
+	most := c.config().GCMaxAllocs
+	if len(ended) <= most {
+		return
+	}
+	elsewhere, err := c.awaitedElsewhere(ctx, ended)
+	if err != nil {
+		c.logger.Warn("failed to ask which data is needed on other nodes, collecting other allocations",
+			"error", err)
+	}
+	ended = slices.DeleteFunc(ended, func(r *allocrunner.Runner) bool {
+		_, keep := elsewhere[r.ID()]
+		if err != nil {
+			_, keep = c.keptUntil(r)
+		}
+		return keep
 	})
-	for _, e := range ended[:max(0, len(ended)-c.config().GCMaxAllocs)] {
-		c.collect(e.r)
+	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
+		return lastFinish(a.ClientState()).Compare(lastFinish(b.ClientState()))
+	})
+	for _, r := range ended[:max(0, len(ended)-most)] {
+		c.collect(r)
 	}
 }
 

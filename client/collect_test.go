@@ -40,13 +40,13 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 		wantLeft("a2", "a3")
 		r.servers.place(testAlloc("b"))
 		r.pass(time.Second)
-		if err := r.client.CollectAlloc("a2"); err != nil {
+		if err := r.client.CollectAlloc(t.Context(), "a2"); err != nil {
 			t.Error(err)
 		}
-		if err := r.client.CollectAlloc("b"); !structs.IsKind(err, structs.KindConflict) {
+		if err := r.client.CollectAlloc(t.Context(), "b"); !structs.IsKind(err, structs.KindConflict) {
 			t.Errorf("an allocation that runs: %v", err)
 		}
-		if err := r.client.CollectAlloc("a0"); !structs.IsKind(err, structs.KindNotFound) {
+		if err := r.client.CollectAlloc(t.Context(), "a0"); !structs.IsKind(err, structs.KindNotFound) {
 			t.Errorf("an allocation that is gone: %v", err)
 		}
 		r.pass(time.Second)

@@ -74,7 +74,7 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 		if isDir(dir("other")) || !isDir(dir("a")) {
 			t.Fatalf("before the successor: other is there %v, a is there %v", isDir(dir("other")), isDir(dir("a")))
 		}
-		if err := r.client.CollectAlloc("a"); !structs.IsKind(err, structs.KindConflict) {
+		if err := r.client.CollectAlloc(t.Context(), "a"); !structs.IsKind(err, structs.KindConflict) {
 			t.Errorf("a user removed the data: %v", err)
 		}
 		close(wait)
@@ -105,4 +105,114 @@ func TestReport_IsAnEventOfEachTask(t *testing.T) {
 			t.Errorf("the last event is %+v", last)
 		}
 	})
+}
+
+// Data for another node is kept as long as the servers say so or do not answer, but not for longer than the
+// node's bound.
+func TestCollectEnded_KeepsDataForAnotherNode(t *testing.T) {
+	const keep = time.Hour
+	dirs := func(r *fixture) (ids string) {
+		for _, id := range []string{"a", "plain"} {
+			if isDir(filepath.Join(r.dir, "alloc", id)) {
+				ids += id + " "
+			}
+		}
+		return ids
+	}
+	// next ends an allocation, after which the node collects others.
+	next := func(r *fixture, id string) {
+		a := testAlloc(id)
+		a.Job.Type = structs.JobBatch
+		r.servers.place(a)
+		r.pass(time.Second)
+		r.machine.Exit(id+"/web", driver.ExitResult{})
+		r.pass(10 * time.Second)
+	}
+	for name, c := range map[string]struct {
+		waits    map[string]string
+		fails    bool
+		conflict string
+		end      func(r *fixture)
+	}{
+		"until the replacement has it": {
+			map[string]string{"a": "b"}, false,
+			"allocation b, on another node, has still to take over the data of allocation a; this node keeps it until ",
+			func(r *fixture) { r.servers.setWaits(nil) },
+		},
+		"until the bound": {
+			map[string]string{"a": ""}, false,
+			"its replacement, which has no place yet, has still to take over the data of allocation a",
+			func(r *fixture) { r.pass(keep) },
+		},
+		"while the servers do not answer": {
+			nil, true, "asking whether the data of allocation a is needed: ",
+			func(r *fixture) { r.pass(keep) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				r := newFixture(t)
+				r.edit = func(cfg *Config) {
+					cfg.GCMaxAllocs = 0
+					cfg.MovedData.Keep = keep
+				}
+				r.start(false)
+				defer r.stop()
+				r.servers.setWaits(c.waits)
+				if c.fails {
+					r.servers.mu.Lock()
+					r.servers.fail = func(_, method string) error {
+						if method == structs.AllocDataWaits.Name {
+							return structs.Invalidf("there is no such method")
+						}
+						return nil
+					}
+					r.servers.mu.Unlock()
+				}
+				plain := testAlloc("plain")
+				plain.Job.Type = structs.JobBatch
+				r.servers.place(stickyAlloc("a", ""), plain)
+				r.pass(time.Second)
+				r.machine.Exit("a/web", driver.ExitResult{})
+				r.machine.Exit("plain/web", driver.ExitResult{})
+				r.pass(10 * time.Second)
+				if got := dirs(r); got != "a " {
+					t.Fatalf("it keeps %q", got)
+				}
+				err := r.client.CollectAlloc(t.Context(), "a")
+				if err == nil || !strings.HasPrefix(err.Error(), c.conflict) ||
+					!c.fails && !structs.IsKind(err, structs.KindConflict) {
+					t.Errorf("a user removed the data: %v", err)
+				}
+				c.end(r)
+				next(r, "later")
+				if got := dirs(r); got != "" {
+					t.Errorf("in the end it keeps %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A node with few ended allocations asks the servers nothing.
+func TestCollectEnded_AsksOnlyForSurplus(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(cfg *Config) { cfg.GCMaxAllocs = 1 }
+		r.start(false)
+		defer r.stop()
+		r.servers.place(stickyAlloc("a", ""))
+		r.pass(time.Second)
+		r.machine.Exit("a/web", driver.ExitResult{})
+		r.pass(10 * time.Second)
+		if n := len(r.servers.called(structs.AllocDataWaits.Name)); n > 0 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+func (p *fakeServers) setWaits(waits map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits = waits
 }

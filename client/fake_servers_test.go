@@ -41,6 +41,8 @@ type fakeServers struct {
 	dropsFields bool // as a server of an older version
 	inventories [][]structs.CSIHeldClaim
 
+	waits map[string]string // the answer to Alloc.DataWaits, of the allocations that it names
+
 	fail func(addr, method string) error
 	hang func(addr, method string) bool // such a call gets no answer
 	lose map[string]bool                // the answers of these methods
@@ -75,6 +77,7 @@ func (p *fakeServers) serve() *rpc.Server {
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI),
 		rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet),
+		rpc.Handle(structs.AllocDataWaits, p.dataWaits),
 		rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
 		rpc.Handle(structs.CSIVolumeClaim, p.claim),
 		rpc.Handle(structs.CSIClaimGet, p.getClaim),
@@ -105,6 +108,15 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 		return structs.Errorf(structs.KindTimeout, "the answer is lost")
 	}
 	return err
+}
+
+func (p *fakeServers) dataWaits(_ context.Context,
+	r *structs.AllocDataWaitsRequest) (*structs.AllocDataWaitsResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waits := maps.Clone(p.waits)
+	maps.DeleteFunc(waits, func(id, _ string) bool { return !slices.Contains(r.AllocIDs, id) })
+	return &structs.AllocDataWaitsResponse{Waits: waits}, nil
 }
 
 func (p *fakeServers) register(ctx context.Context,

@@ -52,3 +52,17 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	}
 	return nodeconn.Call(ctx, to, structs.ClientAllocData, page)
 }
+
+// dataWaits tells a node which of its ended allocations it keeps for their replacements.
+func (a allocs) dataWaits(
+	tx *state.ReadTx,
+	req *structs.AllocDataWaitsRequest,
+	resp *structs.AllocDataWaitsResponse,
+) error {
+	if n := len(req.AllocIDs); n > structs.MaxAllocIDs {
+		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
+			n, structs.MaxAllocIDs)
+	}
+	resp.Waits = state.DataWaits(tx, req.NodeID, req.AllocIDs)
+	return nil
+}

@@ -10,7 +10,9 @@ import (
 )
 
 // replace places a successor of an allocation on a node.
-func (s *server) replace(old, id, node string) {
+func (s *server) replace(old, id, node string) { s.replaceAs(old, id, node, 0) }
+
+func (s *server) replaceAs(old, id, node string, version uint64) {
 	s.t.Helper()
 	tx := s.store.Read()
 	row := state.Alloc(tx, old)
@@ -25,6 +27,7 @@ func (s *server) replace(old, id, node string) {
 			ID:                 id,
 			Namespace:          "default",
 			JobID:              job.ID,
+			JobVersion:         version,
 			TaskGroup:          "g",
 			Name:               structs.AllocName(job.ID, "g", 0),
 			NodeID:             node,
@@ -97,4 +100,29 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 		asked[0].SecretID != "" {
 		t.Errorf("the node got %+v", asked)
 	}
+}
+
+func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a", "n1")
+	job := *state.Job(s.store.Read(), "default", state.Alloc(s.store.Read(), "a").JobID)
+	g := *job.TaskGroups[0]
+	g.EphemeralDisk = &structs.EphemeralDisk{Sticky: true, Migrate: true}
+	job.TaskGroups = []*structs.TaskGroup{&g}
+	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job})
+	s.replaceAs("a", "b", "n2", state.Job(s.store.Read(), "default", job.ID).Version)
+	s.endAlloc("a", "n1")
+	req := &structs.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
+	if got := must(s, structs.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
+		t.Errorf("got %v", got)
+	}
+	req.SecretID = "?"
+	refused(s, structs.KindDenied, structs.AllocDataWaits, req)
+	refused(s, structs.KindInvalid, structs.AllocDataWaits, &structs.AllocDataWaitsRequest{
+		AllocIDs: make([]string, structs.MaxAllocIDs+1),
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	})
 }

@@ -297,6 +297,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.AllocList, anyone, alloc.list)),
 		write(e, structs.AllocStop, anyone, alloc.stop),
 		slow(call(e, structs.AllocData, nodeOnly, alloc.data)),
+		read(e, structs.AllocDataWaits, nodeOnly, alloc.dataWaits),
 
 		shed(e.quick(read(e, structs.EvalGet, anyone, eval.get))),
 		shed(read(e, structs.EvalList, anyone, eval.list)),

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -84,5 +85,43 @@ func TestSticky_NodeThatIsNotFeasibleIsNoPreference(t *testing.T) {
 				t.Errorf("plan: %s", describe(p))
 			}
 		})
+	}
+}
+
+// An allocation that was stopped and found no place again has left its data to the next one of its name.
+func TestSticky_DataIsTakenOverAlsoByALaterPlacement(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService, sticky), "n1")
+	old := w.allocs("web")[0]
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:       "n1",
+		Eligibility:  structs.NodeIneligible,
+		WriteOptions: w.now(),
+	})
+	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: old.ID, WriteOptions: w.now()})
+	if p := w.run("web"); len(p.Stop) != 1 || len(p.Place) != 0 {
+		t.Fatalf("without another node: %s", describe(p))
+	}
+	w.client(old, structs.AllocComplete)
+	w.nodes("n2", "n3", "n4")
+	p := w.run("web")
+	if len(p.Place) != 1 || p.Place[0].PreviousAllocation != old.ID || p.Place[0].RescheduleTracker != nil {
+		t.Fatalf("with other nodes: %s", describe(p))
+	}
+	next := w.allocs("web")[0]
+	if state.Alloc(w.s.Read(), old.ID).NextAllocation != next.ID {
+		t.Error("the earlier allocation does not name the later one")
+	}
+}
+
+// The data of an allocation that was stopped with its job is not taken over.
+func TestSticky_AJobThatRunsAgainStartsEmpty(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService, sticky), "n1")
+	old := w.allocs("web")[0]
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+	w.run("web")
+	w.client(old, structs.AllocComplete)
+	w.job(aJob("web", structs.JobService, sticky))
+	if p := w.run("web"); len(p.Place) != 1 || p.Place[0].PreviousAllocation != "" {
+		t.Errorf("%s", describe(p))
 	}
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -67,7 +68,7 @@ func (p *planner) placeFresh(w *placement) {
 			g.queued += left
 			return
 		}
-		p.placeOne(&placement{plan: g, index: index})
+		p.placeOne(&placement{plan: g, index: index, data: p.dataOf(g, index)})
 		left--
 	}
 }
@@ -279,8 +280,8 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		RescheduleTracker: p.trackerFor(w),
 		Metrics:           t.toMetric(structs.MaxReasons),
 	}
-	if w.prev != nil {
-		a.PreviousAllocation = w.prev.ID
+	if prev := cmp.Or(w.prev, w.data); prev != nil {
+		a.PreviousAllocation = prev.ID
 	}
 	if len(w.plan.devices) > 0 {
 		choice, _ := chooseDevices(w.plan.devices, v) // resourcesFit has found enough

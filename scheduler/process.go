@@ -79,6 +79,8 @@ type planner struct {
 	more           bool            // another plan has to follow
 	exhaustedNodes map[string]bool // by node: without capacity for an allocation of a per-node job
 
+	leftData map[string]*structs.Allocation // by name; see noteData
+
 	namedVolumes int                            // volumes among the unblock keys
 	tooManyKeys  bool                           // there are more keys than an evaluation may name
 	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
@@ -106,6 +108,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		case !a.ClientTerminal() && p.nodeLost(a.NodeID):
 			p.stopAlloc(a, "node is down", structs.AllocLost)
 		}
+		p.noteData(a)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ type placement struct {
 	index int
 	node  *structs.Node       // in per-node jobs: the node that it belongs to
 	prev  *structs.Allocation // replaced by this one, or nil
+	data  *structs.Allocation // without prev: ended long ago, and this one takes over its data, or nil
 
 	update      bool  // prev runs until its replacement is placed
 	rescheduled bool  // prev failed

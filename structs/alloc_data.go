@@ -50,6 +50,27 @@ type AllocDataEntry struct {
 	More    bool   // the file has more bytes
 }
 
+// AllocDataWaits returns which ended allocations of a node may have data that a replacement has still to take
+// over. The node keeps them.
+var AllocDataWaits = read[AllocDataWaitsRequest, AllocDataWaitsResponse]("Alloc.DataWaits")
+
+// AllocDataWaitsRequest names at most MaxAllocIDs allocations of the node.
+type AllocDataWaitsRequest struct {
+	AllocIDs []string
+	NodeID   string
+	SecretID string
+	QueryOptions
+}
+
+// Credentials names the node and its secret.
+func (r *AllocDataWaitsRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// AllocDataWaitsResponse has the replacement of each awaited allocation, "" if it has no place yet.
+type AllocDataWaitsResponse struct {
+	Waits map[string]string
+	QueryMeta
+}
+
 // Bounds of the data that one allocation takes over from another node. Its node bounds the size.
 const (
 	MaxDataFiles     = 1 << 18 // files and directories

@@ -246,7 +246,7 @@ func (a *Agent) AllocSignal(_ context.Context, allocID string, req api.AllocSign
 }
 
 // AllocGC calls Control.
-func (a *Agent) AllocGC(allocID string) error {
+func (a *Agent) AllocGC(_ context.Context, allocID string) error {
 	return a.control(allocID, "gc", allocID)
 }
 

@@ -1,6 +1,8 @@
 package diskhook
 
 import (
+	"time"
+
 	"berth/internal/bytesize"
 	"berth/structs"
 )
@@ -12,6 +14,9 @@ type Settings struct {
 	MaxSize bytesize.Size `hcl:"max_size"`
 	// MinFree stays free on the file system of the allocations while data comes.
 	MinFree bytesize.Size `hcl:"min_free"`
+	// Keep bounds the time after the end of an allocation for which this node keeps its data for a replacement
+	// on another node.
+	Keep time.Duration `hcl:"keep"`
 }
 
 // DefaultSettings returns the bounds of an agent that sets none.
@@ -19,6 +24,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		MaxSize: 100_000_000_000,
 		MinFree: 500_000_000,
+		Keep:    24 * time.Hour,
 	}
 }
 
@@ -35,5 +41,9 @@ func (s Settings) Validate() error {
 	}
 	within("max_size", s.MaxSize, 1)
 	within("min_free", s.MinFree, 0)
+	if s.Keep < 0 || s.Keep > structs.MaxInterval {
+		faults = append(faults, structs.Invalidf("client.moved_data.keep: %s is not within 0 to %s",
+			s.Keep, structs.MaxInterval))
+	}
 	return structs.InvalidAll(faults)
 }

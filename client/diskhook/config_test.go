@@ -11,6 +11,8 @@ func TestSettings_HaveBounds(t *testing.T) {
 	for name, edit := range map[string]func(*Settings){
 		"no size":       func(s *Settings) { s.MaxSize = 0 },
 		"too large":     func(s *Settings) { s.MaxSize = maxBytes + 1 },
+		"negative time": func(s *Settings) { s.Keep = -1 },
+		"too long":      func(s *Settings) { s.Keep = structs.MaxInterval + 1 },
 		"negative room": func(s *Settings) { s.MinFree = -1 },
 		"too much room": func(s *Settings) { s.MinFree = maxBytes + 1 },
 	} {

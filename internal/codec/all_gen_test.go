@@ -13,6 +13,8 @@ var all = []any{
 	new(structs.AllocDataEntry),
 	new(structs.AllocDataRequest),
 	new(structs.AllocDataResponse),
+	new(structs.AllocDataWaitsRequest),
+	new(structs.AllocDataWaitsResponse),
 	new(structs.AllocFileInfo),
 	new(structs.AllocGetRequest),
 	new(structs.AllocGetResponse),

@@ -156,9 +156,8 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 	if current && (unreplaced || job.Finite()) {
 		return
 	}
-	next := state.Alloc(g.tx, a.NextAllocation)
-	if next != nil && next.ClientStatus == structs.AllocPending {
-		return // it may still take over the data
+	if _, awaited := state.DataAwaited(g.tx, a); awaited {
+		return
 	}
 	g.deleteAlloc(a)
 }

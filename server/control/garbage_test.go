@@ -128,41 +128,6 @@ func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
 }
 
 // An allocation takes over the data of the one that it replaces before it runs.
-func TestCollection_KeepsTheDataOfAPendingSuccessor(t *testing.T) {
-	w := newTestEnv(t)
-	w.addNode("n1", true)
-	w.addAlloc("a1", "n1")
-	put(w, fsm.PlanApply, &structs.Plan{
-		JobModifyIndex: state.Job(w.Store.Read(), "default", "job-a1").JobModifyIndex,
-		WriteOptions:   now(),
-		Eval: &structs.Evaluation{
-			ID:     "e",
-			JobID:  "job-a1",
-			Status: structs.EvalComplete,
-		},
-		Stop: []*structs.PlanStop{{AllocID: "a1"}},
-		Place: []*structs.Allocation{{
-			ID:                 "a2",
-			JobID:              "job-a1",
-			TaskGroup:          "g",
-			NodeID:             "n1",
-			PreviousAllocation: "a1",
-		}},
-	})
-	w.endAlloc("a1", "n1")
-	if r := w.garbage(time.Minute); len(r.Allocs) != 0 {
-		t.Errorf("garbage %v while the successor is pending", r.Allocs)
-	}
-	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
-		NodeID:       "n1",
-		WriteOptions: now(),
-		Allocs:       []*structs.AllocClientUpdate{{ID: "a2", ClientStatus: structs.AllocRunning}},
-	})
-	if r := w.garbage(time.Minute); !slices.Equal(r.Allocs, []string{"a1"}) {
-		t.Errorf("garbage %v, want a1: its successor runs", r.Allocs)
-	}
-}
-
 func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 	w := newTestEnv(t)
 	w.addNode("n1", true)
@@ -307,5 +272,47 @@ func BenchmarkGarbage(b *testing.B) {
 				anHour.listGarbage(store.Read())
 			}
 		})
+	}
+}
+
+// The row of an allocation stays while another one is to take over its data: its node would remove the data.
+func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	w.addNode("n2", true)
+	w.addAlloc("a", "n1")
+	job := *state.Job(w.Store.Read(), "default", "job-a")
+	job.TaskGroups = []*structs.TaskGroup{{
+		Name:          "g",
+		Count:         1,
+		EphemeralDisk: &structs.EphemeralDisk{Sticky: true, Migrate: true},
+	}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job, WriteOptions: now()})
+	stored := state.Job(w.Store.Read(), "default", job.ID)
+	put(w, fsm.PlanApply, &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: stored.JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e", JobID: job.ID, Status: structs.EvalComplete},
+		Stop:           []*structs.PlanStop{{AllocID: "a"}},
+		Place: []*structs.Allocation{{
+			ID:                 "b",
+			JobID:              job.ID,
+			JobVersion:         stored.Version,
+			TaskGroup:          "g",
+			NodeID:             "n2",
+			PreviousAllocation: "a",
+		}},
+	})
+	w.endAlloc("a", "n1")
+	if r := w.garbage(0); len(r.Allocs) > 0 {
+		t.Errorf("while b waits: %v", r.Allocs)
+	}
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       "n2",
+		WriteOptions: now(),
+		Allocs:       []*structs.AllocClientUpdate{{ID: "b", ClientStatus: structs.AllocRunning}},
+	})
+	if r := w.garbage(0); !slices.Equal(r.Allocs, []string{"a"}) {
+		t.Errorf("when b has it: %v", r.Allocs)
 	}
 }

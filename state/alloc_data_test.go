@@ -1,0 +1,167 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// dataFixture has a job with a sticky disk and an ended allocation of it, a, on node n1.
+func dataFixture(t *testing.T, edit func(*structs.Job)) *fixture {
+	w := newFixture(t)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		w.node(id)
+	}
+	j := aJob("web", structs.JobService)
+	j.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{Sticky: true, Migrate: true}
+	edit(j)
+	w.job(j)
+	w.alloc("a", "web", "n1")
+	return w
+}
+
+// replace stops an allocation and places another one for it.
+func (w *fixture) replace(old, id, node string) {
+	w.t.Helper()
+	a := Alloc(w.s.Read(), old)
+	j := Job(w.s.Read(), a.Namespace, a.JobID)
+	p := w.plan(j)
+	p.Stop = []*structs.PlanStop{{AllocID: old}}
+	p.Place = []*structs.Allocation{{
+		ID:                 id,
+		Namespace:          j.Namespace,
+		JobID:              j.ID,
+		JobVersion:         j.Version,
+		TaskGroup:          "g",
+		Name:               a.Name,
+		NodeID:             node,
+		PreviousAllocation: old,
+	}}
+	do(w, PlanApply, p)
+}
+
+func (w *fixture) start(node, alloc string) {
+	w.t.Helper()
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       node,
+		WriteOptions: w.now(),
+		Allocs: []*structs.AllocClientUpdate{{
+			ID:           alloc,
+			ClientStatus: structs.AllocRunning,
+			TaskStates:   map[string]*structs.TaskState{"t": {StartedAt: time.Unix(1, 0)}},
+		}},
+	})
+}
+
+func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
+	migrate := func(*structs.Job) {}
+	edit := func(e func(*structs.Job)) func(*structs.Job) { return e }
+	none := "no"
+	for name, c := range map[string]struct {
+		job  func(*structs.Job)
+		do   func(w *fixture)
+		want string
+	}{
+		"a pending replacement": {migrate, func(w *fixture) { w.replace("a", "b", "n2") }, "b"},
+		"one that runs": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.start("n2", "b")
+		}, none},
+		"one that has run": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.start("n2", "b")
+			w.client("n2", "b", structs.AllocFailed)
+		}, none},
+		"one that failed before it started, to be replaced": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.client("n2", "b", structs.AllocFailed)
+		}, ""},
+		"the replacement of that one": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.client("n2", "b", structs.AllocFailed)
+			w.replace("b", "c", "n3")
+		}, "c"},
+		"the replacement of that one, which runs": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.client("n2", "b", structs.AllocFailed)
+			w.replace("b", "c", "n3")
+			w.start("n3", "c")
+		}, none},
+		"one that was stopped for good": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.stop("b", "")
+			w.client("n2", "b", structs.AllocComplete)
+		}, none},
+		"stopped without a replacement": {migrate, func(w *fixture) { w.stop("a", "") }, none},
+		"failed":                        {migrate, func(w *fixture) { w.client("n1", "a", structs.AllocFailed) }, ""},
+		"stopped to be placed again": {migrate, func(w *fixture) {
+			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
+			w.stop("a", "")
+		}, ""},
+		"beyond the count": {migrate, func(w *fixture) {
+			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
+			w.stop("a", "")
+			j := Job(w.s.Read(), "default", "web")
+			next := *j
+			g := *j.TaskGroups[0]
+			g.Count = 0
+			next.TaskGroups = []*structs.TaskGroup{&g}
+			w.job(&next)
+		}, none},
+		"a job that was stopped": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+			w.stop("b", "")
+			w.client("n2", "b", structs.AllocComplete)
+		}, none},
+		"a batch job that is done": {
+			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
+			func(w *fixture) { w.client("n1", "a", structs.AllocComplete) }, none,
+		},
+		"without sticky": {
+			edit(func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk.Sticky = false }),
+			func(w *fixture) { w.replace("a", "b", "n2") }, none,
+		},
+		"without migrate, on another node": {
+			edit(func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk.Migrate = false }),
+			func(w *fixture) { w.replace("a", "b", "n2") }, none,
+		},
+		"without migrate, on the same node": {
+			edit(func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk.Migrate = false }),
+			func(w *fixture) { w.replace("a", "b", "n1") }, "b",
+		},
+	} {
+		w := dataFixture(t, c.job)
+		c.do(w)
+		w.client("n1", "a", structs.AllocComplete)
+		waits := DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"})
+		by, awaited := waits["a"]
+		got := by
+		if !awaited {
+			got = none
+		}
+		if got != c.want || len(waits) > 1 {
+			t.Errorf("%s: awaited by %q of %v, want %q", name, got, waits, c.want)
+		}
+		if others := DataWaits(w.s.Read(), "n2", []string{"a"}); len(others) > 0 {
+			t.Errorf("%s: another node learns of %v", name, others)
+		}
+	}
+}
+
+func TestDataAwaited_AlsoByALongChain(t *testing.T) {
+	w := dataFixture(t, func(*structs.Job) {})
+	last := "a"
+	for i := range 2 * longestDataChain {
+		next := fmt.Sprint("next", i)
+		w.replace(last, next, "n2")
+		w.client("n2", next, structs.AllocFailed)
+		last = next
+	}
+	w.client("n1", "a", structs.AllocComplete)
+	if waits := DataWaits(w.s.Read(), "n1", []string{"a"}); len(waits) != 1 {
+		t.Errorf("got %v", waits)
+	}
+}
