@@ -87,6 +87,7 @@ type ReadTx struct {
 	txn     *memdb.Txn
 	rows    rows     // of the same moment as txn
 	overlay *overlay // of a writer
+	draft   bool     // it is a Draft: an index without changes may be read in pages
 	tables  uint64   // that it read, as a set of numbers
 
 	watched bool

@@ -72,3 +72,8 @@ func (o *overlay) from(at pathKey, prefix Key) []entry {
 	})
 	return rest[:n:n]
 }
+
+// hasPath reports whether the overlay has a change of a path.
+func (o *overlay) hasPath(p *path) bool {
+	return len(o.from(pathKey{path: p}, nil)) > 0
+}

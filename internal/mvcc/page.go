@@ -24,7 +24,7 @@ func (x *Index[T]) Range(tx *ReadTx, scope Key, p Page) iter.Seq[*T] {
 
 // RangeFunc is Range row by row. The function returns nil after the last row.
 func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
-	if tx.overlay != nil {
+	if tx.overlay != nil && (!tx.draft || tx.overlay.hasPath(x.path)) {
 		panic("a writer reads a page: that would miss the changes of its batch")
 	}
 	whole := x.cursor(tx, scope)
