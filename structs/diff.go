@@ -1,0 +1,377 @@
+package structs
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// differ compares values of one type. It reads their fields by reflection, so a field that is added to a
+// struct takes part without another line.
+type differ struct {
+	all bool // also with equal values
+}
+
+// notCompared has the fields that take no part: those that the servers own, and those with a place of their
+// own in the result.
+var notCompared = map[reflect.Type][]string{
+	reflect.TypeFor[Job](): {
+		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "JobModifyIndex",
+	},
+	reflect.TypeFor[TaskGroup](): {"Name", "Tasks"},
+	reflect.TypeFor[Task]():      {"Name"},
+	reflect.TypeFor[Indexes]():   {"CreateIndex", "ModifyIndex"},
+}
+
+// diffNames has the names of objects in lists that are not those of their lists in the singular.
+var diffNames = map[string]string{
+	"ReservedPorts": "Static Port",
+	"DynamicPorts":  "Dynamic Port",
+}
+
+// mountFlags is the list whose values may be secrets (see CSIMountOptions.Redacted).
+const mountFlags = "MountFlags"
+
+// identities are the fields that tell the objects of a list apart.
+var identities = []string{"Name", "Label"}
+
+// diffParts collects the differences of the parts of one object.
+type diffParts struct {
+	fields  []*FieldDiff
+	objects []*ObjectDiff
+}
+
+// compare compares two structs. Either may be nil.
+func (d differ) compare(old, now any) ([]*FieldDiff, []*ObjectDiff) {
+	parts := &diffParts{}
+	d.structs(parts, target(reflect.ValueOf(old)), target(reflect.ValueOf(now)))
+	byName := func(a, b *FieldDiff) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(parts.fields, byName)
+	slices.SortStableFunc(parts.objects, func(a, b *ObjectDiff) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return parts.fields, parts.objects
+}
+
+// target returns the value behind pointers and interfaces, an invalid one behind nil.
+func target(v reflect.Value) reflect.Value {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	return v
+}
+
+// present returns the one of two values that is valid, or an invalid one.
+func present(a, b reflect.Value) reflect.Value {
+	if a.IsValid() {
+		return a
+	}
+	return b
+}
+
+func (d differ) structs(parts *diffParts, old, now reflect.Value) {
+	either := present(old, now)
+	if !either.IsValid() {
+		return
+	}
+	skipped := notCompared[either.Type()]
+	for i := range either.NumField() {
+		f := either.Type().Field(i)
+		if !f.IsExported() || slices.Contains(skipped, f.Name) {
+			continue
+		}
+		if either.Field(i).IsZero() && old.IsValid() != now.IsValid() {
+			continue // a new or deleted object is described by the values that it has
+		}
+		o := fieldOf(old, i)
+		n := fieldOf(now, i)
+		if f.Anonymous {
+			d.structs(parts, o, n)
+			continue
+		}
+		d.values(parts, f.Name, o, n)
+	}
+}
+
+func fieldOf(v reflect.Value, i int) reflect.Value {
+	if !v.IsValid() {
+		return v
+	}
+	return target(v.Field(i))
+}
+
+// values compares two values under a name. An absent one is invalid.
+func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
+	either := present(old, now)
+	if !either.IsValid() {
+		return
+	}
+	switch either.Kind() {
+	case reflect.Struct:
+		d.object(parts, name, old, now)
+	case reflect.Map:
+		d.maps(parts, name, old, now)
+	case reflect.Slice:
+		d.lists(parts, name, old, now)
+	default:
+		same := old.IsValid() && now.IsValid() && old.IsZero() && now.IsZero()
+		if !same {
+			d.field(parts, name, diffText(old), diffText(now))
+		}
+	}
+}
+
+// field adds the difference of two texts.
+func (d differ) field(parts *diffParts, name, old, now string) {
+	kind := diffType(old != "", now != "", old != now)
+	if kind == DiffNone && (!d.all || old == "") {
+		return
+	}
+	parts.fields = append(parts.fields, &FieldDiff{
+		Type: kind,
+		Name: name,
+		Old:  old,
+		New:  now,
+	})
+}
+
+// object adds the difference of two structs.
+func (d differ) object(parts *diffParts, name string, old, now reflect.Value) {
+	fields, objects := d.compare(valueOrNil(old), valueOrNil(now))
+	changed := changedParts(fields, objects)
+	d.add(parts, &ObjectDiff{
+		Type:    diffType(old.IsValid(), now.IsValid(), changed),
+		Name:    name,
+		Fields:  fields,
+		Objects: objects,
+	})
+}
+
+func valueOrNil(v reflect.Value) any {
+	if !v.IsValid() {
+		return nil
+	}
+	return v.Interface()
+}
+
+// add adds an object, if it shows anything.
+func (d differ) add(parts *diffParts, o *ObjectDiff) {
+	if o.Type == DiffNone && !d.all ||
+		len(o.Fields)+len(o.Objects) == 0 && o.Type != DiffAdded && o.Type != DiffDeleted {
+		return
+	}
+	parts.objects = append(parts.objects, o)
+}
+
+// maps compares two maps: of objects by their keys, of texts as fields "Name[key]", and of values of any kind
+// as one object with all that they hold.
+func (d differ) maps(parts *diffParts, name string, old, now reflect.Value) {
+	element := present(old, now).Type().Elem()
+	if element.Kind() == reflect.Interface {
+		d.trees(parts, name, old, now)
+		return
+	}
+	o := entriesOf(old)
+	n := entriesOf(now)
+	keys := maps.Clone(o)
+	maps.Copy(keys, n)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if target(keys[key]).Kind() == reflect.Struct {
+			d.object(parts, singular(name), target(o[key]), target(n[key]))
+			continue
+		}
+		d.values(parts, fmt.Sprintf("%s[%s]", name, key), target(o[key]), target(n[key]))
+	}
+}
+
+// entriesOf returns the entries of a map by the texts of their keys.
+func entriesOf(m reflect.Value) map[string]reflect.Value {
+	entries := map[string]reflect.Value{}
+	if !m.IsValid() {
+		return entries
+	}
+	for key, value := range m.Seq2() {
+		entries[key.String()] = value
+	}
+	return entries
+}
+
+// trees compares two maps of values of any kind, for example the configs of a driver.
+func (d differ) trees(parts *diffParts, name string, old, now reflect.Value) {
+	o := map[string]string{}
+	n := map[string]string{}
+	flatten(o, "", old)
+	flatten(n, "", now)
+	inner := &diffParts{}
+	keys := maps.Clone(o)
+	maps.Copy(keys, n)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		d.field(inner, key, o[key], n[key])
+	}
+	d.add(parts, &ObjectDiff{
+		Type:   diffType(len(o) > 0, len(n) > 0, changedParts(inner.fields, nil)),
+		Name:   name,
+		Fields: inner.fields,
+	})
+}
+
+// flatten adds all values within a value under their paths: a[0], b[key].
+func flatten(out map[string]string, path string, v reflect.Value) {
+	v = target(v)
+	switch {
+	case !v.IsValid():
+	case v.Kind() == reflect.Map:
+		for key, value := range v.Seq2() {
+			inner := fmt.Sprintf("%s[%v]", path, key)
+			if path == "" {
+				inner = fmt.Sprint(key)
+			}
+			flatten(out, inner, value)
+		}
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
+		for i := range v.Len() {
+			flatten(out, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	default:
+		out[path] = fmt.Sprint(v.Interface())
+	}
+}
+
+// lists compares two lists: of objects by their names if they have any, else as sets.
+func (d differ) lists(parts *diffParts, name string, old, now reflect.Value) {
+	element := present(old, now).Type().Elem()
+	for element.Kind() == reflect.Pointer {
+		element = element.Elem()
+	}
+	switch {
+	case element.Kind() == reflect.Struct:
+		d.objectLists(parts, singular(name), elementsOf(old), elementsOf(now))
+	case element.Kind() != reflect.Uint8:
+		d.textLists(parts, name, textsOf(old), textsOf(now))
+	}
+}
+
+func elementsOf(list reflect.Value) (all []reflect.Value) {
+	if !list.IsValid() {
+		return nil
+	}
+	for i := range list.Len() {
+		if v := target(list.Index(i)); v.IsValid() {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// objectLists pairs the objects with the same identity, then those that are equal. The others came or went.
+func (d differ) objectLists(parts *diffParts, name string, old, now []reflect.Value) {
+	var left []reflect.Value
+	for _, n := range now {
+		at := slices.IndexFunc(old, func(o reflect.Value) bool { return sameObject(o, n) })
+		if at < 0 {
+			left = append(left, n)
+			continue
+		}
+		d.object(parts, name, old[at], n)
+		old = slices.Delete(slices.Clone(old), at, at+1)
+	}
+	for _, n := range left {
+		d.object(parts, name, reflect.Value{}, n)
+	}
+	for _, o := range old {
+		d.object(parts, name, o, reflect.Value{})
+	}
+}
+
+func sameObject(a, b reflect.Value) bool {
+	for _, field := range identities {
+		f := a.FieldByName(field)
+		if f.IsValid() && f.Kind() == reflect.String && f.String() != "" {
+			return f.String() == b.FieldByName(field).String()
+		}
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// textLists compares two lists of texts as sets, and by position if only the order differs.
+func (d differ) textLists(parts *diffParts, name string, old, now []string) {
+	inner := &diffParts{}
+	sortedOld := slices.Sorted(slices.Values(old))
+	sortedNow := slices.Sorted(slices.Values(now))
+	switch {
+	case slices.Equal(old, now), !slices.Equal(sortedOld, sortedNow):
+		d.textSets(inner, name, old, now)
+	default:
+		for i := range old {
+			d.field(inner, fmt.Sprintf("%s[%d]", name, i), old[i], now[i])
+		}
+	}
+	if name == mountFlags {
+		redactFields(inner.fields)
+	}
+	d.add(parts, &ObjectDiff{
+		Type:   diffType(len(old) > 0, len(now) > 0, changedParts(inner.fields, nil)),
+		Name:   name,
+		Fields: inner.fields,
+	})
+}
+
+func (d differ) textSets(parts *diffParts, name string, old, now []string) {
+	gone := slices.Clone(old)
+	for _, text := range now {
+		at := slices.Index(gone, text)
+		if at < 0 {
+			d.field(parts, name, "", text)
+			continue
+		}
+		d.field(parts, name, text, text)
+		gone = slices.Delete(gone, at, at+1)
+	}
+	for _, text := range gone {
+		d.field(parts, name, text, "")
+	}
+}
+
+// textsOf returns the texts of a list.
+func textsOf(list reflect.Value) (texts []string) {
+	if !list.IsValid() {
+		return nil
+	}
+	for i := range list.Len() {
+		texts = append(texts, diffText(target(list.Index(i))))
+	}
+	return texts
+}
+
+// redactFields replaces the values of fields.
+func redactFields(fields []*FieldDiff) {
+	for _, f := range fields {
+		for _, text := range []*string{&f.Old, &f.New} {
+			if *text != "" {
+				*text = redactedFlag
+			}
+		}
+	}
+}
+
+// diffText returns the text of a simple value, "" for an absent one.
+func diffText(v reflect.Value) string {
+	if !v.IsValid() {
+		return ""
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// singular returns the name of one object of a list.
+func singular(list string) string {
+	if name := diffNames[list]; name != "" {
+		return name
+	}
+	if stem, ok := strings.CutSuffix(list, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(list, "s")
+}

@@ -1,0 +1,320 @@
+package structs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fill sets every field of a value, two levels of itself deep at most.
+func fill(v reflect.Value, depth int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if depth < 12 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem(), depth+1)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), depth+1)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), depth+1)
+	case reflect.Map:
+		key := reflect.ValueOf("k").Convert(v.Type().Key())
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(value, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Interface:
+		v.Set(reflect.ValueOf("x"))
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uint:
+		v.SetUint(1)
+	default:
+		v.SetInt(1)
+	}
+}
+
+// leaves calls visit with each settable simple value within a value, and its path.
+func leaves(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			leaves(v.Elem(), path, visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				leaves(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			leaves(v.Index(i), path+"[]", visit)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			entry := reflect.New(v.Type().Elem()).Elem()
+			entry.Set(v.MapIndex(key))
+			leaves(entry, path+"[k]", func(path string, leaf reflect.Value) {
+				visit(path, leaf)
+				v.SetMapIndex(key, entry)
+			})
+		}
+	default:
+		visit(path, v)
+	}
+}
+
+func change(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Interface:
+		v.Set(reflect.ValueOf("changed"))
+	case reflect.String:
+		v.SetString("changed")
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(v.Float() + 1)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uint:
+		v.SetUint(v.Uint() + 1)
+	default:
+		v.SetInt(v.Int() + 1)
+	}
+}
+
+func filledJob() *Job {
+	j := &Job{}
+	fill(reflect.ValueOf(j).Elem(), 0)
+	return j
+}
+
+// Every field of a job that a user can set takes part in the difference, and no field of the servers.
+func TestDiffJobs_ShowsEachField(t *testing.T) {
+	ofServers := filledJob()
+	ofServers.DropServerFields()
+	server := reflect.ValueOf(ofServers).Elem()
+	total := 0
+	leaves(reflect.ValueOf(filledJob()).Elem(), "", func(path string, _ reflect.Value) {
+		total++
+		at := total
+		now := filledJob()
+		n := 0
+		leaves(reflect.ValueOf(now).Elem(), "", func(_ string, v reflect.Value) {
+			n++
+			if n == at {
+				change(v)
+			}
+		})
+		name := strings.TrimPrefix(path, ".")
+		top, _, nested := strings.Cut(name, ".")
+		if name == "ID" {
+			return // another ID is another job
+		}
+		field := server.FieldByName(strings.TrimSuffix(strings.TrimSuffix(top, "[k]"), "[]"))
+		silent := top == "Indexes" || !nested && field.IsValid() && field.IsZero() || notShown[name]
+		got := DiffJobs(filledJob(), now, false)
+		if (got.Type == DiffNone) != silent {
+			t.Errorf("a change of %s: the difference is %s", name, got.Type)
+		}
+	})
+	if total < 100 {
+		t.Errorf("only %d fields were tried", total)
+	}
+}
+
+// notShown has the fields with data of no use in a difference.
+var notShown = map[string]bool{}
+
+func diffJob(edits ...func(*Job)) *Job {
+	j := &Job{
+		ID:          "web",
+		Datacenters: []string{"dc1"},
+		Meta:        map[string]string{"a": "1"},
+		TaskGroups: []*TaskGroup{{
+			Name:  "app",
+			Count: 2,
+			Volumes: map[string]*VolumeRequest{
+				"data": {Name: "data", Type: "csi", Source: "db", MountOptions: &CSIMountOptions{
+					MountFlags: []string{"password=one"},
+				}},
+			},
+			Networks: []*NetworkResource{{Mode: "host", DynamicPorts: []Port{{Label: "http"}}}},
+			Tasks: []*Task{{
+				Name:   "server",
+				Driver: "exec",
+				Config: map[string]any{
+					"command": "/bin/web",
+					"args":    []any{"-v", map[string]any{"deep": 1}},
+				},
+				KillTimeout: 5 * time.Second,
+				Resources:   &Resources{CPU: 100, MemoryMB: 64},
+			}},
+		}},
+	}
+	for _, edit := range edits {
+		edit(j)
+	}
+	return j
+}
+
+// describeDiff writes a difference in lines.
+func describeDiff(d *JobDiff) string {
+	var out strings.Builder
+	var parts func(path string, fields []*FieldDiff, objects []*ObjectDiff)
+	parts = func(path string, fields []*FieldDiff, objects []*ObjectDiff) {
+		for _, f := range fields {
+			fmt.Fprintf(&out, "%s%s: %s %q -> %q\n", path, f.Name, f.Type, f.Old, f.New)
+		}
+		for _, o := range objects {
+			fmt.Fprintf(&out, "%s%s: %s\n", path, o.Name, o.Type)
+			parts(path+o.Name+".", o.Fields, o.Objects)
+		}
+	}
+	fmt.Fprintf(&out, "job %s: %s\n", d.ID, d.Type)
+	parts("", d.Fields, d.Objects)
+	for _, g := range d.TaskGroups {
+		fmt.Fprintf(&out, "group %s: %s\n", g.Name, g.Type)
+		parts("", g.Fields, g.Objects)
+		for _, task := range g.Tasks {
+			fmt.Fprintf(&out, "task %s: %s\n", task.Name, task.Type)
+			parts("", task.Fields, task.Objects)
+		}
+	}
+	return out.String()
+}
+
+func TestDiffJobs_HasTheShapeOfTheDialect(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*Job)
+		want string
+	}{
+		"nothing": {func(*Job) {}, "job web: None\n"},
+		"fields of servers": {
+			func(j *Job) {
+				j.Version = 7
+				j.Status = JobDead
+			}, "job web: None\n",
+		},
+		"values of maps and lists": {
+			func(j *Job) {
+				j.Meta = map[string]string{"b": "2"}
+				j.Datacenters = []string{"dc2", "dc1"}
+				j.Priority = 70
+			}, `job web: Edited
+Meta[a]: Deleted "1" -> ""
+Meta[b]: Added "" -> "2"
+Priority: Edited "0" -> "70"
+Datacenters: Edited
+Datacenters.Datacenters: Added "" -> "dc2"
+`},
+		"a task": {
+			func(j *Job) {
+				task := j.TaskGroups[0].Tasks[0]
+				task.Config = map[string]any{"command": "/bin/web", "args": []any{"-q", map[string]any{"deep": 1.0}}}
+				task.KillTimeout = time.Minute
+				task.Leader = true
+				task.Resources.Cores = 1
+			}, `job web: Edited
+group app: Edited
+task server: Edited
+KillTimeout: Edited "5s" -> "1m0s"
+Leader: Edited "false" -> "true"
+Config: Edited
+Config.args[0]: Edited "-v" -> "-q"
+Resources: Edited
+Resources.Cores: Edited "0" -> "1"
+`},
+		"objects of a group": {
+			func(j *Job) {
+				g := j.TaskGroups[0]
+				g.Count = 3
+				g.Volumes["data"].MountOptions.MountFlags = []string{"password=two"}
+				g.Volumes["more"] = &VolumeRequest{Name: "more", Source: "x"}
+				g.Networks = nil
+				g.Constraints = []*Constraint{{LTarget: "${attr.cpu.arch}", RTarget: "amd64", Operand: "="}}
+			}, `job web: Edited
+group app: Edited
+Count: Edited "2" -> "3"
+Constraint: Added
+Constraint.LTarget: Added "" -> "${attr.cpu.arch}"
+Constraint.Operand: Added "" -> "="
+Constraint.RTarget: Added "" -> "amd64"
+Network: Deleted
+Network.Mode: Deleted "host" -> ""
+Network.Dynamic Port: Deleted
+Network.Dynamic Port.Label: Deleted "http" -> ""
+Volume: Edited
+Volume.MountOptions: Edited
+Volume.MountOptions.MountFlags: Edited
+Volume.MountOptions.MountFlags.MountFlags: Added "" -> "[REDACTED]"
+Volume.MountOptions.MountFlags.MountFlags: Deleted "[REDACTED]" -> ""
+Volume: Added
+Volume.Name: Added "" -> "more"
+Volume.Source: Added "" -> "x"
+`},
+		"another group": {
+			func(j *Job) { j.TaskGroups[0] = &TaskGroup{Name: "other", Tasks: []*Task{{Name: "t"}}} },
+			`job web: Edited
+group other: Added
+task t: Added
+group app: Deleted
+Count: Deleted "2" -> ""
+Network: Deleted
+Network.Mode: Deleted "host" -> ""
+Network.Dynamic Port: Deleted
+Network.Dynamic Port.Label: Deleted "http" -> ""
+Volume: Deleted
+Volume.Name: Deleted "data" -> ""
+Volume.Source: Deleted "db" -> ""
+Volume.Type: Deleted "csi" -> ""
+Volume.MountOptions: Deleted
+Volume.MountOptions.MountFlags: Deleted
+Volume.MountOptions.MountFlags.MountFlags: Deleted "[REDACTED]" -> ""
+task server: Deleted
+Driver: Deleted "exec" -> ""
+KillTimeout: Deleted "5s" -> ""
+Config: Deleted
+Config.args[0]: Deleted "-v" -> ""
+Config.args[1][deep]: Deleted "1" -> ""
+Config.command: Deleted "/bin/web" -> ""
+Resources: Deleted
+Resources.CPU: Deleted "100" -> ""
+Resources.MemoryMB: Deleted "64" -> ""
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := describeDiff(DiffJobs(diffJob(), diffJob(c.edit), false))
+			if got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestDiffJobs_OfANewJobAndWithEqualFields(t *testing.T) {
+	if got := DiffJobs(nil, diffJob(), false); got.Type != DiffAdded || got.TaskGroups[0].Type != DiffAdded {
+		t.Errorf("a new job: %s", describeDiff(got))
+	}
+	got := describeDiff(DiffJobs(diffJob(), diffJob(func(j *Job) { j.Priority = 3 }), true))
+	for _, line := range []string{`Meta[a]: None "1" -> "1"`, `Datacenters.Datacenters: None "dc1" -> "dc1"`,
+		"task server: None", `Config.command: None`, `Volume.Name: None`, `Priority: Edited "0" -> "3"`} {
+		if !strings.Contains(got, line) {
+			t.Errorf("the line %s is missing in\n%s", line, got)
+		}
+	}
+	if strings.Contains(got, "password") {
+		t.Error("a mount flag is shown")
+	}
+}
