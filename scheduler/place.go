@@ -46,7 +46,8 @@ const placedBytes = structs.MaxEntry / 4
 
 // full reports whether the plan has reached its bounds.
 func (p *planner) full() bool {
-	return len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes
+	return !p.unbounded &&
+		(len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes)
 }
 
 // placeFresh places allocations that replace none, one by one, until one finds no place: a job that was

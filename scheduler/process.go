@@ -19,6 +19,16 @@ func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*struct
 
 // process is Process with a given sample size.
 func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
+	p, err := newPlanner(tx, eval, now, enough)
+	if err != nil {
+		return nil, err
+	}
+	p.decide()
+	p.execute()
+	return p.plan, nil
+}
+
+func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*planner, error) {
 	if eval == nil ||
 		eval.ID == "" ||
 		eval.JobID == "" {
@@ -37,9 +47,14 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 		intended:       map[string][]*structs.CSIClaim{},
 	}
 	p.job = state.Job(tx, p.ns, eval.JobID)
+	return p, nil
+}
+
+// decide compares the job with its allocations.
+func (p *planner) decide() {
 	switch {
 	case p.job == nil || p.job.Stop:
-		for a := range state.AllocsByJob(p, p.ns, eval.JobID) {
+		for a := range state.AllocsByJob(p, p.ns, p.eval.JobID) {
 			p.endAlloc(a, "job is stopped")
 		}
 	case p.job.PerNode():
@@ -47,10 +62,13 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 	default:
 		p.reconcile()
 	}
+}
+
+// execute looks for nodes and completes the plan.
+func (p *planner) execute() {
 	p.placeAll()
 	p.addFollowup()
 	p.finishEval()
-	return p.plan, nil
 }
 
 // planner computes the plan of one evaluation.
@@ -63,7 +81,8 @@ type planner struct {
 	now  time.Time
 	plan *structs.Plan
 
-	enough int // feasible nodes of a sample
+	enough    int  // feasible nodes of a sample
+	unbounded bool // the plan becomes no log entry
 
 	scope          string          // in per-node jobs: the ID of the only node to evaluate; "" for all
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes

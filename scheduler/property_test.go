@@ -88,6 +88,11 @@ func (c *randomJobs) step() {
 
 // change registers a job of the kind that its name has.
 func (c *randomJobs) change(id string) {
+	c.job(c.draw(id))
+}
+
+// draw returns a random job of the kind that its name has.
+func (c *randomJobs) draw(id string) *structs.Job {
 	edits := []func(*structs.Job){count(rapid.IntRange(0, 3).Draw(c.t, "count")),
 		cpu(rapid.IntRange(1, 500).Draw(c.t, "cpu"))}
 	kinds := map[string]string{
@@ -116,7 +121,7 @@ func (c *randomJobs) change(id string) {
 	if kind == structs.JobSystem || kind == structs.JobSysBatch {
 		edits[0] = count(1)
 	}
-	c.job(aJob(id, kind, edits...))
+	return aJob(id, kind, edits...)
 }
 
 // claims makes the nodes of some allocations claim or release volumes.

@@ -215,7 +215,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 // endToMove stops an allocation that is placed again. If the plan has moved its most, it leaves the
 // allocation to the next plan.
 func (p *planner) endToMove(s classified) bool {
-	if p.moves >= mostPlaced {
+	if p.moves >= mostPlaced && !p.unbounded {
 		p.more = true
 		return false
 	}

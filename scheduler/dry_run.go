@@ -1,0 +1,96 @@
+package scheduler
+
+import (
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// Preview is the plan of a job that is not registered yet.
+type Preview struct {
+	*structs.Plan
+	Desired map[string]*structs.DesiredUpdates // by group
+}
+
+// DryRun computes the effects of an evaluation for a user, in one plan of any size: it never becomes a log
+// entry.
+func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview, error) {
+	p, err := newPlanner(tx, eval, now, enough)
+	if err != nil {
+		return nil, err
+	}
+	p.unbounded = true
+	p.decide()
+	desired := p.countDesired()
+	p.execute()
+	return &Preview{Plan: p.plan, Desired: desired}, nil
+}
+
+// countDesired counts the decisions of the planner before it looks for nodes.
+func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
+	c := desiredCounts{
+		groups:  map[string]*structs.DesiredUpdates{},
+		decided: map[string]bool{},
+	}
+	for _, g := range p.groups {
+		c.of(g.group.Name)
+	}
+	for _, w := range p.placements {
+		c.addPlacement(p, w)
+	}
+	for _, u := range p.plan.Update {
+		a := state.Alloc(p, u.AllocID)
+		if u.SetJobVersion && a != nil {
+			c.of(a.TaskGroup).InPlaceUpdate++
+			c.decided[a.ID] = true
+		}
+	}
+	for _, s := range p.plan.Stop {
+		a := state.Alloc(p, s.AllocID)
+		if a != nil && !c.decided[a.ID] {
+			c.of(a.TaskGroup).Stop++
+			c.decided[a.ID] = true
+		}
+	}
+	for a := range p.jobAllocs() {
+		if !a.Terminal() && !c.decided[a.ID] {
+			c.of(a.TaskGroup).Ignore++
+		}
+	}
+	return c.groups
+}
+
+// desiredCounts counts the decisions on allocations.
+type desiredCounts struct {
+	groups  map[string]*structs.DesiredUpdates
+	decided map[string]bool // the allocations counted so far
+}
+
+func (c desiredCounts) of(group string) *structs.DesiredUpdates {
+	u := c.groups[group]
+	if u == nil {
+		u = &structs.DesiredUpdates{}
+		c.groups[group] = u
+	}
+	return u
+}
+
+func (c desiredCounts) addPlacement(p *planner, w *placement) {
+	u := c.of(w.plan.group.Name)
+	if w.prev != nil {
+		c.decided[w.prev.ID] = true
+	}
+	switch {
+	case w.fresh > 0:
+		u.Place += uint64(w.fresh)
+	case w.nodes != nil:
+		u.Place += uint64(len(w.nodes))
+	case w.update:
+		u.DestructiveUpdate++
+	case w.ended && !p.nodeLost(w.prev.NodeID):
+		u.Migrate++
+	default:
+		u.Place++
+	}
+}
