@@ -115,13 +115,14 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Summary":        func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
 		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
 		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
-		"Job.GetJobVersions": func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
+		"Job.GetJobVersions": func() error { _, err := c.JobVersions(ctx, "a/b", false); return err },
 		"Job.Register": func() error {
 			_, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{})
 			return err
 		},
 		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
 		"Job.Validate":           func() error { _, err := c.JobValidate(ctx, fullJob()); return err },
+		"Job.Plan":               func() error { _, err := c.JobPlan(ctx, fullJob(), true); return err },
 		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
 		"Alloc.List":             func() error { _, _, err := c.Allocations(ctx, nil); return err },
 		"Alloc.GetAlloc":         func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },

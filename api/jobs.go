@@ -76,23 +76,30 @@ func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
 }
 
 var jobVersions = route(get, "/v1/job/{id}/versions",
-	serveMethod(structs.JobVersions, bindJob,
-		func(a *structs.JobVersionsResponse) jobVersionsAnswer {
-			return jobVersionsAnswer{Versions: a.Versions}
+	serveMethod(structs.JobVersions, bindJobVersions,
+		func(a *structs.JobVersionsResponse) *JobVersions {
+			return &JobVersions{Versions: a.Versions, Diffs: a.Diffs}
 		}))
 
-// jobVersionsAnswer has the shape of the dialect. berth computes no differences.
-type jobVersionsAnswer struct {
+// JobVersions has the stored versions of a job, newest first, and the difference of each to the one after it
+// in the list.
+type JobVersions struct {
 	Versions []*structs.Job
-	Diffs    []struct{}
+	Diffs    []*structs.JobDiff
 }
 
-// JobVersions lists the stored versions of a job, newest first.
-func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
-	[]*structs.Job, *Meta, error,
-) {
-	answer, meta, err := jobVersions.fetch(ctx, c, id, q)
-	return answer.Versions, meta, err
+func bindJobVersions(c *call, q *structs.JobGetRequest) (err error) {
+	q.JobID = c.id()
+	q.Diffs, err = c.flag("diffs")
+	return err
+}
+
+// JobVersions lists the stored versions of a job, with their differences if diffs is set.
+func (c *Client) JobVersions(ctx context.Context, id string, diffs bool) (*JobVersions, error) {
+	return jobVersions.send(ctx, c, request{
+		id:    id,
+		query: url.Values{"diffs": {strconv.FormatBool(diffs)}},
+	})
 }
 
 var jobSubmission = route(get, "/v1/job/{id}/submission",

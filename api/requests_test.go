@@ -114,9 +114,19 @@ func routeCalls() map[string]routeCall {
 			request: &structs.JobSubmissionRequest{JobID: "j", Version: 3},
 		},
 		"GET /v1/job/{id}/versions": {
-			path:    "/v1/job/j/versions?diffs=false",
+			path:    "/v1/job/j/versions?diffs=true",
 			rpc:     "Job.GetJobVersions",
-			request: &structs.JobGetRequest{JobID: "j"},
+			request: &structs.JobGetRequest{JobID: "j", Diffs: true},
+		},
+		"PUT /v1/job/{id}/plan": {
+			path: "/v1/job/a%2Fb/plan?namespace=default",
+			body: `{"Job":{"ID":"a/b"},"Diff":true,"PolicyOverride":false}`,
+			rpc:  "Job.Plan",
+			request: &structs.JobPlanRequest{
+				Job:          &structs.Job{ID: "a/b"},
+				Diff:         true,
+				QueryOptions: ns,
+			},
 		},
 		"PUT /v1/job/{id}/evaluate": {
 			path:    "/v1/job/j/evaluate",

@@ -65,6 +65,7 @@ func newFakeCluster(logs string) *fakeCluster {
 	w.agent = fakeAgent(logs)
 	w.answerJobs()
 	w.answerValidation()
+	w.answerPlans()
 	w.answerCluster()
 	w.answerStorage()
 	return w
@@ -434,15 +435,6 @@ func (w *fakeCluster) answerJobReads() {
 			return nil, notFound("source of job", r.JobID)
 		}
 		return &structs.JobSubmissionResponse{Submission: w.from[r.JobID]}, nil
-	})
-	apitest.On(c, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
-		*structs.JobVersionsResponse, error,
-	) {
-		j, err := w.job(r.JobID)
-		return &structs.JobVersionsResponse{
-			Versions:  []*structs.Job{j},
-			QueryMeta: jobMeta,
-		}, err
 	})
 	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (
 		*structs.JobListResponse, error,

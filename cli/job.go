@@ -48,6 +48,7 @@ capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 			"berth job run -detach web.hcl\n" +
 			"berth job run -check-index 42 web.hcl",
 	},
+	jobPlanCommand,
 	{
 		Name:     "status",
 		Args:     "[job]",
@@ -102,6 +103,7 @@ no node is up, the command warns that the drivers are not checked.`,
 			"berth job inspect -version 3 web\n" +
 			"berth job inspect -hcl web > web.hcl",
 	},
+	jobHistoryCommand,
 }
 
 // shownName returns the name of a file in messages.
@@ -118,10 +120,7 @@ func jobRun(ctx context.Context, c *Call) error {
 		return err
 	}
 	job := source.job
-	ns := c.namespace()
-	if ns != "" && job.Namespace == structs.DefaultNamespace {
-		job.Namespace = ns
-	}
+	c.setNamespace(job)
 	if c.Bool("output") {
 		return writeJSON(cmp.Or(c.outcome, c.Out), map[string]*structs.Job{"Job": job})
 	}
@@ -266,11 +265,15 @@ func showSource(ctx context.Context, c *Call, version *structs.Job) error {
 
 // jobVersion returns the version of a job that -version names.
 func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
-	version := uint64(c.Number("version"))
-	versions, _, err := c.API.JobVersions(ctx, id, nil)
+	answer, err := c.API.JobVersions(ctx, id, false)
 	if err != nil {
 		return nil, err
 	}
+	return findVersion(answer.Versions, id, uint64(c.Number("version")))
+}
+
+// findVersion returns one of the stored versions of a job.
+func findVersion(versions []*structs.Job, id string, version uint64) (*structs.Job, error) {
 	var stored []string
 	for _, j := range versions {
 		if j.Version == version {

@@ -284,6 +284,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.JobDeregister, anyone, job.deregister),
 		write(e, structs.JobEvaluate, anyone, job.evaluate),
 		slow(call(e, structs.JobValidate, anyone, job.validate)),
+		shed(read(e, structs.JobPlan, anyone, job.plan)),
 		shed(e.quick(read(e, structs.JobGet, anyone, job.get))),
 		shed(read(e, structs.JobList, anyone, job.list)),
 		shed(read(e, structs.JobVersions, anyone, job.versions)),

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,27 +31,12 @@ func (j jobs) register(
 	req *structs.JobRegisterRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	if req.Job == nil {
-		return 0, structs.Invalidf(
-			"Job: nothing is given; expected the job to register")
-	}
 	err := j.refuseRegistration()
 	if err != nil {
 		return 0, err
 	}
-	job, err := copyJob(req.Job)
+	job, err := j.admitJob(req.Job, req.RequestNamespace())
 	if err != nil {
-		return 0, err
-	}
-	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
-	job.Region = cmp.Or(job.Region, j.region)
-	if job.Region != j.region {
-		return 0, structs.Invalidf("Job.Region is %q; expected %q, the region of these servers",
-			job.Region, j.region)
-	}
-	job.DropServerFields()
-	job.Canonicalize()
-	if err := job.Validate(); err != nil {
 		return 0, err
 	}
 	dropped, err := j.checkSource(req)
@@ -239,6 +223,10 @@ func (j jobs) versions(
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
 		return noJob(ns, req.JobID)
+	}
+	for i := 1; i < len(resp.Versions) && req.Diffs; i++ {
+		diff := structs.DiffJobs(resp.Versions[i], resp.Versions[i-1], true)
+		resp.Diffs = append(resp.Diffs, diff)
 	}
 	return nil
 }

@@ -383,10 +383,12 @@ var (
 	JobEvaluations = read[JobGetRequest, EvalListResponse]("Job.Evaluations")
 )
 
-// JobGetRequest is the request for one job. All includes allocations of former jobs of the same ID.
+// JobGetRequest is the request for one job. All includes allocations of former jobs of the same ID. Diffs
+// adds the differences between the versions.
 type JobGetRequest struct {
 	JobID string
 	All   bool
+	Diffs bool `json:",omitempty" codec:",omitempty"`
 	QueryOptions
 }
 
@@ -396,9 +398,11 @@ type JobGetResponse struct {
 	QueryMeta
 }
 
-// JobVersionsResponse has the stored versions of a job, newest first.
+// JobVersionsResponse has the stored versions of a job, newest first, and the difference of each to the one
+// after it in the list.
 type JobVersionsResponse struct {
 	Versions []*Job
+	Diffs    []*JobDiff `json:",omitempty" codec:",omitempty"`
 	QueryMeta
 }
 

@@ -93,7 +93,6 @@ func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	c := connectToAgent(t)
 	for route, args := range map[string][]string{
 		"GET /v1/operator/scheduler/configuration": {"operator", "scheduler", "get-config"},
-		"PUT /v1/job/hostpath/plan":                {"job", "plan", "../../examples/hostpath.hcl"},
 	} {
 		cmd := exec.CommandContext(t.Context(), bin, args...)
 		cmd.Env = append(os.Environ(), "NOMAD_ADDR="+c.Address())

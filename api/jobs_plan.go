@@ -1,0 +1,67 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"berth/structs"
+)
+
+var jobPlan = route(put, "/v1/job/{id}/plan",
+	serveMethod(structs.JobPlan, bindJobPlan, jobPlanned), holdsJobs)
+
+// JobPlanned tells what the registration of a job would change. See structs.JobPlanResponse.
+type JobPlanned struct {
+	JobModifyIndex     uint64
+	CreatedEvals       []*structs.Evaluation
+	Diff               *structs.JobDiff
+	Annotations        *structs.PlanAnnotations
+	FailedTGAllocs     map[string]*structs.AllocMetric
+	NextPeriodicLaunch time.Time
+	Warnings           string
+}
+
+func bindJobPlan(c *call, req *structs.JobPlanRequest) error {
+	var b struct {
+		Job            *structs.Job
+		Diff           bool
+		PolicyOverride bool // of a policy language that berth does not have
+		dialectOptions
+	}
+	err := c.decodeBody(&b)
+	if err != nil {
+		return err
+	}
+	if b.Job == nil {
+		return structs.Invalidf("Job: expected a job, found none")
+	}
+	req.Namespace = cmp.Or(b.Job.Namespace, req.Namespace, b.Namespace)
+	req.Region = cmp.Or(req.Region, b.Region)
+	req.Job = b.Job
+	req.Diff = b.Diff
+	return c.sameID("job", b.Job.ID)
+}
+
+func jobPlanned(a *structs.JobPlanResponse) *JobPlanned {
+	return &JobPlanned{
+		JobModifyIndex:     a.JobModifyIndex,
+		CreatedEvals:       a.CreatedEvals,
+		Diff:               a.Diff,
+		Annotations:        a.Annotations,
+		FailedTGAllocs:     a.FailedTGAllocs,
+		NextPeriodicLaunch: a.NextPeriodicLaunch,
+		Warnings:           a.Warnings,
+	}
+}
+
+// JobPlan tells what the registration of a job would change, with the difference to the stored version if
+// diff is set.
+func (c *Client) JobPlan(ctx context.Context, job *structs.Job, diff bool) (*JobPlanned, error) {
+	body := struct {
+		Job  *structs.Job
+		Diff bool
+	}{job, diff}
+	id := cmp.Or(job, &structs.Job{}).ID
+	return jobPlan.send(ctx, c, request{id: id, body: body})
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// answerPlans plans jobs by their names: "big" finds no place.
+func (w *fakeCluster) answerPlans() {
+	w.answerVersions()
+	apitest.On(w.caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
+		*structs.JobPlanResponse, error,
+	) {
+		old, err := w.job(r.Job.ID)
+		resp := &structs.JobPlanResponse{
+			Annotations: &structs.PlanAnnotations{
+				DesiredTGUpdates: map[string]*structs.DesiredUpdates{"app": {Place: 2}},
+			},
+		}
+		if err == nil {
+			resp.JobModifyIndex = 17
+			u := resp.Annotations.DesiredTGUpdates["app"]
+			*u = structs.DesiredUpdates{Ignore: 2}
+			if structs.DiffJobs(old, r.Job, false).Type != structs.DiffNone {
+				*u = structs.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
+			}
+		}
+		if r.Job.ID == "big" {
+			resp.FailedTGAllocs = evaluations()[1].FailedTGAllocs
+			resp.Warnings = `group "app", volume "data": there is no volume "data" in namespace "default" yet`
+		}
+		if r.Diff {
+			resp.Diff = structs.DiffJobs(old, r.Job, true)
+			for _, g := range resp.Diff.TaskGroups {
+				g.Updates = map[string]uint64{structs.UpdateCreate: 2}
+			}
+		}
+		return resp, nil
+	})
+}
+
+// answerVersions answers with two versions of each job.
+func (w *fakeCluster) answerVersions() {
+	apitest.On(w.caller, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.JobVersionsResponse, error,
+	) {
+		j, err := w.job(r.JobID)
+		if err != nil {
+			return nil, err
+		}
+		before := j.Copy()
+		before.Version--
+		before.Priority = 40
+		resp := &structs.JobVersionsResponse{
+			Versions:  []*structs.Job{j, before},
+			QueryMeta: jobMeta,
+		}
+		if r.Diffs {
+			resp.Diffs = []*structs.JobDiff{structs.DiffJobs(before, j, true)}
+		}
+		return resp, nil
+	})
+}

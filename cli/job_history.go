@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"berth/api"
+	"berth/structs"
+)
+
+var jobHistoryCommand = Command{
+	Name:     "history",
+	Args:     "<job>",
+	Synopsis: "Show the stored versions of a job",
+	Help: `
+Shows the stored versions, the newest first. The servers keep the current one,
+the six before it, and those that allocations use.`,
+	Renders: true,
+	Flags: []Flag{
+		{Name: "p", Usage: "Show the difference of each version to the one before it"},
+		{Name: "full", Usage: "Show the complete job of each version"},
+		{Name: "version", Kind: Number, Value: "number", Usage: "Show this version only"},
+	},
+	Run: jobHistory,
+	Examples: "berth job history web\n" +
+		"berth job history -p -version 3 web",
+}
+
+func jobHistory(ctx context.Context, c *Call) error {
+	if c.Bool("p") && c.Bool("full") {
+		return badUsage("-p and -full exclude each other")
+	}
+	id, err := c.resolve(ctx, "job", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	answer, err := c.API.JobVersions(ctx, id, c.Bool("p"))
+	if err != nil {
+		return err
+	}
+	if c.Given("version") {
+		answer, err = oneVersion(answer, id, uint64(c.Number("version")))
+		if err != nil {
+			return err
+		}
+	}
+	return c.show(answer, func() error {
+		return c.printHistory(answer)
+	})
+}
+
+// oneVersion returns the part of an answer on one version.
+func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersions, error) {
+	job, err := findVersion(all.Versions, id, version)
+	if err != nil {
+		return nil, err
+	}
+	one := &api.JobVersions{Versions: []*structs.Job{job}}
+	for i, j := range all.Versions {
+		if j == job && i < len(all.Diffs) {
+			one.Diffs = all.Diffs[i : i+1]
+		}
+	}
+	return one, nil
+}
+
+func (c *Call) printHistory(answer *api.JobVersions) error {
+	for i, j := range answer.Versions {
+		if i > 0 {
+			c.Printf("\n")
+		}
+		if c.Bool("full") {
+			err := writeJSON(c.Out, j)
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		c.pairs(
+			"Version", fmt.Sprint(j.Version),
+			"Stable", yesNo(j.Stable),
+			"Stopped", yesNo(j.Stop),
+			"Submitted", formatNanos(j.SubmitTime),
+		)
+		if i < len(answer.Diffs) {
+			diffPrinter{c, false}.printJobDiff(answer.Diffs[i])
+		}
+	}
+	return nil
+}

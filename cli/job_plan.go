@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// The exit codes of berth job plan are those of the dialect.
+const (
+	exitPlanChanges = 1
+	exitPlanError   = 255
+)
+
+var jobPlanCommand = Command{
+	Name:     "plan",
+	Args:     "<file>",
+	Synopsis: "Show what the registration of a job would change",
+	Help: `
+Compares a job file with the stored job field by field, and asks the servers
+for the effects on allocations: which would be created, updated in place,
+replaced and stopped, and why any could not be placed. Nothing is changed.
+
+The exit code is 0 if no allocation would be created or end, 1 if any would,
+and 255 after an error.`,
+	Renders: true,
+	Flags: append([]Flag{
+		{Name: "diff", Default: "true", Usage: "Show the difference to the stored job"},
+		{Name: "verbose", Usage: "Also show equal fields"},
+	}, jobFileFlags...),
+	Run: jobPlan,
+	Examples: "berth job plan web.hcl\n" +
+		"berth job plan -var image=web:2 -verbose web.hcl\n" +
+		"berth job plan -diff=false web.hcl",
+}
+
+func jobPlan(ctx context.Context, c *Call) error {
+	changes, err := c.planJob(ctx)
+	switch {
+	case err != nil:
+		fmt.Fprintf(c.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
+		return exitError(exitPlanError)
+	case changes:
+		return exitError(exitPlanChanges)
+	}
+	return nil
+}
+
+// planJob shows the plan of a job and reports whether an allocation would be created or end.
+func (c *Call) planJob(ctx context.Context) (changes bool, err error) {
+	source, err := c.readJob(c.Arg(0))
+	if err != nil {
+		return false, err
+	}
+	job := source.job
+	c.setNamespace(job)
+	answer, err := c.API.JobPlan(ctx, job, c.Bool("diff"))
+	if err != nil {
+		return false, err
+	}
+	if answer.Annotations != nil {
+		for _, u := range answer.Annotations.DesiredTGUpdates {
+			changes = changes || u.Changes()
+		}
+	}
+	return changes, c.show(answer, func() error {
+		c.printPlan(answer)
+		return nil
+	})
+}
+
+// setNamespace gives a job without a namespace that of the command line.
+func (c *Call) setNamespace(job *structs.Job) {
+	ns := c.namespace()
+	if ns != "" && job.Namespace == structs.DefaultNamespace {
+		job.Namespace = ns
+	}
+}
+
+func (c *Call) printPlan(a *api.JobPlanned) {
+	if a.Diff != nil {
+		diffPrinter{c, c.Bool("verbose")}.printJobDiff(a.Diff)
+		c.Printf("\n")
+	}
+	if !c.Bool("diff") && a.Annotations != nil {
+		c.printDesired(a.Annotations.DesiredTGUpdates)
+	}
+	c.Printf("Scheduler dry-run:\n")
+	if len(a.FailedTGAllocs) == 0 {
+		c.Printf("- All allocations find a place.\n")
+	} else {
+		c.Printf("- Not all allocations find a place now:\n")
+		c.printFailures(&structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
+	}
+	if a.Annotations != nil {
+		for _, p := range a.Annotations.PreemptedAllocs {
+			c.Printf("- Allocation %s of job %q, group %q, would be preempted.\n",
+				shortID(p.ID), p.JobID, p.TaskGroup)
+		}
+	}
+	if !a.NextPeriodicLaunch.IsZero() {
+		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(a.NextPeriodicLaunch))
+	}
+	for line := range strings.SplitSeq(a.Warnings, "\n") {
+		if line != "" {
+			fmt.Fprintf(c.Err, "Warning: %s\n", line)
+		}
+	}
+	c.Printf("\nJob Modify Index: %d\n", a.JobModifyIndex)
+	c.Printf("To register this job only if the stored one has not changed meanwhile, run:\n\n  %s\n",
+		c.checkedRun(a.JobModifyIndex))
+}
+
+// printDesired writes the effects on allocations by group.
+func (c *Call) printDesired(desired map[string]*structs.DesiredUpdates) {
+	var rows grid
+	for group, u := range sorted(desired) {
+		row := []string{group}
+		for _, n := range []uint64{
+			u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary, u.Preemptions, u.Ignore,
+		} {
+			row = append(row, fmt.Sprint(n))
+		}
+		rows.addRow(row...)
+	}
+	c.table("Group|Create|Destroy|Migrate|Update in place|Replace|Canary|Preempt|Unchanged", rows)
+	c.Printf("\n")
+}
+
+// checkedRun returns the command that registers the job if its index is still the one of the plan.
+func (c *Call) checkedRun(index uint64) string {
+	words := []string{"berth job run -check-index", fmt.Sprint(index)}
+	for _, flag := range []string{"namespace", "var", "var-file"} {
+		for _, value := range c.Strings(flag) {
+			words = append(words, "-"+flag, shellWord(value))
+		}
+	}
+	return strings.Join(append(words, shellWord(c.Arg(0))), " ")
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// shellWord quotes a word for a shell, if that is necessary.
+func shellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

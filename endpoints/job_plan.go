@@ -1,0 +1,73 @@
+package endpoints
+
+import (
+	"cmp"
+
+	"berth/scheduler"
+	"berth/state"
+	"berth/structs"
+)
+
+// plan registers a job in a draft of the state and lets the scheduler plan it there.
+func (j jobs) plan(
+	tx *state.ReadTx,
+	req *structs.JobPlanRequest,
+	resp *structs.JobPlanResponse,
+) error {
+	job, err := j.admitJob(req.Job, req.RequestNamespace())
+	if err != nil {
+		return err
+	}
+	old := state.Job(tx, job.Namespace, job.ID)
+	if old != nil {
+		resp.JobModifyIndex = old.JobModifyIndex
+	}
+	now := j.now()
+	draft := tx.Draft()
+	register := &structs.JobRegisterRequest{
+		Job:          job,
+		Eval:         evaluationOf(job, structs.TriggerJobRegister, now.UnixNano()),
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+	}
+	err = state.JobRegister(draft, register)
+	if err != nil {
+		return err
+	}
+	eval := state.Eval(draft, register.Eval.ID)
+	preview, err := scheduler.DryRun(draft.ReadTx, eval, now)
+	if err != nil {
+		return err
+	}
+	resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
+	resp.CreatedEvals = preview.Followups
+	if preview.Blocked != nil {
+		resp.CreatedEvals = append(resp.CreatedEvals, preview.Blocked)
+	}
+	resp.Annotations = &structs.PlanAnnotations{DesiredTGUpdates: preview.Desired}
+	if req.Diff {
+		resp.Diff = structs.DiffJobs(old, job, true)
+		scheduler.Annotate(resp.Diff, old, job, preview.Desired)
+	}
+	resp.Warnings = missingVolumes(tx, job)
+	return nil
+}
+
+// admitJob returns a copy of a job in the form in which it is stored.
+func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
+	if given == nil {
+		return nil, structs.Invalidf("Job: nothing is given; expected a job")
+	}
+	job, err := copyJob(given)
+	if err != nil {
+		return nil, err
+	}
+	job.Namespace = cmp.Or(job.Namespace, ns)
+	job.Region = cmp.Or(job.Region, j.region)
+	if job.Region != j.region {
+		return nil, structs.Invalidf("Job.Region is %q; expected %q, the region of these servers",
+			job.Region, j.region)
+	}
+	job.DropServerFields()
+	job.Canonicalize()
+	return job, job.Validate()
+}
