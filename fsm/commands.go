@@ -25,7 +25,7 @@ var (
 
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
-		sinceField(TasksSince, jobHasNewFields))
+		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobHasPreferences))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)

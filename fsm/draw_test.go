@@ -197,6 +197,14 @@ func (d dice) jobSpec() *structs.Job {
 			DynamicPorts: []structs.Port{{Label: "http", To: 80, HostNetwork: "default"}},
 		}}
 	}
+	if d.flip() {
+		j.Affinities = []*structs.Affinity{{LTarget: "${node.class}", Operand: "=", RTarget: "x", Weight: 9}}
+		g.Spreads = []*structs.Spread{{
+			Attribute:    "${meta.rack}",
+			Weight:       50,
+			SpreadTarget: []*structs.SpreadTarget{{Value: "r1", Percent: 60}},
+		}}
+	}
 	if j.ID == "plugin-job" {
 		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
 	}

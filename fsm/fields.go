@@ -88,6 +88,10 @@ func taskHasNewFields(t *structs.Task) bool {
 // deployments, drains, and jobs that start others.
 const PlacementSince = 8
 
+func jobHasPreferences(p *structs.JobRegisterRequest) bool {
+	return p.Job != nil && p.Job.HasPreferences()
+}
+
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }

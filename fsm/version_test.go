@@ -26,7 +26,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {later: later(4, 5, 7)},
+		"JobRegister":        {later: later(4, 5, 7, 8)},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5)},

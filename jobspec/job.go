@@ -29,13 +29,15 @@ type job struct {
 	NodePool    string            `hcl:"node_pool"`
 	Meta        map[string]string `hcl:"meta"`
 	Constraints []*constraint     `hcl:"constraint,block"`
+	Affinities  []*affinity       `hcl:"affinity,block"`
+	Spreads     []*spread         `hcl:"spread,block"`
 	Groups      []*group          `hcl:"group,block"`
 	Tasks       []*task           `hcl:"task,block"` // each in a separate group
 }
 
 func (job) Unsupported() string {
-	return "all_at_once affinity consul migrate multiregion parameterized periodic reschedule " +
-		"spread ui update vault vault_token consul_token"
+	return "all_at_once consul migrate multiregion parameterized periodic reschedule " +
+		"ui update vault vault_token consul_token"
 }
 
 type group struct {
@@ -43,6 +45,8 @@ type group struct {
 	At            hcl.Range          `hcl:",range"`
 	Count         *int               `hcl:"count"`
 	Constraints   []*constraint      `hcl:"constraint,block"`
+	Affinities    []*affinity        `hcl:"affinity,block"`
+	Spreads       []*spread          `hcl:"spread,block"`
 	Restart       *restart           `hcl:"restart,block"`
 	Reschedule    *reschedule        `hcl:"reschedule,block"`
 	EphemeralDisk *ephemeralDisk     `hcl:"ephemeral_disk,block"`
@@ -54,8 +58,8 @@ type group struct {
 }
 
 func (group) Unsupported() string {
-	return "affinity consul disconnect max_client_disconnect migrate " +
-		"prevent_reschedule_on_lost scaling service spread stop_after_client_disconnect update " +
+	return "consul disconnect max_client_disconnect migrate " +
+		"prevent_reschedule_on_lost scaling service stop_after_client_disconnect update " +
 		"vault"
 }
 
@@ -67,6 +71,7 @@ type task struct {
 	Config        map[string]any    `hcl:"config"`
 	Env           map[string]string `hcl:"env"`
 	Constraints   []*constraint     `hcl:"constraint,block"`
+	Affinities    []*affinity       `hcl:"affinity,block"`
 	Restart       *restart          `hcl:"restart,block"`
 	Resources     *resources        `hcl:"resources,block"`
 	Meta          map[string]string `hcl:"meta"`
@@ -83,7 +88,7 @@ type task struct {
 }
 
 func (task) Unsupported() string {
-	return "action affinity consul dispatch_payload identity kind scaling schedule secret service vault"
+	return "action consul dispatch_payload identity kind scaling schedule secret service vault"
 }
 
 type lifecycle struct {
@@ -219,6 +224,17 @@ type constraint struct {
 	SetContains    *string   `hcl:"set_contains"`
 	SetContainsAny *string   `hcl:"set_contains_any"`
 	DistinctHosts  *bool     `hcl:"distinct_hosts"`
+
+	DistinctProperty *string `hcl:"distinct_property"` // the attribute; Value is the limit
 }
 
-func (constraint) Unsupported() string { return "distinct_property" }
+type spread struct {
+	Attribute string          `hcl:"attribute,required"`
+	Weight    *int8           `hcl:"weight"`
+	Targets   []*spreadTarget `hcl:"target,block"`
+}
+
+type spreadTarget struct {
+	Value   string `hcl:",label"`
+	Percent uint8  `hcl:"percent"`
+}

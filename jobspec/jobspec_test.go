@@ -139,8 +139,8 @@ const (
 func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
-			`expected one of: count, constraint, restart, reschedule, ephemeral_disk, network, volume, ` +
-			`meta, shutdown_delay, task`},
+			`expected one of: count, constraint, affinity, spread, restart, reschedule, ephemeral_disk, network, ` +
+			`volume, meta, shutdown_delay, task`},
 		{head + "    network {\n      dns {}\n    }" + tail,
 			`j.hcl:4,7: "dns" is not supported by berth yet`},
 		{head + "    network {\n      port \"x\" {\n        ignore_collision = true\n      }\n    }" + tail,
@@ -177,8 +177,8 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{inDevice("count = -1"), `j.hcl:6,17: invalid value for "count": the number is out of range`},
 		{inDevice("count = 1.5"), `j.hcl:6,17: invalid value for "count": got a fraction`},
 		{inDevice("numa { }"), `j.hcl:6,9: unsupported block "numa"`},
-		{inDevice(`constraint { distinct_property = "x" }`),
-			`j.hcl:6,22: "distinct_property" is not supported by berth yet`},
+		{inDevice("constraint {\n distinct_property = \"x\"\n attribute = \"y\"\n }"),
+			`j.hcl:6,9: the constraint has more than one form`},
 		{inDevice(`affinity { weight = 200 }`),
 			`j.hcl:6,29: invalid value for "weight": the number is out of range`},
 		{inDevice(`affinity { wieght = 20 }`), `j.hcl:6,20: unsupported argument "wieght" (did you mean "weight"?)`},

@@ -83,6 +83,8 @@ func (c *converter) job(j *job) *structs.Job {
 		Datacenters: j.Datacenters,
 		NodePool:    j.NodePool,
 		Constraints: c.constraints(j.Constraints),
+		Affinities:  c.affinities(j.Affinities),
+		Spreads:     spreads(j.Spreads),
 		Meta:        j.Meta,
 	}
 	c.jobType = cmp.Or(j.Type, structs.JobService)
@@ -122,6 +124,8 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		Name:          g.Name,
 		Count:         1,
 		Constraints:   c.constraints(g.Constraints),
+		Affinities:    c.affinities(g.Affinities),
+		Spreads:       spreads(g.Spreads),
 		Meta:          g.Meta,
 		ShutdownDelay: g.ShutdownDelay,
 	}
@@ -198,6 +202,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		Config:          t.Config,
 		Env:             t.Env,
 		Constraints:     c.constraints(t.Constraints),
+		Affinities:      c.affinities(t.Affinities),
 		Meta:            t.Meta,
 		KillTimeout:     t.KillTimeout,
 		KillSignal:      t.KillSignal,
@@ -297,12 +302,23 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 			forms++
 		}
 	}
-	if forms > 1 ||
-		forms == 1 && (x.Operator != "" || x.Value != nil) {
-		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, "+
-			"version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone")
+	if x.DistinctProperty != nil {
+		both := forms > 0 || x.Operator != "" || x.Attribute != ""
+		c.oneForm(x, !both)
+		out.Operand = structs.ConstraintDistinctProperty
+		out.LTarget = *x.DistinctProperty
+		return out
 	}
+	c.oneForm(x, forms == 0 || forms == 1 && x.Operator == "" && x.Value == nil)
 	return out
+}
+
+func (c *converter) oneForm(x *constraint, is bool) {
+	if !is {
+		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, "+
+			"version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone, "+
+			"or distinct_property with value")
+	}
 }
 
 func (c *converter) devices(list []*device) []*structs.RequestedDevice {
@@ -314,10 +330,31 @@ func (c *converter) devices(list []*device) []*structs.RequestedDevice {
 			Constraints: c.constraints(d.Constraints),
 		}
 		override(&r.Count, d.Count)
-		for _, a := range d.Affinities {
-			r.Affinities = append(r.Affinities, c.affinity(a))
-		}
+		r.Affinities = c.affinities(d.Affinities)
 		out = append(out, r)
+	}
+	return out
+}
+
+func (c *converter) affinities(list []*affinity) (out []*structs.Affinity) {
+	for _, a := range list {
+		out = append(out, c.affinity(a))
+	}
+	return out
+}
+
+// spreads converts the spreads of a job or a group.
+func spreads(list []*spread) (out []*structs.Spread) {
+	for _, x := range list {
+		s := &structs.Spread{
+			Attribute: x.Attribute,
+			Weight:    structs.DefaultSpreadWeight,
+		}
+		override(&s.Weight, x.Weight)
+		for _, t := range x.Targets {
+			s.SpreadTarget = append(s.SpreadTarget, (*structs.SpreadTarget)(t))
+		}
+		out = append(out, s)
 	}
 	return out
 }

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// runSpec holds the parts of a job from which its running tasks were started: all of a group except its count
-// and its constraints.
+// runSpec holds the parts of a job from which its running tasks were started: all of a group except its
+// count, its constraints and its preferences.
 type runSpec struct {
 	Name    string
 	PerNode bool
@@ -27,11 +27,14 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	}
 	r.Group.Count = 0
 	r.Group.Constraints = nil
+	r.Group.Affinities = nil
+	r.Group.Spreads = nil
 	r.Group.ReschedulePolicy = nil
 	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
 		task := *t
 		task.Constraints = nil
+		task.Affinities = nil
 		r.Tasks = append(r.Tasks, task)
 	}
 	out, err := json.Marshal(r)

@@ -26,7 +26,7 @@ type value struct {
 	set  bool
 }
 
-// operands are all but distinct_hosts, which depends on allocations and not on the node.
+// operands are all but distinct_hosts and distinct_property, which depend on allocations too.
 var operands = map[string]func(l, r value) bool{
 	"=":                              equalValues,
 	"==":                             equalValues,
@@ -52,22 +52,28 @@ func compileConstraints(lists ...[]*structs.Constraint) []constraint {
 	var out []constraint
 	for _, list := range lists {
 		for _, c := range list {
-			if c == nil || c.Operand == structs.ConstraintDistinctHosts {
+			if c == nil ||
+				c.Operand == structs.ConstraintDistinctHosts ||
+				c.Operand == structs.ConstraintDistinctProperty {
 				continue
 			}
-			holds := operands[c.Operand]
-			if holds == nil {
-				holds = func(value, value) bool { return false }
-			}
-			out = append(out, constraint{
-				text:  structs.Cut(constraintText(c), structs.MaxReason),
-				left:  targetOf(c.LTarget),
-				right: targetOf(c.RTarget),
-				holds: memoize(holds),
-			})
+			out = append(out, compileConstraint(c))
 		}
 	}
 	return out
+}
+
+func compileConstraint(c *structs.Constraint) constraint {
+	holds := operands[c.Operand]
+	if holds == nil {
+		holds = func(value, value) bool { return false }
+	}
+	return constraint{
+		text:  structs.Cut(constraintText(c), structs.MaxReason),
+		left:  targetOf(c.LTarget),
+		right: targetOf(c.RTarget),
+		holds: memoize(holds),
+	}
 }
 
 // onlyNode returns the ID of the only node that the constraints allow, "" if there may be others.

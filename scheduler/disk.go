@@ -22,15 +22,11 @@ func (p *planner) placeSticky(w *placement) (topN, *refusalCount) {
 	}
 	named := p.namedVolumes
 	tooMany := p.tooManyKeys
-	var s trials
-	s.tryNode(p, w, n)
+	var s sample
+	s.try(p, w, &nodeClass{}, n)
 	p.namedVolumes = named
 	p.tooManyKeys = tooMany
-	var top topN
-	for _, r := range s.fitting {
-		top.insert(r)
-	}
-	return top, t
+	return s.top, t
 }
 
 // noteData notes an allocation that was stopped to be placed again and has found no place since: the next

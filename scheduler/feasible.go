@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -22,6 +23,7 @@ const (
 	filterNetwork     = "network"
 	filterHostVolume  = "host-volume"
 	filterHosts       = "distinct-hosts"
+	filterProperty    = "distinct-property"
 	filterPlugin      = "csi-plugin"
 	filterVolume      = "csi-volume"
 	filterLimit       = "csi-limit"
@@ -62,6 +64,7 @@ type placeFilter struct {
 
 var placeFilters = []placeFilter{
 	{filterHosts, onDistinctHosts},
+	{filterProperty, withinPropertyLimits},
 	{filterHostVolume, hostVolumesFree},
 	{filterPlugin, pluginsHealthy},
 	{filterVolume, volumesReachable},
@@ -71,6 +74,8 @@ var placeFilters = []placeFilter{
 
 // groupPlan is a group with values that are computed once for all its allocations.
 type groupPlan struct {
+	planner       *planner
+	emptier       bool // prefers the emptier of two nodes
 	job           *structs.Job
 	group         *structs.TaskGroup
 	ask           structs.Resources
@@ -79,9 +84,11 @@ type groupPlan struct {
 	hostVolumes   []*structs.VolumeRequest
 	newest        *protocolField // that the agent of a node has to know, or nil
 	drivers       []string
-	specified     [][]*structs.Constraint  // those of the job, the group and the tasks
-	constraints   []constraint             // all of specified, compiled
-	distinct      string                   // distinct_hosts: "job", "group" or ""
+	specified     [][]*structs.Constraint // those of the job, the group and the tasks
+	constraints   []constraint            // all of specified, compiled
+	distinct      string                  // distinct_hosts: "job", "group" or ""
+	properties    []propertyLimit         // distinct_property
+	prefers       preferences
 	only          string                   // the ID of the one node that constraints allow, ""
 	candidateSets map[string]*candidateSet // by source
 	passing       []*structs.Node          // of all nodes, by ID
@@ -110,6 +117,8 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 	}
 	p.constraints = compileConstraints(p.specified...)
 	p.only = onlyNode(p.specified...)
+	p.properties = propertyLimits(j, g)
+	p.prefers = compilePreferences(j, g)
 	switch {
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
@@ -117,6 +126,15 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		p.distinct = "group"
 	}
 	return p
+}
+
+// addGroup adds a group of the job.
+func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
+	g := newGroupPlan(p.job, group)
+	g.planner = p
+	g.emptier = state.SchedulerConfig(p).SchedulerAlgorithm == structs.AlgorithmSpread
+	p.groups = append(p.groups, g)
+	return g
 }
 
 func wantsDistinct(list []*structs.Constraint) bool {

@@ -9,10 +9,11 @@ import (
 )
 
 // reconcilePerNode compares a system or sysbatch job, which has one allocation of each group on every
-// feasible node, with its allocations: on all nodes, or on the one node of the evaluation.
+// feasible node, with its allocations: on all nodes, or on the one node of the evaluation. If the job limits
+// the number of its allocations with one property, a change of one node matters to others.
 func (p *planner) reconcilePerNode() {
 	nodes := p.allNodes
-	if p.eval.NodeID != "" {
+	if p.eval.NodeID != "" && !p.job.LimitsProperty() {
 		p.scope = p.eval.NodeID
 		nodes = func() []*structs.Node {
 			return p.nodesWithID(p.scope)
@@ -20,8 +21,7 @@ func (p *planner) reconcilePerNode() {
 	}
 	byGroup := p.allocsByGroup()
 	for _, group := range p.job.TaskGroups {
-		g := newGroupPlan(p.job, group)
-		p.groups = append(p.groups, g)
+		g := p.addGroup(group)
 		if group.Count > 0 {
 			g.filterNodes(nodes())
 			p.reconcileNodes(g, nodes(), byGroup[group.Name])

@@ -212,6 +212,7 @@ func (p *planner) lastRefusals(w *placement) (*refusalCount, []*structs.Node) {
 		e.JobModifyIndex != p.job.JobModifyIndex ||
 		len(w.uses) > 0 ||
 		w.update ||
+		len(g.properties) > 0 ||
 		g.distinct != "" {
 		return nil, nil
 	}
@@ -295,6 +296,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
 	v.countAlloc(p, a, 1)
+	p.countValues(a, 1)
 	p.addIntendedClaims(a, w.uses, v)
 }
 

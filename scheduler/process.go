@@ -88,6 +88,7 @@ type planner struct {
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
+	values         []*valueCount // those that have counted the job's allocations
 	groups         []*groupPlan
 	placements     []*placement
 	delayed        []classified    // ended allocations that are replaced later
@@ -254,6 +255,7 @@ func (p *planner) capacityKeys() map[string]bool {
 	exhausted := len(p.exhaustedNodes)
 	if p.job == nil ||
 		!p.job.PerNode() ||
+		p.job.LimitsProperty() ||
 		volumes ||
 		exhausted > structs.ManyNodes ||
 		exhausted == 0 && !p.nowhere {

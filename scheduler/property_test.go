@@ -111,6 +111,15 @@ func (c *randomJobs) draw(id string) *structs.Job {
 		mode := rapid.SampledFrom(structs.CSIAccessModes).Draw(c.t, "mode")
 		edits = append(edits, volume(rapid.SampledFrom([]string{"db", "share"}).Draw(c.t, "source"), mode, false))
 	}
+	if rapid.Bool().Draw(c.t, "with a limit") {
+		limit := distinctProperty(rapid.SampledFrom([]string{"", "1", "2"}).Draw(c.t, "limit"))
+		place := constraints
+		if rapid.Bool().Draw(c.t, "of the group") {
+			place = func(cs ...*structs.Constraint) func(*structs.Job) { return inGroup(cs[0]) }
+		}
+		edits = append(edits, place(limit))
+	}
+	edits = append(edits, c.preferences(kinds[id])...)
 	if id == "db" && rapid.Bool().Draw(c.t, "per alloc") {
 		edits = append(edits, volume("db", structs.CSISingleNodeWriter, true))
 	}
@@ -122,6 +131,43 @@ func (c *randomJobs) draw(id string) *structs.Job {
 		edits[0] = count(1)
 	}
 	return aJob(id, kind, edits...)
+}
+
+// preferences draws affinities and spreads, which jobs of every node do not have.
+func (c *randomJobs) preferences(kind string) (edits []func(*structs.Job)) {
+	if kind == structs.JobSystem || kind == structs.JobSysBatch {
+		return nil
+	}
+	if rapid.Bool().Draw(c.t, "with an affinity") {
+		rack := rapid.SampledFrom([]string{"r1", "r2", "r3"}).Draw(c.t, "preferred")
+		edits = append(edits, prefersRack(rack, int8(rapid.SampledFrom([]int{-100, 1, 100}).Draw(c.t, "weight"))))
+	}
+	switch rapid.IntRange(0, 2).Draw(c.t, "spread") {
+	case 1:
+		edits = append(edits, spreadOver("${meta.rack}", 50))
+	case 2:
+		first := rapid.IntRange(0, 100).Draw(c.t, "percent")
+		edits = append(edits, spreadOver("${meta.rack}", 50, "r1", first))
+	}
+	return edits
+}
+
+// checkLimits checks that no allocation of a plan exceeds a distinct_property constraint.
+func (c *randomJobs) checkLimits(tx *state.ReadTx, a *structs.Allocation) {
+	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	group := job.Group(a.TaskGroup)
+	for _, limit := range propertyLimits(job, group) {
+		rack := state.Node(tx, a.NodeID).Meta["rack"]
+		live := 0
+		for other := range state.AllocsByJob(tx, a.Namespace, a.JobID) {
+			if !other.Terminal() && state.Node(tx, other.NodeID).Meta["rack"] == rack {
+				live++
+			}
+		}
+		if live > limit.most {
+			c.t.Fatalf("%s is one of %d allocations on rack %s, at most %d may be", a.Name, live, rack, limit.most)
+		}
+	}
 }
 
 // claims makes the nodes of some allocations claim or release volumes.
@@ -166,7 +212,11 @@ func (c *randomJobs) settle(job string) {
 func (c *randomJobs) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	n := state.Node(tx, a.NodeID)
-	if !n.Ready() || len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
+	c.checkLimits(tx, a)
+	onFirstRack := slices.ContainsFunc(job.Constraints, func(c *structs.Constraint) bool {
+		return c.Operand == "="
+	})
+	if !n.Ready() || onFirstRack && n.Meta["rack"] != "r1" {
 		c.t.Fatalf("%s is on an unfit node", a.Name)
 	}
 	for _, r := range job.Group(a.TaskGroup).Volumes {
@@ -196,4 +246,45 @@ func (c *randomJobs) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *st
 			c.t.Fatalf("%s (%s) and %s (%s) both need volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)
 		}
 	}
+}
+
+// TestSpread_IsWithinToleranceOnAnEmptyFleet draws fleets and spreads. Nodes have enough room, so each value
+// has its share, rounded.
+func TestSpread_IsWithinToleranceOnAnEmptyFleet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newFixture(t)
+		sizes := map[string]int{}
+		racks := rapid.IntRange(1, 4).Draw(t, "racks")
+		for i := range racks {
+			sizes[fmt.Sprint("r", i)] = rapid.IntRange(3, 12).Draw(t, "nodes")
+		}
+		w.racks(sizes)
+		most := rapid.IntRange(1, 20).Draw(t, "count")
+		targets := []any{}
+		want := map[string]float64{}
+		rest := 100
+		if rapid.Bool().Draw(t, "with targets") {
+			for rack := range racks {
+				percent := rapid.IntRange(0, rest).Draw(t, "percent")
+				if rack == racks-1 {
+					percent = rest
+				}
+				rest -= percent
+				targets = append(targets, fmt.Sprint("r", rack), percent)
+				want[fmt.Sprint("r", rack)] = float64(percent*most) / 100
+			}
+		}
+		w.job(aJob("web", structs.JobService, count(most), cpu(10), spreadOver("${meta.rack}", 100, targets...)))
+		w.run("web")
+		got := w.perRack("web")
+		for rack := range sizes {
+			share := float64(most) / float64(racks)
+			if len(targets) > 0 {
+				share = want[rack]
+			}
+			if n := float64(got[rack]); n < share-1.5 || n > share+1.5 {
+				t.Fatalf("rack %s has %v of %d allocations, want about %v: %v", rack, n, most, share, got)
+			}
+		}
+	})
 }

@@ -17,6 +17,8 @@ var scorers = []scorer{
 	{"binpack", binpack},
 	{"job-anti-affinity", antiAffinity},
 	{"node-reschedule-penalty", reschedulePenalty},
+	{"node-affinity", nodeAffinity},
+	{"allocation-spread", allocationSpread},
 	{"devices", deviceAffinities},
 }
 
@@ -24,7 +26,8 @@ var scorers = []scorer{
 const keptScores = 5
 
 // binpack prefers fuller nodes, so that others stay free for large allocations. It is 1 for a node that the
-// allocation fills in every dimension, 0 for an empty one; free space counts progressively.
+// allocation fills in every dimension, 0 for an empty one; free space counts progressively. With the
+// algorithm spread it prefers emptier nodes: it is 0 for a full one and 1 for an empty one.
 func binpack(w *placement, v *nodeView) (float64, bool) {
 	have := v.node.Available()
 	used := v.used.Add(w.plan.ask)
@@ -39,13 +42,32 @@ func binpack(w *placement, v *nodeView) (float64, bool) {
 			continue
 		}
 		free := 1 - float64(d[1])/float64(d[0])
-		sum += (10 - math.Pow(10, free)) / 9
+		sum += (10 - powerOfTen(free)) / 9
 		dimensions++
 	}
 	if dimensions == 0 {
 		return 0, false
 	}
+	if w.plan.emptier {
+		return 1 - sum/dimensions, true
+	}
 	return sum / dimensions, true
+}
+
+// powers has 10 to the power of i/len. One of them takes 5 ns, math.Pow takes ten times that, and a sample
+// needs 200.
+var powers = func() (table [1025]float64) {
+	for i := range table {
+		table[i] = math.Pow(10, float64(i)/float64(len(table)-1))
+	}
+	return table
+}()
+
+// powerOfTen returns 10 to the power of x, from 0 to 1, with an error below 0.00001.
+func powerOfTen(x float64) float64 {
+	at := min(1, max(0, x)) * float64(len(powers)-1)
+	i := min(int(at), len(powers)-2)
+	return powers[i] + (at-float64(i))*(powers[i+1]-powers[i])
 }
 
 // antiAffinity spreads a group: losing one node should not lose all of it.

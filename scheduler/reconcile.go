@@ -57,8 +57,7 @@ type classified struct {
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
 	for _, group := range p.job.TaskGroups {
-		g := newGroupPlan(p.job, group)
-		p.groups = append(p.groups, g)
+		g := p.addGroup(group)
 		p.reconcileGroup(g, byGroup[group.Name])
 	}
 }

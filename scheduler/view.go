@@ -80,6 +80,7 @@ func (p *planner) stopAlloc(a *structs.Allocation, why, clientStatus string) {
 		ClientStatus: clientStatus,
 	})
 	p.countInView(a, -1)
+	p.countValues(a, -1)
 }
 
 // countInView adds an allocation to the view of its node, or removes it, if there is a view.
@@ -95,6 +96,7 @@ func (p *planner) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
 	p.plan.Stop = p.plan.Stop[:len(p.plan.Stop)-1]
 	p.countInView(a, 1)
+	p.countValues(a, 1)
 }
 
 // nodeLost reports whether the node of an allocation is down or gone.

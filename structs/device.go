@@ -48,7 +48,8 @@ type RequestedDevice struct {
 	Affinities  []*Affinity
 }
 
-// Affinity is a preference: devices for which it holds count more, or less if the weight is negative.
+// Affinity is a preference of a job, a group or a task: nodes for which it holds count more, or less if the
+// weight is negative. Of a demand for devices it prefers device groups.
 type Affinity struct {
 	LTarget string
 	RTarget string

@@ -28,19 +28,14 @@ func (r *RequestedDevice) validate(f fieldErrors) {
 			f.addf("it is null")
 			continue
 		}
-		f.require(a.Weight != 0 && a.Weight >= -100 && a.Weight <= 100,
-			"weight %d must be from -100 to 100 and not 0", a.Weight)
-		f.checkDeviceConstraint(&Constraint{
-			LTarget: a.LTarget,
-			RTarget: a.RTarget,
-			Operand: a.Operand,
-		})
+		f.checkWeight(a)
+		f.checkDeviceConstraint(a.Constraint())
 	}
 }
 
 // checkDeviceConstraint checks a constraint on device groups: nothing but a group has values for its targets.
 func (f fieldErrors) checkDeviceConstraint(c *Constraint) {
-	if c != nil && c.Operand == ConstraintDistinctHosts {
+	if c != nil && (c.Operand == ConstraintDistinctHosts || c.Operand == ConstraintDistinctProperty) {
 		f.addf("operator %q is not for devices", c.Operand)
 		return
 	}

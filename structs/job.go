@@ -30,7 +30,8 @@ const (
 
 // Constraint restricts placement (on a job, group or task): LTarget and RTarget may hold ${attr.x},
 // ${meta.x}, ${node.x}; Operand is one of =, !=, <, <=, >, >=, regexp, version, semver, set_contains,
-// set_contains_any, is_set, is_not_set, distinct_hosts.
+// set_contains_all, set_contains_any, is_set, is_not_set; on a job or group also distinct_hosts and
+// distinct_property.
 type Constraint struct {
 	LTarget string
 	RTarget string
@@ -48,6 +49,8 @@ type Job struct {
 	Datacenters       []string
 	NodePool          string
 	Constraints       []*Constraint
+	Affinities        []*Affinity `json:",omitempty" codec:",omitempty"`
+	Spreads           []*Spread   `json:",omitempty" codec:",omitempty"`
 	TaskGroups        []*TaskGroup
 	Meta              map[string]string
 	Stop              bool // deregistered: no allocation of the job is to run
@@ -65,6 +68,8 @@ func (j *Job) Copy() *Job {
 	c := *j
 	c.TaskGroups = slices.Clone(j.TaskGroups)
 	c.Constraints = slices.Clone(j.Constraints)
+	c.Affinities = slices.Clone(j.Affinities)
+	c.Spreads = slices.Clone(j.Spreads)
 	c.Datacenters = slices.Clone(j.Datacenters)
 	c.Meta = maps.Clone(j.Meta)
 	return &c
@@ -211,6 +216,8 @@ type TaskGroup struct {
 	Name             string
 	Count            int
 	Constraints      []*Constraint
+	Affinities       []*Affinity `json:",omitempty" codec:",omitempty"`
+	Spreads          []*Spread   `json:",omitempty" codec:",omitempty"`
 	Tasks            []*Task
 	RestartPolicy    *RestartPolicy
 	ReschedulePolicy *ReschedulePolicy
@@ -266,6 +273,7 @@ type Task struct {
 	Config          map[string]any // the driver's own
 	Env             map[string]string
 	Constraints     []*Constraint
+	Affinities      []*Affinity `json:",omitempty" codec:",omitempty"`
 	RestartPolicy   *RestartPolicy
 	Resources       *Resources
 	Meta            map[string]string

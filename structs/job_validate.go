@@ -31,6 +31,8 @@ func (j *Job) Validate() error {
 	}
 	f.checkMeta("meta", j.Meta)
 	f.checkConstraints(j.Constraints)
+	f.checkAffinities(j, j.Affinities)
+	f.checkSpreads(j, j.Spreads)
 	f.require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
@@ -68,6 +70,8 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 	f.require(!j.PerNode() || g.Count <= 1,
 		"count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
 	f.checkConstraints(g.Constraints)
+	f.checkAffinities(j, g.Affinities)
+	f.checkSpreads(j, g.Spreads)
 	f.checkMeta("meta", g.Meta)
 	g.RestartPolicy.validate(f.at("restart"))
 	if g.ReschedulePolicy != nil {
@@ -82,7 +86,7 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 	}
 	g.validateNetworks(f)
 	g.validateVolumes(f, j)
-	g.validateTasks(f)
+	g.validateTasks(f, j)
 	g.Ask().validateSum(f)
 }
 
@@ -107,7 +111,7 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 	}
 }
 
-func (g *TaskGroup) validateTasks(f fieldErrors) {
+func (g *TaskGroup) validateTasks(f fieldErrors, j *Job) {
 	f.require(len(g.Tasks) > 0, "at least one task is required")
 	seen := map[string]bool{}
 	leaders := 0
@@ -123,6 +127,7 @@ func (g *TaskGroup) validateTasks(f fieldErrors) {
 			leaders++
 		}
 		t.validate(f.at("task %q", t.Name), g)
+		f.at("task %q", t.Name).checkAffinities(j, t.Affinities)
 		if t.CSIPluginConfig == nil {
 			continue
 		}
@@ -208,7 +213,7 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	f.require(t.Driver != "", "driver is required")
 	f.checkBytes("driver", len(t.Driver), MaxName)
 	f.checkBytes("user", len(t.User), MaxName)
-	f.checkConstraints(t.Constraints)
+	f.checkTaskConstraints(t.Constraints)
 	f.checkMeta("meta", t.Meta)
 	f.checkMeta("env", t.Env)
 	f.require(nestsWithin(t.Config, MaxConfigNesting), "config nests maps and lists more than %d levels deep",

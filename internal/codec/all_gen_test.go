@@ -236,6 +236,8 @@ var all = []any{
 	new(structs.SchedulerConfiguration),
 	new(structs.SearchRequest),
 	new(structs.SearchResponse),
+	new(structs.Spread),
+	new(structs.SpreadTarget),
 	new(structs.StatObject),
 	new(structs.StatValue),
 	new(structs.StatusLeaderResponse),

@@ -75,6 +75,7 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 		oneNode: job != nil &&
 			!job.Stop &&
 			job.PerNode() &&
+			!job.LimitsProperty() &&
 			eval.NodeID != "",
 	}
 	if !s.allows(p) {

@@ -1,0 +1,314 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/structs"
+)
+
+// A group with preferences reads more nodes once, and sorts them into classes of nodes that its preferences
+// rate alike: by the weights of the affinities that match and by the values of the attributes of spreads. A
+// sample begins with the classes of the best rating at that moment and takes some nodes of each. So it finds
+// the nodes of a value that about one of a hundred nodes has, the cost of a placement does not depend on the
+// size of the fleet, and the other scores still choose between near equals.
+const (
+	readAhead  = 1024 // nodes that a group with preferences reads before its first sample
+	mostClass  = 128  // classes; the last one has the nodes of all further ones
+	leastShare = 8    // feasible nodes of one class in a sample
+)
+
+// candidateSet has the nodes of a source that a group has read.
+type candidateSet struct {
+	group    *groupPlan
+	iter     cyclicIter
+	seen     map[string]bool // by node
+	full     map[string]bool // by node
+	front    []*structs.Node // the next candidates, of any class
+	classes  []*nodeClass
+	byKey    map[string]*nodeClass
+	refusals *refusalCount // of seen nodes that the group's filters refused, or that are full
+}
+
+// nodeClass has the candidates that the preferences of the group rate alike: all candidates of a group
+// without preferences.
+type nodeClass struct {
+	example  *structs.Node
+	feasible []*structs.Node // passed the group's filters and not full, in the order of their trial
+	chosen   []*structs.Node // feasible, with an allocation of the plan: they follow when no others are left
+	rating   float64         // of preferences, at the time of the sample
+	next     int             // the first of feasible that the sample has not tried
+	fitting  []*structs.Node // in the sample, except the chosen one
+	refused  []*structs.Node // in the sample, not full
+	found    int             // fitting nodes of the sample
+}
+
+func (p *planner) candidatesOf(w *placement) *candidateSet {
+	s := p.sourceOf(w)
+	o := w.plan.candidateSets[s.name]
+	if o == nil {
+		o = &candidateSet{
+			group: w.plan,
+			iter: cyclicIter{
+				source: s,
+				first:  p.origin(),
+			},
+			seen:     map[string]bool{},
+			full:     map[string]bool{},
+			byKey:    map[string]*nodeClass{},
+			refusals: newRefusalCount(),
+		}
+		o.iter.next = o.iter.first
+		w.plan.candidateSets[s.name] = o
+	}
+	return o
+}
+
+// classOf returns the class of a node.
+func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
+	key := ""
+	if o.group.prefers.any() {
+		key = o.group.prefers.class(n)
+	}
+	c := o.byKey[key]
+	switch {
+	case c != nil:
+		return c
+	case len(o.classes) == mostClass:
+		return o.classes[mostClass-1]
+	}
+	c = &nodeClass{example: n}
+	o.byKey[key] = c
+	o.classes = append(o.classes, c)
+	return c
+}
+
+// readMore reads a few more nodes and returns their number, and how many of them are candidates. If there are
+// none, the chosen nodes of the classes become candidates again.
+func (o *candidateSet) readMore() (read, added int) {
+	few := o.iter.readNodes(readBatch)
+	if len(few) == 0 {
+		for _, c := range o.classes {
+			added += c.reuseChosen()
+		}
+	}
+	for _, n := range few {
+		if o.seen[n.ID] {
+			continue
+		}
+		o.seen[n.ID] = true
+		if o.group.admit(o.refusals, n) {
+			c := o.classOf(n)
+			c.feasible = append(c.feasible, n)
+			added++
+		}
+	}
+	return len(few), added
+}
+
+// reuseChosen makes the chosen nodes the last candidates and returns their number.
+func (c *nodeClass) reuseChosen() int {
+	n := len(c.chosen)
+	c.feasible = append(c.feasible, c.chosen...)
+	c.chosen = nil
+	return n
+}
+
+// readAhead reads the nodes of which the first sample of a group with preferences chooses.
+func (o *candidateSet) readAhead() {
+	if !o.group.prefers.any() {
+		return
+	}
+	for len(o.seen) < readAhead {
+		read, added := o.readMore()
+		if read == 0 && added == 0 {
+			return
+		}
+	}
+}
+
+// moveToFront makes a node the next candidate.
+func (o *candidateSet) moveToFront(n *structs.Node) {
+	var passes bool
+	known := o.seen[n.ID]
+	if known {
+		passes = o.group.checkNode(n) == nil
+	} else {
+		passes = o.group.admit(o.refusals, n)
+	}
+	o.seen[n.ID] = true
+	if !passes {
+		return
+	}
+	same := func(other *structs.Node) bool {
+		return other.ID == n.ID
+	}
+	if known {
+		c := o.classOf(n)
+		c.chosen = slices.DeleteFunc(c.chosen, same)
+		c.feasible = slices.DeleteFunc(c.feasible, same)
+		o.front = slices.DeleteFunc(o.front, same)
+	}
+	o.front = slices.Insert(o.front, 0, n)
+}
+
+// exhausted reports whether it has read and tried every node, and none of them is full because of the group.
+func (o *candidateSet) exhausted() bool {
+	untried := func(c *nodeClass) bool { return c.next < len(c.feasible) }
+	return o.iter.name == "" && o.iter.ended && len(o.full) == 0 &&
+		len(o.front) == 0 && !slices.ContainsFunc(o.classes, untried)
+}
+
+// sample is the trial of candidates for one allocation.
+type sample struct {
+	top    topN
+	reason []refused // those that refused, with their reasons
+	found  int       // fitting nodes
+	tried  int
+	enough int  // fitting nodes
+	bound  int  // of tried
+	mayEnd bool // at the bound, also without a fitting node
+}
+
+type refused struct {
+	node *structs.Node
+	why  refusal
+}
+
+func (s *sample) ended() bool {
+	return s.found >= s.enough || (s.mayEnd || s.found > 0) && s.tried >= s.bound
+}
+
+// try adds the result of one node of a class.
+func (s *sample) try(p *planner, w *placement, c *nodeClass, n *structs.Node) {
+	s.tried++
+	v := p.viewOf(n)
+	r := p.checkPlacement(w, v)
+	if r != nil {
+		s.reason = append(s.reason, refused{n, *r})
+		if !leavesFull(r) {
+			c.refused = append(c.refused, n)
+		}
+		return
+	}
+	s.found++
+	c.found++
+	c.fitting = append(c.fitting, n)
+	s.top.insert(rankNode(w, v))
+}
+
+// leavesFull reports whether a node that has refused an allocation of the group refuses all others of the
+// plan.
+func leavesFull(r *refusal) bool {
+	return r.filter == filterResources || r.filter == filterHosts
+}
+
+// sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
+// reports whether it has the results of every node.
+func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *refusalCount, all bool) {
+	s := sample{
+		enough: p.enough,
+		bound:  cmp.Or(most, max(maxSampled, p.enough)),
+		mayEnd: most != 0,
+	}
+	o.readAhead()
+	for len(o.front) > 0 && !s.ended() {
+		n := o.front[0]
+		o.front = o.front[1:]
+		s.try(p, w, o.classOf(n), n)
+	}
+	for !s.ended() {
+		for _, c := range o.rated(p) {
+			p.tryClass(w, o, c, &s)
+		}
+		if s.ended() || s.found > 0 && len(o.classes) > 1 {
+			break
+		}
+		read, added := o.readMore()
+		if read == 0 && added == 0 {
+			break
+		}
+		s.tried += read - min(read, added)
+	}
+	all = o.exhausted()
+	t = o.refusals.clone()
+	for _, r := range s.reason {
+		if !o.full[r.node.ID] {
+			t.countRefusal(r.node, r.why)
+		}
+	}
+	o.settle(&s)
+	return s.top, t, all
+}
+
+// rated returns the classes, those with the best rating first.
+func (o *candidateSet) rated(p *planner) []*nodeClass {
+	if len(o.classes) < 2 {
+		return o.classes
+	}
+	for _, c := range o.classes {
+		c.rating = o.group.prefers.affinity(c.example) + o.group.prefers.spread(p, c.example)
+	}
+	return slices.SortedStableFunc(slices.Values(o.classes), func(a, b *nodeClass) int {
+		return cmp.Compare(b.rating, a.rating)
+	})
+}
+
+// tryClass tries candidates of a class until it has its share of the sample. A class among others whose
+// candidates all have an allocation of the plan uses these again, because the others are no substitute.
+func (p *planner) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sample) {
+	share := s.enough
+	if len(o.classes) > 1 {
+		share = min(share, max(leastShare, s.enough/len(o.classes)))
+	}
+	for c.found < share && !s.ended() {
+		if c.next == len(c.feasible) && (len(o.classes) == 1 || c.reuseChosen() == 0) {
+			return
+		}
+		n := c.feasible[c.next]
+		c.next++
+		s.try(p, w, c, n)
+	}
+}
+
+// settle orders the candidates of each class for the next allocation: first the other feasible nodes of this
+// sample, then the untried ones, then those that rejected. The chosen node comes after all others, so that a
+// group spreads over more nodes than a sample has. It drops full nodes.
+func (o *candidateSet) settle(s *sample) {
+	for _, r := range s.reason {
+		if leavesFull(&r.why) && !o.full[r.node.ID] {
+			o.full[r.node.ID] = true
+			o.refusals.countRefusal(r.node, r.why)
+		}
+	}
+	var best *structs.Node
+	if len(s.top) > 0 {
+		best = s.top[0].view.node
+	}
+	for _, c := range o.classes {
+		if c.next > 0 || c.found > 0 || len(c.refused) > 0 {
+			c.settle(best)
+		}
+	}
+}
+
+// settle is candidateSet.settle for one class. It writes the feasible nodes into the places of the tried
+// ones, because a class may be large.
+func (c *nodeClass) settle(best *structs.Node) {
+	if at := slices.Index(c.fitting, best); at >= 0 {
+		c.fitting = slices.Delete(c.fitting, at, at+1)
+		c.chosen = append(c.chosen, best)
+	}
+	missing := len(c.fitting) - c.next // of the places: some nodes were in front of the classes
+	if missing > 0 {
+		c.feasible = slices.Insert(c.feasible, 0, c.fitting[:missing]...)
+		c.next += missing
+	}
+	begin := c.next - len(c.fitting)
+	copy(c.feasible[begin:], c.fitting)
+	c.feasible = append(c.feasible[begin:], c.refused...)
+	c.next = 0
+	c.found = 0
+	c.fitting = c.fitting[:0]
+	c.refused = c.refused[:0]
+}

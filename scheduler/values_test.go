@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+func distinctProperty(limit string) *structs.Constraint {
+	return &structs.Constraint{
+		LTarget: "${meta.rack}",
+		RTarget: limit,
+		Operand: structs.ConstraintDistinctProperty,
+	}
+}
+
+// inGroup gives the first group a constraint.
+func inGroup(c *structs.Constraint) func(*structs.Job) {
+	return func(j *structs.Job) {
+		g := j.TaskGroups[0]
+		g.Constraints = append(g.Constraints, c)
+	}
+}
+
+func TestDistinctProperty_LimitsTheAllocationsOfAValue(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit   func(*structs.Job)
+		groups int
+		count  int
+		placed int
+		racks  int // each has the same number
+	}{
+		"once":                   {inGroup(distinctProperty("")), 1, 5, 3, 3},
+		"twice":                  {inGroup(distinctProperty("2")), 1, 9, 6, 3},
+		"each group":             {inGroup(distinctProperty("")), 2, 3, 6, 3},
+		"all groups of the job":  {constraints(distinctProperty("2")), 2, 4, 6, 3},
+		"an unreadable old row":  {inGroup(distinctProperty("two")), 1, 2, 0, 0},
+		"the stricter of two":    {func(j *structs.Job) { inGroup(distinctProperty("3"))(j); constraints(distinctProperty("1"))(j) }, 1, 9, 3, 3},
+		"enough for all of them": {inGroup(distinctProperty("10")), 1, 9, 9, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.racks(map[string]int{"r1": 30, "r2": 3, "r3": 10})
+			j := aJob("web", structs.JobService, count(c.count), c.edit, groups(c.groups))
+			w.job(j)
+			p := w.run("web")
+			got := w.perRack("web")
+			if n := len(w.allocs("web")); n != c.placed {
+				t.Errorf("got %d allocations, want %d: %v", n, c.placed, got)
+			}
+			for rack, n := range got {
+				if c.racks > 0 && (len(got) != c.racks || n != c.placed/c.racks) {
+					t.Errorf("rack %s has %d: %v", rack, n, got)
+				}
+			}
+			if failed := c.count*c.groups - c.placed; failed > 0 {
+				m := p.Eval.FailedTGAllocs[j.TaskGroups[c.groups-1].Name]
+				if m == nil || !strings.Contains(fmt.Sprint(m.Refusals[0]), "distinct_property: ${meta.rack}") {
+					t.Errorf("%d are not placed, and the reasons are %+v", failed, m)
+				}
+			}
+		})
+	}
+}
+
+func TestDistinctProperty_NeedsTheAttribute(t *testing.T) {
+	w := newFixture(t)
+	n := aNode("n1")
+	delete(n.Meta, "rack")
+	w.node(n)
+	w.job(aJob("web", structs.JobService, inGroup(distinctProperty("9"))))
+	p := w.run("web")
+	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.Refusals[0].Filter != filterProperty ||
+		m.Refusals[0].Reason != "distinct_property: the node has no ${meta.rack}" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// The allocations that a plan stops leave room for their successors, on other nodes of the rack too.
+func TestDistinctProperty_LeavesRoomForSuccessors(t *testing.T) {
+	w := newFixture(t)
+	w.racks(map[string]int{"r1": 2, "r2": 2})
+	w.job(aJob("web", structs.JobService, count(2), inGroup(distinctProperty(""))))
+	w.run("web")
+	w.job(aJob("web", structs.JobService, count(2), cpu(300), inGroup(distinctProperty(""))))
+	p := w.run("web")
+	if got := w.perRack("web"); len(p.Place) != 2 || got["r1"] != 1 || got["r2"] != 1 {
+		t.Errorf("after an update: got %v by %s", got, describe(p))
+	}
+	w.status(w.allocs("web")[0].NodeID, structs.NodeDown)
+	w.run("web")
+	if got := w.perRack("web"); got["r1"] != 1 || got["r2"] != 1 {
+		t.Errorf("after the end of a node: got %v", got)
+	}
+	w.client(w.allocs("web")[0], structs.AllocFailed)
+	w.clock = w.clock.Add(1e12)
+	w.run("web")
+	if got := w.perRack("web"); got["r1"] > 1 || got["r2"] > 1 {
+		t.Errorf("after a failure: got %v", got)
+	}
+}
+
+// A change of one node matters to the others, so an evaluation for one node places on them.
+func TestDistinctProperty_OfAPerNodeJobConsidersAllNodes(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("log", structs.JobSystem, constraints(distinctProperty(""))))
+	w.run("log")
+	w.wantPlaced("log", "0@n1")
+	w.status("n1", structs.NodeDown)
+	e := w.eval("log")
+	e.NodeID = "n1"
+	w.apply(w.process(e))
+	w.wantPlaced("log", "0@n2")
+}
