@@ -30,7 +30,8 @@ var (
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
-		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts))
+		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
+		sinceField(PlacementSince, planKeepsRoom))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
 	AllocStop          = command(23, "AllocStop", state.AllocStop)
 	Reap               = command(24, "Reap", state.Reap)

@@ -102,6 +102,12 @@ func planGivesPorts(p *structs.Plan) bool {
 	})
 }
 
+func planKeepsRoom(p *structs.Plan) bool {
+	return p.CountsEnding || slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
+		return a != nil && len(a.PreemptedAllocations)+len(a.AwaitedAllocations) > 0
+	})
+}
+
 func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
 	return j != nil && slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool {
 		return g != nil && is(g)

@@ -29,7 +29,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobRegister":        {later: later(4, 5, 7, 8)},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true, later: later(4, 5)},
+		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
 		"AllocsClientUpdate": {Batched: true},
 		"AllocStop":          {},
 		"Reap":               {},

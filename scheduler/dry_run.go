@@ -16,7 +16,7 @@ type Preview struct {
 // DryRun computes the effects of an evaluation for a user, in one plan of any size: it never becomes a log
 // entry.
 func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview, error) {
-	p, err := newPlanner(tx, eval, now, enough)
+	p, err := newPlanner(tx, eval, now, options{enough: enough})
 	if err != nil {
 		return nil, err
 	}

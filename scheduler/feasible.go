@@ -308,7 +308,7 @@ func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 }
 
 func resourcesFit(p *planner, w *placement, v *nodeView) *refusal {
-	short := v.node.Available().Exceeded(v.used.Add(w.plan.ask))
+	short := v.room.Short(w.plan.ask)
 	if short != "" {
 		return &refusal{
 			reason:    short + " exhausted",

@@ -293,9 +293,10 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		a.Ports, _ = p.choosePorts(w.plan, v) // likewise
 		v.ports.Add(a)
 	}
+	p.nameAwaited(a, v)
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
-	v.countAlloc(p, a, 1)
+	v.place(p, a)
 	p.countValues(a, 1)
 	p.addIntendedClaims(a, w.uses, v)
 }
@@ -313,5 +314,6 @@ func allocBytes(a *structs.Allocation) int {
 	for _, port := range a.Ports {
 		size += 48 + len(port.Label) + len(port.HostIP)
 	}
+	size += 40 * (len(a.PreemptedAllocations) + len(a.AwaitedAllocations))
 	return size + len(a.Name) + len(a.NodeName)
 }

@@ -14,12 +14,24 @@ import (
 // was a blocked one. Its FailedTGAllocs holds the groups without a place, and another blocked evaluation
 // waits for capacity.
 func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	return process(tx, eval, now, enough)
+	return process(tx, eval, now, options{enough: enough})
 }
 
-// process is Process with a given sample size.
-func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
-	p, err := newPlanner(tx, eval, now, enough)
+// ProcessForOlder is Process for a cluster with a server of a version before fsm.PlacementSince: its plan has
+// nothing that such a server would not know.
+func ProcessForOlder(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+	return process(tx, eval, now, options{enough: enough, older: true})
+}
+
+// options are the inputs of process besides the state.
+type options struct {
+	enough int  // feasible nodes of a sample
+	older  bool // see ProcessForOlder
+}
+
+// process is Process with options.
+func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o options) (*structs.Plan, error) {
+	p, err := newPlanner(tx, eval, now, o)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +40,7 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 	return p.plan, nil
 }
 
-func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*planner, error) {
+func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o options) (*planner, error) {
 	if eval == nil ||
 		eval.ID == "" ||
 		eval.JobID == "" {
@@ -39,8 +51,8 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enoug
 		eval:           eval,
 		ns:             structs.NamespaceOr(eval.Namespace),
 		now:            now,
-		enough:         enough,
-		plan:           &structs.Plan{},
+		options:        o,
+		plan:           &structs.Plan{CountsEnding: !o.older},
 		stopped:        map[string]bool{},
 		exhaustedNodes: map[string]bool{},
 		views:          map[string]*nodeView{},
@@ -74,6 +86,7 @@ func (p *planner) execute() {
 // planner computes the plan of one evaluation.
 type planner struct {
 	*state.ReadTx
+	options
 
 	eval *structs.Evaluation
 	ns   string
@@ -81,7 +94,6 @@ type planner struct {
 	now  time.Time
 	plan *structs.Plan
 
-	enough    int  // feasible nodes of a sample
 	unbounded bool // the plan becomes no log entry
 
 	scope          string          // in per-node jobs: the ID of the only node to evaluate; "" for all

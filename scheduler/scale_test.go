@@ -182,7 +182,7 @@ func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 // plan is process without the checks that read everything.
 func (w *fixture) plan(t testing.TB, e *structs.Evaluation, enough int) *structs.Plan {
 	t.Helper()
-	p, err := process(w.s.Read(), e, w.clock, enough)
+	p, err := process(w.s.Read(), e, w.clock, options{enough: enough})
 	if err != nil {
 		t.Fatal(err)
 	}

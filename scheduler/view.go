@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"berth/state"
 	"berth/structs"
 )
@@ -8,7 +10,9 @@ import (
 // nodeView is a node with the effects of the plan so far.
 type nodeView struct {
 	node    *structs.Node
-	used    structs.Resources
+	room    structs.NodeRoom
+	stops   []*givenRoom        // of the allocations that the plan stops here
+	taken   structs.Resources   // by placements, of the room that was free before the plan
 	devices structs.DeviceUse   // in use
 	ports   *structs.NodePorts  // nil until a group demands some
 	groups  map[string]int      // this job's live allocations, by group
@@ -27,20 +31,40 @@ func (v *nodeView) jobAllocs() int {
 	return n
 }
 
-// countAlloc adds an allocation to the counts, or removes it if by is -1.
-func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
-	if a.Resources != nil {
-		if by > 0 {
-			v.used = v.used.Add(*a.Resources)
-		} else {
-			v.used = v.used.Sub(*a.Resources)
-		}
+// hold adds an allocation that is on the node before the plan.
+func (v *nodeView) hold(p *planner, a *structs.Allocation) {
+	v.room.Hold(a)
+	v.devices = v.devices.Add(a)
+	if !a.ServerTerminal() {
+		v.countGroup(p, a, 1)
 	}
-	if by > 0 {
-		v.devices = v.devices.Add(a)
-	} else {
-		v.devices.Remove(a)
-	}
+}
+
+// stop removes an allocation that the plan stops.
+func (v *nodeView) stop(p *planner, a *structs.Allocation) {
+	v.room.Stop(a)
+	v.giveRoom(a)
+	v.devices.Remove(a)
+	v.countGroup(p, a, -1)
+}
+
+// unstop takes back a stop.
+func (v *nodeView) unstop(p *planner, a *structs.Allocation) {
+	v.room.Unstop(a)
+	v.stops = slices.DeleteFunc(v.stops, func(g *givenRoom) bool { return g.alloc.ID == a.ID })
+	v.devices = v.devices.Add(a)
+	v.countGroup(p, a, 1)
+}
+
+// place adds an allocation of the plan.
+func (v *nodeView) place(p *planner, a *structs.Allocation) {
+	v.room.Place(*a.Resources)
+	v.devices = v.devices.Add(a)
+	v.countGroup(p, a, 1)
+}
+
+// countGroup counts a live allocation of the job.
+func (v *nodeView) countGroup(p *planner, a *structs.Allocation, by int) {
 	if p.ofJob(a) {
 		if v.groups == nil {
 			v.groups = map[string]int{}
@@ -54,15 +78,23 @@ func (p *planner) viewOf(n *structs.Node) *nodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &nodeView{node: n}
-	for a := range state.LiveAllocsByNode(p, n.ID) {
-		if !p.stopped[a.ID] {
-			v.countAlloc(p, a, 1)
+	v := &nodeView{node: n, room: structs.NewNodeRoom(n)}
+	var stopped []*structs.Allocation
+	for a := range state.HoldersByNode(p, n.ID) {
+		v.hold(p, a)
+		if a.ServerTerminal() {
+			continue
+		}
+		if p.stopped[a.ID] {
+			stopped = append(stopped, a)
 		}
 		if len(a.CSIVolumes) > 0 {
 			v.users = append(v.users, a)
 			v.wanted += len(a.CSIVolumes)
 		}
+	}
+	for _, a := range stopped {
+		v.stop(p, a)
 	}
 	p.views[n.ID] = v
 	return v
@@ -79,15 +111,10 @@ func (p *planner) stopAlloc(a *structs.Allocation, why, clientStatus string) {
 		Description:  why,
 		ClientStatus: clientStatus,
 	})
-	p.countInView(a, -1)
 	p.countValues(a, -1)
-}
-
-// countInView adds an allocation to the view of its node, or removes it, if there is a view.
-func (p *planner) countInView(a *structs.Allocation, by int) {
 	v := p.views[a.NodeID]
 	if v != nil && !a.Terminal() {
-		v.countAlloc(p, a, by)
+		v.stop(p, a)
 	}
 }
 
@@ -95,8 +122,11 @@ func (p *planner) countInView(a *structs.Allocation, by int) {
 func (p *planner) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
 	p.plan.Stop = p.plan.Stop[:len(p.plan.Stop)-1]
-	p.countInView(a, 1)
 	p.countValues(a, 1)
+	v := p.views[a.NodeID]
+	if v != nil && !a.Terminal() {
+		v.unstop(p, a)
+	}
 }
 
 // nodeLost reports whether the node of an allocation is down or gone.

@@ -131,6 +131,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Leases:   s.leases,
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
+		Commands: s.commands,
 	})
 	members := control.Loop{
 		Name: "members",
@@ -148,6 +149,9 @@ func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint
 func (s *Server) learnVersions(peers []peer) {
 	s.consensus.commands.Store(int32(leastCommands(peers)))
 }
+
+// commands returns the version of commands that every server reads, 0 if it is not known.
+func (s *Server) commands() int { return int(s.consensus.commands.Load()) }
 
 // leastCommands is the version of commands that every server reads.
 func leastCommands(peers []peer) int {

@@ -132,7 +132,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Region:         cfg.Region,
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
-		Commands:       func() int { return int(s.consensus.commands.Load()) },
+		Commands:       s.commands,
 	})
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
 	s.rpc.Shed(s.gate)

@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	liveRow = "live"
-	doneRow = "done"
+	liveRow   = "live"
+	endingRow = "ending"
+	heldRow   = "held"
+	doneRow   = "done"
 )
 
 func liveOrDone(done bool) string {
@@ -56,14 +58,20 @@ func AllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 	return allocsByJob.Scan(tx, ns, job)
 }
 
-// AllocsByNode yields a node's allocations, those that are terminal first.
+// AllocsByNode yields a node's allocations: those that have ended, those that are to end, and the live ones.
 func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return allocsByNode.Scan(tx, node)
 }
 
-// LiveAllocsByNode yields a node's allocations that are not terminal: those that hold its resources.
+// LiveAllocsByNode yields a node's allocations that are not terminal.
 func LiveAllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
-	return allocsByNode.Scan(tx, node, liveRow)
+	return allocsByNode.Scan(tx, node, heldRow, liveRow)
+}
+
+// HoldersByNode yields a node's allocations whose end it has not reported, those that are to end first. They
+// hold its room, devices, ports and host volumes.
+func HoldersByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
+	return allocsByNode.Scan(tx, node, heldRow)
 }
 
 // AllocsByEval yields the allocations that an evaluation placed.

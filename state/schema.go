@@ -176,8 +176,15 @@ var (
 			liveOrDone(a.Terminal()), a.ID)
 	})
 
+	// An allocation holds the room, the devices and the host volumes of its node until the node reports the end.
 	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) Key {
-		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
+		switch {
+		case a.ClientTerminal():
+			return mvcc.KeyOf(a.NodeID, doneRow, a.ID)
+		case a.ServerTerminal():
+			return mvcc.KeyOf(a.NodeID, heldRow, endingRow, a.ID)
+		}
+		return mvcc.KeyOf(a.NodeID, heldRow, liveRow, a.ID)
 	})
 
 	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) Key {

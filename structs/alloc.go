@@ -2,6 +2,7 @@ package structs
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"strconv"
 	"strings"
@@ -156,10 +157,16 @@ type Allocation struct {
 	TaskStates         map[string]*TaskState
 	PreviousAllocation string
 	NextAllocation     string
-	FollowupEvalID     string
-	RescheduleTracker  *RescheduleTracker
-	Migrate            bool // an operator requested to stop and replace it
-	Metrics            *AllocMetric
+	// AwaitedAllocations are allocations besides the previous and the preempted ones whose end it waits for
+	// before it starts, because it has their room.
+	AwaitedAllocations []string `json:",omitempty" codec:",omitempty"`
+	// PreemptedAllocations are the allocations that were stopped for it. It waits for their end, too.
+	PreemptedAllocations  []string `codec:",omitempty"`
+	PreemptedByAllocation string   `codec:",omitempty"` // the allocation for which it was stopped
+	FollowupEvalID        string
+	RescheduleTracker     *RescheduleTracker
+	Migrate               bool // an operator requested to stop and replace it
+	Metrics               *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
 	CSIPlugins       []string       `json:",omitempty"`
 	CSIVolumes       []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
@@ -206,6 +213,22 @@ func (s *AllocListStub) ClientTerminal() bool {
 
 func clientTerminal(status string) bool {
 	return status == AllocComplete || status == AllocFailed || status == AllocLost
+}
+
+// Awaits yields the allocations whose end the allocation waits for before it starts.
+func (a *Allocation) Awaits() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if a.PreviousAllocation != "" && !yield(a.PreviousAllocation) {
+			return
+		}
+		for _, all := range [][]string{a.PreemptedAllocations, a.AwaitedAllocations} {
+			for _, id := range all {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Terminal reports whether the allocation has ended or is to end.

@@ -262,7 +262,10 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(31)
+	n := uint32(34)
+	if !(len(v.AwaitedAllocations) != 0) {
+		n--
+	}
 	if !(len(v.CSIPlugins) != 0) {
 		n--
 	}
@@ -278,9 +281,19 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(len(v.Ports) != 0) {
 		n--
 	}
+	if !(len(v.PreemptedAllocations) != 0) {
+		n--
+	}
+	if !(v.PreemptedByAllocation != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb0AllocModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.AllocModifyIndex))
+	if len(v.AwaitedAllocations) != 0 {
+		b = append(b, "\xb2AwaitedAllocations"...)
+		b = codec.AppendStrings(b, v.AwaitedAllocations)
+	}
 	if len(v.CSIPlugins) != 0 {
 		b = append(b, "\xaaCSIPlugins"...)
 		b = codec.AppendStrings(b, v.CSIPlugins)
@@ -351,6 +364,14 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 			return b, err
 		}
 	}
+	if len(v.PreemptedAllocations) != 0 {
+		b = append(b, "\xb4PreemptedAllocations"...)
+		b = codec.AppendStrings(b, v.PreemptedAllocations)
+	}
+	if v.PreemptedByAllocation != "" {
+		b = append(b, "\xb5PreemptedByAllocation"...)
+		b = msgp.AppendString(b, v.PreemptedByAllocation)
+	}
 	b = append(b, "\xb2PreviousAllocation"...)
 	b = msgp.AppendString(b, v.PreviousAllocation)
 	b = append(b, "\xb1RescheduleTracker"...)
@@ -420,6 +441,12 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadString(b, &v.PreviousAllocation)
 	case "NextAllocation":
 		b, err = codec.ReadString(b, &v.NextAllocation)
+	case "AwaitedAllocations":
+		b, err = codec.ReadStrings(b, &v.AwaitedAllocations)
+	case "PreemptedAllocations":
+		b, err = codec.ReadStrings(b, &v.PreemptedAllocations)
+	case "PreemptedByAllocation":
+		b, err = codec.ReadString(b, &v.PreemptedByAllocation)
 	case "FollowupEvalID":
 		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	case "RescheduleTracker":
@@ -4552,7 +4579,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4572,6 +4599,8 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = v.Blocked.AppendMsgpack(b); err != nil {
 		return b, err
 	}
+	b = append(b, "\xacCountsEnding"...)
+	b = msgp.AppendBool(b, v.CountsEnding)
 	b = append(b, "\xa4Eval"...)
 	if b, err = v.Eval.AppendMsgpack(b); err != nil {
 		return b, err
@@ -4637,6 +4666,8 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadPointers(b, &v.Update, (*PlanUpdate).DecodeMsgpack)
 	case "JobModifyIndex":
 		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+	case "CountsEnding":
+		b, err = codec.ReadBool(b, &v.CountsEnding)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

@@ -174,6 +174,8 @@ type Plan struct {
 	Stop           []*PlanStop   // to be stopped
 	Update         []*PlanUpdate
 	JobModifyIndex uint64
+	// allocations that are to end have their room until their nodes report the end; the servers set it
+	CountsEnding bool
 	WriteOptions
 }
 

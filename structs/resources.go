@@ -53,6 +53,23 @@ func addSaturated(a, b int) int {
 	return sum
 }
 
+// Least returns the smaller amount of each dimension, at least 0.
+func (r Resources) Least(o Resources) Resources {
+	return Resources{
+		CPU:      max(0, min(r.CPU, o.CPU)),
+		MemoryMB: max(0, min(r.MemoryMB, o.MemoryMB)),
+		DiskMB:   max(0, min(r.DiskMB, o.DiskMB)),
+	}
+}
+
+// most returns the larger amount of each dimension.
+func (r Resources) most(o Resources) Resources {
+	r.CPU = max(r.CPU, o.CPU)
+	r.MemoryMB = max(r.MemoryMB, o.MemoryMB)
+	r.DiskMB = max(r.DiskMB, o.DiskMB)
+	return r
+}
+
 // Exceeded names the first dimension in which o does not fit into r, "" if it fits.
 func (r Resources) Exceeded(o Resources) string {
 	switch {

@@ -202,6 +202,7 @@ var all = []any{
 	new(structs.NodeReservedNetworks),
 	new(structs.NodeReservedResources),
 	new(structs.NodeResources),
+	new(structs.NodeRoom),
 	new(structs.NodeScoreMeta),
 	new(structs.NodeSettings),
 	new(structs.NodeStatusUpdate),

@@ -53,6 +53,17 @@ type Deps struct {
 	Leases   *Leases
 	Logger   hclog.Logger
 	Config   Config
+	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
+	// server.
+	Commands func() int
+}
+
+// makePlan makes the plan of an evaluation, one that all servers know.
+func (d Deps) makePlan(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+	if d.Commands != nil && d.Commands() < fsm.PlacementSince {
+		return scheduler.ProcessForOlder(tx, eval, now)
+	}
+	return scheduler.Process(tx, eval, now)
 }
 
 // propose executes a command on all servers.
@@ -72,7 +83,7 @@ func Loops(d Deps) []Loop {
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
 		{"scheduler_config", schedulerConfigLoop{d}.run},
-		{"schedule", scheduleLoop{d, scheduler.Process}.run},
+		{"schedule", scheduleLoop{d, d.makePlan}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"gc", gcLoop{d}.run},

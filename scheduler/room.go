@@ -1,0 +1,86 @@
+package scheduler
+
+import (
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// A placement that has the room of allocations which the plan stops names them: it waits on the node for
+// their end. The others may start at once.
+
+// givenRoom is the room of an allocation that the plan stops.
+type givenRoom struct {
+	alloc *structs.Allocation
+	left  structs.Resources // that no placement has
+}
+
+// giveRoom adds the room of an allocation that the plan stops.
+func (v *nodeView) giveRoom(a *structs.Allocation) {
+	given := &givenRoom{alloc: a}
+	if a.Resources != nil {
+		given.left = *a.Resources
+	}
+	v.stops = append(v.stops, given)
+}
+
+// takeRoom gives a placement its room: that of the allocation that it replaces, then free room, and then that
+// of other allocations that the plan stops. It returns these others.
+func (v *nodeView) takeRoom(a *structs.Allocation) (from []*structs.Allocation) {
+	need := a.Resources.Least(*a.Resources)
+	for _, given := range v.stops {
+		if given.alloc.ID == a.PreviousAllocation {
+			given.take(&need)
+		}
+	}
+	free := need.Least(v.room.FreeBefore().Sub(v.taken))
+	v.taken = v.taken.Add(free)
+	need = need.Sub(free)
+	for _, given := range v.stops {
+		if given.take(&need) {
+			from = append(from, given.alloc)
+		}
+	}
+	return from
+}
+
+// take moves room to a placement that needs it, and reports whether there was any.
+func (g *givenRoom) take(need *structs.Resources) bool {
+	part := need.Least(g.left)
+	g.left = g.left.Sub(part)
+	*need = need.Sub(part)
+	return !part.Equal(structs.Resources{})
+}
+
+// nameAwaited names the allocations that a placement waits for besides the one that it replaces and those
+// that it preempts: those that give it room, and those that an allocation waits for which it replaces,
+// because that one may end before them.
+func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
+	from := v.takeRoom(a)
+	if p.older {
+		return
+	}
+	add := func(id string) {
+		if !slices.Contains(slices.Collect(a.Awaits()), id) {
+			a.AwaitedAllocations = append(a.AwaitedAllocations, id)
+		}
+	}
+	if prev := state.Alloc(p, a.PreviousAllocation); prev != nil {
+		p.eachAwaited(prev, add)
+	}
+	for _, other := range from {
+		add(other.ID)
+		p.eachAwaited(other, add)
+	}
+}
+
+// eachAwaited calls fn with the allocations that have not ended and that a waits for.
+func (p *planner) eachAwaited(a *structs.Allocation, fn func(id string)) {
+	for id := range a.Awaits() {
+		other := state.Alloc(p, id)
+		if other != nil && !other.ClientTerminal() {
+			fn(id)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// stopJob stops a job and applies the plan that stops its allocations. It returns them.
+func (w *fixture) stopJob(id string) []*structs.Allocation {
+	w.t.Helper()
+	allocs := w.allocs(id)
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: id, WriteOptions: w.now()})
+	w.run(id)
+	return allocs
+}
+
+// awaited returns the names of the allocations that the only live one of a job waits for.
+func (w *fixture) awaited(job string) []string {
+	w.t.Helper()
+	live := w.allocs(job)
+	if len(live) != 1 {
+		w.t.Fatalf("job %s has %d live allocations", job, len(live))
+	}
+	return slices.Sorted(live[0].Awaits())
+}
+
+func sortedIDs(allocs ...*structs.Allocation) []string {
+	var ids []string
+	for _, a := range allocs {
+		ids = append(ids, a.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestRoom_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		demand func(*structs.Job)
+		reason string
+	}{
+		"cpu":         {cpu(600), "cpu exhausted"},
+		"devices":     {demand("gpu", 1), "devices gpu exhausted"},
+		"ports":       {port("http", 80), "port 80"},
+		"host volume": {hostVolume(structs.CSISingleNodeSingleWriter, false), `host volume "data" has a writer`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			n := withDevices("n1", "acme/gpu/x1", 1)
+			n.NodeResources.NodeNetworks = withPorts("n1", 1).NodeResources.NodeNetworks
+			n.HostVolumes = map[string]*structs.HostVolume{"data": {Path: "/data"}}
+			w.node(n)
+			w.job(aJob("a", structs.JobService, c.demand))
+			w.run("a")
+			w.client(w.allocs("a")[0], structs.AllocRunning)
+			stopped := w.stopJob("a")
+
+			w.job(aJob("b", structs.JobService, c.demand))
+			p := w.run("b")
+			w.wantPlaced("b", "")
+			if got := refusals(p, "g"); !strings.Contains(got, c.reason) {
+				t.Errorf("b is refused with %q, want %q", got, c.reason)
+			}
+			w.client(stopped[0], structs.AllocComplete)
+			w.pendingRun()
+			w.wantPlaced("b", "0@n1")
+			if waits := w.awaited("b"); len(waits) > 0 {
+				t.Errorf("b waits for %v", waits)
+			}
+		})
+	}
+}
+
+// A plan replaces an allocation on the only node. The successor of a successor waits for the first one too,
+// because the second may end before it has started.
+func TestRoom_OfReplacedAllocations(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
+	first := w.allocs("a")[0]
+	w.client(first, structs.AllocRunning)
+	w.job(aJob("a", structs.JobService, cpu(800)))
+	w.run("a")
+	second := w.allocs("a")[0]
+	if got := w.awaited("a"); !slices.Equal(got, []string{first.ID}) || len(second.AwaitedAllocations) > 0 {
+		t.Errorf("the second waits for %v, by name %v", got, second.AwaitedAllocations)
+	}
+	w.job(aJob("a", structs.JobService, cpu(750)))
+	w.run("a")
+	third := w.allocs("a")[0]
+	if third.ID == second.ID || !slices.Equal(w.awaited("a"), sortedIDs(first, second)) {
+		t.Errorf("the third waits for %v", w.awaited("a"))
+	}
+
+	w.job(aJob("b", structs.JobService, cpu(1)))
+	w.run("b")
+	w.wantPlaced("b", "") // 2250 of 1000 are given
+	w.client(second, structs.AllocComplete)
+	w.run("b")
+	w.wantPlaced("b", "")
+	w.job(aJob("a", structs.JobService, cpu(760)))
+	w.run("a")
+	if w.allocs("a")[0].ID != third.ID {
+		t.Error("a successor has more room than its predecessor while the node has none")
+	}
+	w.client(first, structs.AllocComplete)
+	w.run("b")
+	w.wantPlaced("b", "0@n1")
+	w.run("a")
+	w.wantPlaced("a", "0@n1")
+	if w.allocs("a")[0].ID == third.ID {
+		t.Error("the newer version has no place although there is room")
+	}
+}
+
+// A placement in the room of other allocations that its plan stops names them, one with free room does not.
+func TestRoom_OfOtherGroups(t *testing.T) {
+	groups := func(names string, cpu int) func(*structs.Job) {
+		return func(j *structs.Job) {
+			first := *j.TaskGroups[0]
+			j.TaskGroups = nil
+			for _, name := range strings.Fields(names) {
+				g := first
+				g.Name = name
+				task := *first.Tasks[0]
+				task.Resources = &structs.Resources{CPU: cpu, MemoryMB: 10}
+				g.Tasks = []*structs.Task{&task}
+				j.TaskGroups = append(j.TaskGroups, &g)
+			}
+		}
+	}
+	w := running(t, aJob("a", structs.JobService, groups("x", 600)), "n1")
+	x := w.allocs("a")[0]
+	w.job(aJob("a", structs.JobService, groups("y z", 400)))
+	w.run("a")
+	waits := 0
+	for _, a := range w.allocs("a") {
+		if slices.Equal(a.AwaitedAllocations, []string{x.ID}) {
+			waits++
+		}
+	}
+	if w.placed("a") != "0@n1 0@n1" || waits != 1 {
+		t.Errorf("%s, %d of them wait for x; want one", w.placed("a"), waits)
+	}
+}
+
+func TestRoom_OfALostNodeIsFree(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService, cpu(600)), "n1")
+	w.stopJob("a")
+	w.status("n1", structs.NodeDown)
+	w.node(aNode("n1"))
+	w.status("n1", structs.NodeReady)
+	w.job(aJob("b", structs.JobService, cpu(600)))
+	w.run("b")
+	w.wantPlaced("b", "0@n1")
+}
+
+// Of two plans from one state that stop an allocation each has its room, the log lets the first one have it.
+func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
+	w.job(aJob("a", structs.JobService, cpu(800)))
+	one, two := w.process(w.eval("a")), w.process(w.eval("a"))
+	w.apply(one)
+	two.WriteOptions = w.now()
+	do(w, state.PlanApply, two)
+	e := state.Eval(w.s.Read(), two.Eval.ID)
+	if e.Status != structs.EvalPending || !strings.Contains(e.StatusDescription, "no cpu left") {
+		t.Errorf("the second plan is %s: %s", e.Status, e.StatusDescription)
+	}
+}
+
+// Servers of an older version apply a plan without the new fields, as they always did.
+func TestProcessForOlder_HasNothingNew(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
+	w.job(aJob("a", structs.JobService, cpu(800)))
+	w.run("a")
+	w.job(aJob("a", structs.JobService, cpu(750)))
+	p, err := ProcessForOlder(w.s.Read(), w.eval("a"), w.clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.CountsEnding || len(p.Place) != 1 || len(p.Place[0].AwaitedAllocations) > 0 {
+		t.Errorf("the plan is %s with %+v", describe(p), p.Place)
+	}
+	w.stopJob("a")
+	old := w.process(w.eval("a"))
+	old.CountsEnding = false
+	w.job(aJob("b", structs.JobService, cpu(1000)))
+	b := state.Job(w.s.Read(), "default", "b")
+	old = &structs.Plan{
+		Eval:           w.eval("b"),
+		JobModifyIndex: b.JobModifyIndex,
+		Place: []*structs.Allocation{{ID: "x", JobID: "b", JobVersion: b.Version, TaskGroup: "g",
+			NodeID: "n1", Name: "b.g[0]"}},
+	}
+	w.apply(old)
+	w.wantPlaced("b", "0@n1")
+}

@@ -1,0 +1,186 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"berth/structs"
+)
+
+// planCheck checks that the placements of a plan fit their nodes. The scheduler has made the plan on an older
+// state.
+type planCheck struct {
+	Reader
+
+	plan    *structs.Plan
+	stopped map[string]bool     // the allocations that the plan stops
+	used    map[string]*nodeUse // by node
+}
+
+// rejectedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
+// that all fit into the room that is free or that the plan's own stops give, and that each has free devices
+// and ports. It returns the reasons of the nodes that refuse.
+func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
+	c := &planCheck{
+		Reader:  tx,
+		plan:    p,
+		stopped: map[string]bool{},
+		used:    map[string]*nodeUse{},
+	}
+	for _, s := range p.Stop {
+		c.stopped[s.AllocID] = true
+	}
+	refused := map[string]string{}
+	for _, a := range p.Place {
+		if refused[a.NodeID] != "" || Alloc(tx, a.ID) != nil {
+			continue
+		}
+		why := c.refusal(a)
+		if why != "" {
+			refused[a.NodeID] = why
+		}
+	}
+	return refused
+}
+
+// refusal returns why the node of a placement refuses it, or counts it and returns "".
+func (c *planCheck) refusal(a *structs.Allocation) string {
+	n := Node(c, a.NodeID)
+	group := groupOf(c, a)
+	switch {
+	case n == nil:
+		return "it does not exist"
+	case !n.Ready():
+		return fmt.Sprintf("it is %s and %s",
+			n.Status, n.SchedulingEligibility)
+	case group == nil:
+		return fmt.Sprintf("version %d of job %s has no group %q",
+			a.JobVersion, a.JobID, a.TaskGroup)
+	}
+	use := c.used[a.NodeID]
+	if use == nil {
+		use = c.useOf(n)
+		c.used[a.NodeID] = use
+	}
+	return use.add(c, a, group)
+}
+
+// nodeUse is what allocations have of a node, without those that the plan stops.
+type nodeUse struct {
+	node    *structs.Node
+	room    structs.NodeRoom
+	devices structs.DeviceUse
+	ports   *structs.NodePorts   // nil until an allocation has or demands some
+	placed  []*structs.TaskGroup // those with host volumes that the plan has placed here
+}
+
+// holders yields the allocations that have something of a node, those that are to end first. For a plan of an
+// older version these have nothing: servers of that version have applied it so.
+func (c *planCheck) holders(nodeID string) iter.Seq[*structs.Allocation] {
+	if c.plan.CountsEnding {
+		return HoldersByNode(c, nodeID)
+	}
+	return LiveAllocsByNode(c, nodeID)
+}
+
+// useOf counts the allocations that have something of a node.
+func (c *planCheck) useOf(n *structs.Node) *nodeUse {
+	use := &nodeUse{node: n, room: structs.NewNodeRoom(n)}
+	var stopped []*structs.Allocation
+	for a := range c.holders(n.ID) {
+		use.room.Hold(a)
+		use.devices = use.devices.Add(a)
+		if c.stopped[a.ID] && !a.ServerTerminal() {
+			stopped = append(stopped, a)
+		}
+	}
+	for _, a := range stopped {
+		use.room.Stop(a)
+		use.devices.Remove(a)
+	}
+	return use
+}
+
+// add counts an allocation of a group, or returns why the node refuses it.
+func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup) string {
+	ask := resourcesOf(a, g)
+	short := u.room.Short(ask)
+	if short != "" {
+		return "no " + short + " left"
+	}
+	u.room.Place(ask)
+	why := u.devices.Refusal(u.node, a, g)
+	if why != "" {
+		return why
+	}
+	u.devices = u.devices.Add(a)
+	if len(g.HostVolumes()) > 0 {
+		why = u.hostVolumeRefusal(c, g)
+		if why != "" {
+			return why
+		}
+		u.placed = append(u.placed, g)
+	}
+	if len(a.Ports)+len(g.Networks) == 0 {
+		return ""
+	}
+	if u.ports == nil {
+		u.ports = PortsInUse(c, u.node)
+	}
+	why = u.ports.Refusal(a, g, c.stopped)
+	if why == "" {
+		u.ports.Add(a)
+	}
+	return why
+}
+
+// hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.
+func (u *nodeUse) hostVolumeRefusal(c *planCheck, g *structs.TaskGroup) string {
+	name, _ := hostVolumeHolder(c, c.holders(u.node.ID), g, c.stopped)
+	for _, other := range u.placed {
+		if name == "" {
+			name = g.HostVolumeConflict(other)
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("host volume %s has a writer", name)
+}
+
+// HostVolumeHolder returns a host volume of a node that no allocation of the group can have now, and the
+// allocation that has it; "" if there is none. An allocation has its volumes until its node reports the end.
+// A stopped one gives them up, also those that it has in turn from one that is still to end.
+func HostVolumeHolder(
+	tx Reader, nodeID string, g *structs.TaskGroup, stopped map[string]bool,
+) (volume, allocID string) {
+	return hostVolumeHolder(tx, HoldersByNode(tx, nodeID), g, stopped)
+}
+
+// hostVolumeHolder is HostVolumeHolder among some allocations of the node, those that are to end first.
+func hostVolumeHolder(
+	tx Reader, holders iter.Seq[*structs.Allocation], g *structs.TaskGroup, stopped map[string]bool,
+) (volume, allocID string) {
+	if len(g.HostVolumes()) == 0 {
+		return "", ""
+	}
+	ending := map[string]string{} // the holder by volume
+	for a := range holders {
+		name := g.HostVolumeConflict(groupOf(tx, a))
+		switch {
+		case name == "":
+		case a.ServerTerminal():
+			ending[name] = a.ID
+		case stopped[a.ID]:
+			delete(ending, name)
+		default:
+			return name, a.ID
+		}
+	}
+	for _, r := range g.HostVolumes() {
+		if ending[r.Source] != "" {
+			return r.Source, ending[r.Source]
+		}
+	}
+	return "", ""
+}
