@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"berth/internal/suggest"
 )
@@ -118,8 +119,20 @@ func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, block
 	return attrs, known.Blocks
 }
 
+// addUnknown adds a fault for an item that the struct does not have, or a warning if the item is ignored.
 func (d *decoder) addUnknown(s *spec, it *item) {
-	if slices.Contains(s.unsupported, it.name) {
+	remedy, rejected := s.rejected[it.name]
+	reason, ignored := s.ignored[it.name]
+	switch {
+	case (rejected || ignored) && d.asksForNothing(it):
+		return
+	case rejected:
+		d.addFault(it.at, "%q is not supported by berth: %s", it.name, remedy)
+		return
+	case ignored:
+		d.diags = append(d.diags, Warning(it.at, "%q has no effect: %s", it.name, reason))
+		return
+	case slices.Contains(s.unsupported, it.name):
 		d.addFault(it.at, "%q is not supported by berth yet", it.name)
 		return
 	}
@@ -132,6 +145,31 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 	known := strings.Join(names, ", ")
 	d.addFault(it.at, "unsupported %s %q%s; expected one of: %s",
 		it.kind(), it.name, hint, known)
+}
+
+// asksForNothing reports whether an item is an argument with an empty value: a file that says false, 0, "" or
+// null has the same meaning as one without the argument. It also adds the faults of the value.
+func (d *decoder) asksForNothing(it *item) bool {
+	if it.body != nil {
+		return false
+	}
+	v, diags := it.expr.Value(d.ctx)
+	d.diags = append(d.diags, diags...)
+	switch {
+	case diags.HasErrors() || v.IsNull():
+		return true
+	case !v.IsWhollyKnown():
+		return false
+	case v.Type() == cty.Bool:
+		return v.False()
+	case v.Type() == cty.Number:
+		return v.AsBigFloat().Sign() == 0
+	case v.Type() == cty.String:
+		return v.AsString() == ""
+	case v.CanIterateElements():
+		return v.LengthInt() == 0
+	}
+	return false
 }
 
 func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) {

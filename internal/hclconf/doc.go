@@ -11,7 +11,10 @@
 //
 // A field without a tag is ignored. The fields of an embedded struct without a tag count as fields of the
 // outer struct. A struct with a method Unsupported() string also knows the names in that string. It rejects
-// them with a message of their own.
+// them with a message of their own. So it does with the names of Rejected() map[string]string, whose values
+// tell the user what to do instead. The names of Ignored() map[string]string are accepted with a warning,
+// whose reason is the value. An argument of these two with an empty value asks for nothing and is accepted
+// without a warning.
 //
 // Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of nanoseconds), an
 // encoding.TextUnmarshaler, any, pointers to these (nil when absent), and slices and string-keyed maps of

@@ -32,23 +32,27 @@ type common struct {
 
 type sample struct {
 	common
-	Name    string            `hcl:"name,required"`
-	Count   *int              `hcl:"count"`
-	Ratio   float64           `hcl:"ratio"`
-	On      bool              `hcl:"on"`
-	Wait    time.Duration     `hcl:"wait"`
-	Size    size              `hcl:"size"`
-	List    []string          `hcl:"list"`
-	Meta    map[string]string `hcl:"meta"`
-	Config  map[string]any    `hcl:"config"`
-	One     *plain            `hcl:"one,block"`
-	Here    plain             `hcl:"here,block"`
-	Many    []*inner          `hcl:"many,block"`
-	Keyed   map[string]*inner `hcl:"keyed,block"`
-	Ignored int
+	Name     string            `hcl:"name,required"`
+	Count    *int              `hcl:"count"`
+	Ratio    float64           `hcl:"ratio"`
+	On       bool              `hcl:"on"`
+	Wait     time.Duration     `hcl:"wait"`
+	Size     size              `hcl:"size"`
+	List     []string          `hcl:"list"`
+	Meta     map[string]string `hcl:"meta"`
+	Config   map[string]any    `hcl:"config"`
+	One      *plain            `hcl:"one,block"`
+	Here     plain             `hcl:"here,block"`
+	Many     []*inner          `hcl:"many,block"`
+	Keyed    map[string]*inner `hcl:"keyed,block"`
+	Untagged int
 }
 
 func (sample) Unsupported() string { return "later" }
+
+func (sample) Rejected() map[string]string { return map[string]string{"never": "leave it out"} }
+
+func (sample) Ignored() map[string]string { return map[string]string{"former": "it was too slow"} }
 
 type plain struct {
 	A    int    `hcl:"a"`
@@ -186,6 +190,14 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"a.hcl", "name = \"x\"\nkeyed \"k\" { }\nkeyed \"k\" { }\n", `a.hcl:3,1: duplicate block keyed "k"`},
 		{"a.hcl", "name = \"x\"\nlater { a = 1 }\n", `a.hcl:2,1: "later" is not supported by berth yet`},
 		{"a.json", `{"name": "x", "later": {"a": 1}}`, `"later" is not supported by berth yet`},
+		{"a.hcl", "name = \"x\"\nnever { a = 1 }\n", `a.hcl:2,1: "never" is not supported by berth: leave it out`},
+		{"a.hcl", "name = \"x\"\nnever {}\n", `"never" is not supported by berth: leave it out`},
+		{"a.hcl", "name = \"x\"\nnever = true\n", `"never" is not supported by berth: leave it out`},
+		{"a.json", `{"name": "x", "never": [{"a": 1}]}`, `a.json:1,15: "never" is not supported by berth`},
+		{"a.hcl", "name = \"x\"\nnever = var.x\n", `a.hcl:2,9: variables not allowed`},
+		{"a.hcl", "name = \"x\"\nformer = var.x\n", `a.hcl:2,10: variables not allowed`},
+		{"a.hcl", "name = \"x\"\nnever = false\n", ``},
+		{"a.hcl", "name = \"x\"\nnever = null\nformer = 3\n", ``},
 		{"a.hcl", "name = \"x\"\ncount = var.x\n", `a.hcl:2,9: variables not allowed`},
 		{"a.hcl", "name = \"x\"\nconfig {\n  a {}\n}\n", ``},
 		{"a.hcl", "name = \"x\"\nname = \"y\"\n", `a.hcl:2,1: attribute redefined`},
@@ -256,5 +268,30 @@ func TestError_DoesNotGrowWithTheFile(t *testing.T) {
 	if err == nil || len(err.Error()) > 20*300 || !strings.HasSuffix(err.Error(), "and 2980 more") {
 		t.Errorf("got %d bytes, want a short error that ends with %q: %.3000v",
 			len(fmt.Sprint(err)), "and 2980 more", err)
+	}
+}
+
+// TestDecodeBody_WarnsOfIgnoredNames: such a name is no fault, and an empty value needs no warning.
+func TestDecodeBody_WarnsOfIgnoredNames(t *testing.T) {
+	for _, c := range []struct{ file, src, want string }{
+		{"a.hcl", "name = \"x\"\nformer = 3\n", `a.hcl:2,1: "former" has no effect: it was too slow`},
+		{"a.hcl", "name = \"x\"\nformer { a = b }\n", `a.hcl:2,1: "former" has no effect: `},
+		{"a.json", `{"name": "x", "former": {"a": 1}}`, `a.json:1,15: "former" has no effect: `},
+		{"a.hcl", "name = \"x\"\nformer = 0\n", ""},
+		{"a.hcl", "name = \"x\"\nformer = 0.5\n", `a.hcl:2,1: "former" has no effect: `},
+		{"a.hcl", "name = \"x\"\nformer = \"\"\n", ""},
+		{"a.hcl", "name = \"x\"\nformer = []\n", ""},
+		{"a.hcl", "name = \"x\"\nformer = null\n", ""},
+	} {
+		body, diags := Parse(c.file, []byte(c.src))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		var s sample
+		diags = DecodeBody(body, nil, &s)
+		got := strings.Join(Warnings(diags), "\n")
+		if err := Error(diags); err != nil || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: got %q, %v; want %q", c.src, got, err, c.want)
+		}
 	}
 }

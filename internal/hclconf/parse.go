@@ -73,6 +73,17 @@ func Error(diags hcl.Diagnostics) error {
 	return structs.Invalidf("%s", structs.JoinFaults(slices.Compact(lines)))
 }
 
+// Warnings returns a line `file:line,col: message` for each diagnostic that is no error.
+func Warnings(diags hcl.Diagnostics) []string {
+	var lines []string
+	for _, d := range diags {
+		if d.Severity == hcl.DiagWarning {
+			lines = append(lines, structs.Cut(formatLine(d), maxLine))
+		}
+	}
+	return slices.Compact(lines)
+}
+
 func formatLine(d *hcl.Diagnostic) string {
 	text := d.Summary
 	if d.Detail != "" {
@@ -98,4 +109,11 @@ func Fault(at hcl.Range, format string, args ...any) *hcl.Diagnostic {
 		Summary:  fmt.Sprintf(format, args...),
 		Subject:  &at,
 	}
+}
+
+// Warning returns a diagnostic that is no error.
+func Warning(at hcl.Range, format string, args ...any) *hcl.Diagnostic {
+	d := Fault(at, format, args...)
+	d.Severity = hcl.DiagWarning
+	return d
 }

@@ -49,6 +49,8 @@ type spec struct {
 	label       []int
 	at          []int
 	unsupported []string
+	rejected    map[string]string // name -> what to do instead
+	ignored     map[string]string // name -> why it has no effect
 }
 
 func (s *spec) find(name string) *field {
@@ -96,6 +98,12 @@ func specOf(t reflect.Type) *spec {
 	zero := reflect.New(t).Interface()
 	if dialect, ok := zero.(interface{ Unsupported() string }); ok {
 		s.unsupported = strings.Fields(dialect.Unsupported())
+	}
+	if dialect, ok := zero.(interface{ Rejected() map[string]string }); ok {
+		s.rejected = dialect.Rejected()
+	}
+	if dialect, ok := zero.(interface{ Ignored() map[string]string }); ok {
+		s.ignored = dialect.Ignored()
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, tagged := f.Tag.Lookup("hcl"); tagged {
