@@ -25,6 +25,8 @@ type call struct {
 	r      *http.Request
 	began  bool // the answer is partly written, so its status cannot change
 	params url.Values
+
+	ignored ignoredFields // of the job in the body
 }
 
 // serveFunc serves a route. It returns a value to render as JSON, or it writes the answer itself. The client
@@ -207,13 +209,18 @@ func (c *call) token() string {
 
 // decodeBody decodes the body of the request into dst and rejects unknown fields.
 func (c *call) decodeBody(dst any) error {
+	return c.decodeBodyWith(dst, dialectDefault)
+}
+
+// decodeBodyWith is decodeBody with other fields that may be dropped.
+func (c *call) decodeBodyWith(dst any, ignore strictjson.Ignore) error {
 	text, err := io.ReadAll(c.r.Body)
 	bound, ok := c.r.Body.(*requestBody)
 	if ok && err == nil {
 		err = bound.reserveDecoded(text)
 	}
 	if err == nil {
-		err = strictjson.Decode(text, dst, dialectDefault)
+		err = strictjson.Decode(text, dst, ignore)
 	}
 	var ours *structs.Error
 	if err == nil || errors.As(err, &ours) {

@@ -128,8 +128,17 @@ func (c *Client) JobSubmission(ctx context.Context, id string, version uint64) (
 	})
 }
 
-var jobRegister = route(put, "/v1/jobs",
-	serveMethod(structs.JobRegister, bindJobRegister, whole), holdsJobs)
+var jobRegister = route[*structs.JobRegisterResponse](put, "/v1/jobs", registerJob, holdsJobs)
+
+// registerJob also warns of the fields of the job that have no effect.
+func registerJob(c *call) (any, error) {
+	serve := serveMethod(structs.JobRegister, bindJobRegister, whole)
+	answer, err := serve(c)
+	if a, ok := answer.(*structs.JobRegisterResponse); ok {
+		c.ignored.addTo(&a.Warnings)
+	}
+	return answer, err
+}
 
 var _ = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
 
@@ -152,7 +161,7 @@ type dialectOptions struct {
 // readJobBody reads a body that has a job.
 func (c *call) readJobBody() (*jobBody, error) {
 	b := &jobBody{}
-	if err := c.decodeBody(b); err != nil {
+	if err := c.decodeBodyWith(b, c.ignored.accept); err != nil {
 		return nil, err
 	}
 	if b.Job == nil {

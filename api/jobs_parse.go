@@ -61,7 +61,17 @@ func (c *Client) JobParse(ctx context.Context, req *JobParseRequest) (*structs.J
 }
 
 var jobValidate = route[*JobValidation](put, "/v1/validate/job",
-	serveMethod(structs.JobValidate, bindJobValidate, jobValidation), holdsJobs)
+	validateJob, holdsJobs)
+
+// validateJob also warns of the fields of the job that have no effect.
+func validateJob(c *call) (any, error) {
+	serve := serveMethod(structs.JobValidate, bindJobValidate, jobValidation)
+	answer, err := serve(c)
+	if a, ok := answer.(*JobValidation); ok {
+		c.ignored.addTo(&a.Warnings)
+	}
+	return answer, err
+}
 
 // JobValidation has the shape of the dialect, in which an invalid job is an answer and not an error. See
 // structs.JobValidateResponse.

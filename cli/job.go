@@ -133,9 +133,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if answer.Warnings != "" {
-		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
-	}
+	c.warn(source, answer.Warnings)
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is registered", job.ID)
 		return w.awaitJob(ctx, job, answer.EvalID)

@@ -36,6 +36,12 @@ var jobFileFlags = []Flag{
 		Value: "file",
 		Usage: "Set variables of the job file from a file in HCL or JSON; may be repeated",
 	},
+	{
+		Name:  "allow-path",
+		Kind:  Strings,
+		Value: "path",
+		Usage: "Let the functions of the job file read this file or folder, too; may be repeated",
+	},
 }
 
 // readJob reads and validates a job file. It warns of drivers that berth does not have itself.
@@ -65,8 +71,25 @@ func (c *Call) parseJob(name string) (*jobSource, error) {
 	if err != nil {
 		return nil, f.excerpt(err)
 	}
+	f.warnings = f.job.Warnings()
+	for _, line := range f.ofFile {
+		fmt.Fprintf(c.Err, "Warning: %s\n", line)
+	}
+	for _, line := range f.warnings {
+		fmt.Fprintf(c.Err, "Warning: %v\n", f.locate(structs.Invalidf("%s", line)))
+	}
 	f.job.Canonicalize()
 	return f, nil
+}
+
+// warn shows the warnings of an answer that are not those of the file.
+func (c *Call) warn(f *jobSource, warnings string) {
+	lines := slices.DeleteFunc(strings.Split(warnings, "\n"), func(line string) bool {
+		return line == "" || slices.Contains(f.warnings, line)
+	})
+	if len(lines) > 0 {
+		fmt.Fprintf(c.Err, "Warning: %s\n", strings.Join(lines, "\n"))
+	}
 }
 
 // jobValidate checks a job file, also against the drivers of the nodes if an agent answers.
@@ -84,9 +107,7 @@ func jobValidate(ctx context.Context, c *Call) error {
 		fmt.Fprintf(c.Err, "Warning: the drivers of the nodes are not checked: %v\n", err)
 		answer = &api.JobValidation{}
 	}
-	if answer.Warnings != "" {
-		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
-	}
+	c.warn(f, answer.Warnings)
 	for _, line := range answer.ValidationErrors {
 		if faults == nil || !slices.Contains(strings.Split(faults.Error(), "\n"), line) {
 			faults = errors.Join(faults, errors.New(line))
@@ -111,6 +132,13 @@ func (c *Call) jobInputs(name string) (*jobspec.Inputs, error) {
 		Env:  os.Environ(),
 		Vars: c.Strings("var"),
 	}
+	for _, path := range c.Strings("allow-path") {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		in.Allowed = append(in.Allowed, path)
+	}
 	for _, file := range c.Strings("var-file") {
 		src, err := c.readFile(file)
 		if err != nil {
@@ -131,6 +159,9 @@ type jobSource struct {
 	inputs *jobspec.Inputs
 	job    *structs.Job
 	locate func(error) error // adds positions in the file to faults of the job
+
+	ofFile   []string // warnings with their positions
+	warnings []string // those of the job
 }
 
 // check returns the faults of the job.
@@ -188,17 +219,19 @@ func (f *jobSource) parse() error {
 		}
 		f.job = file.Job
 		f.locate = file.Locate
+		f.ofFile = file.Warnings
 		return nil
 	}
 	if len(f.inputs.Vars)+len(f.inputs.Files) > 0 {
 		return structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
 			f.name)
 	}
-	job, err := api.DecodeJob(padToPosition(f.text, inspected))
+	job, warnings, err := api.DecodeJob(padToPosition(f.text, inspected))
 	if err != nil {
 		return movePositions(f.name, err)
 	}
 	f.job = job
+	f.ofFile = warnings
 	f.locate = func(err error) error { return err }
 	return nil
 }

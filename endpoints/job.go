@@ -39,6 +39,7 @@ func (j jobs) register(
 	if err != nil {
 		return 0, err
 	}
+	warnings := structs.JoinFaults(req.Job.Warnings())
 	dropped, err := j.checkSource(req)
 	if err != nil {
 		return 0, err
@@ -57,7 +58,7 @@ func (j jobs) register(
 	}
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index
-	resp.Warnings = joinWarnings(dropped, missingVolumes(tx, job))
+	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job))
 	return index, nil
 }
 

@@ -35,6 +35,7 @@ func (j jobs) validate(
 	}
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.region)
+	warnings := structs.JoinFaults(job.Warnings())
 	job.Canonicalize()
 	resp := &structs.JobValidateResponse{}
 	err = job.Validate()
@@ -47,7 +48,7 @@ func (j jobs) validate(
 		}
 		c.checkJob(ctx, job)
 		resp.ValidationErrors = c.faults
-		resp.Warnings = structs.JoinFaults(c.warnings)
+		resp.Warnings = joinWarnings(warnings, structs.JoinFaults(c.warnings))
 		resp.DriverConfigValidated = len(c.warnings) == 0 && !c.skipped
 	}
 	resp.Error = structs.JoinFaults(resp.ValidationErrors)

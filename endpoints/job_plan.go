@@ -48,7 +48,7 @@ func (j jobs) plan(
 		resp.Diff = structs.DiffJobs(old, job, true)
 		scheduler.Annotate(resp.Diff, old, job, preview.Desired)
 	}
-	resp.Warnings = missingVolumes(tx, job)
+	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job))
 	return nil
 }
 

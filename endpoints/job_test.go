@@ -90,6 +90,25 @@ func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 	}
 }
 
+func TestJobRegister_WarnsOfPartsWithoutEffect(t *testing.T) {
+	s := newServer(t)
+	job := testJob("j")
+	job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{DiskMB: 64}
+	const want = `resources: disk 64 has no effect`
+	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
+	if !strings.Contains(checked.Warnings, want) || checked.Error != "" {
+		t.Errorf("the check: got %q, %q, want %s", checked.Warnings, checked.Error, want)
+	}
+	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	if !strings.Contains(registered.Warnings, want) {
+		t.Errorf("the registration: got %q, want %s", registered.Warnings, want)
+	}
+	stored := must(s, structs.JobGet, &structs.JobGetRequest{JobID: "j"}).Job
+	if disk := stored.TaskGroups[0].Tasks[0].Resources.DiskMB; disk != 0 {
+		t.Errorf("the stored job has disk %d", disk)
+	}
+}
+
 func TestJobRegister_RefusesBadJobs(t *testing.T) {
 	s := newServer(t)
 	otherRegion := testJob("j")

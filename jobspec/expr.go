@@ -15,7 +15,7 @@ func parseExpressions(filename string, src []byte, in *Inputs) (hcl.Body, *scope
 	if diags.HasErrors() || !ok {
 		return body, nil, diags
 	}
-	s := newScope(filename, native, in.Dir)
+	s := newScope(filename, native, in)
 	var locals hclsyntax.Blocks
 	rest := *native
 	rest.Blocks = nil

@@ -20,12 +20,15 @@ import (
 	"berth/structs"
 )
 
-// folder is the folder of a job file. Its functions read files in the folder and below it. A symbolic link
-// does not lead out of it. The folder "" has no files: an agent reads none for its clients.
-type folder string
+// files are the files that the functions of a job file may read: those in the folder of the file, those in
+// the allowed folders, the allowed files, and nothing outside to which a symbolic link leads. Without a
+// folder there are none, because an agent reads none for its clients.
+type files struct {
+	dir     string
+	allowed []string // absolute paths
+}
 
-func fileFunctions(dir string) map[string]function.Function {
-	f := folder(dir)
+func (f files) functions() map[string]function.Function {
 	return map[string]function.Function{
 		"abspath":    f.function(f.absolute, "path"),
 		"basename":   stringFunction(pathPart(filepath.Base), "path"),
@@ -41,10 +44,10 @@ func fileFunctions(dir string) map[string]function.Function {
 var errNoFolder = errors.New("this function works in the command line only; " +
 	"an agent does not read files for a job")
 
-// function returns a function of strings that needs the folder.
-func (f folder) function(call stringCall, names ...string) function.Function {
+// function returns a function of strings that needs the folder of the job file.
+func (f files) function(call stringCall, names ...string) function.Function {
 	return stringFunction(func(args []string) (cty.Value, error) {
-		if f == "" {
+		if f.dir == "" {
 			return cty.NilVal, errNoFolder
 		}
 		return call(args)
@@ -74,17 +77,17 @@ func stringFunction(call stringCall, names ...string) function.Function {
 	})
 }
 
-func (f folder) absolute(args []string) (cty.Value, error) {
+func (f files) absolute(args []string) (cty.Value, error) {
 	name := args[0]
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(string(f), name)
+		name = filepath.Join(f.dir, name)
 	}
 	name, err := filepath.Abs(name)
 	return cty.StringVal(name), err
 }
 
 // expand replaces ~ at the start of a path by the folder of the user.
-func (folder) expand(args []string) (cty.Value, error) {
+func (files) expand(args []string) (cty.Value, error) {
 	rest, ok := strings.CutPrefix(args[0], "~")
 	if !ok || rest != "" && rest[0] != '/' {
 		return cty.StringVal(args[0]), nil
@@ -99,14 +102,53 @@ func pathPart(part func(string) string) stringCall {
 	}
 }
 
+// open opens the folder through which the functions may read a path, and returns the path within it.
+func (f files) open(name string) (root *os.Root, within string, err error) {
+	if filepath.IsLocal(name) || name == "." {
+		root, err = os.OpenRoot(f.dir)
+		return root, name, err
+	}
+	full := name
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(f.dir, full)
+	}
+	full, err = filepath.Abs(full)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, allowed := range f.allowed {
+		rest, err := filepath.Rel(allowed, full)
+		if err != nil || !filepath.IsLocal(rest) {
+			continue
+		}
+		return openAllowed(allowed, rest)
+	}
+	return nil, "", fmt.Errorf("%q is not in the folder of the job file; -allow-path allows a file or folder",
+		structs.Cut(name, structs.MaxQuoted))
+}
+
+// openAllowed opens an allowed folder, or the folder of an allowed file.
+func openAllowed(allowed, rest string) (root *os.Root, within string, err error) {
+	info, err := os.Lstat(allowed)
+	if err != nil {
+		return nil, "", err
+	}
+	if info.IsDir() {
+		root, err = os.OpenRoot(allowed)
+		return root, rest, err
+	}
+	root, err = os.OpenRoot(filepath.Dir(allowed))
+	return root, filepath.Join(filepath.Base(allowed), rest), err
+}
+
 // read returns the content of a file.
-func (f folder) read(name string) (content []byte, err error) {
-	root, err := os.OpenRoot(string(f))
+func (f files) read(name string) (content []byte, err error) {
+	root, within, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer closeRead(root)
-	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would block
+	file, err := root.OpenFile(within, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would block
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +170,7 @@ func (f folder) read(name string) (content []byte, err error) {
 // closeRead closes a file that was only read. Its error loses no data.
 func closeRead(f io.Closer) { _ = f.Close() }
 
-func (f folder) text(args []string) (cty.Value, error) {
+func (f files) text(args []string) (cty.Value, error) {
 	content, err := f.read(args[0])
 	if err == nil && !utf8.Valid(content) {
 		err = fmt.Errorf("%q is not text in UTF-8; filebase64 reads any file", args[0])
@@ -136,18 +178,18 @@ func (f folder) text(args []string) (cty.Value, error) {
 	return cty.StringVal(string(content)), err
 }
 
-func (f folder) base64(args []string) (cty.Value, error) {
+func (f files) base64(args []string) (cty.Value, error) {
 	content, err := f.read(args[0])
 	return cty.StringVal(base64.StdEncoding.EncodeToString(content)), err
 }
 
-func (f folder) exists(args []string) (cty.Value, error) {
-	root, err := os.OpenRoot(string(f))
+func (f files) exists(args []string) (cty.Value, error) {
+	root, within, err := f.open(args[0])
 	if err != nil {
 		return cty.NilVal, err
 	}
 	defer closeRead(root)
-	info, err := root.Stat(args[0])
+	info, err := root.Stat(within)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cty.False, nil
@@ -158,13 +200,13 @@ func (f folder) exists(args []string) (cty.Value, error) {
 }
 
 // list returns the files below a folder that match a pattern, in which ** is any number of folders.
-func (f folder) list(args []string) (cty.Value, error) {
-	root, err := os.OpenRoot(string(f))
+func (f files) list(args []string) (cty.Value, error) {
+	root, within, err := f.open(args[0])
 	if err != nil {
 		return cty.NilVal, err
 	}
 	defer closeRead(root)
-	below, err := fs.Sub(root.FS(), path.Clean(args[0]))
+	below, err := fs.Sub(root.FS(), path.Clean(within))
 	if err != nil {
 		return cty.NilVal, err
 	}

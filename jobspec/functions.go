@@ -23,8 +23,7 @@ import (
 	"berth/structs"
 )
 
-// functions has the functions that read no files. rsadecrypt of the dialect is missing, because a job file is
-// no place for a private key.
+// functions has the functions that read no files.
 var functions = map[string]function.Function{
 	"abs":             stdlib.AbsoluteFunc,
 	"base64decode":    encoding.Base64DecodeFunc,
@@ -73,7 +72,8 @@ var functions = map[string]function.Function{
 	"regex_replace":   stdlib.RegexReplaceFunc,
 	"regexall":        stdlib.RegexAllFunc,
 	"replace":         stdlib.ReplaceFunc,
-	"reverse":         stdlib.ReverseListFunc,
+	"reverse":         reverse,
+	"rsadecrypt":      rsaDecrypt,
 	"setintersection": stdlib.SetIntersectionFunc,
 	"setproduct":      stdlib.SetProductFunc,
 	"setsubtract":     stdlib.SetSubtractFunc,
@@ -127,15 +127,15 @@ var costs = map[string]func(args []cty.Value) int{
 	"regexall":      patternWork,
 	"regex_replace": regexReplaceWork,
 	"replace":       replaceWork,
+	"rsadecrypt":    rsaWork,
 	"setproduct":    productWork,
 	"trim":          trimWork,
 }
 
-// table returns the functions of one file, whose calls use its budget. dir is the folder of its file
-// functions, "" if it has none.
-func (b *budget) table(dir string) map[string]function.Function {
+// table returns the functions of one file, whose calls use its budget.
+func (b *budget) table(readable files) map[string]function.Function {
 	all := maps.Clone(functions)
-	maps.Copy(all, fileFunctions(dir))
+	maps.Copy(all, readable.functions())
 	for name, cost := range costs {
 		all[name] = b.bound(all[name], cost)
 	}

@@ -10,7 +10,8 @@ import (
 
 // The blocks of a job file. A block whose fields have the order and types of its counterpart in structs
 // converts to it, and the compiler checks that they agree. The Unsupported names are those of the dialect
-// that berth does not have yet.
+// that berth does not have yet; dialect.go has those with a
+// reason.
 
 type jobFile struct {
 	Jobs []*job `hcl:"job,block"`
@@ -36,8 +37,7 @@ type job struct {
 }
 
 func (job) Unsupported() string {
-	return "all_at_once consul migrate multiregion parameterized periodic reschedule " +
-		"ui update vault vault_token consul_token"
+	return "consul migrate parameterized periodic reschedule update vault"
 }
 
 type group struct {
@@ -58,9 +58,7 @@ type group struct {
 }
 
 func (group) Unsupported() string {
-	return "consul disconnect max_client_disconnect migrate " +
-		"prevent_reschedule_on_lost scaling service stop_after_client_disconnect update " +
-		"vault"
+	return "consul migrate scaling service update vault"
 }
 
 type task struct {
@@ -88,7 +86,7 @@ type task struct {
 }
 
 func (task) Unsupported() string {
-	return "action consul dispatch_payload identity kind scaling schedule secret service vault"
+	return "consul dispatch_payload scaling service vault"
 }
 
 type lifecycle struct {
@@ -102,8 +100,6 @@ type restart struct {
 	Delay    *time.Duration `hcl:"delay"`
 	Mode     *string        `hcl:"mode"`
 }
-
-func (restart) Unsupported() string { return "render_templates" }
 
 type reschedule struct {
 	Attempts      *int           `hcl:"attempts"`
@@ -121,11 +117,10 @@ type ephemeralDisk struct {
 }
 
 type network struct {
-	Mode  string  `hcl:"mode"`
-	Ports []*port `hcl:"port,block"`
+	At    hcl.Range `hcl:",range"`
+	Mode  string    `hcl:"mode"`
+	Ports []*port   `hcl:"port,block"`
 }
-
-func (network) Unsupported() string { return "cni dns hostname mbits" }
 
 type port struct {
 	Label       string `hcl:",label"`
@@ -133,8 +128,6 @@ type port struct {
 	To          int    `hcl:"to"`
 	HostNetwork string `hcl:"host_network"`
 }
-
-func (port) Unsupported() string { return "ignore_collision" }
 
 type volume struct {
 	Type           string                    `hcl:"type,required"`
@@ -145,8 +138,6 @@ type volume struct {
 	MountOptions   *mountOptions             `hcl:"mount_options,block"`
 	PerAlloc       bool                      `hcl:"per_alloc"`
 }
-
-func (volume) Unsupported() string { return "sticky" }
 
 type mountOptions struct {
 	FSType     string   `hcl:"fs_type"`
@@ -159,10 +150,9 @@ type resources struct {
 	MemoryMB    int `hcl:"memory"`
 	MemoryMaxMB int `hcl:"memory_max"`
 
-	Devices []*device `hcl:"device,block"`
+	Devices  []*device  `hcl:"device,block"`
+	Networks []*network `hcl:"network,block"` // its former place
 }
-
-func (resources) Unsupported() string { return "disk iops network numa secrets" }
 
 type device struct {
 	Name        string        `hcl:",label"`
@@ -178,9 +168,10 @@ type affinity struct {
 }
 
 type logs struct {
-	MaxFiles      int  `hcl:"max_files"`
-	MaxFileSizeMB int  `hcl:"max_file_size"`
-	Disabled      bool `hcl:"disabled"`
+	MaxFiles      int   `hcl:"max_files"`
+	MaxFileSizeMB int   `hcl:"max_file_size"`
+	Disabled      bool  `hcl:"disabled"`
+	Enabled       *bool `hcl:"enabled"` // the former name, with the opposite value
 }
 
 type volumeMount struct {
@@ -189,8 +180,6 @@ type volumeMount struct {
 	ReadOnly        bool   `hcl:"read_only"`
 	PropagationMode string `hcl:"propagation_mode"`
 }
-
-func (volumeMount) Unsupported() string { return "selinux_label" }
 
 type csiPlugin struct {
 	ID                  string        `hcl:"id,required"`

@@ -142,13 +142,13 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 			`expected one of: count, constraint, affinity, spread, restart, reschedule, ephemeral_disk, network, ` +
 			`volume, meta, shutdown_delay, task`},
 		{head + "    network {\n      dns {}\n    }" + tail,
-			`j.hcl:4,7: "dns" is not supported by berth yet`},
+			`j.hcl:4,7: "dns" is not supported by berth: its networks have the mode host`},
 		{head + "    network {\n      port \"x\" {\n        ignore_collision = true\n      }\n    }" + tail,
-			`j.hcl:5,9: "ignore_collision" is not supported by berth yet`},
+			`j.hcl:5,9: "ignore_collision" is not supported by berth: a static port has one allocation`},
 		{head + "    network {}\n    network {}" + tail,
 			`j.hcl:4,5: duplicate block "network"; expected it once`},
 		{"job \"j\" {\n  group \"g\" {\n    task \"t\" {\n      resources {\n        numa {}\n      }\n    }\n  }\n}\n",
-			`j.hcl:5,9: "numa" is not supported by berth yet`},
+			`j.hcl:5,9: "numa" is not supported by berth: tasks are not bound to processors`},
 		{head + "    update { }" + tail, `j.hcl:3,5: "update" is not supported by berth yet`},
 		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
 		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      role = \"x\"\n    }\n  }\n}\n",
@@ -191,12 +191,16 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"locals {\n  a = local.b\n  b = local.a\n}\n", `j.hcl:2,3: local "a" uses itself`},
 		{"locals {\n  a = local.c\n}\n", `j.hcl:2,12: unsupported attribute`},
 		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `this function works in the command line only`},
-		{"locals {\n  a = rsadecrypt(\"a\", \"b\")\n}\n", `call to unknown function`},
+		{"locals {\n  a = rsadecrypt(\"s3cret\", \"s3cret\")\n}\n", `failed: expected a text that is encrypted`},
+		{"locals {\n  a = rot13(\"a\")\n}\n", `call to unknown function`},
 	} {
 		_, err := ParseJob("j.hcl", []byte(c.src))
 		if !structs.IsKind(err, structs.KindInvalid) ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.200q:\n got %v\nwant %s", c.src, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("the error has a secret: %v", err)
 		}
 	}
 }

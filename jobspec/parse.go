@@ -12,9 +12,10 @@ import (
 
 // JobFile is a job that was read from a file.
 type JobFile struct {
-	Job  *structs.Job
-	body hcl.Body
-	ctx  *hcl.EvalContext
+	Job      *structs.Job
+	Warnings []string // a line `file:line,col: message` for each part of the file that has no effect
+	body     hcl.Body
+	ctx      *hcl.EvalContext
 }
 
 // ReadJob reads a job file with values from outside. A file whose name ends in .json is JSON. An error is of
@@ -48,6 +49,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
 			structs.MaxEvaluation)
 	}
+	f.Warnings = hclconf.Warnings(c.diags)
 	return f, hclconf.Error(c.diags)
 }
 
@@ -65,6 +67,10 @@ type faults struct{ diags hcl.Diagnostics }
 
 func (f *faults) fault(at hcl.Range, format string, args ...any) {
 	f.diags = append(f.diags, hclconf.Fault(at, format, args...))
+}
+
+func (f *faults) warn(at hcl.Range, format string, args ...any) {
+	f.diags = append(f.diags, hclconf.Warning(at, format, args...))
 }
 
 // converter converts blocks to structs.
@@ -158,25 +164,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	for _, t := range g.Tasks {
 		c.checkUnique(seen, "task", t.Name, t.At)
 		out.Tasks = append(out.Tasks, c.task(t, def))
-	}
-	return out
-}
-
-// resource returns the network with its static and its dynamic ports.
-func (n *network) resource() *structs.NetworkResource {
-	out := &structs.NetworkResource{Mode: n.Mode}
-	for _, p := range n.Ports {
-		demand := structs.Port{
-			Label:       p.Label,
-			To:          p.To,
-			HostNetwork: p.HostNetwork,
-		}
-		if p.Static == nil {
-			out.DynamicPorts = append(out.DynamicPorts, demand)
-			continue
-		}
-		demand.Value = *p.Static
-		out.ReservedPorts = append(out.ReservedPorts, demand)
+		c.moveNetworks(out, t)
 	}
 	return out
 }
@@ -206,7 +194,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		Meta:            t.Meta,
 		KillTimeout:     t.KillTimeout,
 		KillSignal:      t.KillSignal,
-		LogConfig:       (*structs.LogConfig)(t.Logs),
+		LogConfig:       t.Logs.config(),
 		Leader:          t.Leader,
 		Lifecycle:       (*structs.TaskLifecycle)(t.Lifecycle),
 		ShutdownDelay:   t.ShutdownDelay,
@@ -234,6 +222,18 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		out.Artifacts = append(out.Artifacts, (*structs.TaskArtifact)(a))
 	}
 	return out
+}
+
+// config returns the settings of the logs of a task, nil without a block.
+func (l *logs) config() *structs.LogConfig {
+	if l == nil {
+		return nil
+	}
+	return &structs.LogConfig{
+		MaxFiles:      l.MaxFiles,
+		MaxFileSizeMB: l.MaxFileSizeMB,
+		Disabled:      l.Disabled || l.Enabled != nil && !*l.Enabled,
+	}
 }
 
 // override sets a field if the file has a value for it.

@@ -48,7 +48,8 @@ type section struct {
 	name        string
 	rows        []row
 	unsupported []string
-	text        string // below the table, with the example
+	dialect     []string // a line for each name that is rejected or ignored for a reason
+	text        string   // below the table, with the example
 }
 
 // row describes an argument or a block in a block.
@@ -91,6 +92,9 @@ func (p *page) text(t *testing.T) string {
 			fmt.Fprintf(&b, "\nRejected, because berth does not support it yet: `%s`.\n",
 				strings.Join(s.unsupported, "`, `"))
 		}
+		if len(s.dialect) > 0 {
+			fmt.Fprintf(&b, "\n%s\n", strings.Join(s.dialect, "\n"))
+		}
 		fmt.Fprintf(&b, "\n%s\n", s.text)
 	}
 	return b.String()
@@ -120,6 +124,14 @@ func (p *page) split(t *testing.T) (head string, written map[string]*section) {
 	return text[:starts[0][0]], written
 }
 
+// The lines of names that are rejected or ignored for a reason.
+const (
+	rejectedLine = "- `%s` is rejected: %s."
+	ignoredLine  = "- `%s` has no effect: %s."
+)
+
+var dialectLine = regexp.MustCompile("^- `[a-z_]+` (is rejected|has no effect): ")
+
 var rowName = regexp.MustCompile("^`([a-z_]+)")
 
 func readSection(name, text string) *section {
@@ -128,7 +140,7 @@ func readSection(name, text string) *section {
 	for line := range strings.Lines(text) {
 		switch {
 		case strings.HasPrefix(line, "| name |"), strings.HasPrefix(line, "|---"),
-			strings.HasPrefix(line, "Rejected, because"):
+			strings.HasPrefix(line, "Rejected, because"), dialectLine.MatchString(line):
 		case strings.HasPrefix(line, "| `"):
 			cells := strings.Split(strings.TrimSpace(line), "|")
 			for i := range cells {
@@ -203,12 +215,30 @@ func (d *describer) describe(name string, types ...reflect.Type) {
 			s.unsupported = strings.Fields(u.Unsupported())
 			slices.Sort(s.unsupported)
 		}
+		s.dialect = append(s.dialect, dialectLines(block)...)
 	}
 	for _, block := range types {
 		for _, f := range blocksOf(block) {
 			d.describe(rowOf(f).name, structOf(f.Type))
 		}
 	}
+}
+
+// dialectLines describes the names of the dialect that a block rejects or ignores.
+func dialectLines(block reflect.Type) (lines []string) {
+	zero := reflect.Zero(block).Interface()
+	if d, ok := zero.(interface{ Rejected() map[string]string }); ok {
+		for name, reason := range d.Rejected() {
+			lines = append(lines, fmt.Sprintf(rejectedLine, name, reason))
+		}
+	}
+	if d, ok := zero.(interface{ Ignored() map[string]string }); ok {
+		for name, reason := range d.Ignored() {
+			lines = append(lines, fmt.Sprintf(ignoredLine, name, reason))
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // blocksOf returns the fields of a struct that are blocks.

@@ -23,8 +23,6 @@ type templateBlock struct {
 	ErrMissingKey bool           `hcl:"error_on_missing_key"`
 }
 
-func (templateBlock) Unsupported() string { return "once vault_grace wait" }
-
 type changeScript struct {
 	Command     string        `hcl:"command,required"`
 	Args        []string      `hcl:"args"`

@@ -18,10 +18,11 @@ import (
 // Inputs are the values of variables from outside the file, and the folder of the file. A later one
 // overrides an earlier one: those of Env, then those of Files, then those of Vars.
 type Inputs struct {
-	Dir   string    // the folder of the file functions, "" rejects them
-	Env   []string  // NAME=value; NOMAD_VAR_x and BERTH_VAR_x set variable x, the second one first
-	Files []VarFile // an unknown variable is an error
-	Vars  []string  // name=value; an unknown variable is an error
+	Dir     string    // the folder of the file functions, "" rejects them
+	Allowed []string  // absolute paths of files and folders elsewhere that these functions may read
+	Env     []string  // NAME=value; NOMAD_VAR_x and BERTH_VAR_x set variable x, the second one first
+	Files   []VarFile // an unknown variable is an error
+	Vars    []string  // name=value; an unknown variable is an error
 }
 
 // VarFile is a file of values, name = value. A name that ends in .json is JSON.
@@ -39,12 +40,12 @@ type scope struct {
 	vars, locals map[string]cty.Value
 }
 
-func newScope(filename string, body *hclsyntax.Body, dir string) *scope {
+func newScope(filename string, body *hclsyntax.Body, in *Inputs) *scope {
 	b := newBudget()
 	return &scope{
 		start:     hcl.Range{Filename: filename, Start: body.SrcRange.Start, End: body.SrcRange.Start},
 		budget:    b,
-		functions: b.table(dir),
+		functions: b.table(files{in.Dir, in.Allowed}),
 		vars:      map[string]cty.Value{},
 		locals:    map[string]cty.Value{},
 	}

@@ -173,6 +173,7 @@ func (t *Task) canonicalize(g *TaskGroup) {
 		setDefault(&t.Resources.CPU, DefaultTaskCPU)
 	}
 	setDefault(&t.Resources.MemoryMB, DefaultTaskMemoryMB)
+	t.Resources.DiskMB = 0 // the dialect ignores it, too; see Warnings
 	if t.LogConfig == nil {
 		t.LogConfig = &LogConfig{}
 	}

@@ -176,8 +176,6 @@ func (p *ReschedulePolicy) validate(f fieldErrors) {
 func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
 	f.checkBytes("Name", len(v.Name), MaxName)
 	f.checkOneOf("type", v.Type, []string{VolumeTypeCSI, VolumeTypeHost})
-	f.require(!strings.Contains(v.Source, "${"),
-		"source must be a volume's ID or name; ${...} is not interpolated in it")
 	f.checkName("source", v.Source)
 	if v.Type == VolumeTypeHost {
 		v.validateHost(f)
@@ -221,8 +219,7 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	t.RestartPolicy.validate(f.at("restart"))
 	f.checkDuration("kill_timeout", t.KillTimeout, MaxTaskWait)
 	f.checkDuration("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
-	f.require(t.KillSignal == "" || slices.Contains(signals, SignalName(t.KillSignal)),
-		"kill_signal %q is not a signal such as SIGTERM", t.KillSignal)
+	f.checkSignal("kill_signal", t.KillSignal)
 	if r := t.Resources; r != nil {
 		r.validate(f.at("resources"))
 	}
@@ -242,6 +239,15 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	t.validateMounts(f, g)
 	t.validateArtifacts(f)
 	t.validateTemplates(f)
+}
+
+// checkSignal checks the name of a signal. "" is the default, and the node knows the value of a placeholder.
+func (f fieldErrors) checkSignal(name, signal string) {
+	f.checkBytes(name, len(signal), MaxName)
+	f.require(signal == "" ||
+		strings.Contains(signal, "${") ||
+		slices.Contains(signals, SignalName(signal)),
+		"%s %q is not a signal such as SIGTERM", name, signal)
 }
 
 // nestsWithin reports whether a value of a task's config nests maps and lists at most a number of levels
@@ -278,7 +284,6 @@ func (r *Resources) validate(f fieldErrors) {
 	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
 	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
-	f.require(r.DiskMB == 0, "disk %d: the group's ephemeral_disk requests scratch space", r.DiskMB)
 	for i, d := range firstOf(f, "devices", r.Devices, MaxDeviceDemands) {
 		if d == nil {
 			f.addf("device %d is null", i+1)

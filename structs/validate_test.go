@@ -215,8 +215,7 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 
 		{`volume "data": type "nfs" must be one of csi, host`, volume(func(v *VolumeRequest) { v.Type = "nfs" })},
 		{`volume "data": source is required`, volume(func(v *VolumeRequest) { v.Source = "" })},
-		{`volume "data": source must be a volume's ID or name; ${...} is not interpolated in it`,
-			volume(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
+		{``, volume(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })}, // with a warning
 		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`,
 			volume(func(v *VolumeRequest) { v.AccessMode = "" })},
 		{`volume "data": access_mode "ReadWriteOnce" is unknown; one of`,
@@ -274,6 +273,8 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			task(func(t *Task) { t.Env = map[string]string{"A": "s3cret\x00"} })},
 		{`task "t": kill_signal "SIGNOPE"`, task(func(t *Task) { t.KillSignal = "SIGNOPE" })},
 		{``, task(func(t *Task) { t.KillSignal = "SIGINT" })},
+		{``, task(func(t *Task) { t.KillSignal = "${meta.signal}" })},
+		{`task "t": kill_signal`, task(func(t *Task) { t.KillSignal = "${" + strings.Repeat("x", MaxName) })},
 		{`task "t": kill_timeout must not be negative`, task(func(t *Task) { t.KillTimeout = -1 })},
 		{`task "t": resources: cores is not supported by berth yet; use cpu`,
 			task(func(t *Task) { t.Resources = &Resources{Cores: 1} })},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -335,7 +336,27 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.r.lost, cancel)()
-	return d.Stop(ctx, t.id, structs.SignalName(spec.KillSignal), timeout)
+	return d.Stop(ctx, t.id, t.killSignal(spec), timeout)
+}
+
+// killSignal returns the signal that asks the process to end, "" for the default of the driver. That also
+// replaces a placeholder whose value is no signal.
+func (t *task) killSignal(spec *structs.Task) string {
+	written := spec.KillSignal
+	if strings.Contains(written, "${") {
+		_, vars := t.variables()
+		written = vars.expand(written)
+	}
+	if written == "" {
+		return ""
+	}
+	name, err := structs.ParseSignal(written)
+	if err != nil {
+		t.logger.Warn("the kill_signal of the task is no signal, using the default",
+			"kill_signal", structs.Cut(written, structs.MaxQuoted))
+		return ""
+	}
+	return name
 }
 
 // recordExit records the end of a process.

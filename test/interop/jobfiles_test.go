@@ -52,9 +52,18 @@ var jobFileVariables = []string{
 // refused ones and their reasons with a golden file, which -update writes.
 func TestJobFiles_OfThePeer(t *testing.T) {
 	root := peerModule(t)
-	t.Setenv("HOME", "/home/user") // some files read a key in it
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	key := filepath.Join(home, ".ssh", "id_rsa") // a file reads it
+	err := os.MkdirAll(filepath.Dir(key), 0o700)
+	if err == nil {
+		err = os.WriteFile(key, []byte("key"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	var cluster, csi []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !isJobFile(path) {
 			return err
 		}
@@ -79,7 +88,7 @@ func TestJobFiles_OfThePeer(t *testing.T) {
 	}
 	refused := map[string]string{}
 	for _, name := range slices.Concat(cluster, csi) {
-		reason := refusal(t, root, name)
+		reason := refusal(t, root, name, key)
 		if reason != "" {
 			refused[name] = reason
 		}
@@ -115,7 +124,8 @@ func isJobFile(path string) bool {
 }
 
 // refusal returns the reasons for which berth refuses a job file, a line for each, and "" if it accepts it.
-func refusal(t *testing.T, root, name string) string {
+// The functions of the file may read the allowed file.
+func refusal(t *testing.T, root, name, allowed string) string {
 	t.Helper()
 	path := filepath.Join(root, name)
 	src, err := os.ReadFile(path)
@@ -123,8 +133,9 @@ func refusal(t *testing.T, root, name string) string {
 		t.Fatal(err)
 	}
 	f, err := jobspec.ReadJob(name, src, &jobspec.Inputs{
-		Dir: filepath.Dir(path),
-		Env: jobFileVariables,
+		Dir:     filepath.Dir(path),
+		Allowed: []string{allowed},
+		Env:     jobFileVariables,
 	})
 	if err == nil {
 		f.Job.Canonicalize()

@@ -1,0 +1,44 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// TestJobRegister_WarnsOfFieldsWithoutEffect sends fields that the dialect itself ignores.
+func TestJobRegister_WarnsOfFieldsWithoutEffect(t *testing.T) {
+	s := newServer(t)
+	apitest.On(s.caller, structs.JobRegister, func(context.Context, *structs.JobRegisterRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
+		return &structs.JobRegisterResponse{Warnings: "of the server"}, nil
+	})
+	apitest.On(s.caller, structs.JobValidate, func(context.Context, *structs.JobValidateRequest) (
+		*structs.JobValidateResponse, error,
+	) {
+		return &structs.JobValidateResponse{}, nil
+	})
+	const body = `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Networks": [{"MBits": 10}],
+		"Tasks": [{"Name": "t", "Resources": {"IOPS": 3}}, {"Name": "u", "Resources": {"IOPS": 0}}]}]}}`
+	const lines = `MBits 10 has no effect: bandwidth is neither reserved nor limited\n` +
+		`IOPS 3 has no effect: operations of disks are neither reserved nor limited"`
+	for path, want := range map[string]string{
+		"/v1/jobs":         `"Warnings":"of the server\n` + lines,
+		"/v1/job/j":        `"Warnings":"of the server\n` + lines,
+		"/v1/validate/job": `"Warnings":"` + lines,
+	} {
+		resp, answer := s.do(t, http.MethodPut, path, body)
+		if resp.StatusCode != http.StatusOK || !strings.Contains(answer, want) {
+			t.Errorf("%s: got %d, %s, want %s", path, resp.StatusCode, answer, want)
+		}
+	}
+	resp, answer := s.do(t, http.MethodPut, "/v1/jobs", strings.Replace(body, "IOPS", "IOPSX", 1))
+	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "berth does not know this field") {
+		t.Errorf("another field: got %d, %s", resp.StatusCode, answer)
+	}
+}

@@ -1,0 +1,110 @@
+package jobspec
+
+// The names of the dialect that berth rejects, each with the user's remedy, and those that berth accepts with
+// a warning, because they ask for nothing that its jobs lack. Unsupported has those that berth is to have.
+
+func (job) Rejected() map[string]string {
+	return map[string]string{
+		"all_at_once":  "it places each allocation as soon as a node has room; leave it out",
+		"multiregion":  "a cluster has one region; register the job in each region",
+		"consul_token": "a token in a job file is stored in plain text; leave it out",
+		"vault_token":  "a token in a job file is stored in plain text; leave it out",
+	}
+}
+
+func (job) Ignored() map[string]string {
+	return map[string]string{"ui": "berth has no web interface that shows it"}
+}
+
+const whileDisconnected = "the servers replace the allocations of a node that is down, " +
+	"and the node stops its own when it is back; leave it out"
+
+func (group) Rejected() map[string]string {
+	return map[string]string{
+		"disconnect":                   whileDisconnected,
+		"max_client_disconnect":        whileDisconnected,
+		"stop_after_client_disconnect": whileDisconnected,
+		"prevent_reschedule_on_lost":   whileDisconnected,
+		"max_run_duration":             "limit the time in the task, for example with the command timeout",
+	}
+}
+
+func (task) Rejected() map[string]string {
+	return map[string]string{
+		"action":   "run the command with berth alloc exec",
+		"identity": "its tasks get no tokens; leave it out",
+		"kind":     "it marks the proxies of a service mesh, which berth does not have yet",
+		"schedule": "start and stop the job from outside with berth job run and berth job stop",
+		"secret":   "it has no providers of secrets yet; let the task read the value from a volume",
+	}
+}
+
+func (restart) Ignored() map[string]string {
+	return map[string]string{"render_templates": "the node renders templates before each start of a task"}
+}
+
+func (network) Rejected() map[string]string {
+	return map[string]string{
+		"cni":      "its networks have the mode host",
+		"dns":      "its networks have the mode host; a container has dns_servers in its config",
+		"hostname": "its networks have the mode host; a container has hostname in its config",
+		"device":   "name a host_network in the port",
+		"cidr":     "name a host_network in the port",
+		"ip":       "name a host_network in the port",
+	}
+}
+
+func (network) Ignored() map[string]string {
+	return map[string]string{"mbits": "bandwidth is neither reserved nor limited"}
+}
+
+func (port) Rejected() map[string]string {
+	return map[string]string{
+		"ignore_collision": "a static port has one allocation of a node at a time; " +
+			"leave static out for a dynamic port",
+	}
+}
+
+func (volume) Rejected() map[string]string {
+	return map[string]string{
+		"sticky": "it keeps host volumes that the dialect creates itself; use a CSI volume with per_alloc, " +
+			"or an ephemeral_disk with sticky",
+	}
+}
+
+func (resources) Rejected() map[string]string {
+	return map[string]string{
+		"numa":    "tasks are not bound to processors; use cpu",
+		"secrets": "the secrets directory of a task has no size of its own; leave it out",
+	}
+}
+
+func (resources) Ignored() map[string]string {
+	return map[string]string{
+		"disk": "the group's ephemeral_disk requests scratch space",
+		"iops": "operations of disks are neither reserved nor limited",
+	}
+}
+
+func (volumeMount) Rejected() map[string]string {
+	return map[string]string{"selinux_label": "label the files of the volume on the node"}
+}
+
+func (templateBlock) Rejected() map[string]string {
+	return map[string]string{
+		"once": "a template follows the files that it reads; use change_mode = \"noop\"",
+	}
+}
+
+func (templateBlock) Ignored() map[string]string {
+	return map[string]string{
+		"vault_grace": "nothing reads it any more, also in the dialect",
+		"wait":        "a template is rendered as soon as something that it reads has changed",
+	}
+}
+
+func (changeScript) Rejected() map[string]string {
+	return map[string]string{
+		"run_on_first_render": "the task has not started then; use a poststart task",
+	}
+}
