@@ -134,6 +134,8 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Node.Get":               func() error { _, _, err := c.Node(ctx, "n", nil); return err },
 		"Node.GetAllocs":         func() error { _, _, err := c.NodeAllocations(ctx, "n", nil); return err },
 		"Node.UpdateEligibility": func() error { return c.NodeEligibility(ctx, "n", true) },
+		"Node.UpdateDrain":       func() error { return c.NodeDrain(ctx, "n", api.NodeDrain{}) },
+		"Node.DrainStatus":       func() error { _, _, err := c.NodeDrainStatus(ctx, "n", nil); return err },
 		"Node.Evaluate":          func() error { _, err := c.NodeEvaluate(ctx, "n"); return err },
 		"Node.Deregister":        func() error { return c.NodePurge(ctx, "n") },
 		"CSIVolume.List": func() error {

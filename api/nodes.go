@@ -145,6 +145,46 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	return nodeEligibility.exec(ctx, c, request{id: id, body: body})
 }
 
+var nodeDrain = route(put, "/v1/node/{id}/drain",
+	serveMethod(structs.NodeDrain, bindNodeDrain, nodeWritten))
+
+// NodeDrain starts, changes or cancels a drain. Without a DrainSpec it cancels the drain; MarkEligible then
+// allows new placements again.
+type NodeDrain struct {
+	NodeID       string // "", or that of the path
+	DrainSpec    *structs.DrainSpec
+	MarkEligible bool
+	Meta         map[string]string // notes of the operator
+}
+
+func bindNodeDrain(c *call, req *structs.NodeDrainRequest) error {
+	var b NodeDrain
+	err := c.decodeBody(&b)
+	if err != nil {
+		return err
+	}
+	req.NodeID = c.id()
+	req.DrainSpec = b.DrainSpec
+	req.MarkEligible = b.MarkEligible
+	req.Meta = b.Meta
+	return c.sameID("node", b.NodeID)
+}
+
+// NodeDrain starts, changes or cancels the drain of a node.
+func (c *Client) NodeDrain(ctx context.Context, id string, drain NodeDrain) error {
+	return nodeDrain.exec(ctx, c, request{id: id, body: drain})
+}
+
+var nodeDrainStatus = route(get, "/v1/node/{id}/drain",
+	serveMethod(structs.NodeDrainStatus, bindNode, whole))
+
+// NodeDrainStatus reads the drain of a node, and for each allocation why it is still there.
+func (c *Client) NodeDrainStatus(ctx context.Context, id string, q *Query) (
+	*structs.NodeDrainStatusResponse, *Meta, error,
+) {
+	return nodeDrainStatus.fetch(ctx, c, id, q)
+}
+
 var nodeEvaluate = route(put, "/v1/node/{id}/evaluate",
 	serveMethod(structs.NodeEvaluate, bindNodeWrite, whole))
 

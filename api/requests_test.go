@@ -213,6 +213,21 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Node.UpdateEligibility",
 			request: &structs.NodeEligibilityRequest{NodeID: "n", Eligibility: "ineligible"},
 		},
+		"PUT /v1/node/{id}/drain": {
+			path: "/v1/node/n/drain",
+			body: `{"NodeID":"n","DrainSpec":{"Deadline":1000,"IgnoreSystemJobs":true},"Meta":{"a":"b"}}`,
+			rpc:  "Node.UpdateDrain",
+			request: &structs.NodeDrainRequest{
+				NodeID:    "n",
+				DrainSpec: &structs.DrainSpec{Deadline: 1000, IgnoreSystemJobs: true},
+				Meta:      map[string]string{"a": "b"},
+			},
+		},
+		"GET /v1/node/{id}/drain": {
+			path:    "/v1/node/n/drain",
+			rpc:     "Node.DrainStatus",
+			request: &structs.NodeGetRequest{NodeID: "n"},
+		},
 		"PUT /v1/node/{id}/evaluate": {
 			path:    "/v1/node/n/evaluate",
 			rpc:     "Node.Evaluate",

@@ -47,6 +47,7 @@ its next heartbeat. After a restore the cluster no longer waits for the node.`,
 		},
 		Examples: "berth node purge n1",
 	},
+	nodeDrainCommand,
 	{
 		Name:     "eligibility",
 		Args:     "[node]",
@@ -167,6 +168,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"HTTP", n.HTTPAddr,
 		"Status", withDescription(n.Status, n.StatusDescription),
 		"Eligibility", n.SchedulingEligibility,
+		"Drain", describeDrain(&n.Node),
 		"Resources", resources,
 		"Dynamic ports", dynamicPorts(&n.Node),
 		"Reserved ports", reservedPorts(&n.Node),
@@ -181,6 +183,10 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		instanceRows("controller", n.CSIControllerPlugins, pluginID)...)
 	c.section("CSI plugins", "Plugin"+instanceTitles, instances)
 	err := printNodeAllocs(ctx, c, n.ID)
+	if err != nil {
+		return err
+	}
+	err = printDrain(ctx, c, &n.Node)
 	if err != nil {
 		return err
 	}

@@ -268,6 +268,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		report(e, structs.NodeUpdate, nodeOnly, node.update),
 		report(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
+		write(e, structs.NodeDrain, anyone, node.drain),
+		shed(read(e, structs.NodeDrainStatus, anyone, node.drainStatus)),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
 		shed(read(e, structs.NodeList, anyone, node.list)),

@@ -395,6 +395,8 @@ func filledNode() *structs.Node {
 		ReservedResources: &structs.NodeReservedResources{Networks: &structs.NodeReservedNetworks{}},
 		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
 		HostVolumes:       map[string]*structs.HostVolume{"data": {Path: "/srv"}},
+		DrainStrategy:     &structs.DrainStrategy{},
+		LastDrain:         &structs.DrainMetadata{Meta: meta()},
 		Events:            []*structs.NodeEvent{{Details: meta()}},
 	}
 }

@@ -388,6 +388,7 @@ func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 		NodePool:              n.NodePool,
 		Version:               n.Attributes["berth.version"],
 		Drain:                 n.Drain,
+		LastDrain:             n.LastDrain,
 		SchedulingEligibility: n.SchedulingEligibility,
 		Status:                n.Status,
 		StatusDescription:     n.StatusDescription,

@@ -20,8 +20,10 @@ var (
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
 	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched,
 		sinceField(EventsSince, updateRecords))
-	NodeEvents = command(6, "NodeEvents", state.NodeEvents)
-	NodeUpdate = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
+	NodeEvents  = command(6, "NodeEvents", state.NodeEvents)
+	NodeUpdate  = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
+	NodeDrain   = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
+	NodeDrained = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince))
 
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
@@ -34,6 +36,7 @@ var (
 		sinceField(PlacementSince, planKeepsRoom))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
 	AllocStop          = command(23, "AllocStop", state.AllocStop)
+	AllocsMigrate      = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
 	Reap               = command(24, "Reap", state.Reap)
 
 	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -69,6 +70,9 @@ func (d dice) fill(v reflect.Value, name string) {
 		return
 	case **structs.OperationError:
 		*p = d.failure()
+		return
+	case *time.Time:
+		*p = time.Unix(int64(d.upTo(1000)), 0).UTC()
 		return
 	}
 	switch v.Kind() {

@@ -19,7 +19,7 @@
 //     held volume, has a count of 0 nodes: it tried none.
 //   - An evaluation of a per-node job for one node reads only that node.
 //   - An allocation that a newer version of itself replaces keeps running until there is a place for the
-//     newer one. One whose node drains, or that an operator stops, does not.
+//     newer one. One that a drain moves, or that an operator stops, does not.
 //
 // Reading order: process.go (the frame), reconcile.go and pernode.go (the job against its allocations),
 // place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the

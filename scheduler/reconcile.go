@@ -114,9 +114,9 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 	case a.Migrate:
 		s.action = actionMove
 		s.why = "stopped by an operator, to be placed again"
-	case n.Drain:
-		s.action = actionMove
-		s.why = "node is draining"
+		if n.Drain {
+			s.why = "moved by the drain of its node"
+		}
 	case a.JobVersion == p.job.Version:
 		s.action = actionKeep
 	default:

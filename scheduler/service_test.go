@@ -216,11 +216,10 @@ func TestLostNode_LosesStoppingAllocations(t *testing.T) {
 	}
 }
 
-func TestDrain_EmptiesTheNode(t *testing.T) {
+func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 	w := newFixture(t)
-	n := aNode("n1")
-	n.Drain = true
-	w.node(n)
+	w.node(aNode("n1"))
+	do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
 	j := w.job(aJob("web", structs.JobService))
 	p := planner{
 		ReadTx: w.s.Read(),
@@ -237,8 +236,13 @@ func TestDrain_EmptiesTheNode(t *testing.T) {
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
-	if s := p.classify(newGroupPlan(j, j.TaskGroups[0]), a); s.action != actionMove ||
-		s.why != "node is draining" {
+	g := newGroupPlan(j, j.TaskGroups[0])
+	if s := p.classify(g, a); s.action != actionKeep {
+		t.Errorf("before its turn the allocation has the action %d: %s", s.action, s.why)
+	}
+	a.Migrate = true
+	if s := p.classify(g, a); s.action != actionMove ||
+		s.why != "moved by the drain of its node" {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -58,6 +58,11 @@ func AllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 	return allocsByJob.Scan(tx, ns, job)
 }
 
+// LiveAllocsByJob yields a job's allocations that the servers want to run and that have not ended.
+func LiveAllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
+	return allocsByJob.Scan(tx, ns, job, liveRow)
+}
+
 // AllocsByNode yields a node's allocations: those that have ended, those that are to end, and the live ones.
 func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return allocsByNode.Scan(tx, node)

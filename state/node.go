@@ -182,12 +182,17 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	if old == nil {
 		n.SchedulingEligibility = cmp.Or(n.SchedulingEligibility, structs.NodeEligible)
 		n.Unaccounted = false
+		n.Drain = false
+		n.DrainStrategy = nil
+		n.LastDrain = nil
 		n.Events = nil
 		n.StatusUpdatedAt = now / int64(time.Second)
 		return "Node registered"
 	}
 	n.SchedulingEligibility = old.SchedulingEligibility
 	n.Drain = old.Drain
+	n.DrainStrategy = old.DrainStrategy
+	n.LastDrain = old.LastDrain
 	n.Events = old.Events
 	n.Unaccounted = old.Unaccounted
 	n.StatusUpdatedAt = old.StatusUpdatedAt

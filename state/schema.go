@@ -21,6 +21,11 @@ var (
 		return mvcc.KeyOf(orderedTime(n.StatusUpdatedAt))
 	})
 
+	// Nodes that drain.
+	drainingNodes = nodes.Index("draining", func(n *structs.Node) Key {
+		return mvcc.KeyIf(n.DrainStrategy != nil, n.ID)
+	})
+
 	// Nodes that have not reported their volumes since a restore.
 	unaccounted = nodes.Index("unaccounted", func(n *structs.Node) Key {
 		return mvcc.KeyIf(n.Unaccounted, n.ID)

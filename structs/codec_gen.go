@@ -3277,8 +3277,14 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(24)
+	n := uint32(26)
+	if !(v.DrainStrategy != nil) {
+		n--
+	}
 	if !(len(v.HostVolumes) != 0) {
+		n--
+	}
+	if !(v.LastDrain != nil) {
 		n--
 	}
 	if !(v.Unaccounted) {
@@ -3295,6 +3301,12 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Datacenter)
 	b = append(b, "\xa5Drain"...)
 	b = msgp.AppendBool(b, v.Drain)
+	if v.DrainStrategy != nil {
+		b = append(b, "\xadDrainStrategy"...)
+		if b, err = codec.AppendOther(b, &v.DrainStrategy); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa7Drivers"...)
 	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
 		return b, err
@@ -3313,6 +3325,12 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	if v.LastDrain != nil {
+		b = append(b, "\xa9LastDrain"...)
+		if b, err = codec.AppendOther(b, &v.LastDrain); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa4Meta"...)
 	b = codec.AppendStringMap(b, v.Meta)
 	b = append(b, "\xabModifyIndex"...)
@@ -3402,6 +3420,10 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadString(b, &v.SchedulingEligibility)
 	case "Drain":
 		b, err = codec.ReadBool(b, &v.Drain)
+	case "DrainStrategy":
+		b, err = codec.ReadOther(b, &v.DrainStrategy)
+	case "LastDrain":
+		b, err = codec.ReadOther(b, &v.LastDrain)
 	case "Events":
 		b, err = codec.ReadPointers(b, &v.Events, (*NodeEvent).DecodeMsgpack)
 	default:
@@ -3828,8 +3850,11 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(17)
+	n := uint32(18)
 	if !(len(v.Attributes) != 0) {
+		n--
+	}
+	if !(v.LastDrain != nil) {
 		n--
 	}
 	if !(v.NodeResources != nil) {
@@ -3857,6 +3882,12 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	if v.LastDrain != nil {
+		b = append(b, "\xa9LastDrain"...)
+		if b, err = codec.AppendOther(b, &v.LastDrain); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xabModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa4Name"...)
@@ -3916,6 +3947,8 @@ func (v *NodeListStub) readField(name, b []byte) (_ []byte, known bool, err erro
 		b, err = codec.ReadString(b, &v.Version)
 	case "Drain":
 		b, err = codec.ReadBool(b, &v.Drain)
+	case "LastDrain":
+		b, err = codec.ReadOther(b, &v.LastDrain)
 	case "SchedulingEligibility":
 		b, err = codec.ReadString(b, &v.SchedulingEligibility)
 	case "Status":

@@ -24,6 +24,7 @@ const (
 	TriggerQueuedAllocs  = "queued-allocs" // could not place all; blocked
 	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
 	TriggerManual        = "manual"
+	TriggerNodeDrain     = "node-drain"
 )
 
 // WakeCapacity is the unblock key of evaluations that found too little capacity. Each key names one kind of

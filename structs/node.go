@@ -104,7 +104,9 @@ type Node struct {
 	Unaccounted           bool `json:",omitempty"`
 	SchedulingEligibility string
 	Drain                 bool
-	Events                []*NodeEvent // the newest ten
+	DrainStrategy         *DrainStrategy `json:",omitempty" codec:",omitempty"` // nil: the node does not drain
+	LastDrain             *DrainMetadata `json:",omitempty" codec:",omitempty"` // nil: it never has
+	Events                []*NodeEvent   // the newest ten
 	Indexes
 
 	instances []CSIInstanceKey
@@ -133,6 +135,8 @@ func (n *Node) DropServerFields() {
 	n.StatusDescription = ""
 	n.StatusUpdatedAt = 0
 	n.Drain = false
+	n.DrainStrategy = nil
+	n.LastDrain = nil
 	n.Events = nil
 	n.Indexes = Indexes{}
 }
@@ -187,6 +191,7 @@ type NodeListStub struct {
 	NodePool              string
 	Version               string
 	Drain                 bool
+	LastDrain             *DrainMetadata `json:",omitempty"`
 	SchedulingEligibility string
 	Status                string
 	StatusDescription     string

@@ -55,6 +55,8 @@ func (n *Node) dropServersPart() {
 	n.StatusUpdatedAt = 0
 	n.SchedulingEligibility = ""
 	n.Drain = false
+	n.DrainStrategy = nil
+	n.LastDrain = nil
 	n.Events = nil
 	n.Indexes = Indexes{}
 	n.instances = nil

@@ -10,7 +10,8 @@ import (
 // TestNodeEqual_ComparesEachField changes one field of a node at a time, also new fields.
 func TestNodeEqual_ComparesEachField(t *testing.T) {
 	ignored := []string{
-		"Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "Events", "Indexes",
+		"Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy",
+		"LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
 		if !f.IsExported() || len(f.Index) > 1 {
@@ -111,6 +112,10 @@ func changeField(t *testing.T, name string, v reflect.Value) {
 		v.Set(reflect.ValueOf(&NodeResources{Memory: NodeMemoryResources{MemoryMB: 7}}))
 	case *NodeReservedResources:
 		v.Set(reflect.ValueOf(&NodeReservedResources{Memory: NodeMemoryResources{MemoryMB: 7}}))
+	case *DrainStrategy:
+		v.Set(reflect.ValueOf(&DrainStrategy{StartedAt: time.Unix(10, 0)}))
+	case *DrainMetadata:
+		v.Set(reflect.ValueOf(&DrainMetadata{Status: DrainComplete}))
 	case []*NodeEvent:
 		v.Set(reflect.ValueOf([]*NodeEvent{{Message: "x"}}))
 	case Indexes:

@@ -133,6 +133,10 @@ func (st *storage) mounts(n *agent, base string) (all []string) {
 		if filepath.Base(i.Mountpoint) != base {
 			continue
 		}
+		if strings.HasPrefix(i.Root, st.root) {
+			all = append(all, st.volumeOf(i.Root)+" "+n.name)
+			continue
+		}
 		backing, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(i.Source), "loop/backing_file"))
 		if err != nil {
 			all = append(all, i.Source+" "+n.name)

@@ -376,6 +376,9 @@ func (s *shelf) NodeStageVolume(
 	if mounted(path) {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
+	if isDirectory(id) {
+		return &csi.NodeStageVolumeResponse{}, s.stageDirectory(id, path)
+	}
 	if err := exec.Command("blkid", "-p", s.disk(id)).Run(); err != nil { // nothing is on it
 		if err := command("mkfs.xfs", "-q", s.disk(id)); err != nil {
 			return nil, err

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// nodeDrainCommand is berth node drain.
+var nodeDrainCommand = Command{
+	Name:     "drain",
+	Args:     "[node]",
+	Synopsis: "Move all allocations off a node",
+	Help: `
+Services move at the pace of their migrate block: as many of a group as it
+allows are missing at a time. Batch jobs may end by themselves until the
+deadline. System jobs move after those, and CSI plugins last, when the node
+has let go of all volumes. After the deadline the rest moves at once; the
+plugins still wait for the volumes, unless -force is set.`,
+	Acts: true,
+	Flags: []Flag{
+		{Name: "enable", Usage: "Start the drain, or change it"},
+		{Name: "disable", Usage: "Cancel the drain; the node becomes eligible"},
+		{
+			Name:    "deadline",
+			Kind:    Duration,
+			Value:   "duration",
+			Default: "1h",
+			Usage:   "After this time the rest moves at once",
+		},
+		{Name: "no-deadline", Usage: "Wait for as long as it takes"},
+		{
+			Name: "force",
+			Usage: "Move all at once. With -deadline: at the deadline. " +
+				"CSI plugins stop even if the node has volumes",
+		},
+		{Name: "ignore-system", Usage: "Leave the allocations of system jobs on the node"},
+		{Name: "keep-ineligible", Usage: "With -disable: the node stays ineligible"},
+		{Name: "monitor", Usage: "Only watch the drain"},
+		{Name: "detach", Usage: "Do not watch"},
+		{
+			Name:    "timeout",
+			Kind:    Duration,
+			Value:   "duration",
+			Default: "24h",
+			Usage:   "How long to watch",
+		},
+		{
+			Name:  "m",
+			Kind:  String,
+			Value: "text",
+			Usage: "A note that is kept with the drain, as its meta value message",
+		},
+		{
+			Name:  "meta",
+			Kind:  String,
+			Value: "key=value",
+			Usage: "A note under a key; may be repeated",
+		},
+		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
+		selfFlag,
+	},
+	Run: nodeDrain,
+	Examples: "berth node drain -enable n1\n" +
+		"berth node drain -enable -deadline 30m -ignore-system -self\n" +
+		"berth node drain -monitor n1\n" +
+		"berth node drain -disable n1",
+}
+
+func nodeDrain(ctx context.Context, c *Call) error {
+	err := checkDrainFlags(c)
+	if err != nil {
+		return err
+	}
+	id, err := c.nodeID(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Bool("monitor") {
+		return watchDrain(ctx, c, id)
+	}
+	drain := api.NodeDrain{MarkEligible: c.Bool("disable") && !c.Bool("keep-ineligible")}
+	drain.Meta, err = drainMeta(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("enable") {
+		drain.DrainSpec = drainSpec(c)
+	}
+	err = c.API.NodeDrain(ctx, id, drain)
+	if err != nil {
+		return err
+	}
+	if c.Bool("disable") {
+		return c.report(changed{"NodeID": id}, "Node %s does not drain", shortID(id))
+	}
+	err = c.report(changed{"NodeID": id}, "Node %s drains", shortID(id))
+	if err != nil || c.Bool("detach") {
+		return err
+	}
+	return watchDrain(ctx, c, id)
+}
+
+func checkDrainFlags(c *Call) error {
+	modes := 0
+	for _, name := range []string{"enable", "disable", "monitor"} {
+		if c.Bool(name) {
+			modes++
+		}
+	}
+	switch {
+	case modes != 1:
+		return badUsage("expected one of -enable, -disable and -monitor")
+	case c.Arg(0) == "" && !c.Bool("self"):
+		return badUsage("expected a node or -self")
+	case c.Bool("no-deadline") && (c.Given("deadline") || c.Bool("force")):
+		return badUsage("-no-deadline excludes -deadline and -force")
+	case c.Bool("keep-ineligible") && !c.Bool("disable"):
+		return badUsage("-keep-ineligible needs -disable")
+	case c.Bool("monitor") && c.Bool("detach"):
+		return badUsage("-monitor and -detach exclude each other")
+	case c.Given("deadline") && c.Duration("deadline") <= 0:
+		return badUsage("-deadline: %s is not positive; -force moves all at once", c.Duration("deadline"))
+	}
+	return nil
+}
+
+func drainSpec(c *Call) *structs.DrainSpec {
+	spec := &structs.DrainSpec{
+		Deadline:         c.Duration("deadline"),
+		IgnoreSystemJobs: c.Bool("ignore-system"),
+		Force:            c.Bool("force"),
+	}
+	switch {
+	case c.Bool("no-deadline"):
+		spec.Deadline = 0
+	case c.Bool("force") && !c.Given("deadline"):
+		spec.Deadline = -time.Second
+	}
+	return spec
+}
+
+func drainMeta(c *Call) (map[string]string, error) {
+	meta := map[string]string{}
+	for _, text := range c.Strings("meta") {
+		key, value, found := strings.Cut(text, "=")
+		if !found || key == "" {
+			return nil, badUsage("-meta: %q is not key=value", text)
+		}
+		meta[key] = value
+	}
+	if c.Given("m") {
+		meta["message"] = c.String("m")
+	}
+	return meta, nil
+}
+
+// watchDrain follows a drain until it ends. It writes for each allocation what it waits for.
+func watchDrain(ctx context.Context, c *Call, id string) error {
+	w := newWatch(c)
+	return w.withTimeout(ctx, func(ctx context.Context) error {
+		return retryOutage(ctx, func(ctx context.Context) error {
+			return w.awaitDrain(ctx, id)
+		})
+	})
+}
+
+func (w *watch) awaitDrain(ctx context.Context, id string) error {
+	q := &api.Query{MaxWait: readWait}
+	there := map[string]structs.DrainWait{}
+	for {
+		s, meta, err := w.api.NodeDrainStatus(ctx, id, q)
+		if err != nil {
+			return err
+		}
+		remaining := map[string]structs.DrainWait{}
+		for _, a := range s.Waits {
+			remaining[a.AllocID] = a
+			w.writeChange(a.AllocID, "Allocation %s of job %q: %s", shortID(a.AllocID), a.JobID, a.Reason)
+		}
+		for alloc, a := range sorted(there) {
+			if _, remains := remaining[alloc]; !remains {
+				w.writeLine("Allocation %s of job %q has left", shortID(alloc), a.JobID)
+			}
+		}
+		there = remaining
+		if s.DrainStrategy == nil {
+			return w.reportDrainEnd(s)
+		}
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *watch) reportDrainEnd(s *structs.NodeDrainStatusResponse) error {
+	switch {
+	case s.LastDrain == nil:
+		w.writeLine("Node %s does not drain", shortID(s.NodeID))
+	case s.LastDrain.Status == structs.DrainComplete:
+		w.writeLine("The drain of node %s is complete", shortID(s.NodeID))
+	default:
+		return structs.Preconditionf("the drain of node %s is %s", shortID(s.NodeID), s.LastDrain.Status)
+	}
+	return nil
+}
+
+// printDrain shows the drain of a node and what it waits for.
+func printDrain(ctx context.Context, c *Call, n *structs.Node) error {
+	if n.DrainStrategy == nil {
+		return nil
+	}
+	s, _, err := c.API.NodeDrainStatus(ctx, n.ID, nil)
+	if err != nil {
+		return err
+	}
+	var rows grid
+	for _, a := range s.Waits {
+		rows.addRow(shortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
+	}
+	c.section("Drain waits for", "ID|Job|Group|Reason", rows)
+	return nil
+}
+
+// describeDrain returns the drain of a node in one line.
+func describeDrain(n *structs.Node) string {
+	s := n.DrainStrategy
+	switch {
+	case s == nil && n.LastDrain == nil:
+		return "no"
+	case s == nil:
+		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, ago(n.LastDrain.UpdatedAt))
+	case s.Deadline < 0:
+		return "yes, by force"
+	case s.Deadline == 0:
+		return "yes, without a deadline"
+	}
+	return "yes, until " + s.ForceDeadline.Local().Format(time.RFC3339)
+}

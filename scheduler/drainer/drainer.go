@@ -1,0 +1,348 @@
+// Package drainer decides how allocations leave the nodes that drain.
+//
+// Its rules:
+//
+//   - Allocations of services move at the pace of their group's `migrate` block: at most max_parallel of a
+//     group are missing at a time. An allocation that is not healthy itself moves at once, because nobody
+//     misses it.
+//   - Allocations of batch jobs may end by themselves until the deadline.
+//   - Allocations of system jobs move after those, unless the drain ignores them.
+//   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
+//     for that. A drain with force stops them at its deadline all the same, and records it.
+//   - After the deadline all but the plugins move at once.
+//   - A drain has ended when nothing is left that it does not ignore.
+//
+// It is pure: it reads a snapshot and the time, and returns the next step. A leader loop takes the step. A
+// new leader needs nothing but the rows.
+package drainer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// defaultMinHealthy is the time for which an allocation has to run before the next one of its group moves, if
+// the group says nothing.
+const defaultMinHealthy = 10 * time.Second
+
+// Step is what the drains need at one time.
+type Step struct {
+	Migrate []string // allocations to stop and place again
+	// ForcedPlugins names, by node, the volumes that a node still has when a drain stops its plugins.
+	ForcedPlugins map[string]string
+	Ended         []structs.DrainedNode
+}
+
+// Next returns the step of all draining nodes. Volumes, allocations and health are those of tx.
+func Next(tx *state.ReadTx, now time.Time) *Step {
+	p := newPlanner(tx, now)
+	for n := range state.DrainingNodes(tx) {
+		p.drain(n)
+	}
+	return p.step
+}
+
+// Waits tells for each allocation on a draining node why it is still there, those first that others wait for.
+func Waits(tx *state.ReadTx, node *structs.Node, now time.Time) []structs.DrainWait {
+	if node.DrainStrategy == nil {
+		return nil
+	}
+	p := newPlanner(tx, now)
+	for n := range state.DrainingNodes(tx) {
+		p.explain = n.ID == node.ID
+		p.drain(n)
+	}
+	return p.waits
+}
+
+type planner struct {
+	tx      *state.ReadTx
+	now     time.Time
+	step    *Step
+	groups  map[groupKey]*groupPace
+	explain bool // whether to fill waits
+	waits   []structs.DrainWait
+}
+
+func newPlanner(tx *state.ReadTx, now time.Time) *planner {
+	return &planner{
+		tx:     tx,
+		now:    now,
+		step:   &Step{ForcedPlugins: map[string]string{}},
+		groups: map[groupKey]*groupPace{},
+	}
+}
+
+// remaining are the allocations on a node that have not ended, by the order in which they leave.
+type remaining struct {
+	services []*structs.Allocation
+	batch    []*structs.Allocation
+	system   []*structs.Allocation
+	plugins  []*structs.Allocation
+}
+
+func (r *remaining) workloads() int {
+	return len(r.services) + len(r.batch)
+}
+
+func (p *planner) drain(n *structs.Node) {
+	s := n.DrainStrategy
+	r := p.remaining(n)
+	if r.workloads()+len(r.system)+len(r.plugins) == 0 {
+		p.step.Ended = append(p.step.Ended, structs.DrainedNode{
+			NodeID:    n.ID,
+			StartedAt: s.StartedAt,
+		})
+		return
+	}
+	due := s.Due(p.now)
+	for _, a := range r.services {
+		p.moveService(a, due)
+	}
+	for _, a := range r.batch {
+		if due {
+			p.move(a)
+		} else {
+			p.wait(a, "a batch job may end by itself"+p.untilDeadline(s))
+		}
+	}
+	for _, a := range r.system {
+		if due || r.workloads() == 0 {
+			p.move(a)
+		} else {
+			p.wait(a, fmt.Sprintf("a system job stops after the %d other allocations", r.workloads()))
+		}
+	}
+	p.movePlugins(n, r)
+}
+
+// remaining returns the allocations on the node that have not ended, without those that the drain ignores.
+func (p *planner) remaining(n *structs.Node) *remaining {
+	r := &remaining{}
+	for a := range state.AllocsByNode(p.tx, n.ID) {
+		if a.ClientTerminal() {
+			continue
+		}
+		j := state.JobOf(p.tx, a)
+		perNode := j != nil && j.PerNode()
+		switch {
+		case perNode && n.DrainStrategy.IgnoreSystemJobs && !a.ServerTerminal():
+		case len(a.CSIPlugins) > 0:
+			r.plugins = append(r.plugins, a)
+		case perNode:
+			r.system = append(r.system, a)
+		case j != nil && j.Finite():
+			r.batch = append(r.batch, a)
+		default:
+			r.services = append(r.services, a)
+		}
+	}
+	return r
+}
+
+// movePlugins stops the CSI plugins of a node once nothing there needs them.
+func (p *planner) movePlugins(n *structs.Node, r *remaining) {
+	if len(r.plugins) == 0 {
+		return
+	}
+	held, first := state.HeldVolumes(p.tx, n.ID)
+	forced := n.DrainStrategy.StopsPlugins(p.now)
+	others := r.workloads() + len(r.system)
+	for _, a := range r.plugins {
+		switch {
+		case leaving(a):
+			p.waitForEnd(a)
+		case forced && held > 0:
+			p.step.ForcedPlugins[n.ID] = first
+			p.move(a)
+		case forced || others == 0 && held == 0:
+			p.move(a)
+		case held > 0:
+			p.wait(a, fmt.Sprintf("a CSI plugin stops when the node has let go of %d volumes: %s", held, first))
+		default:
+			p.wait(a, fmt.Sprintf("a CSI plugin stops after the %d other allocations", others))
+		}
+	}
+}
+
+// moveService moves an allocation if its group can miss one more.
+func (p *planner) moveService(a *structs.Allocation, due bool) {
+	if leaving(a) || due {
+		p.move(a)
+		return
+	}
+	j := state.Job(p.tx, a.Namespace, a.JobID)
+	if j == nil || j.Stop || j.Group(a.TaskGroup) == nil {
+		p.wait(a, "the job no longer wants it; the scheduler stops it")
+		return
+	}
+	pace := p.pace(j, j.Group(a.TaskGroup))
+	if pace.take(a) {
+		p.move(a)
+		return
+	}
+	p.wait(a, p.paceReason(j, pace))
+}
+
+// leaving reports whether an allocation is stopping, or is to be stopped.
+func leaving(a *structs.Allocation) bool {
+	return a.ServerTerminal() || a.Migrate
+}
+
+// move adds an allocation to the step, unless that was done before.
+func (p *planner) move(a *structs.Allocation) {
+	if leaving(a) {
+		p.waitForEnd(a)
+		return
+	}
+	p.step.Migrate = append(p.step.Migrate, a.ID)
+	p.wait(a, "it is about to be moved")
+}
+
+// waitForEnd explains why an allocation that leaves is still there.
+func (p *planner) waitForEnd(a *structs.Allocation) {
+	if a.ServerTerminal() {
+		p.wait(a, "it is stopping: "+cmp.Or(a.ClientDescription, "its tasks have not ended yet"))
+		return
+	}
+	p.wait(a, "the scheduler has not replaced it yet"+p.blocked(a))
+}
+
+func (p *planner) wait(a *structs.Allocation, why string) {
+	if !p.explain {
+		return
+	}
+	p.waits = append(p.waits, structs.DrainWait{
+		AllocID:   a.ID,
+		Namespace: a.Namespace,
+		JobID:     a.JobID,
+		TaskGroup: a.TaskGroup,
+		Reason:    why,
+	})
+}
+
+func (p *planner) untilDeadline(s *structs.DrainStrategy) string {
+	if s.Deadline == 0 {
+		return "; the drain has no deadline"
+	}
+	return fmt.Sprintf(" until the deadline in %s", s.ForceDeadline.Sub(p.now).Round(time.Second))
+}
+
+// blocked names the reason for which the job of an allocation waits for a place, "" if it does not.
+func (p *planner) blocked(a *structs.Allocation) string {
+	if !p.explain {
+		return ""
+	}
+	e := state.BlockedEval(p.tx, a.Namespace, a.JobID)
+	if e == nil || e.FailedTGAllocs[a.TaskGroup] == nil {
+		return ""
+	}
+	refusals := e.FailedTGAllocs[a.TaskGroup].Refusals
+	if len(refusals) == 0 {
+		return "; its group waits for a place"
+	}
+	return fmt.Sprintf("; its group waits for a place: %s (%d nodes)", refusals[0].Reason, refusals[0].Nodes)
+}
+
+// groupKey names a group of a job.
+type groupKey struct{ ns, job, group string }
+
+// groupPace counts how many allocations of a group may leave now.
+type groupPace struct {
+	group     *structs.TaskGroup
+	parallel  int
+	healthy   int
+	spare     int                   // healthy allocations that the group can miss
+	unhealthy []*structs.Allocation // those that the pace waits for
+	sick      map[string]bool       // the IDs of unhealthy
+}
+
+func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
+	key := groupKey{j.Namespace, j.ID, g.Name}
+	pace := p.groups[key]
+	if pace != nil {
+		return pace
+	}
+	parallel, minHealthy := limits(g)
+	pace = &groupPace{
+		group:    g,
+		parallel: parallel,
+		sick:     map[string]bool{},
+	}
+	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
+		if a.TaskGroup != g.Name || a.Migrate {
+			continue
+		}
+		if p.healthy(a, minHealthy) {
+			pace.healthy++
+			continue
+		}
+		pace.unhealthy = append(pace.unhealthy, a)
+		pace.sick[a.ID] = true
+	}
+	pace.spare = max(0, pace.healthy-(g.Count-parallel))
+	p.groups[key] = pace
+	return pace
+}
+
+// limits returns how many allocations of a group may be missing, and how long one must run to count.
+func limits(*structs.TaskGroup) (parallel int, minHealthy time.Duration) {
+	return 1, defaultMinHealthy
+}
+
+// take reports whether an allocation may leave, and counts it.
+func (g *groupPace) take(a *structs.Allocation) bool {
+	if g.sick[a.ID] {
+		return true
+	}
+	if g.spare == 0 {
+		return false
+	}
+	g.spare--
+	return true
+}
+
+// healthy reports whether an allocation has run for long enough.
+func (p *planner) healthy(a *structs.Allocation, minHealthy time.Duration) bool {
+	if a.ClientStatus != structs.AllocRunning {
+		return false
+	}
+	var since time.Time
+	for _, t := range a.TaskStates {
+		if t.State == structs.TaskRunning {
+			since = slices.MaxFunc([]time.Time{since, t.StartedAt, t.LastRestart}, time.Time.Compare)
+		}
+	}
+	return !since.IsZero() && p.now.Sub(since) >= minHealthy
+}
+
+// paceReason tells what an allocation waits for that its group cannot miss yet.
+func (p *planner) paceReason(j *structs.Job, g *groupPace) string {
+	if !p.explain {
+		return ""
+	}
+	text := fmt.Sprintf("at most %d of group %s may be missing, and %d of %d are healthy",
+		g.parallel, g.group.Name, g.healthy, g.group.Count)
+	if len(g.unhealthy) > 0 {
+		a := g.unhealthy[0]
+		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(a.ID),
+			cmp.Or(a.NodeName, structs.ShortID(a.NodeID)), describe(a))
+	}
+	missing := &structs.Allocation{Namespace: j.Namespace, JobID: j.ID, TaskGroup: g.group.Name}
+	return text + p.blocked(missing)
+}
+
+func describe(a *structs.Allocation) string {
+	switch {
+	case a.ClientStatus == structs.AllocRunning:
+		return "running, but not for long enough"
+	case a.ClientDescription != "":
+		return a.ClientStatus + ": " + a.ClientDescription
+	}
+	return a.ClientStatus
+}

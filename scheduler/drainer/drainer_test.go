@@ -1,0 +1,264 @@
+package drainer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/structs"
+)
+
+func (f *fleet) check(what string, ok bool) {
+	f.t.Helper()
+	if !ok {
+		f.t.Fatalf("%s; the drains did:\n%s", what, strings.Join(f.log, "\n"))
+	}
+}
+
+func TestDrain_MovesAGroupOneByOne(t *testing.T) {
+	f := newFleet(t, 3)
+	f.register("web", structs.JobService, 6)
+	f.drain("n0", structs.DrainSpec{})
+	f.until("the drain ends", func() bool {
+		missing := 6
+		for a := range state.LiveAllocsByJob(f.s.Read(), "default", "web") {
+			if !a.Migrate && a.ClientStatus == structs.AllocRunning {
+				missing--
+			}
+		}
+		f.check("more than one is missing", missing <= 1)
+		return !f.draining("n0")
+	})
+	f.check("allocations are left", len(f.on("n0")) == 0)
+	n := state.Node(f.s.Read(), "n0")
+	f.check("the node is eligible", n.SchedulingEligibility == structs.NodeIneligible)
+	f.check("the drain is not complete", n.LastDrain.Status == structs.DrainComplete)
+}
+
+func TestDrain_WaitsUntilASuccessorIsHealthy(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("web", structs.JobService, 2, func(g *structs.TaskGroup) {
+		g.Constraints = []*structs.Constraint{{Operand: "distinct_hosts"}}
+	})
+	f.drain("n0", structs.DrainSpec{})
+	for range 5 {
+		f.tick()
+	}
+	f.check("the first leaves", len(f.on("n0")) == 0)
+	f.register("api", structs.JobService, 2)
+	f.drain("n1", structs.DrainSpec{})
+	f.tick()
+	f.check("an allocation leaves although its group has no other: "+f.reasons("n1"),
+		slices.Contains(f.on("n1"), "web"))
+	f.until("the reason is told", func() bool {
+		return strings.Contains(f.reasons("n1"), "web: at most 1 of group g may be missing, "+
+			"and 1 of 2 are healthy; its group waits for a place: node is draining")
+	})
+}
+
+func TestDrain_AnUnhealthyAllocationMovesAtOnce(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("web", structs.JobService, 3)
+	for a := range state.LiveAllocsByJob(f.s.Read(), "default", "web") {
+		do(f, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			NodeID:       "n0",
+			Allocs:       []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: structs.AllocPending}},
+			WriteOptions: f.now(),
+		})
+	}
+	f.drain("n0", structs.DrainSpec{})
+	if got := len(Next(f.s.Read(), f.clock).Migrate); got != 3 {
+		t.Errorf("%d allocations move, want all 3: nobody misses them", got)
+	}
+}
+
+func TestDrain_LetsBatchJobsEndUntilTheDeadline(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("sum", structs.JobBatch, 2)
+	node := firstNode(f, "sum")
+	f.drain(node, structs.DrainSpec{Deadline: time.Minute})
+	f.tick()
+	f.check("a batch job was moved", slices.Contains(f.on(node), "sum"))
+	f.check("the reason is missing: "+f.reasons(node),
+		strings.Contains(f.reasons(node), "a batch job may end by itself until the deadline in 59s"))
+	f.clock = f.clock.Add(time.Minute)
+	f.until("the drain ends", func() bool { return !f.draining(node) })
+}
+
+func firstNode(f *fleet, job string) string {
+	for a := range state.LiveAllocsByJob(f.s.Read(), "default", job) {
+		return a.NodeID
+	}
+	f.t.Fatalf("job %s runs nowhere", job)
+	return ""
+}
+
+func TestDrain_SystemJobsMoveAfterTheOthers(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("logs", structs.JobSystem, 1)
+	f.register("web", structs.JobService, 3)
+	f.drain("n0", structs.DrainSpec{})
+	f.until("the drain ends", func() bool {
+		jobs := f.on("n0")
+		if slices.Contains(jobs, "web") {
+			f.check("the system job left first", slices.Contains(jobs, "logs"))
+		}
+		return !f.draining("n0")
+	})
+	f.check("the system job is left", len(f.on("n0")) == 0)
+}
+
+func TestDrain_IgnoresSystemJobsOnRequest(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("logs", structs.JobSystem, 1)
+	f.register("web", structs.JobService, 3)
+	f.drain("n0", structs.DrainSpec{IgnoreSystemJobs: true})
+	f.until("the drain ends", func() bool { return !f.draining("n0") })
+	if got := f.on("n0"); !slices.Equal(got, []string{"logs"}) {
+		t.Errorf("%v are left, want logs alone", got)
+	}
+}
+
+// withVolume lets an allocation on the node claim a volume, and returns the allocation.
+func (f *fleet) withVolume(node, job string) *structs.Allocation {
+	f.t.Helper()
+	do(f, state.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+		ID:         "vol",
+		PluginID:   "pl",
+		ExternalID: "ext",
+		State:      structs.VolumeReady,
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	}}})
+	for a := range state.AllocsByNode(f.s.Read(), node) {
+		if a.JobID != job {
+			continue
+		}
+		do(f, state.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{
+			VolumeID:       "vol",
+			AllocID:        a.ID,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}}})
+		return a
+	}
+	f.t.Fatalf("job %s does not run on %s", job, node)
+	return nil
+}
+
+func (f *fleet) release(a *structs.Allocation) {
+	do(f, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:       a.NodeID,
+		Claims:       []structs.CSIClaimKey{{Namespace: "default", VolumeID: "vol", AllocID: a.ID}},
+		WriteOptions: f.now(),
+	})
+}
+
+func TestDrain_APluginWaitsForTheVolumesOfItsNode(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("csi", structs.JobSystem, 1, plugin)
+	f.register("web", structs.JobService, 4)
+	a := f.withVolume("n0", "web")
+	f.drain("n0", structs.DrainSpec{Deadline: 20 * time.Second})
+	for range 40 {
+		f.tick()
+	}
+	f.check("the plugin left before the volume", slices.Equal(f.on("n0"), []string{"csi"}))
+	f.check("the drain ended before the volume was released", f.draining("n0"))
+	f.check("the reason is missing: "+f.reasons("n0"), strings.Contains(f.reasons("n0"),
+		"a CSI plugin stops when the node has let go of 1 volumes: volume vol of namespace default is claimed"))
+	f.release(a)
+	f.until("the drain ends", func() bool { return !f.draining("n0") })
+	f.check("the plugin is left", len(f.on("n0")) == 0)
+}
+
+func TestDrain_WithForceStopsPluginsAtTheDeadline(t *testing.T) {
+	for name, spec := range map[string]structs.DrainSpec{
+		"at the deadline": {Deadline: 20 * time.Second, Force: true},
+		"at once":         {Deadline: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 2)
+			f.register("csi", structs.JobSystem, 1, plugin)
+			f.register("web", structs.JobService, 4)
+			f.withVolume("n0", "web")
+			f.drain("n0", spec)
+			if spec.Deadline > 0 {
+				f.tick()
+				f.check("the plugin left before the deadline", slices.Contains(f.on("n0"), "csi"))
+				f.clock = f.clock.Add(spec.Deadline)
+			}
+			forced := Next(f.s.Read(), f.clock).ForcedPlugins["n0"]
+			f.check("no record of the volumes: "+forced, strings.Contains(forced, "volume vol"))
+			f.until("the drain ends", func() bool { return !f.draining("n0") })
+		})
+	}
+}
+
+func TestDrain_NamesAnAllocationThatDoesNotEnd(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("web", structs.JobService, 1)
+	node := firstNode(f, "web")
+	for a := range state.LiveAllocsByJob(f.s.Read(), "default", "web") {
+		f.stuck[a.ID] = true
+	}
+	f.drain(node, structs.DrainSpec{})
+	for range 30 {
+		f.tick()
+	}
+	f.check("the drain ended although an allocation runs", f.draining(node))
+	f.check("the reason is missing: "+f.reasons(node),
+		strings.Contains(f.reasons(node), "web: it is stopping: its tasks have not ended yet"))
+	clear(f.stuck)
+	f.until("the drain ends", func() bool { return !f.draining(node) })
+}
+
+// TestDrain_RandomFleetsBecomeEmpty drains nodes of random fleets, several at once, with nodes that the
+// workloads fit on left over. Each drain ends, no group misses more than one, and each allocation that is
+// still there has a reason.
+func TestDrain_RandomFleetsBecomeEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(3, 6).Draw(t, "nodes")
+		f := newFleet(t, nodes)
+		f.register("csi", structs.JobSystem, 1, plugin)
+		f.register("logs", structs.JobSystem, 1)
+		counts := map[string]int{}
+		for _, id := range []string{"a", "b", "c"} {
+			counts[id] = rapid.IntRange(1, 8).Draw(t, "count")
+			f.register(id, structs.JobService, counts[id])
+		}
+		drained := rapid.IntRange(1, nodes-1).Draw(t, "drained")
+		names := []string{"n0", "n1", "n2", "n3", "n4", "n5"}[:drained]
+		for _, n := range names {
+			f.drain(n, structs.DrainSpec{})
+		}
+		f.until("the drains end", func() bool {
+			for id, count := range counts {
+				for a := range state.LiveAllocsByJob(f.s.Read(), "default", id) {
+					if !a.Migrate && a.ClientStatus == structs.AllocRunning {
+						count--
+					}
+				}
+				f.check("job "+id+" misses more than one", count <= 1)
+			}
+			ended := true
+			for _, n := range names {
+				waits := Waits(f.s.Read(), state.Node(f.s.Read(), n), f.clock)
+				left := f.on(n)
+				f.check("an allocation has no reason", !f.draining(n) || len(waits) == len(left))
+				ended = ended && !f.draining(n)
+			}
+			return ended
+		})
+		for _, n := range names {
+			f.check("allocations are left on "+n, len(f.on(n)) == 0)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/scheduler/drainer"
+	"berth/state"
+	"berth/structs"
+)
+
+const (
+	// drainInterval is the time between two looks at the draining nodes.
+	drainInterval = 250 * time.Millisecond
+	// migratedTogether is the most allocations that one log entry moves.
+	migratedTogether = 1000
+)
+
+// drainLoop moves allocations off the nodes that drain, and ends the drains. While no node drains it costs a
+// look into an empty index.
+type drainLoop struct{ Deps }
+
+func (d drainLoop) run(ctx context.Context) {
+	for backoff.Sleep(ctx, drainInterval) {
+		step := drainer.Next(d.Store.Read(), time.Now())
+		err := d.take(ctx, step)
+		if err != nil && ctx.Err() == nil {
+			d.Logger.Warn("failed to continue the drain of nodes, retrying", "error", err)
+		}
+	}
+}
+
+func (d drainLoop) take(ctx context.Context, step *drainer.Step) error {
+	events := forcedEvents(step.ForcedPlugins)
+	for some := range slices.Chunk(step.Migrate, migratedTogether) {
+		err := propose(ctx, d.Deps, fsm.AllocsMigrate, &structs.AllocsMigrateRequest{
+			AllocIDs:     some,
+			Events:       events,
+			WriteOptions: d.stamp(""),
+		})
+		if err != nil {
+			return err
+		}
+		events = nil
+	}
+	for some := range slices.Chunk(step.Ended, migratedTogether) {
+		err := propose(ctx, d.Deps, fsm.NodeDrained, &structs.NodeDrainedUpdate{
+			Nodes:        some,
+			WriteOptions: d.stamp(""),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forcedEvents records on each node that its plugins stop although it has volumes.
+func forcedEvents(volumes map[string]string) map[string][]*structs.NodeEvent {
+	events := map[string][]*structs.NodeEvent{}
+	for node, first := range volumes {
+		events[node] = []*structs.NodeEvent{{
+			Message:   "CSI plugins stopped by force while the node has volumes",
+			Subsystem: state.DrainSubsystem,
+			Details:   map[string]string{"volume": first},
+			Timestamp: time.Now().UTC(),
+		}}
+	}
+	return events
+}

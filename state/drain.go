@@ -1,0 +1,167 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"time"
+
+	"berth/structs"
+)
+
+// DrainSubsystem is the subsystem of the events of drains.
+const DrainSubsystem = "Drain"
+
+// DrainingNodes yields the nodes that drain, by ID.
+func DrainingNodes(tx Reader) iter.Seq[*structs.Node] {
+	return drainingNodes.Scan(tx)
+}
+
+// NodeDrain starts, changes or cancels the drain of a node. A change keeps the start, and counts the deadline
+// from now. A node that starts to drain becomes ineligible.
+func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
+	old, err := findNode(tx, p.NodeID, "")
+	if err != nil {
+		return err
+	}
+	err = p.Validate()
+	if err != nil {
+		return err
+	}
+	n := shallowCopy(old)
+	now := time.Unix(0, p.Now).UTC()
+	if p.DrainSpec == nil {
+		cancelDrain(tx, n, p, now)
+	} else {
+		startDrain(tx, n, p, now)
+	}
+	if structs.NodeEqual(old, n, 0) {
+		return nil
+	}
+	nodes.Put(tx, n)
+	if n.Ready() && !old.Ready() {
+		evaluateNode(tx, n.ID, true, p.Now)
+	}
+	return nil
+}
+
+func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now time.Time) {
+	strategy := &structs.DrainStrategy{
+		DrainSpec: *p.DrainSpec,
+		StartedAt: now,
+	}
+	message := "Node drain strategy set"
+	if n.DrainStrategy != nil {
+		strategy.StartedAt = n.DrainStrategy.StartedAt
+		message = "Node drain strategy updated"
+	}
+	if strategy.Deadline > 0 {
+		strategy.ForceDeadline = now.Add(strategy.Deadline)
+	}
+	n.DrainStrategy = strategy
+	n.Drain = true
+	n.SchedulingEligibility = structs.NodeIneligible
+	n.LastDrain = &structs.DrainMetadata{
+		StartedAt: strategy.StartedAt,
+		UpdatedAt: now,
+		Status:    structs.DrainDraining,
+		Meta:      maps.Clone(p.Meta),
+	}
+	addEvents(tx, n, serverEvent(DrainSubsystem, message, p.Now))
+}
+
+// cancelDrain ends a drain, if there is one. A node that does not drain may become eligible by it.
+func cancelDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now time.Time) {
+	if n.DrainStrategy != nil {
+		endDrain(n, structs.DrainCanceled, now)
+		if len(p.Meta) > 0 {
+			n.LastDrain.Meta = maps.Clone(p.Meta)
+		}
+		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain canceled", p.Now))
+	}
+	if p.MarkEligible {
+		n.SchedulingEligibility = structs.NodeEligible
+	}
+}
+
+func endDrain(n *structs.Node, status string, now time.Time) {
+	last := structs.DrainMetadata{StartedAt: n.DrainStrategy.StartedAt}
+	if n.LastDrain != nil {
+		last = *n.LastDrain
+	}
+	last.UpdatedAt = now
+	last.Status = status
+	n.LastDrain = &last
+	n.DrainStrategy = nil
+	n.Drain = false
+}
+
+// NodeDrained ends the drains that are still those of the request. The nodes stay ineligible.
+func NodeDrained(tx *WriteTx, p *structs.NodeDrainedUpdate) error {
+	for _, d := range p.Nodes {
+		old := Node(tx, d.NodeID)
+		if old == nil || old.DrainStrategy == nil ||
+			!old.DrainStrategy.StartedAt.Equal(d.StartedAt) {
+			continue
+		}
+		n := shallowCopy(old)
+		endDrain(n, structs.DrainComplete, time.Unix(0, p.Now).UTC())
+		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain complete", p.Now))
+		nodes.Put(tx, n)
+	}
+	return nil
+}
+
+// AllocsMigrate requests that allocations be stopped and placed again, and evaluates each of their jobs. It
+// ignores allocations that have ended, are being stopped or are gone.
+func AllocsMigrate(tx *WriteTx, p *structs.AllocsMigrateRequest) error {
+	type scope struct{ ns, job, node string }
+	evaluated := map[scope]bool{}
+	for _, id := range p.AllocIDs {
+		old := Alloc(tx, id)
+		if old == nil || old.Terminal() || old.Migrate {
+			continue
+		}
+		a := old.Copy()
+		a.Migrate = true
+		a.ModifyTime = p.Now
+		putAlloc(tx, old, a)
+		j := Job(tx, a.Namespace, a.JobID)
+		if j == nil {
+			continue
+		}
+		s := scope{ns: j.Namespace, job: j.ID}
+		if j.PerNode() {
+			s.node = a.NodeID // an evaluation of one node reads only that node
+		}
+		if evaluated[s] {
+			continue
+		}
+		evaluated[s] = true
+		e := structs.NewEval(j, structs.TriggerNodeDrain, p.Now)
+		e.NodeID = s.node
+		enqueueEval(tx, e, deriveID(tx, structs.TriggerNodeDrain, s.ns, s.job, s.node))
+	}
+	return NodeEvents(tx, &structs.NodeEventsRequest{Events: p.Events})
+}
+
+// HeldVolumes returns the number of volumes that a node may have staged, mounted or attached, and a text that
+// names the first. 0: the node has let go of all.
+func HeldVolumes(tx Reader, node string) (count int, first string) {
+	held := map[string]bool{}
+	note := func(ns, volume, how string) {
+		if len(held) == 0 {
+			first = fmt.Sprintf("volume %s of namespace %s is %s", volume, ns, how)
+		}
+		held[ns+"/"+volume] = true
+	}
+	for c := range ClaimsByNode(tx, node) {
+		if isGranted(c) {
+			note(c.Namespace, c.VolumeID, "claimed by allocation "+structs.ShortID(c.AllocID))
+		}
+	}
+	for a := range AttachmentsByNode(tx, node) {
+		note(a.Namespace, a.VolumeID, "attached")
+	}
+	return len(held), first
+}

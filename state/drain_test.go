@@ -1,0 +1,139 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// drainNode starts a drain of node n1.
+func (w *fixture) drainNode(spec *structs.DrainSpec) *structs.Node {
+	w.t.Helper()
+	do(w, NodeDrain, &structs.NodeDrainRequest{
+		NodeID:       "n1",
+		DrainSpec:    spec,
+		Meta:         map[string]string{"message": "new disk"},
+		WriteOptions: w.now(),
+	})
+	return Node(w.s.Read(), "n1")
+}
+
+func TestNodeDrain_MakesTheNodeIneligible(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	n := w.drainNode(&structs.DrainSpec{Deadline: time.Hour})
+	started := n.DrainStrategy.StartedAt
+	if n.Ready() || !n.Drain || n.SchedulingEligibility != structs.NodeIneligible ||
+		!n.DrainStrategy.ForceDeadline.Equal(started.Add(time.Hour)) {
+		t.Errorf("got %+v", n.DrainStrategy)
+	}
+	if n.LastDrain.Status != structs.DrainDraining || n.LastDrain.Meta["message"] != "new disk" {
+		t.Errorf("got %+v", n.LastDrain)
+	}
+	n = w.drainNode(&structs.DrainSpec{})
+	if !n.DrainStrategy.StartedAt.Equal(started) || !n.DrainStrategy.ForceDeadline.IsZero() {
+		t.Errorf("after a change got %+v, want the same start and no deadline", n.DrainStrategy)
+	}
+}
+
+func TestNodeDrain_SurvivesARegistration(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	w.drainNode(&structs.DrainSpec{})
+	w.node("n1")
+	n := Node(w.s.Read(), "n1")
+	if n.DrainStrategy == nil || !n.Drain || n.LastDrain == nil {
+		t.Errorf("a registration ended the drain: %+v", n)
+	}
+	forged := aNode("n2")
+	forged.Drain = true
+	forged.DrainStrategy = &structs.DrainStrategy{}
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: forged, WriteOptions: w.now()})
+	if n := Node(w.s.Read(), "n2"); n.Drain || n.DrainStrategy != nil {
+		t.Error("a node started its own drain")
+	}
+}
+
+func TestNodeDrain_Cancel(t *testing.T) {
+	for _, eligible := range []bool{false, true} {
+		w := newFixture(t)
+		w.node("n1")
+		w.drainNode(&structs.DrainSpec{})
+		do(w, NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", MarkEligible: eligible, WriteOptions: w.now()})
+		n := Node(w.s.Read(), "n1")
+		if n.Drain || n.DrainStrategy != nil || n.Ready() != eligible ||
+			n.LastDrain.Status != structs.DrainCanceled || n.LastDrain.Meta["message"] != "new disk" {
+			t.Errorf("eligible %t: got %+v, %+v", eligible, n, n.LastDrain)
+		}
+	}
+}
+
+func TestNodeDrain_Rejects(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	long := map[string]string{"message": string(make([]byte, structs.MaxDrainMeta))}
+	for name, req := range map[string]*structs.NodeDrainRequest{
+		"long notes":          {NodeID: "n1", DrainSpec: &structs.DrainSpec{}, Meta: long},
+		"an eligible drain":   {NodeID: "n1", DrainSpec: &structs.DrainSpec{}, MarkEligible: true},
+		"a deadline too late": {NodeID: "n1", DrainSpec: &structs.DrainSpec{Deadline: 1 << 62}},
+	} {
+		err := try(w, NodeDrain, req)
+		if !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err := try(w, NodeDrain, &structs.NodeDrainRequest{NodeID: "n9"})
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("an unknown node: %v", err)
+	}
+}
+
+func TestNodeDrained_EndsOnlyTheDrainThatItNames(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	n := w.drainNode(&structs.DrainSpec{})
+	end := func(at time.Time) *structs.Node {
+		do(w, NodeDrained, &structs.NodeDrainedUpdate{
+			Nodes:        []structs.DrainedNode{{NodeID: "n1", StartedAt: at}, {NodeID: "gone"}},
+			WriteOptions: w.now(),
+		})
+		return Node(w.s.Read(), "n1")
+	}
+	if end(n.DrainStrategy.StartedAt.Add(-time.Second)).DrainStrategy == nil {
+		t.Error("the end of an earlier drain ended this one")
+	}
+	n = end(n.DrainStrategy.StartedAt)
+	if n.Drain || n.LastDrain.Status != structs.DrainComplete || n.Ready() {
+		t.Errorf("got %+v", n.LastDrain)
+	}
+}
+
+func TestAllocsMigrate_EvaluatesEachJobOnce(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	w.job(aJob("web", structs.JobService))
+	w.alloc("a1", "web", "n1")
+	w.alloc("a2", "web", "n1")
+	w.alloc("a3", "web", "n1")
+	w.stop("a3", structs.AllocComplete)
+	before := len(w.evaluated())
+	do(w, AllocsMigrate, &structs.AllocsMigrateRequest{
+		AllocIDs: []string{"a1", "a2", "a3", "gone"},
+		Events: map[string][]*structs.NodeEvent{
+			"n1": {{Message: "forced", Subsystem: DrainSubsystem}},
+		},
+		WriteOptions: w.now(),
+	})
+	tx := w.s.Read()
+	if !Alloc(tx, "a1").Migrate || !Alloc(tx, "a2").Migrate || Alloc(tx, "a3").Migrate {
+		t.Error("the wrong allocations move")
+	}
+	if got := len(w.evaluated()) - before; got != 1 {
+		t.Errorf("%d evaluations, want 1", got)
+	}
+	events := Node(tx, "n1").Events
+	if last := events[len(events)-1]; last.Message != "forced" {
+		t.Errorf("the last event is %+v", last)
+	}
+}
