@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -201,7 +202,11 @@ func (d *disk) copyAll(
 func (d *disk) page(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return rpc.Call(ctx, d.Servers, structs.AllocData, req)
+	resp, err := rpc.Call(ctx, d.Servers, structs.AllocData, req)
+	if err == nil && slices.Contains(resp.Entries, nil) {
+		err = structs.Internalf("the data has an empty entry")
+	}
+	return resp, err
 }
 
 // mayRetry returns nil if the call for a page is to be repeated.

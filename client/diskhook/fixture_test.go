@@ -257,7 +257,7 @@ func tree(t *testing.T, dir string) []string {
 	return lines
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

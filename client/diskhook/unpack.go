@@ -77,6 +77,9 @@ func (u *unpacker) free() (int64, error) {
 // add writes an entry. It leaves out an entry of another directory. The error is a waitError if the entry
 // makes no sense or has no room.
 func (u *unpacker) add(e *structs.AllocDataEntry) error {
+	if !u.continues(e) {
+		return waits("the data has the faulty part %d of %.100q", e.Offset, e.Path)
+	}
 	u.last = e
 	if e.Offset == 0 {
 		u.made++
@@ -84,7 +87,6 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	u.size += int64(len(e.Data))
 	switch {
 	case !filepath.IsLocal(e.Path) || len(e.Path) > structs.MaxDataPath || len(e.Link) > structs.MaxDataPath,
-		e.Offset < 0,
 		e.More && len(e.Data) == 0:
 		return waits("the data has the faulty entry %.100q", e.Path)
 	case !slices.ContainsFunc(u.dirs, func(d string) bool {
@@ -117,6 +119,16 @@ func (u *unpacker) write(e *structs.AllocDataEntry) error {
 			mayFail(unix.Fchownat(int(parent.Fd()), name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)))
 	}
 	return waits("%.100q is neither a file nor a directory nor a link", e.Path)
+}
+
+// continues reports whether an entry begins a file, or begins where the last part of its file ends: a hole
+// would take no space here, but its size on the next node.
+func (u *unpacker) continues(e *structs.AllocDataEntry) bool {
+	if e.Offset == 0 {
+		return true
+	}
+	return u.last != nil && u.last.More &&
+		u.last.Path == e.Path && u.last.Offset+int64(len(u.last.Data)) == e.Offset
 }
 
 func addDir(parent *os.File, name string, e *structs.AllocDataEntry) error {
