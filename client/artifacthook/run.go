@@ -285,10 +285,10 @@ func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Re
 	}
 	stop := context.AfterFunc(ctx, func() { _ = proc.Kill() })
 	defer stop()
-	reply := &download.Reply{}
 	err = json.NewEncoder(ours).Encode(req)
+	var result error
 	if err == nil {
-		err = json.NewDecoder(io.LimitReader(ours, maxReply)).Decode(reply)
+		result, err = readReply(ours)
 	}
 	_ = proc.Kill() // it has nothing left to do
 	text, _ := io.ReadAll(io.LimitReader(said, maxReply))
@@ -296,10 +296,18 @@ func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Re
 	if err != nil {
 		return fmt.Errorf("the process of the download ended early: %w: %.2000s", err, text)
 	}
-	if reply.Error != "" {
-		return errors.New(structs.Cut(reply.Error, maxError))
+	return result
+}
+
+// readReply reads the result of a download from its process, which the server of a source may have taken
+// over.
+func readReply(from io.Reader) (result, err error) {
+	reply := &download.Reply{}
+	err = json.NewDecoder(io.LimitReader(from, maxReply)).Decode(reply)
+	if err == nil && reply.Error != "" {
+		result = errors.New(structs.Cut(reply.Error, maxError))
 	}
-	return nil
+	return result, err
 }
 
 // The bounds of the texts of a process.

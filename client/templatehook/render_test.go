@@ -3,6 +3,8 @@ package templatehook
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -202,24 +204,62 @@ func TestRender_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-func FuzzRender_DoesNotPanic(f *testing.F) {
+// FuzzRender renders hostile texts with hostile values: of a variable and of a file. Nothing of a file that
+// is outside of the task's directories gets into the result.
+func FuzzRender(f *testing.F) {
 	for _, text := range []string{
 		`{{ env "A" }}`, `{{ range $i, $x := split "," "a,b" }}{{ $x }}{{ else }}{{ break }}{{ end }}`,
 		`{{ define "x" }}{{ end }}{{ block "y" . }}{{ continue }}{{ end }}`, `{{ (parseJSON "{}").a.b }}`,
 		`{{/* */}}{{- with 1 }}{{ end -}}`, `{{ call (index (split "," "a") 0) }}`, `{{ scratch }}{{ loop 1 }}`,
+		`{{ file "local/f" | parseJSON | toTOML }}`, `{{ file "local/f" | parseYAML | toJSONPretty }}`,
+		`{{ range $k, $v := file "local/f" | parseJSON }}{{ $k }}{{ $v }}{{ end }}`, `{{ file (env "A") }}`,
+		`{{ env "A" | base64Decode | splitToMap "," ":" | toYAML }}`, `{{ regexReplaceAll (env "A") "$1" (file "local/f") }}`,
+		`{{ executeTemplate (env "A") }}`, `{{ loop (env "A" | parseInt) }}{{ end }}`, `{{ file "../outside" }}`,
+		`{{ meta.rack }}{{ env "meta.rack" }}{{ timestamp (env "A") }}`, `{{ indent 999999999 (file "local/f") }}`,
+		`{{ explodeMap (file "local/f" | parseJSON) | mergeMap (file "local/f" | parseYAML) | toJSON }}`,
 	} {
-		f.Add(text)
+		f.Add(text, "../../outside", `{"a":{"b/c":[1,null,"x"]}}`)
+		f.Add(text, "local/../../outside", "a: &a [1, 2]\nb: [*a, *a]\n")
+		f.Add(text, "9999999999", `{"a":1e999,"b":`)
 	}
-	v := &values{
-		env:  map[string]string{},
-		node: func() *structs.Node { return &structs.Node{} },
-		dirs: &dirs{},
+	root := f.TempDir()
+	own := filepath.Join(root, "web")
+	for path, text := range map[string]string{
+		"web/local/f":  "",
+		"outside":      "kept outside",
+		"alloc/data/f": "x",
+	} {
+		path = filepath.Join(root, path)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o600)
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	err := os.Symlink("../../outside", filepath.Join(own, "local/link"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text, value, content string) {
+		err := os.WriteFile(filepath.Join(own, "local/f"), []byte(content), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &values{
+			env:  map[string]string{"A": value},
+			node: func() *structs.Node { return &structs.Node{Meta: map[string]string{"rack": value}} },
+			dirs: &dirs{task: own, shared: filepath.Join(root, "alloc")},
+		}
 		x := &structs.Template{EmbeddedTmpl: text, LeftDelim: "{{", RightDelim: "}}"}
 		out, _, err := render(t.Context(), x, v, "")
 		if err == nil && len(out) > structs.MaxTemplateBytes {
 			t.Errorf("got %d bytes", len(out))
+		}
+		given := strings.Contains(text+value+content, "kept outside")
+		if strings.Contains(out, "kept outside") && !given {
+			t.Errorf("got %q", out)
 		}
 	})
 }
