@@ -53,6 +53,9 @@ type execResult struct {
 	ExitCode int `json:"exit_code"`
 }
 
+// maxForwarded bounds the commands that an agent forwards at a time: each holds two connections.
+const maxForwarded = 2 * structs.MaxExecs
+
 var allocExec = route[struct{}](get, "/v1/client/allocation/{id}/exec",
 	serveExec, streams)
 
@@ -75,6 +78,13 @@ func serveExec(c *call) (any, error) {
 		return nil, structs.Unavailablef("the agent stops")
 	}
 	if far {
+		select {
+		case c.forwarded <- struct{}{}:
+			defer func() { <-c.forwarded }()
+		default:
+			return nil, structs.Unavailablef("this agent forwards %d commands to other nodes, its most; "+
+				"end one of them, or use the agent of the node (-address)", maxForwarded)
+		}
 		c.r.Header.Del("Origin") // it is checked, and the other agent has another name
 		return nil, c.proxyToAlloc(err)
 	}

@@ -124,6 +124,8 @@ type handler struct {
 	origin *http.CrossOriginProtection
 	// streaming has a value for each file and log that is being sent.
 	streaming chan struct{}
+	// forwarded has a value for each command that runs at another agent.
+	forwarded chan struct{}
 }
 
 // NewHandler returns the handler of the API. It starts no goroutines except those of its requests.
@@ -136,6 +138,7 @@ func NewHandler(cfg Config) http.Handler {
 		origin: http.NewCrossOriginProtection(),
 
 		streaming: make(chan struct{}, structs.MaxFileStreams),
+		forwarded: make(chan struct{}, maxForwarded),
 	}
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)
 	if h.Sessions == nil {

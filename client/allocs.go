@@ -29,6 +29,7 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 		ServersContacted: c.contacted,
 		Changed:          c.updates.enqueue,
 		DeniedUsers:      cfg.DeniedUsers(),
+		MaxKillTimeout:   cfg.MaxKillTimeout,
 	}
 }
 

@@ -179,7 +179,11 @@ func taskHooks(
 		Holder:   p.DeviceHolder,
 		Progress: p.Progress,
 	}
-	templates := templatehook.Config{DB: p.DB, Logger: p.Logger}
+	templates := templatehook.Config{
+		DB:     p.DB,
+		Logger: p.Logger,
+		Slots:  semaphore.NewWeighted(templatehook.MaxRunning),
+	}
 	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
 		var hooks []hook.Task
 		if h := artifacthook.New(artifacts, env, task); h != nil {

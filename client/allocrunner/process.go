@@ -329,14 +329,10 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 		return d.Stop(ctx, t.id, "SIGKILL", 0)
 	}
 	spec := t.spec()
-	timeout := spec.KillTimeout
-	if timeout <= 0 {
-		timeout = structs.DefaultKillTimeout
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.r.lost, cancel)()
-	return d.Stop(ctx, t.id, t.killSignal(spec), timeout)
+	return d.Stop(ctx, t.id, t.killSignal(spec), t.r.deps.killTimeout(spec))
 }
 
 // killSignal returns the signal that asks the process to end, "" for the default of the driver. That also
@@ -357,6 +353,18 @@ func (t *task) killSignal(spec *structs.Task) string {
 		return ""
 	}
 	return name
+}
+
+// killTimeout returns the time that a task has to end by itself: its own, up to that of the node.
+func (d Deps) killTimeout(spec *structs.Task) time.Duration {
+	timeout := spec.KillTimeout
+	if timeout <= 0 {
+		timeout = structs.DefaultKillTimeout
+	}
+	if d.MaxKillTimeout > 0 {
+		timeout = min(timeout, d.MaxKillTimeout)
+	}
+	return timeout
 }
 
 // recordExit records the end of a process.

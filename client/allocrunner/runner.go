@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -34,6 +35,8 @@ type Deps struct {
 	Node    func() *structs.Node // the current row; the caller must not change it
 	// DeniedUsers are the users that no task may run as.
 	DeniedUsers []string
+	// MaxKillTimeout bounds the kill_timeout of tasks; 0 is no bound.
+	MaxKillTimeout time.Duration
 	// AllocHooks and TaskHooks make an allocation's hooks and a task's, in the order of their Ups.
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task

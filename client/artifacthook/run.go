@@ -207,11 +207,15 @@ func (a *artifacts) download(
 	return s.measure(download.Out, most)
 }
 
-// shownSource returns a source without its query and its user, which may be secret: the user of a repository
-// is often a token.
+// shownSource returns a source without its parts that may be secret: the query, the user, which is often
+// a token, and, of a download by HTTP, the path up to the name of the file, which may be signed.
 func shownSource(source string) string {
 	source, _, _ = strings.Cut(source, "?")
-	return strings.Replace(source, download.UserOf(source), "", 1)
+	source = strings.Replace(source, download.UserOf(source), "", 1)
+	if path := download.SecretPath(source); path != "" {
+		source = strings.Replace(source, path, "/.../", 1)
+	}
+	return source
 }
 
 // watch is what a goroutine needs to know of a download.

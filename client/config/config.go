@@ -88,6 +88,8 @@ type Config struct {
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
+	// MaxKillTimeout bounds the kill_timeout of tasks on this node.
+	MaxKillTimeout time.Duration `hcl:"max_kill_timeout"`
 	// DestroyOnShutdown stops every allocation and takes down all it used when the agent stops. Without
 	// it tasks run on and the next agent recovers them.
 	DestroyOnShutdown bool `hcl:"destroy_on_shutdown"`
@@ -176,6 +178,7 @@ func DefaultConfig() *Config {
 		Artifact:                artifacthook.DefaultSettings(),
 		MovedData:               diskhook.DefaultSettings(),
 		GCMaxAllocs:             50,
+		MaxKillTimeout:          30 * time.Second,
 		ShutdownTimeout:         30 * time.Second,
 	}
 }
@@ -245,6 +248,7 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	span("heartbeat_grace", c.HeartbeatGrace)
 	span("update_interval", c.UpdateInterval)
 	span("shutdown_timeout", c.ShutdownTimeout)
+	span("max_kill_timeout", c.MaxKillTimeout)
 	count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU)
 	count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB)
 	count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB)

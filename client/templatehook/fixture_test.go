@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/semaphore"
 
 	"berth/client/driver"
 	"berth/client/hook"
@@ -66,7 +67,7 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 // hook is the hook of a new agent.
 func (fx *fixture) hook() *templates {
 	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Dir: fx.alloc}
-	return New(Config{fx.db, hclog.NewNullLogger()}, alloc, fx.task).(*templates)
+	return New(Config{fx.db, hclog.NewNullLogger(), semaphore.NewWeighted(1)}, alloc, fx.task).(*templates)
 }
 
 func (fx *fixture) taskEnv() *hook.TaskEnv {

@@ -147,7 +147,7 @@ func integer(v any) (int64, error) {
 	case x.CanUint():
 		return int64(x.Uint()), nil
 	}
-	return 0, structs.Invalidf("%.40v is not a whole number", v)
+	return 0, structs.Invalidf("the value, a %T, is not a whole number", v)
 }
 
 // wideVerb matches a verb of printf by which a short text makes a long one.

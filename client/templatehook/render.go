@@ -99,10 +99,10 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 	switch {
 	case isBeyond:
 		return "", structs.Invalidf("%s", bound)
-	case err == nil || missing || structs.KindOf(err) != structs.KindInternal:
+	case err == nil || missing:
 		return out, err
 	}
-	return "", structs.Invalidf("%s", structs.Cut(err.Error(), structs.MaxText))
+	return "", structs.Invalidf("%s", structs.Cut(describe(err), structs.MaxText))
 }
 
 // run executes one of the texts.

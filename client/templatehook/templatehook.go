@@ -24,6 +24,7 @@ import (
 
 	"github.com/hashicorp/go-envparse"
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/semaphore"
 
 	"berth/client/hook"
 	"berth/client/store"
@@ -35,7 +36,11 @@ import (
 type Config struct {
 	DB     *store.DB
 	Logger hclog.Logger
+	Slots  *semaphore.Weighted // of the renderings at a time: see MaxRunning
 }
+
+// MaxRunning bounds the renderings at a time on a node: each may take maxValues and a core.
+const MaxRunning = 8
 
 // PollInterval is the time between two looks for changes of the values.
 const PollInterval = 2 * time.Second
@@ -57,6 +62,7 @@ type templates struct {
 	db     *store.DB
 	logger hclog.Logger
 	key    string
+	slots  *semaphore.Weighted
 
 	// Only Up and the goroutine of Started, which never run together, use these.
 	task    *structs.Task
@@ -79,6 +85,7 @@ func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
 		db:     cfg.DB,
 		logger: cfg.Logger.With("alloc_id", env.Alloc.ID, "task", task.Name),
 		key:    store.Key(env.Alloc.ID, task.Name),
+		slots:  cfg.Slots,
 	}
 }
 
@@ -159,6 +166,11 @@ func (h *templates) renderFirst(ctx context.Context, env *hook.TaskEnv, t *struc
 }
 
 func (h *templates) render(ctx context.Context, t *structs.Template) (string, *reads, error) {
+	err := h.slots.Acquire(ctx, 1)
+	if err != nil {
+		return "", newReads(t), err
+	}
+	defer h.slots.Release(1)
 	return render(ctx, t, h.values, h.expand(t.SourcePath))
 }
 

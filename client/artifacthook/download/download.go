@@ -140,8 +140,25 @@ func UserOf(source string) string {
 	return authority[:strings.LastIndex(authority, "@")+1]
 }
 
-// hideSecrets removes the user of the source and the values of its query from an error: an option may be
-// secret.
+// SecretPath returns the path of a download by HTTP up to the name of the file, with the slashes around it,
+// and "" if there is none or the source is of another kind.
+func SecretPath(source string) string {
+	source, _, _ = strings.Cut(source, "?")
+	scheme, rest, isURL := strings.Cut(source, "://")
+	if !isURL || scheme != "http" && scheme != "https" {
+		return ""
+	}
+	_, path, _ := strings.Cut(rest, "/")
+	path = strings.TrimRight(path, "/")
+	last := strings.LastIndex(path, "/")
+	if last <= 0 {
+		return ""
+	}
+	return "/" + path[:last+1]
+}
+
+// hideSecrets removes the user of the source, the values of its query, and the path of a download by HTTP
+// from an error: each may be secret.
 func hideSecrets(err error, source string) error {
 	text := err.Error()
 	user := UserOf(source)
@@ -152,6 +169,9 @@ func hideSecrets(err error, source string) error {
 	}
 	if user != "" {
 		text = strings.ReplaceAll(text, user, "")
+	}
+	if path := SecretPath(source); path != "" {
+		text = strings.ReplaceAll(text, path, "/.../")
 	}
 	_, query, _ := strings.Cut(source, "?")
 	for pair := range strings.SplitSeq(query, "&") {
