@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// wrongJob has four faults: a driver that no node has, and keys and a value that drivers do not take.
+const wrongJob = `job "wrong" {
+  group "g" {
+    task "a" {
+      driver = "exce"
+      config {
+        command = "/bin/true"
+      }
+    }
+    task "b" {
+      driver = "exec"
+      config {
+        command = "/bin/true"
+        arsg    = ["x"]
+      }
+    }
+    task "c" {
+      driver = "raw_exec"
+      config {
+        command = ["/bin/true"]
+        image   = "busybox"
+      }
+    }
+  }
+}
+`
+
+// TestValidate_ShowsAllFaultsInTheirLines checks a job file with an agent, whose node knows the drivers.
+func TestValidate_ShowsAllFaultsInTheirLines(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-dev")
+	a.start()
+	path := a.writeFile("wrong.hcl", wrongJob)
+	_, err := a.run("job", "validate", path)
+	if exitCode(err) != 2 {
+		t.Fatalf("exit code %d: %v", exitCode(err), err)
+	}
+	for _, fault := range []struct{ at, says, line, caret string }{
+		{":4,16:", `did you mean "exec"?`, `4 |       driver = "exce"`, `  |                ^`},
+		{":13,19:", "arsg: unknown field", `13 |         arsg    = ["x"]`, `   |                   ^`},
+		{":19,19:", "command: expected a string", `19 |         command = ["/bin/true"]`, `   |                   ^`},
+		{":20,19:", "image: unknown field", `20 |         image   = "busybox"`, `   |                   ^`},
+	} {
+		_, rest, found := strings.Cut(err.Error(), path+fault.at)
+		shown := fault.line + "\n  " + fault.caret
+		if !found || !strings.Contains(strings.Split(rest, "\n")[0], fault.says) || !strings.Contains(rest, shown) {
+			t.Errorf("no fault at %s says %s and shows\n  %s\nin\n%v", fault.at, fault.says, shown, err)
+		}
+	}
+	if out := a.must("job", "status"); strings.Contains(out, "wrong") {
+		t.Errorf("validate has stored the job:\n%s", out)
+	}
+}
+
+// TestJob_ReadsWhatItWrites registers the output of `job run -output` and of `job inspect`.
+func TestJob_ReadsWhatItWrites(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-dev")
+	a.start()
+	text := strings.Replace(wrongJob, `"exce"`, `"exec"`, 1)
+	text = strings.Replace(text, "  group", "  type = \"batch\"\n  group", 1)
+	text = strings.Replace(text, "arsg ", "args ", 1)
+	text = strings.Replace(text, `["/bin/true"]`, `"/bin/true"`, 1)
+	text = strings.Replace(text, "        image   = \"busybox\"\n", "", 1)
+	path := a.writeFile("right.hcl", text)
+	output := a.must("job", "run", "-output", path)
+	if out := a.must("job", "status"); strings.Contains(out, "wrong") {
+		t.Fatalf("-output has registered the job:\n%s", out)
+	}
+	a.must("job", "run", "-json", a.writeFile("output.json", output))
+	inspected := a.must("job", "inspect", "wrong")
+	again := a.writeFile("inspected.json", inspected)
+	a.must("job", "validate", again)
+	a.must("job", "run", "-json", again)
+	first := decode[structs.Job](t, inspected)
+	second := decode[structs.Job](t, a.must("job", "inspect", "wrong"))
+	if second.Version != first.Version || !reflect.DeepEqual(first.TaskGroups, second.TaskGroups) {
+		t.Errorf("%s: the job has changed from\n%+v to\n%+v", filepath.Base(again), first, second)
+	}
+}
