@@ -170,36 +170,6 @@ func serveRegions(c *call) (any, error) {
 	return slices.Compact(names), nil
 }
 
-var _ = handle(get, "/v1/namespaces", serveNamespaces)
-
-var _ = handle(get, "/v1/namespace/{id}", serveNamespace)
-
-// namespace has the shape of the dialect. berth has only the default namespace.
-type namespace struct {
-	Name        string
-	Description string
-	structs.Indexes
-}
-
-var defaultNamespace = namespace{
-	Name:        structs.DefaultNamespace,
-	Description: "The only namespace",
-	Indexes:     structs.Indexes{CreateIndex: 1, ModifyIndex: 1},
-}
-
-func serveNamespaces(c *call) (any, error) {
-	c.setIndex(1)
-	return []namespace{defaultNamespace}, nil
-}
-
-func serveNamespace(c *call) (any, error) {
-	if c.id() != structs.DefaultNamespace {
-		return nil, structs.NotFoundf("no namespace %q", c.id())
-	}
-	c.setIndex(1)
-	return defaultNamespace, nil
-}
-
 var raftConfiguration = route(get, "/v1/operator/raft/configuration",
 	serveMethod(structs.OperatorRaft, nil,
 		func(a *structs.RaftConfigurationResponse) raftAnswer {

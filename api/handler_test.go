@@ -320,7 +320,13 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"GET", "/v1/client/fs/logs/a?task=t&type=stdout&origin=middle", "", 400, "expected start or end"},
 		{"GET", "/v1/client/fs/logs/a?task=t&type=stdout&offset=-1", "", 400, "offset"},
 		{"GET", "/v1/agent/health?type=toe", "", 400, "expected client or server"},
-		{"GET", "/v1/namespace/other", "", 404, `no namespace "other"`},
+		{"PUT", "/v1/namespace/a", `{"Name":"b"}`, 400, `the path names namespace "a", the body "b"`},
+		{"PUT", "/v1/namespace", `{"Name":"a","Quota":"q"}`, 400, "berth has no quotas"},
+		{"PUT", "/v1/namespace", `{"Name":"a","NodePoolConfiguration":{"Default":"p"}}`, 400, "NodePoolConfiguration"},
+		{"PUT", "/v1/namespace", `{"Name":"a","VaultConfiguration":{"Allowed":["p"]}}`, 400, "does not use Vault"},
+		{"PUT", "/v1/namespace", `{"Name":"a","ConsulConfiguration":{"Denied":["p"]}}`, 400, "does not use Consul"},
+		{"PUT", "/v1/node/pool/a", `{"Name":"b"}`, 400, `the path names node pool "a", the body "b"`},
+		{"PUT", "/v1/node/pools", `{"Name":"a","NodeIdentityTTL":"1h"}`, 400, "NodeIdentityTTL: berth does not know"},
 	} {
 		resp, body := s.do(t, c.method, c.path, c.body)
 		if resp.StatusCode != c.status || !strings.Contains(body, c.want) {

@@ -18,6 +18,7 @@ func (w *fakeCluster) answerCluster() {
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
 	apitest.Answer(c, structs.NodeDrain, structs.Empty{})
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
+	w.answerDefinitions()
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
 	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
 	apitest.Answer(c, structs.SystemGC, structs.Empty{})

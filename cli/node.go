@@ -62,6 +62,11 @@ its next heartbeat. After a restore the cluster no longer waits for the node.`,
 		Examples: "berth node eligibility -disable n1\n" +
 			"berth node eligibility -enable -self",
 	},
+	{
+		Name:     "pool",
+		Synopsis: "Create, show and delete node pools",
+		Sub:      nodePoolCommands,
+	},
 }
 
 var selfFlag = Flag{Name: "self", Usage: "The node of the agent that is called"}

@@ -61,6 +61,18 @@ var kinds = map[string]kind{
 			return candidate{id: p.ID, about: p.Provider}
 		}),
 	},
+	"namespace": {
+		noun: "namespace",
+		find: findBy((*api.Client).Namespaces, func(n *structs.Namespace) candidate {
+			return candidate{id: n.Name, about: n.Description}
+		}),
+	},
+	"pool": {
+		noun: "node pool",
+		find: findBy((*api.Client).NodePools, func(p *structs.NodePool) candidate {
+			return candidate{id: p.Name, about: p.Description}
+		}),
+	},
 	"volume": {noun: "volume", find: findVolumes},
 	"node":   {noun: "node", find: findNodes, named: true},
 	"server": {noun: "server", find: findServers},

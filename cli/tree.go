@@ -46,6 +46,12 @@ var tree = []Command{
 		Sub:      nodeCommands,
 	},
 	{
+		Name:     "namespace",
+		Group:    groupCluster,
+		Synopsis: "Create, show and delete namespaces",
+		Sub:      namespaceCommands,
+	},
+	{
 		Name:     "server",
 		Group:    groupCluster,
 		Synopsis: "Show and remove servers",

@@ -3,10 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
-	"os"
-
-	"berth/structs"
 )
 
 // exampleVolume works with the bundled hostpath plugin.
@@ -50,20 +46,5 @@ capability {
 
 // volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *Call) error {
-	name := cmp.Or(c.Arg(0), "volume.hcl")
-	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(name, newFile, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return structs.Conflictf("there is a file %s already", name)
-	}
-	if err != nil {
-		return structs.Invalidf("%w", err)
-	}
-	_, err = f.WriteString(exampleVolume)
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return err
-	}
-	c.Printf("Wrote %s\n", name)
-	return nil
+	return c.writeExample(cmp.Or(c.Arg(0), "volume.hcl"), exampleVolume)
 }

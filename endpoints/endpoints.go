@@ -242,6 +242,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		status = statuses{e}
 		node   = nodes{e}
 		pool   = nodePools{e}
+		space  = namespaces{e}
 		job    = jobs{e}
 		alloc  = allocs{e}
 		eval   = evals{e}
@@ -281,6 +282,13 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.NodePoolGet, anyone, pool.get)),
 		shed(read(e, structs.NodePoolNodes, anyone, pool.nodes)),
 		shed(read(e, structs.NodePoolJobs, anyone, pool.jobs)),
+		write(e, structs.NodePoolApply, anyone, pool.apply),
+		write(e, structs.NodePoolDelete, anyone, propose(e, fsm.NodePoolDelete)),
+
+		shed(read(e, structs.NamespaceList, anyone, space.list)),
+		shed(read(e, structs.NamespaceGet, anyone, space.get)),
+		write(e, structs.NamespaceApply, anyone, space.apply),
+		write(e, structs.NamespaceDelete, anyone, propose(e, fsm.NamespaceDelete)),
 
 		write(e, structs.JobRegister, anyone, job.register),
 		write(e, structs.JobDeregister, anyone, job.deregister),

@@ -46,6 +46,7 @@ func (j jobs) register(
 	}
 	job.SubmitTime = req.Now
 	req.Job = job
+	req.CheckNamespace = j.checksNamespaces()
 	req.Eval = evaluationOf(job, structs.TriggerJobRegister, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req)
 	if err != nil {

@@ -42,9 +42,14 @@ func (j jobs) validate(
 	if err != nil {
 		resp.ValidationErrors = strings.Split(err.Error(), "\n")
 	} else {
+		tx := j.store.Read()
 		c := driverCheck{
 			nodes: j.nodes,
-			known: knownDrivers(j.store.Read()),
+			known: knownDrivers(tx),
+		}
+		err := state.CheckJobNamespace(tx, job)
+		if err != nil {
+			c.faults = append(c.faults, err.Error())
 		}
 		c.checkJob(ctx, job)
 		resp.ValidationErrors = c.faults

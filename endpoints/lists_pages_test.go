@@ -54,6 +54,7 @@ func TestList_PagesMakeWhole(t *testing.T) {
 	}
 	s.addVolumes(20)
 	for _, ns := range []string{"default2", "other"} { // one whose name has another's as prefix
+		s.addNamespace(ns)
 		for i := range 5 {
 			v := testVolume(fmt.Sprintf("v%05d", i))
 			v.Namespace = ns
@@ -65,6 +66,8 @@ func TestList_PagesMakeWhole(t *testing.T) {
 		s.addAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
 	comparePages(s, structs.NodeList, plainQuery, nodesOf)
+	comparePages(s, structs.NamespaceList, plainQuery,
+		func(a *structs.NamespaceListResponse) []*structs.Namespace { return a.Namespaces })
 	comparePages(s, structs.JobList, plainQuery, jobsOf)
 	comparePages(s, structs.AllocList, plainQuery, allocsOf)
 	comparePages(s, structs.EvalList, plainQuery, evalsOf)

@@ -2,10 +2,12 @@ package endpoints
 
 import (
 	"cmp"
-	"maps"
+	"context"
+	"slices"
 	"strings"
 
 	"berth/endpoints/query"
+	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
@@ -13,42 +15,14 @@ import (
 // nodePools serve NodePool.
 type nodePools struct{ *Endpoints }
 
-// allNodePools returns the pools by name. It reads all nodes.
-func allNodePools(tx *state.ReadTx) map[string]*structs.NodePool {
-	always := structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
-	pools := map[string]*structs.NodePool{
-		structs.AllNodePools: {
-			Name:        structs.AllNodePools,
-			Description: "All nodes",
-			Indexes:     always,
-		},
-		structs.DefaultNodePool: {
-			Name:        structs.DefaultNodePool,
-			Description: "The nodes whose configurations name no pool",
-			Indexes:     always,
-		},
-	}
-	for n := range state.Nodes(tx) {
-		name := poolOf(n)
-		p := pools[name]
-		if p == nil || p.CreateIndex > n.CreateIndex {
-			first := structs.Indexes{CreateIndex: n.CreateIndex, ModifyIndex: n.CreateIndex}
-			pools[name] = &structs.NodePool{Name: name, Indexes: first}
+func findNodePool(tx *state.ReadTx, name string) (*structs.NodePool, error) {
+	for _, p := range state.NodePools(tx) {
+		if p.Name == name {
+			return p, nil
 		}
 	}
-	return pools
-}
-
-func poolOf(n *structs.Node) string {
-	return cmp.Or(n.NodePool, structs.DefaultNodePool)
-}
-
-func findNodePool(tx *state.ReadTx, name string) (*structs.NodePool, error) {
-	pool := allNodePools(tx)[name]
-	if pool == nil {
-		return nil, structs.NotFoundf("there is no node pool %q: no node names it in its configuration", name)
-	}
-	return pool, nil
+	return nil, structs.NotFoundf("there is no node pool %q: it is not defined, and no node names it",
+		structs.Cut(name, structs.MaxQuoted))
 }
 
 func (nodePools) list(
@@ -61,7 +35,7 @@ func (nodePools) list(
 		Stub: query.Whole[structs.NodePool],
 		Keep: func(p *structs.NodePool) bool { return strings.HasPrefix(p.Name, req.Prefix) },
 	}
-	rows := query.Sorted(maps.Values(allNodePools(tx)), func(a, b *structs.NodePool) int {
+	rows := query.Sorted(slices.Values(state.NodePools(tx)), func(a, b *structs.NodePool) int {
 		return cmp.Compare(a.Name, b.Name)
 	}, req)
 	resp.Pools, err = l.Page(rows, req, resp)
@@ -77,6 +51,21 @@ func (nodePools) get(
 	return err
 }
 
+func (p nodePools) apply(
+	ctx context.Context,
+	req *structs.NodePoolApplyRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	if req.Pool == nil {
+		return 0, structs.Invalidf("Pool: nothing is given; expected the node pool")
+	}
+	err := req.Pool.Validate()
+	if err != nil {
+		return 0, err
+	}
+	return fsm.Propose(ctx, p.raft, fsm.NodePoolApply, req)
+}
+
 func (nodePools) nodes(
 	tx *state.ReadTx,
 	req *structs.NodePoolGetRequest,
@@ -90,7 +79,7 @@ func (nodePools) nodes(
 		Key:  nodeKey,
 		Stub: setNodeStub,
 		Keep: func(n *structs.Node) bool {
-			return req.Name == structs.AllNodePools || poolOf(n) == req.Name
+			return req.Name == structs.AllNodePools || state.PoolOf(n) == req.Name
 		},
 	}
 	resp.Nodes, err = l.Page(state.NodesFrom(tx, req.Prefix, query.Start(req)), req, resp)

@@ -31,11 +31,13 @@ var idsByContext = map[string]idsFunc{
 		return idsOf(state.JobsFrom(tx, ns, prefix, state.Page{}),
 			func(j *structs.Job) string { return j.ID })
 	},
-	structs.SearchNamespaces: func(_ *state.ReadTx, _, prefix string) iter.Seq[string] {
-		if strings.HasPrefix(structs.DefaultNamespace, prefix) {
-			return slices.Values([]string{structs.DefaultNamespace}) // the only one
-		}
-		return slices.Values([]string(nil))
+	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+		return withPrefix(prefix, idsOf(slices.Values(state.Namespaces(tx)),
+			func(n *structs.Namespace) string { return n.Name }))
+	},
+	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+		return withPrefix(prefix, idsOf(slices.Values(state.NodePools(tx)),
+			func(p *structs.NodePool) string { return p.Name }))
 	},
 	structs.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),
@@ -61,9 +63,20 @@ func idsOf[T any](rows iter.Seq[*T], id func(*T) string) iter.Seq[string] {
 	}
 }
 
+// withPrefix yields the IDs that begin with a prefix.
+func withPrefix(prefix string, ids iter.Seq[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for id := range ids {
+			if strings.HasPrefix(id, prefix) && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
 // emptyContexts are contexts of the dialect without rows: nothing matches in them.
 var emptyContexts = []string{
-	"deployment", "host_volumes", "node_pools", "quotas", "recommendations", "scaling_policy", "vars",
+	"deployment", "host_volumes", "quotas", "recommendations", "scaling_policy", "vars",
 }
 
 // searched returns the contexts with rows that a request searches. The answer has its context also if that
@@ -195,8 +208,10 @@ func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySea
 		for p := range state.PluginsFrom(tx, "", state.Page{}) {
 			f.add(context, p.ID)
 		}
-	case structs.SearchNamespaces:
-		f.add(context, structs.DefaultNamespace)
+	case structs.SearchNamespaces, structs.SearchNodePools:
+		for name := range idsByContext[context](tx, ns, "") {
+			f.add(context, name)
+		}
 	default:
 		ids, more := findIDs(tx, context, ns, req.Text)
 		for _, id := range ids {

@@ -55,10 +55,12 @@ func TestSearch_ByPrefix(t *testing.T) {
 		{"nodes", "other", "n0", "nodes=n0"},
 		{"plugins", "", "p", "plugins=pl"},
 		{"namespaces", "", "def", "namespaces=default"},
+		{"namespaces", "", "", "namespaces=default,other"},
 		{"namespaces", "", "x", "namespaces="},
+		{"node_pools", "", "de", "node_pools=default"},
 		{"vars", "", "", "vars="},
-		{"all", "", "n0", "allocs= evals= jobs= namespaces= nodes=n0 plugins= volumes="},
-		{"", "", "pl", "allocs= evals= jobs= namespaces= nodes= plugins=pl volumes="},
+		{"all", "", "n0", "allocs= evals= jobs= namespaces= node_pools= nodes=n0 plugins= volumes="},
+		{"", "", "pl", "allocs= evals= jobs= namespaces= node_pools= nodes= plugins=pl volumes="},
 	} {
 		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
 			Context:      c.context,
@@ -116,9 +118,10 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 		{"allocs", "", "job-a1", "allocs=job-a1.g[0](default,a1)"},
 		{"plugins", "", "pl", "plugins=pl()"},
 		{"namespaces", "", "fault", "namespaces=default()"},
+		{"node_pools", "", "ll", "node_pools=all()"},
 		{"volumes", "", "v1", "volumes=v1()"},
 		{"deployment", "", "v1", "deployment="},
-		{"", "", "me-n0", "allocs= evals= jobs= namespaces= nodes=name-n0(n0) plugins= volumes="},
+		{"", "", "me-n0", "allocs= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= volumes="},
 	} {
 		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
 			Text:         c.text,

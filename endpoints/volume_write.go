@@ -206,7 +206,10 @@ func (w volumeWrites) recordRows(
 	}
 	defer unlock()
 	tx := w.store.Read()
-	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: given.WriteOptions}
+	entry := &structs.CSIVolumeRegisterRequest{
+		CheckNamespace: w.checksNamespaces(),
+		WriteOptions:   given.WriteOptions,
+	}
 	for _, v := range given.Volumes {
 		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {

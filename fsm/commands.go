@@ -27,7 +27,7 @@ var (
 
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
-		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobHasPreferences))
+		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
@@ -39,7 +39,8 @@ var (
 	AllocsMigrate      = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
 	Reap               = command(24, "Reap", state.Reap)
 
-	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)
+	VolumePut = command(30, "VolumePut", state.VolumePut, batched,
+		sinceField(PlacementSince, volumesCheckNamespace))
 	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister, sinceField(3, deregisterSettles))
 	VolumeDelete      = command(32, "VolumeDelete", state.VolumeDelete)
 	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
@@ -54,6 +55,11 @@ var (
 	CallNote          = command(51, "CallNote", state.CallNote, since(2))
 
 	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet, since(PlacementSince))
+
+	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply, since(PlacementSince))
+	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete, since(PlacementSince))
+	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply, since(PlacementSince))
+	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete, since(PlacementSince))
 
 	// Batch is the command that carries entries of other commands.
 	Batch = batchCommand{register(&CommandInfo{

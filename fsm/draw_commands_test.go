@@ -84,11 +84,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"JobRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return JobRegister.Encode(&structs.JobRegisterRequest{
-			Job:          d.jobSpec(),
-			Eval:         d.eval(),
-			Submission:   d.submission(),
-			EnforceIndex: d.flip(),
-			WriteOptions: d.now(),
+			Job:            d.jobSpec(),
+			Eval:           d.eval(),
+			Submission:     d.submission(),
+			EnforceIndex:   d.flip(),
+			CheckNamespace: d.flip(),
+			WriteOptions:   d.now(),
 		})
 	},
 	"SchedulerConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {

@@ -88,8 +88,12 @@ func taskHasNewFields(t *structs.Task) bool {
 // deployments, drains, and jobs that start others.
 const PlacementSince = 8
 
-func jobHasPreferences(p *structs.JobRegisterRequest) bool {
-	return p.Job != nil && p.Job.HasPreferences()
+func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
+	return p.CheckNamespace || p.Job != nil && p.Job.HasPreferences()
+}
+
+func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {
+	return p.CheckNamespace
 }
 
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {

@@ -36,7 +36,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeDrained":        {Since: PlacementSince},
 		"AllocsMigrate":      {Since: PlacementSince},
 		"Reap":               {},
-		"VolumePut":          {Batched: true},
+		"VolumePut":          {Batched: true, later: later(8)},
 		"VolumeDeregister":   {later: later(3)},
 		"VolumeDelete":       {},
 		"VolumeOutcome":      {Batched: true},

@@ -25,6 +25,8 @@ func Check(tx *ReadTx) []string {
 	c.evals()
 	c.jobs()
 	c.schedulerConfig()
+	c.namespaces()
+	c.nodePools()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -100,6 +102,8 @@ func (c *checker) indexes() {
 	checkIndexes(c, evals)
 	checkIndexes(c, unblocks)
 	checkIndexes(c, schedulerConfig)
+	checkIndexes(c, namespaces)
+	checkIndexes(c, nodePools)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
@@ -399,5 +403,20 @@ func (c *checker) schedulerConfig() {
 	for s := range schedulerConfig.Scan(c) {
 		err := s.Validate()
 		c.want(err == nil, "the configuration of the scheduler is invalid: %v", err)
+	}
+}
+
+// namespaces checks that each namespace with a row has a name.
+func (c *checker) namespaces() {
+	for n := range namespaces.Scan(c) {
+		c.want(n.Name != "", "a namespace has no name")
+	}
+}
+
+// nodePools checks that each node pool with a row has a name, which is not that of a built-in pool.
+func (c *checker) nodePools() {
+	for p := range nodePools.Scan(c) {
+		c.want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
+			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)
 	}
 }

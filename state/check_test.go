@@ -68,6 +68,10 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"source of job default/gone: version 0 is gone": func(tx *WriteTx) {
 			jobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
 		},
+		"a namespace has no name": func(tx *WriteTx) { namespaces.Put(tx, &structs.Namespace{}) },
+		`node pool "all": a built-in pool`: func(tx *WriteTx) {
+			nodePools.Put(tx, &structs.NodePool{Name: structs.AllNodePools})
+		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)
 			j.Status = structs.JobRunning

@@ -55,6 +55,8 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, unblocks)
 	count(tx, counted, jobSubmissions)
 	count(tx, counted, schedulerConfig)
+	count(tx, counted, namespaces)
+	count(tx, counted, nodePools)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

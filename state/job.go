@@ -111,6 +111,9 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	j.Type = cmp.Or(j.Type, structs.JobService)
 	old := Job(tx, j.Namespace, j.ID)
 	err := checkJobIndex(old, p)
+	if err == nil && p.CheckNamespace {
+		err = CheckJobNamespace(tx, j)
+	}
 	if err != nil {
 		return err
 	}

@@ -302,6 +302,16 @@ var schedulerConfig = mvcc.NewTable("scheduler_config", func(*structs.SchedulerC
 	return mvcc.KeyOf(onlySchedulerConfig)
 })
 
+var (
+	namespaces = mvcc.NewTable("namespaces", func(n *structs.Namespace) Key {
+		return mvcc.KeyOf(n.Name)
+	})
+
+	nodePools = mvcc.NewTable("node_pools", func(p *structs.NodePool) Key {
+		return mvcc.KeyOf(p.Name)
+	})
+)
+
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -320,6 +330,8 @@ var schema = mvcc.Schema{
 		unblocks,
 		jobSubmissions,
 		schedulerConfig,
+		namespaces,
+		nodePools,
 	},
 }
 

@@ -2734,7 +2734,10 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
+	if !(v.CheckNamespace) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -2750,6 +2753,10 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.CheckNamespace {
+		b = append(b, "\xaeCheckNamespace"...)
+		b = msgp.AppendBool(b, v.CheckNamespace)
+	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -2785,6 +2792,8 @@ func (v *CSIVolumeRegisterRequest) readField(name, b []byte) (_ []byte, known bo
 	switch string(name) {
 	case "Volumes":
 		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
+	case "CheckNamespace":
+		b, err = codec.ReadBool(b, &v.CheckNamespace)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

@@ -342,6 +342,8 @@ type JobRegisterRequest struct {
 	JobModifyIndex uint64
 	Eval           *Evaluation    // set by the server: made together with the job
 	Submission     *JobSubmission `json:",omitempty" codec:",omitempty"` // the source of the job, or nil
+	// CheckNamespace is set by the server: the job's namespace must exist and allow its drivers.
+	CheckNamespace bool `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

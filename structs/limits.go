@@ -9,6 +9,7 @@ const (
 	// Bounds of names and texts, in bytes.
 	MaxName           = 255       // an ID or a name: it also names a directory
 	MaxText           = 4 << 10   // a free text: a constraint's value, a path, a description
+	MaxDescription    = 256       // a description of a namespace or node pool
 	MaxPairs          = 1000      // entries of one map: meta, env
 	MaxPairsBytes     = 256 << 10 // keys and values of one map
 	MaxListed         = 1000      // entries of one list: datacenters, mounts, topologies

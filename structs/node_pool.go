@@ -1,16 +1,68 @@
 package structs
 
+import (
+	"maps"
+	"slices"
+)
+
 // AllNodePools is the pool of every node. A job in it may run on each of them.
 const AllNodePools = "all"
 
-// NodePool describes a node pool. It is no row: the configurations of the nodes name the pools, and a pool
-// exists as long as a node names it. The pools all and default always exist.
+// BuiltInNodePool reports whether a pool always exists. It then has no row.
+func BuiltInNodePool(name string) bool {
+	return name == AllNodePools || name == DefaultNodePool
+}
+
+// NodePool describes a node pool. A pool exists while it has a row or a node names it. The pools all and
+// default always exist and have no rows.
 type NodePool struct {
 	Name        string
 	Description string
 	Meta        map[string]string
-	// Indexes are those of the pool's first node; 1 for a pool that always exists.
+	// SchedulerConfiguration has the settings that differ from those of the cluster. nil has none.
+	SchedulerConfiguration *NodePoolSchedulerConfiguration `json:",omitempty" codec:",omitempty"`
+	// Indexes are those of the row. Of a pool without one they are those of its first node, and 1 for a pool
+	// that always exists.
 	Indexes
+}
+
+// NodePoolSchedulerConfiguration has settings of the scheduler for the nodes of a pool. An empty one is that
+// of the cluster.
+type NodePoolSchedulerConfiguration struct {
+	SchedulerAlgorithm            string // AlgorithmBinpack, AlgorithmSpread or ""
+	MemoryOversubscriptionEnabled *bool
+}
+
+// Copy copies the pool with its map and its settings.
+func (p *NodePool) Copy() *NodePool {
+	c := *p
+	c.Meta = maps.Clone(p.Meta)
+	if p.SchedulerConfiguration != nil {
+		c.SchedulerConfiguration = new(*p.SchedulerConfiguration)
+	}
+	return &c
+}
+
+// Validate returns every fault of a node pool, each with its path.
+func (p *NodePool) Validate() error {
+	f := newFieldErrors("")
+	f.require(p.Name != "", "name is required")
+	f.require(p.Name == "" || nodePoolForm.MatchString(p.Name),
+		"node pool %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
+	f.require(!BuiltInNodePool(p.Name), "node pool %q is built in and cannot be changed", p.Name)
+	f = f.at("node pool %q", p.Name)
+	f.checkDescription(p.Description)
+	f.checkMeta("meta", p.Meta)
+	if c := p.SchedulerConfiguration; c != nil {
+		f := f.at("scheduler_config")
+		known := []string{AlgorithmBinpack, AlgorithmSpread}
+		f.require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
+			"scheduler_algorithm %q must be %s", c.SchedulerAlgorithm, oneOf(known))
+		more := c.MemoryOversubscriptionEnabled
+		f.require(more == nil || !*more, "memory_oversubscription_enabled must be false: "+
+			"berth places no more memory on a node than it has")
+	}
+	return f.err()
 }
 
 // NodePoolList lists the node pools.
@@ -39,4 +91,22 @@ type NodePoolGetRequest struct {
 type NodePoolGetResponse struct {
 	Pool *NodePool
 	QueryMeta
+}
+
+// NodePoolApply creates a node pool, or replaces its description, meta and settings.
+var NodePoolApply = write[NodePoolApplyRequest, Empty]("NodePool.ApplyNodePool")
+
+// NodePoolApplyRequest has the pool as it is to be.
+type NodePoolApplyRequest struct {
+	Pool *NodePool
+	WriteOptions
+}
+
+// NodePoolDelete deletes a node pool that no node and no job that is not dead names.
+var NodePoolDelete = write[NodePoolDeleteRequest, Empty]("NodePool.DeleteNodePool")
+
+// NodePoolDeleteRequest names the pool.
+type NodePoolDeleteRequest struct {
+	Name string
+	WriteOptions
 }

@@ -7,6 +7,7 @@ const (
 	SearchEvals      = "evals"
 	SearchJobs       = "jobs"
 	SearchNamespaces = "namespaces"
+	SearchNodePools  = "node_pools"
 	SearchNodes      = "nodes"
 	SearchPlugins    = "plugins"
 	SearchVolumes    = "volumes"

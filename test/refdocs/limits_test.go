@@ -46,6 +46,10 @@ var allLimits = []limit{
 		"entries of another list: datacenters, volume mounts, topologies, capabilities",
 		beyondInvalid,
 	},
+	{
+		"MaxDescription", structs.MaxDescription, "bytes", "the description of a namespace or a node pool",
+		beyondInvalid,
+	},
 	{"MaxPairs", structs.MaxPairs, "", "entries of one map: `meta`, `env`", beyondInvalid},
 	{"MaxPairsBytes", structs.MaxPairsBytes, "bytes", "keys and values of one map", beyondInvalid},
 	{"MaxJobBytes", structs.MaxJobBytes, "bytes", "one job, encoded", beyondInvalid},

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+
+	"berth/internal/strictjson"
+	"berth/structs"
+)
+
+var namespaceList = route(get, "/v1/namespaces",
+	serveList(structs.NamespaceList, nil,
+		func(a *structs.NamespaceListResponse) []*structs.Namespace {
+			return a.Namespaces
+		}))
+
+// Namespaces lists the namespaces.
+func (c *Client) Namespaces(ctx context.Context, q *Query) (
+	[]*structs.Namespace, *Meta, error,
+) {
+	return namespaceList.fetch(ctx, c, "", q)
+}
+
+var namespaceGet = route(get, "/v1/namespace/{id}",
+	serveMethod(structs.NamespaceGet,
+		withID(func(q *structs.NamespaceGetRequest, id string) { q.Name = id }),
+		func(a *structs.NamespaceGetResponse) *structs.Namespace {
+			return a.Namespace
+		}))
+
+// NamespaceInfo reads one namespace.
+func (c *Client) NamespaceInfo(ctx context.Context, name string, q *Query) (
+	*structs.Namespace, *Meta, error,
+) {
+	return namespaceGet.fetch(ctx, c, name, q)
+}
+
+var (
+	namespaceApply = route(put, "/v1/namespace",
+		serveMethod(structs.NamespaceApply, bindNamespace, whole))
+
+	_ = handle(put, "/v1/namespace/{id}", namespaceApply.serve)
+)
+
+// namespaceBody is a namespace with the fields of the dialect that berth refuses.
+type namespaceBody struct {
+	structs.Namespace
+	Quota                 string
+	NodePoolConfiguration *choices
+	VaultConfiguration    *choices
+	ConsulConfiguration   *choices
+}
+
+// choices are the things of a kind that the jobs of a namespace may use.
+type choices struct {
+	Default         string
+	Allowed, Denied []string
+}
+
+func (c *choices) isEmpty() bool {
+	return c == nil || c.Default == "" && len(c.Allowed)+len(c.Denied) == 0
+}
+
+// check refuses the fields that berth does not have, with the reason.
+func (b *namespaceBody) check() error {
+	switch {
+	case b.Quota != "":
+		return structs.Invalidf("Quota: berth has no quotas; leave it out")
+	case !b.NodePoolConfiguration.isEmpty():
+		return structs.Invalidf("NodePoolConfiguration: in berth each job of a namespace may use each node pool; " +
+			"leave it out")
+	case !b.VaultConfiguration.isEmpty():
+		return structs.Invalidf("VaultConfiguration: berth does not use Vault; leave it out")
+	case !b.ConsulConfiguration.isEmpty():
+		return structs.Invalidf("ConsulConfiguration: berth does not use Consul; leave it out")
+	}
+	return nil
+}
+
+func bindNamespace(c *call, req *structs.NamespaceApplyRequest) error {
+	var b namespaceBody
+	err := c.decodeBody(&b)
+	if err == nil {
+		err = b.check()
+	}
+	if err != nil {
+		return err
+	}
+	req.Definition = &b.Namespace
+	if c.id() == "" {
+		return nil
+	}
+	err = c.sameID("namespace", b.Name)
+	b.Name = c.id()
+	return err
+}
+
+// DecodeNamespace decodes a namespace from the JSON of the API, as strictly as the API does.
+func DecodeNamespace(src []byte) (*structs.Namespace, error) {
+	var b namespaceBody
+	err := strictjson.Decode(src, &b, dialectDefault)
+	if err == nil {
+		err = b.check()
+	}
+	return &b.Namespace, err
+}
+
+// NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
+func (c *Client) NamespaceApply(ctx context.Context, n *structs.Namespace) error {
+	return namespaceApply.exec(ctx, c, request{body: n})
+}
+
+var namespaceDelete = route(remove, "/v1/namespace/{id}",
+	serveMethod(structs.NamespaceDelete,
+		withID(func(q *structs.NamespaceDeleteRequest, id string) { q.Name = id }), whole))
+
+// NamespaceDelete deletes a namespace without volumes and without jobs that are not dead.
+func (c *Client) NamespaceDelete(ctx context.Context, name string) error {
+	return namespaceDelete.exec(ctx, c, request{id: name})
+}

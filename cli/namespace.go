@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+
+	"berth/api"
+	"berth/jobspec"
+	"berth/structs"
+)
+
+// namespaceCommands are the verbs of berth namespace.
+var namespaceCommands = []Command{
+	{
+		Name:     "apply",
+		Args:     "<namespace>",
+		Synopsis: "Create or change a namespace",
+		Help: `
+The argument is the name of a namespace, or a file with its definition: HCL,
+or the JSON that "berth namespace inspect" writes. "-" is the standard input.
+The definition of a file replaces the whole namespace. A name creates the
+namespace if it has no definition, and otherwise changes only what the options
+name.`,
+		Acts:  true,
+		Flags: []Flag{descriptionFlag},
+		Run:   namespaceApply,
+		Examples: "berth namespace apply prod\n" +
+			"berth namespace apply -description Production prod\n" +
+			"berth namespace apply prod.hcl",
+	},
+	{
+		Name:     "delete",
+		Args:     "<namespace>",
+		Synopsis: "Delete a namespace that has no volumes and no live jobs",
+		Acts:     true,
+		Run: func(ctx context.Context, c *Call) error {
+			name := c.Arg(0)
+			err := c.API.NamespaceDelete(ctx, name)
+			if err != nil {
+				return c.didYouMean(ctx, "namespace", name, err)
+			}
+			return c.report(changed{"Namespace": name}, "Namespace %q is deleted", name)
+		},
+		Examples: "berth namespace delete prod",
+	},
+	{
+		Name:     "inspect",
+		Args:     "<namespace>",
+		Synopsis: "Show the definition of a namespace in the JSON of the API",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			n, err := c.findNamespace(ctx)
+			if err != nil {
+				return err
+			}
+			return c.show(n, func() error { return writeJSON(c.Out, n) })
+		},
+		Examples: "berth namespace inspect prod > prod.json",
+	},
+	{
+		Name:     "list",
+		Synopsis: "List the namespaces",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			all, _, err := c.API.Namespaces(ctx, nil)
+			if err != nil {
+				return err
+			}
+			return namespaceSheet.list(c, "namespace", all)
+		},
+		Examples: "berth namespace list",
+	},
+	{
+		Name:     "status",
+		Args:     "<namespace>",
+		Synopsis: "Show a namespace",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			n, err := c.findNamespace(ctx)
+			if err != nil {
+				return err
+			}
+			return c.show(n, func() error {
+				printNamespace(c, n)
+				return nil
+			})
+		},
+		Examples: "berth namespace status prod",
+	},
+}
+
+var descriptionFlag = Flag{
+	Name:  "description",
+	Kind:  String,
+	Value: "text",
+	Usage: "The description",
+}
+
+var namespaceSheet = sheet[*structs.Namespace]{
+	titles: "Name|Description",
+	row: func(n *structs.Namespace) []string {
+		return []string{n.Name, n.Description}
+	},
+}
+
+// findNamespace reads the namespace that the argument names.
+func (c *Call) findNamespace(ctx context.Context) (*structs.Namespace, error) {
+	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
+	if err != nil {
+		return nil, c.didYouMean(ctx, "namespace", c.Arg(0), err)
+	}
+	return n, nil
+}
+
+func printNamespace(c *Call, n *structs.Namespace) {
+	pairs := []string{
+		"Name", n.Name,
+		"Description", n.Description,
+	}
+	if can := n.Capabilities; can != nil {
+		pairs = append(pairs,
+			"Enabled drivers", joinComma(can.EnabledTaskDrivers...),
+			"Disabled drivers", joinComma(can.DisabledTaskDrivers...))
+	}
+	c.pairs(pairs...)
+	printMeta(c, n.Meta)
+}
+
+// printMeta shows the meta of a namespace or node pool.
+func printMeta(c *Call, meta map[string]string) {
+	var rows grid
+	for key, value := range sorted(meta) {
+		rows.addRow(key, value)
+	}
+	if len(rows) > 0 {
+		c.section("Meta", "Key|Value", rows)
+	}
+}
+
+func namespaceApply(ctx context.Context, c *Call) error {
+	n, err := c.namespaceToApply(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.API.NamespaceApply(ctx, n)
+	if err != nil {
+		return err
+	}
+	return c.report(changed{"Namespace": n.Name}, "Namespace %q is applied", n.Name)
+}
+
+// namespaceToApply returns the definition of the file that the argument names. If it names no file, it is the
+// name of a namespace, and the options change what is stored.
+func (c *Call) namespaceToApply(ctx context.Context) (*structs.Namespace, error) {
+	arg := c.Arg(0)
+	if isFile(arg) {
+		if c.Given("description") {
+			return nil, badUsage("-description is for a name; the definition of %q is in the file", arg)
+		}
+		return readDefinition(c, arg, api.DecodeNamespace, jobspec.ParseNamespace)
+	}
+	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
+	switch {
+	case structs.IsKind(err, structs.KindNotFound):
+		stored = &structs.Namespace{Name: arg}
+	case err != nil:
+		return nil, err
+	}
+	if c.Given("description") {
+		stored.Description = c.String("description")
+	}
+	return stored, nil
+}
+
+// isFile reports whether an argument is a file, or the standard input.
+func isFile(arg string) bool {
+	info, err := os.Stat(arg)
+	return arg == "-" || err == nil && !info.IsDir()
+}
+
+// readDefinition reads the file of a namespace or node pool: HCL, or the JSON of the API.
+func readDefinition[T interface{ Validate() error }](
+	c *Call,
+	name string,
+	fromJSON func([]byte) (T, error),
+	fromHCL func(string, []byte) (T, error),
+) (T, error) {
+	var none T
+	src, err := c.readFile(name)
+	if err != nil {
+		return none, err
+	}
+	name = shownName(name)
+	var found T
+	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
+		found, err = fromJSON(src)
+		if err != nil {
+			err = movePositions(name, err)
+		}
+	} else {
+		found, err = fromHCL(name, src)
+	}
+	if err != nil {
+		return none, excerpt(name, src, err)
+	}
+	return found, found.Validate()
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"strconv"
+
+	"berth/api"
+	"berth/jobspec"
+	"berth/structs"
+)
+
+// nodePoolCommands are the verbs of berth node pool.
+var nodePoolCommands = []Command{
+	{
+		Name:     "apply",
+		Args:     "<file>",
+		Synopsis: "Create or change a node pool",
+		Help: `
+The file has the definition of the pool: HCL (see "berth node pool init"), or
+the JSON of "berth node pool info -json". "-" is the standard input. The
+definition replaces the former one. A node is in a pool because its own
+configuration says so: node_pool in the client block.`,
+		Acts:     true,
+		Run:      nodePoolApply,
+		Examples: "berth node pool apply gpu.hcl",
+	},
+	{
+		Name:     "delete",
+		Args:     "<pool>",
+		Synopsis: "Delete a node pool that has no nodes and no live jobs",
+		Acts:     true,
+		Run: func(ctx context.Context, c *Call) error {
+			name := c.Arg(0)
+			err := c.API.NodePoolDelete(ctx, name)
+			if err != nil {
+				return c.didYouMean(ctx, "pool", name, err)
+			}
+			return c.report(changed{"NodePool": name}, "Node pool %q is deleted", name)
+		},
+		Examples: "berth node pool delete gpu",
+	},
+	{
+		Name:     "info",
+		Args:     "<pool>",
+		Synopsis: "Show a node pool",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			p, _, err := c.API.NodePool(ctx, c.Arg(0), nil)
+			if err != nil {
+				return c.didYouMean(ctx, "pool", c.Arg(0), err)
+			}
+			return c.show(p, func() error {
+				printNodePool(c, p)
+				return nil
+			})
+		},
+		Examples: "berth node pool info gpu",
+	},
+	{
+		Name:     "init",
+		Args:     "[file]",
+		Synopsis: "Write an example of a node pool file (pool.hcl)",
+		Local:    true,
+		Run: func(_ context.Context, c *Call) error {
+			return c.writeExample(cmp.Or(c.Arg(0), "pool.hcl"), examplePool)
+		},
+		Examples: "berth node pool init",
+	},
+	{
+		Name:     "jobs",
+		Args:     "<pool>",
+		Synopsis: "List the jobs that name a node pool",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			jobs, _, err := c.API.NodePoolJobs(ctx, c.Arg(0), nil)
+			if err != nil {
+				return c.didYouMean(ctx, "pool", c.Arg(0), err)
+			}
+			return jobSheet.list(c, "job", jobs)
+		},
+		Examples: "berth node pool jobs gpu\n" +
+			"berth node pool jobs -namespace '*' gpu",
+	},
+	{
+		Name:     "list",
+		Synopsis: "List the node pools",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			pools, _, err := c.API.NodePools(ctx, nil)
+			if err != nil {
+				return err
+			}
+			return nodePoolSheet.list(c, "node pool", pools)
+		},
+		Examples: "berth node pool list",
+	},
+	{
+		Name:     "nodes",
+		Args:     "<pool>",
+		Synopsis: "List the nodes of a node pool",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			nodes, _, err := c.API.NodePoolNodes(ctx, c.Arg(0), nil)
+			if err != nil {
+				return c.didYouMean(ctx, "pool", c.Arg(0), err)
+			}
+			return nodeSheet.list(c, "node", nodes)
+		},
+		Examples: "berth node pool nodes gpu",
+	},
+}
+
+var nodePoolSheet = sheet[*structs.NodePool]{
+	titles: "Name|Algorithm|Description",
+	row: func(p *structs.NodePool) []string {
+		algorithm := ""
+		if p.SchedulerConfiguration != nil {
+			algorithm = p.SchedulerConfiguration.SchedulerAlgorithm
+		}
+		return []string{p.Name, algorithm, p.Description}
+	},
+}
+
+func printNodePool(c *Call, p *structs.NodePool) {
+	pairs := []string{
+		"Name", p.Name,
+		"Description", p.Description,
+	}
+	if s := p.SchedulerConfiguration; s != nil {
+		pairs = append(pairs, "Scheduler algorithm", s.SchedulerAlgorithm)
+		if more := s.MemoryOversubscriptionEnabled; more != nil {
+			pairs = append(pairs, "Memory oversubscription", strconv.FormatBool(*more))
+		}
+	}
+	c.pairs(pairs...)
+	printMeta(c, p.Meta)
+}
+
+func nodePoolApply(ctx context.Context, c *Call) error {
+	p, err := readDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ParseNodePool)
+	if err != nil {
+		return err
+	}
+	err = c.API.NodePoolApply(ctx, p)
+	if err != nil {
+		return err
+	}
+	return c.report(changed{"NodePool": p.Name}, "Node pool %q is applied", p.Name)
+}
+
+const examplePool = `# A node pool for "berth node pool apply". A node is in it if its own
+# configuration has node_pool = "example" in the client block, and a job if its
+# file has node_pool = "example".
+
+node_pool "example" {
+  description = "An example"
+
+  meta {
+    owner = "me"
+  }
+
+  # Settings for the nodes of this pool. Default: those of the cluster.
+  scheduler_config {
+    scheduler_algorithm = "spread" # or binpack
+  }
+}
+`
+
+// writeExample writes an example to a new file.
+func (c *Call) writeExample(name, text string) error {
+	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(name, newFile, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return structs.Conflictf("there is a file %s already", name)
+	}
+	if err != nil {
+		return structs.Invalidf("%w", err)
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Close())
+	if err != nil {
+		return err
+	}
+	c.Printf("Wrote %s\n", name)
+	return nil
+}

@@ -1,0 +1,65 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// namespaces serve Namespace.
+type namespaces struct{ *Endpoints }
+
+func (namespaces) list(
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *structs.NamespaceListResponse,
+) (err error) {
+	l := query.List[structs.Namespace, structs.Namespace]{
+		Key:  func(n *structs.Namespace) []string { return []string{n.Name} },
+		Stub: query.Whole[structs.Namespace],
+		Keep: func(n *structs.Namespace) bool { return strings.HasPrefix(n.Name, req.Prefix) },
+	}
+	rows := query.Sorted(slices.Values(state.Namespaces(tx)), func(a, b *structs.Namespace) int {
+		return strings.Compare(a.Name, b.Name)
+	}, req)
+	resp.Namespaces, err = l.Page(rows, req, resp)
+	return err
+}
+
+func (namespaces) get(
+	tx *state.ReadTx,
+	req *structs.NamespaceGetRequest,
+	resp *structs.NamespaceGetResponse,
+) error {
+	resp.Namespace = state.Namespace(tx, req.Name)
+	if resp.Namespace == nil {
+		return structs.NotFoundf("there is no namespace %q", structs.Cut(req.Name, structs.MaxQuoted))
+	}
+	return nil
+}
+
+func (n namespaces) apply(
+	ctx context.Context,
+	req *structs.NamespaceApplyRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	if req.Definition == nil {
+		return 0, structs.Invalidf("Definition: nothing is given; expected the namespace")
+	}
+	err := req.Definition.Validate()
+	if err != nil {
+		return 0, err
+	}
+	return fsm.Propose(ctx, n.raft, fsm.NamespaceApply, req)
+}
+
+// checksNamespaces reports whether entries demand that their namespaces exist. An older server would apply
+// such an entry in another way.
+func (e *Endpoints) checksNamespaces() bool {
+	return e.version() >= fsm.PlacementSince
+}

@@ -1,0 +1,131 @@
+package endpoints
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+func (s *server) addNamespace(name string) {
+	s.t.Helper()
+	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
+		Definition: &structs.Namespace{Name: name},
+	})
+}
+
+// namespaceNames lists the namespaces.
+func (s *server) namespaceNames(q structs.QueryOptions) string {
+	s.t.Helper()
+	var names []string
+	for _, n := range must(s, structs.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+		names = append(names, n.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestNamespaces_AreListedAndRead(t *testing.T) {
+	s := newServer(t)
+	s.addNamespace("prod")
+	s.addNamespace("stage")
+	for want, q := range map[string]structs.QueryOptions{
+		"default prod stage": {},
+		"stage prod default": {Reverse: true},
+		"prod":               {Prefix: "pr"},
+		"stage":              {Filter: `Name != "prod" and Name != "default"`},
+	} {
+		if got := s.namespaceNames(q); got != want {
+			t.Errorf("got namespaces %q, want %q", got, want)
+		}
+	}
+	get := &structs.NamespaceGetRequest{Name: "prod"}
+	if n := must(s, structs.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
+		t.Errorf("got namespace %+v", n)
+	}
+	must(s, structs.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
+	refused(s, structs.KindNotFound, structs.NamespaceGet, get)
+}
+
+func TestNamespaceApply_RejectsFaults(t *testing.T) {
+	s := newServer(t)
+	refused(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{})
+	for _, n := range []structs.Namespace{
+		{},
+		{Name: "a b"},
+		{Name: structs.AllNamespaces},
+		{Name: strings.Repeat("a", 129)},
+		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
+		{Name: "a", Meta: map[string]string{"": "x"}},
+		{Name: "a", Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
+		{Name: "a", Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
+	} {
+		refused(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &n})
+	}
+}
+
+func TestNodePoolApply_RejectsFaults(t *testing.T) {
+	s := newServer(t)
+	refused(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{})
+	settings := func(algorithm string, more *bool) *structs.NodePoolSchedulerConfiguration {
+		return &structs.NodePoolSchedulerConfiguration{
+			SchedulerAlgorithm:            algorithm,
+			MemoryOversubscriptionEnabled: more,
+		}
+	}
+	for _, p := range []structs.NodePool{
+		{},
+		{Name: "all"},
+		{Name: "default"},
+		{Name: "a b"},
+		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
+		{Name: "a", SchedulerConfiguration: settings("random", nil)},
+		{Name: "a", SchedulerConfiguration: settings("", new(true))},
+	} {
+		refused(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &p})
+	}
+	must(s, structs.NodePoolApply, &structs.NodePoolApplyRequest{
+		Pool: &structs.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(false))},
+	})
+	must(s, structs.NodePoolDelete, &structs.NodePoolDeleteRequest{Name: "a_b"})
+}
+
+func TestJobs_NeedANamespaceThatExists(t *testing.T) {
+	s := newServer(t)
+	job := testJob("j")
+	job.Namespace = "prod"
+	err := refused(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	if !strings.Contains(err.Error(), "berth namespace apply prod") {
+		t.Errorf("the error names no remedy: %v", err)
+	}
+	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
+	if !strings.Contains(fmt.Sprint(checked.ValidationErrors), "berth namespace apply prod") {
+		t.Errorf("the check finds %v", checked.ValidationErrors)
+	}
+	v := testVolume("v")
+	v.Namespace = "prod"
+	refused(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{
+		Name:         "prod",
+		Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
+	}})
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
+	refused(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+}
+
+// While a server of an older version may apply the entry, no entry demands that its namespace exists.
+func TestJobs_NeedNoNamespaceOnOlderServers(t *testing.T) {
+	for _, version := range []int{0, fsm.PlacementSince - 1} {
+		s := newServer(t)
+		s.version = func() int { return version }
+		job := testJob("j")
+		job.Namespace = "prod"
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		if got := s.namespaceNames(structs.QueryOptions{}); got != "default prod" {
+			t.Errorf("got namespaces %q", got)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package state
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// A namespace exists while it has a row or is used: a volume is in it, or a job that is not dead. default
+// always exists.
+
+// alwaysThere are the indexes of a namespace without a row, and of a built-in node pool.
+var alwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
+
+// Namespace returns a namespace, nil if it does not exist. One without a row has only a name.
+func Namespace(tx Reader, name string) *structs.Namespace {
+	n := namespaces.Get(tx, name)
+	switch {
+	case n != nil:
+		return n
+	case name == structs.DefaultNamespace:
+		return &structs.Namespace{
+			Name:        name,
+			Description: "The namespace of requests that name none",
+			Indexes:     alwaysThere,
+		}
+	case namespaceUsed(tx, name):
+		return &structs.Namespace{Name: name, Indexes: alwaysThere}
+	}
+	return nil
+}
+
+func namespaceUsed(tx Reader, name string) bool {
+	if volumes.Has(tx, name) {
+		return true
+	}
+	for range liveJobs(tx, name) {
+		return true
+	}
+	return false
+}
+
+// liveJobs yields the jobs of a namespace that are not dead.
+func liveJobs(tx Reader, ns string) iter.Seq[*structs.Job] {
+	return filter(jobs.Scan(tx, ns), isLive)
+}
+
+func isLive(j *structs.Job) bool {
+	return j.Status != structs.JobDead
+}
+
+// Namespaces returns the namespaces by name. It goes from namespace to namespace of volumes and jobs, which
+// tell those without rows.
+func Namespaces(tx Reader) []*structs.Namespace {
+	found := map[string]*structs.Namespace{}
+	add := func(name string) {
+		if found[name] == nil {
+			found[name] = Namespace(tx, name)
+		}
+	}
+	add(structs.DefaultNamespace)
+	for n := range namespaces.Scan(tx) {
+		add(n.Name)
+	}
+	// First lets a blocking query watch all rows.
+	for v := volumes.First(tx); v != nil; v = volumes.After(tx, v.Namespace) {
+		add(v.Namespace)
+	}
+	for j := jobs.First(tx); j != nil; j = jobs.After(tx, j.Namespace) {
+		add(j.Namespace)
+	}
+	var all []*structs.Namespace
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if found[name] != nil {
+			all = append(all, found[name])
+		}
+	}
+	return all
+}
+
+// CheckNamespace returns an error if a namespace does not exist.
+func CheckNamespace(tx Reader, name string) error {
+	if Namespace(tx, name) == nil {
+		return structs.Preconditionf("namespace %q does not exist; create it: berth namespace apply %s",
+			name, name)
+	}
+	return nil
+}
+
+// CheckJobNamespace returns an error if the namespace of a job does not exist, or does not allow its drivers.
+func CheckJobNamespace(tx Reader, j *structs.Job) error {
+	err := CheckNamespace(tx, j.Namespace)
+	if err != nil {
+		return err
+	}
+	can := Namespace(tx, j.Namespace).Capabilities
+	for _, g := range j.TaskGroups {
+		for _, t := range g.Tasks {
+			if !can.Allows(t.Driver) {
+				return structs.Preconditionf(
+					"job %q: group %q: task %q: namespace %q does not allow the driver %q; see berth namespace inspect %s",
+					j.ID, g.Name, t.Name, j.Namespace, t.Driver, j.Namespace)
+			}
+		}
+	}
+	return nil
+}
+
+// NamespaceApply creates a namespace or replaces its definition. An equal definition changes nothing. Jobs
+// that are registered already stay, also if their drivers are no longer allowed.
+func NamespaceApply(tx *WriteTx, p *structs.NamespaceApplyRequest) error {
+	if p.Definition == nil || p.Definition.Name == "" {
+		return structs.Invalidf("a namespace needs a name")
+	}
+	n := p.Definition.Copy()
+	old := namespaces.Get(tx, n.Name)
+	if old != nil {
+		n.Indexes = old.Indexes
+	}
+	if old == nil || !codec.SameBytes(old, n) {
+		namespaces.Put(tx, n)
+	}
+	return nil
+}
+
+// NamespaceDelete deletes a namespace that is not used. Its dead jobs stay until the garbage collector
+// deletes them.
+func NamespaceDelete(tx *WriteTx, p *structs.NamespaceDeleteRequest) error {
+	if p.Name == structs.DefaultNamespace {
+		return structs.Invalidf("the namespace %q always exists; it cannot be deleted", p.Name)
+	}
+	if Namespace(tx, p.Name) == nil {
+		return noNamespace(p.Name)
+	}
+	jobs, job := countAll(liveJobs(tx, p.Name))
+	if jobs > 0 {
+		return structs.Preconditionf("namespace %q has %d jobs that are not dead, such as %q; stop them first",
+			p.Name, jobs, job.ID)
+	}
+	volumes, volume := countAll(volumes.Scan(tx, p.Name))
+	if volumes > 0 {
+		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
+			p.Name, volumes, volume.ID)
+	}
+	namespaces.Delete(tx, namespaces.Get(tx, p.Name))
+	return nil
+}
+
+func noNamespace(name string) error {
+	return structs.NotFoundf("there is no namespace %q", name)
+}
+
+// countAll returns the number of rows and the first of them.
+func countAll[T any](rows iter.Seq[*T]) (n int, first *T) {
+	for r := range rows {
+		if first == nil {
+			first = r
+		}
+		n++
+	}
+	return n, first
+}

@@ -1,0 +1,104 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+func (w *fixture) applyPool(p *structs.NodePool) error {
+	w.t.Helper()
+	return try(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: p})
+}
+
+func (w *fixture) deletePool(name string) error {
+	w.t.Helper()
+	return try(w, NodePoolDelete, &structs.NodePoolDeleteRequest{Name: name})
+}
+
+// nodeIn registers a node in a pool.
+func (w *fixture) nodeIn(pool, id string) {
+	w.t.Helper()
+	n := aNode(id)
+	n.NodePool = pool
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+}
+
+func (w *fixture) wantPools(want string) {
+	w.t.Helper()
+	var names []string
+	for _, p := range NodePools(w.s.Read()) {
+		names = append(names, p.Name)
+	}
+	if got := strings.Join(names, " "); got != want {
+		w.t.Errorf("got node pools %q, want %q", got, want)
+	}
+}
+
+func TestNodePools_AreThoseWithRowsOrNodes(t *testing.T) {
+	w := newFixture(t)
+	w.nodeIn("", "n1")
+	w.nodeIn("gpu", "n2")
+	w.wantPools("all default gpu")
+	if NodePool(w.s.Read(), "gpu") != nil {
+		t.Error("a pool without a row has one")
+	}
+	err := w.applyPool(&structs.NodePool{
+		Name:                   "arm",
+		SchedulerConfiguration: &structs.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.wantPools("all arm default gpu")
+	row := NodePool(w.s.Read(), "arm")
+	if row == nil || row.SchedulerConfiguration.SchedulerAlgorithm != "spread" {
+		t.Errorf("the row is %+v", row)
+	}
+	w.nodeIn("arm", "n3")
+	for _, p := range NodePools(w.s.Read()) {
+		if p.Name == "arm" && p != row {
+			t.Errorf("a pool with a row and a node is %+v", p)
+		}
+	}
+	for _, name := range []string{"all", "default", ""} {
+		wantRefused(t, w.applyPool(&structs.NodePool{Name: name}), structs.KindInvalid, "name")
+	}
+}
+
+func TestNodePoolDelete_RefusesAUsedOne(t *testing.T) {
+	w := newFixture(t)
+	if err := w.applyPool(&structs.NodePool{Name: "gpu"}); err != nil {
+		t.Fatal(err)
+	}
+	w.nodeIn("gpu", "n1")
+	w.nodeIn("gpu", "n2")
+	j := aJob("j", structs.JobService)
+	j.NodePool = "gpu"
+	w.job(j)
+	wantRefused(t, w.deletePool("gpu"), structs.KindPrecondition, "2 nodes", `"name-n1"`)
+	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "n2"}})
+	wantRefused(t, w.deletePool("gpu"), structs.KindPrecondition, "1 jobs", `"j" in namespace "default"`)
+	w.purge("default", "j")
+	if err := w.deletePool("gpu"); err != nil {
+		t.Error(err)
+	}
+	w.wantPools("all default")
+	wantRefused(t, w.deletePool("gpu"), structs.KindNotFound, "gpu")
+	wantRefused(t, w.deletePool("all"), structs.KindInvalid, "cannot be deleted")
+}
+
+func TestNodePoolApply_WritesOnlyChanges(t *testing.T) {
+	w := newFixture(t)
+	pool := &structs.NodePool{Name: "gpu", Description: "d"}
+	for range 2 {
+		if err := w.applyPool(pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row := NodePool(w.s.Read(), "gpu")
+	if row.CreateIndex != row.ModifyIndex {
+		t.Error("an equal definition was put again")
+	}
+}

@@ -1,0 +1,117 @@
+package structs
+
+import (
+	"maps"
+	"slices"
+)
+
+// Namespace describes a namespace of jobs and volumes.
+type Namespace struct {
+	Name        string
+	Description string
+	Meta        map[string]string
+	// Capabilities bound the jobs that may be registered in the namespace. nil bounds nothing.
+	Capabilities *NamespaceCapabilities
+	Indexes
+}
+
+// NamespaceCapabilities are bounds on the jobs of a namespace. Empty lists bound nothing.
+type NamespaceCapabilities struct {
+	EnabledTaskDrivers  []string // tasks use one of these
+	DisabledTaskDrivers []string // tasks use none of these
+}
+
+// Allows reports whether tasks may use a driver.
+func (c *NamespaceCapabilities) Allows(driver string) bool {
+	if c == nil {
+		return true
+	}
+	enabled := len(c.EnabledTaskDrivers) == 0 ||
+		slices.Contains(c.EnabledTaskDrivers, driver)
+	return enabled && !slices.Contains(c.DisabledTaskDrivers, driver)
+}
+
+// Copy copies the namespace with its maps and lists.
+func (n *Namespace) Copy() *Namespace {
+	c := *n
+	c.Meta = maps.Clone(n.Meta)
+	if n.Capabilities != nil {
+		c.Capabilities = &NamespaceCapabilities{
+			EnabledTaskDrivers:  slices.Clone(n.Capabilities.EnabledTaskDrivers),
+			DisabledTaskDrivers: slices.Clone(n.Capabilities.DisabledTaskDrivers),
+		}
+	}
+	return &c
+}
+
+// Validate returns every fault of a namespace, each with its path.
+func (n *Namespace) Validate() error {
+	f := newFieldErrors("")
+	f.require(n.Name != "", "name is required")
+	if n.Name != "" {
+		f.checkNamespace(n.Name)
+	}
+	f = f.at("namespace %q", n.Name)
+	f.checkDescription(n.Description)
+	f.checkMeta("meta", n.Meta)
+	if c := n.Capabilities; c != nil {
+		f := f.at("capabilities")
+		f.checkDrivers("enabled_task_drivers", c.EnabledTaskDrivers)
+		f.checkDrivers("disabled_task_drivers", c.DisabledTaskDrivers)
+	}
+	return f.err()
+}
+
+// checkDescription checks the description of a namespace or node pool.
+func (f fieldErrors) checkDescription(s string) {
+	f.checkBytes("description", len(s), MaxDescription)
+	f.require(isText(s), "description must be text in UTF-8 without NUL")
+}
+
+func (f fieldErrors) checkDrivers(list string, names []string) {
+	for _, name := range firstOf(f, list, names, MaxListed) {
+		f.checkName(list+": name", name)
+	}
+}
+
+// NamespaceList lists the namespaces.
+var NamespaceList = read[QueryRequest, NamespaceListResponse]("Namespace.ListNamespaces")
+
+// NamespaceListResponse has the namespaces by name.
+type NamespaceListResponse struct {
+	Namespaces []*Namespace
+	QueryMeta
+}
+
+// NamespaceGet reads a namespace. The error is not-found if it does not exist.
+var NamespaceGet = read[NamespaceGetRequest, NamespaceGetResponse]("Namespace.GetNamespace")
+
+// NamespaceGetRequest names the namespace.
+type NamespaceGetRequest struct {
+	Name string
+	QueryOptions
+}
+
+// NamespaceGetResponse has the namespace.
+type NamespaceGetResponse struct {
+	Namespace *Namespace
+	QueryMeta
+}
+
+// NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
+var NamespaceApply = write[NamespaceApplyRequest, Empty]("Namespace.ApplyNamespace")
+
+// NamespaceApplyRequest has the namespace as it is to be.
+type NamespaceApplyRequest struct {
+	Definition *Namespace
+	WriteOptions
+}
+
+// NamespaceDelete deletes a namespace in which no volume is, and no job that is not dead.
+var NamespaceDelete = write[NamespaceDeleteRequest, Empty]("Namespace.DeleteNamespace")
+
+// NamespaceDeleteRequest names the namespace.
+type NamespaceDeleteRequest struct {
+	Name string
+	WriteOptions
+}
