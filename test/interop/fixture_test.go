@@ -56,6 +56,10 @@ func setAnswers(c *apitest.Caller) {
 		KnownLeader: true,
 	}
 	indexes := structs.Indexes{CreateIndex: 5, ModifyIndex: 8}
+	apitest.Answer(c, structs.NamespaceList, structs.NamespaceListResponse{
+		Namespaces: []*structs.Namespace{{Name: "default", Indexes: indexes}},
+		QueryMeta:  meta,
+	})
 	job := &structs.Job{
 		ID:         "web/one",
 		Name:       "web",
