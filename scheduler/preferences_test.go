@@ -123,6 +123,22 @@ func TestPreferences_ReadAPartOfALargeFleet(t *testing.T) {
 	}
 }
 
+// A sample has room for a few of many classes: it has those with the best rating.
+func TestSpread_BeginsWithTheBestOfManyClasses(t *testing.T) {
+	w := newFixture(t)
+	sizes := map[string]int{}
+	for i := range 60 {
+		sizes[fmt.Sprintf("r%02d", i)] = 2
+	}
+	w.racks(sizes)
+	w.job(aJob("web", structs.JobService, count(6), spreadOver("${meta.rack}", 50, "r30", 50, "r41", 50)))
+	w.run("web")
+	want := map[string]int{"r30": 3, "r41": 3}
+	if got := w.perRack("web"); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // Every node has a value of its own, so there are more values than classes of nodes.
 func TestSpread_OverMoreValuesThanClasses(t *testing.T) {
 	w := newFixture(t)

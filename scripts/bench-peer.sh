@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the programs that measure the peer and berth, each in its own module, and runs them in turn.
-# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc list (all, if none is given)
+# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc list sched (all, if none is given)
 # ROUNDS=n overrides the number of rounds of each row on each side. The kind `build` alone only builds.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,6 +13,7 @@ git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
 CGO_ENABLED=0 go build -trimpath -tags hashicorpmetrics -o "$bin/berth" ./cmd/berth
 go build -trimpath -tags hashicorpmetrics -o "$bin/berth-bench" ./bench/load
 go test -tags hashicorpmetrics -c -o "$bin/berth-state.test" ./state
+go test -tags hashicorpmetrics -c -o "$bin/berth-sched.test" ./scheduler
 go test -tags hashicorpmetrics -c -o "$bin/berth-endpoints.test" ./endpoints
 go test -tags hashicorpmetrics -c -o "$bin/berth-mvcc.test" ./internal/mvcc
 
@@ -22,10 +23,11 @@ go build -tags codegen_generated -o "$bin/peer-load" ./cmd/load
 go build -tags codegen_generated -o "$bin/peer-snapheap" ./cmd/snapheap
 go build -tags codegen_generated -o "$bin/peer-fill" ./cmd/fill
 go test -tags codegen_generated -c -o "$bin/peer-state.test" ./statebench
+go test -tags codegen_generated -c -o "$bin/peer-sched.test" ./schedbench
 go build -o "$bin/compare" ./cmd/compare
 
 [ "${1:-}" != build ] || exit 0
-for kind in ${*:-state growth memory capacity rpc list}; do
+for kind in ${*:-state growth memory capacity rpc list sched}; do
 	case $kind in growth | capacity) rounds=1 ;; memory) rounds=2 ;; *) rounds=3 ;; esac
 	"$bin/compare" -bin "$bin" -kind "$kind" -rounds "${ROUNDS:-$rounds}" -metric "${METRIC:-ns/unit}" -commit "$commit" -o "$bin/$kind.json"
 done

@@ -48,7 +48,7 @@ type bench struct {
 
 func main() {
 	bin := flag.String("bin", "bin/bench", "folder of the programs that scripts/bench-peer.sh builds")
-	kind := flag.String("kind", "state", "kind of rows: state, growth, memory, capacity, rpc or list")
+	kind := flag.String("kind", "state", "kind of rows: state, growth, memory, capacity, rpc, list or sched")
 	metric := flag.String("metric", "ns/unit",
 		"of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")

@@ -35,8 +35,10 @@ func (b *bench) rows(kind string) (rows []row, stop func()) {
 		return b.rpcRows()
 	case "list":
 		return b.listRows()
+	case "sched":
+		return schedRows(), func() {}
 	}
-	check(fmt.Errorf("%q is neither state, growth, memory, capacity, rpc nor list", kind))
+	check(fmt.Errorf("%q is neither state, growth, memory, capacity, rpc, list nor sched", kind))
 	return nil, nil
 }
 

@@ -1,0 +1,146 @@
+package scheduler
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/internal/benchmeter"
+	"berth/internal/benchshape"
+	"berth/state"
+	"berth/structs"
+)
+
+var (
+	schedNodes  = flag.Int("sched-nodes", 0, "BenchmarkSched: only fleets of this size; 0 for all")
+	schedSample = flag.Int("sched-sample", enough, "BenchmarkSched: feasible nodes of a sample")
+)
+
+// BenchmarkSched places the same jobs on the same fleets as the benchmark of this name in
+// bench/peer/schedbench, applies all plans, and counts the nodes in use.
+func BenchmarkSched(b *testing.B) {
+	for _, w := range benchshape.SchedWorks() {
+		for _, n := range benchshape.SchedFleets {
+			if *schedNodes != 0 && *schedNodes != n {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { benchSched(b, w, n) })
+		}
+	}
+}
+
+func benchSched(b *testing.B, work benchshape.SchedWork, n int) {
+	m := benchmeter.Begin(b)
+	placed := 0
+	used := 0
+	for b.Loop() {
+		m.Pause()
+		s := schedStore{b: b, s: state.New()}
+		s.fill(n)
+		m.Resume()
+		for i := range work.Jobs {
+			s.place(schedJob(work, i), i)
+		}
+		m.Pause()
+		placed, used = s.count()
+		m.Resume()
+		m.Round()
+	}
+	if want := work.Allocations(n); placed != want {
+		b.Fatalf("%d allocations are placed, want %d", placed, want)
+	}
+	m.End(placed)
+	b.ReportMetric(float64(used), "nodes")
+}
+
+// schedStore is a store that takes the entries of one benchmark.
+type schedStore struct {
+	b     *testing.B
+	s     *state.Store
+	index uint64
+}
+
+func (s *schedStore) write(fn func(tx *state.WriteTx) error) {
+	s.index++
+	if err := s.s.Write(s.index, fn); err != nil {
+		s.b.Fatal(err)
+	}
+}
+
+// fill registers the fleet in one transaction.
+func (s *schedStore) fill(n int) {
+	batch := s.s.Begin()
+	for i := range n {
+		node := benchshape.Node(i)
+		cpu, memory, disk := benchshape.SchedCapacity(i)
+		node.NodeResources = &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: int64(cpu)},
+			Memory: structs.NodeMemoryResources{MemoryMB: int64(memory)},
+			Disk:   structs.NodeDiskResources{DiskMB: int64(disk)},
+		}
+		s.index++
+		err := batch.Apply(s.index, func(tx *state.WriteTx) error {
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node})
+		})
+		if err != nil {
+			s.b.Fatal(err)
+		}
+	}
+	batch.Commit()
+}
+
+func schedJob(w benchshape.SchedWork, i int) *structs.Job {
+	cpu, memory := benchshape.SchedAsk(i)
+	j := &structs.Job{
+		ID:   fmt.Sprintf("%s-%d", w.Name, i),
+		Type: w.Type,
+		TaskGroups: []*structs.TaskGroup{{
+			Name:          "web",
+			Count:         w.Count,
+			EphemeralDisk: &structs.EphemeralDisk{SizeMB: benchshape.SchedDisk},
+			Tasks: []*structs.Task{{
+				Name:      "server",
+				Driver:    "exec",
+				Config:    map[string]any{"command": "/bin/true"},
+				Resources: &structs.Resources{CPU: cpu, MemoryMB: memory},
+			}},
+		}},
+	}
+	j.Canonicalize()
+	return j
+}
+
+// place registers a job and applies plans until its evaluation is complete.
+func (s *schedStore) place(j *structs.Job, i int) {
+	e := &structs.Evaluation{
+		ID:          benchshape.UUID("eval", i),
+		Namespace:   j.Namespace,
+		JobID:       j.ID,
+		Type:        j.Type,
+		Priority:    j.Priority,
+		TriggeredBy: structs.TriggerJobRegister,
+		Status:      structs.EvalPending,
+	}
+	s.write(func(tx *state.WriteTx) error {
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
+	})
+	for e.Status == structs.EvalPending {
+		tx := s.s.Read()
+		plan, err := process(tx, state.Eval(tx, e.ID), time.Unix(1, 0), options{enough: *schedSample})
+		if err != nil {
+			s.b.Fatal(err)
+		}
+		s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
+		e = state.Eval(s.s.Read(), e.ID)
+	}
+}
+
+func (s *schedStore) count() (placed, used int) {
+	nodes := map[string]bool{}
+	for a := range state.AllocsFrom(s.s.Read(), structs.AllNamespaces, "", state.Page{}) {
+		placed++
+		nodes[a.NodeID] = true
+	}
+	return placed, len(nodes)
+}
