@@ -183,6 +183,11 @@ func (s *sample) ended() bool {
 func (s *sample) try(p *planner, w *placement, c *nodeClass, n *structs.Node) {
 	s.tried++
 	v := p.viewOf(n)
+	repeats := p.repeats(w)
+	if repeats && v.fits.plan == w.plan {
+		s.accept(c, ranked{v, v.fits.mean})
+		return
+	}
 	r := p.checkPlacement(w, v)
 	if r != nil {
 		s.reason = append(s.reason, refused{n, *r})
@@ -191,10 +196,27 @@ func (s *sample) try(p *planner, w *placement, c *nodeClass, n *structs.Node) {
 		}
 		return
 	}
+	best := rankNode(w, v)
+	if repeats {
+		v.fits = fit{w.plan, best.mean}
+	}
+	s.accept(c, best)
+}
+
+func (s *sample) accept(c *nodeClass, r ranked) {
 	s.found++
 	c.found++
-	c.fitting = append(c.fitting, n)
-	s.top.insert(rankNode(w, v))
+	c.fitting = append(c.fitting, r.view.node)
+	s.top.insert(r)
+}
+
+// repeats reports whether a placement finds on a node the same as the placement before it, if the plan has
+// not changed the node since: it replaces nothing, and neither volumes nor other nodes matter. Most nodes of
+// a sample were in the sample before.
+func (p *planner) repeats(w *placement) bool {
+	g := w.plan
+	return !p.anew && w.prev == nil && w.data == nil && len(w.uses) == 0 &&
+		len(g.properties) == 0 && len(g.prefers.spreads) == 0
 }
 
 // leavesFull reports whether a node that has refused an allocation of the group refuses all others of the

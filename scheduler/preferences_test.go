@@ -13,16 +13,25 @@ import (
 	"berth/structs"
 )
 
-// racks registers a number of nodes for each rack, with IDs in no order of the racks.
+// racks registers a number of nodes for each rack, with IDs in no order of the racks. It checks no invariant,
+// because there may be many nodes.
 func (w *fixture) racks(sizes map[string]int) {
 	w.t.Helper()
-	for rack, size := range sizes {
-		for i := range size {
+	batch := w.s.Begin()
+	for _, rack := range slices.Sorted(maps.Keys(sizes)) {
+		for i := range sizes[rack] {
 			n := aNode(fmt.Sprintf("%04d-%s", (i*7919)%9973, rack))
 			n.Meta["rack"] = rack
-			w.node(n)
+			w.index++
+			err := batch.Apply(w.index, func(tx *state.WriteTx) error {
+				return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+			})
+			if err != nil {
+				w.t.Fatal(err)
+			}
 		}
 	}
+	batch.Commit()
 }
 
 // perRack counts the live allocations of a job by rack.
@@ -124,18 +133,33 @@ func TestPreferences_ReadAPartOfALargeFleet(t *testing.T) {
 }
 
 // A sample has room for a few of many classes: it has those with the best rating.
-func TestSpread_BeginsWithTheBestOfManyClasses(t *testing.T) {
+func TestPreferences_BeginWithTheBestOfManyClasses(t *testing.T) {
 	w := newFixture(t)
 	sizes := map[string]int{}
+	edits := []func(*structs.Job){prefersRack("r30", 100)}
 	for i := range 60 {
-		sizes[fmt.Sprintf("r%02d", i)] = 2
+		rack := fmt.Sprintf("r%02d", i)
+		sizes[rack] = 2
+		if i != 30 {
+			edits = append(edits, prefersRack(rack, int8(-1-i)))
+		}
 	}
 	w.racks(sizes)
-	w.job(aJob("web", structs.JobService, count(6), spreadOver("${meta.rack}", 50, "r30", 50, "r41", 50)))
+	w.job(aJob("web", structs.JobService, edits...))
 	w.run("web")
-	want := map[string]int{"r30": 3, "r41": 3}
-	if got := w.perRack("web"); !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if got := w.perRack("web"); got["r30"] != 1 {
+		t.Errorf("got %v, want the only rack that is preferred", got)
+	}
+}
+
+// The nodes of a small class take more than one allocation each, while others are free and not all are read.
+func TestSpread_UsesTheNodesOfASmallClassAgain(t *testing.T) {
+	w := newFixture(t)
+	w.racks(map[string]int{"r1": readAhead + 500, "r2": 100})
+	w.job(aJob("web", structs.JobService, count(150), cpu(10), spreadOver("${meta.rack}", 50, "r2", 100)))
+	w.run("web")
+	if got := w.perRack("web"); got["r2"] != 150 {
+		t.Errorf("got %v, want all on rack r2", got)
 	}
 }
 
@@ -278,6 +302,54 @@ func TestPowerOfTen_IsExactEnough(t *testing.T) {
 	if powerOfTen(0) != 1 || powerOfTen(1) != 10 || powerOfTen(-1) != 1 || powerOfTen(2) != 10 {
 		t.Error("the ends are wrong")
 	}
+}
+
+// TestProcess_RepeatsNoTrialThatHasChanged compares plans with those that try each node anew.
+func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newFixture(t)
+		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+			n := aNode(fmt.Sprint("n", i))
+			n.NodeResources.CPU.CpuShares = int64(rapid.IntRange(200, 2000).Draw(t, "room"))
+			w.node(n)
+		}
+		number := rapid.IntRange(1, 12)
+		w.job(aJob("other", structs.JobService, count(number.Draw(t, "others")), cpu(90)))
+		w.run("other")
+		old := []func(*structs.Job){count(number.Draw(t, "before")), cpu(rapid.IntRange(10, 300).Draw(t, "cpu"))}
+		if rapid.Bool().Draw(t, "before") {
+			w.job(aJob("web", structs.JobService, old...))
+			w.run("web")
+		}
+		edits := []func(*structs.Job){count(number.Draw(t, "count")), cpu(rapid.IntRange(10, 300).Draw(t, "new cpu")),
+			groups(rapid.IntRange(1, 3).Draw(t, "groups"))}
+		if rapid.Bool().Draw(t, "distinct") {
+			edits = append(edits, inGroup(&structs.Constraint{Operand: structs.ConstraintDistinctHosts}))
+		}
+		if rapid.Bool().Draw(t, "limited") {
+			edits = append(edits, constraints(distinctProperty("4")))
+		}
+		if rapid.Bool().Draw(t, "spread") {
+			edits = append(edits, spreadOver("${node.unique.id}", 50))
+		}
+		w.job(aJob("web", structs.JobService, edits...))
+		e := w.eval("web")
+		placed := func(o options) (out []string) {
+			p, err := process(w.s.Read(), e, w.clock, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range p.Place {
+				out = append(out, fmt.Sprint(a.Name, "@", a.NodeID, " ", a.Metrics.ScoreMetaData[0].NormScore))
+			}
+			return append(out, fmt.Sprint(p.Eval.QueuedAllocations))
+		}
+		got := placed(options{enough: enough})
+		want := placed(options{enough: enough, anew: true})
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %q\nwant %q", got, want)
+		}
+	})
 }
 
 func TestValueCount_KnowsItsLeastAndGreatestCount(t *testing.T) {

@@ -27,6 +27,7 @@ func ProcessForOlder(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) 
 type options struct {
 	enough int  // feasible nodes of a sample
 	older  bool // see ProcessForOlder
+	anew   bool // repeats no trial of a node: tests compare both
 }
 
 // process is Process with options.

@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -99,6 +101,45 @@ func TestDistinctProperty_LeavesRoomForSuccessors(t *testing.T) {
 	w.run("web")
 	if got := w.perRack("web"); got["r1"] > 1 || got["r2"] > 1 {
 		t.Errorf("after a failure: got %v", got)
+	}
+}
+
+// Two jobs that demand the same, and differ in their allocations, do not stand for each other.
+func TestDistinctProperty_IsNoShape(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, count(2), inGroup(distinctProperty(""))))
+	p := w.run("web")
+	if p.Blocked == nil || p.Blocked.Shape != "" {
+		t.Errorf("the blocked evaluation is %+v, want one without a shape", p.Blocked)
+	}
+}
+
+// An unblocked evaluation tries all nodes, because the end of an allocation makes others feasible.
+func TestDistinctProperty_TriesAllNodesAgain(t *testing.T) {
+	w := newFixture(t)
+	w.racks(map[string]int{"r1": 1, "r2": 2 * retriedNodes})
+	w.job(aJob("web", structs.JobService, count(3), inGroup(distinctProperty(""))))
+	p := w.run("web")
+	for _, a := range w.allocs("web") {
+		if state.Node(w.s.Read(), a.NodeID).Meta["rack"] == "r2" {
+			w.client(a, structs.AllocComplete)
+		}
+	}
+	again := w.process(state.Eval(w.s.Read(), p.Blocked.ID))
+	if len(again.Place) != 1 {
+		t.Errorf("got %s, want one on the other rack", describe(again))
+	}
+}
+
+// The room for a job of every node may come from its allocation on another node.
+func TestDistinctProperty_OfAPerNodeJobWaitsForAnyCapacity(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("log", structs.JobSystem, constraints(distinctProperty(""))))
+	p := w.run("log")
+	if got := blockedOn(p); !slices.Contains(got, structs.WakeCapacity) {
+		t.Errorf("it waits for %v", got)
 	}
 }
 

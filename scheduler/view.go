@@ -21,6 +21,14 @@ type nodeView struct {
 	users    []*structs.Allocation // live ones that are to use volumes
 	wanted   int                   // the number of these volumes
 	intended []*structs.CSIClaim   // of the allocations that the plan places here
+
+	fits fit // the last trial
+}
+
+// fit is a successful trial of a node for a group. It is valid until the plan changes the node.
+type fit struct {
+	plan *groupPlan // nil: none
+	mean float64    // of the scores
 }
 
 func (v *nodeView) jobAllocs() int {
@@ -42,6 +50,7 @@ func (v *nodeView) hold(p *planner, a *structs.Allocation) {
 
 // stop removes an allocation that the plan stops.
 func (v *nodeView) stop(p *planner, a *structs.Allocation) {
+	v.fits = fit{}
 	v.room.Stop(a)
 	v.giveRoom(a)
 	v.devices.Remove(a)
@@ -50,6 +59,7 @@ func (v *nodeView) stop(p *planner, a *structs.Allocation) {
 
 // unstop takes back a stop.
 func (v *nodeView) unstop(p *planner, a *structs.Allocation) {
+	v.fits = fit{}
 	v.room.Unstop(a)
 	v.stops = slices.DeleteFunc(v.stops, func(g *givenRoom) bool { return g.alloc.ID == a.ID })
 	v.devices = v.devices.Add(a)
@@ -58,6 +68,7 @@ func (v *nodeView) unstop(p *planner, a *structs.Allocation) {
 
 // place adds an allocation of the plan.
 func (v *nodeView) place(p *planner, a *structs.Allocation) {
+	v.fits = fit{}
 	v.room.Place(*a.Resources)
 	v.devices = v.devices.Add(a)
 	v.countGroup(p, a, 1)
