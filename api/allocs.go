@@ -21,8 +21,7 @@ func (c *Client) Allocations(ctx context.Context, q *Query) (
 }
 
 var allocGet = route(get, "/v1/allocation/{id}",
-	serveMethod(structs.AllocGet,
-		withID(func(q *structs.AllocGetRequest, id string) { q.AllocID = id }),
+	serveMethod(structs.AllocGet, bindAlloc,
 		func(a *structs.AllocGetResponse) *structs.Allocation {
 			return a.Alloc.WithResources()
 		}))

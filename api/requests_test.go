@@ -369,6 +369,13 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Status.Peers",
 			request: &structs.QueryRequest{},
 		},
+		"GET /v1/services":     {path: "/v1/services", status: 200},
+		"GET /v1/service/{id}": {path: "/v1/service/web", status: 200},
+		"GET /v1/job/{id}/services": {
+			path:    "/v1/job/a%2Fb/services?namespace=default",
+			rpc:     "Job.GetJob",
+			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns},
+		},
 		"GET /v1/metrics":      {path: "/v1/metrics", status: 200},
 		"GET /v1/deployments":  {path: "/v1/deployments", status: 200},
 		"GET /v1/client/stats": {path: "/v1/client/stats", status: 200},

@@ -62,6 +62,14 @@ var allocCommands = []Command{
 	signalCommand,
 	gcCommand,
 	{
+		Name:     "checks",
+		Args:     "<alloc>",
+		Synopsis: "Show the checks of an allocation; berth has none yet",
+		Renders:  true,
+		Run:      showAllocChecks,
+		Examples: "berth alloc checks 53b92b20",
+	},
+	{
 		Name:     "stop",
 		Args:     "<alloc>",
 		Synopsis: "Stop an allocation; the scheduler replaces it",
@@ -315,5 +323,28 @@ func allocStop(ctx context.Context, c *Call) error {
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Allocation %s is stopping", shortID(id))
 		return w.awaitAllocEnd(ctx, id)
+	})
+}
+
+func showAllocChecks(ctx context.Context, c *Call) error {
+	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	checks, err := c.API.AllocChecks(ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.show(checks, func() error {
+		var rows grid
+		for _, check := range sorted(checks) {
+			rows.addRow(check.Service, check.Task, check.Check, check.Status, check.Output)
+		}
+		if len(rows) == 0 {
+			c.Printf("Allocation %s has no checks\n", shortID(id))
+			return nil
+		}
+		c.table("Service|Task|Name|Status|Message", rows)
+		return nil
 	})
 }
