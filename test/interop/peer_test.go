@@ -92,7 +92,7 @@ func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	}
 	c := connectToAgent(t)
 	for route, args := range map[string][]string{
-		"GET /v1/operator/scheduler/configuration": {"operator", "scheduler", "get-config"},
+		"GET /v1/operator/autopilot/configuration": {"operator", "autopilot", "get-config"},
 	} {
 		cmd := exec.CommandContext(t.Context(), bin, args...)
 		cmd.Env = append(os.Environ(), "NOMAD_ADDR="+c.Address())
