@@ -98,3 +98,42 @@ func TestConstraints_OfEachOperand(t *testing.T) {
 		t.Errorf("compiled %+v", got)
 	}
 }
+
+func TestDatacenters_ArePatterns(t *testing.T) {
+	n := &structs.Node{Datacenter: "dc-1"}
+	for pattern, want := range map[string]bool{
+		"*":    true,
+		"dc-*": true,
+		"dc-?": true,
+		"dc-1": true,
+		"dc-2": false,
+		"eu-*": false,
+		"dc":   false,
+		"[":    false,
+	} {
+		g := &groupPlan{job: &structs.Job{Datacenters: []string{"other", pattern}}}
+		if got := inDatacenter(g, n) == ""; got != want {
+			t.Errorf("%q: got %v", pattern, got)
+		}
+	}
+}
+
+func TestNodePools_AreAllOrOne(t *testing.T) {
+	for _, c := range []struct {
+		job, node string
+		want      bool
+	}{
+		{"", "", true},
+		{"", "default", true},
+		{"default", "", true},
+		{"all", "gpu", true},
+		{"gpu", "gpu", true},
+		{"gpu", "default", false},
+		{"", "gpu", false},
+	} {
+		g := &groupPlan{job: &structs.Job{NodePool: c.job}}
+		if got := inPool(g, &structs.Node{NodePool: c.node}) == ""; got != c.want {
+			t.Errorf("job %q, node %q: got %v", c.job, c.node, got)
+		}
+	}
+}

@@ -13,7 +13,7 @@ const (
 	MaxPairs          = 1000      // entries of one map: meta, env
 	MaxPairsBytes     = 256 << 10 // keys and values of one map
 	MaxListed         = 1000      // entries of one list: datacenters, mounts, topologies
-	MaxConstraints    = 256       // constraints in one place
+	MaxConstraints    = 256       // constraints in one place, affinities and spreads likewise
 	MaxFaults         = 20        // faults that one answer names
 	MaxQuoted         = 64        // bytes of a text from outside that a fault quotes
 	MaxErrorText      = 32 << 10  // bytes of the text of any error

@@ -39,7 +39,7 @@ var allLimits = []limit{
 	{"MaxVolumes", structs.MaxVolumes, "", "volumes of one group", beyondInvalid},
 	{
 		"MaxConstraints", structs.MaxConstraints, "",
-		"constraints of a job, a group or a task", beyondInvalid,
+		"constraints of a job, a group or a task; its affinities; its spreads", beyondInvalid,
 	},
 	{
 		"MaxListed", structs.MaxListed, "",
