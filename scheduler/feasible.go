@@ -132,7 +132,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
 	g := newGroupPlan(p.job, group)
 	g.planner = p
-	g.emptier = state.SchedulerConfig(p).SchedulerAlgorithm == structs.AlgorithmSpread
+	g.emptier = state.SchedulerAlgorithm(p, p.job.NodePool) == structs.AlgorithmSpread
 	p.groups = append(p.groups, g)
 	return g
 }

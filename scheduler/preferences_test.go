@@ -293,6 +293,36 @@ func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 	}
 }
 
+func TestAlgorithm_OfANodePoolPrecedesThatOfTheCluster(t *testing.T) {
+	for pool, want := range map[string]string{
+		structs.AlgorithmSpread:  "n2",
+		structs.AlgorithmBinpack: "n1",
+		"":                       "n2", // that of the cluster
+	} {
+		w := newFixture(t)
+		do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
+			Config: structs.SchedulerConfiguration{SchedulerAlgorithm: structs.AlgorithmSpread},
+		})
+		settings := &structs.NodePoolSchedulerConfiguration{SchedulerAlgorithm: pool}
+		do(w, state.NodePoolApply, &structs.NodePoolApplyRequest{
+			Pool: &structs.NodePool{Name: "gpu", SchedulerConfiguration: settings},
+		})
+		inGPU := func(j *structs.Job) { j.NodePool = "gpu" }
+		for i, id := range []string{"n1", "n2"} {
+			n := aNode(id)
+			n.NodePool = "gpu"
+			w.node(n)
+			if i == 0 {
+				w.job(aJob("first", structs.JobService, inGPU))
+				w.run("first")
+			}
+		}
+		w.job(aJob("second", structs.JobService, inGPU))
+		w.run("second")
+		w.wantPlaced("second", "0@"+want)
+	}
+}
+
 func TestPowerOfTen_IsExactEnough(t *testing.T) {
 	for x := 0.0; x <= 1; x += 0.00037 {
 		if got, want := powerOfTen(x), math.Pow(10, x); math.Abs(got-want) > 1e-5 {

@@ -27,6 +27,10 @@ func inGroup(c *structs.Constraint) func(*structs.Job) {
 }
 
 func TestDistinctProperty_LimitsTheAllocationsOfAValue(t *testing.T) {
+	both := func(j *structs.Job) {
+		inGroup(distinctProperty("3"))(j)
+		constraints(distinctProperty("1"))(j)
+	}
 	for name, c := range map[string]struct {
 		edit   func(*structs.Job)
 		groups int
@@ -39,7 +43,7 @@ func TestDistinctProperty_LimitsTheAllocationsOfAValue(t *testing.T) {
 		"each group":             {inGroup(distinctProperty("")), 2, 3, 6, 3},
 		"all groups of the job":  {constraints(distinctProperty("2")), 2, 4, 6, 3},
 		"an unreadable old row":  {inGroup(distinctProperty("two")), 1, 2, 0, 0},
-		"the stricter of two":    {func(j *structs.Job) { inGroup(distinctProperty("3"))(j); constraints(distinctProperty("1"))(j) }, 1, 9, 3, 3},
+		"the stricter of two":    {both, 1, 9, 3, 3},
 		"enough for all of them": {inGroup(distinctProperty("10")), 1, 9, 9, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

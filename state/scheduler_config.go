@@ -13,6 +13,16 @@ func SchedulerConfig(tx Reader) *structs.SchedulerConfiguration {
 	return &config
 }
 
+// SchedulerAlgorithm returns the algorithm for the jobs of a node pool: its own, or else that of the cluster.
+func SchedulerAlgorithm(tx Reader, pool string) string {
+	p := NodePool(tx, pool)
+	if p != nil && p.SchedulerConfiguration != nil &&
+		p.SchedulerConfiguration.SchedulerAlgorithm != "" {
+		return p.SchedulerConfiguration.SchedulerAlgorithm
+	}
+	return SchedulerConfig(tx).SchedulerAlgorithm
+}
+
 // SchedulerConfigSet stores the configuration of the scheduler. The error is of kind conflict if the request
 // demands another version than the stored one.
 func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
