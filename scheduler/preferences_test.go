@@ -382,6 +382,30 @@ func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
 	})
 }
 
+func TestSample_TriesAChangedNodeAnew(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService), "n1")
+	w.job(aJob("new", structs.JobService))
+	p, err := newPlanner(w.s.Read(), w.eval("new"), w.clock, options{enough: enough})
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed := &placement{plan: p.addGroup(p.job.TaskGroups[0])}
+	n := state.Node(p, "n1")
+	mean := func() float64 {
+		var s sample
+		s.try(p, placed, &nodeClass{}, n)
+		return s.top[0].mean
+	}
+	first := mean()
+	running := w.allocs("web")[0]
+	p.stopAlloc(running, "", "")
+	emptier := mean()
+	p.unstopAlloc(running)
+	if again := mean(); emptier == first || again != first {
+		t.Errorf("the scores are %v, %v while the allocation is to stop, and then %v", first, emptier, again)
+	}
+}
+
 func TestValueCount_KnowsItsLeastAndGreatestCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &valueCount{counts: map[string]int{}, values: map[int]int{}}

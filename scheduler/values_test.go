@@ -119,20 +119,29 @@ func TestDistinctProperty_IsNoShape(t *testing.T) {
 	}
 }
 
-// An unblocked evaluation tries all nodes, because the end of an allocation makes others feasible.
+// An unblocked evaluation tries all nodes, because the end of an allocation makes others feasible: here the
+// node that was freed is full again, and of its rack there is one more node among many others.
 func TestDistinctProperty_TriesAllNodesAgain(t *testing.T) {
 	w := newFixture(t)
-	w.racks(map[string]int{"r1": 1, "r2": 2 * retriedNodes})
+	w.racks(map[string]int{"r1": 600, "r2": 2})
 	w.job(aJob("web", structs.JobService, count(3), inGroup(distinctProperty(""))))
 	p := w.run("web")
+	freed := ""
 	for _, a := range w.allocs("web") {
 		if state.Node(w.s.Read(), a.NodeID).Meta["rack"] == "r2" {
+			freed = a.NodeID
 			w.client(a, structs.AllocComplete)
 		}
 	}
+	w.job(aJob("other", structs.JobService, cpu(950), constraints(&structs.Constraint{
+		LTarget: "${node.unique.id}",
+		Operand: "=",
+		RTarget: freed,
+	})))
+	w.run("other")
 	again := w.process(state.Eval(w.s.Read(), p.Blocked.ID))
 	if len(again.Place) != 1 {
-		t.Errorf("got %s, want one on the other rack", describe(again))
+		t.Errorf("got %s, want one on the other node of the rack", describe(again))
 	}
 }
 
