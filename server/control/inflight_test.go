@@ -184,6 +184,33 @@ func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 	})
 }
 
+// Plans for different nodes of one system job would each place the last allocation that a limit allows.
+func TestSchedule_KeepsALimitOverTheNodesOfASystemJob(t *testing.T) {
+	withSlowLog(t, func(t *testing.T, w *testEnv, _ *slowLog) {
+		stop := w.runLoop("schedule")
+		defer stop()
+		w.addJob("log", 1, 10, func(j *structs.Job) {
+			j.Type = structs.JobSystem
+			j.Constraints = append(j.Constraints, &structs.Constraint{
+				LTarget: "${node.datacenter}",
+				RTarget: "3",
+				Operand: structs.ConstraintDistinctProperty,
+			})
+		})
+		w.addSizedNode("a", 20, nil)
+		w.addSizedNode("b", 20, nil)
+		w.until("two allocations are placed", nothingReady)
+		for i := range 6 { // each plan prefers the node that came last
+			w.addSizedNode(fmt.Sprint("n", 6-i), 20, nil)
+			after(300 * time.Millisecond)
+		}
+		w.until("all is done", nothingReady)
+		if n := len(w.runningAllocs()); n != 3 {
+			t.Errorf("%d allocations run, want 3", n)
+		}
+	})
+}
+
 // No plan gets more capacity than a node has.
 func TestSchedule_RepeatsPlansThatDoNotFitAnyMore(t *testing.T) {
 	withSlowLog(t, func(t *testing.T, w *testEnv, l *slowLog) {
