@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/structs"
@@ -151,6 +152,8 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"Modified", formatNanos(a.ModifyTime),
 		"Replaces", shortID(a.PreviousAllocation),
 		"Replaced by", shortID(a.NextAllocation),
+		"Preempted by", shortID(a.PreemptedByAllocation),
+		"Preempted allocs", shortIDs(a.PreemptedAllocations),
 	)
 	printAllocHostVolumes(c, a)
 	err := printAllocVolumes(ctx, c, a)
@@ -166,6 +169,15 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		return printAllocStats(ctx, c, a.ID)
 	}
 	return nil
+}
+
+// shortIDs formats a list of IDs.
+func shortIDs(ids []string) string {
+	var short []string
+	for _, id := range ids {
+		short = append(short, shortID(id))
+	}
+	return strings.Join(short, ", ")
 }
 
 func withDescription(status, description string) string {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
+	"berth/client/allocwatcher"
 	"berth/client/artifacthook"
 	"berth/client/csihooks"
 	"berth/client/csimanager"
@@ -134,10 +135,30 @@ func diskConfig(p Parts) diskhook.Config {
 	}
 }
 
-// allocHooks returns the hooks of an allocation: those of its disk, its volumes and its ports.
+func watcherConfig(p Parts) allocwatcher.Config {
+	return allocwatcher.Config{
+		NodeID:   p.NodeID,
+		Region:   p.Config.Region,
+		Servers:  p.Servers,
+		Logger:   p.Logger,
+		Restored: p.Restored,
+		Local: func(allocID string) (<-chan struct{}, bool) {
+			local, here := p.LocalAlloc(allocID)
+			return local.Unwound, here
+		},
+		Progress: p.Progress,
+		Report:   p.Report,
+	}
+}
+
+// allocHooks returns the hooks of an allocation: the wait for its predecessors, and those of its disk, its
+// volumes and its ports.
 func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hook.Alloc {
 	return func(env *hook.AllocEnv) []hook.Alloc {
 		var hooks []hook.Alloc
+		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
+			hooks = append(hooks, h)
+		}
 		if h := diskhook.New(env, diskConfig(p)); h != nil {
 			hooks = append(hooks, h)
 		}

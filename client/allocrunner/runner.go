@@ -137,6 +137,8 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Alloc: alloc,
 		Group: group,
 		Dir:   r.dir,
+
+		Running: r.anyRunning,
 	}
 	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}
 	for _, h := range deps.AllocHooks(r.env) {

@@ -69,6 +69,8 @@ type AllocEnv struct {
 	Alloc *structs.Allocation
 	Group *structs.TaskGroup
 	Dir   string // the allocation's directory on the host
+	// Running reports whether a task runs: it does before the first Up of an agent that has restarted.
+	Running func() bool
 
 	volumes sync.Map // VolumeMount by alias
 }

@@ -1,0 +1,223 @@
+// Package allocwatcher makes an allocation wait, before it is set up, until the allocations that it replaces
+// or displaces have let go of everything: processes, mounts, claims and devices.
+package allocwatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/hook"
+	"berth/internal/backoff"
+	"berth/rpc"
+	"berth/structs"
+)
+
+const (
+	awaitMost = 5 * time.Minute // of one blocking query for the end of an allocation
+	named     = 3               // allocations that the reason of a wait names
+)
+
+// retryPause is the pause between two tries to reach the servers.
+var retryPause = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
+
+// Config has the parts of the node that the hook uses.
+type Config struct {
+	NodeID  string
+	Region  string
+	Servers rpc.Caller
+	Logger  hclog.Logger
+	// Restored is closed when Local knows the allocations of an earlier agent.
+	Restored <-chan struct{}
+	// Local finds an allocation on this node. The channel is closed when its tasks are dead, and everything of
+	// it is released.
+	Local func(allocID string) (unwound <-chan struct{}, here bool)
+	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
+	Progress func(allocID, reason string)
+	// Report adds an event to the tasks of an allocation.
+	Report func(allocID, message string)
+}
+
+// watcher is the hook of one allocation.
+type watcher struct {
+	Config
+	ids []string
+
+	mu       sync.Mutex
+	waits    map[string]string // by allocation: where it is, or why this is not known
+	reported bool
+}
+
+// New makes the hook of an allocation. It is nil for one that waits for no other.
+func New(env *hook.AllocEnv, c Config) hook.Alloc {
+	ids := slices.Collect(env.Alloc.Awaits())
+	if len(ids) == 0 {
+		return nil
+	}
+	return &watcher{Config: c, ids: ids}
+}
+
+func (w *watcher) Name() string { return "predecessors" }
+
+// Up returns when all have ended, or with an error when ctx ends. The tasks of an allocation that runs since
+// before the agent restarted do not wait again.
+func (w *watcher) Up(ctx context.Context, env *hook.AllocEnv) error {
+	if env.Running != nil && env.Running() {
+		return nil
+	}
+	select {
+	case <-w.Restored:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.waits = map[string]string{}
+	errs := make([]error, len(w.ids))
+	var all sync.WaitGroup
+	for i, id := range w.ids {
+		unwound, here := w.Local(id)
+		if here && isClosed(unwound) {
+			continue
+		}
+		all.Go(func() {
+			if here {
+				errs[i] = w.awaitLocal(ctx, env.Alloc, id, unwound)
+			} else {
+				errs[i] = w.awaitRemote(ctx, env.Alloc, id)
+			}
+			w.show(env.Alloc, id, "")
+		})
+	}
+	all.Wait()
+	w.Progress(env.Alloc.ID, "")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(errs...)
+}
+
+// Down has nothing to undo.
+func (w *watcher) Down(context.Context) error { return nil }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitLocal waits for an allocation of this node.
+func (w *watcher) awaitLocal(
+	ctx context.Context, a *structs.Allocation, id string, unwound <-chan struct{},
+) error {
+	w.show(a, id, "on this node")
+	select {
+	case <-unwound:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// awaitRemote waits for an allocation that is not here: the servers know its end. One of this node is gone,
+// and so is one that the servers have deleted.
+func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id string) error {
+	pause := retryPause
+	index := uint64(0)
+	for {
+		other, newest, err := w.get(ctx, a, id, index)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case structs.IsKind(err, structs.KindNotFound):
+			return nil
+		case structs.IsKind(err, structs.KindInvalid), structs.IsKind(err, structs.KindDenied):
+			return fmt.Errorf("waiting for the end of allocation %s: %w", id, err)
+		case err != nil:
+			w.Logger.Warn("failed to read an allocation that another one waits for, retrying",
+				"alloc_id", a.ID, "awaited_alloc", id, "error", err)
+			w.show(a, id, "the servers do not answer")
+			index = 0
+			if !pause.Wait(ctx) {
+				return ctx.Err()
+			}
+			continue
+		case other == nil, other.NodeID == w.NodeID, other.ClientTerminal():
+			return nil
+		}
+		pause.Reset()
+		w.show(a, id, "on node "+nodeName(other))
+		if newest < index {
+			newest = 0 // the servers went back to an older state
+		}
+		index = newest
+	}
+}
+
+func nodeName(a *structs.Allocation) string {
+	if a.NodeName != "" {
+		return a.NodeName
+	}
+	return structs.ShortID(a.NodeID)
+}
+
+// get reads an allocation when it has changed since an index.
+func (w *watcher) get(
+	ctx context.Context, a *structs.Allocation, id string, index uint64,
+) (other *structs.Allocation, newest uint64, err error) {
+	req := &structs.AllocGetRequest{AllocID: id}
+	req.Region = w.Region
+	req.Namespace = a.Namespace
+	req.MinIndex = index
+	req.MaxWait = awaitMost
+	resp, err := rpc.Call(ctx, w.Servers, structs.AllocGet, req)
+	if err != nil {
+		return nil, 0, err
+	}
+	return resp.Alloc, resp.Index, nil
+}
+
+// show notes that the allocation waits for another one, or with "" that it does not any more, and publishes
+// the reason. The first time it also adds an event.
+func (w *watcher) show(a *structs.Allocation, id, where string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waits[id] == where {
+		return
+	}
+	if where == "" {
+		delete(w.waits, id)
+	} else {
+		w.waits[id] = where
+	}
+	reason := w.reason()
+	w.Progress(a.ID, reason)
+	if reason != "" && !w.reported {
+		w.reported = true
+		w.Report(a.ID, "The allocation "+reason)
+	}
+}
+
+// reason names the allocations that it waits for, in their order.
+func (w *watcher) reason() string {
+	var names []string
+	for _, id := range w.ids {
+		if where := w.waits[id]; where != "" && len(names) < named {
+			names = append(names, fmt.Sprintf("%s (%s)", id, where))
+		}
+	}
+	switch more := len(w.waits) - len(names); {
+	case len(names) == 0:
+		return ""
+	case more > 0:
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return "waits for the end of allocation " + strings.Join(names, ", ")
+}
