@@ -112,6 +112,8 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Job.List":           func() error { _, _, err := c.Jobs(ctx, nil); return err },
 		"Job.GetJob":         func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
+		"Job.Why":            func() error { _, _, err := c.JobWhy(ctx, "a/b", nil); return err },
+		"CSIVolume.Why":      func() error { _, _, err := c.VolumeWhy(ctx, "a/b", nil); return err },
 		"Job.Summary":        func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
 		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
 		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },

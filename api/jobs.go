@@ -55,6 +55,17 @@ func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
 	return jobSummary.fetch(ctx, c, id, q)
 }
 
+// The dialect does not have this route.
+var jobWhy = route(get, "/v1/job/{id}/why",
+	serveMethod(structs.JobWhy, bindJob, whole))
+
+// JobWhy reads why a job does not run as its specification demands.
+func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
+	*structs.WhyResponse, *Meta, error,
+) {
+	return jobWhy.fetch(ctx, c, id, q)
+}
+
 var jobAllocations = route(get, "/v1/job/{id}/allocations",
 	serveList(structs.JobAllocations, bindJob, allocStubs))
 

@@ -103,6 +103,16 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Job.Evaluations",
 			request: &structs.JobGetRequest{JobID: "j"},
 		},
+		"GET /v1/job/{id}/why": {
+			path:    "/v1/job/j/why",
+			rpc:     "Job.Why",
+			request: &structs.JobGetRequest{JobID: "j"},
+		},
+		"GET /v1/volume/csi/{id}/why": {
+			path:    "/v1/volume/csi/a/b/why",
+			rpc:     "CSIVolume.Why",
+			request: &structs.CSIVolumeGetRequest{ID: "a/b"},
+		},
 		"GET /v1/job/{id}/summary": {
 			path:    "/v1/job/j/summary",
 			rpc:     "Job.Summary",

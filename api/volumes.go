@@ -68,6 +68,18 @@ func (c *Client) Volume(ctx context.Context, id string, q *Query) (
 }
 
 // The dialect does not have this route.
+var volumeWhy = route(get, "/v1/volume/csi/{id}/why",
+	serveMethod(structs.VolumeWhy,
+		withID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), whole))
+
+// VolumeWhy reads why a volume, or a use of it, waits.
+func (c *Client) VolumeWhy(ctx context.Context, id string, q *Query) (
+	*structs.WhyResponse, *Meta, error,
+) {
+	return volumeWhy.fetch(ctx, c, id, q)
+}
+
+// The dialect does not have this route.
 var volumeClaims = route(get, "/v1/volume/csi/{id}/claims",
 	serveList(structs.CSIClaimList, bindClaims,
 		func(a *structs.CSIClaimListResponse) []*structs.CSIClaim {

@@ -459,6 +459,7 @@ func (w *fakeCluster) answerJobReads() {
 		}
 		return resp, nil
 	})
+	answerWhy(c)
 	apitest.Answer(c, structs.JobSummaryGet, structs.JobSummaryResponse{
 		JobSummary: &structs.JobSummary{
 			Summary: map[string]structs.TaskGroupSummary{"app": {

@@ -104,6 +104,7 @@ no node is up, the command warns that the drivers are not checked.`,
 			"berth job inspect -hcl web > web.hcl",
 	},
 	jobHistoryCommand,
+	jobWhyCommand,
 }
 
 // shownName returns the name of a file in messages.

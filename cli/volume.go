@@ -41,6 +41,7 @@ var volumeCommands = []Command{
 		Run:      volumeRegister,
 		Examples: "berth volume register data.hcl",
 	},
+	volumeWhyCommand,
 	{
 		Name:     "status",
 		Args:     "[volume]",

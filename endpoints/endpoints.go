@@ -300,6 +300,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobVersions, anyone, job.versions)),
 		shed(read(e, structs.JobSubmissionGet, anyone, job.submission)),
 		shed(read(e, structs.JobSummaryGet, anyone, job.summary)),
+		shed(read(e, structs.JobWhy, anyone, job.why)),
 		shed(read(e, structs.JobAllocations, anyone, job.allocations)),
 		shed(read(e, structs.JobEvaluations, anyone, job.evaluations)),
 
@@ -319,6 +320,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)), volume.isSmall)),
+		shed(read(e, structs.VolumeWhy, anyone, volume.why)),
 		shed(read(e, structs.CSIVolumeList, anyone, volume.list)),
 		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
 		slow(write(e, structs.CSIVolumeRegister, anyone, change.register)),

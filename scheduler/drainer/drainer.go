@@ -124,10 +124,7 @@ func (p *planner) drain(n *structs.Node) {
 // remaining returns the allocations on the node that have not ended, without those that the drain ignores.
 func (p *planner) remaining(n *structs.Node) *remaining {
 	r := &remaining{}
-	for a := range state.AllocsByNode(p.tx, n.ID) {
-		if a.ClientTerminal() {
-			continue
-		}
+	for a := range state.HoldersByNode(p.tx, n.ID) {
 		j := state.JobOf(p.tx, a)
 		perNode := j != nil && j.PerNode()
 		switch {

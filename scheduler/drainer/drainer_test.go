@@ -13,9 +13,9 @@ import (
 )
 
 func (f *fleet) check(what string, ok bool) {
-	f.t.Helper()
+	f.T.Helper()
 	if !ok {
-		f.t.Fatalf("%s; the drains did:\n%s", what, strings.Join(f.log, "\n"))
+		f.T.Fatalf("%s; the drains did:\n%s", what, strings.Join(f.log, "\n"))
 	}
 }
 
@@ -25,7 +25,7 @@ func TestDrain_MovesAGroupOneByOne(t *testing.T) {
 	f.drain("n0", structs.DrainSpec{})
 	f.until("the drain ends", func() bool {
 		missing := 6
-		for a := range state.LiveAllocsByJob(f.s.Read(), "default", "web") {
+		for a := range state.LiveAllocsByJob(f.Store.Read(), "default", "web") {
 			if !a.Migrate && a.ClientStatus == structs.AllocRunning {
 				missing--
 			}
@@ -34,7 +34,7 @@ func TestDrain_MovesAGroupOneByOne(t *testing.T) {
 		return !f.draining("n0")
 	})
 	f.check("allocations are left", len(f.on("n0")) == 0)
-	n := state.Node(f.s.Read(), "n0")
+	n := state.Node(f.Store.Read(), "n0")
 	f.check("the node is eligible", n.SchedulingEligibility == structs.NodeIneligible)
 	f.check("the drain is not complete", n.LastDrain.Status == structs.DrainComplete)
 }
@@ -63,15 +63,11 @@ func TestDrain_WaitsUntilASuccessorIsHealthy(t *testing.T) {
 func TestDrain_AnUnhealthyAllocationMovesAtOnce(t *testing.T) {
 	f := newFleet(t, 1)
 	f.register("web", structs.JobService, 3)
-	for a := range state.LiveAllocsByJob(f.s.Read(), "default", "web") {
-		do(f, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
-			NodeID:       "n0",
-			Allocs:       []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: structs.AllocPending}},
-			WriteOptions: f.now(),
-		})
+	for a := range state.LiveAllocsByJob(f.Store.Read(), "default", "web") {
+		f.Report(a, &structs.AllocClientUpdate{ClientStatus: structs.AllocPending})
 	}
 	f.drain("n0", structs.DrainSpec{})
-	if got := len(Next(f.s.Read(), f.clock).Migrate); got != 3 {
+	if got := len(Next(f.Store.Read(), f.Clock).Migrate); got != 3 {
 		t.Errorf("%d allocations move, want all 3: nobody misses them", got)
 	}
 }
@@ -85,15 +81,15 @@ func TestDrain_LetsBatchJobsEndUntilTheDeadline(t *testing.T) {
 	f.check("a batch job was moved", slices.Contains(f.on(node), "sum"))
 	f.check("the reason is missing: "+f.reasons(node),
 		strings.Contains(f.reasons(node), "a batch job may end by itself until the deadline in 59s"))
-	f.clock = f.clock.Add(time.Minute)
+	f.Clock = f.Clock.Add(time.Minute)
 	f.until("the drain ends", func() bool { return !f.draining(node) })
 }
 
 func firstNode(f *fleet, job string) string {
-	for a := range state.LiveAllocsByJob(f.s.Read(), "default", job) {
+	for a := range state.LiveAllocsByJob(f.Store.Read(), "default", job) {
 		return a.NodeID
 	}
-	f.t.Fatalf("job %s runs nowhere", job)
+	f.T.Fatalf("job %s runs nowhere", job)
 	return ""
 }
 
@@ -125,40 +121,16 @@ func TestDrain_IgnoresSystemJobsOnRequest(t *testing.T) {
 
 // withVolume lets an allocation on the node claim a volume, and returns the allocation.
 func (f *fleet) withVolume(node, job string) *structs.Allocation {
-	f.t.Helper()
-	do(f, state.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-		ID:         "vol",
-		PluginID:   "pl",
-		ExternalID: "ext",
-		State:      structs.VolumeReady,
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{
-			AccessMode:     structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
-	}}})
-	for a := range state.AllocsByNode(f.s.Read(), node) {
-		if a.JobID != job {
-			continue
+	f.T.Helper()
+	f.Volume("vol")
+	for a := range state.AllocsByNode(f.Store.Read(), node) {
+		if a.JobID == job {
+			f.Claim(a, "vol", structs.CSIMultiNodeMultipleWriter)
+			return a
 		}
-		do(f, state.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{
-			VolumeID:       "vol",
-			AllocID:        a.ID,
-			Mode:           structs.ClaimWrite,
-			AccessMode:     structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: structs.CSIFileSystem,
-		}}})
-		return a
 	}
-	f.t.Fatalf("job %s does not run on %s", job, node)
+	f.T.Fatalf("job %s does not run on %s", job, node)
 	return nil
-}
-
-func (f *fleet) release(a *structs.Allocation) {
-	do(f, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
-		NodeID:       a.NodeID,
-		Claims:       []structs.CSIClaimKey{{Namespace: "default", VolumeID: "vol", AllocID: a.ID}},
-		WriteOptions: f.now(),
-	})
 }
 
 func TestDrain_APluginWaitsForTheVolumesOfItsNode(t *testing.T) {
@@ -174,7 +146,7 @@ func TestDrain_APluginWaitsForTheVolumesOfItsNode(t *testing.T) {
 	f.check("the drain ended before the volume was released", f.draining("n0"))
 	f.check("the reason is missing: "+f.reasons("n0"), strings.Contains(f.reasons("n0"),
 		"a CSI plugin stops when the node has let go of 1 volumes: volume vol of namespace default is claimed"))
-	f.release(a)
+	f.Release(a, "vol")
 	f.until("the drain ends", func() bool { return !f.draining("n0") })
 	f.check("the plugin is left", len(f.on("n0")) == 0)
 }
@@ -193,9 +165,9 @@ func TestDrain_WithForceStopsPluginsAtTheDeadline(t *testing.T) {
 			if spec.Deadline > 0 {
 				f.tick()
 				f.check("the plugin left before the deadline", slices.Contains(f.on("n0"), "csi"))
-				f.clock = f.clock.Add(spec.Deadline)
+				f.Clock = f.Clock.Add(spec.Deadline)
 			}
-			forced := Next(f.s.Read(), f.clock).ForcedPlugins["n0"]
+			forced := Next(f.Store.Read(), f.Clock).ForcedPlugins["n0"]
 			f.check("no record of the volumes: "+forced, strings.Contains(forced, "volume vol"))
 			f.until("the drain ends", func() bool { return !f.draining("n0") })
 		})
@@ -206,8 +178,8 @@ func TestDrain_NamesAnAllocationThatDoesNotEnd(t *testing.T) {
 	f := newFleet(t, 2)
 	f.register("web", structs.JobService, 1)
 	node := firstNode(f, "web")
-	for a := range state.LiveAllocsByJob(f.s.Read(), "default", "web") {
-		f.stuck[a.ID] = true
+	for a := range state.LiveAllocsByJob(f.Store.Read(), "default", "web") {
+		f.Stuck[a.ID] = true
 	}
 	f.drain(node, structs.DrainSpec{})
 	for range 30 {
@@ -216,7 +188,7 @@ func TestDrain_NamesAnAllocationThatDoesNotEnd(t *testing.T) {
 	f.check("the drain ended although an allocation runs", f.draining(node))
 	f.check("the reason is missing: "+f.reasons(node),
 		strings.Contains(f.reasons(node), "web: it is stopping: its tasks have not ended yet"))
-	clear(f.stuck)
+	clear(f.Stuck)
 	f.until("the drain ends", func() bool { return !f.draining(node) })
 }
 
@@ -241,7 +213,7 @@ func TestDrain_RandomFleetsBecomeEmpty(t *testing.T) {
 		}
 		f.until("the drains end", func() bool {
 			for id, count := range counts {
-				for a := range state.LiveAllocsByJob(f.s.Read(), "default", id) {
+				for a := range state.LiveAllocsByJob(f.Store.Read(), "default", id) {
 					if !a.Migrate && a.ClientStatus == structs.AllocRunning {
 						count--
 					}
@@ -250,7 +222,7 @@ func TestDrain_RandomFleetsBecomeEmpty(t *testing.T) {
 			}
 			ended := true
 			for _, n := range names {
-				waits := Waits(f.s.Read(), state.Node(f.s.Read(), n), f.clock)
+				waits := Waits(f.Store.Read(), state.Node(f.Store.Read(), n), f.Clock)
 				left := f.on(n)
 				f.check("an allocation has no reason", !f.draining(n) || len(waits) == len(left))
 				ended = ended && !f.draining(n)

@@ -1,0 +1,32 @@
+package endpoints
+
+import (
+	"time"
+
+	"berth/scheduler/explain"
+	"berth/state"
+	"berth/structs"
+)
+
+// why tells why a job does not run as its specification demands. Times in the text change without a change of
+// the index.
+func (j jobs) why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.WhyResponse) error {
+	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
+	if err != nil {
+		return err
+	}
+	resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
+	resp.Text = structs.WhyText(resp.Reasons)
+	return nil
+}
+
+// why tells why a volume, or a use of it, waits.
+func (v volumes) why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.WhyResponse) error {
+	row := state.Volume(tx, req.RequestNamespace(), req.ID)
+	if row == nil {
+		return noVolume(req.RequestNamespace(), req.ID)
+	}
+	resp.Waits, resp.Reasons = explain.Volume(tx, row, time.Now())
+	resp.Text = structs.WhyText(resp.Reasons)
+	return nil
+}

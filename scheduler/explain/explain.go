@@ -1,0 +1,86 @@
+// Package explain tells why a job or a volume waits: the chain of reasons down to the node, the filter, the
+// claim, the plugin or the limit that holds it, and the next thing that an operator can do.
+//
+// Its rules:
+//
+//   - It is pure: it reads a snapshot and the time. The same rows give the same text.
+//   - It decides on fields, never on the words of a message. It passes on messages of nodes, plugins and the
+//     scheduler as they are.
+//   - It reads the rows of the job or the volume and those that they name, and bounds each list. Its cost
+//     does not grow with the fleet.
+//   - A reason without a remedy ends by itself, or its remedy is that of a reason behind it.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// mostListed bounds the reasons of one kind. A last one counts the rest.
+const mostListed = 10
+
+// explainer collects the reasons of one job or volume.
+type explainer struct {
+	tx  *state.ReadTx
+	now time.Time
+}
+
+// list returns the first reasons, and a last one with the number of the others.
+func list(reasons []*structs.Reason, noun string) []*structs.Reason {
+	if len(reasons) <= mostListed {
+		return reasons
+	}
+	rest := len(reasons) - mostListed
+	return append(slices.Clip(reasons[:mostListed]), &structs.Reason{
+		Text: fmt.Sprintf("and %d more %s", rest, noun),
+	})
+}
+
+func reason(format string, args ...any) *structs.Reason {
+	return &structs.Reason{Text: fmt.Sprintf(format, args...)}
+}
+
+// until describes a time in the future, or that it has come.
+func (x *explainer) until(nanos int64) string {
+	left := time.Unix(0, nanos).Sub(x.now).Round(time.Second)
+	if left <= 0 {
+		return "now"
+	}
+	return "in " + left.String()
+}
+
+// since describes the time from a moment in the past.
+func (x *explainer) since(nanos int64) string {
+	return max(0, x.now.Sub(time.Unix(0, nanos))).Round(time.Second).String()
+}
+
+// count joins a number and a noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (x *explainer) nodeName(id string) string {
+	n := state.Node(x.tx, id)
+	if n == nil || n.Name == "" {
+		return structs.ShortID(id)
+	}
+	return n.Name
+}
+
+// nodeDown is the reason that a node is down.
+func (x *explainer) nodeDown(id string) *structs.Reason {
+	n := state.Node(x.tx, id)
+	if n == nil {
+		return reason("node %s is deleted", structs.ShortID(id))
+	}
+	r := reason("node %s has been down for %s", x.nodeName(id), x.since(n.StatusUpdatedAt*int64(time.Second)))
+	r.Remedy = "start its agent; if the machine is off for good: berth node purge " + structs.ShortID(id)
+	return r
+}

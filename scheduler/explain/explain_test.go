@@ -1,0 +1,223 @@
+package explain
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/scheduler"
+	"berth/scheduler/schedtest"
+	"berth/state"
+	"berth/structs"
+)
+
+var update = flag.Bool("update", false, "write the golden file")
+
+const golden = "testdata/why.golden"
+
+// TestWhy_Situations compares the explanation of each situation with the golden file, which is also their
+// documentation.
+func TestWhy_Situations(t *testing.T) {
+	var b strings.Builder
+	names := map[string]bool{}
+	for _, s := range situations {
+		f := schedtest.New(t, s.nodes)
+		s.make(f)
+		waits, reasons := explainSubject(f, s)
+		if waits == s.calm {
+			t.Errorf("%s: something waits: %t", s.name, waits)
+		}
+		if names[s.name] {
+			t.Errorf("two situations are named %q", s.name)
+		}
+		names[s.name] = true
+		fmt.Fprintf(&b, "== %s\n%s\n", s.name, stableIDs(f, structs.WhyText(reasons)))
+	}
+	if *update {
+		err := os.WriteFile(golden, []byte(b.String()), 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("the explanations have changed; -update writes them. Now:\n%s", got)
+	}
+}
+
+func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {
+	tx := f.Store.Read()
+	if s.volume != "" {
+		return Volume(tx, state.Volume(tx, structs.DefaultNamespace, s.volume), f.Clock)
+	}
+	return Job(tx, state.Job(tx, structs.DefaultNamespace, "web"), f.Clock)
+}
+
+// stableIDs replaces the random IDs of allocations and evaluations by names.
+func stableIDs(f *schedtest.Fleet, text string) string {
+	tx := f.Store.Read()
+	for a := range state.AllocsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
+		text = strings.ReplaceAll(text, a.ID, "<"+a.Name+">")
+		text = strings.ReplaceAll(text, structs.ShortID(a.ID), "<"+a.Name+">")
+	}
+	for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
+		text = strings.ReplaceAll(text, structs.ShortID(e.ID), "<"+e.TriggeredBy+">")
+	}
+	return text
+}
+
+func TestWhy_HasARemedyForEachFilter(t *testing.T) {
+	known := map[string]bool{}
+	for _, name := range scheduler.Filters() {
+		known[name] = true
+		if remedies[name] == "" {
+			t.Errorf("the filter %s has no remedy", name)
+		}
+	}
+	for name := range remedies {
+		if !known[name] {
+			t.Errorf("there is no filter %s", name)
+		}
+	}
+}
+
+func TestWhy_BoundsItsLists(t *testing.T) {
+	f := schedtest.New(t, 1)
+	f.Register(schedtest.Job("web", structs.JobService, 100))
+	f.Schedule()
+	_, reasons := explainSubject(f, situation{})
+	if got := len(reasons); got != mostListed+1 || reasons[mostListed].Text != "and 90 more allocations" {
+		t.Errorf("%d reasons, the last %q", got, reasons[got-1].Text)
+	}
+}
+
+// situation is a state in which the job web or a volume waits.
+type situation struct {
+	name   string
+	nodes  int
+	volume string // explain it instead of the job
+	calm   bool   // nothing waits
+	make   func(f *schedtest.Fleet)
+}
+
+// placed registers the job web with edits of its group, and processes its evaluation.
+func placed(count int, edits ...func(*structs.TaskGroup)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		f.Register(schedtest.Job("web", structs.JobService, count, edits...))
+		f.Schedule()
+	}
+}
+
+// running is placed, and the allocations run.
+func running(count int, edits ...func(*structs.TaskGroup)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		placed(count, edits...)(f)
+		f.Tick()
+	}
+}
+
+// after joins steps.
+func after(steps ...func(*schedtest.Fleet)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		for _, step := range steps {
+			step(f)
+		}
+	}
+}
+
+func constraint(left, operand, right string) func(*structs.TaskGroup) {
+	return func(g *structs.TaskGroup) {
+		g.Constraints = append(g.Constraints, &structs.Constraint{LTarget: left, Operand: operand, RTarget: right})
+	}
+}
+
+func usesVolume(access structs.CSIAccessMode) func(*structs.TaskGroup) {
+	return func(g *structs.TaskGroup) {
+		g.Volumes = map[string]*structs.VolumeRequest{"data": {
+			Name:           "data",
+			Type:           structs.VolumeTypeCSI,
+			Source:         "vol",
+			AccessMode:     access,
+			AttachmentMode: structs.CSIFileSystem,
+		}}
+	}
+}
+
+func hostVolume(g *structs.TaskGroup) {
+	g.Volumes = map[string]*structs.VolumeRequest{"data": {
+		Name:       "data",
+		Type:       structs.VolumeTypeHost,
+		Source:     "disk",
+		AccessMode: structs.CSISingleNodeWriter,
+	}}
+}
+
+func nodeStatus(id, status string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		schedtest.Do(f, state.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:      []string{id},
+			Status:       status,
+			WriteOptions: f.Now(),
+		})
+	}
+}
+
+func report(status, description string, tasks map[string]*structs.TaskState) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		f.Report(f.Allocs("web")[0], &structs.AllocClientUpdate{
+			ClientStatus:      status,
+			ClientDescription: description,
+			TaskStates:        tasks,
+		})
+	}
+}
+
+func event(kind, message string) []*structs.TaskEvent {
+	return []*structs.TaskEvent{{Type: kind, DisplayMessage: message, Time: 1}}
+}
+
+func wait(d time.Duration) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) { f.Clock = f.Clock.Add(d) }
+}
+
+func stopped(f *schedtest.Fleet) {
+	schedtest.Do(f, state.JobDeregister, &structs.JobDeregisterRequest{
+		JobID: "web",
+		Eval: &structs.Evaluation{
+			ID:          "eval-stop",
+			JobID:       "web",
+			TriggeredBy: structs.TriggerJobDeregister,
+			Status:      structs.EvalPending,
+		},
+		WriteOptions: f.Now(),
+	})
+	f.Schedule()
+}
+
+func volume(edits ...func(*structs.CSIVolume)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) { f.Volume("vol", edits...) }
+}
+
+func inState(status string, failed *structs.OperationError) func(*structs.CSIVolume) {
+	return func(v *structs.CSIVolume) {
+		v.State = status
+		v.ExternalID = ""
+		v.LastError = failed
+	}
+}
+
+// other runs one allocation of the job db, which claims the volume.
+func other(access structs.CSIAccessMode) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		f.Register(schedtest.Job("db", structs.JobService, 1, usesVolume(access)))
+		f.Schedule()
+		f.Claim(f.Allocs("db")[0], "vol", access)
+		f.Tick()
+	}
+}

@@ -1,0 +1,338 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// Job explains why a job does not run as its specification demands. It reports whether something waits; if
+// nothing does, the reasons say so.
+func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*structs.Reason) {
+	x := &explainer{tx: tx, now: now}
+	if j.Stop {
+		reasons = x.stoppedJob(j)
+	} else {
+		reasons = slices.Concat(
+			x.evaluations(j),
+			x.blockedGroups(j),
+			x.failures(j),
+			x.allocations(j))
+	}
+	if len(reasons) > 0 {
+		return true, reasons
+	}
+	return false, []*structs.Reason{x.healthyJob(j)}
+}
+
+// healthyJob is the reason of a job that waits for nothing.
+func (x *explainer) healthyJob(j *structs.Job) *structs.Reason {
+	running := 0
+	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+		if a.ClientStatus == structs.AllocRunning {
+			running++
+		}
+	}
+	switch {
+	case j.Stop:
+		r := reason("job %s is stopped, and none of its allocations runs", j.ID)
+		r.Remedy = "to run it again: berth job run FILE"
+		return r
+	case running == 0 && j.Finite():
+		return reason("job %s waits for nothing: its allocations are complete", j.ID)
+	case running == 0 && j.PerNode():
+		return reason("job %s waits for nothing: no node has to run it now", j.ID)
+	case running == 0:
+		return reason("job %s waits for nothing: its groups have the count 0", j.ID)
+	}
+	return reason("job %s waits for nothing; running: %s", j.ID, count(running, "allocation"))
+}
+
+// stoppedJob explains which allocations of a stopped job have not ended.
+func (x *explainer) stoppedJob(j *structs.Job) []*structs.Reason {
+	var ending []*structs.Reason
+	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
+		if !a.ClientTerminal() {
+			ending = append(ending, x.endingAlloc(a))
+		}
+	}
+	if len(ending) == 0 {
+		return nil
+	}
+	r := reason("job %s is stopped, and %s of it did not end yet", j.ID, count(len(ending), "allocation"))
+	r.Because = list(ending, "allocations")
+	return []*structs.Reason{r}
+}
+
+// endingAlloc explains why an allocation that is to stop still runs.
+func (x *explainer) endingAlloc(a *structs.Allocation) *structs.Reason {
+	r := x.alloc(a, "is stopping: "+cmp.Or(a.ClientDescription, "its tasks have not ended yet"))
+	r.Remedy = "it ends at the latest after its kill_timeout: berth alloc status " + structs.ShortID(a.ID)
+	return r
+}
+
+func (x *explainer) alloc(a *structs.Allocation, what string) *structs.Reason {
+	return reason("allocation %s (%s) on node %s %s", structs.ShortID(a.ID), a.Name, x.nodeName(a.NodeID), what)
+}
+
+// evaluations explains the evaluations that have not been processed, and one that failed after all others.
+func (x *explainer) evaluations(j *structs.Job) []*structs.Reason {
+	var pending []*structs.Reason
+	var newest *structs.Evaluation
+	for e := range state.EvalsByJob(x.tx, j.Namespace, j.ID) {
+		if newest == nil || e.ModifyIndex > newest.ModifyIndex {
+			newest = e
+		}
+		if e.Status == structs.EvalPending {
+			pending = append(pending, x.pendingEval(j, e))
+		}
+	}
+	if newest != nil && newest.Status == structs.EvalFailed {
+		r := reason("evaluation %s failed: %s", structs.ShortID(newest.ID), newest.StatusDescription)
+		r.Remedy = "berth job eval " + j.ID
+		pending = append(pending, r)
+	}
+	return list(pending, "evaluations")
+}
+
+func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.Reason {
+	id := structs.ShortID(e.ID)
+	switch {
+	case e.WaitUntil > x.now.UnixNano():
+		r := reason("evaluation %s is due %s (%s)", id, x.until(e.WaitUntil), e.TriggeredBy)
+		if e.TriggeredBy == structs.TriggerScheduled {
+			r.Remedy = "to replace failed allocations now: berth job eval -force-reschedule " + j.ID
+		}
+		return r
+	case state.SchedulerConfig(x.tx).PauseEvalBroker:
+		r := reason("evaluation %s is pending, because the evaluations of the cluster are paused", id)
+		r.Remedy = "berth operator scheduler set-config -pause-eval-broker=false"
+		return r
+	case e.StatusDescription != "":
+		return reason("evaluation %s is pending: %s", id, e.StatusDescription)
+	}
+	return reason("evaluation %s is pending: the leader has not processed it yet", id)
+}
+
+// blockedGroups explains the groups without a place.
+func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
+	e := state.BlockedEval(x.tx, j.Namespace, j.ID)
+	if e == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.FailedTGAllocs)) {
+		m := e.FailedTGAllocs[name]
+		missing := max(1, e.QueuedAllocations[name], m.CoalescedFailures+1)
+		r := reason("group %s waits for a place for %s", name, count(missing, "allocation"))
+		for _, refusal := range m.Refusals {
+			r.Because = append(r.Because, x.refusal(j, j.Group(name), refusal))
+		}
+		r.Because = list(r.Because, "reasons")
+		if len(r.Because) == 0 {
+			r.Because = []*structs.Reason{x.noNode()}
+		}
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
+// noNode explains a group that no node has refused.
+func (x *explainer) noNode() *structs.Reason {
+	for range state.Nodes(x.tx) {
+		return reason("no node may run it: each is down, drains, is not eligible, " +
+			"or not in the job's datacenters")
+	}
+	r := reason("the cluster has no node")
+	r.Remedy = "berth agent -client -servers HOST:PORT, on each machine that is to run allocations"
+	return r
+}
+
+// refusal explains why one filter refused nodes.
+func (x *explainer) refusal(
+	j *structs.Job, g *structs.TaskGroup, p *structs.PlacementRefusal,
+) *structs.Reason {
+	r := reason("the filter %s rejects %s: %s", p.Filter, count(p.Nodes, "node"), p.Reason)
+	if p.Nodes == 0 {
+		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
+	}
+	r.Remedy = remedies[p.Filter]
+	if p.Filter == volumeFilter && g != nil {
+		r.Because = list(x.groupVolumes(j, g), "reasons")
+	}
+	return r
+}
+
+// groupVolumes explains the volumes of a group, of volumes per allocation the first ones.
+func (x *explainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		request := g.Volumes[alias]
+		if request.Type != structs.VolumeTypeCSI {
+			continue
+		}
+		indexes := 1
+		if request.PerAlloc {
+			indexes = min(g.Count, mostListed)
+		}
+		for i := range indexes {
+			reasons = append(reasons, x.groupVolume(j, request.VolumeID(i))...)
+		}
+	}
+	return reasons
+}
+
+// groupVolume explains a volume: it does not exist, it waits itself, or others use it.
+func (x *explainer) groupVolume(j *structs.Job, id string) []*structs.Reason {
+	v := state.Volume(x.tx, j.Namespace, id)
+	if v == nil {
+		r := reason("there is no volume %s in namespace %s", id, j.Namespace)
+		r.Remedy = "berth volume create FILE, or berth volume register FILE"
+		return []*structs.Reason{r}
+	}
+	waits, reasons := Volume(x.tx, v, x.now)
+	if waits {
+		return reasons
+	}
+	return x.users(v)
+}
+
+// failures explains the failed allocations that nothing replaces yet.
+func (x *explainer) failures(j *structs.Job) []*structs.Reason {
+	var failed []*structs.Reason
+	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
+		if a.ClientStatus != structs.AllocFailed || a.ServerTerminal() ||
+			a.NextAllocation != "" || a.JobVersion != j.Version {
+			continue
+		}
+		r := x.alloc(a, "failed: "+lastEvent(a))
+		follow := state.Eval(x.tx, a.FollowupEvalID)
+		switch {
+		case follow != nil && !follow.Terminal():
+			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
+		default:
+			r.Because = []*structs.Reason{reason("its reschedule policy allows no more replacements")}
+			r.Remedy = "berth alloc logs " + structs.ShortID(a.ID) +
+				"; mend the cause, then: berth job eval -force-reschedule " + j.ID
+		}
+		failed = append(failed, r)
+	}
+	return list(failed, "failed allocations")
+}
+
+// lastEvent returns the text of the newest event of a task, those that failed first.
+func lastEvent(a *structs.Allocation) string {
+	var newest *structs.TaskEvent
+	task := ""
+	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
+		s := a.TaskStates[name]
+		for _, e := range s.Events {
+			if s.Failed == (a.ClientStatus == structs.AllocFailed) && (newest == nil || e.Time >= newest.Time) {
+				newest = e
+				task = name
+			}
+		}
+	}
+	if newest == nil {
+		return cmp.Or(a.ClientDescription, "its node has reported no event yet")
+	}
+	text := newest.Type
+	message := cmp.Or(newest.DisplayMessage, newest.Message)
+	if message != "" {
+		text += ": " + message
+	}
+	return fmt.Sprintf("task %s: %s", task, text)
+}
+
+// allocations explains the live allocations that do not run yet, or whose plugin is not healthy.
+func (x *explainer) allocations(j *structs.Job) []*structs.Reason {
+	var all []*structs.Reason
+	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+		r := x.liveAlloc(a)
+		if r != nil {
+			all = append(all, r)
+		}
+	}
+	return list(all, "allocations")
+}
+
+func (x *explainer) liveAlloc(a *structs.Allocation) *structs.Reason {
+	switch {
+	case state.Node(x.tx, a.NodeID).Lost():
+		r := x.alloc(a, "is on a node that is lost")
+		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
+		return r
+	case a.ClientStatus == structs.AllocPending:
+		return x.pendingAlloc(a)
+	}
+	return cmp.Or(x.deadTask(a), x.sickPlugin(a))
+}
+
+// pendingAlloc explains why an allocation does not run yet: a claim, or what its node says.
+func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
+	var claims []*structs.Reason
+	for c := range state.ClaimsByAlloc(x.tx, a.ID) {
+		why := state.ClaimBlocked(x.tx, c)
+		if why != "" {
+			r := reason("its claim on volume %s is %s: %s", c.VolumeID, c.State, why)
+			v := state.Volume(x.tx, c.Namespace, c.VolumeID)
+			if v != nil && c.State == structs.ClaimWaiting {
+				r.Because = x.users(v)
+			}
+			claims = append(claims, r)
+		}
+	}
+	if len(claims) > 0 {
+		r := x.alloc(a, "is "+a.ClientStatus+" and waits for its volumes")
+		r.Because = claims
+		return r
+	}
+	if a.ClientDescription == "" && len(a.TaskStates) == 0 {
+		r := x.alloc(a, "is placed, and its node has not reported on it yet")
+		r.Remedy = "if this lasts, see the log of the agent on node " + x.nodeName(a.NodeID)
+		return r
+	}
+	text := a.ClientDescription
+	if event := lastEvent(a); len(a.TaskStates) > 0 && text != event {
+		text = strings.TrimPrefix(text+"; "+event, "; ")
+	}
+	r := x.alloc(a, "is pending: "+text)
+	r.Remedy = "berth alloc status " + structs.ShortID(a.ID)
+	return r
+}
+
+// deadTask explains an allocation that runs while one of its tasks waits for its next start.
+func (x *explainer) deadTask(a *structs.Allocation) *structs.Reason {
+	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
+		s := a.TaskStates[name]
+		if s.State != structs.TaskPending || len(s.Events) == 0 {
+			continue
+		}
+		last := s.Events[len(s.Events)-1]
+		r := x.alloc(a, fmt.Sprintf("has a task that does not run: %s: %s: %s", name, last.Type,
+			cmp.Or(last.DisplayMessage, last.Message)))
+		r.Remedy = fmt.Sprintf("berth alloc logs -task %s %s", name, structs.ShortID(a.ID))
+		return r
+	}
+	return nil
+}
+
+// sickPlugin explains that a CSI plugin of an allocation is not healthy.
+func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
+	for _, id := range a.CSIPlugins {
+		for i := range state.InstancesByPlugin(x.tx, id) {
+			if i.NodeID != a.NodeID || i.AllocID != a.ID || i.Healthy {
+				continue
+			}
+			r := x.alloc(a, fmt.Sprintf("runs plugin %s, whose %s half is not healthy: %s", id, i.Kind,
+				cmp.Or(i.HealthDescription, "it has not answered yet")))
+			r.Remedy = "berth alloc logs " + structs.ShortID(a.ID)
+			return r
+		}
+	}
+	return nil
+}

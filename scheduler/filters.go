@@ -1,0 +1,14 @@
+package scheduler
+
+// Filters lists the names of all filters, as the reasons of a group without a place name them
+// (structs.PlacementRefusal).
+func Filters() []string {
+	names := []string{filterResources}
+	for _, f := range groupFilters {
+		names = append(names, f.name)
+	}
+	for _, f := range placeFilters {
+		names = append(names, f.name)
+	}
+	return names
+}

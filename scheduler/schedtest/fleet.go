@@ -1,0 +1,256 @@
+// Package schedtest is a fleet for tests: a store, the scheduler, and nodes whose tasks start and end after a
+// tick of a second. It checks the invariants of the store after each entry.
+package schedtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/scheduler"
+	"berth/state"
+	"berth/structs"
+)
+
+// Fleet is a store with a clock.
+type Fleet struct {
+	T     rapid.TB
+	Store *state.Store
+	Clock time.Time
+	Stuck map[string]bool // IDs of allocations that report nothing
+	index uint64
+}
+
+// New returns a fleet with nodes n0, n1 and so on. Each has a healthy node instance of the plugin pl.
+func New(t rapid.TB, nodes int) *Fleet {
+	f := &Fleet{
+		T:     t,
+		Store: state.New(),
+		Clock: time.Unix(1_700_000_000, 0),
+		Stuck: map[string]bool{},
+		index: 10,
+	}
+	for i := range nodes {
+		f.Node(fmt.Sprintf("n%d", i))
+	}
+	return f
+}
+
+// Node registers a node, or registers it again.
+func (f *Fleet) Node(id string, edits ...func(*structs.Node)) {
+	f.T.Helper()
+	n := &structs.Node{
+		ID:         id,
+		Name:       id,
+		SecretID:   "s",
+		Datacenter: "dc1",
+		Status:     structs.NodeReady,
+		Attributes: map[string]string{structs.AttrNodeProtocol: fmt.Sprint(structs.NodeProtocol)},
+		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 100000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 100000},
+			Disk:   structs.NodeDiskResources{DiskMB: 100000},
+		},
+	}
+	for _, edit := range edits {
+		edit(n)
+	}
+	Do(f, state.NodeRegister, &structs.NodeRegisterRequest{
+		Node:         n,
+		CSI:          []*structs.CSIPluginInstance{Instance(id)},
+		WriteOptions: f.Now(),
+	})
+}
+
+// Instance returns a healthy node instance of the plugin pl.
+func Instance(node string) *structs.CSIPluginInstance {
+	return &structs.CSIPluginInstance{
+		Kind:   structs.CSIKindNode,
+		NodeID: node,
+		CSIInfo: structs.CSIInfo{
+			PluginID: "pl",
+			Provider: "pl.csi",
+			Healthy:  true,
+			NodeInfo: &structs.CSINodeInfo{ID: "ext-" + node},
+		},
+	}
+}
+
+// Now returns the options of an entry at the time of the fleet.
+func (f *Fleet) Now() structs.WriteOptions {
+	return structs.WriteOptions{Now: f.Clock.UnixNano()}
+}
+
+// Do applies an entry that must succeed.
+func Do[P any](f *Fleet, fn func(*state.WriteTx, *P) error, p *P) {
+	f.T.Helper()
+	f.index++
+	err := f.Store.Write(f.index, func(tx *state.WriteTx) error { return fn(tx, p) })
+	if err != nil {
+		f.T.Fatalf("at index %d: %v", f.index, err)
+	}
+	faults := state.Check(f.Store.Read())
+	if len(faults) > 0 {
+		f.T.Fatalf("after index %d: %s", f.index, strings.Join(faults, "\n"))
+	}
+}
+
+// Job returns a job with one group g of one task t.
+func Job(id, kind string, count int, edits ...func(*structs.TaskGroup)) *structs.Job {
+	g := &structs.TaskGroup{
+		Name:  "g",
+		Count: count,
+		Tasks: []*structs.Task{{
+			Name:      "t",
+			Driver:    "exec",
+			Resources: &structs.Resources{CPU: 10, MemoryMB: 10},
+		}},
+	}
+	for _, edit := range edits {
+		edit(g)
+	}
+	return &structs.Job{
+		ID:          id,
+		Type:        kind,
+		Priority:    50,
+		Datacenters: []string{"dc1"},
+		TaskGroups:  []*structs.TaskGroup{g},
+	}
+}
+
+// Register adds a job with a pending evaluation.
+func (f *Fleet) Register(j *structs.Job) {
+	f.T.Helper()
+	Do(f, state.JobRegister, &structs.JobRegisterRequest{
+		Job: j,
+		Eval: &structs.Evaluation{
+			ID:          "eval-" + j.ID,
+			JobID:       j.ID,
+			TriggeredBy: structs.TriggerJobRegister,
+			Status:      structs.EvalPending,
+		},
+		WriteOptions: f.Now(),
+	})
+}
+
+// Schedule processes all pending evaluations.
+func (f *Fleet) Schedule() {
+	f.T.Helper()
+	for {
+		evals := slices.Collect(state.ReadyEvals(f.Store.Read()))
+		if len(evals) == 0 {
+			return
+		}
+		plan, err := scheduler.Process(f.Store.Read(), evals[0], f.Clock)
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		plan.Now = f.Clock.UnixNano()
+		Do(f, state.PlanApply, plan)
+	}
+}
+
+// Tick lets a second pass: the scheduler processes all evaluations, and the nodes start and end allocations.
+func (f *Fleet) Tick() {
+	f.T.Helper()
+	f.Schedule()
+	f.Clock = f.Clock.Add(time.Second)
+	for n := range state.Nodes(f.Store.Read()) {
+		f.runNode(n.ID)
+	}
+}
+
+// runNode reports the next state of each allocation of a node.
+func (f *Fleet) runNode(node string) {
+	f.T.Helper()
+	for a := range state.AllocsByNode(f.Store.Read(), node) {
+		switch {
+		case a.ClientTerminal(), f.Stuck[a.ID]:
+		case a.ServerTerminal():
+			f.Report(a, &structs.AllocClientUpdate{ClientStatus: structs.AllocComplete})
+		case a.ClientStatus == structs.AllocPending:
+			f.Report(a, &structs.AllocClientUpdate{
+				ClientStatus: structs.AllocRunning,
+				TaskStates: map[string]*structs.TaskState{
+					"t": {State: structs.TaskRunning, StartedAt: f.Clock},
+				},
+			})
+		}
+	}
+}
+
+// Report applies a report of a node on one of its allocations.
+func (f *Fleet) Report(a *structs.Allocation, u *structs.AllocClientUpdate) {
+	f.T.Helper()
+	u.ID = a.ID
+	Do(f, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       a.NodeID,
+		Allocs:       []*structs.AllocClientUpdate{u},
+		WriteOptions: f.Now(),
+	})
+}
+
+// Allocs returns the live allocations of a job, by their index.
+func (f *Fleet) Allocs(job string) []*structs.Allocation {
+	all := slices.Collect(state.LiveAllocsByJob(f.Store.Read(), structs.DefaultNamespace, job))
+	slices.SortFunc(all, func(a, b *structs.Allocation) int {
+		return a.Index() - b.Index()
+	})
+	return all
+}
+
+// Volume adds a volume of the plugin pl that many may write.
+func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
+	f.T.Helper()
+	v := &structs.CSIVolume{
+		ID:         id,
+		PluginID:   "pl",
+		ExternalID: "ext-" + id,
+		State:      structs.VolumeReady,
+		RequestedCapabilities: []*structs.CSIVolumeCapability{
+			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem},
+			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+		},
+	}
+	for _, edit := range edits {
+		edit(v)
+	}
+	Do(f, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: f.Now(),
+	})
+}
+
+// Claim lets an allocation claim a volume.
+func (f *Fleet) Claim(a *structs.Allocation, volume string, access structs.CSIAccessMode) {
+	f.T.Helper()
+	Do(f, state.VolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: a.NodeID,
+		Claims: []*structs.CSIClaim{{
+			VolumeID:       volume,
+			AllocID:        a.ID,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     access,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+		WriteOptions: f.Now(),
+	})
+}
+
+// Release lets the node of an allocation release a volume.
+func (f *Fleet) Release(a *structs.Allocation, volume string) {
+	f.T.Helper()
+	Do(f, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID: a.NodeID,
+		Claims: []structs.CSIClaimKey{{
+			Namespace: structs.DefaultNamespace,
+			VolumeID:  volume,
+			AllocID:   a.ID,
+		}},
+		WriteOptions: f.Now(),
+	})
+}

@@ -1,0 +1,42 @@
+package structs
+
+import "strings"
+
+// Reason is one link of the chain that explains why something waits: a fact, the remedy if an operator can do
+// something about it, and the facts behind it.
+type Reason struct {
+	Text    string
+	Remedy  string    `json:",omitempty"` // a command, or a sentence; "": nothing, or see Because
+	Because []*Reason `json:",omitempty"`
+}
+
+// WhyText returns reasons as indented lines, as the command line shows them.
+func WhyText(reasons []*Reason) string {
+	var b strings.Builder
+	writeReasons(&b, reasons, "")
+	return b.String()
+}
+
+func writeReasons(b *strings.Builder, reasons []*Reason, indent string) {
+	for _, r := range reasons {
+		b.WriteString(indent + r.Text + "\n")
+		if r.Remedy != "" {
+			b.WriteString(indent + "  -> " + r.Remedy + "\n")
+		}
+		writeReasons(b, r.Because, indent+"  ")
+	}
+}
+
+// JobWhy explains why a job does not run as its specification demands.
+var JobWhy = read[JobGetRequest, WhyResponse]("Job.Why")
+
+// VolumeWhy explains why a volume, or the use of it, waits.
+var VolumeWhy = read[CSIVolumeGetRequest, WhyResponse]("CSIVolume.Why")
+
+// WhyResponse has the chain of reasons, and the same as text.
+type WhyResponse struct {
+	Waits   bool // false: nothing waits, and Reasons say so
+	Reasons []*Reason
+	Text    string
+	QueryMeta
+}
