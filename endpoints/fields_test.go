@@ -287,18 +287,33 @@ func filledJob() *structs.Job {
 			Operand: "=",
 		}}
 	}
+	affinities := func() []*structs.Affinity {
+		return []*structs.Affinity{{LTarget: "a", RTarget: "b", Operand: "=", Weight: 50}}
+	}
+	spreads := func() []*structs.Spread {
+		return []*structs.Spread{{
+			Attribute:    "${node.datacenter}",
+			Weight:       50,
+			SpreadTarget: []*structs.SpreadTarget{{Value: "dc1", Percent: 70}},
+		}}
+	}
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
 	j := testJob("j")
+	j.Affinities = affinities()
+	j.Spreads = spreads()
 	j.Datacenters = []string{"dc1"}
 	j.Constraints = constraints()
 	j.Meta = meta()
 	g := j.TaskGroups[0]
+	g.Affinities = affinities()
+	g.Spreads = spreads()
 	g.Constraints = constraints()
 	g.Meta = meta()
 	g.ShutdownDelay = new(time.Duration)
 	g.Volumes["data"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"ro"}}
 	task := g.Tasks[0]
 	task.Constraints = constraints()
+	task.Affinities = affinities()
 	task.Meta = meta()
 	task.Env = meta()
 	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
@@ -323,7 +338,7 @@ func filledJob() *structs.Job {
 		Name:        "gpu",
 		Count:       1,
 		Constraints: constraints(),
-		Affinities:  []*structs.Affinity{{LTarget: "a", RTarget: "b", Operand: "=", Weight: 50}},
+		Affinities:  affinities(),
 	}}}
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "main", Driver: "exec"}) // not all tasks have a lifecycle
 	g.Networks = []*structs.NetworkResource{{
