@@ -276,7 +276,7 @@ func apiJob(src []byte) []byte {
 	if inner := outer["Job"]; inner != nil {
 		return inner
 	}
-	if outer["TaskGroups"] != nil {
+	if outer["TaskGroups"] != nil || outer["ID"] != nil {
 		return src
 	}
 	return nil

@@ -2,9 +2,8 @@
 //
 // A job file is HCL2: variables, whose values may come from outside the file, locals, functions, templates,
 // loops and dynamic blocks. Placeholders that only a node or a shell can resolve - ${attr...}, ${node...},
-// ${meta...}, ${env "X"}, ${device...}, ${NAME} - stay unchanged in strings. In JSON (a name that ends in
-// .json) all strings stay unchanged, and there are neither variables nor loops. A volume file has constants
-// only.
+// ${meta...}, ${env "X"}, ${device...}, ${NAME} - stay unchanged in strings. A job file in JSON has the
+// same, because hclconf reads it into the syntax of HCL. A volume file has constants only.
 //
 // The time and the memory of an evaluation are bounded: each value costs its size, and a file has
 // structs.MaxEvaluation. hclconf decodes the blocks. HCL's own decoders know neither names that berth does

@@ -19,7 +19,10 @@ import (
 	"berth/internal/hclconf"
 )
 
-var fenced = regexp.MustCompile("(?s)```hcl\n(.*?)```")
+var (
+	fenced     = regexp.MustCompile("(?s)```hcl\n(.*?)```")
+	fencedJSON = regexp.MustCompile("(?s)```json\n(.*?)```")
+)
 
 // TestDocs_HaveValidExamples parses and validates every example of the pages.
 func TestDocs_HaveValidExamples(t *testing.T) {
@@ -30,6 +33,11 @@ func TestDocs_HaveValidExamples(t *testing.T) {
 		}
 		for _, e := range fenced.FindAllStringSubmatch(string(text), -1) {
 			if _, err := p.read(p.whole(e[1])); err != nil {
+				t.Errorf("%s has the example\n%s%v", p.file, e[1], err)
+			}
+		}
+		for _, e := range fencedJSON.FindAllStringSubmatch(string(text), -1) { // a whole file
+			if _, err := p.read(e[1]); err != nil {
 				t.Errorf("%s has the example\n%s%v", p.file, e[1], err)
 			}
 		}

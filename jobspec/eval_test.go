@@ -357,6 +357,10 @@ func sharing(n int) string {
 // TestParse_BoundsNumbers parses numbers whose text has a billion digits, also in files without expressions.
 func TestParse_BoundsNumbers(t *testing.T) {
 	_, err := ParseJob("j.json", []byte(`{"job": {"j": {"name": 1e99999999}}}`))
+	if err == nil || !strings.Contains(err.Error(), "the values of the file are too large") {
+		t.Errorf("got %v", err)
+	}
+	_, err = ParseVolume("v.json", []byte(`{"id": 1e99999999, "plugin_id": "p"}`))
 	if err == nil || !strings.Contains(err.Error(), "the number is out of range") {
 		t.Errorf("got %v", err)
 	}
@@ -443,7 +447,9 @@ func TestReadJob_ReadsFilesBelowItsFolderOnly(t *testing.T) {
 }
 
 func FuzzReadJob(f *testing.F) {
-	for _, file := range []string{"full.hcl", "dynamic.hcl"} {
+	for _, file := range []string{
+		"full.hcl", "dynamic.hcl", "plugin.json", "json/expressions.hcl", "json/expressions.json",
+	} {
 		src, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			f.Fatal(err)
@@ -451,6 +457,9 @@ func FuzzReadJob(f *testing.F) {
 		f.Add(src, []byte("image = \"x\"\n"), "image=y", "BERTH_VAR_image=z")
 	}
 	f.Add([]byte(typed), []byte(`{"n": 1}`), "list=[1]", "NOMAD_VAR_o={ a = 1 }")
+	for _, src := range faultyJSON {
+		f.Add([]byte(src), []byte(`{"a": 1}`), "a=1", "BERTH_VAR_a=2")
+	}
 	f.Fuzz(func(t *testing.T, src, values []byte, setting, env string) {
 		file, err := ReadJob("j.hcl", src, &Inputs{
 			Env:   []string{env},

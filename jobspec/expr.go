@@ -1,27 +1,67 @@
 package jobspec
 
 import (
+	"bytes"
+	"strings"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"berth/internal/hclconf"
 )
 
-// parseExpressions reads the syntax of a job file. It returns the body without variables, locals and dynamic
-// blocks, and the context for its evaluation. The context is nil for JSON, whose strings are constants.
-func parseExpressions(filename string, src []byte, in *Inputs) (hcl.Body, *scope, hcl.Diagnostics) {
-	body, diags := hclconf.Parse(filename, plainEnv(src))
-	native, ok := body.(*hclsyntax.Body)
-	if diags.HasErrors() || !ok {
-		return body, nil, diags
+// jsonFile is the body of a job file in JSON, before its evaluation. The other parts of its blocks of locals
+// are arguments.
+type jsonFile struct {
+	variableFile
+	Locals []*struct{} `hcl:"locals,block"`
+	jobFile
+}
+
+// syntax is the syntax of a job file.
+type syntax struct {
+	body   *hclsyntax.Body
+	text   []byte                // in which the ranges of expressions count
+	locate func(hcl.Diagnostics) // moves ranges from text to the file
+}
+
+// parseSyntax reads the syntax of a job file. A file whose first character is a brace is JSON.
+func parseSyntax(filename string, src []byte) (*syntax, hcl.Diagnostics) {
+	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || strings.HasSuffix(filename, ".json") {
+		f, diags := hclconf.ParseJSON(filename, src, hclconf.JSONForm{
+			Shape: jsonFile{},
+			Plain: plainEnv,
+		})
+		if diags.HasErrors() {
+			return nil, diags
+		}
+		return &syntax{
+			body:   f.Body,
+			text:   f.Text,
+			locate: f.Locate,
+		}, diags
 	}
-	s := newScope(filename, native, in)
+	body, diags := hclconf.Parse(filename, plainEnv(src))
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return &syntax{
+		body:   body.(*hclsyntax.Body),
+		text:   src,
+		locate: func(hcl.Diagnostics) {},
+	}, diags
+}
+
+// prepare returns the body of a file without variables, locals and dynamic blocks, and the values for its
+// evaluation.
+func (f *syntax) prepare(filename string, in *Inputs) (hcl.Body, *scope) {
+	s := newScope(filename, f.body, in)
 	var locals hclsyntax.Blocks
-	rest := *native
+	rest := *f.body
 	rest.Blocks = nil
 	variables := rest
 	variables.Attributes = nil
-	for _, b := range native.Blocks {
+	for _, b := range f.body.Blocks {
 		switch b.Type {
 		case "variable":
 			variables.Blocks = append(variables.Blocks, b)
@@ -32,8 +72,8 @@ func parseExpressions(filename string, src []byte, in *Inputs) (hcl.Body, *scope
 		}
 	}
 	declared := s.declareLocals(locals) // before the expressions become metered ones, which hide their parts
-	_ = hclsyntax.Walk(native, &preparation{
-		src:    src,
+	_ = hclsyntax.Walk(f.body, &preparation{
+		src:    f.text,
 		budget: s.budget,
 	})
 	s.readVariables(&variables, in)
@@ -41,5 +81,5 @@ func parseExpressions(filename string, src []byte, in *Inputs) (hcl.Body, *scope
 	x := expander{budget: s.budget}
 	expanded := x.body(&rest, s.context(), false)
 	s.diags = append(s.diags, x.diags...)
-	return expanded, s, diags
+	return expanded, s
 }

@@ -18,19 +18,19 @@ type JobFile struct {
 	ctx      *hcl.EvalContext
 }
 
-// ReadJob reads a job file with values from outside. A file whose name ends in .json is JSON. An error is of
-// kind invalid and has a line `file:line,col: message` for each fault.
+// ReadJob reads a job file with values from outside. A file whose first character is a brace, or whose name
+// ends in .json, is JSON. An error is of kind invalid and has a line `file:line,col: message` for each fault.
 func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
-	body, s, diags := parseExpressions(filename, src, in)
+	parsed, diags := parseSyntax(filename, src)
 	if diags.HasErrors() {
 		return nil, hclconf.Error(diags)
 	}
-	f := &JobFile{body: body}
-	c := converter{}
-	if s != nil {
-		f.ctx = s.context()
-		c.diags = s.diags
+	body, s := parsed.prepare(filename, in)
+	f := &JobFile{
+		body: body,
+		ctx:  s.context(),
 	}
+	c := converter{faults: s.faults}
 	var file jobFile
 	diags = hclconf.DecodeBody(body, f.ctx, &file)
 	c.diags = append(c.diags, diags...)
@@ -44,11 +44,12 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	for _, j := range file.Jobs {
 		f.Job = c.job(j)
 	}
-	if s != nil && s.budget.exceeded {
+	if s.budget.exceeded {
 		c.diags = nil // unknown values may have caused others
 		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
 			structs.MaxEvaluation)
 	}
+	parsed.locate(c.diags)
 	f.Warnings = hclconf.Warnings(c.diags)
 	return f, hclconf.Error(c.diags)
 }

@@ -82,7 +82,7 @@ type variable struct {
 	Default     hcl.Expression `hcl:"default"`
 	Description string         `hcl:"description"`
 	Sensitive   bool           `hcl:"sensitive"`
-	Type        hcl.Expression `hcl:"type"`
+	Type        hcl.Expression `hcl:"type,syntax"`
 	Validations []*validation  `hcl:"validation,block"`
 
 	constraint cty.Type // of type

@@ -205,7 +205,7 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"a.json", "{", `a.json:1,2`},
 		{"a.json", `{"name": "x", "one": 3}`, `a.json:1,`},
 		{"a.hcl", "name = \"\xff\"", `a.hcl:1,1: the file is not text in UTF-8`},
-		{"a.hcl", "x = " + strings.Repeat("(", 300), `line 1 nests too deep; expected at most 250 levels`},
+		{"a.hcl", "x = " + strings.Repeat("(", 300), `a.hcl:1,255: the file nests too deep; expected at most 250 levels`},
 		{"a.json", strings.Repeat("[", 300), `the file nests too deep`},
 		{"a.hcl", "x = " + strings.Repeat("!", 1<<19), `too many "!"`},
 		{"a.hcl", "x = 1" + strings.Repeat("+1", 1<<18), `too many "+"`},

@@ -18,20 +18,24 @@ const (
 	maxNesting = structs.MaxNesting // levels of brackets and templates
 )
 
-// whyUnreadable returns the reason why a file must not be parsed, or "".
-func whyUnreadable(filename string, src []byte, isJSON bool) string {
+// whyUnreadable returns the reason why a file must not be parsed with its position, or "".
+func whyUnreadable(filename string, src []byte, isJSON bool) (at hcl.Range, reason string) {
+	at = hcl.Range{Filename: filename, Start: hcl.InitialPos}
 	switch {
 	case len(src) > maxSource:
-		return fmt.Sprintf("the file has %d bytes; expected at most %d", len(src), maxSource)
+		return at, fmt.Sprintf("the file has %d bytes; expected at most %d", len(src), maxSource)
 	case !utf8.Valid(src):
-		return "the file is not text in UTF-8"
+		return at, "the file is not text in UTF-8"
 	case isJSON && jsonDepth(src) > maxNesting:
-		return fmt.Sprintf("the file nests too deep; expected at most %d levels", maxNesting)
+		return at, tooDeep
 	case isJSON:
-		return ""
+		return at, ""
 	}
-	return whyTokensUnreadable(filename, src)
+	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos) // the parser reports its faults
+	return tokenCounts{}.add(tokens)
 }
+
+var tooDeep = fmt.Sprintf("the file nests too deep; expected at most %d levels", maxNesting)
 
 // levels has the change of the nesting depth at a token.
 var levels = map[hclsyntax.TokenType]int{
@@ -55,24 +59,25 @@ var repeating = []hclsyntax.TokenType{
 	hclsyntax.TokenGreaterThanEq, hclsyntax.TokenOBrack,
 }
 
-func whyTokensUnreadable(filename string, src []byte) string {
-	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos) // the parser reports its faults
+// tokenCounts has the number of tokens of each type in a file.
+type tokenCounts map[hclsyntax.TokenType]int
+
+// add counts tokens. It returns the reason why they must not be parsed with its position, or "".
+func (c tokenCounts) add(tokens hclsyntax.Tokens) (at hcl.Range, reason string) {
 	depth := 0
-	counts := map[hclsyntax.TokenType]int{}
 	for _, t := range tokens {
 		depth = max(0, depth+levels[t.Type])
-		counts[t.Type]++
+		c[t.Type]++
 		if depth > maxNesting {
-			line := t.Range.Start.Line
-			return fmt.Sprintf("line %d nests too deep; expected at most %d levels", line, maxNesting)
+			return t.Range, tooDeep
 		}
-		if counts[t.Type] > structs.MaxRepeats &&
+		if c[t.Type] > structs.MaxRepeats &&
 			slices.Contains(repeating, t.Type) {
-			return fmt.Sprintf("too many %q; expected at most %d in one file",
+			return t.Range, fmt.Sprintf("too many %q; expected at most %d in one file",
 				t.Bytes, structs.MaxRepeats)
 		}
 	}
-	return ""
+	return at, ""
 }
 
 // jsonDepth returns the nesting depth of a JSON text. Brackets within strings do not count.

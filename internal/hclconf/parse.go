@@ -36,10 +36,9 @@ func DecodeWith(filename string, src []byte, dst any, positions Positions) error
 // Parse reads the syntax of a file. A file whose name ends in .json is JSON.
 func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
-	fault := whyUnreadable(filename, src, isJSON)
-	if fault != "" {
-		start := hcl.Range{Filename: filename, Start: hcl.InitialPos}
-		return nil, hcl.Diagnostics{Fault(start, "%s", fault)}
+	at, reason := whyUnreadable(filename, src, isJSON)
+	if reason != "" {
+		return nil, hcl.Diagnostics{Fault(at, "%s", reason)}
 	}
 	var file *hcl.File
 	var diags hcl.Diagnostics

@@ -16,6 +16,8 @@ type field struct {
 	typ      reflect.Type
 	block    bool
 	required bool
+	syntax   bool // in JSON, its string is the text of an expression
+	content  bool // a block whose labels are elsewhere
 }
 
 // elem returns the struct type of a block field, also through pointers, slices and maps.
@@ -29,7 +31,7 @@ func (f *field) elem() reflect.Type {
 
 // labels returns the names of the block's labels: none or one.
 func (f *field) labels() []string {
-	if !f.block {
+	if !f.block || f.content {
 		return nil
 	}
 	if f.typ.Kind() == reflect.Map ||
@@ -131,6 +133,8 @@ func (s *spec) addField(f reflect.StructField, tag string) {
 			added.block = true
 		case "required":
 			added.required = true
+		case "syntax":
+			added.syntax = true
 		case "":
 		default:
 			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))
