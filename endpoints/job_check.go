@@ -37,27 +37,23 @@ func (j jobs) validate(
 	job.Region = cmp.Or(job.Region, j.region)
 	warnings := structs.JoinFaults(job.Warnings())
 	job.Canonicalize()
-	resp := &structs.JobValidateResponse{}
-	err = job.Validate()
-	if err != nil {
-		resp.ValidationErrors = strings.Split(err.Error(), "\n")
-	} else {
-		tx := j.store.Read()
-		c := driverCheck{
-			nodes: j.nodes,
-			known: knownDrivers(tx),
-		}
-		err := state.CheckJobNamespace(tx, job)
-		if err != nil {
-			c.faults = append(c.faults, err.Error())
-		}
-		c.checkJob(ctx, job)
-		resp.ValidationErrors = c.faults
-		resp.Warnings = joinWarnings(warnings, structs.JoinFaults(c.warnings))
-		resp.DriverConfigValidated = len(c.warnings) == 0 && !c.skipped
+	tx := j.store.Read()
+	c := driverCheck{
+		nodes:  j.nodes,
+		known:  knownDrivers(tx),
+		faults: job.Faults(),
 	}
-	resp.Error = structs.JoinFaults(resp.ValidationErrors)
-	return resp, nil
+	err = state.CheckJobNamespace(tx, job)
+	if err != nil {
+		c.faults.Add(structs.Cut(err.Error(), structs.MaxReason))
+	}
+	c.checkJob(ctx, job)
+	return &structs.JobValidateResponse{
+		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
+		ValidationErrors:      c.faults.Lines(),
+		Error:                 c.faults.String(),
+		Warnings:              joinWarnings(warnings, structs.JoinFaults(c.warnings)),
+	}, nil
 }
 
 // knownDrivers returns nodes that are up for each driver that they know, healthy ones first. It is nil if no
@@ -85,13 +81,13 @@ func knownDrivers(tx *state.ReadTx) map[string][]string {
 	return known
 }
 
-// driverCheck checks the drivers of a job's tasks.
+// driverCheck checks the drivers of a job's tasks. The job may have faults of its own, such as null tasks.
 type driverCheck struct {
 	nodes    nodeconn.Caller
 	known    map[string][]string
-	faults   []string
+	faults   *structs.Faults
 	warnings []string
-	skipped  bool // a config has values that only its node knows
+	skipped  bool // a task is not checked: it is one too many, or only its node knows values of its config
 }
 
 // taskOf is a task with the path of its faults.
@@ -106,12 +102,17 @@ func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
 		return
 	}
 	byDriver := map[string][]taskOf{}
-	for _, g := range job.TaskGroups {
-		for _, t := range g.Tasks {
-			byDriver[t.Driver] = append(byDriver[t.Driver], taskOf{
-				Task: t,
-				path: fmt.Sprintf("job %q: group %q: task %q: ", job.ID, g.Name, t.Name),
-			})
+	for _, g := range firstOf(c, job.TaskGroups, structs.MaxGroups) {
+		if g == nil {
+			continue
+		}
+		for _, t := range firstOf(c, g.Tasks, structs.MaxTasks) {
+			if t != nil && t.Driver != "" {
+				byDriver[t.Driver] = append(byDriver[t.Driver], taskOf{
+					Task: t,
+					path: taskPath(job, g, t),
+				})
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byDriver)) {
@@ -123,17 +124,29 @@ func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
 	}
 }
 
+// firstOf returns the first elements of a list. It notes that others are not checked.
+func firstOf[T any](c *driverCheck, list []T, most int) []T {
+	c.skipped = c.skipped || len(list) > most
+	return list[:min(len(list), most)]
+}
+
+// taskPath returns the path of a task, with the names cut as in the other faults of the job.
+func taskPath(j *structs.Job, g *structs.TaskGroup, t *structs.Task) string {
+	return fmt.Sprintf("job %q: group %q: task %q: ", structs.Cut(j.ID, structs.MaxQuoted),
+		structs.Cut(g.Name, structs.MaxQuoted), structs.Cut(t.Name, structs.MaxQuoted))
+}
+
 func (c *driverCheck) rejectDriver(name string, tasks []taskOf) {
 	known := slices.Sorted(maps.Keys(c.known))
 	hint := "no node that is up has a driver"
 	if len(known) > 0 {
-		hint = "the nodes that are up have: " + strings.Join(known, ", ")
+		hint = "the nodes that are up have: " + structs.Cut(strings.Join(known, ", "), structs.MaxReason)
 	}
 	if near := suggest.Closest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	for _, t := range tasks {
-		c.faults = append(c.faults, fmt.Sprintf("%sdriver %q is on no node that is up; %s",
+		c.faults.Add(fmt.Sprintf("%sdriver %q is on no node that is up; %s",
 			t.path, structs.Cut(name, structs.MaxQuoted), hint))
 	}
 }
@@ -143,7 +156,8 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 	req := &structs.ClientDriverValidateRequest{Driver: name}
 	var asked []taskOf
 	for _, t := range tasks {
-		if structs.HasReference(t.Config) {
+		tooDeep := !structs.NestsWithin(t.Config, structs.MaxConfigNesting)
+		if tooDeep || structs.HasReference(t.Config) {
 			c.skipped = true
 			continue
 		}
@@ -164,7 +178,8 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 	}
 	if err != nil {
 		c.warnings = append(c.warnings, fmt.Sprintf(
-			"the configs of tasks with the driver %q are not checked: %v", name, err))
+			"the configs of tasks with the driver %q are not checked: %v",
+			structs.Cut(name, structs.MaxQuoted), err))
 		return
 	}
 	for i, t := range asked {
@@ -172,7 +187,7 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 			continue
 		}
 		for line := range strings.SplitSeq(answer.Faults[i], "\n") {
-			c.faults = append(c.faults, t.path+"config: "+strings.TrimPrefix(line, "config."))
+			c.faults.Add(t.path + "config: " + strings.TrimPrefix(line, "config."))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 			`the configs of tasks with the driver "vm" are not checked: it is busy`, false},
 		"no task": {nil, map[string]bool{}, nil, []string{
 			`job "j": group "g": at least one task is required`,
-		}, "", false},
+		}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
@@ -115,6 +116,67 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 		})
 	}
 	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
+}
+
+// A job that breaks a rule of its own is checked against the drivers all the same.
+func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a").rejectKeys(nil)
+	s.addDrivers("n1", map[string]bool{"vm": true})
+	deep := any("x")
+	for range structs.MaxConfigNesting + 1 {
+		deep = []any{deep}
+	}
+	j := jobWithTasks(
+		&structs.Task{Name: "typo", Driver: "vn"}, nil,
+		&structs.Task{Name: "bad", Driver: "vm", Config: map[string]any{"imgae": "x"}},
+		&structs.Task{Name: "deep", Driver: "vm", Config: map[string]any{"image": deep}},
+	)
+	j.TaskGroups = append(j.TaskGroups, nil)
+	j.Priority = 500
+	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
+	want := []string{
+		`job "j": priority 500 must be between 1 and 100`,
+		`job "j": group "g": task 1 is null`,
+		`job "j": group "g": task "deep": config nests maps and lists more than 250 levels deep`,
+		`job "j": group 1 is null`,
+		`job "j": group "g": task "bad": config: image: missing`,
+		`job "j": group "g": task "bad": config: imgae: unknown field`,
+		`job "j": group "g": task "typo": driver "vn" is on no node that is up; did you mean "vm"?`,
+	}
+	if !slices.Equal(got.ValidationErrors, want) || got.Error != strings.Join(want, "\n") {
+		t.Errorf("got %q\nwant %q", got.ValidationErrors, want)
+	}
+	if got.DriverConfigValidated {
+		t.Error("the answer says that a node has checked the config that nests too deep")
+	}
+}
+
+func TestJobValidate_BoundsItsAnswer(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addDrivers("n1", map[string]bool{"vm": true})
+	j := jobWithTasks()
+	j.ID = strings.Repeat("j", 10_000)
+	j.Namespace = strings.Repeat("n", 10_000)
+	for range structs.MaxGroups + 1 {
+		g := &structs.TaskGroup{Name: strings.Repeat("g", 100)}
+		for range 10 {
+			g.Tasks = append(g.Tasks, &structs.Task{Name: strings.Repeat("t", 100), Driver: mebibyte[:100]})
+		}
+		j.TaskGroups = append(j.TaskGroups, g)
+	}
+	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
+	last := got.ValidationErrors[len(got.ValidationErrors)-1]
+	if len(got.ValidationErrors) != structs.MaxFaults+1 || !strings.HasPrefix(last, "and ") {
+		t.Errorf("%d lines, the last is %q", len(got.ValidationErrors), last)
+	}
+	if len(got.Error) > 2*structs.MaxFaults*structs.MaxReason {
+		t.Errorf("%d bytes", len(got.Error))
+	}
+	if got.DriverConfigValidated {
+		t.Error("the answer says that the tasks of a group beyond the bound are checked")
+	}
 }
 
 func TestJobValidate_IgnoresNodesThatAreDown(t *testing.T) {

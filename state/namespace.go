@@ -91,6 +91,7 @@ func CheckNamespace(tx Reader, name string) error {
 }
 
 // CheckJobNamespace returns an error if the namespace of a job does not exist, or does not allow its drivers.
+// The job may have null groups and tasks.
 func CheckJobNamespace(tx Reader, j *structs.Job) error {
 	err := CheckNamespace(tx, j.Namespace)
 	if err != nil {
@@ -98,8 +99,11 @@ func CheckJobNamespace(tx Reader, j *structs.Job) error {
 	}
 	can := Namespace(tx, j.Namespace).Capabilities
 	for _, g := range j.TaskGroups {
+		if g == nil {
+			continue
+		}
 		for _, t := range g.Tasks {
-			if !can.Allows(t.Driver) {
+			if t != nil && !can.Allows(t.Driver) {
 				return structs.Preconditionf(
 					"job %q: group %q: task %q: namespace %q does not allow the driver %q; see berth namespace inspect %s",
 					j.ID, g.Name, t.Name, j.Namespace, t.Driver, j.Namespace)

@@ -14,6 +14,11 @@ var jobTypes = []string{JobService, JobBatch, JobSystem, JobSysBatch}
 // Validate checks a canonicalized job and returns every fault, each with its path. It checks only the
 // specification: the scheduler decides whether volumes and plugins exist.
 func (j *Job) Validate() error {
+	return j.Faults().Err()
+}
+
+// Faults returns the faults of Validate.
+func (j *Job) Faults() *Faults {
 	f := newFieldErrors("")
 	f.checkName("job: id", j.ID)
 	f = f.at("job %q", j.ID)
@@ -47,7 +52,7 @@ func (j *Job) Validate() error {
 		total += min(max(g.Count, 0), MaxJobCount+1)
 	}
 	f.require(total <= MaxJobCount, "the counts of its groups are more than %d in sum", MaxJobCount)
-	return f.err()
+	return f.found
 }
 
 // checkMeta checks keys that become part of the environment of tasks.
@@ -214,7 +219,7 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	f.checkTaskConstraints(t.Constraints)
 	f.checkMeta("meta", t.Meta)
 	f.checkMeta("env", t.Env)
-	f.require(nestsWithin(t.Config, MaxConfigNesting), "config nests maps and lists more than %d levels deep",
+	f.require(NestsWithin(t.Config, MaxConfigNesting), "config nests maps and lists more than %d levels deep",
 		MaxConfigNesting)
 	t.RestartPolicy.validate(f.at("restart"))
 	f.checkDuration("kill_timeout", t.KillTimeout, MaxTaskWait)
@@ -250,10 +255,10 @@ func (f fieldErrors) checkSignal(name, signal string) {
 		"%s %q is not a signal such as SIGTERM", name, signal)
 }
 
-// nestsWithin reports whether a value of a task's config nests maps and lists at most a number of levels
+// NestsWithin reports whether a value of a task's config nests maps and lists at most a number of levels
 // deep. A value has to stay far from the depth limit of a decoder: a log entry, an answer and a snapshot hold
 // it at different depths, and a server that cannot read an entry stops.
-func nestsWithin(v any, levels int) bool {
+func NestsWithin(v any, levels int) bool {
 	var parts iter.Seq[any]
 	switch v := v.(type) {
 	case map[string]any:
@@ -267,7 +272,7 @@ func nestsWithin(v any, levels int) bool {
 		return false
 	}
 	for part := range parts {
-		if !nestsWithin(part, levels-1) {
+		if !NestsWithin(part, levels-1) {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package structs
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -10,40 +11,52 @@ import (
 
 // JoinFaults makes one text with a line for each of the first MaxFaults faults, and the number of the others.
 func JoinFaults(faults []string) string {
-	var l errorLines
-	for _, f := range faults {
-		l.addLine(f)
+	var f Faults
+	for _, line := range faults {
+		f.Add(line)
 	}
-	return l.String()
+	return f.String()
 }
 
-// errorLines keeps the first MaxFaults lines and counts the others.
-type errorLines struct {
+// Faults keeps the first MaxFaults faults and counts the others.
+type Faults struct {
 	lines []string
 	more  int
 }
 
-// full reports whether further lines are only counted.
-func (l *errorLines) full() bool {
-	return len(l.lines) >= MaxFaults
+// full reports whether further faults are only counted.
+func (f *Faults) full() bool {
+	return len(f.lines) >= MaxFaults
 }
 
-// addLine adds a line. It shows control characters as escapes.
-func (l *errorLines) addLine(line string) {
-	if l.full() {
-		l.more++
+// Add adds a fault. It shows control characters as escapes.
+func (f *Faults) Add(line string) {
+	if f.full() {
+		f.more++
 		return
 	}
-	l.lines = append(l.lines, Printable(line))
+	f.lines = append(f.lines, Printable(line))
 }
 
-// String returns the lines, followed by the number of the others; "" for none.
-func (l *errorLines) String() string {
-	text := strings.Join(l.lines, "\n")
-	if l.more > 0 {
-		text += "\nand " + strconv.Itoa(l.more) + " more"
+// Lines returns the faults, followed by the number of those that are only counted; nil for none.
+func (f *Faults) Lines() []string {
+	if f.more == 0 {
+		return slices.Clone(f.lines)
 	}
-	return text
+	return append(slices.Clone(f.lines), "and "+strconv.Itoa(f.more)+" more")
+}
+
+// String returns the lines of Lines; "" for none.
+func (f *Faults) String() string {
+	return strings.Join(f.Lines(), "\n")
+}
+
+// Err returns nil without faults, else one error of kind invalid with the lines of Lines.
+func (f *Faults) Err() error {
+	if len(f.lines) == 0 {
+		return nil
+	}
+	return Invalidf("%s", f.String())
 }
 
 // Cut returns a text, or at most its first max bytes with an ellipsis.

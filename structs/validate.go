@@ -16,12 +16,12 @@ import (
 // number of faults.
 type fieldErrors struct {
 	path  string // of the checked value: `job "a": group "b"`
-	lines *errorLines
+	found *Faults
 }
 
 // newFieldErrors collects the faults of a value with a name.
 func newFieldErrors(format string, args ...any) fieldErrors {
-	f := fieldErrors{lines: new(errorLines)}
+	f := fieldErrors{found: new(Faults)}
 	return f.at(format, args...)
 }
 
@@ -31,19 +31,19 @@ func (f fieldErrors) at(format string, args ...any) fieldErrors {
 	if f.path != "" {
 		step = f.path + ": " + step
 	}
-	return fieldErrors{path: step, lines: f.lines}
+	return fieldErrors{path: step, found: f.found}
 }
 
 func (f fieldErrors) addf(format string, args ...any) {
-	if f.lines.full() {
-		f.lines.addLine("")
+	if f.found.full() {
+		f.found.Add("")
 		return
 	}
 	line := fmt.Sprintf(format, quotable(args)...)
 	if f.path != "" {
 		line = f.path + ": " + line
 	}
-	f.lines.addLine(line)
+	f.found.Add(line)
 }
 
 // require adds the fault unless ok.
@@ -55,10 +55,7 @@ func (f fieldErrors) require(ok bool, format string, args ...any) {
 
 // err returns nil without faults, else one error of kind invalid with a line for each.
 func (f fieldErrors) err() error {
-	if text := f.lines.String(); text != "" {
-		return Invalidf("%s", text)
-	}
-	return nil
+	return f.found.Err()
 }
 
 // atMost adds a fault if there are more than max elements, and returns the number of elements to check.
