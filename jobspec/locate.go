@@ -59,7 +59,8 @@ var labelled = map[string]bool{
 	"port":   true,
 }
 
-// locateFault returns the range that a fault names, or an empty one if the fault has no path.
+// locateFault returns the range that a fault names, or an empty one if the fault has no path. Of an argument
+// it is the value, or the name if no such argument is allowed.
 func (l locator) locateFault(body hcl.Body, line string) (at hcl.Range) {
 	for depth := 0; ; depth++ {
 		m := step.FindStringSubmatch(line)
@@ -85,12 +86,16 @@ func (l locator) locateFault(body hcl.Body, line string) (at hcl.Range) {
 	if at.Filename == "" {
 		return at
 	}
-	word, _, _ := strings.Cut(line, " ")
+	word, rest, _ := strings.Cut(line, " ")
 	word = strings.TrimRight(word, ":;,")
-	if a := findArgument(body, word); a != nil {
-		return a.Expr.Range()
+	a := findArgument(body, word)
+	switch {
+	case a == nil:
+		return at
+	case strings.HasPrefix(rest, structs.UnknownField):
+		return a.NameRange
 	}
-	return at
+	return a.Expr.Range()
 }
 
 // findBlock finds a block by its label, its number or the argument that names it. It also returns the only

@@ -60,3 +60,24 @@ func HasReference(value any) bool {
 	}
 	return false
 }
+
+// UnknownField follows the path of a field that the config of a task may not have. The fault then belongs to
+// the name of the field, and otherwise to its value.
+const UnknownField = "unknown field"
+
+// KindOfValue returns the kind of a value of a task's config in words.
+func KindOfValue(v any) string {
+	switch v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a map"
+	}
+	return "a number"
+}

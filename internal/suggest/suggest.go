@@ -2,6 +2,7 @@
 package suggest
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/agext/levenshtein"
@@ -36,6 +37,14 @@ func Closest(typed string, names []string) string {
 		}
 	}
 	return best
+}
+
+// Hint returns the remedy for a name that is none of the names: the intended one, or all.
+func Hint(typed string, names []string) string {
+	if near := Closest(typed, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "expected " + strings.Join(names, ", ")
 }
 
 func onlyWithPrefix(prefix string, names []string) (found string) {

@@ -37,3 +37,14 @@ func TestClosest_CompletesAPrefixOfOneName(t *testing.T) {
 		}
 	}
 }
+
+func TestHint_NamesTheIntendedNameOrAll(t *testing.T) {
+	for typed, want := range map[string]string{
+		"comand": `did you mean "command"?`,
+		"image":  "expected command, args",
+	} {
+		if got := Hint(typed, []string{"command", "args"}); got != want {
+			t.Errorf("%s: got %s, want %s", typed, got, want)
+		}
+	}
+}

@@ -9,8 +9,10 @@ import (
 	"berth/structs"
 )
 
-// wrongJob has four faults: a driver that no node has, and keys and a value that drivers do not take.
+// wrongJob has five faults: a priority beyond its bounds, a driver that no node has, and keys and a value
+// that drivers do not take.
 const wrongJob = `job "wrong" {
+  priority = 500
   group "g" {
     task "a" {
       driver = "exce"
@@ -47,10 +49,11 @@ func TestValidate_ShowsAllFaultsInTheirLines(t *testing.T) {
 		t.Fatalf("exit code %d: %v", exitCode(err), err)
 	}
 	for _, fault := range []struct{ at, says, line, caret string }{
-		{":4,16:", `did you mean "exec"?`, `4 |       driver = "exce"`, `  |                ^`},
-		{":13,19:", "arsg: unknown field", `13 |         arsg    = ["x"]`, `   |                   ^`},
-		{":19,19:", "command: expected a string", `19 |         command = ["/bin/true"]`, `   |                   ^`},
-		{":20,19:", "image: unknown field", `20 |         image   = "busybox"`, `   |                   ^`},
+		{":2,14:", "priority 500 must be", `2 |   priority = 500`, `  |              ^`},
+		{":5,16:", `did you mean "exec"?`, `5 |       driver = "exce"`, `  |                ^`},
+		{":14,9:", `arsg: unknown field; did you mean "args"?`, `14 |         arsg    = ["x"]`, `   |         ^`},
+		{":20,19:", "command: expected a string, found a list", `20 |         command = ["/bin/true"]`, `   |                   ^`},
+		{":21,9:", "image: unknown field", `21 |         image   = "busybox"`, `   |         ^`},
 	} {
 		_, rest, found := strings.Cut(err.Error(), path+fault.at)
 		shown := fault.line + "\n  " + fault.caret
@@ -69,6 +72,7 @@ func TestJob_ReadsWhatItWrites(t *testing.T) {
 	a := newAgent(t, "one", "-dev")
 	a.start()
 	text := strings.Replace(wrongJob, `"exce"`, `"exec"`, 1)
+	text = strings.Replace(text, "  priority = 500\n", "", 1)
 	text = strings.Replace(text, "  group", "  type = \"batch\"\n  group", 1)
 	text = strings.Replace(text, "arsg ", "args ", 1)
 	text = strings.Replace(text, `["/bin/true"]`, `"/bin/true"`, 1)

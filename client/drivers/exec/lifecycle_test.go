@@ -217,7 +217,7 @@ func TestStart_Failures(t *testing.T) {
 			"/no-such"},
 		{"no log directory", func(c *driver.TaskConfig) { c.Dirs.Logs = "/no-such" }, structs.KindInternal, "logs"},
 		{"unknown field", func(c *driver.TaskConfig) { c.Config["comand"] = "x" }, structs.KindInvalid,
-			"config.comand: unknown field; expected command, args, work_dir"},
+			`config.comand: unknown field; did you mean "command"?`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -405,13 +405,14 @@ func TestLogs_AreRotated(t *testing.T) {
 func TestValidate_Config(t *testing.T) {
 	r := newFixture(t)
 	for want, config := range map[string]map[string]any{
-		"config.command: missing":                    {},
-		"config.command: empty":                      {"command": ""},
-		"config.command: expected a string":          {"command": []any{"x"}},
-		"config.args: expected a list":               {"command": "x", "args": "y"},
-		"config.args[1]: expected a string":          {"command": "x", "args": []any{"y", map[string]any{}}},
-		"config.argv: unknown field":                 {"command": "x", "argv": []any{}},
-		"config.work_dir: \"x\": expected an absolu": {"command": "x", "work_dir": "x"},
+		"config.command: missing":                                       {},
+		"config.command: empty":                                         {"command": ""},
+		"config.command: expected a string, found a list":               {"command": []any{"x"}},
+		"config.args: expected a list of strings, found a number":       {"command": "x", "args": 5},
+		"config.args[1]: expected a string, found a map":                {"command": "x", "args": []any{"y", map[string]any{}}},
+		"config.argv: unknown field; did you mean \"args\"?":            {"command": "x", "argv": []any{}},
+		"config.image: unknown field; expected command, args, work_dir": {"command": "x", "image": "y"},
+		"config.work_dir: \"x\": expected an absolu":                    {"command": "x", "work_dir": "x"},
 	} {
 		err := r.Validate(config)
 		if !structs.IsKind(err, structs.KindInvalid) || !contains(err.Error(), want) {

@@ -13,6 +13,7 @@ import (
 	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/sandbox"
+	"berth/internal/suggest"
 	"berth/structs"
 )
 
@@ -22,6 +23,8 @@ type Command struct {
 	Args    []string
 	WorkDir string
 }
+
+var commandFields = []string{"command", "args", "work_dir"}
 
 // DecodeCommand reads the block. All faults are named, each with its path.
 func DecodeCommand(config map[string]any) (*Command, error) {
@@ -38,7 +41,8 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 		case "work_dir":
 			c.WorkDir, err = textOf(path, v)
 		default:
-			err = fmt.Errorf("%s: unknown field; expected command, args, work_dir", path)
+			err = fmt.Errorf("config.%s: %s; %s", structs.Cut(name, structs.MaxQuoted),
+				structs.UnknownField, suggest.Hint(name, commandFields))
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -63,7 +67,7 @@ func textOf(path string, v any) (string, error) {
 	case float64:
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		return "", fmt.Errorf("%s: expected a string, found %T", path, v)
+		return "", fmt.Errorf("%s: expected a string, found %s", path, structs.KindOfValue(v))
 	}
 	if strings.ContainsRune(s, 0) {
 		return "", fmt.Errorf("%s: holds a zero byte", path)
@@ -74,7 +78,7 @@ func textOf(path string, v any) (string, error) {
 func textsOf(path string, v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: expected a list of strings, found %T", path, v)
+		return nil, fmt.Errorf("%s: expected a list of strings, found %s", path, structs.KindOfValue(v))
 	}
 	var out []string
 	for i, e := range list {

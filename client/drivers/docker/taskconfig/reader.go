@@ -53,11 +53,7 @@ func (b *block) end() {
 		if b.known[name] {
 			continue
 		}
-		hint := "expected " + strings.Join(names, ", ")
-		if near := suggest.Closest(name, names); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		b.fault(structs.Cut(name, structs.MaxQuoted), "unknown field; %s", hint)
+		b.fault(structs.Cut(name, structs.MaxQuoted), structs.UnknownField+"; %s", suggest.Hint(name, names))
 	}
 }
 
@@ -72,7 +68,7 @@ func (b *block) textOf(name string, v any) string {
 	case float64:
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		b.fault(name, "expected a string, found %s", kindOf(v))
+		b.fault(name, "expected a string, found %s", structs.KindOfValue(v))
 		return ""
 	}
 	if strings.ContainsRune(s, 0) {
@@ -82,22 +78,6 @@ func (b *block) textOf(name string, v any) string {
 		b.fault(name, "has %d bytes; expected at most %d", len(s), structs.MaxText)
 	}
 	return s
-}
-
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "nothing"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "a map"
-	}
-	return "a number"
 }
 
 func (b *block) text(name string) string {
@@ -146,7 +126,7 @@ func (b *block) boolean(name string) bool {
 			return is
 		}
 	}
-	b.fault(name, "expected true or false, found %s", kindOf(v))
+	b.fault(name, "expected true or false, found %s", structs.KindOfValue(v))
 	return false
 }
 
@@ -159,7 +139,7 @@ func (b *block) number(name string, least, most int64) int64 {
 	}
 	n, ok := wholeNumber(v)
 	if !ok {
-		b.fault(name, "expected a whole number, found %s", kindOf(v))
+		b.fault(name, "expected a whole number, found %s", structs.KindOfValue(v))
 		return 0
 	}
 	if n < least || n > most {
@@ -195,7 +175,7 @@ func (b *block) duration(name string, most time.Duration) time.Duration {
 	s, isText := v.(string)
 	d, err := time.ParseDuration(s)
 	if !isText || err != nil {
-		b.fault(name, "expected a duration such as \"30s\", found %s", kindOf(v))
+		b.fault(name, "expected a duration such as \"30s\", found %s", structs.KindOfValue(v))
 		return 0
 	}
 	if d < 0 || d > most {
@@ -213,7 +193,7 @@ func (b *block) texts(name string) []string {
 	}
 	list, isList := v.([]any)
 	if !isList {
-		b.fault(name, "expected a list of strings, found %s", kindOf(v))
+		b.fault(name, "expected a list of strings, found %s", structs.KindOfValue(v))
 		return nil
 	}
 	if !b.bounded(name, len(list)) {
@@ -246,7 +226,7 @@ func (b *block) maps(name string) []map[string]any {
 	case []any:
 		list = v
 	default:
-		b.fault(name, "expected a block, found %s", kindOf(v))
+		b.fault(name, "expected a block, found %s", structs.KindOfValue(v))
 	}
 	if !b.bounded(name, len(list)) {
 		return nil
@@ -255,7 +235,7 @@ func (b *block) maps(name string) []map[string]any {
 	for i, e := range list {
 		m, isMap := e.(map[string]any)
 		if !isMap {
-			b.fault(fmt.Sprintf("%s[%d]", name, i), "expected a block, found %s", kindOf(e))
+			b.fault(fmt.Sprintf("%s[%d]", name, i), "expected a block, found %s", structs.KindOfValue(e))
 			continue
 		}
 		out = append(out, m)
