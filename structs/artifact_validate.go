@@ -105,7 +105,6 @@ func (a *TaskArtifact) Validate() error {
 func (a *TaskArtifact) validate(f fieldErrors) {
 	f.require(a.GetterSource != "", "source is required")
 	f.checkText("source", a.GetterSource)
-	f.require(!strings.ContainsRune(a.GetterSource, 0), "source must not hold NUL")
 	if a.GetterSource != "" && len(a.GetterSource) <= MaxText {
 		_, err := a.Getter()
 		f.require(err == nil, "source: %v", err)
@@ -119,7 +118,6 @@ func (a *TaskArtifact) validate(f fieldErrors) {
 func (a *TaskArtifact) validateDest(f fieldErrors) {
 	dest := a.RelativeDest
 	f.checkText("destination", dest)
-	f.require(!strings.ContainsRune(dest, 0), "destination must not hold NUL")
 	if strings.Contains(dest, placeholder) || len(dest) > MaxText {
 		return // only the node knows the value
 	}

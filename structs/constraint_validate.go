@@ -94,8 +94,8 @@ func (c *Constraint) PropertyLimit() (int, error) {
 }
 
 func (f fieldErrors) checkConstraintValue(c *Constraint) {
+	f.checkText("value", c.RTarget)
 	if len(c.RTarget) > MaxText {
-		f.checkText("value", c.RTarget)
 		return
 	}
 	var err error

@@ -24,8 +24,7 @@ func (j *Job) Faults() *Faults {
 	f = f.at("job %q", j.ID)
 	f.checkName("region", j.Region)
 	f.checkNamespace(j.Namespace)
-	f.require(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
-		"name must have at most %d bytes and no NUL", MaxName)
+	f.checkString("name", j.Name, MaxName)
 	f.checkOneOf("type", j.Type, jobTypes)
 	f.require(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
@@ -179,7 +178,7 @@ func (p *ReschedulePolicy) validate(f fieldErrors) {
 }
 
 func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
-	f.checkBytes("Name", len(v.Name), MaxName)
+	f.checkString("Name", v.Name, MaxName)
 	f.checkOneOf("type", v.Type, []string{VolumeTypeCSI, VolumeTypeHost})
 	f.checkName("source", v.Source)
 	if v.Type == VolumeTypeHost {
@@ -214,8 +213,8 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	f.require(t.Name != "alloc",
 		"name %q is taken: so is called the directory that the tasks of a group share", t.Name)
 	f.require(t.Driver != "", "driver is required")
-	f.checkBytes("driver", len(t.Driver), MaxName)
-	f.checkBytes("user", len(t.User), MaxName)
+	f.checkString("driver", t.Driver, MaxName)
+	f.checkString("user", t.User, MaxName)
 	f.checkTaskConstraints(t.Constraints)
 	f.checkMeta("meta", t.Meta)
 	f.checkMeta("env", t.Env)
@@ -322,7 +321,7 @@ func (c *CSIPluginConfig) validate(f fieldErrors) {
 		"mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
 	f.require(c.HealthTimeout > 0, "health_timeout must be above zero")
 	f.checkDuration("hang_timeout", c.HangTimeout, MaxTaskWait)
-	f.require(len(c.FormerProvider) <= MaxProvider, "former_provider is longer than %d bytes", MaxProvider)
+	f.checkString("former_provider", c.FormerProvider, MaxProvider)
 	f.checkDuration("health_timeout", c.HealthTimeout, MaxTaskWait)
 }
 
@@ -373,14 +372,13 @@ func (g *TaskGroup) volumeNames() ownText {
 }
 
 func (f fieldErrors) checkDestination(dir string) {
+	f.checkText("destination", dir)
 	switch {
 	case len(dir) > MaxText:
-		f.checkText("destination", dir)
 	case dir == "":
 		f.addf("destination is required")
 	case strings.Contains(dir, "${"): // only the node knows the value
-	case strings.ContainsRune(dir, 0) ||
-		slices.Contains(strings.Split(dir, "/"), "..") ||
+	case slices.Contains(strings.Split(dir, "/"), "..") ||
 		path.Clean("/"+dir) == "/":
 		f.addf("destination %q must be a path inside the task without \"..\", other than /", dir)
 	}

@@ -62,7 +62,7 @@ func TestTemplate_Validate(t *testing.T) {
 		{"leads out of the task's directory", func(x *Template) { x.DestPath = "local/../../x" }},
 		{"leads out of the task's directory", func(x *Template) { x.EmbeddedTmpl, x.SourcePath = "", "../x" }},
 		{"is a directory", func(x *Template) { x.DestPath = "local/" }},
-		{"holds NUL", func(x *Template) { x.DestPath = "local/\x00" }},
+		{"without NUL", func(x *Template) { x.DestPath = "local/\x00" }},
 		{"bytes; at most", func(x *Template) { x.DestPath = "local/" + strings.Repeat("x", MaxText) }},
 		{"does not see its destination", func(x *Template) { x.DestPath = "etc/x" }},
 		{"change_mode", func(x *Template) { x.ChangeMode = "reload" }},
@@ -70,7 +70,7 @@ func TestTemplate_Validate(t *testing.T) {
 		{"use change_mode restart", func(x *Template) { x.ChangeMode, x.Envvars = TemplateSignal, true }},
 		{"needs a change_script", func(x *Template) { x.ChangeMode = TemplateScript }},
 		{"command is required", func(x *Template) { x.ChangeScript = &ChangeScript{} }},
-		{"holds NUL", func(x *Template) {
+		{"without NUL", func(x *Template) {
 			x.ChangeScript = &ChangeScript{Command: "x", Args: []string{"\x00"}}
 		}},
 		{"arguments; at most", func(x *Template) {

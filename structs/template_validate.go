@@ -51,8 +51,8 @@ func (t *Template) validate(f fieldErrors) {
 		f.checkTaskPath("source", t.SourcePath)
 	}
 	f.checkTaskPath("destination", t.DestPath)
-	f.checkBytes("left_delimiter", len(t.LeftDelim), MaxDelimiter)
-	f.checkBytes("right_delimiter", len(t.RightDelim), MaxDelimiter)
+	f.checkString("left_delimiter", t.LeftDelim, MaxDelimiter)
+	f.checkString("right_delimiter", t.RightDelim, MaxDelimiter)
 	if t.EmbeddedTmpl != "" {
 		_, err := t.ParseText(t.EmbeddedTmpl)
 		f.require(err == nil, "data: %v", ownError(err))
@@ -93,10 +93,10 @@ func (t *Template) validateChange(f fieldErrors) {
 	total := len(script.Command)
 	for _, arg := range script.Args {
 		total += len(arg)
-		f.require(!strings.ContainsRune(arg, 0), "an argument holds NUL")
+		f.checkString("an argument", arg, MaxExecBytes)
 	}
 	f.checkBytes("the command", total, MaxExecBytes)
-	f.require(!strings.ContainsRune(script.Command, 0), "command holds NUL")
+	f.checkString("command", script.Command, MaxExecBytes)
 	f.checkDuration("timeout", script.Timeout, MaxTaskWait)
 }
 
@@ -107,8 +107,6 @@ func (f fieldErrors) checkTaskPath(name, p string) {
 	switch clean := path.Clean(p); {
 	case p == "":
 		f.addf("%s is required", name)
-	case strings.ContainsRune(p, 0):
-		f.addf("%s holds NUL", name)
 	case strings.Contains(p, "${") || strings.HasPrefix(clean, "../alloc/"):
 	case clean == ".." || strings.HasPrefix(clean, "../"):
 		f.addf("%s %q leads out of the task's directory; "+

@@ -74,9 +74,15 @@ func (f fieldErrors) checkBytes(name string, n, most int) {
 	f.require(n <= most, "%s has %d bytes; at most %d are allowed", name, n, most)
 }
 
-// checkText checks the length of a free text.
+// checkText checks a free text.
 func (f fieldErrors) checkText(name, s string) {
-	f.checkBytes(name, len(s), MaxText)
+	f.checkString(name, s, MaxText)
+}
+
+// checkString checks the bytes of a text. JSON has no other bytes than UTF-8, and no program takes a NUL.
+func (f fieldErrors) checkString(name, s string, most int) {
+	f.checkBytes(name, len(s), most)
+	f.require(utf8.ValidString(s) && !strings.ContainsRune(s, 0), "%s must be UTF-8 without NUL", name)
 }
 
 // checkOneOf checks a value against the few allowed ones.

@@ -303,7 +303,7 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 				c.StagePublishBaseDir = "/a"
 			})},
 		{`csi_plugin: hang_timeout must not be negative`, plugin(func(c *CSIPluginConfig) { c.HangTimeout = -1 })},
-		{`csi_plugin: former_provider is longer than 63 bytes`,
+		{`csi_plugin: former_provider has 64 bytes`,
 			plugin(func(c *CSIPluginConfig) { c.FormerProvider = strings.Repeat("x", 64) })},
 		{`csi_plugin: health_timeout must be above zero`,
 			plugin(func(c *CSIPluginConfig) { c.HealthTimeout = -1 })},
