@@ -16,8 +16,8 @@ func (job) Ignored() map[string]string {
 	return map[string]string{"ui": "berth has no web interface that shows it"}
 }
 
-const whileDisconnected = "the servers replace the allocations of a node that is down, " +
-	"and the node stops its own when it is back; leave it out"
+const whileDisconnected = "an allocation is lost once its node is down: another node replaces it, " +
+	"unless the job runs on each node, and its own node stops it when it reaches the servers again; leave it out"
 
 func (group) Rejected() map[string]string {
 	return map[string]string{
