@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,17 +115,19 @@ func FuzzExecOutput(f *testing.F) {
 		f.Add(messages, uint16(4409), "the task has ended")
 		f.Add(messages, uint16(65535), "\xff")
 	}
-	var answer struct {
+	type execAnswer struct {
 		messages []string
 		code     websocket.StatusCode
 		reason   string
 	}
+	var next atomic.Pointer[execAnswer]
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			return
 		}
 		defer func() { _ = ws.CloseNow() }()
+		answer := next.Load()
 		for _, m := range answer.messages {
 			if ws.Write(r.Context(), websocket.MessageText, []byte(m)) != nil {
 				return
@@ -134,8 +137,12 @@ func FuzzExecOutput(f *testing.F) {
 	}))
 	f.Cleanup(agent.Close)
 	f.Fuzz(func(t *testing.T, messages string, code uint16, reason string) {
-		answer.messages = strings.Split(messages, "\n")
-		answer.code, answer.reason = websocket.StatusCode(code), reason
+		answer := &execAnswer{
+			messages: strings.Split(messages, "\n"),
+			code:     websocket.StatusCode(code),
+			reason:   reason,
+		}
+		next.Store(answer)
 		c := api.NewClient(api.ClientConfig{Address: agent.URL})
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

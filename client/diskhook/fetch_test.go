@@ -243,7 +243,9 @@ func TestUp_WaitsForDataThatCannotComeNow(t *testing.T) {
 				if exists(filepath.Join(to.dir, "b", ownDir, partName)) {
 					t.Error("it keeps a part of the data meanwhile")
 				}
+				from.mu.Lock()
 				c.mend(from, to)
+				from.mu.Unlock()
 				<-done
 			})
 			if got := to.files("b")["alloc/data/log"]; len(got) != 10*mb {

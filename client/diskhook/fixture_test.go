@@ -125,7 +125,11 @@ func (n *node) config() Config {
 			a, ok := n.local[id]
 			return a, ok
 		},
-		Settings: func() Settings { return n.settings },
+		Settings: func() Settings {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.settings
+		},
 		Progress: func(id, reason string) { n.said = append(n.said, id+": "+reason) },
 		Report:   func(id, message string) { n.events = append(n.events, id+": "+message) },
 	}

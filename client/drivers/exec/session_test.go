@@ -300,9 +300,7 @@ func TestExec_Failures(t *testing.T) {
 			}
 		}
 	}
-	if n := r.processes(cfg); n != 1 {
-		t.Errorf("%d processes are left", n)
-	}
+	r.waitUntil("no command is left", func() bool { return r.processes(cfg) == 1 })
 }
 
 func TestExec_ManyAtOnce(t *testing.T) {
