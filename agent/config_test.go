@@ -52,7 +52,7 @@ func parseConfig(t *testing.T, args ...string) (c Config, err error) {
 func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"a.hcl": "region = \"eu\"\ndatacenter = \"dc1\"\nlog_level = \"warn\"\n" +
-			"server {\n  enabled = true\n  heartbeat_ttl = \"3s\"\n}\n",
+			"server {\n  enabled = true\n  heartbeat_ttl = \"3s\"\n  job_max_source_size = \"2M\"\n}\n",
 		"b.json": `{"datacenter": "dc2", "client": {"enabled": true, "servers": ["127.0.0.1:1"]},
 			"ports": {"http": 7}}`,
 	})
@@ -73,6 +73,7 @@ func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 	}
 	if !c.Server.Enabled ||
 		c.Server.HeartbeatTTL != 3*time.Second ||
+		c.Server.JobSource != 2_000_000 ||
 		c.Server.BootstrapExpect != 1 {
 		t.Errorf("got the server block %+v", c.Server)
 	}

@@ -88,6 +88,8 @@ type Deps struct {
 	Logger hclog.Logger
 	Region string
 	Now    func() time.Time
+	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
+	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
 	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
@@ -106,6 +108,7 @@ type Endpoints struct {
 	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
 	logger  hclog.Logger
 	region  string
+	source  int // see Deps.JobSource
 	now     func() time.Time
 	config  settings
 	version func() int // see Deps.Commands
@@ -145,6 +148,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		collect:     d.CollectGarbage,
 		logger:      d.Logger,
 		region:      d.Region,
+		source:      d.JobSource,
 		now:         d.Now,
 		config:      config,
 		version:     d.Commands,

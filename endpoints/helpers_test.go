@@ -157,6 +157,9 @@ type server struct {
 	clock  time.Time
 }
 
+// testJobSource bounds the sources of jobs in tests.
+const testJobSource = 1_000_000
+
 func newServer(t testing.TB, config ...settings) *server {
 	t.Helper()
 	store := state.New()
@@ -178,6 +181,7 @@ func newServer(t testing.TB, config ...settings) *server {
 		Nodes:          nodeconn.NewSessions(),
 		Logger:         hclog.NewNullLogger(),
 		Now:            func() time.Time { return s.clock },
+		JobSource:      testJobSource,
 		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },
 	}
 	c := defaultSettings()

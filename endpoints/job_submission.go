@@ -20,9 +20,11 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 	version := j.version()
 	size := s.Size()
 	switch {
-	case size > structs.MaxJobSource:
+	case j.source == 0:
+		// The operator wants no sources, so a warning would be in every answer.
+	case size > j.source:
 		warning = fmt.Sprintf("the source of the job is not stored: it has %d bytes with its variables; "+
-			"at most %d are allowed", size, structs.MaxJobSource)
+			"the servers store at most %d (job_max_source_size)", size, j.source)
 	case version != 0 && version < fsm.TasksSince:
 		warning = "the source of the job is not stored: a server has an older version"
 	default:

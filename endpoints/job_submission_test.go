@@ -36,14 +36,17 @@ func TestJobRegister_StoresTheSource(t *testing.T) {
 
 // The job is registered, because it does not depend on its source.
 func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
-	large := strings.Repeat("x", structs.MaxJobSource)
+	large := strings.Repeat("x", testJobSource)
 	for name, given := range map[string]struct {
 		source  structs.JobSubmission
 		version int // of all servers
 		warning string
 	}{
-		"large":           {structs.JobSubmission{Source: large, Format: "hcl2"}, fsm.TasksSince, "1000004 bytes"},
-		"large variables": {structs.JobSubmission{Source: "x", Variables: large}, fsm.TasksSince, "1000001 bytes"},
+		"large": {structs.JobSubmission{Source: large, Format: "hcl2"}, fsm.TasksSince, "1000004 bytes"},
+		"large variables": {
+			structs.JobSubmission{Source: "x", Variables: large}, fsm.TasksSince,
+			"store at most 1000000 (job_max_source_size)",
+		},
 		"an older server": {structs.JobSubmission{Source: "x", Format: "hcl2"}, fsm.TasksSince - 1, "older"},
 		"a fitting one":   {structs.JobSubmission{Source: large[4:], Format: "hcl2"}, fsm.TasksSince, ""},
 	} {
@@ -64,6 +67,22 @@ func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A registration tells nothing of sources where the operator wants none.
+func TestJobRegister_StoresNoSourceWithoutRoomForOne(t *testing.T) {
+	s := newServer(t)
+	s.source = 0
+	job := testJob("j")
+	job.TaskGroups[0].Volumes = nil
+	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{
+		Job:        job,
+		Submission: &structs.JobSubmission{Source: "x", Format: "hcl2"},
+	})
+	if got.Warnings != "" {
+		t.Errorf("the warnings are %q", got.Warnings)
+	}
+	refused(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"})
 }
 
 func TestJobRegister_RejectsAWrongSource(t *testing.T) {

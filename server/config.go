@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"berth/internal/bytesize"
 	"berth/rpc"
 	"berth/server/control"
 	"berth/structs"
@@ -32,6 +33,9 @@ type Config struct {
 	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries kept behind a snapshot for slow followers
 
 	MaxConnsPerAddr int `hcl:"rpc_max_conns_per_client"` // RPC connections of one remote address
+
+	// JobSource bounds the source of a job that the servers store, with its variables. 0 stores none.
+	JobSource bytesize.Size `hcl:"job_max_source_size"`
 
 	// Scheduler is the configuration that the first leader stores.
 	Scheduler SchedulerConfig `hcl:"default_scheduler_config,block"`
@@ -76,6 +80,7 @@ func DefaultConfig() Config {
 		SnapshotThreshold: 16384,
 		TrailingLogs:      10240,
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
+		JobSource:         1_000_000,
 		Scheduler:         defaultSchedulerConfig(),
 		Region:            "global",
 		Datacenter:        "dc1",
@@ -115,6 +120,10 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxConnsPerAddr < 1 {
 		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
+	}
+	if c.JobSource < 0 || c.JobSource > structs.MaxJobSource {
+		bad("server: job_max_source_size is %d bytes; expected 0, which stores no sources, to %d",
+			c.JobSource, structs.MaxJobSource)
 	}
 	c.checkDurations(bad)
 	first := c.Scheduler.row()

@@ -130,6 +130,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Nodes:          s.nodes,
 		Logger:         logger,
 		Region:         cfg.Region,
+		JobSource:      int(cfg.JobSource),
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
 		Commands:       s.commands,

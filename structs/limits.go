@@ -28,7 +28,7 @@ const (
 	MaxFilterSteps    = 2_000_000 // steps of the parser of a filter, which goes back often: a fifth of a second
 	MaxFilterPatterns = 4000      // size of all regular expressions of a filter, repetitions written out
 	MaxSource         = 1 << 20   // a file in HCL, or in JSON in its place
-	MaxJobSource      = 1_000_000 // the source of a job that the servers store, with its variables
+	MaxJobSource      = 8 << 20   // a job_max_source_size: of the source of a job, with its variables
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
 	MaxRepeats        = 5000      // repetitions of each operator without brackets in such a file
 	MaxVariables      = 1000      // variables of one job file, and its locals

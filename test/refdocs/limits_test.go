@@ -144,7 +144,7 @@ var allLimits = []limit{
 	},
 	{
 		"MaxJobSource", structs.MaxJobSource, "bytes",
-		"the source of a job with its variables; beyond it the job is registered without them", "a warning",
+		"`job_max_source_size`: the source of a job, with its variables", "the server does not start",
 	},
 	{"MaxNesting", structs.MaxNesting, "", "levels of brackets in such a file", beyondInvalid},
 	{
