@@ -14,11 +14,6 @@ import (
 // dialectDefaults has the values that clients of the dialect fill into fields that berth does not have. A
 // field with exactly this value asks for nothing.
 var dialectDefaults = map[string]string{
-	"Update": `{"Stagger":30000000000,"MaxParallel":1,"HealthCheck":"checks","MinHealthyTime":10000000000,
-		"HealthyDeadline":300000000000,"ProgressDeadline":600000000000,"AutoRevert":false,"Canary":0,
-		"AutoPromote":false}`,
-	"Migrate": `{"MaxParallel":1,"HealthCheck":"checks","MinHealthyTime":10000000000,
-		"HealthyDeadline":300000000000}`,
 	"Enabled": `true`, // of logs; berth has Disabled
 }
 

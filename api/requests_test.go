@@ -387,7 +387,6 @@ func routeCalls() map[string]routeCall {
 			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns},
 		},
 		"GET /v1/metrics":      {path: "/v1/metrics", status: 200},
-		"GET /v1/deployments":  {path: "/v1/deployments", status: 200},
 		"GET /v1/client/stats": {path: "/v1/client/stats", status: 200},
 		"GET /v1/client/allocation/{id}/exec": {
 			path:   `/v1/client/allocation/a/exec?command=["sh"]`,
@@ -402,14 +401,20 @@ func routeCalls() map[string]routeCall {
 				QueryOptions: structs.QueryOptions{Namespace: structs.AllNamespaces, AllowStale: true},
 			},
 		},
+		"PUT /v1/job/{id}/stable": {
+			path:    "/v1/job/a/stable",
+			body:    `{"JobVersion":3,"Stable":true}`,
+			rpc:     "Job.Stable",
+			request: &structs.JobStableRequest{JobID: "a", JobVersion: 3, Stable: true},
+		},
 		"GET /v1/job/{id}/deployment": {
 			path:    "/v1/job/a%2Fb/deployment?namespace=default",
-			rpc:     "Job.GetJob",
+			rpc:     "Job.LatestDeployment",
 			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns},
 		},
 		"GET /v1/job/{id}/deployments": {
 			path:    "/v1/job/a%2Fb/deployments?namespace=default",
-			rpc:     "Job.GetJob",
+			rpc:     "Job.Deployments",
 			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns},
 		},
 		"GET /v1/regions": {path: "/v1/regions", status: 200},

@@ -147,6 +147,8 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"Evaluation", shortID(a.EvalID),
 		"Desired", withDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
+		"Deployment", shortID(a.DeploymentID),
+		"Health", rolloutHealth(a),
 		"Description", a.ClientDescription,
 		"Created", formatNanos(a.CreateTime),
 		"Modified", formatNanos(a.ModifyTime),

@@ -69,6 +69,7 @@ func evaluations() []*structs.Evaluation {
 
 func (w *fakeCluster) answerEvals() {
 	c := w.caller
+	fakeDeployments(c)
 	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (
 		*structs.EvalGetResponse, error,
 	) {

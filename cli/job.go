@@ -22,14 +22,16 @@ var jobCommands = []Command{
 		Help: `
 Reads a job from a file in HCL or JSON, also from the output of "berth job
 inspect". "-" is the standard input. Watches until all allocations run and the
-plugins among them are healthy, and shows the reason of a delay.
+plugins among them are healthy, and shows the reason of a delay. It follows
+the deployment of a service job to its end, or until it needs an operator.
 
 A variable of the job file has the value of the last -var, else of the last
 -var-file, else of BERTH_VAR_name or NOMAD_VAR_name in the environment, else
 its default.
 
 The exit code is 6 if an allocation could not be placed (berth places it when
-capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
+capacity is free) or the deployment failed, 8 after the timeout, and 2 if the
+file is invalid.`,
 		Acts: true,
 		Flags: slices.Concat(jobFileFlags, []Flag{
 			{Name: "output", Usage: "Write the job as JSON, and do not register it"},
@@ -69,6 +71,26 @@ capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
 		Run: jobStop,
 		Examples: "berth job stop web\n" +
 			"berth job stop -purge web",
+	},
+	{
+		Name:     "deployments",
+		Args:     "<job>",
+		Synopsis: "List the deployments of a job",
+		Renders:  true,
+		Run:      jobDeploymentsRun,
+		Examples: "berth job deployments web",
+	},
+	{
+		Name:     "promote",
+		Args:     "<job>",
+		Synopsis: "Promote the canaries of the newest deployment of a job",
+		Acts:     true,
+		Flags: append([]Flag{
+			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
+		}, detachFlags...),
+		Run: jobPromote,
+		Examples: "berth job promote web\n" +
+			"berth job promote -group web web",
 	},
 	{
 		Name:     "validate",
@@ -151,6 +173,17 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 	}
 	stored, _, err := w.api.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil {
+		return err
+	}
+	d, err := w.deploymentOf(ctx, stored)
+	switch {
+	case err != nil:
+		return err
+	case d == nil:
+		return w.awaitRunning(ctx, stored)
+	}
+	err = w.awaitDeployment(ctx, d)
+	if err != nil || d.AwaitsPromotion() {
 		return err
 	}
 	return w.awaitRunning(ctx, stored)
@@ -343,6 +376,10 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		return err
 	}
 	err = printBlocked(ctx, c, j.ID)
+	if err != nil {
+		return err
+	}
+	err = printLatestDeployment(ctx, c, j.ID)
 	if err != nil {
 		return err
 	}

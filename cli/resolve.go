@@ -55,6 +55,13 @@ var kinds = map[string]kind{
 			return candidate{id: e.ID, about: "of job " + e.JobID + ", " + e.Status}
 		}),
 	},
+	"deployment": {
+		noun:   "deployment",
+		random: true,
+		find: findBy((*api.Client).Deployments, func(d *structs.Deployment) candidate {
+			return candidate{id: d.ID, about: "of job " + d.JobID + ", " + d.Status}
+		}),
+	},
 	"plugin": {
 		noun: "plugin",
 		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {

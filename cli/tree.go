@@ -28,6 +28,12 @@ var tree = []Command{
 		Sub:      evalCommands,
 	},
 	{
+		Name:     "deployment",
+		Group:    groupWork,
+		Synopsis: "Show, promote and stop deployments of jobs",
+		Sub:      deploymentCommands,
+	},
+	{
 		Name:     "volume",
 		Group:    groupStorage,
 		Synopsis: "Create, show and delete volumes",

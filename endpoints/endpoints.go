@@ -255,6 +255,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		claim  = claims{e}
 		change = volumeWrites{e}
 		search = searches{e}
+		deploy = deployments{e}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -307,6 +308,18 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobWhy, anyone, job.why)),
 		shed(read(e, structs.JobAllocations, anyone, job.allocations)),
 		shed(read(e, structs.JobEvaluations, anyone, job.evaluations)),
+		shed(read(e, structs.JobDeployments, anyone, deploy.ofJob)),
+		shed(read(e, structs.JobLatestDeployment, anyone, deploy.latest)),
+		write(e, structs.JobStable, anyone, job.setStable),
+
+		shed(read(e, structs.DeploymentList, anyone, deploy.list)),
+		shed(e.quick(read(e, structs.DeploymentGet, anyone, deploy.get))),
+		shed(read(e, structs.DeploymentAllocations, anyone, deploy.allocations)),
+		write(e, structs.DeploymentFail, anyone, deploy.fail),
+		write(e, structs.DeploymentPause, anyone, deploy.pause),
+		write(e, structs.DeploymentPromote, anyone, deploy.promote),
+		write(e, structs.DeploymentSetHealth, anyone, deploy.setHealth),
+		write(e, structs.DeploymentUnblock, anyone, deploy.unblock),
 
 		shed(e.quick(read(e, structs.AllocGet, anyone, alloc.get))),
 		read(e, structs.AllocsGet, anyone, alloc.getMany),

@@ -352,7 +352,13 @@ func filledJob() *structs.Job {
 		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
 		DynamicPorts:  []structs.Port{{Label: "b"}},
 	}}
+	g.Update = &structs.UpdateStrategy{
+		Stagger: 1, MaxParallel: 1, HealthCheck: structs.HealthManual, MinHealthyTime: 1, HealthyDeadline: 2,
+		ProgressDeadline: 3, AutoRevert: true, AutoPromote: true, Canary: 1,
+	}
 	j.Canonicalize()
+	j.Update = new(*g.Update)
+	j.Migrate = new(*g.Migrate)
 	return j
 }
 

@@ -63,6 +63,20 @@ func (j jobs) register(
 	return index, nil
 }
 
+// checkUpdates refuses canaries that could never get their volumes. Beside a server of an older version it
+// leaves out the default strategy of updates, because that server would refuse every service job.
+func (j jobs) checkUpdates(job *structs.Job) error {
+	why := state.CanaryConflict(j.store.Read(), job)
+	if why != "" {
+		return structs.Preconditionf("job %q: %s", job.ID, why)
+	}
+	version := j.version()
+	if version != 0 && version < fsm.PlacementSince {
+		job.DropDefaultUpdates()
+	}
+	return nil
+}
+
 // copyJob copies a job with its groups and tasks, because defaults are written into these.
 func copyJob(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)

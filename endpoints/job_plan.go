@@ -69,5 +69,9 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 	}
 	job.DropServerFields()
 	job.Canonicalize()
-	return job, job.Validate()
+	err = job.Validate()
+	if err == nil {
+		err = j.checkUpdates(job)
+	}
+	return job, err
 }

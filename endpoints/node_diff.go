@@ -53,5 +53,6 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
 	return u.ClientStatus == a.ClientStatus &&
 		u.ClientDescription == a.ClientDescription &&
+		(!u.DeploymentStatus.IsKnown() || a.DeploymentStatus.IsKnown()) &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)
 }

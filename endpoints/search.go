@@ -23,6 +23,10 @@ var idsByContext = map[string]idsFunc{
 		return idsOf(state.AllocsFrom(tx, ns, prefix, state.Page{}),
 			func(a *structs.Allocation) string { return a.ID })
 	},
+	structs.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+		return idsOf(state.DeploymentsFrom(tx, ns, prefix, state.Page{}),
+			func(d *structs.Deployment) string { return d.ID })
+	},
 	structs.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.EvalsFrom(tx, ns, prefix, state.Page{}),
 			func(e *structs.Evaluation) string { return e.ID })
@@ -76,7 +80,7 @@ func withPrefix(prefix string, ids iter.Seq[string]) iter.Seq[string] {
 
 // emptyContexts are contexts of the dialect without rows: nothing matches in them.
 var emptyContexts = []string{
-	"deployment", "host_volumes", "quotas", "recommendations", "scaling_policy", "vars",
+	"host_volumes", "quotas", "recommendations", "scaling_policy", "vars",
 }
 
 // searched returns the contexts with rows that a request searches. The answer has its context also if that

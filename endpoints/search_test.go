@@ -59,8 +59,8 @@ func TestSearch_ByPrefix(t *testing.T) {
 		{"namespaces", "", "x", "namespaces="},
 		{"node_pools", "", "de", "node_pools=default"},
 		{"vars", "", "", "vars="},
-		{"all", "", "n0", "allocs= evals= jobs= namespaces= node_pools= nodes=n0 plugins= volumes="},
-		{"", "", "pl", "allocs= evals= jobs= namespaces= node_pools= nodes= plugins=pl volumes="},
+		{"all", "", "n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= volumes="},
+		{"", "", "pl", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes= plugins=pl volumes="},
 	} {
 		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
 			Context:      c.context,
@@ -121,7 +121,7 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 		{"node_pools", "", "ll", "node_pools=all()"},
 		{"volumes", "", "v1", "volumes=v1()"},
 		{"deployment", "", "v1", "deployment="},
-		{"", "", "me-n0", "allocs= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= volumes="},
+		{"", "", "me-n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= volumes="},
 	} {
 		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
 			Text:         c.text,

@@ -28,16 +28,22 @@ var (
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement))
+	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
 		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
-		sinceField(PlacementSince, planKeepsRoom))
-	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
-	AllocStop          = command(23, "AllocStop", state.AllocStop)
-	AllocsMigrate      = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
-	Reap               = command(24, "Reap", state.Reap)
+		sinceField(PlacementSince, planUsesPlacement))
+	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
+		sinceField(PlacementSince, reportsHealth))
+	AllocStop     = command(23, "AllocStop", state.AllocStop)
+	AllocsMigrate = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
+	Reap          = command(24, "Reap", state.Reap)
+
+	DeploymentStatus  = command(60, "DeploymentStatus", state.DeploymentStatus, since(PlacementSince))
+	DeploymentPromote = command(61, "DeploymentPromote", state.DeploymentPromote, since(PlacementSince))
+	DeploymentHealth  = command(62, "DeploymentHealth", state.DeploymentHealth, since(PlacementSince))
 
 	VolumePut = command(30, "VolumePut", state.VolumePut, batched,
 		sinceField(PlacementSince, volumesCheckNamespace))

@@ -89,11 +89,27 @@ func taskHasNewFields(t *structs.Task) bool {
 const PlacementSince = 8
 
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
-	return p.CheckNamespace || p.Job != nil && p.Job.HasPreferences()
+	return p.CheckNamespace || p.Job != nil && (p.Job.HasPreferences() || hasUpdates(p.Job))
 }
 
 func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {
 	return p.CheckNamespace
+}
+
+func hasUpdates(j *structs.Job) bool {
+	return j.Update != nil ||
+		hasGroup(j, func(g *structs.TaskGroup) bool { return g.Update != nil || g.Migrate != nil })
+}
+
+func planDeploys(p *structs.Plan) bool {
+	return p.Deployment != nil || len(p.DeploymentUpdates) > 0 ||
+		slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a != nil && a.DeploymentID != "" })
+}
+
+func reportsHealth(p *structs.AllocsClientUpdateRequest) bool {
+	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
+		return u != nil && u.DeploymentStatus != nil
+	})
 }
 
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
@@ -104,6 +120,10 @@ func planGivesPorts(p *structs.Plan) bool {
 	return slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
 		return a != nil && len(a.Ports) > 0
 	})
+}
+
+func planUsesPlacement(p *structs.Plan) bool {
+	return planKeepsRoom(p) || planDeploys(p)
 }
 
 func planKeepsRoom(p *structs.Plan) bool {

@@ -30,7 +30,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
-		"AllocsClientUpdate": {Batched: true},
+		"AllocsClientUpdate": {Batched: true, later: later(8)},
 		"AllocStop":          {},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince},

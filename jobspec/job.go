@@ -32,12 +32,15 @@ type job struct {
 	Constraints []*constraint     `hcl:"constraint,block"`
 	Affinities  []*affinity       `hcl:"affinity,block"`
 	Spreads     []*spread         `hcl:"spread,block"`
+	Update      *update           `hcl:"update,block"`
+	Migrate     *migrate          `hcl:"migrate,block"`
+	Reschedule  *reschedule       `hcl:"reschedule,block"`
 	Groups      []*group          `hcl:"group,block"`
 	Tasks       []*task           `hcl:"task,block"` // each in a separate group
 }
 
 func (job) Unsupported() string {
-	return "consul migrate parameterized periodic reschedule update vault"
+	return "consul parameterized periodic vault"
 }
 
 type group struct {
@@ -49,6 +52,8 @@ type group struct {
 	Spreads       []*spread          `hcl:"spread,block"`
 	Restart       *restart           `hcl:"restart,block"`
 	Reschedule    *reschedule        `hcl:"reschedule,block"`
+	Update        *update            `hcl:"update,block"`
+	Migrate       *migrate           `hcl:"migrate,block"`
 	EphemeralDisk *ephemeralDisk     `hcl:"ephemeral_disk,block"`
 	Network       *network           `hcl:"network,block"`
 	Volumes       map[string]*volume `hcl:"volume,block"`
@@ -58,7 +63,7 @@ type group struct {
 }
 
 func (group) Unsupported() string {
-	return "consul migrate scaling service update vault"
+	return "consul scaling service vault"
 }
 
 type task struct {
@@ -99,6 +104,27 @@ type restart struct {
 	Interval *time.Duration `hcl:"interval"`
 	Delay    *time.Duration `hcl:"delay"`
 	Mode     *string        `hcl:"mode"`
+}
+
+// update is in a job the default of its groups.
+type update struct {
+	Stagger          *time.Duration `hcl:"stagger"`
+	MaxParallel      *int           `hcl:"max_parallel"`
+	HealthCheck      *string        `hcl:"health_check"`
+	MinHealthyTime   *time.Duration `hcl:"min_healthy_time"`
+	HealthyDeadline  *time.Duration `hcl:"healthy_deadline"`
+	ProgressDeadline *time.Duration `hcl:"progress_deadline"`
+	AutoRevert       *bool          `hcl:"auto_revert"`
+	AutoPromote      *bool          `hcl:"auto_promote"`
+	Canary           *int           `hcl:"canary"`
+}
+
+// migrate is in a job the default of its groups.
+type migrate struct {
+	MaxParallel     *int           `hcl:"max_parallel"`
+	HealthCheck     *string        `hcl:"health_check"`
+	MinHealthyTime  *time.Duration `hcl:"min_healthy_time"`
+	HealthyDeadline *time.Duration `hcl:"healthy_deadline"`
 }
 
 type reschedule struct {

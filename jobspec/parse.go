@@ -78,6 +78,7 @@ func (f *faults) warn(at hcl.Range, format string, args ...any) {
 type converter struct {
 	faults
 	jobType string
+	ofJob   *job
 }
 
 func (c *converter) job(j *job) *structs.Job {
@@ -95,6 +96,9 @@ func (c *converter) job(j *job) *structs.Job {
 		Meta:        j.Meta,
 	}
 	c.jobType = cmp.Or(j.Type, structs.JobService)
+	c.ofJob = j
+	out.Update = j.Update.override(structs.DefaultUpdateStrategy())
+	out.Migrate = j.Migrate.override(structs.DefaultMigrateStrategy())
 	if j.Priority != nil {
 		out.Priority = *j.Priority
 		if out.Priority == 0 { // in structs.Job it means the default
@@ -136,8 +140,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		Meta:          g.Meta,
 		ShutdownDelay: g.ShutdownDelay,
 	}
-	reschedule := structs.DefaultReschedulePolicy(c.jobType)
-	out.ReschedulePolicy = g.Reschedule.override(reschedule)
+	c.policies(g, out)
 	override(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)
 	if g.Restart != nil {

@@ -30,6 +30,8 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.Affinities = nil
 	r.Group.Spreads = nil
 	r.Group.ReschedulePolicy = nil
+	r.Group.Update = nil
+	r.Group.Migrate = nil
 	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
 		task := *t

@@ -326,7 +326,7 @@ func TestDevices_OfManyReplacements(t *testing.T) {
 	w.node(withDevices("n1", "acme/gpu/x1", 3))
 	w.job(aJob("a", structs.JobService, count(3), demand("gpu", 1)))
 	w.run("a")
-	w.job(aJob("a", structs.JobService, count(3), demand("gpu", 1), cpu(50)))
+	w.job(aJob("a", structs.JobService, count(3), demand("gpu", 1), cpu(50), atOnce))
 	w.run("a")
 	w.wantGiven("a", "acme/gpu/x1:gpu0", "acme/gpu/x1:gpu1", "acme/gpu/x1:gpu2")
 	for _, a := range w.allocs("a") {

@@ -95,6 +95,8 @@ type groupPlan struct {
 	static        *refusalCount            // of all nodes; nil until a reader needs all
 	failed        *refusalCount            // the first failure to place
 	queued        int
+	updates       *rollout // nil: all allocations of older versions are replaced at once
+	settled       bool     // its part of the deployment has reached its aim
 }
 
 func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {

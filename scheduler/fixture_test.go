@@ -168,6 +168,11 @@ func cpu(mhz int) func(*structs.Job) {
 	}
 }
 
+// atOnce makes an update replace all allocations at once.
+func atOnce(j *structs.Job) {
+	j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 0}
+}
+
 func volume(source string, mode structs.CSIAccessMode, perAlloc bool) func(*structs.Job) {
 	return func(j *structs.Job) {
 		g := j.TaskGroups[0]

@@ -25,8 +25,14 @@ func (p *planner) placeAll() {
 		}
 		return 1
 	})
+	together := p.updatesTogether()
+	for _, w := range together {
+		w.together = true
+	}
+	p.placeTogether(together)
 	for _, w := range p.placements {
 		switch {
+		case w.together:
 		case w.fresh > 0:
 			p.placeFresh(w)
 		case w.nodes != nil:
@@ -64,7 +70,7 @@ func (p *planner) placeFresh(w *placement) {
 			g.queued += left
 			return
 		case g.failed == nil:
-		case !g.perAlloc() || w.fresh-left >= structs.MaxGroupCount:
+		case !g.group.HasPerAlloc() || w.fresh-left >= structs.MaxGroupCount:
 			g.failed.metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
@@ -92,24 +98,32 @@ func (p *planner) placeOne(w *placement) {
 	if g.failed != nil &&
 		w.node == nil &&
 		!w.update &&
-		!g.perAlloc() {
+		!g.group.HasPerAlloc() {
 		g.failed.metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
 		return
 	}
-	if w.update {
-		p.stopAlloc(w.prev, "replaced by a newer version of the job", "")
+	switch {
+	case w.together: // its predecessor is stopped already
+	case w.update && !g.mayUpdate():
+		return
+	case w.update:
+		p.stopAlloc(w.prev, replacedReason, "")
 	}
 	top, t := p.chooseNode(w)
 	if len(top) == 0 {
-		if w.update {
+		if w.update && !w.together {
 			p.unstopAlloc(w.prev)
+			g.noteRefused()
 		}
 		if w.node != nil {
 			p.exhaustedNodes[w.node.ID] = true
 		}
 		g.recordFailure(w, t)
 		return
+	}
+	if w.update && g.updates != nil {
+		g.updates.left--
 	}
 	t.metric.ScoreMetaData = top.scores(w)
 	p.addToPlan(w, top[0].view, t)
@@ -213,7 +227,8 @@ func (p *planner) lastRefusals(w *placement) (*refusalCount, []*structs.Node) {
 		len(w.uses) > 0 ||
 		w.update ||
 		len(g.properties) > 0 ||
-		g.distinct != "" {
+		g.distinct != "" ||
+		g.job != p.job {
 		return nil, nil
 	}
 	ids, known := state.NodesFreedSince(p, e.SnapshotIndex)
@@ -274,7 +289,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		NodeID:            v.node.ID,
 		NodeName:          v.node.Name,
 		JobID:             p.job.ID,
-		JobVersion:        p.job.Version,
+		JobVersion:        w.plan.job.Version,
 		TaskGroup:         group,
 		Resources:         &ask,
 		DesiredStatus:     structs.AllocDesiredRun,
@@ -284,6 +299,10 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	}
 	if prev := cmp.Or(w.prev, w.data); prev != nil {
 		a.PreviousAllocation = prev.ID
+	}
+	a.DeploymentID = p.deploymentOf(w.plan)
+	if w.canary && a.DeploymentID != "" {
+		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
 	if len(w.plan.devices) > 0 {
 		choice, _ := chooseDevices(w.plan.devices, v) // resourcesFit has found enough

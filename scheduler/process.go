@@ -58,6 +58,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		exhaustedNodes: map[string]bool{},
 		views:          map[string]*nodeView{},
 		intended:       map[string][]*structs.CSIClaim{},
+		former:         map[formerGroup]*groupPlan{},
 	}
 	p.job = state.Job(tx, p.ns, eval.JobID)
 	return p, nil
@@ -103,6 +104,9 @@ type planner struct {
 	views          map[string]*nodeView
 	values         []*valueCount // those that have counted the job's allocations
 	groups         []*groupPlan
+	deployment     *structs.Deployment        // of the job's version: see findDeployment
+	deployed       bool                       // the job's version has, or had, a deployment
+	former         map[formerGroup]*groupPlan // groups in older versions, which are placed again
 	placements     []*placement
 	delayed        []classified    // ended allocations that are replaced later
 	stopped        map[string]bool // allocations that the plan stops
@@ -193,7 +197,7 @@ func (p *planner) finishEval() {
 	share := reasonsInAll / max(1, len(p.groups))
 	most := min(structs.MaxReasons, max(1, share))
 	for _, g := range p.groups {
-		e.QueuedAllocations[g.group.Name] = g.queued
+		e.QueuedAllocations[g.group.Name] += g.queued
 		if g.failed == nil {
 			continue
 		}

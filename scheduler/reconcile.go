@@ -17,6 +17,8 @@ type placement struct {
 	data  *structs.Allocation // without prev: ended long ago, and this one takes over its data, or nil
 
 	update      bool  // prev runs until its replacement is placed
+	together    bool  // with other updates: see updatesTogether
+	canary      bool  // placed beside the allocations of older versions
 	rescheduled bool  // prev failed
 	delay       int64 // of the reschedule, nanoseconds
 
@@ -48,6 +50,7 @@ const (
 type classified struct {
 	alloc  *structs.Allocation
 	action action
+	former *groupPlan // not nil: it is placed again in its own, older version
 	why    string
 	delay  int64
 	due    int64 // of actionHold: the time of the replacement, 0 for never
@@ -56,10 +59,16 @@ type classified struct {
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
+	p.deployment = p.findDeployment()
 	for _, group := range p.job.TaskGroups {
 		g := p.addGroup(group)
-		p.reconcileGroup(g, byGroup[group.Name])
+		if p.deploys(g) {
+			p.rollOut(g, byGroup[group.Name])
+		} else {
+			p.reconcileGroup(g, byGroup[group.Name])
+		}
 	}
+	p.completeDeployment()
 }
 
 // allocsByGroup returns the live allocations by their group. It stops those whose group is gone. A group of a
@@ -136,7 +145,7 @@ func (p *planner) classifyVersion(g *groupPlan, a *structs.Allocation, n *struct
 	if same && g.checkRunning(n) == "" {
 		return actionRefresh, ""
 	}
-	return actionUpdate, "replaced by a newer version of the job"
+	return actionUpdate, replacedReason
 }
 
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
@@ -150,7 +159,7 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 			cmp.Compare(a.alloc.ID, b.alloc.ID),
 		)
 	})
-	perAlloc := g.perAlloc()
+	perAlloc := g.group.HasPerAlloc()
 	var kept []classified
 	for i, s := range slots {
 		index := s.alloc.Index()
@@ -158,7 +167,7 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 		if duplicate ||
 			len(kept) >= g.group.Count ||
 			perAlloc && index >= g.group.Count {
-			p.endAlloc(s.alloc, "no longer needed by the count of its group")
+			p.endAlloc(s.alloc, surplusReason(s, duplicate))
 			continue
 		}
 		kept = append(kept, s)
@@ -166,22 +175,27 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 	return kept
 }
 
-func (g *groupPlan) perAlloc() bool {
-	for _, v := range g.group.Volumes {
-		if v.PerAlloc {
-			return true
-		}
+func surplusReason(s classified, duplicate bool) string {
+	if duplicate && s.action == actionUpdate {
+		return replacedReason
 	}
-	return false
+	return "no longer needed by the count of its group"
 }
+
+// replacedReason is the description of an allocation that is stopped for its successor of a newer version.
+const replacedReason = "replaced by a newer version of the job"
 
 // planAction adds the consequences of a decision to the plan.
 func (p *planner) planAction(g *groupPlan, s classified) {
 	w := &placement{
-		plan:  g,
-		index: s.alloc.Index(),
-		prev:  s.alloc,
-		delay: s.delay,
+		plan:   g,
+		index:  s.alloc.Index(),
+		prev:   s.alloc,
+		delay:  s.delay,
+		canary: s.alloc.DeploymentStatus.IsCanary(),
+	}
+	if s.former != nil {
+		w.plan = s.former
 	}
 	switch s.action {
 	case actionKeep, actionNone:
@@ -196,6 +210,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 			AllocID:       s.alloc.ID,
 			JobVersion:    p.job.Version,
 			SetJobVersion: true,
+			DeploymentID:  p.deploymentOf(g),
 		})
 		return
 	case actionMove, actionLose:

@@ -23,13 +23,22 @@ const keptReschedules = 10
 
 // classifyEnded decides on an allocation that has ended on its node although it was to run.
 func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified {
+	if a.JobVersion != p.job.Version {
+		return classified{alloc: a, action: actionNone}
+	}
+	return p.classifyEndedAs(g, a)
+}
+
+// classifyEndedAs is classifyEnded for an allocation of the version of g.
+func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classified {
 	s := classified{alloc: a, action: actionHold}
+	d := p.deployment
 	switch {
-	case a.NextAllocation != "",
-		a.JobVersion != p.job.Version,
-		a.ClientStatus == structs.AllocLost:
+	case a.NextAllocation != "", a.ClientStatus == structs.AllocLost:
 		s.action = actionNone
 		return s
+	case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
+		return s // its version does not work
 	case p.job.Finite() && a.ClientStatus == structs.AllocComplete:
 		return s
 	}

@@ -80,7 +80,7 @@ func TestRoom_OfReplacedAllocations(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
 	first := w.allocs("a")[0]
 	w.client(first, structs.AllocRunning)
-	w.job(aJob("a", structs.JobService, cpu(800)))
+	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
 	w.run("a")
 	second := w.allocs("a")[0]
 	if got := w.awaited("a"); !slices.Equal(got, []string{first.ID}) || len(second.AwaitedAllocations) > 0 {
@@ -159,7 +159,7 @@ func TestRoom_OfALostNodeIsFree(t *testing.T) {
 // Of two plans from one state that stop an allocation each has its room, the log lets the first one have it.
 func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
-	w.job(aJob("a", structs.JobService, cpu(800)))
+	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
 	one, two := w.process(w.eval("a")), w.process(w.eval("a"))
 	w.apply(one)
 	two.WriteOptions = w.now()
@@ -173,7 +173,7 @@ func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
 // Servers of an older version apply a plan without the new fields, as they always did.
 func TestProcessForOlder_HasNothingNew(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
-	w.job(aJob("a", structs.JobService, cpu(800)))
+	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
 	w.run("a")
 	w.job(aJob("a", structs.JobService, cpu(750)))
 	p, err := ProcessForOlder(w.s.Read(), w.eval("a"), w.clock)

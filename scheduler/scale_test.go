@@ -466,7 +466,7 @@ func TestUpdate_MayStayOnItsNode(t *testing.T) {
 	w.t = t
 	w.job(aJob("big", structs.JobService, count(300), cpu(900)))
 	w.apply(w.plan(t, w.eval("big"), enough))
-	w.job(aJob("big", structs.JobService, count(300), cpu(950)))
+	w.job(aJob("big", structs.JobService, count(300), cpu(950), atOnce))
 	p := w.plan(t, w.eval("big"), enough)
 	if len(p.Place) != 300 || len(p.Stop) != 300 {
 		t.Fatalf("%d placed, %d stopped: %s", len(p.Place), len(p.Stop), refusals(p, "g"))

@@ -35,7 +35,7 @@ func (p *planner) shape() string {
 		switch {
 		case g.failed == nil:
 			continue
-		case g.distinct != "", len(g.properties) > 0, g.perAlloc(), p.updates(g):
+		case g.distinct != "", len(g.properties) > 0, g.group.HasPerAlloc(), p.updates(g):
 			return ""
 		}
 		s := groupShape{

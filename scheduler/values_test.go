@@ -90,7 +90,7 @@ func TestDistinctProperty_LeavesRoomForSuccessors(t *testing.T) {
 	w.racks(map[string]int{"r1": 2, "r2": 2})
 	w.job(aJob("web", structs.JobService, count(2), inGroup(distinctProperty(""))))
 	w.run("web")
-	w.job(aJob("web", structs.JobService, count(2), cpu(300), inGroup(distinctProperty(""))))
+	w.job(aJob("web", structs.JobService, count(2), cpu(300), inGroup(distinctProperty("")), atOnce))
 	p := w.run("web")
 	if got := w.perRack("web"); len(p.Place) != 2 || got["r1"] != 1 || got["r2"] != 1 {
 		t.Errorf("after an update: got %v by %s", got, describe(p))

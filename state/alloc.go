@@ -94,6 +94,7 @@ func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
 // capacity.
 func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	recountAlloc(tx, old, a)
+	recountDeployments(tx, old, a)
 	allocs.Put(tx, a)
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
@@ -122,8 +123,8 @@ func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 }
 
 // AllocsClientUpdate stores a node's report on its allocations. It ignores allocations that are unknown, that
-// belong to another node or that have ended already. If an allocation of a live job ends, the job is
-// evaluated once.
+// belong to another node or that have ended already. If an allocation of a live job ends, or its health
+// becomes known, the job is evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
 		_, err := findNode(tx, p.NodeID, p.SecretID)
@@ -141,7 +142,7 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			p.NodeID != "" && old.NodeID != p.NodeID {
 			continue
 		}
-		a := applyClientUpdate(old, u, p.Now)
+		a := applyClientUpdate(tx, old, u, p.Now)
 		if a == nil {
 			continue
 		}
@@ -155,6 +156,9 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			evaluated[key] = true
 			evaluateAfter(tx, a, p.Now)
 		}
+		if a.DeploymentStatus.IsKnown() && !old.DeploymentStatus.IsKnown() {
+			followHealth(tx, a, p.Now)
+		}
 	}
 	return nil
 }
@@ -162,6 +166,7 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 // applyClientUpdate returns the allocation in its reported state, or nil if nothing changed. An ended
 // allocation does not run again. A lost allocation may turn out to have ended in another way.
 func applyClientUpdate(
+	tx *WriteTx,
 	old *structs.Allocation,
 	u *structs.AllocClientUpdate,
 	now int64,
@@ -182,6 +187,7 @@ func applyClientUpdate(
 	if u.TaskStates != nil {
 		a.TaskStates = maps.Clone(u.TaskStates)
 	}
+	a.DeploymentStatus = reportedHealth(tx, a, u, now)
 	if reflect.DeepEqual(old, a) {
 		return nil
 	}

@@ -27,6 +27,7 @@ func Check(tx *ReadTx) []string {
 	c.schedulerConfig()
 	c.namespaces()
 	c.nodePools()
+	c.deployments()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -104,6 +105,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, schedulerConfig)
 	checkIndexes(c, namespaces)
 	checkIndexes(c, nodePools)
+	checkIndexes(c, deployments)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

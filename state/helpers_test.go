@@ -57,6 +57,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schedulerConfig)
 	count(tx, counted, namespaces)
 	count(tx, counted, nodePools)
+	count(tx, counted, deployments)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -97,8 +97,9 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 	}
 }
 
-// JobRegister creates or updates a job. A specification that equals the stored one makes no new version. The
-// evaluation of the request is put with it.
+// JobRegister creates or updates a job. A specification that equals the stored one makes no new version,
+// unless the deployment of the stored one has failed: then another deployment tries it again. The evaluation
+// of the request is put with it.
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if p.Job == nil ||
 		p.Job.ID == "" ||
@@ -117,7 +118,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if err != nil {
 		return err
 	}
-	if old == nil || !sameSpec(old, j) {
+	if old == nil || !sameSpec(old, j) || deploymentFailed(tx, old) {
 		putJobVersion(tx, j, old, p.Now)
 	} else {
 		j = old
@@ -160,7 +161,7 @@ func sameSpec(a, b *structs.Job) bool {
 }
 
 // putJobVersion stores j as the newest version. The numbers continue after a purge and a new registration,
-// because allocations of the former job have versions too.
+// because allocations of the former job have versions too. The deployment of an older version ends.
 func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	j.Version = 0
 	for v := range JobVersions(tx, j.Namespace, j.ID) {
@@ -176,25 +177,30 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	v := j.Copy()
 	jobs.Put(tx, j)
 	jobVersions.Put(tx, v)
+	cancelDeployments(tx, j, now)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 
-// pruneVersions deletes the old versions that no allocation uses. If the job is gone, all its versions are
-// old.
+// pruneVersions deletes the old versions that no allocation uses, and their deployments. It keeps the newest
+// stable version. If the job is gone, all its versions are old.
 func pruneVersions(tx *WriteTx, ns, id string) {
 	used := map[uint64]bool{}
 	for a := range AllocsByJob(tx, ns, id) {
 		used[a.JobVersion] = true
 	}
 	kept := 0
-	if Job(tx, ns, id) != nil {
+	if j := Job(tx, ns, id); j != nil {
 		kept = keptVersions + 1
+		if stable := NewestStable(tx, j); stable != nil {
+			used[stable.Version] = true
+		}
 	}
 	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
 			jobVersions.Delete(tx, v)
 			dropSubmission(tx, v)
+			dropDeployments(tx, v)
 		}
 	}
 }

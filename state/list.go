@@ -118,6 +118,18 @@ func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Alloca
 	return allocsByEval.Range(tx, mvcc.KeyOf(eval), at)
 }
 
+// DeploymentsFrom yields the deployments of a namespace whose ID begins with prefix, from an ID on.
+func DeploymentsFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.Deployment] {
+	rows := deployments.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return filter(rows, func(d *structs.Deployment) bool {
+		return inNamespace(d.Namespace, ns)
+	})
+}
+
 // EvalsFrom yields the evaluations of a namespace whose ID begins with prefix, from an ID on.
 func EvalsFrom(
 	tx *ReadTx,

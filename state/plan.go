@@ -16,7 +16,8 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Eval == nil ||
 		p.Eval.ID == "" ||
 		slices.Contains(p.Place, nil) ||
-		slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) {
+		slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) ||
+		slices.Contains(p.DeploymentUpdates, nil) {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
@@ -29,6 +30,9 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
 	refused := rejectedNodes(tx, p)
+	if p.Deployment != nil {
+		putDeployment(tx, p.Deployment, p.Now)
+	}
 	for _, s := range p.Stop {
 		stopPlanned(tx, s, refused, p.Now)
 	}
@@ -39,6 +43,9 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		if refused[a.NodeID] == "" {
 			placePlanned(tx, a, e, p.Now)
 		}
+	}
+	for _, u := range p.DeploymentUpdates {
+		updateDeployment(tx, u, p.Now)
 	}
 	for _, f := range p.Followups {
 		if f != nil {
@@ -86,7 +93,7 @@ func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 		return fmt.Sprintf("the job has changed: it was planned at index %d and is at %d",
 			p.JobModifyIndex, j.JobModifyIndex)
 	}
-	return ""
+	return staleDeployment(tx, p, e)
 }
 
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {
@@ -146,6 +153,8 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	a.FollowupEvalID = cmp.Or(u.FollowupEvalID, a.FollowupEvalID)
 	if u.SetJobVersion {
 		a.JobVersion = u.JobVersion
+		a.DeploymentID = u.DeploymentID
+		a.DeploymentStatus = nil
 	}
 	if reflect.DeepEqual(old, a) {
 		return

@@ -8,7 +8,8 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
 		a := Alloc(tx, id)
 		if a != nil && a.ClientTerminal() &&
-			!claimsByNode.Has(tx, a.NodeID, id) {
+			!claimsByNode.Has(tx, a.NodeID, id) &&
+			!isCounted(tx, a) {
 			reapAlloc(tx, a)
 		}
 	}

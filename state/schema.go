@@ -172,6 +172,22 @@ var (
 )
 
 var (
+	deployments = mvcc.NewTable("deployments", func(d *structs.Deployment) Key {
+		return mvcc.KeyOf(d.ID)
+	})
+
+	// A job's deployments, the newest first.
+	deploymentsByJob = deployments.Index("job", func(d *structs.Deployment) Key {
+		return mvcc.KeyOf(d.Namespace, d.JobID, mvcc.Ordered(^d.CreateIndex))
+	})
+
+	// Deployments that have not ended.
+	activeDeployments = deployments.Index("active", func(d *structs.Deployment) Key {
+		return mvcc.KeyIf(d.Active(), d.Namespace, d.JobID)
+	})
+)
+
+var (
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
 	}).OnPut(internAlloc)
@@ -332,6 +348,7 @@ var schema = mvcc.Schema{
 		schedulerConfig,
 		namespaces,
 		nodePools,
+		deployments,
 	},
 }
 
@@ -346,6 +363,9 @@ var (
 	InstanceRows   = instances.Topic(0)   // plugin, kind, node
 	VolumeRows     = volumes.Topic(0)     // namespace, volume
 	AttachmentRows = attachments.Topic(0) // namespace, volume, node
+
+	// ActiveDeploymentRows are deployments that have not ended, or had not before the change: namespace, job.
+	ActiveDeploymentRows = activeDeployments.Topic(2)
 
 	// EndedClaimRows are claims that outlive their allocations, or did before the change: namespace, volume,
 	// allocation.

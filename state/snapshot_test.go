@@ -30,6 +30,7 @@ func fullFixture(t testing.TB) *fixture {
 	})
 	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
 	do(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu"}})
+	w.deployment("d", "j")
 	return w
 }
 
@@ -92,7 +93,9 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	if faults := Check(s.Read()); faults != nil {
 		t.Error(faults)
 	}
-	later := []string{jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name()}
+	later := []string{
+		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
+	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {
 			t.Errorf("table %s is empty, so the test does not cover it", table)

@@ -165,7 +165,9 @@ type Allocation struct {
 	PreemptedByAllocation string   `codec:",omitempty"` // the allocation for which it was stopped
 	FollowupEvalID        string
 	RescheduleTracker     *RescheduleTracker
-	Migrate               bool // an operator requested to stop and replace it
+	DeploymentID          string                 `json:",omitempty" codec:",omitempty"`
+	DeploymentStatus      *AllocDeploymentStatus `json:",omitempty" codec:",omitempty"` // nil: not known
+	Migrate               bool                   // an operator requested to stop and replace it
 	Metrics               *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
 	CSIPlugins       []string       `json:",omitempty"`
@@ -284,6 +286,7 @@ func (a *Allocation) PutStub(s *AllocListStub) {
 		ClientStatus:       a.ClientStatus,
 		ClientDescription:  a.ClientDescription,
 		TaskStates:         a.TaskStates,
+		DeploymentStatus:   a.DeploymentStatus,
 		FollowupEvalID:     a.FollowupEvalID,
 		NextAllocation:     a.NextAllocation,
 		RescheduleTracker:  a.RescheduleTracker,
@@ -313,6 +316,7 @@ type AllocListStub struct {
 	ClientStatus       string
 	ClientDescription  string
 	TaskStates         map[string]*TaskState
+	DeploymentStatus   *AllocDeploymentStatus `json:",omitempty" codec:",omitempty"`
 	FollowupEvalID     string
 	NextAllocation     string
 	RescheduleTracker  *RescheduleTracker
@@ -327,6 +331,8 @@ type AllocClientUpdate struct {
 	ClientStatus      string
 	ClientDescription string
 	TaskStates        map[string]*TaskState
+	DeploymentID      string                 `json:",omitempty" codec:",omitempty"` // of the health
+	DeploymentStatus  *AllocDeploymentStatus `json:",omitempty" codec:",omitempty"` // nil: not known
 }
 
 // NodeUpdateAllocs reports the states of allocations on a node.

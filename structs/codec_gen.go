@@ -13,12 +13,28 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(6)
+	if !(v.DeploymentID != "") {
+		n--
+	}
+	if !(v.DeploymentStatus != nil) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb1ClientDescription"...)
 	b = msgp.AppendString(b, v.ClientDescription)
 	b = append(b, "\xacClientStatus"...)
 	b = msgp.AppendString(b, v.ClientStatus)
+	if v.DeploymentID != "" {
+		b = append(b, "\xacDeploymentID"...)
+		b = msgp.AppendString(b, v.DeploymentID)
+	}
+	if v.DeploymentStatus != nil {
+		b = append(b, "\xb0DeploymentStatus"...)
+		if b, err = codec.AppendOther(b, &v.DeploymentStatus); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xaaTaskStates"...)
@@ -46,6 +62,10 @@ func (v *AllocClientUpdate) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = codec.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
 		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
+	case "DeploymentID":
+		b, err = codec.ReadString(b, &v.DeploymentID)
+	case "DeploymentStatus":
+		b, err = codec.ReadOther(b, &v.DeploymentStatus)
 	default:
 		return b, false, nil
 	}
@@ -104,7 +124,10 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(22)
+	n := uint32(23)
+	if !(v.DeploymentStatus != nil) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb1ClientDescription"...)
 	b = msgp.AppendString(b, v.ClientDescription)
@@ -114,6 +137,12 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, int64(v.CreateTime))
+	if v.DeploymentStatus != nil {
+		b = append(b, "\xb0DeploymentStatus"...)
+		if b, err = codec.AppendOther(b, &v.DeploymentStatus); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xb2DesiredDescription"...)
 	b = msgp.AppendString(b, v.DesiredDescription)
 	b = append(b, "\xadDesiredStatus"...)
@@ -197,6 +226,8 @@ func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = codec.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
 		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
+	case "DeploymentStatus":
+		b, err = codec.ReadOther(b, &v.DeploymentStatus)
 	case "FollowupEvalID":
 		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	case "NextAllocation":
@@ -262,7 +293,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(34)
+	n := uint32(36)
 	if !(len(v.AwaitedAllocations) != 0) {
 		n--
 	}
@@ -270,6 +301,12 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(len(v.CSIVolumes) != 0) {
+		n--
+	}
+	if !(v.DeploymentID != "") {
+		n--
+	}
+	if !(v.DeploymentStatus != nil) {
 		n--
 	}
 	if !(len(v.Devices) != 0) {
@@ -312,6 +349,16 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, int64(v.CreateTime))
+	if v.DeploymentID != "" {
+		b = append(b, "\xacDeploymentID"...)
+		b = msgp.AppendString(b, v.DeploymentID)
+	}
+	if v.DeploymentStatus != nil {
+		b = append(b, "\xb0DeploymentStatus"...)
+		if b, err = codec.AppendOther(b, &v.DeploymentStatus); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xb2DesiredDescription"...)
 	b = msgp.AppendString(b, v.DesiredDescription)
 	b = append(b, "\xadDesiredStatus"...)
@@ -451,6 +498,10 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	case "RescheduleTracker":
 		b, err = codec.ReadOther(b, &v.RescheduleTracker)
+	case "DeploymentID":
+		b, err = codec.ReadString(b, &v.DeploymentID)
+	case "DeploymentStatus":
+		b, err = codec.ReadOther(b, &v.DeploymentStatus)
 	case "Migrate":
 		b, err = codec.ReadBool(b, &v.Migrate)
 	case "Metrics":
@@ -4621,7 +4672,13 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(15)
+	if !(v.Deployment != nil) {
+		n--
+	}
+	if !(len(v.DeploymentUpdates) != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4643,6 +4700,18 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xacCountsEnding"...)
 	b = msgp.AppendBool(b, v.CountsEnding)
+	if v.Deployment != nil {
+		b = append(b, "\xaaDeployment"...)
+		if b, err = codec.AppendOther(b, &v.Deployment); err != nil {
+			return b, err
+		}
+	}
+	if len(v.DeploymentUpdates) != 0 {
+		b = append(b, "\xb1DeploymentUpdates"...)
+		if b, err = codec.AppendOther(b, &v.DeploymentUpdates); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa4Eval"...)
 	if b, err = v.Eval.AppendMsgpack(b); err != nil {
 		return b, err
@@ -4706,6 +4775,10 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadPointers(b, &v.Stop, (*PlanStop).DecodeMsgpack)
 	case "Update":
 		b, err = codec.ReadPointers(b, &v.Update, (*PlanUpdate).DecodeMsgpack)
+	case "Deployment":
+		b, err = codec.ReadOther(b, &v.Deployment)
+	case "DeploymentUpdates":
+		b, err = codec.ReadOther(b, &v.DeploymentUpdates)
 	case "JobModifyIndex":
 		b, err = codec.ReadUint(b, &v.JobModifyIndex)
 	case "CountsEnding":
@@ -4765,10 +4838,17 @@ func (v *PlanUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(5)
+	if !(v.DeploymentID != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7AllocID"...)
 	b = msgp.AppendString(b, v.AllocID)
+	if v.DeploymentID != "" {
+		b = append(b, "\xacDeploymentID"...)
+		b = msgp.AppendString(b, v.DeploymentID)
+	}
 	b = append(b, "\xaeFollowupEvalID"...)
 	b = msgp.AppendString(b, v.FollowupEvalID)
 	b = append(b, "\xaaJobVersion"...)
@@ -4796,6 +4876,8 @@ func (v *PlanUpdate) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadBool(b, &v.SetJobVersion)
 	case "FollowupEvalID":
 		b, err = codec.ReadString(b, &v.FollowupEvalID)
+	case "DeploymentID":
+		b, err = codec.ReadString(b, &v.DeploymentID)
 	default:
 		return b, false, nil
 	}

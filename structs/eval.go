@@ -25,6 +25,7 @@ const (
 	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
 	TriggerManual        = "manual"
 	TriggerNodeDrain     = "node-drain"
+	TriggerDeployment    = "deployment-watcher" // its deployment has changed
 )
 
 // WakeCapacity is the unblock key of evaluations that found too little capacity. Each key names one kind of
@@ -168,13 +169,16 @@ type EvalUpdateRequest struct {
 // state rejects allocations that no longer fit (node deleted or not eligible, no capacity) and then makes the
 // evaluation pending again.
 type Plan struct {
-	Eval           *Evaluation   // its state after the plan: complete, failed, ...
-	Blocked        *Evaluation   // a blocked evaluation to put with it, or nil
-	Followups      []*Evaluation // delayed evaluations (rescheduling)
-	Place          []*Allocation // new; Job nil, JobVersion set
-	Stop           []*PlanStop   // to be stopped
-	Update         []*PlanUpdate
-	JobModifyIndex uint64
+	Eval      *Evaluation   // its state after the plan: complete, failed, ...
+	Blocked   *Evaluation   // a blocked evaluation to put with it, or nil
+	Followups []*Evaluation // delayed evaluations (rescheduling)
+	Place     []*Allocation // new; Job nil, JobVersion set
+	Stop      []*PlanStop   // to be stopped
+	Update    []*PlanUpdate
+	// the deployment that the plan begins, or nil
+	Deployment        *Deployment               `json:",omitempty" codec:",omitempty"`
+	DeploymentUpdates []*DeploymentStatusUpdate `json:",omitempty" codec:",omitempty"`
+	JobModifyIndex    uint64
 	// allocations that are to end have their room until their nodes report the end; the servers set it
 	CountsEnding bool
 	WriteOptions
@@ -195,6 +199,7 @@ type PlanUpdate struct {
 	JobVersion     uint64
 	SetJobVersion  bool
 	FollowupEvalID string
+	DeploymentID   string `json:",omitempty" codec:",omitempty"` // with SetJobVersion: that of the new version
 }
 
 // ReapRequest deletes unused rows. Apply checks each row again and keeps a row that is used after all.

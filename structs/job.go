@@ -52,6 +52,8 @@ type Job struct {
 	Affinities        []*Affinity `json:",omitempty" codec:",omitempty"`
 	Spreads           []*Spread   `json:",omitempty" codec:",omitempty"`
 	TaskGroups        []*TaskGroup
+	Update            *UpdateStrategy  `json:",omitempty" codec:",omitempty"` // see canonicalizeUpdates
+	Migrate           *MigrateStrategy `json:",omitempty" codec:",omitempty"` // of its groups; no row has it
 	Meta              map[string]string
 	Stop              bool // deregistered: no allocation of the job is to run
 	Status            string
@@ -221,6 +223,8 @@ type TaskGroup struct {
 	Tasks            []*Task
 	RestartPolicy    *RestartPolicy
 	ReschedulePolicy *ReschedulePolicy
+	Update           *UpdateStrategy  `json:",omitempty" codec:",omitempty"` // nil: all are replaced at once
+	Migrate          *MigrateStrategy `json:",omitempty" codec:",omitempty"`
 	EphemeralDisk    *EphemeralDisk
 	Networks         []*NetworkResource `json:",omitempty" codec:",omitempty"`
 	Volumes          map[string]*VolumeRequest

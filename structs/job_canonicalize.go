@@ -79,6 +79,7 @@ func (j *Job) Canonicalize() {
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
 	}
+	j.canonicalizeUpdates()
 	for _, g := range j.TaskGroups {
 		if g != nil {
 			g.canonicalize(j)

@@ -37,6 +37,7 @@ func (j *Job) Faults() *Faults {
 	f.checkConstraints(j.Constraints)
 	f.checkAffinities(j, j.Affinities)
 	f.checkSpreads(j, j.Spreads)
+	j.validateUpdate(f.at("update"))
 	f.require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
@@ -82,6 +83,7 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 		f.require(!j.PerNode(), "reschedule: a %s job has none: its instances belong to their nodes", j.Type)
 		g.ReschedulePolicy.validate(f.at("reschedule"))
 	}
+	g.validateUpdate(f, j)
 	if d := g.EphemeralDisk; d != nil {
 		f.checkRange("ephemeral_disk: size", d.SizeMB, intRange{0, MaxDiskMB, " MiB"})
 	}

@@ -20,7 +20,7 @@ func (j *Job) Warnings() []string {
 			all = append(all, path+line)
 		}
 	}
-	return all
+	return append(all, j.updateWarnings()...)
 }
 
 func (g *TaskGroup) warnings() []string {

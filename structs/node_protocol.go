@@ -10,6 +10,9 @@ const AttrNodeProtocol = "berth.protocol"
 // send a field that an older agent would drop without an error. Its scheduler has the list of these fields.
 const NodeProtocol = 1
 
+// HealthProtocol is the protocol since which agents report the health of allocations in their deployments.
+const HealthProtocol = 1
+
 // Protocol returns the protocol of the node's agent.
 func (n *Node) Protocol() int {
 	p, err := strconv.Atoi(n.Attributes[AttrNodeProtocol])

@@ -273,6 +273,8 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 		ID:                u.ID,
 		ClientStatus:      Cut(u.ClientStatus, MaxName),
 		ClientDescription: Cut(u.ClientDescription, MaxText),
+		DeploymentID:      Cut(u.DeploymentID, MaxName),
+		DeploymentStatus:  u.DeploymentStatus,
 	}
 	if u.TaskStates == nil {
 		return c // nil keeps the stored states

@@ -2,9 +2,12 @@ package structs
 
 // The contexts of a search, in the dialect's words: the kinds of rows that it finds.
 const (
-	SearchAll        = "all"
-	SearchAllocs     = "allocs"
-	SearchEvals      = "evals"
+	SearchAll    = "all"
+	SearchAllocs = "allocs"
+	SearchEvals  = "evals"
+
+	SearchDeployments = "deployment"
+
 	SearchJobs       = "jobs"
 	SearchNamespaces = "namespaces"
 	SearchNodePools  = "node_pools"

@@ -19,6 +19,7 @@ type allocRecord struct {
 	Lost    bool
 	// Restarting is set while all tasks are being stopped to be started again.
 	Restarting bool
+	Health     *healthRecord `codec:",omitempty"` // nil: nothing has begun to decide it
 }
 
 // taskRecord is one task in the node's store.

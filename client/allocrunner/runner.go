@@ -74,6 +74,8 @@ type Runner struct {
 	lost context.Context
 	lose context.CancelFunc
 
+	healthChanged chan struct{} // has an item if the health may have changed
+
 	attached    chan struct{} // closed: it is known which tasks of a former agent still run
 	ready       chan struct{} // closed: the allocation's hooks are up
 	setUpEnded  chan struct{} // closed: they are up, or will not be set up any more
@@ -116,18 +118,19 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 			alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
-		deps:        deps,
-		logger:      deps.Logger.With("alloc_id", alloc.ID),
-		id:          alloc.ID,
-		dir:         filepath.Join(deps.Dir, alloc.ID),
-		rec:         allocRecord{Alloc: alloc},
-		attached:    make(chan struct{}),
-		ready:       make(chan struct{}),
-		setUpEnded:  make(chan struct{}),
-		othersEnded: make(chan struct{}),
-		unwound:     make(chan struct{}),
-		destroy:     make(chan struct{}),
-		ended:       make(chan struct{}),
+		deps:          deps,
+		healthChanged: make(chan struct{}, 1),
+		logger:        deps.Logger.With("alloc_id", alloc.ID),
+		id:            alloc.ID,
+		dir:           filepath.Join(deps.Dir, alloc.ID),
+		rec:           allocRecord{Alloc: alloc},
+		attached:      make(chan struct{}),
+		ready:         make(chan struct{}),
+		setUpEnded:    make(chan struct{}),
+		othersEnded:   make(chan struct{}),
+		unwound:       make(chan struct{}),
+		destroy:       make(chan struct{}),
+		ended:         make(chan struct{}),
 	}
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
 	r.abandoned, r.abandon = context.WithCancelCause(context.Background())
@@ -198,6 +201,7 @@ func (r *Runner) Update(alloc *structs.Allocation) error {
 	if err == nil && alloc.ServerTerminal() {
 		r.Stop(stopReason(alloc))
 	}
+	r.noteHealth()
 	return err
 }
 
@@ -208,6 +212,7 @@ func stopReason(alloc *structs.Allocation) string {
 // notifyChanged passes the new state on for the servers.
 func (r *Runner) notifyChanged() {
 	r.deps.Changed(r.ClientState())
+	r.noteHealth()
 }
 
 // ClientState returns the state of the allocation for the servers.
@@ -222,6 +227,10 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	u.DeploymentStatus = r.rec.Health.reported(r.rec.Alloc.DeploymentID)
+	if u.DeploymentStatus != nil {
+		u.DeploymentID = r.rec.Alloc.DeploymentID
+	}
 	switch {
 	case r.rec.Restarting &&
 		(u.ClientStatus == structs.AllocComplete || u.ClientStatus == structs.AllocFailed):
@@ -271,6 +280,8 @@ func (r *Runner) saveBegun(begun []string) error {
 func (r *Runner) Run(ctx context.Context) {
 	defer close(r.ended)
 	defer r.wg.Wait()
+	watched, endWatch := context.WithCancel(ctx)
+	defer endWatch()
 	for _, t := range r.tasks {
 		t.reattach(ctx)
 	}
@@ -278,6 +289,7 @@ func (r *Runner) Run(ctx context.Context) {
 	r.resumeStop()
 	r.openGates()
 	r.notifyChanged()
+	r.wg.Go(func() { r.watchHealth(watched) })
 	r.wg.Go(func() { r.setUp(ctx) })
 	awaitPoststop := r.startPoststop(ctx)
 	r.runRounds(ctx)
@@ -336,6 +348,7 @@ func (r *Runner) setUp(ctx context.Context) {
 	// Otherwise the hooks are taken down, or the next agent continues.
 	if done && wanted.Err() == nil && ctx.Err() == nil {
 		close(r.ready)
+		r.noteHealth()
 	}
 }
 

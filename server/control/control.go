@@ -86,6 +86,7 @@ func Loops(d Deps) []Loop {
 		{"schedule", scheduleLoop{d, d.makePlan}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"reaper", reaperLoop{d}.runner().Run},
+		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
 		{"gc", gcLoop{d}.run},
 		{"gauges", gaugeLoop{d}.run},

@@ -147,7 +147,7 @@ func (g *garbage) addJob(job *structs.Job) {
 }
 
 func (g *garbage) addAlloc(a *structs.Allocation) {
-	if g.hasClaims(a) {
+	if g.hasClaims(a) || g.isDeployed(a) {
 		return
 	}
 	job := state.Job(g.tx, a.Namespace, a.JobID)
@@ -160,6 +160,12 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 		return
 	}
 	g.deleteAlloc(a)
+}
+
+// isDeployed reports whether a deployment that has not ended counts the allocation.
+func (g *garbage) isDeployed(a *structs.Allocation) bool {
+	d := state.Deployment(g.tx, a.DeploymentID)
+	return d != nil && d.Active()
 }
 
 func (g *garbage) hasClaims(a *structs.Allocation) bool {

@@ -226,7 +226,9 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 				stop()
 			}
 		}
-		want := []string{"leases", "scheduler_config", "schedule", "controllers", "reaper", "drain", "gc", "gauges"}
+		want := []string{
+			"leases", "scheduler_config", "schedule", "controllers", "reaper", "deployments", "drain", "gc", "gauges",
+		}
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)
 		}

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// deploymentCommands are the verbs of berth deployment.
+var deploymentCommands = []Command{
+	{
+		Name:     "list",
+		Synopsis: "List deployments, the newest first",
+		Renders:  true,
+		Run: func(ctx context.Context, c *Call) error {
+			items, _, err := c.API.Deployments(ctx, nil)
+			if err != nil {
+				return err
+			}
+			return deploymentSheet.list(c, "deployment", items)
+		},
+		Examples: "berth deployment list",
+	},
+	{
+		Name:     "status",
+		Args:     "[deployment]",
+		Synopsis: "List deployments, or show one with its allocations",
+		Renders:  true,
+		Flags: []Flag{
+			{Name: "monitor", Usage: "Watch the deployment until it ends or waits for an operator"},
+			watchTimeout,
+		},
+		Run: deploymentStatusRun,
+		Examples: "berth deployment status\n" +
+			"berth deployment status 3fe7f397\n" +
+			"berth deployment status -monitor 3fe7f397",
+	},
+	{
+		Name:     "promote",
+		Args:     "<deployment>",
+		Synopsis: "Let the canaries of a deployment replace the old allocations",
+		Acts:     true,
+		Flags: append([]Flag{
+			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
+		}, detachFlags...),
+		Run: func(ctx context.Context, c *Call) error {
+			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+				return c.API.DeploymentPromote(ctx, id, c.Strings("group"))
+			})
+		},
+		Examples: "berth deployment promote 3fe7f397\n" +
+			"berth deployment promote -group web 3fe7f397",
+	},
+	{
+		Name:     "fail",
+		Args:     "<deployment>",
+		Synopsis: "End a deployment as failed",
+		Help: `
+The deployment places nothing more. If auto_revert is set, the job goes back
+to its newest stable version.`,
+		Acts:  true,
+		Flags: detachFlags,
+		Run: func(ctx context.Context, c *Call) error {
+			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+				return c.API.DeploymentFail(ctx, id)
+			})
+		},
+		Examples: "berth deployment fail 3fe7f397",
+	},
+	deploymentPause("pause", "Stop a deployment until it is resumed", true),
+	deploymentPause("resume", "Let a paused deployment go on", false),
+	{
+		Name:     "unblock",
+		Args:     "<deployment>",
+		Synopsis: "Unblock a deployment of several regions",
+		Acts:     true,
+		Flags:    detachFlags,
+		Run: func(ctx context.Context, c *Call) error {
+			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+				return c.API.DeploymentUnblock(ctx, id)
+			})
+		},
+		Examples: "berth deployment unblock 3fe7f397",
+	},
+}
+
+// watchTimeout is the option of -monitor.
+var watchTimeout = Flag{
+	Name:    "timeout",
+	Kind:    Duration,
+	Value:   "duration",
+	Default: "1h",
+	Usage:   "How long to watch",
+}
+
+func deploymentPause(name, synopsis string, pause bool) Command {
+	return Command{
+		Name:     name,
+		Args:     "<deployment>",
+		Synopsis: synopsis,
+		Acts:     true,
+		Flags:    detachFlags,
+		Run: func(ctx context.Context, c *Call) error {
+			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+				return c.API.DeploymentPause(ctx, id, pause)
+			})
+		},
+		Examples: "berth deployment " + name + " 3fe7f397",
+	}
+}
+
+// changeDeployment changes the deployment that the argument names, and watches it.
+func (c *Call) changeDeployment(
+	ctx context.Context, change func(id string) (*structs.DeploymentUpdateResponse, error),
+) error {
+	id, err := c.resolve(ctx, "deployment", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	answer, err := change(id)
+	if err != nil {
+		return err
+	}
+	return c.followDeployment(ctx, answer, id)
+}
+
+// followDeployment writes the outcome of a change and watches the deployment, unless it was to end.
+func (c *Call) followDeployment(
+	ctx context.Context, answer *structs.DeploymentUpdateResponse, id string,
+) error {
+	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		d, _, err := w.api.Deployment(ctx, id, nil)
+		if err != nil {
+			return err
+		}
+		w.reportDeployment(d)
+		if d.Status != structs.DeploymentRunning {
+			return nil
+		}
+		return w.awaitDeployment(ctx, d)
+	})
+}
+
+func deploymentStatusRun(ctx context.Context, c *Call) error {
+	if !c.Bool("monitor") || c.Arg(0) == "" {
+		return deploymentStatus.run(ctx, c)
+	}
+	id, err := c.resolve(ctx, "deployment", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	w := newWatch(c)
+	return w.withTimeout(ctx, func(ctx context.Context) error {
+		return retryOutage(ctx, func(ctx context.Context) error {
+			d, _, err := c.API.Deployment(ctx, id, nil)
+			if err != nil {
+				return err
+			}
+			return w.awaitDeployment(ctx, d)
+		})
+	})
+}
+
+var deploymentStatus = status[*structs.Deployment, structs.Deployment]{
+	kind:  "deployment",
+	sheet: deploymentSheet,
+	list:  (*api.Client).Deployments,
+	get:   (*api.Client).Deployment,
+	print: printDeployment,
+}
+
+var deploymentSheet = sheet[*structs.Deployment]{
+	titles: "ID|Job|Version|Status|Description",
+	row: func(d *structs.Deployment) []string {
+		return []string{
+			shortID(d.ID),
+			d.JobID,
+			fmt.Sprint(d.JobVersion),
+			d.Status,
+			d.StatusDescription,
+		}
+	},
+	order: func(a, b *structs.Deployment) int {
+		return cmp.Compare(b.CreateIndex, a.CreateIndex)
+	},
+}
+
+func printDeployment(ctx context.Context, c *Call, d *structs.Deployment) error {
+	c.pairs(
+		"ID", d.ID,
+		"Job", d.JobID,
+		"Job version", fmt.Sprint(d.JobVersion),
+		"Status", d.Status,
+		"Description", d.StatusDescription,
+		"Created", formatNanos(d.CreateTime),
+		"Modified", formatNanos(d.ModifyTime),
+	)
+	c.printRollout(d)
+	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
+	if err != nil {
+		return err
+	}
+	jobAllocSheet.section(c, "Allocations", allocs)
+	return nil
+}
+
+// printRollout writes the groups of a deployment.
+func (c *Call) printRollout(d *structs.Deployment) {
+	var rows grid
+	for name, s := range sorted(d.TaskGroups) {
+		canaries := ""
+		promoted := ""
+		if s.DesiredCanaries > 0 {
+			canaries = fmt.Sprint(s.DesiredCanaries)
+			promoted = yesNo(s.Promoted)
+		}
+		deadline := ""
+		if d.Active() && !s.RequireProgressBy.IsZero() {
+			deadline = formatNanos(s.RequireProgressBy.UnixNano())
+		}
+		rows.addRow(
+			name,
+			fmt.Sprint(s.DesiredTotal),
+			fmt.Sprint(s.PlacedAllocs),
+			fmt.Sprint(s.HealthyAllocs),
+			fmt.Sprint(s.UnhealthyAllocs),
+			canaries,
+			promoted,
+			deadline,
+		)
+	}
+	c.section("Rollout", "Group|Desired|Placed|Healthy|Unhealthy|Canaries|Promoted|Progress until", rows)
+}
+
+// jobDeploymentsRun lists the deployments of a job.
+func jobDeploymentsRun(ctx context.Context, c *Call) error {
+	id, err := c.resolve(ctx, "job", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	items, _, err := c.API.JobDeployments(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return deploymentSheet.list(c, "deployment", items)
+}
+
+// jobPromote promotes the canaries of the newest deployment of a job.
+func jobPromote(ctx context.Context, c *Call) error {
+	id, err := c.resolve(ctx, "job", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	d, _, err := c.API.JobDeployment(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return structs.NotFoundf("job %q has no deployment", id)
+	}
+	answer, err := c.API.DeploymentPromote(ctx, d.ID, c.Strings("group"))
+	if err != nil {
+		return err
+	}
+	return c.followDeployment(ctx, answer, d.ID)
+}
+
+// printLatestDeployment writes the newest deployment of a job, if it has one.
+func printLatestDeployment(ctx context.Context, c *Call, id string) error {
+	d, _, err := c.API.JobDeployment(ctx, id, nil)
+	if err != nil || d == nil {
+		return err
+	}
+	c.Printf("\nDeployment %s of version %d: %s\n", shortID(d.ID), d.JobVersion,
+		withDescription(d.Status, d.StatusDescription))
+	c.printRollout(d)
+	return nil
+}
+
+// rolloutHealth describes the health of an allocation in its deployment, "" if it is in none.
+func rolloutHealth(a *structs.Allocation) string {
+	text := ""
+	switch {
+	case a.DeploymentID == "":
+		return ""
+	case a.DeploymentStatus.IsHealthy():
+		text = "healthy"
+	case a.DeploymentStatus.IsUnhealthy():
+		text = "unhealthy"
+	default:
+		text = "not known yet"
+	}
+	if a.DeploymentStatus.IsCanary() {
+		text += ", a canary"
+	}
+	return text
+}

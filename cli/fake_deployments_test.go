@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+const deployment1 = "d1d1d1d1-0000-0000-0000-000000000001"
+
+// webDeployment is the deployment of version 2 of the job web, whose canary waits for its promotion.
+func webDeployment() *structs.Deployment {
+	return &structs.Deployment{
+		ID:                deployment1,
+		Namespace:         "default",
+		JobID:             "web",
+		JobVersion:        2,
+		Status:            structs.DeploymentRunning,
+		StatusDescription: structs.DeploymentNeedsPromotion,
+		CreateTime:        nanosBefore(time.Hour),
+		TaskGroups: map[string]*structs.DeploymentState{
+			"app": {DesiredTotal: 2, DesiredCanaries: 1, PlacedAllocs: 1, HealthyAllocs: 1},
+		},
+		Indexes: structs.Indexes{CreateIndex: 9},
+	}
+}
+
+// fakeDeployments answers for webDeployment, which a promotion completes.
+func fakeDeployments(c *apitest.Caller) {
+	d := webDeployment()
+	change := func(id string, edit func()) (*structs.DeploymentUpdateResponse, error) {
+		if id != d.ID {
+			return nil, structs.NotFoundf("there is no deployment %q", id)
+		}
+		edit()
+		return &structs.DeploymentUpdateResponse{EvalID: eval1}, nil
+	}
+	apitest.On(c, structs.JobLatestDeployment, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.DeploymentGetResponse, error,
+	) {
+		if r.JobID != d.JobID {
+			return &structs.DeploymentGetResponse{}, nil
+		}
+		return &structs.DeploymentGetResponse{Deployment: d}, nil
+	})
+	apitest.On(c, structs.JobDeployments, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.DeploymentListResponse, error,
+	) {
+		return &structs.DeploymentListResponse{Deployments: []*structs.Deployment{d}}, nil
+	})
+	apitest.On(c, structs.DeploymentList, func(_ context.Context, r *structs.QueryRequest) (
+		*structs.DeploymentListResponse, error,
+	) {
+		all := []*structs.Deployment{d}
+		all = slices.DeleteFunc(all, func(d *structs.Deployment) bool { return !strings.HasPrefix(d.ID, r.Prefix) })
+		return &structs.DeploymentListResponse{Deployments: all}, nil
+	})
+	apitest.On(c, structs.DeploymentGet, func(_ context.Context, r *structs.DeploymentGetRequest) (
+		*structs.DeploymentGetResponse, error,
+	) {
+		return &structs.DeploymentGetResponse{Deployment: d}, nil
+	})
+	apitest.Answer(c, structs.DeploymentAllocations, structs.AllocListResponse{})
+	apitest.On(c, structs.DeploymentPromote, func(_ context.Context, r *structs.DeploymentPromoteRequest) (
+		*structs.DeploymentUpdateResponse, error,
+	) {
+		return change(r.DeploymentID, func() {
+			s := d.TaskGroups["app"]
+			s.Promoted = true
+			s.HealthyAllocs = 2
+			s.PlacedAllocs = 2
+			d.Status = structs.DeploymentSuccessful
+			d.StatusDescription = structs.DeploymentIsComplete
+		})
+	})
+	apitest.On(c, structs.DeploymentPause, func(_ context.Context, r *structs.DeploymentPauseRequest) (
+		*structs.DeploymentUpdateResponse, error,
+	) {
+		return change(r.DeploymentID, func() {
+			d.Status = structs.DeploymentRunning
+			if r.Pause {
+				d.Status = structs.DeploymentPaused
+			}
+			d.StatusDescription = d.DefaultDescription()
+		})
+	})
+	apitest.On(c, structs.DeploymentFail, func(_ context.Context, r *structs.DeploymentFailRequest) (
+		*structs.DeploymentUpdateResponse, error,
+	) {
+		return change(r.DeploymentID, func() {
+			d.Status = structs.DeploymentFailed
+			d.StatusDescription = structs.DeploymentFailedByUser
+		})
+	})
+	apitest.On(c, structs.DeploymentUnblock, func(_ context.Context, r *structs.DeploymentFailRequest) (
+		*structs.DeploymentUpdateResponse, error,
+	) {
+		return nil, structs.Preconditionf("deployment %q is %s, not blocked", d.ID, d.Status)
+	})
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// deploymentOf returns the deployment of the job's version, nil if it has none.
+func (w *watch) deploymentOf(ctx context.Context, job *structs.Job) (*structs.Deployment, error) {
+	d, _, err := w.api.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+	if err != nil || d == nil || d.JobVersion != job.Version {
+		return nil, err
+	}
+	return d, nil
+}
+
+// awaitDeployment follows a deployment until it ends, or until it does nothing without an operator.
+func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) error {
+	q := &api.Query{Namespace: d.Namespace, MaxWait: readWait}
+	for {
+		d, meta, err := w.api.Deployment(ctx, d.ID, q)
+		if err == nil {
+			w.reportDeployment(d)
+			err = w.reportDeployed(ctx, d)
+		}
+		if err != nil {
+			return err
+		}
+		done, err := w.endOfDeployment(d)
+		if done || err != nil {
+			return err
+		}
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// endOfDeployment reports whether a deployment has ended or waits for an operator.
+func (w *watch) endOfDeployment(d *structs.Deployment) (done bool, err error) {
+	id := shortID(d.ID)
+	switch d.Status {
+	case structs.DeploymentSuccessful:
+		return true, nil
+	case structs.DeploymentFailed, structs.DeploymentCancelled:
+		return true, structs.Preconditionf("deployment %s of job %q is %s", id, d.JobID,
+			withDescription(d.Status, d.StatusDescription))
+	case structs.DeploymentPaused:
+		w.writeLine(`Deployment %s is paused; "berth deployment resume %s" lets it go on`, id, id)
+		return true, nil
+	}
+	if !d.AwaitsPromotion() || d.AutoPromotes() {
+		return false, nil
+	}
+	for _, s := range d.TaskGroups {
+		if !s.Waits() {
+			return false, nil
+		}
+	}
+	w.writeLine(`The canaries are healthy; "berth deployment promote %s" lets them replace the old allocations`,
+		id)
+	return true, nil
+}
+
+// reportDeployment writes the change of a deployment and of its groups.
+func (w *watch) reportDeployment(d *structs.Deployment) {
+	w.writeChange(d.ID, "Deployment %s of version %d is %s", shortID(d.ID), d.JobVersion,
+		withDescription(d.Status, d.StatusDescription))
+	for name, s := range sorted(d.TaskGroups) {
+		text := fmt.Sprintf("Group %q: %d of %d placed, %d healthy", name, s.PlacedAllocs, s.DesiredTotal,
+			s.HealthyAllocs)
+		if s.UnhealthyAllocs > 0 {
+			text += fmt.Sprintf(", %d unhealthy", s.UnhealthyAllocs)
+		}
+		if s.DesiredCanaries > 0 && !s.Promoted {
+			text += fmt.Sprintf("; %s to promote", plural(s.DesiredCanaries, "canary allocation"))
+		}
+		w.writeChange(d.ID+" "+name, "%s", text)
+	}
+}
+
+// reportDeployed writes the changes of the allocations of a deployment.
+func (w *watch) reportDeployed(ctx context.Context, d *structs.Deployment) error {
+	allocs, _, err := w.api.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
+		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
+	})
+	for _, a := range allocs {
+		subject := fmt.Sprintf("Allocation %s (%s on %s)", shortID(a.ID), a.Name, nodeLabel(a))
+		switch {
+		case a.ClientTerminal():
+			w.writeChange(a.ID, "%s is %s", subject, endText(a))
+		case a.DeploymentStatus.IsHealthy():
+			w.writeChange(a.ID, "%s is healthy", subject)
+		case a.DeploymentStatus.IsUnhealthy():
+			w.writeChange(a.ID, "%s is unhealthy%s", subject, lastEvent(a))
+		default:
+			w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
+		}
+	}
+	return nil
+}

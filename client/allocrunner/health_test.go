@@ -1,0 +1,201 @@
+package allocrunner
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs"
+)
+
+// deployedAlloc is an allocation of a deployment, healthy after 10 s and unhealthy after a minute.
+func deployedAlloc(tasks ...string) *structs.Allocation {
+	a := testAlloc(tasks...)
+	a.DeploymentID = "d1"
+	a.Job.TaskGroups[0].Update = &structs.UpdateStrategy{
+		MaxParallel:     1,
+		HealthCheck:     structs.HealthChecks,
+		MinHealthyTime:  10 * time.Second,
+		HealthyDeadline: time.Minute,
+	}
+	return a
+}
+
+// wantHealth checks the last reported health: "", "healthy" or "unhealthy".
+func (a *agent) wantHealth(t *testing.T, want string) {
+	t.Helper()
+	synctest.Wait()
+	u := a.last()
+	got := ""
+	switch {
+	case u.DeploymentStatus.IsHealthy():
+		got = "healthy"
+	case u.DeploymentStatus.IsUnhealthy():
+		got = "unhealthy"
+	}
+	if got != want {
+		t.Errorf("the health is %q, want %q", got, want)
+	}
+	if got != "" && u.DeploymentID != "d1" && u.DeploymentID != "d2" {
+		t.Errorf("the health is that of deployment %q", u.DeploymentID)
+	}
+}
+
+func TestHealth_NeedsTheMinimumTimeWithoutARestart(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		a.new(deployedAlloc("one", "two"))
+		fx.wantRunning(t, "one", "two")
+		time.Sleep(9 * time.Second)
+		a.wantHealth(t, "")
+		fx.machine.Exit("alloc1/one", exitResult(1))
+		time.Sleep(5 * time.Second) // until the restart
+		fx.wantRunning(t, "one", "two")
+		time.Sleep(9 * time.Second)
+		a.wantHealth(t, "")
+		time.Sleep(time.Second)
+		a.wantHealth(t, "healthy")
+	})
+}
+
+func TestHealth_EndsWithTheDeadline(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		alloc := deployedAlloc("one")
+		alloc.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p"} // never healthy
+		a.new(alloc)
+		fx.wantRunning(t, "one")
+		time.Sleep(59 * time.Second)
+		a.wantHealth(t, "")
+		time.Sleep(time.Second)
+		a.wantHealth(t, "unhealthy")
+	})
+}
+
+// Once it is known, the health stays: what happens later is not the fault of the deployment.
+func TestHealth_StaysOnceItIsKnown(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		a.new(deployedAlloc("one", "two"))
+		fx.wantRunning(t, "one", "two")
+		fx.machine.Exit("alloc1/one", ok)
+		time.Sleep(20 * time.Second)
+		fx.machine.Exit("alloc1/one", exitResult(1))
+		a.wantHealth(t, "healthy")
+	})
+}
+
+// An operator decides instead of the node.
+func TestHealth_IsLeftToTheOperator(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		alloc := deployedAlloc("one")
+		alloc.Job.TaskGroups[0].Update.HealthCheck = structs.HealthManual
+		a.new(alloc)
+		time.Sleep(time.Hour)
+		a.wantHealth(t, "")
+	})
+}
+
+// The next deployment of an allocation that is updated in place decides anew. An agent that restarts
+// remembers the decision.
+func TestHealth_IsThatOfOneDeployment(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		alloc := deployedAlloc("one")
+		r := a.new(alloc)
+		time.Sleep(10 * time.Second)
+		a.wantHealth(t, "healthy")
+		next := *alloc
+		next.DeploymentID = "d2"
+		if err := r.Update(&next); err != nil {
+			t.Fatal(err)
+		}
+		a.wantHealth(t, "healthy")
+		if u := a.last(); u.DeploymentID != "d2" {
+			t.Errorf("the health is still that of deployment %s", u.DeploymentID)
+		}
+		a.stop()
+		b := fx.agent()
+		defer b.stop()
+		b.restore()
+		b.wantHealth(t, "healthy")
+	})
+}
+
+func TestNextHealth_LooksAtTheStatesOfTasks(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	u := &structs.UpdateStrategy{MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
+	main := &structs.Task{Name: "main"}
+	before := &structs.Task{Name: "before", Lifecycle: &structs.TaskLifecycle{Hook: structs.LifecyclePrestart}}
+	after := &structs.Task{Name: "after", Lifecycle: &structs.TaskLifecycle{Hook: structs.LifecyclePoststop}}
+	plugin := &structs.Task{Name: "main", CSIPluginConfig: &structs.CSIPluginConfig{ID: "p"}}
+	running := &structs.TaskState{State: structs.TaskRunning, StartedAt: at(5)}
+	event := func(kind string, s int) *structs.TaskEvent {
+		return &structs.TaskEvent{Type: kind, Time: at(s).UnixNano()}
+	}
+	withEvents := func(events ...*structs.TaskEvent) *structs.TaskState {
+		s := running.Copy()
+		s.Events = events
+		return s
+	}
+	for name, c := range map[string]struct {
+		tasks  []*structs.Task
+		states map[string]*structs.TaskState
+		want   healthLook
+	}{
+		"a task that runs": {
+			[]*structs.Task{main, after}, map[string]*structs.TaskState{"main": running},
+			healthLook{healthy: at(15), deadline: at(60)},
+		},
+		"a task that waits": {
+			[]*structs.Task{before, main},
+			map[string]*structs.TaskState{"before": running, "main": {State: structs.TaskPending}},
+			healthLook{deadline: at(60)},
+		},
+		"a task that has prepared others": {
+			[]*structs.Task{before, main},
+			map[string]*structs.TaskState{"before": {State: structs.TaskDead, FinishedAt: at(3)}, "main": running},
+			healthLook{healthy: at(15), deadline: at(60)},
+		},
+		"a task that could not prepare them": {
+			[]*structs.Task{before, main},
+			map[string]*structs.TaskState{"before": {State: structs.TaskDead, Failed: true}, "main": running},
+			healthLook{failed: true},
+		},
+		"a main task that has ended": {
+			[]*structs.Task{main}, map[string]*structs.TaskState{"main": {State: structs.TaskDead}},
+			healthLook{failed: true},
+		},
+		"a plugin that is healthy": {
+			[]*structs.Task{plugin}, map[string]*structs.TaskState{
+				"main": withEvents(event(structs.TaskEventStarted, 5), event(structs.TaskEventPluginHealthy, 9)),
+			},
+			healthLook{healthy: at(19), deadline: at(60)},
+		},
+		"a plugin whose new process is not healthy yet": {
+			[]*structs.Task{plugin}, map[string]*structs.TaskState{
+				"main": withEvents(event(structs.TaskEventPluginHealthy, 1), event(structs.TaskEventStarted, 5)),
+			},
+			healthLook{deadline: at(60)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := nextHealth(u, c.tasks, c.states, start)
+			if !got.healthy.Equal(c.want.healthy) || !got.deadline.Equal(c.want.deadline) ||
+				got.failed != c.want.failed {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package endpoints
+
+import (
+	"context"
+
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// deployments serve Deployment.
+type deployments struct{ *Endpoints }
+
+// deploymentList lists whole deployments.
+var deploymentList = query.List[structs.Deployment, structs.Deployment]{
+	Key:  func(d *structs.Deployment) []string { return []string{d.ID} },
+	Stub: query.Whole[structs.Deployment],
+}
+
+func findDeployment(tx *state.ReadTx, id string) (*structs.Deployment, error) {
+	d := state.Deployment(tx, id)
+	if d == nil {
+		return nil, structs.NotFoundf("there is no deployment %q", structs.Cut(id, structs.MaxQuoted))
+	}
+	return d, nil
+}
+
+func (d deployments) list(
+	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.DeploymentListResponse,
+) (err error) {
+	rows := state.DeploymentsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Deployments, err = deploymentList.Page(rows, req, resp)
+	return err
+}
+
+func (d deployments) get(
+	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.DeploymentGetResponse,
+) (err error) {
+	resp.Deployment, err = findDeployment(tx, req.DeploymentID)
+	return err
+}
+
+// allocations lists the allocations of a deployment, also those that have ended.
+func (d deployments) allocations(
+	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.AllocListResponse,
+) error {
+	row, err := findDeployment(tx, req.DeploymentID)
+	if err != nil {
+		return err
+	}
+	l := newAllocStubList(tx)
+	l.Keep = func(a *structs.Allocation) bool { return a.DeploymentID == row.ID }
+	rows := state.AllocsByJobFrom(tx, row.Namespace, row.JobID, query.Start(req))
+	resp.Allocations, err = l.Page(rows, req, resp)
+	return err
+}
+
+// ofJob lists the deployments of a job, the newest first.
+func (d deployments) ofJob(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentListResponse,
+) error {
+	ns := req.RequestNamespace()
+	job, err := findJob(tx, ns, req.JobID)
+	if err != nil {
+		return err
+	}
+	resp.Deployments = []*structs.Deployment{}
+	for row := range state.DeploymentsByJob(tx, ns, req.JobID) {
+		if req.All || row.JobCreateIndex == job.CreateIndex {
+			resp.Deployments = append(resp.Deployments, row)
+		}
+	}
+	return nil
+}
+
+// latest returns the newest deployment of a job, nil if it has none.
+func (d deployments) latest(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentGetResponse,
+) error {
+	ns := req.RequestNamespace()
+	job, err := findJob(tx, ns, req.JobID)
+	if err != nil {
+		return err
+	}
+	row := state.LatestDeployment(tx, ns, req.JobID)
+	if row != nil && row.JobCreateIndex == job.CreateIndex {
+		resp.Deployment = row
+	}
+	return nil
+}
+
+// evaluationFor returns the deployment and the evaluation of its job that goes with a change of it.
+func (d deployments) evaluationFor(id string, now int64) (*structs.Deployment, *structs.Evaluation, error) {
+	tx := d.store.Read()
+	row, err := findDeployment(tx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	job := state.Job(tx, row.Namespace, row.JobID)
+	if job == nil {
+		return row, nil, nil
+	}
+	return row, evaluationOf(job, structs.TriggerDeployment, now), nil
+}
+
+// answer fills in the answer to a change of a deployment.
+func (d deployments) answer(
+	row *structs.Deployment, eval *structs.Evaluation, index uint64, resp *structs.DeploymentUpdateResponse,
+) {
+	tx := d.store.Read()
+	if now := state.Deployment(tx, row.ID); now != nil {
+		resp.DeploymentModifyIndex = now.ModifyIndex
+		resp.RevertedJobVersion = now.RevertedVersion
+	}
+	if eval != nil && state.Eval(tx, eval.ID) != nil {
+		resp.EvalID = eval.ID
+		resp.EvalCreateIndex = index
+	}
+}
+
+// setStatus changes the state of a deployment.
+func (d deployments) setStatus(
+	ctx context.Context,
+	update structs.DeploymentStatusUpdate,
+	options structs.WriteOptions,
+	resp *structs.DeploymentUpdateResponse,
+) (uint64, error) {
+	row, eval, err := d.evaluationFor(update.DeploymentID, options.Now)
+	if err != nil {
+		return 0, err
+	}
+	index, err := fsm.Propose(ctx, d.raft, fsm.DeploymentStatus, &structs.DeploymentStatusRequest{
+		DeploymentStatusUpdate: update,
+		Eval:                   eval,
+		WriteOptions:           options,
+	})
+	if err == nil {
+		d.answer(row, eval, index, resp)
+	}
+	return index, err
+}
+
+func (d deployments) fail(
+	ctx context.Context, req *structs.DeploymentFailRequest, resp *structs.DeploymentUpdateResponse,
+) (uint64, error) {
+	return d.setStatus(ctx, structs.DeploymentStatusUpdate{
+		DeploymentID:      req.DeploymentID,
+		Status:            structs.DeploymentFailed,
+		StatusDescription: structs.DeploymentFailedByUser,
+	}, req.WriteOptions, resp)
+}
+
+func (d deployments) pause(
+	ctx context.Context, req *structs.DeploymentPauseRequest, resp *structs.DeploymentUpdateResponse,
+) (uint64, error) {
+	status := structs.DeploymentRunning
+	if req.Pause {
+		status = structs.DeploymentPaused
+	}
+	return d.setStatus(ctx, structs.DeploymentStatusUpdate{
+		DeploymentID: req.DeploymentID,
+		Status:       status,
+	}, req.WriteOptions, resp)
+}
+
+// unblock refuses: only deployments of several regions are blocked.
+func (d deployments) unblock(
+	_ context.Context, req *structs.DeploymentFailRequest, _ *structs.DeploymentUpdateResponse,
+) (uint64, error) {
+	row, err := findDeployment(d.store.Read(), req.DeploymentID)
+	if err != nil {
+		return 0, err
+	}
+	return 0, structs.Preconditionf("deployment %q is %s, not blocked: only deployments in several regions are",
+		row.ID, row.Status)
+}
+
+func (d deployments) promote(
+	ctx context.Context, req *structs.DeploymentPromoteRequest, resp *structs.DeploymentUpdateResponse,
+) (uint64, error) {
+	row, eval, err := d.evaluationFor(req.DeploymentID, req.Now)
+	if err != nil {
+		return 0, err
+	}
+	if len(req.Groups) > structs.MaxGroups {
+		return 0, structs.Invalidf("the request names %d groups; at most %d are allowed",
+			len(req.Groups), structs.MaxGroups)
+	}
+	own := *req
+	own.Eval = eval
+	index, err := fsm.Propose(ctx, d.raft, fsm.DeploymentPromote, &own)
+	if err == nil {
+		d.answer(row, eval, index, resp)
+	}
+	return index, err
+}
+
+func (d deployments) setHealth(
+	ctx context.Context, req *structs.DeploymentHealthRequest, resp *structs.DeploymentUpdateResponse,
+) (uint64, error) {
+	row, eval, err := d.evaluationFor(req.DeploymentID, req.Now)
+	if err != nil {
+		return 0, err
+	}
+	n := len(req.HealthyAllocationIDs) + len(req.UnhealthyAllocationIDs)
+	if n == 0 || n > structs.MaxAllocIDs {
+		return 0, structs.Invalidf("the request names %d allocations; expected 1 to %d", n, structs.MaxAllocIDs)
+	}
+	own := *req
+	own.Eval = eval
+	index, err := fsm.Propose(ctx, d.raft, fsm.DeploymentHealth, &own)
+	if err == nil {
+		d.answer(row, eval, index, resp)
+	}
+	return index, err
+}
+
+// setStable sets whether a version of a job is stable.
+func (j jobs) setStable(
+	ctx context.Context, req *structs.JobStableRequest, resp *structs.JobStableResponse,
+) (uint64, error) {
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobStable, req)
+	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if job != nil {
+		resp.JobModifyIndex = job.JobModifyIndex
+	}
+	return index, err
+}

@@ -1,0 +1,57 @@
+package jobspec
+
+import "berth/structs"
+
+// policies sets the policies of a group that the job may have, too: the block of the group changes that of
+// the job.
+func (c *converter) policies(g *group, out *structs.TaskGroup) {
+	reschedule := structs.DefaultReschedulePolicy(c.jobType)
+	update := structs.DefaultUpdateStrategy()
+	migrate := structs.DefaultMigrateStrategy()
+	var j job
+	if c.ofJob != nil {
+		j = *c.ofJob
+	}
+	if of := j.Reschedule.override(reschedule); of != nil {
+		out.ReschedulePolicy = of
+		reschedule = of
+	}
+	if of := j.Update.override(update); of != nil {
+		update = *of
+	}
+	if of := j.Migrate.override(migrate); of != nil {
+		migrate = *of
+	}
+	if g.Reschedule != nil {
+		out.ReschedulePolicy = g.Reschedule.override(reschedule)
+	}
+	out.Update = g.Update.override(update)
+	out.Migrate = g.Migrate.override(migrate)
+}
+
+func (u *update) override(s structs.UpdateStrategy) *structs.UpdateStrategy {
+	if u == nil {
+		return nil
+	}
+	override(&s.Stagger, u.Stagger)
+	override(&s.MaxParallel, u.MaxParallel)
+	override(&s.HealthCheck, u.HealthCheck)
+	override(&s.MinHealthyTime, u.MinHealthyTime)
+	override(&s.HealthyDeadline, u.HealthyDeadline)
+	override(&s.ProgressDeadline, u.ProgressDeadline)
+	override(&s.AutoRevert, u.AutoRevert)
+	override(&s.AutoPromote, u.AutoPromote)
+	override(&s.Canary, u.Canary)
+	return &s
+}
+
+func (m *migrate) override(s structs.MigrateStrategy) *structs.MigrateStrategy {
+	if m == nil {
+		return nil
+	}
+	override(&s.MaxParallel, m.MaxParallel)
+	override(&s.HealthCheck, m.HealthCheck)
+	override(&s.MinHealthyTime, m.MinHealthyTime)
+	override(&s.HealthyDeadline, m.HealthyDeadline)
+	return &s
+}

@@ -1,0 +1,368 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// A deployment rolls out one version of a service job. It replaces allocations of older versions a few at a
+// time, as their successors become healthy. While it awaits the promotion of canaries, while it is paused and
+// after it has failed, it is held: allocations of older versions stay, and if one is lost or moved, its
+// successor has the older version, too.
+
+// findDeployment returns the deployment of the job's version: one that is active or has failed, nil if there
+// is none or it has succeeded.
+func (p *planner) findDeployment() *structs.Deployment {
+	d := state.LatestDeployment(p, p.ns, p.job.ID)
+	p.deployed = d != nil && d.JobVersion == p.job.Version
+	if !p.deployed || !d.Active() && d.Status != structs.DeploymentFailed {
+		return nil
+	}
+	return d
+}
+
+// rollout is the update of one group in one plan.
+type rollout struct {
+	*groupPlan
+	strategy *structs.UpdateStrategy
+	state    *structs.DeploymentState // nil: no deployment tracks the group
+	held     bool
+	left     int // allocations that may still be replaced
+	refused  int // that found no place for their successor
+}
+
+// mostRefused is the most allocations of a group whose successor finds no place before a plan leaves the
+// others alone.
+const mostRefused = 16
+
+// deploys reports whether deployments track the updates of a group.
+func (p *planner) deploys(g *groupPlan) bool {
+	return p.job.Type == structs.JobService && g.group.Update.Rolls()
+}
+
+// rollOut compares a group that deployments track with its allocations.
+func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
+	canaries, others := p.splitCanaries(allocs)
+	r := &rollout{groupPlan: g, strategy: g.group.Update}
+	var slots []classified
+	for _, a := range others {
+		s := p.classify(g, a)
+		if s.action != actionNone || p.isOlder(a) {
+			slots = append(slots, s)
+		}
+	}
+	p.beginDeployment(r, slots)
+	r.held = p.isHeld(r)
+	slots = p.holdOlder(r, slots)
+	kept := p.trimToCount(g, slots)
+	r.left = p.mostUpdates(r, kept)
+	g.updates = r
+	taken := map[int]bool{}
+	for _, s := range kept {
+		taken[s.alloc.Index()] = true
+		p.planAction(g, s)
+	}
+	p.rollCanaries(r, canaries, kept)
+	missing := g.group.Count - len(taken)
+	switch {
+	case missing <= 0:
+	case r.held:
+		p.placeTakenAway(r, taken)
+	default:
+		p.placements = append(p.placements, &placement{
+			plan:  g,
+			fresh: missing,
+			taken: taken,
+		})
+	}
+	g.settled = missing == 0 && p.allHealthy(kept)
+}
+
+// isOlder reports whether an allocation has an older version of the job.
+func (p *planner) isOlder(a *structs.Allocation) bool {
+	return a.JobVersion != p.job.Version
+}
+
+// splitCanaries returns the canaries of the active deployment, and the other allocations without the canaries
+// of ended deployments. It stops these.
+func (p *planner) splitCanaries(allocs []*structs.Allocation) (canaries, others []*structs.Allocation) {
+	d := p.deployment
+	for _, a := range allocs {
+		switch {
+		case !a.DeploymentStatus.IsCanary():
+			others = append(others, a)
+		case d != nil && d.Active() && a.DeploymentID == d.ID:
+			canaries = append(canaries, a)
+		default:
+			p.endAlloc(a, "a canary of a deployment that has ended")
+		}
+	}
+	return canaries, others
+}
+
+// beginDeployment sets the state of the group in the deployment. If the job's version has none yet, the plan
+// begins it, with the first allocation of the version and with the first update to it.
+func (p *planner) beginDeployment(r *rollout, slots []classified) {
+	r.state = p.deployment.Group(r.group.Name)
+	if r.state != nil || r.group.Count == 0 ||
+		p.deployment != nil && p.plan.Deployment == nil {
+		return
+	}
+	updates := 0
+	changes := false
+	begun := p.deployed
+	for _, s := range slots {
+		begun = begun || !p.isOlder(s.alloc)
+		changes = changes || s.action == actionUpdate || s.action == actionRefresh
+		if s.action == actionUpdate {
+			updates++
+		}
+	}
+	if begun && !changes {
+		return
+	}
+	u := r.strategy
+	r.state = &structs.DeploymentState{
+		AutoRevert:       u.AutoRevert,
+		AutoPromote:      u.AutoPromote,
+		ProgressDeadline: u.ProgressDeadline,
+		DesiredTotal:     r.group.Count,
+	}
+	if updates > 0 {
+		r.state.DesiredCanaries = u.Canary
+	}
+	if p.deployment == nil {
+		p.deployment = p.newDeployment()
+		p.plan.Deployment = p.deployment
+	}
+	p.deployment.TaskGroups[r.group.Name] = r.state
+	p.deployment.StatusDescription = p.deployment.DefaultDescription()
+}
+
+func (p *planner) newDeployment() *structs.Deployment {
+	return &structs.Deployment{
+		ID:                 structs.NewID(),
+		Namespace:          p.ns,
+		JobID:              p.job.ID,
+		JobVersion:         p.job.Version,
+		JobModifyIndex:     p.job.ModifyIndex,
+		JobSpecModifyIndex: p.job.JobModifyIndex,
+		JobCreateIndex:     p.job.CreateIndex,
+		TaskGroups:         map[string]*structs.DeploymentState{},
+		Status:             structs.DeploymentRunning,
+		EvalPriority:       p.eval.Priority,
+	}
+}
+
+// placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
+// at that time. They have the version of their predecessors.
+func (p *planner) placeTakenAway(r *rollout, taken map[int]bool) {
+	newest := map[int]*structs.Allocation{}
+	var older uint64
+	for a := range state.AllocsByJob(p, p.ns, p.job.ID) {
+		index := a.Index()
+		if a.TaskGroup != r.group.Name || a.DeploymentStatus.IsCanary() ||
+			a.CreateIndex < p.job.CreateIndex {
+			continue
+		}
+		if newest[index] == nil || a.CreateIndex > newest[index].CreateIndex {
+			newest[index] = a
+		}
+		if p.isOlder(a) {
+			older = max(older, a.JobVersion)
+		}
+	}
+	for index := range r.group.Count {
+		a := newest[index]
+		if a == nil || taken[index] || a.NextAllocation != "" ||
+			!a.ServerTerminal() || p.stopped[a.ID] ||
+			p.isOlder(a) && a.JobVersion != older {
+			continue
+		}
+		w := &placement{plan: r.groupPlan, index: index, prev: a}
+		if p.isOlder(a) {
+			w.plan = cmp.Or(p.formerPlan(a), r.groupPlan)
+		}
+		p.placements = append(p.placements, w)
+	}
+}
+
+// isHeld reports whether the group may neither grow nor replace older allocations now.
+func (p *planner) isHeld(r *rollout) bool {
+	d := p.deployment
+	return d != nil && (d.Status != structs.DeploymentRunning || r.state.AwaitsPromotion())
+}
+
+// holdOlder changes the decisions on allocations of older versions in a held group: each stays, or its
+// successor has its version. It drops the allocations that do not count for the group.
+func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
+	var out []classified
+	for _, s := range slots {
+		older := r.held && p.isOlder(s.alloc)
+		if older && s.action == actionUpdate {
+			s.action = actionKeep
+		}
+		var former *groupPlan
+		if older {
+			former = p.formerPlan(s.alloc)
+		}
+		if former != nil && s.alloc.ClientTerminal() {
+			s = p.classifyEndedAs(former, s.alloc)
+		}
+		s.former = former
+		if s.action != actionNone {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// formerPlan returns the plan of the group in the version of an allocation, nil if the version is gone.
+func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
+	key := formerGroup{a.TaskGroup, a.JobVersion}
+	if g := p.former[key]; g != nil {
+		return g
+	}
+	old := state.JobOf(p, a)
+	if old == nil || old.Group(a.TaskGroup) == nil || old.Type != p.job.Type {
+		return nil
+	}
+	g := newGroupPlan(old, old.Group(a.TaskGroup))
+	p.former[key] = g
+	p.groups = append(p.groups, g)
+	return g
+}
+
+// formerGroup names a group in an older version of the job.
+type formerGroup struct {
+	group   string
+	version uint64
+}
+
+// mostUpdates returns the number of allocations that the plan may replace by the new version: max_parallel
+// without the allocations of the deployment whose health is not known, and none beside an unhealthy one. An
+// allocation that has a volume for itself is replaced alone.
+func (p *planner) mostUpdates(r *rollout, slots []classified) int {
+	if r.held {
+		return 0
+	}
+	most := r.strategy.MaxParallel
+	if r.group.HoldsVolumesAlone() {
+		most = 1
+	}
+	d := p.deployment
+	for _, s := range slots {
+		a := s.alloc
+		switch {
+		case d == nil || a.DeploymentID != d.ID || a.ClientTerminal():
+		case a.DeploymentStatus.IsUnhealthy():
+			return 0
+		case !a.DeploymentStatus.IsHealthy():
+			most--
+		}
+	}
+	return max(0, most)
+}
+
+// rollCanaries keeps up the number of canaries of a group whose deployment awaits their promotion.
+func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots []classified) {
+	taken := map[int]bool{}
+	count := 0
+	for _, a := range canaries {
+		s := p.classify(r.groupPlan, a)
+		if s.action == actionNone {
+			continue
+		}
+		if count >= r.state.DesiredCanaries {
+			p.endAlloc(a, "more canaries than its group needs")
+			continue
+		}
+		count++
+		taken[a.Index()] = true
+		p.planAction(r.groupPlan, s)
+	}
+	if !r.state.AwaitsPromotion() || p.deployment.Status != structs.DeploymentRunning {
+		return
+	}
+	for _, index := range canaryIndexes(slots, taken, r.state.DesiredCanaries-count) {
+		p.placements = append(p.placements, &placement{
+			plan:   r.groupPlan,
+			index:  index,
+			canary: true,
+		})
+	}
+}
+
+// canaryIndexes returns indexes for canaries: those of the allocations that they are to replace, then free
+// ones.
+func canaryIndexes(slots []classified, taken map[int]bool, most int) (indexes []int) {
+	used := map[int]bool{}
+	for _, s := range slots {
+		index := s.alloc.Index()
+		used[index] = true
+		if !taken[index] && len(indexes) < most {
+			indexes = append(indexes, index)
+		}
+	}
+	for index := 0; len(indexes) < most; index++ {
+		if !taken[index] && !used[index] {
+			indexes = append(indexes, index)
+		}
+	}
+	return indexes
+}
+
+// allHealthy reports whether all allocations run the new version and are healthy in its deployment.
+func (p *planner) allHealthy(slots []classified) bool {
+	return !slices.ContainsFunc(slots, func(s classified) bool {
+		return s.action != actionKeep || p.isOlder(s.alloc) || !s.alloc.DeploymentStatus.IsHealthy()
+	})
+}
+
+// completeDeployment ends the deployment if every group has reached its aim.
+func (p *planner) completeDeployment() {
+	d := p.deployment
+	if d == nil || d.Status != structs.DeploymentRunning || p.plan.Deployment != nil {
+		return
+	}
+	for _, g := range p.groups {
+		s := d.Group(g.group.Name)
+		if s != nil && g.job == p.job && (!g.settled || s.AwaitsPromotion()) {
+			return
+		}
+	}
+	p.plan.DeploymentUpdates = append(p.plan.DeploymentUpdates, &structs.DeploymentStatusUpdate{
+		DeploymentID: d.ID,
+		Status:       structs.DeploymentSuccessful,
+		RowIndex:     d.ModifyIndex,
+	})
+}
+
+// deploymentOf returns the ID of the deployment that counts a placement, "" if none does.
+func (p *planner) deploymentOf(g *groupPlan) string {
+	d := p.deployment
+	if g.job != p.job || d == nil || !d.Active() || d.Group(g.group.Name) == nil {
+		return ""
+	}
+	return d.ID
+}
+
+// mayUpdate reports whether another allocation of the group may be replaced by the new version now.
+func (g *groupPlan) mayUpdate() bool {
+	return g.updates == nil || g.updates.left > 0
+}
+
+// noteRefused counts an allocation whose successor has found no place.
+func (g *groupPlan) noteRefused() {
+	r := g.updates
+	if r == nil {
+		return
+	}
+	r.refused++
+	if r.refused >= mostRefused {
+		r.left = 0
+	}
+}

@@ -1,0 +1,225 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// TestDeployments_End changes jobs with volumes at random: their volumes, modes, counts and strategies, while
+// allocations become healthy or unhealthy or fail, nodes come and go, and operators promote, pause and fail.
+// Then everything works: each deployment ends, with success if none of its allocations was unhealthy. So no
+// update waits for itself.
+func TestDeployments_End(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := &randomDeployments{deployments{newFixture(t)}, t, false}
+		for _, id := range []string{"n1", "n2", "n3"} {
+			d.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
+		}
+		for _, id := range deployedVolumes {
+			d.volume(id, "hostpath")
+		}
+		d.change()
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			d.step()
+			d.settle()
+		}
+		d.finish()
+	})
+}
+
+var deployedVolumes = []string{
+	"a", "b", "share", "data[0]", "data[1]", "data[2]", "more[0]", "more[1]", "more[2]",
+}
+
+type randomDeployments struct {
+	deployments
+	t     *rapid.T
+	fails bool // allocations become unhealthy
+}
+
+// change registers a version of the job, with two groups that use the same volumes.
+func (d *randomDeployments) change() {
+	t := d.t
+	j := aJob("web", structs.JobService, count(rapid.IntRange(0, 3).Draw(t, "count")),
+		cpu(rapid.IntRange(1, 100).Draw(t, "cpu")))
+	first := j.TaskGroups[0]
+	second := *first
+	second.Name = "h"
+	second.Count = rapid.IntRange(0, 2).Draw(t, "second count")
+	j.TaskGroups = append(j.TaskGroups, &second)
+	mode := rapid.SampledFrom([]structs.CSIAccessMode{
+		structs.CSIMultiNodeReader, structs.CSIMultiNodeMultipleWriter}).Draw(t, "mode")
+	for _, g := range j.TaskGroups {
+		u := structs.DefaultUpdateStrategy()
+		u.MaxParallel = rapid.IntRange(0, 3).Draw(t, "max_parallel")
+		u.Canary = rapid.IntRange(0, 2).Draw(t, "canary")
+		u.AutoPromote = u.Canary > 0 && rapid.Bool().Draw(t, "auto_promote")
+		u.AutoRevert = rapid.Bool().Draw(t, "auto_revert")
+		g.Update = &u
+		g.Volumes = d.randomVolumes(g, mode)
+	}
+	if v, w := first.Volumes["v"], second.Volumes["v"]; v != nil && w != nil && v.Source == w.Source &&
+		v.Source != "share" {
+		second.Volumes = nil // a version that excludes itself never runs
+	}
+	if j.Validate() == nil && state.CanaryConflict(d.s.Read(), j) == "" {
+		d.job(j)
+	}
+}
+
+func (d *randomDeployments) randomVolumes(
+	g *structs.TaskGroup, mode structs.CSIAccessMode,
+) map[string]*structs.VolumeRequest {
+	t := d.t
+	r := &structs.VolumeRequest{Name: "v", Type: structs.VolumeTypeCSI, AttachmentMode: structs.CSIFileSystem}
+	switch rapid.IntRange(0, 3).Draw(t, "volume") {
+	case 0:
+		return nil
+	case 1:
+		r.Source = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "source")
+		r.AccessMode = structs.CSISingleNodeWriter
+		g.Count = min(g.Count, 1)
+	case 2:
+		r.Source = rapid.SampledFrom([]string{"data", "more"}).Draw(t, "source")
+		r.AccessMode = structs.CSISingleNodeWriter
+		r.PerAlloc = true
+	case 3:
+		r.Source = "share"
+		r.AccessMode = mode
+		r.ReadOnly = r.AccessMode.ReaderOnly()
+	}
+	return map[string]*structs.VolumeRequest{"v": r}
+}
+
+func (d *randomDeployments) step() {
+	t := d.t
+	node := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
+	d.clock = d.clock.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds")) * time.Second)
+	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	case 0, 1:
+		d.change()
+	case 2:
+		d.status(node, rapid.SampledFrom([]string{structs.NodeReady, structs.NodeDown}).Draw(t, "status"))
+	case 3:
+		d.operateAtRandom()
+	case 4:
+		d.fails = true
+		d.reportOne(false, structs.AllocRunning)
+	case 5:
+		d.fails = true
+		d.reportOne(false, structs.AllocFailed)
+	case 6:
+		d.passDeadlines()
+	default:
+		d.agents()
+	}
+}
+
+// operateAtRandom performs a request of an operator, which may be refused.
+func (d *randomDeployments) operateAtRandom() {
+	row := state.LatestDeployment(d.s.Read(), "default", "web")
+	if row == nil {
+		return
+	}
+	name := rapid.SampledFrom([]string{"promote", "pause", "resume", "fail"}).Draw(d.t, "operation")
+	_ = d.operateOn(row.ID, name)
+}
+
+// reportOne reports an allocation that runs.
+func (d *randomDeployments) reportOne(healthy bool, status string) {
+	live := d.allocs("web")
+	if len(live) == 0 {
+		return
+	}
+	a := rapid.SampledFrom(live).Draw(d.t, "allocation")
+	d.client(a, structs.AllocRunning)
+	d.health(a, healthy, status)
+}
+
+// agents do the work of all nodes: stopped allocations end and release their volumes, others claim theirs. An
+// allocation is healthy once it has all of them.
+func (d *randomDeployments) agents() {
+	for a := range state.AllocsByJob(d.s.Read(), "default", "web") {
+		if a.ServerTerminal() && !a.ClientTerminal() {
+			d.client(a, structs.AllocComplete)
+		}
+		if state.Alloc(d.s.Read(), a.ID).ClientTerminal() {
+			d.release(a)
+		}
+	}
+	for _, a := range d.allocs("web") {
+		if state.Node(d.s.Read(), a.NodeID).Lost() {
+			continue
+		}
+		d.claim(a)
+		waits := false
+		for c := range state.ClaimsByAlloc(d.s.Read(), a.ID) {
+			waits = waits || c.State != structs.ClaimGranted
+		}
+		if !waits {
+			d.health(a, true, structs.AllocRunning)
+		}
+	}
+}
+
+func (d *randomDeployments) settle() {
+	for range 3 {
+		d.apply(d.process(d.eval("web")))
+	}
+}
+
+// finish lets everything work until the deployment has ended.
+func (d *randomDeployments) finish() {
+	for _, id := range []string{"n1", "n2", "n3"} {
+		d.status(id, structs.NodeReady)
+	}
+	active := func() *structs.Deployment {
+		return state.ActiveDeployment(d.s.Read(), "default", "web")
+	}
+	for range 30 {
+		row := active()
+		if row == nil {
+			break
+		}
+		_ = d.operateOn(row.ID, "resume")
+		_ = d.operateOn(row.ID, "promote")
+		d.clock = d.clock.Add(time.Minute)
+		d.settle()
+		d.agents()
+		d.settle()
+	}
+	if row := active(); row != nil && !d.fails {
+		d.t.Fatalf("the deployment of version %d does not end\n%s", row.JobVersion, d.describeAll(row))
+	}
+	for range 10 {
+		if active() == nil {
+			return
+		}
+		d.clock = d.clock.Add(20 * time.Minute)
+		d.passDeadlines()
+		for range 20 {
+			d.settle()
+			d.agents()
+		}
+		if row := active(); row != nil {
+			_ = d.operateOn(row.ID, "promote")
+		}
+	}
+	if row := active(); row != nil {
+		d.t.Fatalf("the deployment of version %d does not end at its deadline\n%s", row.JobVersion, d.describeAll(row))
+	}
+}
+
+func (d *randomDeployments) describeAll(row *structs.Deployment) string {
+	text := row.Status + ": " + row.StatusDescription
+	for name, s := range row.TaskGroups {
+		text += "\n" + name + ": " + describeState(s)
+	}
+	p := d.process(d.eval("web"))
+	return text + "\n" + d.describe() + "\n" + describe(p) + "\n" + refusals(p, "g") + "\n" + refusals(p, "h")
+}

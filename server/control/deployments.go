@@ -1,0 +1,69 @@
+package control
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"berth/fsm"
+	"berth/server/control/workqueue"
+	"berth/state"
+	"berth/structs"
+)
+
+// deploymentLoop fails the deployments that made no progress before their deadline. All else about
+// deployments happens in the log entries that change allocations.
+type deploymentLoop struct{ Deps }
+
+func (l deploymentLoop) runner() workqueue.Runner {
+	return workqueue.Runner{
+		Name:     "deployments",
+		Logger:   l.Logger,
+		Store:    l.Store,
+		Retry:    l.Config.Retry,
+		Parallel: 1,
+		Topics:   []state.Topic{state.ActiveDeploymentRows},
+		All:      deploymentKeys,
+		Read:     l.read,
+		Keys: func(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
+			return slices.Values([]workqueue.Key{rowKey(state.ActiveDeploymentRows, c.Key[0], c.Key[1])})
+		},
+	}
+}
+
+// deploymentKeys yields the jobs whose deployment has not ended.
+func deploymentKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
+		for d := range state.ActiveDeployments(tx) {
+			if !yield(rowKey(state.ActiveDeploymentRows, d.Namespace, d.JobID)) {
+				return
+			}
+		}
+	}
+}
+
+func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+	d := state.ActiveDeployment(tx, k.Key[0], k.Key[1])
+	if d == nil || d.Deadline().IsZero() {
+		return workqueue.Step{}
+	}
+	return workqueue.Step{
+		Op:      "fail",
+		Version: d.ModifyIndex,
+		Serial:  d.ID,
+		Due:     d.Deadline(),
+		Act: func(ctx context.Context) error {
+			return l.fail(ctx, d)
+		},
+	}
+}
+
+// fail ends a deployment that has not changed since its deadline was read.
+func (l deploymentLoop) fail(ctx context.Context, d *structs.Deployment) error {
+	req := &structs.DeploymentStatusRequest{WriteOptions: l.stamp(d.Namespace)}
+	req.DeploymentID = d.ID
+	req.Status = structs.DeploymentFailed
+	req.StatusDescription = structs.DeploymentFailedByDeadline
+	req.RowIndex = d.ModifyIndex
+	return propose(ctx, l.Deps, fsm.DeploymentStatus, req)
+}

@@ -1,0 +1,323 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"berth/structs"
+)
+
+// Deployment returns the deployment, nil if there is none.
+func Deployment(tx Reader, id string) *structs.Deployment {
+	return deployments.Get(tx, id)
+}
+
+// DeploymentsByJob yields a job's deployments, the newest first.
+func DeploymentsByJob(tx Reader, ns, job string) iter.Seq[*structs.Deployment] {
+	return deploymentsByJob.Scan(tx, ns, job)
+}
+
+// LatestDeployment returns the newest deployment of a job, nil if there is none.
+func LatestDeployment(tx Reader, ns, job string) *structs.Deployment {
+	return deploymentsByJob.First(tx, ns, job)
+}
+
+// ActiveDeployments yields the deployments that have not ended.
+func ActiveDeployments(tx Reader) iter.Seq[*structs.Deployment] {
+	return activeDeployments.Scan(tx)
+}
+
+// ActiveDeployment returns the deployment of a job that has not ended, nil if there is none.
+func ActiveDeployment(tx Reader, ns, job string) *structs.Deployment {
+	return activeDeployments.First(tx, ns, job)
+}
+
+// deploymentFailed reports whether the deployment of the job's current version has failed.
+func deploymentFailed(tx Reader, j *structs.Job) bool {
+	d := LatestDeployment(tx, j.Namespace, j.ID)
+	return d != nil && d.JobVersion == j.Version && d.Status == structs.DeploymentFailed
+}
+
+// staleDeployment returns how the deployment of a plan has changed since the plan was made, and "" if it has
+// not.
+func staleDeployment(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
+	active := ActiveDeployment(tx, e.Namespace, e.JobID)
+	if p.Deployment != nil && active != nil {
+		return "the job has another deployment"
+	}
+	for _, u := range p.DeploymentUpdates {
+		if !appliesTo(u, Deployment(tx, u.DeploymentID)) {
+			return "its deployment has changed"
+		}
+	}
+	for _, a := range p.Place {
+		d := Deployment(tx, a.DeploymentID)
+		if d != nil && !d.Active() {
+			return "its deployment is " + d.Status
+		}
+	}
+	return ""
+}
+
+func appliesTo(u *structs.DeploymentStatusUpdate, d *structs.Deployment) bool {
+	return d != nil && d.Active() && (u.RowIndex == 0 || u.RowIndex == d.ModifyIndex)
+}
+
+// putDeployment stores the deployment that a plan begins.
+func putDeployment(tx *WriteTx, planned *structs.Deployment, now int64) {
+	d := planned.Copy()
+	d.Namespace = structs.NamespaceOr(d.Namespace)
+	d.CreateTime = now
+	d.ModifyTime = now
+	if Deployment(tx, d.ID) == nil {
+		deployments.Put(tx, d)
+	}
+}
+
+// changeDeployment stores an edited copy of a deployment and returns it.
+func changeDeployment(
+	tx *WriteTx, d *structs.Deployment, now int64, edit func(*structs.Deployment),
+) *structs.Deployment {
+	d = d.Copy()
+	edit(d)
+	d.ModifyTime = max(d.ModifyTime, now)
+	deployments.Put(tx, d)
+	return d
+}
+
+// cancelDeployments ends the deployment of an older version of a job.
+func cancelDeployments(tx *WriteTx, j *structs.Job, now int64) {
+	d := ActiveDeployment(tx, j.Namespace, j.ID)
+	if d == nil {
+		return
+	}
+	why := structs.DeploymentOfOldVersion
+	if j.Stop {
+		why = structs.DeploymentOfStoppedJob
+	}
+	changeDeployment(tx, d, now, func(d *structs.Deployment) {
+		d.Status = structs.DeploymentCancelled
+		d.StatusDescription = why
+	})
+}
+
+// dropDeployments deletes the deployments of a version of a job.
+func dropDeployments(tx *WriteTx, version *structs.Job) {
+	for d := range DeploymentsByJob(tx, version.Namespace, version.ID) {
+		if d.JobVersion == version.Version && !d.Active() {
+			deployments.Delete(tx, d)
+		}
+	}
+}
+
+// deploymentCount is the part of an allocation in the counts of its deployment.
+type deploymentCount struct{ placed, healthy, unhealthy int }
+
+func deploymentCountOf(a *structs.Allocation) deploymentCount {
+	c := deploymentCount{placed: 1}
+	switch {
+	case a.DeploymentStatus.IsUnhealthy():
+		c.unhealthy = 1
+	case a.DeploymentStatus.IsHealthy() && !a.Terminal():
+		c.healthy = 1
+	}
+	return c
+}
+
+func (c deploymentCount) addTo(s *structs.DeploymentState) {
+	s.PlacedAllocs += c.placed
+	s.HealthyAllocs += c.healthy
+	s.UnhealthyAllocs += c.unhealthy
+}
+
+func (c deploymentCount) minus(o deploymentCount) deploymentCount {
+	return deploymentCount{c.placed - o.placed, c.healthy - o.healthy, c.unhealthy - o.unhealthy}
+}
+
+// isCounted reports whether an active deployment counts the allocation.
+func isCounted(tx Reader, a *structs.Allocation) bool {
+	d := Deployment(tx, a.DeploymentID)
+	return d != nil && d.Active()
+}
+
+// recountDeployments updates the counts of the deployment of an allocation that takes the place of old, nil
+// for a new one. The first allocation of a group, and each that becomes healthy, give the group more time.
+func recountDeployments(tx *WriteTx, old, a *structs.Allocation) {
+	if a.DeploymentID == "" || !isCounted(tx, a) {
+		return // the deployment of old has ended before that of a began
+	}
+	was := deploymentCount{}
+	if old != nil && old.DeploymentID == a.DeploymentID {
+		was = deploymentCountOf(old)
+	}
+	change := deploymentCountOf(a).minus(was)
+	d := Deployment(tx, a.DeploymentID)
+	if change == (deploymentCount{}) || d.Group(a.TaskGroup) == nil {
+		return
+	}
+	changeDeployment(tx, d, a.ModifyTime, func(d *structs.Deployment) {
+		s := d.TaskGroups[a.TaskGroup]
+		change.addTo(s)
+		if change.placed > 0 && a.DeploymentStatus.IsCanary() {
+			s.PlacedCanaries = append(s.PlacedCanaries, a.ID)
+		}
+		if change.healthy > 0 || s.RequireProgressBy.IsZero() {
+			extendDeadline(d, s, a.ModifyTime)
+		}
+	})
+}
+
+// extendDeadline gives a group of a deployment that runs its time for the next progress, from now on.
+func extendDeadline(d *structs.Deployment, s *structs.DeploymentState, now int64) {
+	if d.Status == structs.DeploymentRunning && s.ProgressDeadline > 0 {
+		s.RequireProgressBy = time.Unix(0, now).Add(s.ProgressDeadline).UTC()
+	}
+}
+
+// DeploymentStatus changes the state of a deployment. It ignores a deployment that has changed since the
+// RowIndex of the request, if that is set.
+func DeploymentStatus(tx *WriteTx, p *structs.DeploymentStatusRequest) error {
+	d := Deployment(tx, p.DeploymentID)
+	switch {
+	case d == nil:
+		return structs.NotFoundf("there is no deployment %q", p.DeploymentID)
+	case p.RowIndex != 0 && !appliesTo(&p.DeploymentStatusUpdate, d):
+		return nil
+	case !d.Active():
+		return hasEnded(d)
+	}
+	updateDeployment(tx, &p.DeploymentStatusUpdate, p.Now)
+	j := Job(tx, d.Namespace, d.JobID)
+	if j != nil {
+		putGivenEval(tx, p.Eval, j, p.Now)
+	}
+	return nil
+}
+
+func hasEnded(d *structs.Deployment) error {
+	return structs.Preconditionf("deployment %q has ended: it is %s", d.ID, d.Status)
+}
+
+// updateDeployment changes the state of an active deployment. With success its version of the job becomes
+// stable. A failed one may roll the job back.
+func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64) {
+	d := Deployment(tx, u.DeploymentID)
+	if !appliesTo(u, d) {
+		return
+	}
+	if u.Status == structs.DeploymentFailed {
+		failDeployment(tx, d, u.StatusDescription, now)
+		return
+	}
+	d = changeDeployment(tx, d, now, func(d *structs.Deployment) {
+		resumed := d.Status == structs.DeploymentPaused && u.Status == structs.DeploymentRunning
+		d.Status = u.Status
+		d.StatusDescription = cmp.Or(u.StatusDescription, d.DefaultDescription())
+		for _, s := range d.TaskGroups {
+			switch {
+			case u.Status == structs.DeploymentPaused:
+				s.RequireProgressBy = time.Time{}
+			case resumed && s.PlacedAllocs > 0:
+				extendDeadline(d, s, now)
+			}
+		}
+	})
+	if d.Status == structs.DeploymentSuccessful {
+		setStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
+	}
+}
+
+// failDeployment ends a deployment. If one of its groups demands that, the job goes back to its newest stable
+// version. The job is evaluated.
+func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
+	j := Job(tx, d.Namespace, d.JobID)
+	var target *structs.Job
+	if d.Reverts() && j != nil {
+		target = NewestStable(tx, j)
+		switch {
+		case target == nil:
+			why += structs.DeploymentHasNoStable
+		case sameSpec(target, j):
+			target = nil
+			why += structs.DeploymentStableIsIdentical
+		default:
+			why += fmt.Sprint(structs.DeploymentRollsBack, target.Version)
+		}
+	}
+	changeDeployment(tx, d, now, func(d *structs.Deployment) {
+		d.Status = structs.DeploymentFailed
+		d.StatusDescription = why
+		if target != nil {
+			d.RevertedVersion = new(target.Version)
+		}
+	})
+	if target != nil {
+		j = revertJob(tx, j, target, now)
+	}
+	evaluateDeployment(tx, j, d, now)
+}
+
+// evaluateDeployment puts an evaluation of the job after a change of its deployment.
+func evaluateDeployment(tx *WriteTx, j *structs.Job, d *structs.Deployment, now int64) {
+	if j == nil || j.Stop {
+		return
+	}
+	e := structs.NewEval(j, structs.TriggerDeployment, now)
+	enqueueEval(tx, e, deriveID(tx, structs.TriggerDeployment, j.Namespace, j.ID, d.ID))
+}
+
+// setStable sets whether a version of a job is known to work.
+func setStable(tx *WriteTx, version *structs.Job, stable bool) {
+	if version == nil || version.Stable == stable {
+		return
+	}
+	v := version.Copy()
+	v.Stable = stable
+	jobVersions.Put(tx, v)
+	j := Job(tx, v.Namespace, v.ID)
+	if j != nil && j.Version == v.Version {
+		j = j.Copy()
+		j.Stable = stable
+		jobs.Put(tx, j)
+	}
+}
+
+// JobStable sets whether a version of a job is stable.
+func JobStable(tx *WriteTx, p *structs.JobStableRequest) error {
+	v := JobVersion(tx, p.RequestNamespace(), p.JobID, p.JobVersion)
+	if v == nil {
+		return structs.NotFoundf("job %q in namespace %q has no version %d",
+			p.JobID, p.RequestNamespace(), p.JobVersion)
+	}
+	setStable(tx, v, p.Stable)
+	return nil
+}
+
+// unpromotable returns why the canaries of a group cannot be promoted, and "" if they can.
+func unpromotable(tx Reader, d *structs.Deployment, group string) string {
+	s := d.Group(group)
+	healthy := 0
+	for _, id := range s.PlacedCanaries {
+		a := Alloc(tx, id)
+		if a != nil && !a.Terminal() && a.DeploymentStatus.IsHealthy() {
+			healthy++
+		}
+	}
+	if healthy >= s.DesiredCanaries {
+		return ""
+	}
+	return fmt.Sprintf("group %q has %d of %d healthy canaries", group, healthy, s.DesiredCanaries)
+}
+
+// sortedGroups returns the names of the groups of a deployment.
+func sortedGroups(d *structs.Deployment) []string {
+	var names []string
+	for name := range d.TaskGroups {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,178 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// deployment begins a deployment of the current version of a job.
+func (w *fixture) deployment(id, job string, groups ...*structs.DeploymentState) *structs.Deployment {
+	w.t.Helper()
+	if len(groups) == 0 {
+		groups = []*structs.DeploymentState{{DesiredTotal: 1, ProgressDeadline: time.Minute}}
+	}
+	j := Job(w.s.Read(), "default", job)
+	e := &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete}
+	do(w, PlanApply, &structs.Plan{
+		Eval:           e,
+		JobModifyIndex: j.JobModifyIndex,
+		Deployment: &structs.Deployment{
+			ID:             id,
+			JobID:          job,
+			JobVersion:     j.Version,
+			JobCreateIndex: j.CreateIndex,
+			Status:         structs.DeploymentRunning,
+			TaskGroups:     map[string]*structs.DeploymentState{"g": groups[0]},
+		},
+		WriteOptions: w.now(),
+	})
+	return Deployment(w.s.Read(), id)
+}
+
+// deployed places an allocation of a job in a deployment.
+func (w *fixture) deployed(id, job, deployment string, canary bool) {
+	w.t.Helper()
+	j := Job(w.s.Read(), "default", job)
+	a := &structs.Allocation{
+		ID:           id,
+		Name:         structs.AllocName(job, "g", 0),
+		NodeID:       "n1",
+		JobID:        job,
+		JobVersion:   j.Version,
+		TaskGroup:    "g",
+		DeploymentID: deployment,
+	}
+	if canary {
+		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
+	}
+	do(w, PlanApply, &structs.Plan{
+		Eval:           &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete},
+		JobModifyIndex: j.JobModifyIndex,
+		Place:          []*structs.Allocation{a},
+		WriteOptions:   w.now(),
+	})
+}
+
+func (w *fixture) reportHealth(id, deployment string, healthy bool) {
+	w.t.Helper()
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		Allocs: []*structs.AllocClientUpdate{{
+			ID:               id,
+			ClientStatus:     structs.AllocRunning,
+			DeploymentID:     deployment,
+			DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: &healthy},
+		}},
+		WriteOptions: w.now(),
+	})
+}
+
+// onANode returns a fixture with a node whose agent reports health, and a job.
+func onANode(t *testing.T) *fixture {
+	w := newFixture(t)
+	n := aNode("n1")
+	n.Attributes = map[string]string{structs.AttrNodeProtocol: "1"}
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+	w.job(jobWithSalt("j", 0))
+	return w
+}
+
+func TestDeployment_CountsItsAllocations(t *testing.T) {
+	w := onANode(t)
+	w.deployment("d", "j")
+	w.deployed("a", "j", "d", false)
+	group := func() *structs.DeploymentState { return Deployment(w.s.Read(), "d").TaskGroups["g"] }
+	begun := group().RequireProgressBy
+	if s := group(); s.PlacedAllocs != 1 || s.HealthyAllocs != 0 || begun.IsZero() {
+		t.Errorf("after the placement: %+v", s)
+	}
+	w.reportHealth("a", "another", true) // of a former deployment
+	if s := group(); s.HealthyAllocs != 0 {
+		t.Errorf("after the report for another deployment: %+v", s)
+	}
+	w.reportHealth("a", "d", true)
+	if s := group(); s.HealthyAllocs != 1 || !s.RequireProgressBy.After(begun) {
+		t.Errorf("after the report: %+v", s)
+	}
+	if e := evalsByJob.First(w.s.Read(), "default", "j", openEval); e == nil ||
+		e.TriggeredBy != structs.TriggerDeployment {
+		t.Errorf("the evaluation is %+v", e)
+	}
+	w.reportHealth("a", "d", false)
+	if s := group(); s.HealthyAllocs != 1 || s.UnhealthyAllocs != 0 {
+		t.Errorf("a known health has changed: %+v", s)
+	}
+}
+
+func TestDeployment_KeepsItsAllocationsWhileActive(t *testing.T) {
+	w := onANode(t)
+	w.deployment("d", "j")
+	w.deployed("a", "j", "d", false)
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		Allocs:       []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocFailed}},
+		WriteOptions: w.now(),
+	})
+	reap := &structs.ReapRequest{Allocs: []string{"a"}}
+	do(w, Reap, reap)
+	if Alloc(w.s.Read(), "a") == nil {
+		t.Error("an allocation that an active deployment counts is deleted")
+	}
+	w.job(jobWithSalt("j", 1))
+	if d := Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentCancelled {
+		t.Errorf("after a newer version the deployment is %s", d.Status)
+	}
+	do(w, Reap, reap)
+	if Alloc(w.s.Read(), "a") != nil {
+		t.Error("the allocation of an ended deployment stays")
+	}
+}
+
+func TestDeploymentStatus_IgnoresAFormerRow(t *testing.T) {
+	w := onANode(t)
+	d := w.deployment("d", "j")
+	w.deployed("a", "j", "d", false)
+	p := &structs.DeploymentStatusRequest{WriteOptions: w.now()}
+	p.DeploymentID = "d"
+	p.Status = structs.DeploymentFailed
+	p.RowIndex = d.ModifyIndex
+	do(w, DeploymentStatus, p)
+	if d := Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentRunning {
+		t.Errorf("a deadline that was extended has failed the deployment: %s", d.Status)
+	}
+	p.RowIndex = Deployment(w.s.Read(), "d").ModifyIndex
+	do(w, DeploymentStatus, p)
+	if d := Deployment(w.s.Read(), "d"); d.Status != structs.DeploymentFailed {
+		t.Errorf("the deployment is %s", d.Status)
+	}
+	p.RowIndex = 0
+	wantKind(t, try(w, DeploymentStatus, p), structs.KindPrecondition)
+}
+
+// An agent of an older version reports no health.
+func TestDeployment_TakesARunningAllocationOfAnOlderAgentForHealthy(t *testing.T) {
+	w := onANode(t)
+	w.node("n1") // without a protocol
+	w.deployment("d", "j")
+	w.deployed("a", "j", "d", false)
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		Allocs:       []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocRunning}},
+		WriteOptions: w.now(),
+	})
+	if !Alloc(w.s.Read(), "a").DeploymentStatus.IsHealthy() {
+		t.Error("the allocation is not healthy")
+	}
+}
+
+func TestJobVersions_KeepTheNewestStable(t *testing.T) {
+	w := onANode(t)
+	do(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 0, Stable: true})
+	for n := range 10 {
+		w.job(jobWithSalt("j", n+1))
+	}
+	j := Job(w.s.Read(), "default", "j")
+	if v := NewestStable(w.s.Read(), j); v == nil || v.Version != 0 || j.Stable {
+		t.Errorf("the stable version is %+v", v)
+	}
+	wantKind(t, try(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 99}), structs.KindNotFound)
+}
