@@ -26,10 +26,6 @@ import (
 	"berth/structs"
 )
 
-// defaultMinHealthy is the time for which an allocation has to run before the next one of its group moves, if
-// the group says nothing.
-const defaultMinHealthy = 10 * time.Second
-
 // Step is what the drains need at one time.
 type Step struct {
 	Migrate []string // allocations to stop and place again
@@ -265,31 +261,29 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
 	if pace != nil {
 		return pace
 	}
-	parallel, minHealthy := limits(g)
+	migrate := structs.DefaultMigrateStrategy()
+	if g.Migrate != nil {
+		migrate = *g.Migrate
+	}
 	pace = &groupPace{
 		group:    g,
-		parallel: parallel,
+		parallel: migrate.MaxParallel,
 		sick:     map[string]bool{},
 	}
 	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
 		if a.TaskGroup != g.Name || a.Migrate {
 			continue
 		}
-		if p.healthy(a, minHealthy) {
+		if p.healthy(a, migrate.MinHealthyTime) {
 			pace.healthy++
 			continue
 		}
 		pace.unhealthy = append(pace.unhealthy, a)
 		pace.sick[a.ID] = true
 	}
-	pace.spare = max(0, pace.healthy-(g.Count-parallel))
+	pace.spare = max(0, pace.healthy-(g.Count-pace.parallel))
 	p.groups[key] = pace
 	return pace
-}
-
-// limits returns how many allocations of a group may be missing, and how long one must run to count.
-func limits(*structs.TaskGroup) (parallel int, minHealthy time.Duration) {
-	return 1, defaultMinHealthy
 }
 
 // take reports whether an allocation may leave, and counts it.

@@ -39,6 +39,17 @@ func TestDrain_MovesAGroupOneByOne(t *testing.T) {
 	f.check("the drain is not complete", n.LastDrain.Status == structs.DrainComplete)
 }
 
+func TestDrain_MovesAtThePaceOfTheGroup(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("web", structs.JobService, 6, func(g *structs.TaskGroup) {
+		g.Migrate = &structs.MigrateStrategy{MaxParallel: 4, HealthCheck: structs.HealthTaskStates}
+	})
+	f.drain("n0", structs.DrainSpec{})
+	if got := len(Next(f.Store.Read(), f.Clock).Migrate); got != 4 {
+		t.Errorf("%d allocations move at once, want the 4 of max_parallel", got)
+	}
+}
+
 func TestDrain_WaitsUntilASuccessorIsHealthy(t *testing.T) {
 	f := newFleet(t, 2)
 	f.register("web", structs.JobService, 2, func(g *structs.TaskGroup) {
