@@ -69,6 +69,9 @@ func stableIDs(f *schedtest.Fleet, text string) string {
 	for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		text = strings.ReplaceAll(text, structs.ShortID(e.ID), "<"+e.TriggeredBy+">")
 	}
+	for d := range state.DeploymentsByJob(tx, structs.DefaultNamespace, "web") {
+		text = strings.ReplaceAll(text, structs.ShortID(d.ID), "<deployment>")
+	}
 	return text
 }
 

@@ -20,6 +20,7 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 		reasons = x.stoppedJob(j)
 	} else {
 		reasons = slices.Concat(
+			x.deployment(j),
 			x.evaluations(j),
 			x.blockedGroups(j),
 			x.failures(j),

@@ -113,6 +113,18 @@ var situations = []situation{
 			f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter)
 			f.Claim(f.Allocs("web")[0], "vol", structs.CSISingleNodeWriter)
 		})},
+	{name: "a deployment that goes on", nodes: 1, make: running(2, updates(0))},
+	{name: "a deployment that is paused", nodes: 1, make: after(running(2, updates(0)),
+		setDeployment(structs.DeploymentPaused, structs.DeploymentIsPaused))},
+	{name: "a deployment that failed", nodes: 1, make: after(running(2, updates(0)),
+		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByAlloc), (*schedtest.Fleet).Schedule)},
+	{name: "canaries that wait for their promotion", nodes: 1, make: after(running(2), func(f *schedtest.Fleet) {
+		f.Register(schedtest.Job("web", structs.JobService, 2, updates(1), func(g *structs.TaskGroup) {
+			g.Tasks[0].Env = map[string]string{"VERSION": "2"}
+		}))
+		f.Schedule()
+		f.Tick()
+	}, canaryIsHealthy, (*schedtest.Fleet).Schedule)},
 
 	{name: "volume: nothing waits", nodes: 1, volume: "vol", calm: true,
 		make: after(volume(), other(structs.CSISingleNodeWriter))},
@@ -255,4 +267,38 @@ func turnReadOnly(f *schedtest.Fleet) {
 		TurnedReadOnly: []structs.CSIClaimKey{key},
 		WriteOptions:   f.Now(),
 	})
+}
+
+func updates(canaries int) func(*structs.TaskGroup) {
+	return func(g *structs.TaskGroup) {
+		u := structs.DefaultUpdateStrategy()
+		u.Canary = canaries
+		g.Update = &u
+	}
+}
+
+func setDeployment(status, description string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		d := state.LatestDeployment(f.Store.Read(), structs.DefaultNamespace, "web")
+		schedtest.Do(f, state.DeploymentStatus, &structs.DeploymentStatusRequest{
+			DeploymentStatusUpdate: structs.DeploymentStatusUpdate{
+				DeploymentID:      d.ID,
+				Status:            status,
+				StatusDescription: description,
+			},
+			WriteOptions: f.Now(),
+		})
+	}
+}
+
+func canaryIsHealthy(f *schedtest.Fleet) {
+	for _, a := range f.Allocs("web") {
+		if a.DeploymentStatus.IsCanary() {
+			f.Report(a, &structs.AllocClientUpdate{
+				ClientStatus:     structs.AllocRunning,
+				DeploymentID:     a.DeploymentID,
+				DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
+			})
+		}
+	}
 }

@@ -1,0 +1,55 @@
+package explain
+
+import (
+	"maps"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// deployment explains a rollout that has not ended, or that failed.
+func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
+	d := state.LatestDeployment(x.tx, j.Namespace, j.ID)
+	if d == nil || d.JobVersion != j.Version {
+		return nil
+	}
+	id := structs.ShortID(d.ID)
+	switch d.Status {
+	case structs.DeploymentPaused:
+		r := reason("deployment %s of version %d is paused", id, d.JobVersion)
+		r.Remedy = "berth deployment resume " + id
+		return []*structs.Reason{r}
+	case structs.DeploymentFailed:
+		r := reason("deployment %s of version %d failed: %s", id, d.JobVersion, d.StatusDescription)
+		r.Remedy = "mend the job and run it again, or: berth job revert " + j.ID + " VERSION"
+		return []*structs.Reason{r}
+	case structs.DeploymentRunning:
+		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
+		r.Because = x.deploymentGroups(d)
+		return []*structs.Reason{r}
+	}
+	return nil
+}
+
+// deploymentGroups explains each group of a deployment that has not reached its aim.
+func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.Reason) {
+	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
+		s := d.TaskGroups[name]
+		switch {
+		case s.DesiredCanaries > 0 && !s.Promoted && s.HealthyAllocs >= s.DesiredCanaries && !s.AutoPromote:
+			r := reason("group %s has its healthy canaries (%d), and waits for their promotion",
+				name, s.DesiredCanaries)
+			r.Remedy = "berth deployment promote " + structs.ShortID(d.ID)
+			reasons = append(reasons, r)
+		case s.HealthyAllocs < s.DesiredTotal:
+			r := reason("group %s has %d of %d allocations of the version healthy, %d unhealthy",
+				name, s.HealthyAllocs, s.DesiredTotal, s.UnhealthyAllocs)
+			if !s.RequireProgressBy.IsZero() {
+				r.Text += "; without progress it fails " + x.until(s.RequireProgressBy.UnixNano())
+			}
+			reasons = append(reasons, r)
+		}
+	}
+	return reasons
+}
