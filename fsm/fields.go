@@ -127,7 +127,10 @@ func planUsesPlacement(p *structs.Plan) bool {
 }
 
 func planKeepsRoom(p *structs.Plan) bool {
-	return p.CountsEnding || slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
+	displaces := slices.ContainsFunc(p.Stop, func(s *structs.PlanStop) bool {
+		return s != nil && s.PreemptedBy != ""
+	})
+	return displaces || p.CountsEnding || slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
 		return a != nil && len(a.PreemptedAllocations)+len(a.AwaitedAllocations) > 0
 	})
 }

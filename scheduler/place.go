@@ -111,6 +111,9 @@ func (p *planner) placeOne(w *placement) {
 		p.stopAlloc(w.prev, replacedReason, "")
 	}
 	top, t := p.chooseNode(w)
+	if len(top) == 0 && p.placeByPreemption(w, t) {
+		return
+	}
 	if len(top) == 0 {
 		if w.update && !w.together {
 			p.unstopAlloc(w.prev)
@@ -296,6 +299,8 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		ClientStatus:      structs.AllocPending,
 		RescheduleTracker: p.trackerFor(w),
 		Metrics:           t.toMetric(structs.MaxReasons),
+
+		PreemptedAllocations: w.victims,
 	}
 	if prev := cmp.Or(w.prev, w.data); prev != nil {
 		a.PreviousAllocation = prev.ID
@@ -333,6 +338,6 @@ func allocBytes(a *structs.Allocation) int {
 	for _, port := range a.Ports {
 		size += 48 + len(port.Label) + len(port.HostIP)
 	}
-	size += 40 * (len(a.PreemptedAllocations) + len(a.AwaitedAllocations))
+	size += 40*len(a.AwaitedAllocations) + 240*len(a.PreemptedAllocations) // with their stops
 	return size + len(a.Name) + len(a.NodeName)
 }

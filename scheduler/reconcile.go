@@ -25,6 +25,8 @@ type placement struct {
 	uses   []volumeUse // looked up once
 	looked bool
 
+	victims []string // the allocations that it displaces
+
 	ended bool         // the plan has stopped prev already
 	fresh int          // if not 0: this number of allocations that replace none, with the lowest free indexes
 	taken map[int]bool // for fresh: the indexes in use

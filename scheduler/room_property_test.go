@@ -21,6 +21,10 @@ import (
 func TestRoom_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &lateCluster{fixture: newFixture(t), rt: t, plans: map[string]*structs.Plan{}}
+		c.priorities = rapid.SliceOfN(rapid.SampledFrom([]int{20, 29, 30, 50, 70}), 5, 5).Draw(t, "priorities")
+		if rapid.Bool().Draw(t, "preemption") {
+			c.preempting()
+		}
 		for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 			c.node(withPorts(fmt.Sprintf("n%d", i), 100))
 		}
@@ -36,8 +40,9 @@ func TestRoom_Properties(t *testing.T) {
 // lateCluster is a cluster whose nodes start and end allocations when the test lets them.
 type lateCluster struct {
 	*fixture
-	rt    *rapid.T
-	plans map[string]*structs.Plan // in flight, by job
+	rt         *rapid.T
+	plans      map[string]*structs.Plan // in flight, by job
+	priorities []int                    // of the jobs
 }
 
 func (c *lateCluster) step() {
@@ -82,7 +87,7 @@ func (c *lateCluster) changeJob(id string) {
 		cpu(rapid.IntRange(50, 900).Draw(t, "cpu")),
 		func(j *structs.Job) {
 			j.TaskGroups[0].Tasks[0].Resources.MemoryMB = rapid.IntRange(50, 900).Draw(t, "memory")
-			j.Priority = rapid.SampledFrom([]int{20, 29, 30, 50, 70}).Draw(t, "priority")
+			j.Priority = c.priorities[id[1]-'0']
 		},
 	}
 	if kind != structs.JobSystem {
@@ -119,6 +124,53 @@ func otherGroup(cpu int) func(*structs.Job) {
 func (c *lateCluster) planJob(id string) {
 	if c.plans[id] == nil && state.Job(c.s.Read(), "default", id) != nil {
 		c.plans[id] = c.process(c.eval(id))
+		c.checkVictims(c.plans[id])
+	}
+}
+
+// checkVictims checks that a plan displaces only allocations of lower priorities, and none that its placement
+// did not need beside what the plan had decided before.
+func (c *lateCluster) checkVictims(p *structs.Plan) {
+	tx := c.s.Read()
+	for at, a := range p.Place {
+		if len(a.PreemptedAllocations) == 0 {
+			continue
+		}
+		first := slices.IndexFunc(p.Stop, func(s *structs.PlanStop) bool { return s.PreemptedBy == a.ID })
+		room := structs.NewNodeRoom(state.Node(tx, a.NodeID))
+		for _, other := range c.held(a.NodeID) {
+			room.Hold(other)
+		}
+		for _, s := range p.Stop[:first] {
+			if other := state.Alloc(tx, s.AllocID); other.NodeID == a.NodeID && !other.ClientTerminal() {
+				room.Stop(other)
+			}
+		}
+		for _, before := range p.Place[:at] {
+			if before.NodeID == a.NodeID {
+				room.Place(*before.Resources)
+			}
+		}
+		for _, id := range a.PreemptedAllocations {
+			c.checkVictim(a, id, room)
+		}
+	}
+}
+
+func (c *lateCluster) checkVictim(a *structs.Allocation, id string, room structs.NodeRoom) {
+	tx := c.s.Read()
+	victim := state.Alloc(tx, id)
+	mine := state.Job(tx, a.Namespace, a.JobID).Priority
+	if gap := mine - state.AllocPriority(tx, victim); gap < 10 || victim.JobID == a.JobID {
+		c.t.Fatalf("%s displaces %s: gap %d", a.JobID, victim.JobID, gap)
+	}
+	for _, other := range a.PreemptedAllocations {
+		if other != id {
+			room.Stop(state.Alloc(tx, other))
+		}
+	}
+	if room.Short(*a.Resources) == "" && (len(a.Ports) == 0 || len(victim.Ports) == 0) {
+		c.t.Fatalf("%s displaces %s, which is superfluous: %s", a.ID, id, c.describeNode(a.NodeID))
 	}
 }
 
@@ -269,6 +321,7 @@ func (c *lateCluster) settleOnce() bool {
 			c.clock = time.Unix(0, max(c.clock.UnixNano(), e.WaitUntil))
 		}
 		p := c.process(e)
+		c.checkVictims(p)
 		p.WriteOptions = c.now()
 		do(c.fixture, state.PlanApply, p)
 		return true

@@ -125,8 +125,16 @@ func stopPlanned(
 		return
 	}
 	a := old.Copy()
+	preempted := s.PreemptedBy != ""
+	if preempted && old.Terminal() {
+		return // it ends already
+	}
 	a.DesiredStatus = structs.AllocDesiredStop
 	a.DesiredDescription = s.Description
+	if preempted {
+		a.DesiredStatus = structs.AllocDesiredEvict
+		a.PreemptedByAllocation = s.PreemptedBy
+	}
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
 	if Node(tx, old.NodeID).Lost() {
@@ -142,6 +150,30 @@ func stopPlanned(
 	a.AllocModifyIndex = tx.Index
 	a.ModifyTime = now
 	putAlloc(tx, old, a)
+	if preempted {
+		evaluatePreempted(tx, a, now)
+	}
+}
+
+// evaluatePreempted puts an evaluation of the job of an allocation that was displaced.
+func evaluatePreempted(tx *WriteTx, a *structs.Allocation, now int64) {
+	j := Job(tx, a.Namespace, a.JobID)
+	if j == nil || j.Stop {
+		return
+	}
+	e := structs.NewEval(j, structs.TriggerPreemption, now)
+	e.NodeID = a.NodeID
+	enqueueEval(tx, e, deriveID(tx, structs.TriggerPreemption, j.Namespace, j.ID, a.ID))
+}
+
+// AllocPriority returns the priority of an allocation: that of its job now, or of its version if the job is
+// gone.
+func AllocPriority(tx Reader, a *structs.Allocation) int {
+	j := cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a))
+	if j == nil {
+		return structs.JobDefaultPriority
+	}
+	return j.Priority
 }
 
 func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {

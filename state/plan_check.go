@@ -57,6 +57,14 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 		return fmt.Sprintf("version %d of job %s has no group %q",
 			a.JobVersion, a.JobID, a.TaskGroup)
 	}
+	for _, id := range a.PreemptedAllocations {
+		victim := Alloc(c, id)
+		job := Job(c, a.Namespace, a.JobID)
+		if victim != nil && !victim.Terminal() && job != nil &&
+			AllocPriority(c, victim) > job.Priority-structs.PreemptionGap {
+			return fmt.Sprintf("allocation %s has too high a priority to be displaced", id)
+		}
+	}
 	use := c.used[a.NodeID]
 	if use == nil {
 		use = c.useOf(n)

@@ -198,6 +198,9 @@ func (a *Allocation) Copy() *Allocation {
 	return &c
 }
 
+// PreemptionGap is the difference of priorities from which on a job may displace allocations of another one.
+const PreemptionGap = 10
+
 // ServerTerminal reports whether the servers want the allocation stopped.
 func (a *Allocation) ServerTerminal() bool {
 	return a.DesiredStatus == AllocDesiredStop || a.DesiredStatus == AllocDesiredEvict
@@ -290,9 +293,12 @@ func (a *Allocation) PutStub(s *AllocListStub) {
 		FollowupEvalID:     a.FollowupEvalID,
 		NextAllocation:     a.NextAllocation,
 		RescheduleTracker:  a.RescheduleTracker,
-		CreateTime:         a.CreateTime,
-		ModifyTime:         a.ModifyTime,
-		Indexes:            a.Indexes,
+
+		PreemptedByAllocation: a.PreemptedByAllocation,
+
+		CreateTime: a.CreateTime,
+		ModifyTime: a.ModifyTime,
+		Indexes:    a.Indexes,
 	}
 	if a.Job != nil {
 		s.JobType = a.Job.Type
@@ -320,8 +326,11 @@ type AllocListStub struct {
 	FollowupEvalID     string
 	NextAllocation     string
 	RescheduleTracker  *RescheduleTracker
-	CreateTime         int64
-	ModifyTime         int64
+	// the allocation that displaced it
+	PreemptedByAllocation string `codec:",omitempty"`
+
+	CreateTime int64
+	ModifyTime int64
 	Indexes
 }
 

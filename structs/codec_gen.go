@@ -124,8 +124,11 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(23)
+	n := uint32(24)
 	if !(v.DeploymentStatus != nil) {
+		n--
+	}
+	if !(v.PreemptedByAllocation != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -173,6 +176,10 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeID)
 	b = append(b, "\xa8NodeName"...)
 	b = msgp.AppendString(b, v.NodeName)
+	if v.PreemptedByAllocation != "" {
+		b = append(b, "\xb5PreemptedByAllocation"...)
+		b = msgp.AppendString(b, v.PreemptedByAllocation)
+	}
 	b = append(b, "\xb1RescheduleTracker"...)
 	if b, err = codec.AppendOther(b, &v.RescheduleTracker); err != nil {
 		return b, err
@@ -234,6 +241,8 @@ func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = codec.ReadString(b, &v.NextAllocation)
 	case "RescheduleTracker":
 		b, err = codec.ReadOther(b, &v.RescheduleTracker)
+	case "PreemptedByAllocation":
+		b, err = codec.ReadString(b, &v.PreemptedByAllocation)
 	case "CreateTime":
 		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
@@ -4795,7 +4804,7 @@ func (v *PlanStop) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7AllocID"...)
 	b = msgp.AppendString(b, v.AllocID)
@@ -4805,6 +4814,8 @@ func (v *PlanStop) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Description)
 	b = append(b, "\xaeFollowupEvalID"...)
 	b = msgp.AppendString(b, v.FollowupEvalID)
+	b = append(b, "\xabPreemptedBy"...)
+	b = msgp.AppendString(b, v.PreemptedBy)
 	return b, nil
 }
 
@@ -4826,6 +4837,8 @@ func (v *PlanStop) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadString(b, &v.ClientStatus)
 	case "FollowupEvalID":
 		b, err = codec.ReadString(b, &v.FollowupEvalID)
+	case "PreemptedBy":
+		b, err = codec.ReadString(b, &v.PreemptedBy)
 	default:
 		return b, false, nil
 	}

@@ -23,6 +23,7 @@ const (
 	TriggerAllocStop     = "alloc-stop"
 	TriggerQueuedAllocs  = "queued-allocs" // could not place all; blocked
 	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
+	TriggerPreemption    = "preemption"    // an allocation of the job was displaced
 	TriggerManual        = "manual"
 	TriggerNodeDrain     = "node-drain"
 	TriggerDeployment    = "deployment-watcher" // its deployment has changed
@@ -190,6 +191,7 @@ type PlanStop struct {
 	Description    string
 	ClientStatus   string // "lost" when its node is down, else ""
 	FollowupEvalID string
+	PreemptedBy    string // the allocation of the plan that displaces it
 }
 
 // PlanUpdate changes an allocation in place (a new job version that needs no restart) or links it to
