@@ -50,10 +50,10 @@ func TestPreemption_DisplacesTheFewestOfTheLowestPriority(t *testing.T) {
 		"one before two of lower ones": {
 			map[string][]int{"a": {10, 250}, "b": {10, 250}, "c": {40, 500}}, 500, "c"},
 		"two": {
-			map[string][]int{"a": {20, 300}, "b": {20, 300}, "c": {30, 400}}, 700, "a c"},
+			map[string][]int{"a": {20, 300}, "b": {20, 280}, "c": {30, 400}}, 710, "a c"},
 		"three": {map[string][]int{"a": {20, 250}, "b": {20, 250}, "c": {20, 250}, "d": {20, 240}}, 700,
 			"a b c"},
-		"free room counts":        {map[string][]int{"a": {20, 300}, "b": {20, 300}}, 700, "a"},
+		"free room counts":        {map[string][]int{"a": {20, 300}, "b": {20, 320}}, 650, "a"},
 		"a gap of ten":            {map[string][]int{"a": {40, 1000}}, 500, "a"},
 		"a gap of nine":           {map[string][]int{"a": {41, 1000}}, 500, ""},
 		"not enough lower ones":   {map[string][]int{"a": {20, 400}, "b": {50, 600}}, 500, ""},
@@ -197,13 +197,13 @@ func TestPlan_DisplacesOnce(t *testing.T) {
 	w.run("low")
 	w.job(aJob("h1", structs.JobService, cpu(800), priority(50)))
 	w.job(aJob("h2", structs.JobService, cpu(800), priority(50)))
-	p1, p2 := w.process(w.eval("h1")), w.process(w.eval("h2"))
 	late := w.process(w.eval("h1"))
 	w.job(aJob("low", structs.JobService, cpu(800), priority(45)))
 	late.WriteOptions = w.now()
 	do(w, state.PlanApply, late)
 	w.wantPlaced("h1", "")
 	w.job(aJob("low", structs.JobService, cpu(800), priority(20)))
+	p1, p2 := w.process(w.eval("h1")), w.process(w.eval("h2"))
 	w.apply(p1)
 	p2.WriteOptions = w.now()
 	do(w, state.PlanApply, p2)
