@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -290,9 +291,22 @@ func decode[T any](t testing.TB, out string) T {
 	return v
 }
 
+// jobHead is the first line of a job in HCL.
+var jobHead = regexp.MustCompile(`(?m)^job "[^"]*" \{$`)
+
+// withQuickHealth makes the allocations of a service healthy as soon as they run, because "job run" waits for
+// that. It does not change a job with an update block or another type.
+func withQuickHealth(file string) string {
+	if strings.Contains(file, "update {") || regexp.MustCompile(`(?m)^\s*type\s*=\s*"(batch|sys)`).MatchString(file) {
+		return file
+	}
+	return jobHead.ReplaceAllString(file, "$0\n  update {\n    min_healthy_time = \"0s\"\n  }")
+}
+
 // writeFile writes a job or volume file and returns its path.
 func (a *agent) writeFile(name, content string) string {
 	a.t.Helper()
+	content = withQuickHealth(content)
 	path := filepath.Join(a.dir, name)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		a.t.Fatal(err)
