@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"time"
 
 	"berth/structs"
@@ -38,7 +39,7 @@ func routeCalls() map[string]routeCall {
 		AllowStale: true,
 		Region:     "eu",
 	}
-	return map[string]routeCall{
+	calls := map[string]routeCall{
 		"GET /v1/jobs": {
 			path:    jobsPath,
 			rpc:     "Job.List",
@@ -477,4 +478,6 @@ func routeCalls() map[string]routeCall {
 			request: &structs.WriteRequest{},
 		},
 	}
+	maps.Copy(calls, childCalls())
+	return calls
 }

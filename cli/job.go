@@ -127,6 +127,13 @@ no node is up, the command warns that the drivers are not checked.`,
 	},
 	jobHistoryCommand,
 	jobWhyCommand,
+	jobRevertCommand,
+	jobScaleCommand,
+	jobRestartCommand,
+	jobEvalCommand,
+	jobAllocsCommand,
+	jobDispatchCommand,
+	jobPeriodicCommand,
 }
 
 // shownName returns the name of a file in messages.
@@ -159,6 +166,9 @@ func jobRun(ctx context.Context, c *Call) error {
 	c.warn(source, answer.Warnings)
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is registered", job.ID)
+		if job.StartsOthers() {
+			return nil // it runs nothing itself
+		}
 		return w.awaitJob(ctx, job, answer.EvalID)
 	})
 }
@@ -359,6 +369,7 @@ func runningOf(s *structs.JobSummary) string {
 }
 
 func printJob(ctx context.Context, c *Call, j *structs.Job) error {
+	parent, periodic, parameterized := schedulePairs(j)
 	c.pairs(
 		"ID", j.ID,
 		"Name", j.Name,
@@ -370,7 +381,13 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		"Version", fmt.Sprint(j.Version),
 		"Submitted", formatNanos(j.SubmitTime),
 		"Runs plugins", strings.Join(j.Plugins(), ", "),
+		"Child of", parent,
+		"Periodic", periodic,
+		"Parameterized", parameterized,
 	)
+	if j.StartsOthers() {
+		return printChildren(ctx, c, j)
+	}
 	err := printSummary(ctx, c, j.ID)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"berth/client/devicehook"
 	"berth/client/devicemanager"
 	"berth/client/diskhook"
+	"berth/client/dispatchhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
 	"berth/client/dynamicplugins"
@@ -188,8 +189,8 @@ func artifactConfig(p Parts) artifacthook.Config {
 	}
 }
 
-// taskHooks returns the hooks of a task: that of its artifacts, that of its devices, that of its CSI plugin,
-// and that of its templates. A task does not keep devices waiting while it downloads. Templates read the
+// taskHooks returns the hooks of a task: those of its payload, its artifacts, its devices, its CSI plugin and
+// its templates. A task does not keep devices waiting while it downloads. Templates read the
 // files and the variables of the other hooks.
 func taskHooks(
 	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve,
@@ -207,6 +208,9 @@ func taskHooks(
 	}
 	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
 		var hooks []hook.Task
+		if h := dispatchhook.New(env, task); h != nil {
+			hooks = append(hooks, h)
+		}
 		if h := artifacthook.New(artifacts, env, task); h != nil {
 			hooks = append(hooks, h)
 		}

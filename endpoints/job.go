@@ -47,7 +47,7 @@ func (j jobs) register(
 	job.SubmitTime = req.Now
 	req.Job = job
 	req.CheckNamespace = j.checksNamespaces()
-	req.Eval = evaluationOf(job, structs.TriggerJobRegister, req.Now)
+	req.Eval = registrationEval(job, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req)
 	if err != nil {
 		return 0, err
@@ -57,8 +57,7 @@ func (j jobs) register(
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
-	resp.EvalID = req.Eval.ID
-	resp.EvalCreateIndex = index
+	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job))
 	return index, nil
 }
@@ -150,6 +149,9 @@ func (j jobs) evaluate(
 	if err != nil {
 		return 0, err
 	}
+	if job.StartsOthers() {
+		return 0, structs.Preconditionf("job %q runs nothing itself: evaluate one of its children", job.ID)
+	}
 	e := evaluationOf(job, structs.TriggerManual, req.Now)
 	update := &structs.EvalUpdateRequest{
 		Evals:        []*structs.Evaluation{e},
@@ -212,6 +214,9 @@ func jobKey(j *structs.Job) []string {
 func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 	return structs.JobListStub{
 		ID:                j.ID,
+		ParentID:          j.ParentID,
+		Periodic:          j.Periodic != nil,
+		ParameterizedJob:  j.Parameterized(),
 		Name:              j.Name,
 		Namespace:         j.Namespace,
 		Datacenters:       j.Datacenters,

@@ -26,30 +26,36 @@ func (j jobs) plan(
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{
 		Job:          job,
-		Eval:         evaluationOf(job, structs.TriggerJobRegister, now.UnixNano()),
+		Eval:         registrationEval(job, now.UnixNano()),
 		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 	}
 	err = state.JobRegister(draft, register)
 	if err != nil {
 		return err
 	}
-	eval := state.Eval(draft, register.Eval.ID)
-	preview, err := scheduler.DryRun(draft.ReadTx, eval, now)
-	if err != nil {
-		return err
+	desired := map[string]*structs.DesiredUpdates{}
+	if register.Eval != nil {
+		preview, err := scheduler.DryRun(draft.ReadTx, state.Eval(draft, register.Eval.ID), now)
+		if err != nil {
+			return err
+		}
+		desired = preview.Desired
+		resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
+		resp.CreatedEvals = preview.Followups
+		if preview.Blocked != nil {
+			resp.CreatedEvals = append(resp.CreatedEvals, preview.Blocked)
+		}
 	}
-	resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
-	resp.CreatedEvals = preview.Followups
-	if preview.Blocked != nil {
-		resp.CreatedEvals = append(resp.CreatedEvals, preview.Blocked)
-	}
-	resp.Annotations = &structs.PlanAnnotations{DesiredTGUpdates: preview.Desired}
+	resp.Annotations = &structs.PlanAnnotations{DesiredTGUpdates: desired}
 	if req.Diff {
 		resp.Diff = structs.DiffJobs(old, job, true)
-		scheduler.Annotate(resp.Diff, old, job, preview.Desired)
+		scheduler.Annotate(resp.Diff, old, job, desired)
 	}
 	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job))
-	return nil
+	if job.IsPeriodic() {
+		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
+	}
+	return err
 }
 
 // admitJob returns a copy of a job in the form in which it is stored.
@@ -68,6 +74,10 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 			job.Region, j.region)
 	}
 	job.DropServerFields()
+	old := state.Job(j.store.Read(), job.Namespace, job.ID)
+	if old != nil {
+		job.SetParent(old)
+	}
 	job.Canonicalize()
 	err = job.Validate()
 	if err == nil {

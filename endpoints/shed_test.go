@@ -22,7 +22,8 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 	const want = "Alloc.GetAlloc Alloc.List CSIPlugin.Get CSIPlugin.List CSIVolume.Get CSIVolume.List " +
 		"CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
 		"Eval.Allocations Eval.GetEval Eval.List Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +
-		"Job.GetJobSubmission Job.GetJobVersions Job.LatestDeployment Job.List Job.Plan Job.Summary Job.Why " +
+		"Job.GetJobSubmission Job.GetJobVersions Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
+		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
 		"Node.DrainStatus Node.Get Node.GetAllocs Node.List NodePool.GetNodePool " +
 		"NodePool.List NodePool.ListJobs NodePool.ListNodes Search.FuzzySearch Search.PrefixSearch"

@@ -28,8 +28,11 @@ var (
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement))
-	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
-	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
+	JobStable      = command(12, "JobStable", state.JobStable, since(PlacementSince))
+	JobDeregister  = command(11, "JobDeregister", state.JobDeregister)
+	JobRevert      = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
+	JobDispatch    = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
+	PeriodicLaunch = command(14, "PeriodicLaunch", state.JobPeriodicLaunch, since(PlacementSince))
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,

@@ -24,6 +24,31 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			},
 		})
 	},
+	"JobDispatch": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		parent := d.job()
+		return JobDispatch.Encode(&structs.JobDispatchRequest{
+			JobID:            parent,
+			JobModifyIndex:   d.modifyIndex(tx, parent),
+			IdempotencyToken: d.of("", "t"),
+			Child:            d.child(parent),
+			Eval:             d.eval(),
+			WriteOptions:     d.now(),
+		})
+	},
+	"PeriodicLaunch": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		parent := d.job()
+		p := &structs.PeriodicLaunchRequest{
+			ParentID:       parent,
+			JobModifyIndex: d.modifyIndex(tx, parent),
+			Launch:         int64(d.upTo(100)),
+			WriteOptions:   d.now(),
+		}
+		if d.flip() {
+			p.Child = d.child(parent)
+			p.Eval = d.eval()
+		}
+		return PeriodicLaunch.Encode(p)
+	},
 	"NodeStatus": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeStatus.Encode(&structs.NodeStatusUpdate{
 			NodeIDs:      []string{d.node(), d.node()},

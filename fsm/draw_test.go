@@ -209,11 +209,31 @@ func (d dice) jobSpec() *structs.Job {
 			SpreadTarget: []*structs.SpreadTarget{{Value: "r1", Percent: 60}},
 		}}
 	}
+	if j.Type == structs.JobBatch && d.flip() {
+		j.Periodic = &structs.PeriodicConfig{Enabled: d.flip(), Spec: d.of("@daily", "@hourly")}
+	}
 	if j.ID == "plugin-job" {
 		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
 	}
 	j.TaskGroups = []*structs.TaskGroup{g}
 	return j
+}
+
+// child returns a job that another one starts.
+func (d dice) child(parent string) *structs.Job {
+	j := d.jobSpec()
+	j.ID = parent + "/" + d.of("1", "2", "3")
+	j.Periodic = nil
+	j.DispatchIdempotencyToken = d.of("", "t")
+	return j
+}
+
+func (d dice) modifyIndex(tx *state.ReadTx, id string) uint64 {
+	j := state.Job(tx, structs.DefaultNamespace, id)
+	if j == nil {
+		return 0
+	}
+	return j.JobModifyIndex
 }
 
 func (d dice) submission() *structs.JobSubmission {

@@ -89,7 +89,8 @@ func taskHasNewFields(t *structs.Task) bool {
 const PlacementSince = 8
 
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
-	return p.CheckNamespace || p.Job != nil && (p.Job.HasPreferences() || hasUpdates(p.Job))
+	j := p.Job
+	return p.CheckNamespace || j != nil && (j.HasPreferences() || hasUpdates(j) || j.StartsOthers())
 }
 
 func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {

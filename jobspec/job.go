@@ -35,12 +35,14 @@ type job struct {
 	Update      *update           `hcl:"update,block"`
 	Migrate     *migrate          `hcl:"migrate,block"`
 	Reschedule  *reschedule       `hcl:"reschedule,block"`
+	Periodic    *periodic         `hcl:"periodic,block"`
+	Parameters  *parameterized    `hcl:"parameterized,block"`
 	Groups      []*group          `hcl:"group,block"`
 	Tasks       []*task           `hcl:"task,block"` // each in a separate group
 }
 
 func (job) Unsupported() string {
-	return "consul parameterized periodic vault"
+	return "consul vault"
 }
 
 type group struct {
@@ -88,10 +90,30 @@ type task struct {
 	Templates     []*templateBlock  `hcl:"template,block"`
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
 	Artifacts     []*artifact       `hcl:"artifact,block"`
+
+	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }
 
 func (task) Unsupported() string {
-	return "consul dispatch_payload scaling service vault"
+	return "consul scaling service vault"
+}
+
+type periodic struct {
+	Enabled         *bool    `hcl:"enabled"`
+	Spec            string   `hcl:"cron"`
+	Specs           []string `hcl:"crons"`
+	ProhibitOverlap bool     `hcl:"prohibit_overlap"`
+	TimeZone        string   `hcl:"time_zone"`
+}
+
+type parameterized struct {
+	Payload      string   `hcl:"payload"`
+	MetaRequired []string `hcl:"meta_required"`
+	MetaOptional []string `hcl:"meta_optional"`
+}
+
+type dispatchPayload struct {
+	File string `hcl:"file,required"`
 }
 
 type lifecycle struct {

@@ -153,7 +153,7 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
 		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      role = \"x\"\n    }\n  }\n}\n",
 			`j.hcl:4,5: "vault" is not supported by berth yet`},
-		{"job \"j\" {\n  periodic { cron = \"*\" }\n}\n", `j.hcl:2,3: "periodic" is not supported by berth yet`},
+		{"job \"j\" {\n  vault { role = \"x\" }\n}\n", `j.hcl:2,3: "vault" is not supported by berth yet`},
 		{head + "    volume \"a\" { type = \"csi\" }" + tail, `missing argument "source"; expected a string`},
 		{head + "    count = \"three\"" + tail,
 			`j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},

@@ -95,6 +95,8 @@ func (c *converter) job(j *job) *structs.Job {
 		Spreads:     spreads(j.Spreads),
 		Meta:        j.Meta,
 	}
+	out.Periodic = j.Periodic.config()
+	out.ParameterizedJob = (*structs.ParameterizedJobConfig)(j.Parameters)
 	c.jobType = cmp.Or(j.Type, structs.JobService)
 	c.ofJob = j
 	out.Update = j.Update.override(structs.DefaultUpdateStrategy())
@@ -119,6 +121,22 @@ func (c *converter) job(j *job) *structs.Job {
 			Tasks: []*task{t},
 		}))
 	}
+	return out
+}
+
+// config returns the schedule, which is on unless the block turns it off.
+func (p *periodic) config() *structs.PeriodicConfig {
+	if p == nil {
+		return nil
+	}
+	out := &structs.PeriodicConfig{
+		Enabled:         true,
+		Spec:            p.Spec,
+		Specs:           p.Specs,
+		ProhibitOverlap: p.ProhibitOverlap,
+		TimeZone:        p.TimeZone,
+	}
+	override(&out.Enabled, p.Enabled)
 	return out
 }
 
@@ -203,6 +221,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		Lifecycle:       (*structs.TaskLifecycle)(t.Lifecycle),
 		ShutdownDelay:   t.ShutdownDelay,
 		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
+		DispatchPayload: (*structs.DispatchPayloadConfig)(t.DispatchPayload),
 	}
 	if t.Restart != nil {
 		out.RestartPolicy = t.Restart.override(restart)

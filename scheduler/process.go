@@ -71,6 +71,7 @@ func (p *planner) decide() {
 		for a := range state.AllocsByJob(p, p.ns, p.eval.JobID) {
 			p.endAlloc(a, "job is stopped")
 		}
+	case p.job.StartsOthers(): // its children have evaluations of their own
 	case p.job.PerNode():
 		p.reconcilePerNode()
 	default:

@@ -24,6 +24,7 @@ func Check(tx *ReadTx) []string {
 	c.allocs()
 	c.evals()
 	c.jobs()
+	c.schedules()
 	c.schedulerConfig()
 	c.namespaces()
 	c.nodePools()
@@ -106,6 +107,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, namespaces)
 	checkIndexes(c, nodePools)
 	checkIndexes(c, deployments)
+	checkIndexes(c, periodicLaunches)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

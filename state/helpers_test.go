@@ -58,6 +58,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, namespaces)
 	count(tx, counted, nodePools)
 	count(tx, counted, deployments)
+	count(tx, counted, periodicLaunches)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

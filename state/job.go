@@ -46,6 +46,7 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 		JobID:       j.ID,
 		Namespace:   j.Namespace,
 		Summary:     map[string]structs.TaskGroupSummary{},
+		Children:    childrenOf(tx, j),
 		CreateIndex: j.CreateIndex,
 		ModifyIndex: j.ModifyIndex,
 	}
@@ -118,6 +119,13 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if err != nil {
 		return err
 	}
+	if old != nil {
+		j.SetParent(old)
+		err = old.CheckChange(j)
+	}
+	if err != nil {
+		return err
+	}
 	if old == nil || !sameSpec(old, j) || deploymentFailed(tx, old) {
 		putJobVersion(tx, j, old, p.Now)
 	} else {
@@ -175,6 +183,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 		j.Status = old.Status
 	}
 	v := j.Copy()
+	followSchedule(tx, j, old, now)
 	jobs.Put(tx, j)
 	jobVersions.Put(tx, v)
 	cancelDeployments(tx, j, now)
@@ -235,6 +244,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}
 	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
 	if p.Purge {
+		dropSchedule(tx, j)
 		jobs.Delete(tx, j)
 		pruneVersions(tx, j.Namespace, j.ID)
 	}
@@ -268,6 +278,8 @@ func jobStatus(tx Reader, j *structs.Job) string {
 		return structs.JobPending
 	case j.Stop:
 		return structs.JobDead
+	case j.StartsOthers() && j.ParentID == "":
+		return structs.JobRunning
 	case j.Type == structs.JobSystem &&
 		evalsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobRunning

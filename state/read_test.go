@@ -51,7 +51,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"attachments of a volume", ids(AttachmentsByVolume(tx, "default", "v"), at), "v@n1"},
 		{"attachments of a node", ids(AttachmentsByNode(tx, "n1"), at), "v@n1"},
 		{"attachments that are settled", ids(UnsettledAttachments(tx), at), ""},
-		{"jobs", ids(Jobs(tx, "default", ""), job), "j k plugin"},
+		{"jobs", ids(Jobs(tx, "default", ""), job), "j k nightly plugin"},
 		{"jobs everywhere by prefix", ids(Jobs(tx, "*", "p"), job), "plugin"},
 		{"jobs of another namespace", ids(Jobs(tx, "other", ""), job), ""},
 		{"allocations", ids(Allocs(tx, "default"), alloc), "a1 a2 a3 b1 b2 b3"},

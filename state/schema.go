@@ -151,7 +151,26 @@ var (
 
 	// Jobs that run on every node.
 	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) Key {
-		return mvcc.KeyIf(j.PerNode(), j.Type)
+		return mvcc.KeyIf(j.PerNode() && !j.StartsOthers(), j.Type)
+	})
+
+	// Children by the job that has started them.
+	jobsByParent = jobs.Index("parent", func(j *structs.Job) Key {
+		return mvcc.KeyIf(j.ParentID != "", j.Namespace, j.ParentID)
+	})
+
+	// Children by the tokens of their dispatches.
+	jobsByToken = jobs.Index("token", func(j *structs.Job) Key {
+		return mvcc.KeyIf(j.DispatchIdempotencyToken != "", j.Namespace, j.ParentID, j.DispatchIdempotencyToken)
+	})
+
+	// Jobs whose schedules are on.
+	periodicJobs = jobs.Index("periodic", func(j *structs.Job) Key {
+		return mvcc.KeyIf(j.IsPeriodic(), j.Namespace, j.ID)
+	})
+
+	periodicLaunches = mvcc.NewTable("periodic_launches", func(l *structs.PeriodicLaunch) Key {
+		return mvcc.KeyOf(l.Namespace, l.ID)
 	})
 
 	// Jobs of which nothing will run any more, by the time of their submission.
@@ -349,6 +368,7 @@ var schema = mvcc.Schema{
 		namespaces,
 		nodePools,
 		deployments,
+		periodicLaunches,
 	},
 }
 

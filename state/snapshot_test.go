@@ -31,6 +31,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
 	do(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
+	w.job(periodicJob("nightly", "@daily"))
 	return w
 }
 
@@ -95,6 +96,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	}
 	later := []string{
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
+		periodicLaunches.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -20,6 +20,7 @@ type differ struct {
 var notCompared = map[reflect.Type][]string{
 	reflect.TypeFor[Job](): {
 		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "JobModifyIndex",
+		"ParentID", "Dispatched", "Payload", "DispatchIdempotencyToken",
 	},
 	reflect.TypeFor[TaskGroup](): {"Name", "Tasks"},
 	reflect.TypeFor[Task]():      {"Name"},

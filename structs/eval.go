@@ -27,6 +27,7 @@ const (
 	TriggerManual        = "manual"
 	TriggerNodeDrain     = "node-drain"
 	TriggerDeployment    = "deployment-watcher" // its deployment has changed
+	TriggerPeriodicJob   = "periodic-job"       // a child was launched
 )
 
 // WakeCapacity is the unblock key of evaluations that found too little capacity. Each key names one kind of

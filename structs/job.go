@@ -62,6 +62,15 @@ type Job struct {
 	Version           uint64
 	SubmitTime        int64
 	JobModifyIndex    uint64 // when the specification last changed; ModifyIndex also moves with Status
+
+	Periodic         *PeriodicConfig         `json:",omitempty" codec:",omitempty"`
+	ParameterizedJob *ParameterizedJobConfig `json:",omitempty" codec:",omitempty"`
+
+	// The servers set the rest in a child of a job with one of these.
+	ParentID                 string `json:",omitempty" codec:",omitempty"`
+	Dispatched               bool   `json:",omitempty" codec:",omitempty"`
+	Payload                  []byte `json:",omitempty" codec:",omitempty"`
+	DispatchIdempotencyToken string `json:",omitempty" codec:",omitempty"`
 	Indexes
 }
 
@@ -85,7 +94,16 @@ func (j *Job) DropServerFields() {
 	j.Version = 0
 	j.SubmitTime = 0
 	j.JobModifyIndex = 0
+	j.SetParent(&Job{})
 	j.Indexes = Indexes{}
+}
+
+// SetParent gives the job the place that another one has as a child.
+func (j *Job) SetParent(as *Job) {
+	j.ParentID = as.ParentID
+	j.Dispatched = as.Dispatched
+	j.Payload = as.Payload
+	j.DispatchIdempotencyToken = as.DispatchIdempotencyToken
 }
 
 // Group returns the task group with a name, nil if there is none.
@@ -291,6 +309,8 @@ type Task struct {
 	VolumeMounts    []*VolumeMount
 	CSIPluginConfig *CSIPluginConfig
 	Artifacts       []*TaskArtifact `json:",omitempty" codec:",omitempty"`
+
+	DispatchPayload *DispatchPayloadConfig `json:",omitempty" codec:",omitempty"`
 }
 
 // JobListStub is one job in a list.
@@ -331,6 +351,7 @@ type JobSummary struct {
 	JobID       string
 	Namespace   string
 	Summary     map[string]TaskGroupSummary
+	Children    *JobChildrenSummary `json:",omitempty" codec:",omitempty"` // of a job that starts others
 	CreateIndex uint64
 	ModifyIndex uint64
 }

@@ -80,6 +80,12 @@ func (j *Job) Canonicalize() {
 		j.Datacenters = []string{"*"}
 	}
 	j.canonicalizeUpdates()
+	if j.Periodic != nil {
+		j.Periodic.canonicalize()
+	}
+	if j.ParameterizedJob != nil {
+		setDefault(&j.ParameterizedJob.Payload, PayloadOptional)
+	}
 	for _, g := range j.TaskGroups {
 		if g != nil {
 			g.canonicalize(j)

@@ -20,7 +20,8 @@ func (j *Job) Validate() error {
 // Faults returns the faults of Validate.
 func (j *Job) Faults() *Faults {
 	f := newFieldErrors("")
-	f.checkName("job: id", j.ID)
+	f.checkName("job: id", j.ownID())
+	f.require(len(j.ID) <= MaxName, "job: id must have at most %d bytes", MaxName)
 	f = f.at("job %q", j.ID)
 	f.checkName("region", j.Region)
 	f.checkNamespace(j.Namespace)
@@ -38,6 +39,12 @@ func (j *Job) Faults() *Faults {
 	f.checkAffinities(j, j.Affinities)
 	f.checkSpreads(j, j.Spreads)
 	j.validateUpdate(f.at("update"))
+	if j.Periodic != nil {
+		j.Periodic.validate(f.at("periodic"), j)
+	}
+	if j.ParameterizedJob != nil {
+		j.ParameterizedJob.validate(f.at("parameterized"), j)
+	}
 	f.require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
@@ -53,6 +60,14 @@ func (j *Job) Faults() *Faults {
 	}
 	f.require(total <= MaxJobCount, "the counts of its groups are more than %d in sum", MaxJobCount)
 	return f.found
+}
+
+// ownID returns the ID without that of the parent, which is the beginning of the ID of a child.
+func (j *Job) ownID() string {
+	if j.ParentID == "" {
+		return j.ID
+	}
+	return strings.TrimPrefix(j.ID, j.ParentID+"/")
 }
 
 // checkMeta checks keys that become part of the environment of tasks.
@@ -242,6 +257,9 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	f.require(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
 		driverRawExec)
+	if d := t.DispatchPayload; d != nil {
+		d.validate(f.at("dispatch_payload"))
+	}
 	t.validateMounts(f, g)
 	t.validateArtifacts(f)
 	t.validateTemplates(f)

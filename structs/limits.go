@@ -45,9 +45,11 @@ const (
 	MaxReschedules   = 1000   // reschedule attempts: an allocation remembers each
 	MaxLogFiles      = 1000   // log files of one task
 	MaxLogFileSizeMB = 64 << 10
-	MaxPlaced        = 2048 // allocations that one plan places
-	MaxReason        = 512  // bytes of a reason for which a node does not get an allocation
-	MaxReasons       = 16   // such reasons of one task group, or of one allocation
+	MaxPlaced        = 2048     // allocations that one plan places
+	MaxReason        = 512      // bytes of a reason for which a node does not get an allocation
+	MaxReasons       = 16       // such reasons of one task group, or of one allocation
+	MaxCrons         = 100      // schedules of one periodic job
+	MaxPayload       = 16 << 10 // bytes of the payload of a dispatch
 
 	// Bounds of artifacts.
 	MaxArtifacts     = 64       // of one task

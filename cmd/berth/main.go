@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"syscall"
+	_ "time/tzdata" // the schedules of periodic jobs have the same time zones on every server
 
 	"berth/agent"
 	"berth/agent/commands"

@@ -88,6 +88,7 @@ func Loops(d Deps) []Loop {
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
+		{"periodic", periodicLoop{d}.run},
 		{"gc", gcLoop{d}.run},
 		{"gauges", gaugeLoop{d}.run},
 	}

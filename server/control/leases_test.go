@@ -227,7 +227,8 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 			}
 		}
 		want := []string{
-			"leases", "scheduler_config", "schedule", "controllers", "reaper", "deployments", "drain", "gc", "gauges",
+			"leases", "scheduler_config", "schedule", "controllers", "reaper", "deployments", "drain", "periodic",
+			"gc", "gauges",
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)

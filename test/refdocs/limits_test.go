@@ -72,6 +72,8 @@ var allLimits = []limit{
 		beyondInvalid,
 	},
 	{"MaxRestarts", structs.MaxRestarts, "", "`attempts` of a restart policy", beyondInvalid},
+	{"MaxCrons", structs.MaxCrons, "", "schedules of one periodic job", beyondInvalid},
+	{"MaxPayload", structs.MaxPayload, "bytes", "the payload of a dispatch", beyondInvalid},
 	{"MaxReschedules", structs.MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
 	{
 		"MaxInterval", int64(structs.MaxInterval), "duration",

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"cmp"
+	"context"
+
+	"berth/structs"
+)
+
+var jobDispatch = route(put, "/v1/job/{id}/dispatch",
+	serveMethod(structs.JobDispatch, bindJobDispatch, whole))
+
+// JobDispatchBody has the values of a dispatch.
+type JobDispatchBody struct {
+	JobID            string            `json:",omitempty"`
+	Payload          []byte            `json:",omitempty"`
+	Meta             map[string]string `json:",omitempty"`
+	IdPrefixTemplate string            `json:",omitempty"`
+	Priority         int               `json:",omitempty"`
+	IdempotencyToken string            `json:",omitempty"`
+}
+
+func bindJobDispatch(c *call, req *structs.JobDispatchRequest) error {
+	var b struct {
+		JobDispatchBody
+		dialectOptions
+	}
+	err := c.decodeOptionalBody(&b)
+	if err != nil {
+		return err
+	}
+	req.JobID = c.id()
+	req.Payload = b.Payload
+	req.Meta = b.Meta
+	req.IDPrefixTemplate = b.IdPrefixTemplate
+	req.Priority = b.Priority
+	req.IdempotencyToken = cmp.Or(b.IdempotencyToken, c.param("idempotency_token"))
+	return c.sameID("job", b.JobID)
+}
+
+// JobDispatch starts a child of a parameterized job.
+func (c *Client) JobDispatch(ctx context.Context, id string, b JobDispatchBody) (
+	*structs.JobDispatchResponse, error,
+) {
+	return jobDispatch.send(ctx, c, request{id: id, body: b})
+}
+
+var jobForce = route(put, "/v1/job/{id}/periodic/force",
+	serveMethod(structs.PeriodicForce,
+		withID(func(req *structs.PeriodicForceRequest, id string) { req.JobID = id }), whole))
+
+// JobPeriodicForce launches a child of a periodic job now.
+func (c *Client) JobPeriodicForce(ctx context.Context, id string) (*structs.PeriodicForceResponse, error) {
+	return jobForce.send(ctx, c, request{id: id})
+}
+
+var jobRevert = route(put, "/v1/job/{id}/revert",
+	serveMethod(structs.JobRevert, bindJobRevert, whole))
+
+// jobRevertBody has the version and, if it is set, the version that the job must have.
+type jobRevertBody struct {
+	JobID               string
+	JobVersion          uint64
+	EnforcePriorVersion *uint64
+}
+
+func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
+	var b struct {
+		jobRevertBody
+		ConsulToken string
+		VaultToken  string
+		dialectOptions
+	}
+	err := c.decodeBody(&b)
+	if err != nil {
+		return err
+	}
+	req.JobID = c.id()
+	req.JobVersion = b.JobVersion
+	req.EnforcePriorVersion = b.EnforcePriorVersion
+	return c.sameID("job", b.JobID)
+}
+
+// JobRevert makes an earlier version of a job the newest one. A prior that is not nil must be the current
+// version.
+func (c *Client) JobRevert(ctx context.Context, id string, version uint64, prior *uint64) (
+	*structs.JobRegisterResponse, error,
+) {
+	return jobRevert.send(ctx, c, request{id: id, body: jobRevertBody{id, version, prior}})
+}
+
+var jobScale = route(put, "/v1/job/{id}/scale",
+	serveMethod(structs.JobScale, bindJobScale, whole))
+
+// jobScaleBody has the new count. The servers store neither messages nor errors of an autoscaler.
+type jobScaleBody struct {
+	Count          *int64
+	Target         map[string]string
+	Message        string
+	Error          bool
+	Meta           map[string]any
+	PolicyOverride bool
+	JobModifyIndex uint64
+}
+
+func bindJobScale(c *call, req *structs.JobScaleRequest) error {
+	var b struct {
+		jobScaleBody
+		dialectOptions
+	}
+	err := c.decodeBody(&b)
+	switch {
+	case err != nil:
+		return err
+	case b.Error:
+		return structs.Preconditionf("Error: the servers store no events of scaling; send a Count")
+	}
+	req.JobID = c.id()
+	req.Group = b.Target["Group"]
+	req.Count = b.Count
+	req.JobModifyIndex = b.JobModifyIndex
+	return c.sameID("job", b.Target["Job"])
+}
+
+// JobScale changes the count of a group.
+func (c *Client) JobScale(ctx context.Context, id, group string, count int64) (
+	*structs.JobRegisterResponse, error,
+) {
+	return jobScale.send(ctx, c, request{id: id, body: jobScaleBody{
+		Count:  &count,
+		Target: map[string]string{"Group": group},
+	}})
+}
+
+var jobScaleStatus = route(get, "/v1/job/{id}/scale",
+	serveMethod(structs.JobScaleStatus, bindJob,
+		func(a *structs.JobScaleStatusResponse) *structs.JobScaleCounts {
+			return a.JobScaleStatus
+		}))
+
+// JobScaleStatus reads the counts of the groups of a job.
+func (c *Client) JobScaleStatus(ctx context.Context, id string) (*structs.JobScaleCounts, error) {
+	return jobScaleStatus.send(ctx, c, request{id: id})
+}

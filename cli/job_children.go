@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/structs"
+)
+
+var jobDispatchCommand = Command{
+	Name:     "dispatch",
+	Args:     "<job> [file]",
+	Synopsis: "Start a child of a parameterized job",
+	Help: `
+Starts a child with values for the parameters of the job. The payload is the
+content of the file; "-" is the standard input. The job decides whether a
+payload is needed or allowed, and which keys of -meta.`,
+	Acts: true,
+	Flags: append([]Flag{
+		{Name: "meta", Kind: Strings, Value: "key=value", Usage: "Set a parameter; may be repeated"},
+		{
+			Name:  "id-prefix-template",
+			Kind:  String,
+			Value: "text",
+			Usage: "Make the text a part of the ID of the child",
+		},
+		{
+			Name:  "idempotency-token",
+			Kind:  String,
+			Value: "text",
+			Usage: "Start no second child with the same token",
+		},
+		{Name: "priority", Kind: Number, Value: "number", Usage: "Of the child. Default: that of the job"},
+	}, detachFlags...),
+	Run: jobDispatch,
+	Examples: "berth job dispatch -meta who=me encode video.mp4\n" +
+		"echo data | berth job dispatch -detach encode -",
+}
+
+func jobDispatch(ctx context.Context, c *Call) error {
+	id := c.Arg(0)
+	body := api.JobDispatchBody{
+		IdPrefixTemplate: c.String("id-prefix-template"),
+		IdempotencyToken: c.String("idempotency-token"),
+		Priority:         int(c.Number("priority")),
+	}
+	for _, pair := range c.Strings("meta") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return badUsage("the option -meta is %q, expected key=value", pair)
+		}
+		if body.Meta == nil {
+			body.Meta = map[string]string{}
+		}
+		body.Meta[key] = value
+	}
+	if c.Arg(1) != "" {
+		payload, err := c.readFile(c.Arg(1))
+		if err != nil {
+			return err
+		}
+		body.Payload = payload
+	}
+	answer, err := c.API.JobDispatch(ctx, id, body)
+	if err != nil {
+		return c.didYouMean(ctx, "job", id, err)
+	}
+	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		w.writeChange("request", "Job %q is dispatched", answer.DispatchedJobID)
+		if answer.EvalID == "" {
+			w.writeChange("token", "An earlier dispatch with this token has started it")
+			return nil
+		}
+		return w.awaitPlacement(ctx, answer.EvalID, false)
+	})
+}
+
+var jobPeriodicCommand = Command{
+	Name:     "periodic",
+	Synopsis: "Launch periodic jobs",
+	Sub: []Command{{
+		Name:     "force",
+		Args:     "<job>",
+		Synopsis: "Launch a child of a periodic job now",
+		Help: `
+Launches a child beside the schedule, also where the job prohibits overlaps.`,
+		Acts:     true,
+		Flags:    detachFlags,
+		Run:      jobPeriodicForce,
+		Examples: "berth job periodic force backup",
+	}},
+}
+
+func jobPeriodicForce(ctx context.Context, c *Call) error {
+	id := c.Arg(0)
+	answer, err := c.API.JobPeriodicForce(ctx, id)
+	if err != nil {
+		return c.didYouMean(ctx, "job", id, err)
+	}
+	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		w.writeChange("request", "Job %q is launched", id)
+		return w.awaitPlacement(ctx, answer.EvalID, false)
+	})
+}
+
+// schedulePairs describes the schedule and the parameters of a job.
+func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
+	if p := j.Periodic; p != nil {
+		specs := append([]string{}, p.Specs...)
+		if p.Spec != "" {
+			specs = append(specs, p.Spec)
+		}
+		periodic = fmt.Sprintf("%s (%s)", strings.Join(specs, "; "), p.TimeZone)
+		next, err := p.Next(now())
+		switch {
+		case !j.IsPeriodic():
+			periodic += ", off"
+		case err == nil && !next.IsZero():
+			periodic += ", next at " + next.UTC().Format(time.RFC3339)
+		}
+	}
+	if p := j.ParameterizedJob; p != nil && !j.Dispatched {
+		parameterized = "payload " + p.Payload
+		if len(p.MetaRequired) > 0 {
+			parameterized += ", requires " + strings.Join(p.MetaRequired, ", ")
+		}
+		if len(p.MetaOptional) > 0 {
+			parameterized += ", allows " + strings.Join(p.MetaOptional, ", ")
+		}
+	}
+	return j.ParentID, periodic, parameterized
+}
+
+// printChildren writes the children of a job that starts others.
+func printChildren(ctx context.Context, c *Call, j *structs.Job) error {
+	all, _, err := c.API.Jobs(ctx, &api.Query{Prefix: j.ID + "/"})
+	if err != nil {
+		return err
+	}
+	var rows grid
+	for _, child := range all {
+		if child.ParentID == j.ID {
+			rows.addRow(child.ID, orStopped(child.Status, child.Stop), age(child.SubmitTime))
+		}
+	}
+	c.section("Children", "ID|Status|Submitted", rows)
+	return nil
+}

@@ -1,0 +1,39 @@
+package endpoints
+
+import "berth/structs"
+
+// ofSomeTypes has the fields of a job that only jobs of some types have, or of which a job has one.
+var ofSomeTypes = map[string]bool{
+	".Periodic":              true,
+	".ParameterizedJob":      true,
+	".Update":                true,
+	".Migrate":               true,
+	".TaskGroups[0].Update":  true,
+	".TaskGroups[0].Migrate": true,
+}
+
+// filledParents returns jobs that start others, with all that they can have.
+func filledParents() []*structs.Job {
+	periodic := filledBatch()
+	periodic.Periodic = &structs.PeriodicConfig{Enabled: true, Specs: []string{"@daily"}}
+	periodic.Canonicalize()
+	parameterized := filledBatch()
+	parameterized.ParameterizedJob = &structs.ParameterizedJobConfig{
+		MetaRequired: []string{"a"},
+		MetaOptional: []string{"b"},
+	}
+	parameterized.Canonicalize()
+	return []*structs.Job{periodic, parameterized}
+}
+
+func filledBatch() *structs.Job {
+	j := filledJob()
+	j.Type = structs.JobBatch
+	j.Update = nil
+	j.Migrate = nil
+	for _, g := range j.TaskGroups {
+		g.Update = nil
+		g.Migrate = nil
+	}
+	return j
+}

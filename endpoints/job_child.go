@@ -1,0 +1,218 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// registrationEval returns the evaluation of a registered job, nil for a job that runs nothing itself.
+func registrationEval(job *structs.Job, now int64) *structs.Evaluation {
+	if job.StartsOthers() {
+		return nil
+	}
+	return evaluationOf(job, structs.TriggerJobRegister, now)
+}
+
+func (j jobs) dispatch(
+	ctx context.Context,
+	req *structs.JobDispatchRequest,
+	resp *structs.JobDispatchResponse,
+) (uint64, error) {
+	ns := req.RequestNamespace()
+	parent, err := findJob(j.store.Read(), ns, req.JobID)
+	if err != nil {
+		return 0, err
+	}
+	now := time.Unix(0, req.Now)
+	child, err := parent.DispatchedChild(req, now)
+	if err != nil {
+		return 0, err
+	}
+	entry := *req
+	entry.Payload = nil // the child has it
+	entry.Meta = nil
+	entry.JobModifyIndex = parent.JobModifyIndex
+	entry.Child = child
+	entry.Eval = evaluationOf(child, structs.TriggerJobRegister, req.Now)
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobDispatch, &entry)
+	if err != nil {
+		return index, err
+	}
+	resp.DispatchedJobID = child.ID
+	resp.EvalID = entry.Eval.ID
+	resp.EvalCreateIndex = index
+	resp.JobCreateIndex = index
+	if req.IdempotencyToken == "" {
+		return index, nil
+	}
+	first := state.DispatchedJob(j.store.Read(), ns, req.JobID, req.IdempotencyToken)
+	if first != nil && first.ID != child.ID { // an earlier dispatch has started it
+		resp.DispatchedJobID = first.ID
+		resp.JobCreateIndex = first.CreateIndex
+		resp.EvalID = ""
+		resp.EvalCreateIndex = 0
+	}
+	return index, nil
+}
+
+func (j jobs) forcePeriodic(
+	ctx context.Context,
+	req *structs.PeriodicForceRequest,
+	resp *structs.PeriodicForceResponse,
+) (uint64, error) {
+	parent, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	switch {
+	case err != nil:
+		return 0, err
+	case parent.Periodic == nil:
+		return 0, structs.Preconditionf("job %q is not periodic", req.JobID)
+	case !parent.IsPeriodic():
+		return 0, structs.Preconditionf("job %q is stopped, or its schedule is not enabled", req.JobID)
+	}
+	child := parent.ChildAt(time.Unix(0, req.Now))
+	if state.Job(j.store.Read(), parent.Namespace, child.ID) != nil {
+		return 0, structs.Conflictf("job %q was launched in this second already", req.JobID)
+	}
+	entry := &structs.PeriodicLaunchRequest{
+		ParentID:       parent.ID,
+		JobModifyIndex: parent.JobModifyIndex,
+		Launch:         req.Now,
+		Child:          child,
+		Eval:           evaluationOf(child, structs.TriggerPeriodicJob, req.Now),
+		WriteOptions:   req.WriteOptions,
+	}
+	index, err := fsm.Propose(ctx, j.raft, fsm.PeriodicLaunch, entry)
+	resp.EvalID = entry.Eval.ID
+	resp.EvalCreateIndex = index
+	return index, err
+}
+
+func (j jobs) revert(
+	ctx context.Context,
+	req *structs.JobRevertRequest,
+	resp *structs.JobRegisterResponse,
+) (uint64, error) {
+	err := j.refuseRegistration()
+	if err != nil {
+		return 0, err
+	}
+	tx := j.store.Read()
+	ns := req.RequestNamespace()
+	_, err = findJob(tx, ns, req.JobID)
+	if err != nil {
+		return 0, err
+	}
+	version := state.JobVersion(tx, ns, req.JobID, req.JobVersion)
+	if version == nil {
+		return 0, structs.NotFoundf("there is no version %d of job %q in namespace %q",
+			req.JobVersion, req.JobID, ns)
+	}
+	req.Eval = registrationEval(version, req.Now)
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobRevert, req)
+	if err != nil {
+		return index, err
+	}
+	j.answerRegistration(resp, req.Eval, index)
+	stored := state.Job(j.store.Read(), ns, req.JobID)
+	if stored != nil {
+		resp.JobModifyIndex = stored.JobModifyIndex
+	}
+	return index, nil
+}
+
+func (jobs) answerRegistration(resp *structs.JobRegisterResponse, e *structs.Evaluation, index uint64) {
+	if e != nil {
+		resp.EvalID = e.ID
+		resp.EvalCreateIndex = index
+	}
+}
+
+// scale registers the job with another count. The job must not have changed since it was read.
+func (j jobs) scale(
+	ctx context.Context,
+	req *structs.JobScaleRequest,
+	resp *structs.JobRegisterResponse,
+) (uint64, error) {
+	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if err != nil {
+		return 0, err
+	}
+	if req.JobModifyIndex != 0 && req.JobModifyIndex != job.JobModifyIndex {
+		return 0, structs.Conflictf("enforcing index %d: job %q has changed, its index is %d",
+			req.JobModifyIndex, job.ID, job.JobModifyIndex)
+	}
+	scaled, err := scaledJob(job, req)
+	if err != nil {
+		return 0, err
+	}
+	source := state.JobSubmission(j.store.Read(), job.Namespace, job.ID, job.Version)
+	register := &structs.JobRegisterRequest{
+		Job:            scaled,
+		EnforceIndex:   true,
+		JobModifyIndex: job.JobModifyIndex,
+		Submission:     source,
+		WriteOptions:   req.WriteOptions,
+	}
+	return j.register(ctx, register, resp)
+}
+
+// scaledJob returns a copy of a job with another count of one group.
+func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, error) {
+	switch {
+	case req.Count == nil:
+		return nil, structs.Invalidf("Count: nothing is given; expected a number")
+	case *req.Count < 0 || *req.Count > structs.MaxGroupCount:
+		return nil, structs.Invalidf("Count is %d; expected a number from 0 to %d",
+			*req.Count, structs.MaxGroupCount)
+	case job.PerNode():
+		return nil, structs.Preconditionf("job %q is of type %s: it runs on every feasible node and has no count",
+			job.ID, job.Type)
+	case job.Stop:
+		return nil, structs.Preconditionf("job %q is stopped", job.ID)
+	case job.Group(req.Group) == nil:
+		return nil, structs.NotFoundf("job %q has no group %q", job.ID, req.Group)
+	}
+	scaled := job.Copy()
+	for i, g := range scaled.TaskGroups {
+		if g.Name == req.Group {
+			changed := *g
+			changed.Count = int(*req.Count)
+			scaled.TaskGroups[i] = &changed
+		}
+	}
+	return scaled, nil
+}
+
+func (j jobs) scaleStatus(
+	tx *state.ReadTx,
+	req *structs.JobGetRequest,
+	resp *structs.JobScaleStatusResponse,
+) error {
+	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
+	if err != nil {
+		return err
+	}
+	out := &structs.JobScaleCounts{
+		JobID:          job.ID,
+		Namespace:      job.Namespace,
+		JobCreateIndex: job.CreateIndex,
+		JobModifyIndex: job.JobModifyIndex,
+		JobStopped:     job.Stop,
+		TaskGroups:     map[string]*structs.TaskGroupScaleStatus{},
+	}
+	counts := state.JobSummary(tx, job).Summary
+	for _, g := range job.TaskGroups {
+		n := counts[g.Name]
+		out.TaskGroups[g.Name] = &structs.TaskGroupScaleStatus{
+			Desired: g.Count,
+			Placed:  n.Running + n.Starting,
+			Running: n.Running,
+		}
+	}
+	resp.JobScaleStatus = out
+	return nil
+}

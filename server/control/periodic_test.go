@@ -1,0 +1,143 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// lead runs the loop of periodic jobs for a while, as one leader does.
+func (w *testEnv) lead(d time.Duration) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), d)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { periodicLoop{w.Deps}.run(ctx) })
+	wg.Wait()
+}
+
+func (w *testEnv) addPeriodic(id, cron string, edit func(*structs.PeriodicConfig)) {
+	w.t.Helper()
+	job := &structs.Job{
+		ID:       id,
+		Type:     structs.JobBatch,
+		Periodic: &structs.PeriodicConfig{Enabled: true, Spec: cron},
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
+		}},
+	}
+	edit(job.Periodic)
+	job.Canonicalize()
+	err := propose(w.t.Context(), w.Deps, fsm.JobRegister, &structs.JobRegisterRequest{
+		Job:          job,
+		WriteOptions: w.stamp("default"),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// launches returns the times of the children of a job in seconds after begin.
+func (w *testEnv) launches(id string, begin time.Time) (seconds []int64) {
+	for child := range state.ChildJobs(w.Store.Read(), "default", id) {
+		var at int64
+		_, err := fmt.Sscanf(child.ID, id+"/periodic-%d", &at)
+		if err != nil {
+			w.t.Error(err)
+		}
+		seconds = append(seconds, at-begin.Unix())
+	}
+	slices.Sort(seconds)
+	return seconds
+}
+
+func (w *testEnv) checkLaunches(id string, begin time.Time, want ...int64) {
+	w.t.Helper()
+	got := w.launches(id, begin)
+	if !slices.Equal(got, want) {
+		w.t.Errorf("%s was launched at %v, want %v", id, got, want)
+	}
+}
+
+func anySchedule(*structs.PeriodicConfig) {}
+
+// Each time has one child, although the leader changes in the middle of the launches, and with a pause.
+func TestPeriodicLoop_LaunchesEachTimeOnceOverLeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestEnv(t)
+		begin := time.Now()
+		w.addPeriodic("p", "* * * * * * *", anySchedule)
+		w.lead(3*time.Second + 500*time.Millisecond)
+		w.lead(time.Second)
+		time.Sleep(4 * time.Second) // nobody leads
+		w.lead(2 * time.Second)
+		w.checkLaunches("p", begin, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	})
+}
+
+// Of launches that were missed for long, one makes up for all.
+func TestPeriodicLoop_MakesUpOnceForMissedLaunches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestEnv(t)
+		begin := time.Now()
+		w.addPeriodic("p", "* * * * *", anySchedule)
+		w.addPeriodic("off", "* * * * *", func(p *structs.PeriodicConfig) { p.Enabled = false })
+		w.lead(61 * time.Second)
+		time.Sleep(9 * time.Minute) // until 601 s
+		w.lead(time.Minute)
+		w.checkLaunches("p", begin, 60, 601, 660)
+		w.checkLaunches("off", begin)
+	})
+}
+
+func TestPeriodicLoop_SkipsOverlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestEnv(t)
+		begin := time.Now()
+		w.addPeriodic("p", "* * * * *", func(p *structs.PeriodicConfig) { p.ProhibitOverlap = true })
+		w.lead(150 * time.Second)
+		w.checkLaunches("p", begin, 60)
+		for child := range state.ChildJobs(w.Store.Read(), "default", "p") {
+			err := propose(t.Context(), w.Deps, fsm.JobDeregister, &structs.JobDeregisterRequest{
+				JobID:        child.ID,
+				Purge:        true,
+				WriteOptions: w.stamp("default"),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.lead(20 * time.Second) // the skipped launch at 120 s is not made up for
+		w.checkLaunches("p", begin)
+		w.lead(time.Minute)
+		w.checkLaunches("p", begin, 180)
+	})
+}
+
+// A launch that the log does not take is repeated.
+func TestPeriodicLoop_RepeatsAFailedLaunch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestEnv(t)
+		begin := time.Now()
+		w.addPeriodic("p", "* * * * *", anySchedule)
+		w.mu.Lock()
+		w.down = structs.Errorf(structs.KindUnavailable, "no leader")
+		w.mu.Unlock()
+		w.lead(62 * time.Second)
+		w.checkLaunches("p", begin)
+		w.mu.Lock()
+		w.down = nil
+		w.mu.Unlock()
+		w.lead(3 * time.Second)
+		w.checkLaunches("p", begin, 60)
+	})
+}

@@ -1,0 +1,185 @@
+package state
+
+import (
+	"iter"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// PeriodicLaunch returns the last launch of a periodic job, nil if the job has no schedule.
+func PeriodicLaunch(tx Reader, ns, id string) *structs.PeriodicLaunch {
+	return periodicLaunches.Get(tx, ns, id)
+}
+
+// PeriodicJobs yields the jobs whose schedules are on.
+func PeriodicJobs(tx Reader) iter.Seq[*structs.Job] {
+	return periodicJobs.Scan(tx)
+}
+
+// ChildJobs yields the children of a job.
+func ChildJobs(tx Reader, ns, parent string) iter.Seq[*structs.Job] {
+	return jobsByParent.Scan(tx, ns, parent)
+}
+
+// DispatchedJob returns the child that a dispatch with a token has started, nil if there is none.
+func DispatchedJob(tx Reader, ns, parent, token string) *structs.Job {
+	return jobsByToken.First(tx, ns, parent, token)
+}
+
+// HasLiveChild reports whether a child of the job has not ended.
+func HasLiveChild(tx Reader, j *structs.Job) bool {
+	for child := range ChildJobs(tx, j.Namespace, j.ID) {
+		if child.Status != structs.JobDead {
+			return true
+		}
+	}
+	return false
+}
+
+// childrenOf counts the children of a job by status. It is nil for a job that starts no others.
+func childrenOf(tx Reader, j *structs.Job) *structs.JobChildrenSummary {
+	if !j.StartsOthers() {
+		return nil
+	}
+	s := &structs.JobChildrenSummary{}
+	for child := range ChildJobs(tx, j.Namespace, j.ID) {
+		switch child.Status {
+		case structs.JobPending:
+			s.Pending++
+		case structs.JobRunning:
+			s.Running++
+		default:
+			s.Dead++
+		}
+	}
+	return s
+}
+
+// JobDispatch registers a child of a parameterized job with its evaluation.
+func JobDispatch(tx *WriteTx, p *structs.JobDispatchRequest) error {
+	parent := Job(tx, p.RequestNamespace(), p.JobID)
+	switch {
+	case p.Child == nil || p.Child.ID == "" || !wholeGroups(p.Child):
+		return structs.Invalidf("a dispatch needs its child")
+	case parent == nil:
+		return structs.NotFoundf("no job %q in namespace %q", p.JobID, p.RequestNamespace())
+	case parent.JobModifyIndex != p.JobModifyIndex:
+		return structs.Conflictf("job %q has changed since the dispatch began", p.JobID)
+	}
+	token := p.IdempotencyToken
+	if token != "" && DispatchedJob(tx, parent.Namespace, parent.ID, token) != nil {
+		return nil
+	}
+	return putChild(tx, parent, childRequest{p.Child, p.Eval, p.Now})
+}
+
+// JobPeriodicLaunch records a launch of a periodic job, and registers the child with its evaluation.
+func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
+	ns := p.RequestNamespace()
+	parent := Job(tx, ns, p.ParentID)
+	last := PeriodicLaunch(tx, ns, p.ParentID)
+	if p.Child != nil && !wholeGroups(p.Child) {
+		return structs.Invalidf("a launch needs its whole child")
+	}
+	switch {
+	case parent == nil, last == nil:
+		return structs.NotFoundf("no periodic job %q in namespace %q", p.ParentID, ns)
+	case parent.JobModifyIndex != p.JobModifyIndex:
+		return structs.Conflictf("job %q has changed since the launch began", p.ParentID)
+	case p.Launch <= last.Launch:
+		return structs.Conflictf("job %q has been launched at this time or later", p.ParentID)
+	}
+	row := *last
+	row.Launch = p.Launch
+	periodicLaunches.Put(tx, &row)
+	if p.Child == nil || Job(tx, ns, p.Child.ID) != nil {
+		return nil // it is skipped, or a launch in the same second has made its child
+	}
+	return putChild(tx, parent, childRequest{p.Child, p.Eval, p.Now})
+}
+
+// childRequest has the parts of a request that start a child.
+type childRequest struct {
+	job  *structs.Job
+	eval *structs.Evaluation
+	now  int64
+}
+
+func putChild(tx *WriteTx, parent *structs.Job, r childRequest) error {
+	if Job(tx, parent.Namespace, r.job.ID) != nil {
+		return structs.Conflictf("job %q exists already", r.job.ID)
+	}
+	child := r.job.Copy()
+	child.Namespace = parent.Namespace
+	child.ParentID = parent.ID
+	putJobVersion(tx, child, nil, r.now)
+	putGivenEval(tx, r.eval, child, r.now)
+	refreshJobStatus(tx, child.Namespace, child.ID)
+	return nil
+}
+
+// followSchedule keeps the row of the last launch of a job that was put. A new schedule begins with its
+// registration.
+func followSchedule(tx *WriteTx, j, old *structs.Job, now int64) {
+	row := PeriodicLaunch(tx, j.Namespace, j.ID)
+	switch {
+	case !j.IsPeriodic():
+		dropSchedule(tx, j)
+	case row == nil, old == nil, !sameSchedule(j.Periodic, old.Periodic):
+		periodicLaunches.Put(tx, &structs.PeriodicLaunch{
+			Namespace: j.Namespace,
+			ID:        j.ID,
+			Launch:    now,
+		})
+	}
+}
+
+func sameSchedule(a, b *structs.PeriodicConfig) bool {
+	return b != nil && codec.SameBytes(a, b)
+}
+
+func dropSchedule(tx *WriteTx, j *structs.Job) {
+	row := PeriodicLaunch(tx, j.Namespace, j.ID)
+	if row != nil {
+		periodicLaunches.Delete(tx, row)
+	}
+}
+
+// JobRevert makes an earlier version of a job the newest one.
+func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
+	ns := p.RequestNamespace()
+	current := Job(tx, ns, p.JobID)
+	version := JobVersion(tx, ns, p.JobID, p.JobVersion)
+	prior := p.EnforcePriorVersion
+	switch {
+	case current == nil:
+		return structs.NotFoundf("no job %q in namespace %q", p.JobID, ns)
+	case prior != nil && *prior != current.Version:
+		return structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, p.JobID, current.Version)
+	case p.JobVersion == current.Version:
+		return structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
+	case version == nil:
+		return structs.NotFoundf("there is no version %d of job %q in namespace %q", p.JobVersion, p.JobID, ns)
+	}
+	err := current.CheckChange(version)
+	if err != nil {
+		return err
+	}
+	j := revertJob(tx, current, version, p.Now)
+	putGivenEval(tx, p.Eval, j, p.Now)
+	refreshJobStatus(tx, j.Namespace, j.ID)
+	return nil
+}
+
+// schedules checks that the jobs with a schedule are those that have a last launch.
+func (c *checker) schedules() {
+	for l := range periodicLaunches.Scan(c) {
+		j := Job(c, l.Namespace, l.ID)
+		c.want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)
+	}
+	for j := range PeriodicJobs(c) {
+		c.want(PeriodicLaunch(c, j.Namespace, j.ID) != nil, "job %s/%s: no launch follows its schedule",
+			j.Namespace, j.ID)
+	}
+}

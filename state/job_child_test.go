@@ -1,0 +1,153 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+func periodicJob(id, cron string) *structs.Job {
+	j := aJob(id, structs.JobBatch)
+	j.Periodic = &structs.PeriodicConfig{Enabled: true, Spec: cron, SpecType: structs.PeriodicCron}
+	return j
+}
+
+func (w *fixture) launch(parent *structs.Job, at int64, child *structs.Job) error {
+	p := &structs.PeriodicLaunchRequest{
+		ParentID:       parent.ID,
+		JobModifyIndex: parent.JobModifyIndex,
+		Launch:         at,
+		Child:          child,
+		WriteOptions:   w.now(),
+	}
+	if child != nil {
+		p.Eval = &structs.Evaluation{ID: "e-" + child.ID, TriggeredBy: structs.TriggerPeriodicJob}
+	}
+	return try(w, JobPeriodicLaunch, p)
+}
+
+func (w *fixture) wantLaunch(want int64) {
+	w.t.Helper()
+	got := PeriodicLaunch(w.s.Read(), "default", "p")
+	if got == nil && want != 0 || got != nil && got.Launch != want {
+		w.t.Errorf("the last launch is %+v, want %d", got, want)
+	}
+}
+
+func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
+	w := newFixture(t)
+	parent := w.job(periodicJob("p", "@daily"))
+	begun := PeriodicLaunch(w.s.Read(), "default", "p").Launch
+	w.wantJob("p", structs.JobRunning, 0)
+	at := begun + int64(time.Hour)
+	child := parent.ChildAt(time.Unix(0, at))
+	wantKind(t, w.launch(parent, at, child), "")
+	w.wantLaunch(at)
+	stored := w.wantJob(child.ID, structs.JobPending, 0)
+	if stored.ParentID != "p" || stored.Periodic != nil {
+		t.Errorf("the child is %+v", stored)
+	}
+	if e := Eval(w.s.Read(), "e-"+child.ID); e == nil || e.JobID != child.ID {
+		t.Errorf("the evaluation is %+v", e)
+	}
+	wantKind(t, w.launch(parent, at, child), structs.KindConflict)
+	wantKind(t, w.launch(parent, at-1, nil), structs.KindConflict)
+	wantKind(t, w.launch(parent, at+1, child), "") // in the same second: one child
+	wantKind(t, w.launch(parent, at+2, nil), "")   // skipped
+	w.wantLaunch(at + 2)
+	if got := JobSummary(w.s.Read(), parent).Children; *got != (structs.JobChildrenSummary{Pending: 1}) {
+		t.Errorf("the children are %+v", got)
+	}
+	if !HasLiveChild(w.s.Read(), parent) {
+		t.Error("the child is not found")
+	}
+
+	same := periodicJob("p", "@daily")
+	same.Meta = map[string]string{"another": "version"}
+	parent = w.job(same)
+	w.wantLaunch(at + 2)
+	wantKind(t, w.launch(&structs.Job{ID: "p", JobModifyIndex: 1}, at+9, nil), structs.KindConflict)
+	w.job(periodicJob("p", "@hourly"))
+	w.wantLaunch(Job(w.s.Read(), "default", "p").SubmitTime) // another schedule
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
+	w.wantLaunch(0)
+	wantKind(t, w.launch(parent, at+9, nil), structs.KindNotFound)
+	if faults := Check(w.s.Read()); faults != nil {
+		t.Error(faults)
+	}
+}
+
+func TestJobRegister_KeepsTheKindOfAJob(t *testing.T) {
+	w := newFixture(t)
+	w.job(periodicJob("p", "@daily"))
+	wantKind(t, try(w, JobRegister, &structs.JobRegisterRequest{Job: aJob("p", structs.JobBatch)}),
+		structs.KindPrecondition)
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
+	w.job(aJob("p", structs.JobBatch))
+}
+
+func TestJobDispatch_OncePerToken(t *testing.T) {
+	w := newFixture(t)
+	j := aJob("d", structs.JobBatch)
+	j.ParameterizedJob = &structs.ParameterizedJobConfig{Payload: structs.PayloadOptional}
+	parent := w.job(j)
+	dispatch := func(id, token string) error {
+		child := parent.Copy()
+		child.ID = id
+		child.Dispatched = true
+		child.Payload = []byte("data")
+		child.DispatchIdempotencyToken = token
+		return try(w, JobDispatch, &structs.JobDispatchRequest{
+			JobID:            "d",
+			JobModifyIndex:   parent.JobModifyIndex,
+			IdempotencyToken: token,
+			Child:            child,
+			Eval:             &structs.Evaluation{ID: "e-" + id},
+			WriteOptions:     w.now(),
+		})
+	}
+	wantKind(t, dispatch("d/dispatch-1", "t"), "")
+	wantKind(t, dispatch("d/dispatch-2", "t"), "")
+	wantKind(t, dispatch("d/dispatch-3", ""), "")
+	wantKind(t, dispatch("d/dispatch-3", ""), structs.KindConflict)
+	tx := w.s.Read()
+	if Job(tx, "default", "d/dispatch-2") != nil || Eval(tx, "e-d/dispatch-2") != nil {
+		t.Error("a second dispatch with a token has a child")
+	}
+	first := DispatchedJob(tx, "default", "d", "t")
+	if first == nil || first.ID != "d/dispatch-1" || string(first.Payload) != "data" {
+		t.Errorf("the child of the token is %+v", first)
+	}
+	again := first.Copy()
+	again.Meta = map[string]string{"another": "version"}
+	again.DropServerFields()
+	if got := w.job(again); got.ParentID != "d" || string(got.Payload) != "data" {
+		t.Errorf("the child lost its parent: %+v", got)
+	}
+}
+
+func TestJobRevert_ChecksTheVersions(t *testing.T) {
+	w := newFixture(t)
+	w.job(jobWithSalt("j", 0))
+	w.job(jobWithSalt("j", 1))
+	revert := func(version uint64, prior *uint64) error {
+		return try(w, JobRevert, &structs.JobRevertRequest{
+			JobID:               "j",
+			JobVersion:          version,
+			EnforcePriorVersion: prior,
+			Eval:                &structs.Evaluation{ID: "e"},
+			WriteOptions:        w.now(),
+		})
+	}
+	wantKind(t, revert(1, nil), structs.KindInvalid)
+	wantKind(t, revert(9, nil), structs.KindNotFound)
+	wantKind(t, revert(0, new(uint64(7))), structs.KindConflict)
+	wantKind(t, revert(0, new(uint64(1))), "")
+	if j := w.wantJob("j", structs.JobPending, 2); j.Meta["salt"] != "0" {
+		t.Errorf("the job is %+v", j)
+	}
+	if e := Eval(w.s.Read(), "e"); e == nil || e.JobID != "j" {
+		t.Errorf("the evaluation is %+v", e)
+	}
+}

@@ -1,0 +1,53 @@
+package structs
+
+// JobRevert makes an earlier version of a job the newest one.
+var JobRevert = write[JobRevertRequest, JobRegisterResponse]("Job.Revert")
+
+// JobRevertRequest names the version. With EnforcePriorVersion the current version must be that one.
+type JobRevertRequest struct {
+	JobID               string
+	JobVersion          uint64
+	EnforcePriorVersion *uint64
+	Eval                *Evaluation // set by the server
+	WriteOptions
+}
+
+// JobScale changes the count of a group.
+var JobScale = write[JobScaleRequest, JobRegisterResponse]("Job.Scale")
+
+// JobScaleRequest has the new count of a group. A JobModifyIndex that is not 0 must be that of the job.
+type JobScaleRequest struct {
+	JobID          string
+	Group          string
+	Count          *int64
+	JobModifyIndex uint64
+	WriteOptions
+}
+
+// JobScaleStatus reads the counts of the groups of a job.
+var JobScaleStatus = read[JobGetRequest, JobScaleStatusResponse]("Job.ScaleStatus")
+
+// JobScaleStatusResponse has the counts of the groups of a job.
+type JobScaleStatusResponse struct {
+	JobScaleStatus *JobScaleCounts
+	QueryMeta
+}
+
+// JobScaleCounts has the counts of the groups of a job.
+type JobScaleCounts struct {
+	JobID          string
+	Namespace      string
+	JobCreateIndex uint64
+	JobModifyIndex uint64
+	JobStopped     bool
+	TaskGroups     map[string]*TaskGroupScaleStatus
+}
+
+// TaskGroupScaleStatus counts the allocations of a group.
+type TaskGroupScaleStatus struct {
+	Desired   int
+	Placed    int
+	Running   int
+	Healthy   int
+	Unhealthy int
+}
