@@ -188,7 +188,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.reason))
 		res := t.endProcess(ctx, d, exited)
 		if res != nil {
-			t.recordExit(res)
+			t.Emit(t.terminated(res))
 		}
 		return order, res != nil
 	case <-t.killed.Done():
@@ -367,16 +367,28 @@ func (d Deps) killTimeout(spec *structs.Task) time.Duration {
 	return timeout
 }
 
-// recordExit records the end of a process.
+// recordExit records the end of a process. It precedes the clean-up, after which the driver no longer knows
+// the end: an agent that is killed in between does not start the task a second time.
 func (t *task) recordExit(res *driver.ExitResult) ending {
+	t.updateRecord(t.terminated(res), func(rec *taskRecord, _ *structs.TaskState) {
+		rec.Ended = res
+	})
+	return endingOf(res)
+}
+
+// terminated returns the event of the end of a process, and logs the end.
+func (t *task) terminated(res *driver.ExitResult) *structs.TaskEvent {
 	e := exitEvent(structs.TaskEventTerminated, describeExit(res), res)
 	if res.OOMKilled {
 		e.Details = map[string]string{"oom_killed": "true"}
 	}
-	t.Emit(e)
 	t.logger.Info("task ended",
 		"exit_code", res.ExitCode, "signal", res.Signal,
 		"oom_killed", res.OOMKilled, "error", res.Err)
+	return e
+}
+
+func endingOf(res *driver.ExitResult) ending {
 	return ending{
 		ok:     res.Successful(),
 		reason: describeExit(res),

@@ -31,6 +31,9 @@ type taskRecord struct {
 	History  history
 	// Ran is set once the process has started: the next start is not the first.
 	Ran bool
+	// Ended is the end of the last process, until it is decided whether the task starts again. The driver may
+	// have forgotten the process by then.
+	Ended *driver.ExitResult `codec:",omitempty"`
 }
 
 // markRunning records a process that runs.

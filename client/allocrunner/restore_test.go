@@ -319,6 +319,35 @@ func TestRestore_KeepsASetUpFailure(t *testing.T) {
 	})
 }
 
+// The agent is killed after it has recorded the end of a task, before it has recorded that the task is dead.
+func TestRestore_StartsNoTaskAgainWhoseEndIsRecorded(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		alloc := testAlloc("web")
+		alloc.Job.Type = structs.JobBatch
+		r, err := New(a.deps, alloc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.tasks[0].saveRecord(func(rec *taskRecord) {
+			rec.State.State = structs.TaskRunning
+			rec.Ran = true
+			rec.Ended = &driver.ExitResult{}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		b := fx.agent()
+		defer b.stop()
+		<-b.restore()[0].Unwound()
+		if u := b.last(); u.ClientStatus != structs.AllocComplete || fx.machine.Task("alloc1/web").Starts != 0 {
+			t.Errorf("status %s after %d starts", u.ClientStatus, fx.machine.Task("alloc1/web").Starts)
+		}
+	})
+}
+
 func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)

@@ -32,10 +32,11 @@ type task struct {
 	mu  sync.Mutex
 	rec taskRecord
 
-	sought   *driver.Handle // a process of a former agent that may still run
-	live     bool           // the process of a former agent was found
-	clean    bool           // the driver surely has nothing of the task: it may start
-	restarts chan ending    // orders to restart, from hooks and users
+	sought   *driver.Handle     // a process of a former agent that may still run
+	live     bool               // the process of a former agent was found
+	former   *driver.ExitResult // the end of a process that a former agent recorded and did not act on
+	clean    bool               // the driver surely has nothing of the task: it may start
+	restarts chan ending        // orders to restart, from hooks and users
 	// halt ends when the task may not start any more: when its round is to stop, or a poststop task itself.
 	halt context.Context
 	// killed ends when the task is to stop for good; its cause is the reason.
@@ -166,6 +167,7 @@ const recoverTimeout = 10 * time.Second
 // handle did not reach the store.
 func (t *task) reattach(ctx context.Context) {
 	rec := t.snapshot()
+	t.former = rec.Ended
 	h := rec.Handle
 	if h == nil && rec.Starting {
 		h = &driver.Handle{Driver: t.spec().Driver, TaskID: t.id}
@@ -267,6 +269,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 			d.delay, d.reason)
 		t.updateRecord(ev, func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
+			rec.Ended = nil
 			s.State = structs.TaskPending
 			s.Restarts++
 			s.LastRestart = time.Now()
@@ -300,7 +303,8 @@ func (t *task) markDead(failed bool) {
 		e = newEvent(why.event, "%s", why.reason)
 		e.FailsTask = true
 	}
-	t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
+	t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+		rec.Ended = nil
 		s.State = structs.TaskDead
 		s.Failed = failed
 		s.FinishedAt = time.Now()
@@ -321,6 +325,10 @@ func (t *task) stopAndWait(ctx context.Context, cause error) {
 func (t *task) runOnce(ctx context.Context) (ending, bool) {
 	defer t.cleanUp(ctx)
 	t.findProcessUntilKnown(ctx)
+	if former := t.former; !t.live && former != nil {
+		t.former = nil
+		return endingOf(former), true
+	}
 	if !t.live {
 		if !t.awaitMayStart(ctx) {
 			return ending{}, false
