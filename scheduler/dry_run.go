@@ -24,6 +24,13 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 	p.decide()
 	desired := p.countDesired()
 	p.execute()
+	for _, w := range p.placements {
+		if w.held {
+			u := desired[w.plan.group.Name]
+			u.DestructiveUpdate--
+			u.Ignore++
+		}
+	}
 	return &Preview{Plan: p.plan, Desired: desired}, nil
 }
 

@@ -106,6 +106,7 @@ func (p *planner) placeOne(w *placement) {
 	switch {
 	case w.together: // its predecessor is stopped already
 	case w.update && !g.mayUpdate():
+		w.held = true
 		return
 	case w.update:
 		p.stopAlloc(w.prev, replacedReason, "")

@@ -18,6 +18,7 @@ type placement struct {
 
 	update      bool  // prev runs until its replacement is placed
 	together    bool  // with other updates: see updatesTogether
+	held        bool  // the plan left the update to a later one: its deployment goes on in batches
 	canary      bool  // placed beside the allocations of older versions
 	rescheduled bool  // prev failed
 	delay       int64 // of the reschedule, nanoseconds

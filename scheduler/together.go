@@ -72,7 +72,10 @@ func (users volumeUsers) join(w *placement, u *structs.CSIVolumeUse, joined map[
 // placeTogether places the successors of allocations that have to stop together. If none finds a place, all
 // allocations keep running.
 func (p *planner) placeTogether(together []*placement) {
-	if len(together) == 0 || p.anyHeldBack(together) {
+	if p.anyHeldBack(together) {
+		for _, w := range together {
+			w.held = true
+		}
 		return
 	}
 	for _, w := range together {
