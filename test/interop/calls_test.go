@@ -40,6 +40,12 @@ func TestClient_ListsItsCalls(t *testing.T) {
 				served++
 			}
 			name := m.Name + "." + handle.Type().Method(k).Name
+			if outcome == callWithoutRoute {
+				outcome += ": " + reasonOf(name)
+				if reasonOf(name) == "" {
+					t.Errorf("%s has no route, and withoutRoute no reason for it", name)
+				}
+			}
 			lines = append(lines, name+": "+outcome)
 		}
 	}
@@ -56,8 +62,12 @@ func TestClient_ListsItsCalls(t *testing.T) {
 	}
 }
 
-// callServed is the outcome of a call that berth has a route for.
-const callServed = "served"
+const (
+	// callServed is the outcome of a call that berth has a route for.
+	callServed = "served"
+	// callWithoutRoute is followed by the reason.
+	callWithoutRoute = "no route"
+)
 
 // outcomeOf returns the outcome for the text of the error of a call.
 func outcomeOf(failure string) string {
@@ -67,7 +77,7 @@ func outcomeOf(failure string) string {
 	case strings.HasPrefix(failure, "panics"):
 		return "not called: the client panics"
 	case strings.Contains(failure, "there is no route"), strings.Contains(failure, "does not allow the method"):
-		return "no route"
+		return callWithoutRoute
 	case strings.Contains(failure, "response code: 412"):
 		_, reason, _ := strings.Cut(failure, "(")
 		return "rejected: " + strings.TrimSuffix(reason, ")")
