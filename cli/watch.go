@@ -33,6 +33,7 @@ type watch struct {
 	start   time.Time
 	last    map[string]string     // the last line of each subject
 	plugins map[string]*api.Query // the blocking query of each plugin
+	failed  map[string]bool       // allocations that failed, and that nothing replaced at the last read
 }
 
 func newWatch(c *Call) *watch {
@@ -42,6 +43,7 @@ func newWatch(c *Call) *watch {
 		start:   now(),
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
+		failed:  map[string]bool{},
 	}
 }
 

@@ -99,6 +99,10 @@ func (w *watch) reportDeployed(ctx context.Context, d *structs.Deployment) error
 		switch {
 		case a.ClientTerminal():
 			w.writeChange(a.ID, "%s is %s", subject, endText(a))
+			err = w.checkReplaced(a)
+			if err != nil {
+				return err
+			}
 		case a.DeploymentStatus.IsHealthy():
 			w.writeChange(a.ID, "%s is healthy", subject)
 		case a.DeploymentStatus.IsUnhealthy():
@@ -108,4 +112,20 @@ func (w *watch) reportDeployed(ctx context.Context, d *structs.Deployment) error
 		}
 	}
 	return nil
+}
+
+// checkReplaced returns an error for a failed allocation that nothing replaces: the deployment cannot go on,
+// and fails at its deadline. The scheduler replaces others a moment after they failed, so the first read does
+// not count.
+func (w *watch) checkReplaced(a *structs.AllocListStub) error {
+	failed := a.ClientStatus == structs.AllocFailed && a.DesiredStatus == structs.AllocDesiredRun
+	if !failed || a.FollowupEvalID != "" || a.NextAllocation != "" {
+		delete(w.failed, a.ID)
+		return nil
+	}
+	if !w.failed[a.ID] {
+		w.failed[a.ID] = true
+		return nil
+	}
+	return structs.Internalf("allocation %s is %s", shortID(a.ID), endText(a))
 }

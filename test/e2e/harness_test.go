@@ -291,16 +291,20 @@ func decode[T any](t testing.TB, out string) T {
 	return v
 }
 
-// jobHead is the first line of a job in HCL.
-var jobHead = regexp.MustCompile(`(?m)^job "[^"]*" \{$`)
+// The lines of a job in HCL: its first, its last, and that of its type if it has no health.
+var (
+	jobHead       = regexp.MustCompile(`(?m)^job "[^"]*" \{$`)
+	jobEnd        = regexp.MustCompile(`\n\}\s*$`)
+	withoutHealth = regexp.MustCompile(`(?m)^\s*type\s*=\s*"(batch|sys)`)
+)
 
 // withQuickHealth makes the allocations of a service healthy as soon as they run, because "job run" waits for
-// that. It does not change a job with an update block or another type.
+// that. It does not change a job with an update block or another type. The other lines keep their numbers.
 func withQuickHealth(file string) string {
-	if strings.Contains(file, "update {") || regexp.MustCompile(`(?m)^\s*type\s*=\s*"(batch|sys)`).MatchString(file) {
+	if strings.Contains(file, "update {") || withoutHealth.MatchString(file) || !jobHead.MatchString(file) {
 		return file
 	}
-	return jobHead.ReplaceAllString(file, "$0\n  update {\n    min_healthy_time = \"0s\"\n  }")
+	return jobEnd.ReplaceAllString(file, "\n  update {\n    min_healthy_time = \"0s\"\n  }\n}\n")
 }
 
 // writeFile writes a job or volume file and returns its path.
