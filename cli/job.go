@@ -90,7 +90,7 @@ file is invalid.`,
 		}, detachFlags...),
 		Run: jobPromote,
 		Examples: "berth job promote web\n" +
-			"berth job promote -group web web",
+			"berth job promote -group api web",
 	},
 	{
 		Name:     "validate",

@@ -215,6 +215,7 @@ func TestFunctions_DecryptWithRSA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	//nolint:staticcheck // the function of job files has this padding
 	secret, err := rsa.EncryptPKCS1v15(rand.Reader, &key.PublicKey, []byte("hello"))
 	if err != nil {
 		t.Fatal(err)
