@@ -6,8 +6,8 @@
 //   - It is pure: it reads a snapshot and the time. The same rows give the same text.
 //   - It decides on fields, never on the words of a message. It passes on messages of nodes, plugins and the
 //     scheduler as they are.
-//   - It reads the rows of the job or the volume and those that they name, and bounds each list. Its cost
-//     does not grow with the fleet.
+//   - It reads the rows of the job or the volume and those that they name. Of each list it explains the
+//     first entries and counts the rest. Its cost does not grow with the fleet.
 //   - A reason without a remedy ends by itself, or its remedy is that of a reason behind it.
 package explain
 
@@ -38,6 +38,37 @@ func list(reasons []*structs.Reason, noun string) []*structs.Reason {
 	return append(slices.Clip(reasons[:mostListed]), &structs.Reason{
 		Text: fmt.Sprintf("and %d more %s", rest, noun),
 	})
+}
+
+// sample has the first reasons of one kind, and the number of the others. The others are not made: a job may
+// have very many allocations that wait for one volume.
+type sample struct {
+	reasons []*structs.Reason
+	rest    int
+}
+
+// full reports whether the next reason would not be shown.
+func (s *sample) full() bool {
+	return len(s.reasons) == mostListed
+}
+
+// add adds a reason, or counts it. It ignores nil.
+func (s *sample) add(r *structs.Reason) {
+	switch {
+	case r == nil:
+	case s.full():
+		s.rest++
+	default:
+		s.reasons = append(s.reasons, r)
+	}
+}
+
+// list returns the reasons, and a last one with the number of the others.
+func (s *sample) list(noun string) []*structs.Reason {
+	if s.rest == 0 {
+		return s.reasons
+	}
+	return append(s.reasons, reason("and %d more %s", s.rest, noun))
 }
 
 func reason(format string, args ...any) *structs.Reason {

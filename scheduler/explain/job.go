@@ -57,17 +57,22 @@ func (x *explainer) healthyJob(j *structs.Job) *structs.Reason {
 
 // stoppedJob explains which allocations of a stopped job have not ended.
 func (x *explainer) stoppedJob(j *structs.Job) []*structs.Reason {
-	var ending []*structs.Reason
+	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
-		if !a.ClientTerminal() {
-			ending = append(ending, x.endingAlloc(a))
+		switch {
+		case a.ClientTerminal():
+		case ending.full():
+			ending.rest++
+		default:
+			ending.add(x.endingAlloc(a))
 		}
 	}
-	if len(ending) == 0 {
+	left := len(ending.reasons) + ending.rest
+	if left == 0 {
 		return nil
 	}
-	r := reason("job %s is stopped, and %s of it did not end yet", j.ID, count(len(ending), "allocation"))
-	r.Because = list(ending, "allocations")
+	r := reason("job %s is stopped, and %s of it did not end yet", j.ID, count(left, "allocation"))
+	r.Because = ending.list("allocations")
 	return []*structs.Reason{r}
 }
 
@@ -204,10 +209,14 @@ func (x *explainer) groupVolume(j *structs.Job, id string) []*structs.Reason {
 
 // failures explains the failed allocations that nothing replaces yet.
 func (x *explainer) failures(j *structs.Job) []*structs.Reason {
-	var failed []*structs.Reason
+	var failed sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		if a.ClientStatus != structs.AllocFailed || a.ServerTerminal() ||
 			a.NextAllocation != "" || a.JobVersion != j.Version {
+			continue
+		}
+		if failed.full() {
+			failed.rest++
 			continue
 		}
 		r := x.alloc(a, "failed: "+lastEvent(a))
@@ -220,9 +229,9 @@ func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 			r.Remedy = "berth alloc logs " + structs.ShortID(a.ID) +
 				"; mend the cause, then: berth job eval -force-reschedule " + j.ID
 		}
-		failed = append(failed, r)
+		failed.add(r)
 	}
-	return list(failed, "failed allocations")
+	return failed.list("failed allocations")
 }
 
 // lastEvent returns the text of the newest event of a task, those that failed first.
@@ -251,14 +260,16 @@ func lastEvent(a *structs.Allocation) string {
 
 // allocations explains the live allocations that do not run yet, or whose plugin is not healthy.
 func (x *explainer) allocations(j *structs.Job) []*structs.Reason {
-	var all []*structs.Reason
+	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
-		r := x.liveAlloc(a)
-		if r != nil {
-			all = append(all, r)
+		switch {
+		case !all.full():
+			all.add(x.liveAlloc(a))
+		case a.ClientStatus == structs.AllocPending:
+			all.rest++
 		}
 	}
-	return list(all, "allocations")
+	return all.list("allocations")
 }
 
 func (x *explainer) liveAlloc(a *structs.Allocation) *structs.Reason {

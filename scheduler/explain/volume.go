@@ -16,16 +16,18 @@ func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, 
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
 	claims := 0
-	var waiting []*structs.Reason
+	var waiting sample
 	blocked := state.Reasons(tx)
 	for _, c := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		claims++
-		r := x.claim(c, blocked(c))
-		if r != nil {
-			waiting = append(waiting, r)
+		switch {
+		case !waiting.full():
+			waiting.add(x.claim(c, blocked(c)))
+		case c.State == structs.ClaimWaiting || c.EndTime != 0:
+			waiting.rest++
 		}
 	}
-	reasons = append(reasons, list(waiting, "claims")...)
+	reasons = append(reasons, waiting.list("claims")...)
 	reasons = append(reasons, x.attachments(v)...)
 	reasons = append(reasons, x.expansion(v)...)
 	reasons = append(reasons, x.turnedReadOnly(v)...)
@@ -38,17 +40,21 @@ func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, 
 
 // users lists the allocations that may use a volume now.
 func (x *explainer) users(v *structs.CSIVolume) []*structs.Reason {
-	var users []*structs.Reason
+	var users sample
 	for _, c := range state.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
+			continue
+		}
+		if users.full() {
+			users.rest++
 			continue
 		}
 		r := reason("allocation %s of job %s on node %s has had it for %s",
 			structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID), x.since(c.GrantTime))
 		r.Remedy = "it is free when that allocation ends: berth job stop " + c.JobID
-		users = append(users, r)
+		users.add(r)
 	}
-	return list(users, "users")
+	return users.list("users")
 }
 
 // volumeCall explains a creation or deletion that has not ended.
