@@ -243,6 +243,9 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 		case sameSpec(target, j):
 			target = nil
 			why += structs.DeploymentStableIsIdentical
+		case CheckJobNamespace(tx, target) != nil:
+			target = nil
+			why += structs.DeploymentStableIsRefused
 		default:
 			why += fmt.Sprint(structs.DeploymentRollsBack, target.Version)
 		}

@@ -163,6 +163,9 @@ func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
 		return structs.NotFoundf("there is no version %d of job %q in namespace %q", p.JobVersion, p.JobID, ns)
 	}
 	err := current.CheckChange(version)
+	if err == nil {
+		err = CheckJobNamespace(tx, version)
+	}
 	if err != nil {
 		return err
 	}

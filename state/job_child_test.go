@@ -127,6 +127,22 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 	}
 }
 
+func TestJobRevert_FollowsTheRuleOfTheNamespace(t *testing.T) {
+	w := newFixture(t)
+	w.job(jobWithSalt("j", 0))
+	w.job(jobWithSalt("j", 1))
+	driver := Job(w.s.Read(), "default", "j").TaskGroups[0].Tasks[0].Driver
+	do(w, NamespaceApply, &structs.NamespaceApplyRequest{
+		Definition: &structs.Namespace{
+			Name:         structs.DefaultNamespace,
+			Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},
+		},
+		WriteOptions: w.now(),
+	})
+	err := try(w, JobRevert, &structs.JobRevertRequest{JobID: "j", WriteOptions: w.now()})
+	wantKind(t, err, structs.KindPrecondition)
+}
+
 func TestJobRevert_ChecksTheVersions(t *testing.T) {
 	w := newFixture(t)
 	w.job(jobWithSalt("j", 0))

@@ -7,8 +7,9 @@ import "berth/structs"
 func revertJob(tx *WriteTx, current, version *structs.Job, now int64) *structs.Job {
 	j := version.Copy()
 	j.Stop = false
-	putJobVersion(tx, j, current, now)
-	putSubmission(tx, JobSubmission(tx, version.Namespace, version.ID, version.Version), j)
+	source := JobSubmission(tx, version.Namespace, version.ID, version.Version)
+	putJobVersion(tx, j, current, now) // it may delete the oldest version with its source
+	putSubmission(tx, source, j)
 	return j
 }
 

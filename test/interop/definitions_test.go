@@ -27,7 +27,7 @@ func TestClient_ChangesNamespaces(t *testing.T) {
 			len(n.Capabilities.DisabledTaskDrivers) != 1 || meta.LastIndex == 0) {
 		t.Errorf("got namespace %+v", n)
 	}
-	// What the client read, it can write.
+	// The client can write the namespace that it has read.
 	_, err = c.Namespaces().Register(n, nil)
 	checkNoError(t, "register again", err)
 	all, _, err := c.Namespaces().PrefixList("pr", nil)
