@@ -2,10 +2,7 @@ package endpoints
 
 import (
 	"context"
-	"slices"
-	"strings"
 
-	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -19,15 +16,8 @@ func (namespaces) list(
 	req *structs.QueryRequest,
 	resp *structs.NamespaceListResponse,
 ) (err error) {
-	l := query.List[structs.Namespace, structs.Namespace]{
-		Key:  func(n *structs.Namespace) []string { return []string{n.Name} },
-		Stub: query.Whole[structs.Namespace],
-		Keep: func(n *structs.Namespace) bool { return strings.HasPrefix(n.Name, req.Prefix) },
-	}
-	rows := query.Sorted(slices.Values(state.Namespaces(tx)), func(a, b *structs.Namespace) int {
-		return strings.Compare(a.Name, b.Name)
-	}, req)
-	resp.Namespaces, err = l.Page(rows, req, resp)
+	name := func(n *structs.Namespace) string { return n.Name }
+	resp.Namespaces, err = pageByName(state.Namespaces(tx), name, req, resp)
 	return err
 }
 

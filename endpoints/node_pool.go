@@ -3,8 +3,6 @@ package endpoints
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
 
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -30,15 +28,8 @@ func (nodePools) list(
 	req *structs.QueryRequest,
 	resp *structs.NodePoolListResponse,
 ) (err error) {
-	l := query.List[structs.NodePool, structs.NodePool]{
-		Key:  func(p *structs.NodePool) []string { return []string{p.Name} },
-		Stub: query.Whole[structs.NodePool],
-		Keep: func(p *structs.NodePool) bool { return strings.HasPrefix(p.Name, req.Prefix) },
-	}
-	rows := query.Sorted(slices.Values(state.NodePools(tx)), func(a, b *structs.NodePool) int {
-		return cmp.Compare(a.Name, b.Name)
-	}, req)
-	resp.Pools, err = l.Page(rows, req, resp)
+	name := func(p *structs.NodePool) string { return p.Name }
+	resp.Pools, err = pageByName(state.NodePools(tx), name, req, resp)
 	return err
 }
 
