@@ -2,12 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"berth/api/apitest"
 	"berth/structs"
 )
 
-// answerPlans plans jobs by their names: "big" finds no place.
+// answerPlans plans jobs by their names: "big" finds no place, "high-N" displaces N allocations of N/5 jobs.
 func (w *fakeCluster) answerPlans() {
 	w.answerVersions()
 	apitest.On(w.caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
@@ -31,6 +32,12 @@ func (w *fakeCluster) answerPlans() {
 			resp.FailedTGAllocs = evaluations()[1].FailedTGAllocs
 			resp.Warnings = `group "app", volume "data": there is no volume "data" in namespace "default" yet`
 		}
+		var n uint64
+		if _, err := fmt.Sscanf(r.Job.ID, "high-%d", &n); err == nil {
+			u := resp.Annotations.DesiredTGUpdates["app"]
+			*u = structs.DesiredUpdates{Canary: 1, Ignore: 2, Preemptions: n}
+			resp.Annotations.PreemptedAllocs = displaced(int(n))
+		}
 		if r.Diff {
 			resp.Diff = structs.DiffJobs(old, r.Job, true)
 			for _, g := range resp.Diff.TaskGroups {
@@ -39,6 +46,21 @@ func (w *fakeCluster) answerPlans() {
 		}
 		return resp, nil
 	})
+}
+
+// displaced are n allocations, five of each job.
+func displaced(n int) (allocs []*structs.AllocListStub) {
+	types := []string{structs.JobService, structs.JobBatch}
+	for i := range n {
+		allocs = append(allocs, &structs.AllocListStub{
+			ID:        fmt.Sprintf("%08d-0000-0000-0000-000000000000", i),
+			JobID:     fmt.Sprintf("low-%02d", i/5),
+			Namespace: structs.DefaultNamespace,
+			JobType:   types[i/5%2],
+			TaskGroup: "app",
+		})
+	}
+	return allocs
 }
 
 // answerVersions answers with two versions of each job.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -23,7 +24,9 @@ var jobPlanCommand = Command{
 	Help: `
 Compares a job file with the stored job field by field, and asks the servers
 for the effects on allocations: which would be created, updated in place,
-replaced and stopped, and why any could not be placed. Nothing is changed.
+replaced and stopped, which canaries would be placed, which allocations of
+other jobs would be displaced, and why any could not be placed. Nothing is
+changed.
 
 The exit code is 0 if no allocation would be created or end, 1 if any would,
 and 255 after an error.`,
@@ -96,14 +99,11 @@ func (c *Call) printPlan(a *api.JobPlanned) {
 		c.Printf("- Not all allocations find a place now:\n")
 		c.printFailures(&structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
-	if a.Annotations != nil {
-		for _, p := range a.Annotations.PreemptedAllocs {
-			c.Printf("- Allocation %s of job %q, group %q, would be preempted.\n",
-				shortID(p.ID), p.JobID, p.TaskGroup)
-		}
-	}
 	if !a.NextPeriodicLaunch.IsZero() {
 		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(a.NextPeriodicLaunch))
+	}
+	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
+		c.printPreempted(a.Annotations.PreemptedAllocs)
 	}
 	for line := range strings.SplitSeq(a.Warnings, "\n") {
 		if line != "" {
@@ -129,6 +129,39 @@ func (c *Call) printDesired(desired map[string]*structs.DesiredUpdates) {
 	}
 	c.table("Group|Create|Destroy|Migrate|Update in place|Replace|Canary|Preempt|Unchanged", rows)
 	c.Printf("\n")
+}
+
+// fewPreempted is the number below which the plan names each displaced allocation, or else each job that
+// loses some.
+const fewPreempted = 10
+
+// printPreempted writes the allocations of other jobs that the plan displaces: each, or if they are many
+// their number by job, or by type of job.
+func (c *Call) printPreempted(allocs []*structs.AllocListStub) {
+	type jobKey struct{ id, namespace, kind string }
+	byJob := map[jobKey]int{}
+	byType := map[string]int{}
+	var each, jobs, types grid
+	for _, a := range allocs {
+		each.addRow(shortID(a.ID), a.JobID, a.TaskGroup)
+		byJob[jobKey{a.JobID, a.Namespace, a.JobType}]++
+		byType[a.JobType]++
+	}
+	for key, n := range byJob {
+		jobs.addRow(key.id, key.namespace, key.kind, fmt.Sprint(n))
+	}
+	slices.SortFunc(jobs, slices.Compare)
+	for kind, n := range sorted(byType) {
+		types.addRow(kind, fmt.Sprint(n))
+	}
+	switch {
+	case len(allocs) < fewPreempted:
+		c.section("Preemptions", "Allocation|Job|Group", each)
+	case len(byJob) < fewPreempted:
+		c.section("Preemptions", "Job|Namespace|Type|Preemptions", jobs)
+	default:
+		c.section("Preemptions", "Type|Preemptions", types)
+	}
 }
 
 // checkedRun returns the command that registers the job if its index is still the one of the plan.

@@ -33,23 +33,25 @@ func (j jobs) plan(
 	if err != nil {
 		return err
 	}
-	desired := map[string]*structs.DesiredUpdates{}
+	resp.Annotations = &structs.PlanAnnotations{
+		DesiredTGUpdates: map[string]*structs.DesiredUpdates{},
+	}
 	if register.Eval != nil {
 		preview, err := scheduler.DryRun(draft.ReadTx, state.Eval(draft, register.Eval.ID), now)
 		if err != nil {
 			return err
 		}
-		desired = preview.Desired
+		resp.Annotations.DesiredTGUpdates = preview.Desired
+		resp.Annotations.PreemptedAllocs = preview.Preempted
 		resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
 		resp.CreatedEvals = preview.Followups
 		if preview.Blocked != nil {
 			resp.CreatedEvals = append(resp.CreatedEvals, preview.Blocked)
 		}
 	}
-	resp.Annotations = &structs.PlanAnnotations{DesiredTGUpdates: desired}
 	if req.Diff {
 		resp.Diff = structs.DiffJobs(old, job, true)
-		scheduler.Annotate(resp.Diff, old, job, desired)
+		scheduler.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job))
 	if job.IsPeriodic() {

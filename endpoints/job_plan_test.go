@@ -1,8 +1,12 @@
 package endpoints
 
 import (
+	"strconv"
 	"testing"
 
+	"berth/fsm"
+	"berth/scheduler"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -37,6 +41,46 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	job.Priority = 1000
 	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
+}
+
+// The plan counts and lists the allocations of other jobs that the job would displace.
+func TestJobPlan_ListsPreemptions(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "")
+	node := state.Node(s.store.Read(), "n1").Copy()
+	node.Attributes = map[string]string{structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol)}
+	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	config := structs.DefaultSchedulerConfiguration()
+	config.PreemptionConfig.ServiceSchedulerEnabled = true
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	important := func(id string, priority int) *structs.Job {
+		job := testJob(id)
+		job.Priority = priority
+		job.TaskGroups[0].Volumes = nil
+		job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 3000, MemoryMB: 10}
+		return job
+	}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
+	tx := s.store.Read()
+	for e := range state.ReadyEvals(tx) {
+		plan, err := scheduler.Process(tx, e, s.clock)
+		if err != nil || len(plan.Place) != 1 {
+			t.Fatalf("the plan is %+v, %v", plan, err)
+		}
+		mustPropose(s, fsm.PlanApply, plan)
+	}
+	plan := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: important("high", 50), Diff: true})
+	u := plan.Annotations.DesiredTGUpdates["g"]
+	if u == nil || u.Place != 1 || u.Preemptions != 1 || len(plan.FailedTGAllocs) > 0 {
+		t.Errorf("the plan counts %+v, with failures %+v", u, plan.FailedTGAllocs)
+	}
+	if a := plan.Annotations.PreemptedAllocs; len(a) != 1 || a[0].JobID != "low" || a[0].JobType != "service" {
+		t.Errorf("the plan displaces %+v", a)
+	}
+	if n := plan.Diff.TaskGroups[0].Updates[structs.UpdatePreemptions]; n != 1 {
+		t.Errorf("the difference counts %d preemptions", n)
+	}
 }
 
 func TestJobVersions_HaveDifferences(t *testing.T) {

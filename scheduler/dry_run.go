@@ -10,7 +10,8 @@ import (
 // Preview is the plan of a job that is not registered yet.
 type Preview struct {
 	*structs.Plan
-	Desired map[string]*structs.DesiredUpdates // by group
+	Desired   map[string]*structs.DesiredUpdates // by group
+	Preempted []*structs.AllocListStub           // the allocations that the plan displaces
 }
 
 // DryRun computes the effects of an evaluation for a user, in one plan of any size: it never becomes a log
@@ -31,7 +32,28 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 			u.Ignore++
 		}
 	}
-	return &Preview{Plan: p.plan, Desired: desired}, nil
+	preempted := p.countPreemptions(desired)
+	return &Preview{
+		Plan:      p.plan,
+		Desired:   desired,
+		Preempted: preempted,
+	}, nil
+}
+
+// countPreemptions counts the displaced allocations for the groups that displace them, and returns them.
+func (p *planner) countPreemptions(desired map[string]*structs.DesiredUpdates) []*structs.AllocListStub {
+	var preempted []*structs.AllocListStub
+	putStub := state.AllocStubs(p)
+	for _, a := range p.plan.Place {
+		u := desired[a.TaskGroup]
+		u.Preemptions += uint64(len(a.PreemptedAllocations))
+		for _, id := range a.PreemptedAllocations {
+			stub := new(structs.AllocListStub)
+			putStub(state.Alloc(p, id), stub)
+			preempted = append(preempted, stub)
+		}
+	}
+	return preempted
 }
 
 // countDesired counts the decisions of the planner before it looks for nodes.
@@ -89,6 +111,8 @@ func (c desiredCounts) addPlacement(p *planner, w *placement) {
 		c.decided[w.prev.ID] = true
 	}
 	switch {
+	case w.canary && w.prev == nil:
+		u.Canary++
 	case w.fresh > 0:
 		u.Place += uint64(w.fresh)
 	case w.nodes != nil:

@@ -115,6 +115,8 @@ func (c *randomJobs) happened(
 		replaced := next != nil && before[next.ID] == nil
 		lost := a.ClientStatus == structs.AllocLost
 		switch {
+		case old == nil && a.DeploymentStatus.IsCanary() && a.PreviousAllocation == "":
+			u.Canary++
 		case old == nil:
 			u.Place++ // taken back below, where it replaces one that ran
 		case old.Terminal():
@@ -157,6 +159,44 @@ func TestDryRun_HasNoBound(t *testing.T) {
 	}
 	if p.Eval.Status != structs.EvalComplete {
 		t.Errorf("the evaluation is %s", p.Eval.Status)
+	}
+}
+
+// The canaries of a new version are counted apart from the other new allocations.
+func TestDryRun_CountsCanaries(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2", "n3")
+	canaries := func(j *structs.Job) {
+		j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 1, Canary: 2}
+	}
+	w.job(aJob("web", structs.JobService, count(3), canaries))
+	w.run("web")
+	p, _ := w.preview(aJob("web", structs.JobService, count(4), canaries, cpu(200)))
+	if u := *p.Desired["g"]; u != (structs.DesiredUpdates{Canary: 2, Ignore: 3}) {
+		t.Errorf("the preview counts %+v", u)
+	}
+}
+
+// The group that displaces allocations of other jobs counts them, and the preview lists them.
+func TestDryRun_CountsPreemptions(t *testing.T) {
+	w := newFixture(t)
+	w.preempting()
+	w.nodes("n1")
+	for _, id := range []string{"a", "b"} {
+		w.job(aJob(id, structs.JobBatch, priority(20), cpu(400)))
+		w.run(id)
+	}
+	p, _ := w.preview(aJob("high", structs.JobService, priority(50), cpu(900)))
+	if u := *p.Desired["g"]; u != (structs.DesiredUpdates{Place: 1, Preemptions: 2}) {
+		t.Errorf("the preview counts %+v", u)
+	}
+	var victims []string
+	for _, a := range p.Preempted {
+		victims = append(victims, a.JobID+" "+a.JobType)
+	}
+	slices.Sort(victims)
+	if !slices.Equal(victims, []string{"a batch", "b batch"}) {
+		t.Errorf("the preview displaces %q", victims)
 	}
 }
 

@@ -40,8 +40,8 @@ type DesiredUpdates struct {
 	Stop              uint64 // are stopped and not replaced
 	InPlaceUpdate     uint64 // continue with the new version
 	DestructiveUpdate uint64 // are replaced by the new version
-	Canary            uint64
-	Preemptions       uint64
+	Canary            uint64 // are placed beside the old version until somebody promotes them
+	Preemptions       uint64 // of other jobs, which the group displaces
 }
 
 // Changes reports whether an allocation is created or ends.
