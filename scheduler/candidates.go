@@ -16,6 +16,7 @@ const (
 	readAhead  = 1024 // nodes that a group with preferences reads before its first sample
 	mostClass  = 128  // classes; the last one has the nodes of all further ones
 	leastShare = 8    // feasible nodes of one class in a sample
+	mostChosen = 16   // nodes of one class with an allocation of the plan that a sample has besides
 )
 
 // candidateSet has the nodes of a source that a group has read.
@@ -35,7 +36,7 @@ type candidateSet struct {
 type nodeClass struct {
 	example  *structs.Node
 	feasible []*structs.Node // passed the group's filters and not full, in the order of their trial
-	chosen   []*structs.Node // feasible, with an allocation of the plan: they follow when no others are left
+	chosen   []*structs.Node // feasible, with an allocation of the plan; the last one chosen is the last
 	rating   float64         // of preferences, at the time of the sample
 	next     int             // the first of feasible that the sample has not tried
 	fitting  []*structs.Node // in the sample, except the chosen one
@@ -183,31 +184,34 @@ func (s *sample) ended() bool {
 func (s *sample) try(p *planner, w *placement, c *nodeClass, n *structs.Node) {
 	s.tried++
 	v := p.viewOf(n)
+	mean, r := s.rate(p, w, v)
+	switch {
+	case r == nil:
+		s.found++
+		c.found++
+		c.fitting = append(c.fitting, n)
+		s.top.insert(ranked{v, mean})
+	case !leavesFull(r):
+		c.refused = append(c.refused, n)
+	}
+}
+
+// rate returns the mean of the scores of a node, or its refusal, which it records.
+func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *refusal) {
 	repeats := p.repeats(w)
 	if repeats && v.fits.plan == w.plan {
-		s.accept(c, ranked{v, v.fits.mean})
-		return
+		return v.fits.mean, nil
 	}
 	r := p.checkPlacement(w, v)
 	if r != nil {
-		s.reason = append(s.reason, refused{n, *r})
-		if !leavesFull(r) {
-			c.refused = append(c.refused, n)
-		}
-		return
+		s.reason = append(s.reason, refused{v.node, *r})
+		return 0, r
 	}
-	best := rankNode(w, v)
+	mean := rankNode(w, v).mean
 	if repeats {
-		v.fits = fit{w.plan, best.mean}
+		v.fits = fit{w.plan, mean}
 	}
-	s.accept(c, best)
-}
-
-func (s *sample) accept(c *nodeClass, r ranked) {
-	s.found++
-	c.found++
-	c.fitting = append(c.fitting, r.view.node)
-	s.top.insert(r)
+	return mean, nil
 }
 
 // repeats reports whether a placement finds on a node the same as the placement before it, if the plan has
@@ -253,6 +257,9 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 		s.tried += read - min(read, added)
 	}
 	all = o.exhausted()
+	for _, c := range o.classes {
+		p.tryChosen(w, c, &s)
+	}
 	t = o.refusals.clone()
 	for _, r := range s.reason {
 		if !o.full[r.node.ID] {
@@ -293,9 +300,24 @@ func (p *planner) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sampl
 	}
 }
 
+// tryChosen adds the nodes of a class that the group got last. They are no part of the share of the class, so
+// a group can spread over more nodes than a sample has. The scores decide whether it does: an unused node is
+// better than an equal one with an allocation of the group, but a large empty one is not.
+func (p *planner) tryChosen(w *placement, c *nodeClass, s *sample) {
+	if c.found == 0 {
+		return // other classes are better
+	}
+	for _, n := range c.chosen[max(0, len(c.chosen)-mostChosen):] {
+		v := p.viewOf(n)
+		if mean, refused := s.rate(p, w, v); refused == nil {
+			s.top.insert(ranked{v, mean})
+		}
+	}
+}
+
 // settle orders the candidates of each class for the next allocation: first the other feasible nodes of this
-// sample, then the untried ones, then those that rejected. The chosen node comes after all others, so that a
-// group spreads over more nodes than a sample has. It drops full nodes.
+// sample, then the untried ones, then those that rejected. The chosen node is the last of the chosen ones. It
+// drops full nodes.
 func (o *candidateSet) settle(s *sample) {
 	for _, r := range s.reason {
 		if leavesFull(&r.why) && !o.full[r.node.ID] {
@@ -311,6 +333,7 @@ func (o *candidateSet) settle(s *sample) {
 		if c.next > 0 || c.found > 0 || len(c.refused) > 0 {
 			c.settle(best)
 		}
+		c.chosen = slices.DeleteFunc(c.chosen, func(n *structs.Node) bool { return o.full[n.ID] })
 	}
 }
 
@@ -320,6 +343,8 @@ func (c *nodeClass) settle(best *structs.Node) {
 	if at := slices.Index(c.fitting, best); at >= 0 {
 		c.fitting = slices.Delete(c.fitting, at, at+1)
 		c.chosen = append(c.chosen, best)
+	} else if at := slices.Index(c.chosen, best); at >= 0 {
+		c.chosen = append(slices.Delete(c.chosen, at, at+1), best)
 	}
 	missing := len(c.fitting) - c.next // of the places: some nodes were in front of the classes
 	if missing > 0 {
