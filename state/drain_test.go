@@ -69,13 +69,28 @@ func TestNodeDrain_Cancel(t *testing.T) {
 	}
 }
 
+// Clients of the dialect set MarkEligible also for a start, as long as the node is not to stay ineligible.
+func TestNodeDrain_StartsIneligible(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	do(w, NodeDrain, &structs.NodeDrainRequest{
+		NodeID:       "n1",
+		DrainSpec:    &structs.DrainSpec{},
+		MarkEligible: true,
+		WriteOptions: w.now(),
+	})
+	n := Node(w.s.Read(), "n1")
+	if !n.Drain || n.SchedulingEligibility != structs.NodeIneligible {
+		t.Errorf("got a drain %t, and a node that is %s", n.Drain, n.SchedulingEligibility)
+	}
+}
+
 func TestNodeDrain_Rejects(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	long := map[string]string{"message": string(make([]byte, structs.MaxDrainMeta))}
 	for name, req := range map[string]*structs.NodeDrainRequest{
 		"long notes":          {NodeID: "n1", DrainSpec: &structs.DrainSpec{}, Meta: long},
-		"an eligible drain":   {NodeID: "n1", DrainSpec: &structs.DrainSpec{}, MarkEligible: true},
 		"a deadline too late": {NodeID: "n1", DrainSpec: &structs.DrainSpec{Deadline: 1 << 62}},
 	} {
 		err := try(w, NodeDrain, req)

@@ -56,7 +56,8 @@ type DrainMetadata struct {
 var NodeDrain = write[NodeDrainRequest, Empty]("Node.UpdateDrain")
 
 // NodeDrainRequest names the node. Without a DrainSpec the drain is cancelled, and the node stays ineligible
-// unless MarkEligible is set.
+// unless MarkEligible is set. With a DrainSpec, MarkEligible has no effect: clients of the dialect set it
+// nevertheless.
 type NodeDrainRequest struct {
 	NodeID       string
 	DrainSpec    *DrainSpec
@@ -74,8 +75,6 @@ func (r *NodeDrainRequest) Validate() error {
 	switch {
 	case size > MaxDrainMeta:
 		return Invalidf("Meta: %d bytes; at most %d are allowed", size, MaxDrainMeta)
-	case r.DrainSpec != nil && r.MarkEligible:
-		return Invalidf("MarkEligible: a node that drains cannot be eligible")
 	case r.DrainSpec != nil && r.DrainSpec.Deadline > MaxDrainDeadline:
 		return Invalidf("Deadline: %s; at most %s is allowed; 0 means none",
 			r.DrainSpec.Deadline, MaxDrainDeadline)
