@@ -122,7 +122,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 			_, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{})
 			return err
 		},
-		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
+		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", api.JobDeregisterOptions{Purge: true}); return err },
 		"Job.Validate":           func() error { _, err := c.JobValidate(ctx, fullJob()); return err },
 		"Job.Dispatch":           func() error { _, err := c.JobDispatch(ctx, "a/b", api.JobDispatchBody{}); return err },
 		"Periodic.Force":         func() error { _, err := c.JobPeriodicForce(ctx, "a/b"); return err },
@@ -130,7 +130,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Scale":              func() error { _, err := c.JobScale(ctx, "a/b", "g", 3); return err },
 		"Job.ScaleStatus":        func() error { _, err := c.JobScaleStatus(ctx, "a/b"); return err },
 		"Job.Plan":               func() error { _, err := c.JobPlan(ctx, fullJob(), true); return err },
-		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
+		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b", true); return err },
 		"Alloc.List":             func() error { _, _, err := c.Allocations(ctx, nil); return err },
 		"Alloc.GetAlloc":         func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },
 		"Alloc.Stop":             func() error { _, err := c.AllocStop(ctx, "x"); return err },

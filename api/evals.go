@@ -7,7 +7,13 @@ import (
 )
 
 var evalList = route(get, "/v1/evaluations",
-	serveList(structs.EvalList, nil, evaluations))
+	serveList(structs.EvalList, bindEvalList, evaluations))
+
+func bindEvalList(c *call, q *structs.EvalListRequest) error {
+	q.JobID = c.param("job")
+	q.Status = c.param("status")
+	return nil
+}
 
 func evaluations(a *structs.EvalListResponse) []*structs.Evaluation {
 	return a.Evaluations

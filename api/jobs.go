@@ -158,6 +158,9 @@ type jobBody struct {
 	Job            *structs.Job
 	EnforceIndex   bool
 	JobModifyIndex uint64
+	PreserveCounts bool
+	EvalPriority   int
+	PolicyOverride bool // of a policy language that berth does not have
 	Submission     *structs.JobSubmission
 	dialectOptions
 }
@@ -199,15 +202,21 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 	req.EnforceIndex = b.EnforceIndex
 	req.JobModifyIndex = b.JobModifyIndex
 	req.Submission = b.Submission
+	req.PreserveCounts = b.PreserveCounts
+	req.EvalPriority = b.EvalPriority
 	return nil
 }
 
 // JobRegisterOptions has conditions for a registration. With EnforceIndex the stored job must have the
-// JobModifyIndex ModifyIndex. 0 requires that no job is stored. Submission is the source to store, or nil.
+// JobModifyIndex ModifyIndex. 0 requires that no job is stored. PreserveCounts keeps the counts of the groups
+// that the stored job has. EvalPriority is that of the evaluation, 0 for that of the job. Submission is the
+// source to store, or nil.
 type JobRegisterOptions struct {
-	EnforceIndex bool
-	ModifyIndex  uint64
-	Submission   *structs.JobSubmission
+	EnforceIndex   bool
+	ModifyIndex    uint64
+	PreserveCounts bool
+	EvalPriority   int
+	Submission     *structs.JobSubmission
 }
 
 // JobRegister registers a job, or a new version of it, in the job's namespace. If the job names none, it is
@@ -219,27 +228,45 @@ func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegiste
 		Job            *structs.Job
 		EnforceIndex   bool
 		JobModifyIndex uint64
+		PreserveCounts bool
+		EvalPriority   int
 		Submission     *structs.JobSubmission
-	}{job, o.EnforceIndex, o.ModifyIndex, o.Submission}
+	}{job, o.EnforceIndex, o.ModifyIndex, o.PreserveCounts, o.EvalPriority, o.Submission}
 	return jobRegister.send(ctx, c, request{body: body})
 }
 
 var jobDeregister = route(remove, "/v1/job/{id}",
 	serveMethod(structs.JobDeregister, bindJobDeregister, whole))
 
-func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) (err error) {
+func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) error {
+	purge, err := c.flag("purge")
+	if err != nil {
+		return err
+	}
+	priority, err := numberParam[int32](c, "eval_priority", 32)
 	req.JobID = c.id()
-	req.Purge, err = c.flag("purge")
+	req.Purge = purge
+	req.EvalPriority = int(priority)
 	return err
 }
 
-// JobDeregister stops a job. purge also deletes it.
-func (c *Client) JobDeregister(ctx context.Context, id string, purge bool) (
+// JobDeregisterOptions has the parameters of a stop. Purge also deletes the job. EvalPriority is that of the
+// evaluation, 0 for that of the job.
+type JobDeregisterOptions struct {
+	Purge        bool
+	EvalPriority int
+}
+
+// JobDeregister stops a job.
+func (c *Client) JobDeregister(ctx context.Context, id string, o JobDeregisterOptions) (
 	*structs.JobDeregisterResponse, error,
 ) {
 	return jobDeregister.send(ctx, c, request{
-		id:    id,
-		query: url.Values{"purge": {strconv.FormatBool(purge)}},
+		id: id,
+		query: url.Values{
+			"purge":         {strconv.FormatBool(o.Purge)},
+			"eval_priority": {strconv.Itoa(o.EvalPriority)},
+		},
 	})
 }
 
@@ -257,14 +284,19 @@ func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
 		return err
 	}
 	req.JobID = c.id()
+	req.ForceReschedule = b.EvalOptions.ForceReschedule
 	return c.sameID("job", b.JobID)
 }
 
-// JobEvaluate creates an evaluation of a job.
-func (c *Client) JobEvaluate(ctx context.Context, id string) (
+// JobEvaluate creates an evaluation of a job. forceReschedule replaces its failed allocations at once.
+func (c *Client) JobEvaluate(ctx context.Context, id string, forceReschedule bool) (
 	*structs.JobRegisterResponse, error,
 ) {
-	return jobEvaluate.send(ctx, c, request{id: id})
+	var body any
+	if forceReschedule {
+		body = struct{ EvalOptions map[string]bool }{map[string]bool{"ForceReschedule": true}}
+	}
+	return jobEvaluate.send(ctx, c, request{id: id, body: body})
 }
 
 // whole selects the whole response.

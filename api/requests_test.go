@@ -47,8 +47,9 @@ func routeCalls() map[string]routeCall {
 		},
 		"PUT /v1/jobs": {
 			path: "/v1/jobs",
-			body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text","Format":"hcl2"}}`,
-			rpc:  "Job.Register",
+			body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text","Format":"hcl2"},` +
+				`"PreserveCounts":true,"EvalPriority":60,"PolicyOverride":true}`,
+			rpc: "Job.Register",
 			request: &structs.JobRegisterRequest{
 				Job: &structs.Job{
 					ID:        "j",
@@ -56,6 +57,8 @@ func routeCalls() map[string]routeCall {
 				},
 				EnforceIndex:   true,
 				JobModifyIndex: 4,
+				PreserveCounts: true,
+				EvalPriority:   60,
 				Submission:     &structs.JobSubmission{Source: "text", Format: "hcl2"},
 			},
 		},
@@ -86,11 +89,12 @@ func routeCalls() map[string]routeCall {
 			},
 		},
 		"DELETE /v1/job/{id}": {
-			path: "/v1/job/j?purge=true&namespace=default",
+			path: "/v1/job/j?purge=true&eval_priority=70&namespace=default",
 			rpc:  "Job.Deregister",
 			request: &structs.JobDeregisterRequest{
 				JobID:        "j",
 				Purge:        true,
+				EvalPriority: 70,
 				WriteOptions: wns,
 			},
 		},
@@ -141,8 +145,9 @@ func routeCalls() map[string]routeCall {
 		},
 		"PUT /v1/job/{id}/evaluate": {
 			path:    "/v1/job/j/evaluate",
+			body:    `{"JobID":"j","EvalOptions":{"ForceReschedule":true}}`,
 			rpc:     "Job.Evaluate",
-			request: &structs.JobEvaluateRequest{JobID: "j"},
+			request: &structs.JobEvaluateRequest{JobID: "j", ForceReschedule: true},
 		},
 
 		"GET /v1/allocations": {
@@ -188,9 +193,9 @@ func routeCalls() map[string]routeCall {
 			},
 		},
 		"GET /v1/evaluations": {
-			path:    "/v1/evaluations",
+			path:    "/v1/evaluations?job=a%2Fb&status=complete",
 			rpc:     "Eval.List",
-			request: &structs.QueryRequest{},
+			request: &structs.EvalListRequest{JobID: "a/b", Status: "complete"},
 		},
 		"GET /v1/evaluation/{id}": {
 			path:    "/v1/evaluation/x?related=true",

@@ -86,7 +86,7 @@ func (w *fakeCluster) answerEvals() {
 		}
 		return nil, notFound("evaluation", r.EvalID)
 	})
-	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (
+	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.EvalListRequest) (
 		*structs.EvalListResponse, error,
 	) {
 		evals := slices.DeleteFunc(evaluations(),

@@ -42,6 +42,8 @@ file is invalid.`,
 				Value: "index",
 				Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none",
 			},
+			{Name: "preserve-counts", Usage: "Keep the counts of the groups that the stored job has"},
+			evalPriority,
 		}, detachFlags),
 		Run: jobRun,
 		Examples: "berth job run web.hcl\n" +
@@ -67,6 +69,10 @@ file is invalid.`,
 		Acts:     true,
 		Flags: append([]Flag{
 			{Name: "purge", Usage: "Also delete the job at once"},
+			evalPriority,
+			{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
+			{Name: "global", Usage: "Accepted for the dialect; a job has one region"},
+			{Name: "no-shutdown-delay", Usage: "Accepted for the dialect; tasks have no shutdown_delay"},
 		}, detachFlags...),
 		Run: jobStop,
 		Examples: "berth job stop web\n" +
@@ -154,7 +160,11 @@ func jobRun(ctx context.Context, c *Call) error {
 	if c.Bool("output") {
 		return writeJSON(cmp.Or(c.outcome, c.Out), map[string]*structs.Job{"Job": job})
 	}
-	o := api.JobRegisterOptions{Submission: source.submission()}
+	o := api.JobRegisterOptions{
+		PreserveCounts: c.Bool("preserve-counts"),
+		EvalPriority:   int(c.Number("eval-priority")),
+		Submission:     source.submission(),
+	}
 	if c.Given("check-index") {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
@@ -205,7 +215,10 @@ func jobStop(ctx context.Context, c *Call) error {
 	if err == nil { // otherwise the next request fails, too
 		c.warnOfVolumes(ctx, job)
 	}
-	answer, err := c.API.JobDeregister(ctx, id, c.Bool("purge"))
+	answer, err := c.API.JobDeregister(ctx, id, api.JobDeregisterOptions{
+		Purge:        c.Bool("purge"),
+		EvalPriority: int(c.Number("eval-priority")),
+	})
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}

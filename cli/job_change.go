@@ -111,10 +111,13 @@ var jobEvalCommand = Command{
 	Args:     "<job>",
 	Synopsis: "Make the servers compare a job with its allocations",
 	Acts:     true,
-	Flags:    detachFlags,
+	Flags: append([]Flag{{
+		Name:  "force-reschedule",
+		Usage: "Replace failed allocations at once, also beyond the attempts of their policy",
+	}}, detachFlags...),
 	Run: func(ctx context.Context, c *Call) error {
 		id := c.Arg(0)
-		answer, err := c.API.JobEvaluate(ctx, id)
+		answer, err := c.API.JobEvaluate(ctx, id, c.Bool("force-reschedule"))
 		if err != nil {
 			return c.didYouMean(ctx, "job", id, err)
 		}
@@ -123,7 +126,8 @@ var jobEvalCommand = Command{
 			return err
 		})
 	},
-	Examples: "berth job eval web",
+	Examples: "berth job eval web\n" +
+		"berth job eval -force-reschedule web",
 }
 
 var jobAllocsCommand = Command{

@@ -96,6 +96,14 @@ var tree = []Command{
 	},
 }
 
+// evalPriority is the option of commands whose evaluation may overtake others.
+var evalPriority = Flag{
+	Name:  "eval-priority",
+	Kind:  Number,
+	Value: "number",
+	Usage: "The priority of the evaluation, from 1 to 100. Default: that of the job",
+}
+
 // detachFlags are the options of commands that watch the effect of their request.
 var detachFlags = []Flag{
 	{Name: "detach", Usage: "Do not watch; print the ID of the evaluation"},

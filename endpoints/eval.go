@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"cmp"
+	"strings"
 
 	"berth/endpoints/query"
 	"berth/state"
@@ -39,14 +40,21 @@ func (e evals) get(
 
 func (e evals) list(
 	tx *state.ReadTx,
-	req *structs.QueryRequest,
+	req *structs.EvalListRequest,
 	resp *structs.EvalListResponse,
 ) (err error) {
-	rows := state.EvalsFrom(tx,
-		req.RequestNamespace(),
-		req.Prefix,
-		query.Start(req))
-	resp.Evaluations, err = evalList.Page(rows, req, resp)
+	ns := req.RequestNamespace()
+	rows := state.EvalsFrom(tx, ns, req.Prefix, query.Start(req))
+	if req.JobID != "" && ns != structs.AllNamespaces {
+		rows = query.Sorted(state.EvalsByJob(tx, ns, req.JobID), compareEvals, req)
+	}
+	l := evalList
+	l.Keep = func(e *structs.Evaluation) bool {
+		return strings.HasPrefix(e.ID, req.Prefix) &&
+			(req.JobID == "" || e.JobID == req.JobID) &&
+			(req.Status == "" || e.Status == req.Status)
+	}
+	resp.Evaluations, err = l.Page(rows, req, resp)
 	return err
 }
 

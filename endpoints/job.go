@@ -31,6 +31,16 @@ func (j jobs) register(
 	req *structs.JobRegisterRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
+	return j.registerFor(ctx, structs.TriggerJobRegister, req, resp)
+}
+
+// registerFor is register, with the reason of the evaluation.
+func (j jobs) registerFor(
+	ctx context.Context,
+	trigger string,
+	req *structs.JobRegisterRequest,
+	resp *structs.JobRegisterResponse,
+) (uint64, error) {
 	err := j.refuseRegistration()
 	if err != nil {
 		return 0, err
@@ -47,7 +57,11 @@ func (j jobs) register(
 	job.SubmitTime = req.Now
 	req.Job = job
 	req.CheckNamespace = j.checksNamespaces()
-	req.Eval = registrationEval(job, req.Now)
+	req.Eval = registrationEval(job, trigger, req.Now)
+	err = req.Eval.SetPriority(req.EvalPriority)
+	if err != nil {
+		return 0, err
+	}
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req)
 	if err != nil {
 		return 0, err
@@ -133,6 +147,10 @@ func (j jobs) deregister(
 		return 0, err
 	}
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
+	err = req.Eval.SetPriority(req.EvalPriority)
+	if err != nil {
+		return 0, err
+	}
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index
@@ -153,11 +171,16 @@ func (j jobs) evaluate(
 		return 0, structs.Preconditionf("job %q runs nothing itself: evaluate one of its children", job.ID)
 	}
 	e := evaluationOf(job, structs.TriggerManual, req.Now)
-	update := &structs.EvalUpdateRequest{
-		Evals:        []*structs.Evaluation{e},
-		WriteOptions: req.WriteOptions,
+	var index uint64
+	if req.ForceReschedule {
+		req.Eval = e
+		index, err = fsm.Propose(ctx, j.raft, fsm.JobReschedule, req)
+	} else {
+		index, err = fsm.Propose(ctx, j.raft, fsm.EvalUpdate, &structs.EvalUpdateRequest{
+			Evals:        []*structs.Evaluation{e},
+			WriteOptions: req.WriteOptions,
+		})
 	}
-	index, err := fsm.Propose(ctx, j.raft, fsm.EvalUpdate, update)
 	resp.EvalID = e.ID
 	resp.EvalCreateIndex = index
 	resp.JobModifyIndex = job.JobModifyIndex

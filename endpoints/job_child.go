@@ -10,11 +10,11 @@ import (
 )
 
 // registrationEval returns the evaluation of a registered job, nil for a job that runs nothing itself.
-func registrationEval(job *structs.Job, now int64) *structs.Evaluation {
+func registrationEval(job *structs.Job, trigger string, now int64) *structs.Evaluation {
 	if job.StartsOthers() {
 		return nil
 	}
-	return evaluationOf(job, structs.TriggerJobRegister, now)
+	return evaluationOf(job, trigger, now)
 }
 
 func (j jobs) dispatch(
@@ -111,7 +111,7 @@ func (j jobs) revert(
 		return 0, structs.NotFoundf("there is no version %d of job %q in namespace %q",
 			req.JobVersion, req.JobID, ns)
 	}
-	req.Eval = registrationEval(version, req.Now)
+	req.Eval = registrationEval(version, structs.TriggerJobRegister, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRevert, req)
 	if err != nil {
 		return index, err
@@ -157,7 +157,7 @@ func (j jobs) scale(
 		Submission:     source,
 		WriteOptions:   req.WriteOptions,
 	}
-	return j.register(ctx, register, resp)
+	return j.registerFor(ctx, structs.TriggerScaling, register, resp)
 }
 
 // scaledJob returns a copy of a job with another count of one group.
@@ -204,15 +204,30 @@ func (j jobs) scaleStatus(
 		JobStopped:     job.Stop,
 		TaskGroups:     map[string]*structs.TaskGroupScaleStatus{},
 	}
-	counts := state.JobSummary(tx, job).Summary
 	for _, g := range job.TaskGroups {
-		n := counts[g.Name]
-		out.TaskGroups[g.Name] = &structs.TaskGroupScaleStatus{
-			Desired: g.Count,
-			Placed:  n.Running + n.Starting,
-			Running: n.Running,
-		}
+		out.TaskGroups[g.Name] = &structs.TaskGroupScaleStatus{Desired: g.Count}
+	}
+	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
+		countScaled(out.TaskGroups[a.TaskGroup], a)
 	}
 	resp.JobScaleStatus = out
 	return nil
+}
+
+// countScaled counts a live allocation in the status of its group, nil if the job has it no longer. A canary
+// counts once it is promoted: until then it stands beside the count of its group.
+func countScaled(group *structs.TaskGroupScaleStatus, a *structs.Allocation) {
+	if group == nil || a.DeploymentStatus.IsCanary() {
+		return
+	}
+	group.Placed++
+	if a.ClientStatus == structs.AllocRunning {
+		group.Running++
+	}
+	switch {
+	case a.DeploymentStatus.IsHealthy():
+		group.Healthy++
+	case a.DeploymentStatus.IsUnhealthy():
+		group.Unhealthy++
+	}
 }

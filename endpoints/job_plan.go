@@ -26,7 +26,7 @@ func (j jobs) plan(
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{
 		Job:          job,
-		Eval:         registrationEval(job, now.UnixNano()),
+		Eval:         registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
 		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 	}
 	err = state.JobRegister(draft, register)

@@ -70,7 +70,7 @@ func TestList_PagesMakeWhole(t *testing.T) {
 		func(a *structs.NamespaceListResponse) []*structs.Namespace { return a.Namespaces })
 	comparePages(s, structs.JobList, plainQuery, jobsOf)
 	comparePages(s, structs.AllocList, plainQuery, allocsOf)
-	comparePages(s, structs.EvalList, plainQuery, evalsOf)
+	comparePages(s, structs.EvalList, evalQuery, evalsOf)
 	comparePages(s, structs.CSIVolumeList, volumeQuery, volumesOf)
 }
 

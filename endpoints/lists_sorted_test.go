@@ -69,7 +69,9 @@ func TestList_SortedRowsComeInPagesAndStreams(t *testing.T) {
 			return plainQuery(sorted(q))
 		}
 		comparePages(s, structs.AllocList, plain, allocsOf)
-		comparePages(s, structs.EvalList, plain, evalsOf)
+		comparePages(s, structs.EvalList, func(q structs.QueryOptions) structs.EvalListRequest {
+			return evalQuery(sorted(q))
+		}, evalsOf)
 		comparePages(s, structs.NodeList, plain, nodesOf)
 		comparePages(s, structs.JobList, plain, jobsOf)
 		comparePages(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {

@@ -84,6 +84,10 @@ func plainQuery(q structs.QueryOptions) structs.QueryRequest {
 	return structs.QueryRequest{QueryOptions: q}
 }
 
+func evalQuery(q structs.QueryOptions) structs.EvalListRequest {
+	return structs.EvalListRequest{QueryOptions: q}
+}
+
 func volumeQuery(q structs.QueryOptions) structs.CSIVolumeListRequest {
 	return structs.CSIVolumeListRequest{QueryOptions: q}
 }
@@ -119,7 +123,7 @@ func TestList_StreamHasSameRows(t *testing.T) {
 	compareStream(s, structs.NodeList, plainQuery, nodesOf)
 	compareStream(s, structs.JobList, plainQuery, jobsOf)
 	compareStream(s, structs.AllocList, plainQuery, allocsOf)
-	compareStream(s, structs.EvalList, plainQuery, evalsOf)
+	compareStream(s, structs.EvalList, evalQuery, evalsOf)
 	compareStream(s, structs.CSIPluginList, plainQuery, pluginsOf)
 	for _, of := range []structs.CSIVolumeListRequest{{}, {PluginID: "pl"}, {NodeID: "n1"}} {
 		compareStream(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {

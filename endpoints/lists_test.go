@@ -26,8 +26,8 @@ func TestList_PagesOfEachNoun(t *testing.T) {
 			must(s, structs.JobList, &structs.QueryRequest{QueryOptions: q}).NextToken},
 		"allocs": {len(must(s, structs.AllocList, &structs.QueryRequest{QueryOptions: q}).Allocations),
 			must(s, structs.AllocList, &structs.QueryRequest{QueryOptions: q}).NextToken},
-		"evals": {len(must(s, structs.EvalList, &structs.QueryRequest{QueryOptions: q}).Evaluations),
-			must(s, structs.EvalList, &structs.QueryRequest{QueryOptions: q}).NextToken},
+		"evals": {len(must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: q}).Evaluations),
+			must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: q}).NextToken},
 		"volumes": {len(must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes),
 			must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).NextToken},
 	} {

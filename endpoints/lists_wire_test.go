@@ -98,7 +98,7 @@ func TestList_HasSameRowsOverWire(t *testing.T) {
 		compareWire(s, structs.NodeList, plainQuery, tc.rows, tc.q)
 		compareWire(s, structs.JobList, plainQuery, tc.rows, tc.q)
 		compareWire(s, structs.AllocList, plainQuery, tc.rows, tc.q)
-		compareWire(s, structs.EvalList, plainQuery, tc.rows, tc.q)
+		compareWire(s, structs.EvalList, evalQuery, tc.rows, tc.q)
 		compareWire(s, structs.CSIPluginList, plainQuery, tc.rows, tc.q)
 		compareWire(s, structs.CSIVolumeList, volumeQuery, tc.rows, tc.q)
 		compareWire(s, structs.JobAllocations, ofJob, tc.rows, tc.q)

@@ -94,7 +94,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 	if len(one.Matches["jobs"]) != 10 || one.Truncations["jobs"] {
 		t.Errorf("of 10 jobs: got %v, more %v", one.Matches, one.Truncations)
 	}
-	evals := must(s, structs.EvalList, &structs.QueryRequest{})
+	evals := must(s, structs.EvalList, &structs.EvalListRequest{})
 	id := evals.Evaluations[0].ID
 	resp = must(s, structs.SearchPrefix, &structs.SearchRequest{
 		QueryOptions: structs.QueryOptions{Prefix: id[:8]},

@@ -30,6 +30,7 @@ var (
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement))
 	JobStable      = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister  = command(11, "JobDeregister", state.JobDeregister)
+	JobReschedule  = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
 	JobRevert      = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
 	JobDispatch    = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
 	PeriodicLaunch = command(14, "PeriodicLaunch", state.JobPeriodicLaunch, since(PlacementSince))

@@ -90,7 +90,8 @@ const PlacementSince = 8
 
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
 	j := p.Job
-	return p.CheckNamespace || j != nil && (j.HasPreferences() || hasUpdates(j) || j.StartsOthers())
+	return p.CheckNamespace || p.PreserveCounts ||
+		j != nil && (j.HasPreferences() || hasUpdates(j) || j.StartsOthers())
 }
 
 func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {

@@ -44,7 +44,7 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classifie
 	}
 	due, delay, ok := nextTry(p.policyOf(g), a)
 	switch {
-	case !ok:
+	case !ok && !a.Migrate: // an operator may want it replaced beyond its policy
 	case a.Migrate || due <= p.now.UnixNano():
 		s.action = actionReschedule
 		s.delay = int64(delay)

@@ -126,6 +126,9 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if err != nil {
 		return err
 	}
+	if old != nil && p.PreserveCounts {
+		keepCounts(j, old)
+	}
 	if old == nil || !sameSpec(old, j) || deploymentFailed(tx, old) {
 		putJobVersion(tx, j, old, p.Now)
 	} else {
@@ -135,6 +138,18 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
+}
+
+// keepCounts gives the groups of a job the counts that they have in another version of it.
+func keepCounts(j, stored *structs.Job) {
+	for i, g := range j.TaskGroups {
+		old := stored.Group(g.Name)
+		if old != nil && old.Count != g.Count {
+			kept := *g
+			kept.Count = old.Count
+			j.TaskGroups[i] = &kept
+		}
+	}
 }
 
 // wholeGroups reports whether no group and no task is nil. Readers of the row rely on it.

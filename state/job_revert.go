@@ -1,6 +1,10 @@
 package state
 
-import "berth/structs"
+import (
+	"slices"
+
+	"berth/structs"
+)
 
 // revertJob makes the specification of an earlier version the newest version of the job, and returns it. The
 // source of that version goes with it. current is the row of the job. A stopped job runs again.
@@ -23,4 +27,25 @@ func NewestStable(tx Reader, current *structs.Job) *structs.Job {
 		}
 	}
 	return stable
+}
+
+// JobReschedule evaluates a job and requests that its failed allocations be replaced at once, also those for
+// which its policy allows no more attempts. It leaves out those that have a successor.
+func JobReschedule(tx *WriteTx, p *structs.JobEvaluateRequest) error {
+	j := Job(tx, p.RequestNamespace(), p.JobID)
+	if j == nil {
+		return structs.NotFoundf("no job %q in namespace %q", p.JobID, p.RequestNamespace())
+	}
+	for _, old := range slices.Collect(AllocsByJob(tx, j.Namespace, j.ID)) {
+		failed := old.ClientStatus == structs.AllocFailed && !old.ServerTerminal()
+		if !failed || old.JobVersion != j.Version || old.NextAllocation != "" || old.Migrate {
+			continue
+		}
+		a := old.Copy()
+		a.Migrate = true
+		a.ModifyTime = p.Now
+		putAlloc(tx, old, a)
+	}
+	putGivenEval(tx, p.Eval, j, p.Now)
+	return nil
 }

@@ -37,3 +37,32 @@ func TestRevertJob_MakesAnEarlierVersionTheNewest(t *testing.T) {
 		t.Error("a version is stable that nobody has called so")
 	}
 }
+
+func TestJobReschedule_MarksFailedAllocationsWithoutASuccessor(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	w.job(jobWithSalt("j", 0))
+	w.alloc("old", "j", "n1")
+	w.client("n1", "old", structs.AllocFailed)
+	w.job(jobWithSalt("j", 1))
+	for _, id := range []string{"failed", "complete", "running", "stopped"} {
+		w.alloc(id, "j", "n1")
+	}
+	w.client("n1", "failed", structs.AllocFailed)
+	w.client("n1", "complete", structs.AllocComplete)
+	w.client("n1", "running", structs.AllocRunning)
+	w.stop("stopped", structs.AllocFailed)
+	j := Job(w.s.Read(), "default", "j")
+	e := structs.NewEval(j, structs.TriggerManual, 5)
+	e.ID = structs.NewID()
+	do(w, JobReschedule, &structs.JobEvaluateRequest{JobID: "j", Eval: e, WriteOptions: w.now()})
+	for _, id := range []string{"old", "failed", "complete", "running", "stopped"} {
+		if got := Alloc(w.s.Read(), id).Migrate; got != (id == "failed") {
+			t.Errorf("%s is to be replaced: %t", id, got)
+		}
+	}
+	if stored := Eval(w.s.Read(), e.ID); stored == nil || stored.Status != structs.EvalPending {
+		t.Errorf("evaluation %+v", stored)
+	}
+	wantKind(t, try(w, JobReschedule, &structs.JobEvaluateRequest{JobID: "none"}), structs.KindNotFound)
+}

@@ -25,6 +25,7 @@ const (
 	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
 	TriggerPreemption    = "preemption"    // an allocation of the job was displaced
 	TriggerManual        = "manual"
+	TriggerScaling       = "job-scaling" // the count of a group was changed
 	TriggerNodeDrain     = "node-drain"
 	TriggerDeployment    = "deployment-watcher" // its deployment has changed
 	TriggerPeriodicJob   = "periodic-job"       // a child was launched
@@ -117,6 +118,20 @@ func NewEval(j *Job, trigger string, now int64) *Evaluation {
 	}
 }
 
+// SetPriority gives an evaluation another priority than that of its job. 0 changes nothing.
+func (e *Evaluation) SetPriority(priority int) error {
+	switch {
+	case priority == 0:
+		return nil
+	case priority < JobMinPriority || priority > JobMaxPriority:
+		return Invalidf("EvalPriority is %d; expected a number from %d to %d",
+			priority, JobMinPriority, JobMaxPriority)
+	case e != nil:
+		e.Priority = priority
+	}
+	return nil
+}
+
 // Copy returns a copy; metrics are shared.
 func (e *Evaluation) Copy() *Evaluation {
 	c := *e
@@ -151,7 +166,14 @@ type EvalGetResponse struct {
 }
 
 // EvalList lists evaluations.
-var EvalList = read[QueryRequest, EvalListResponse]("Eval.List")
+var EvalList = read[EvalListRequest, EvalListResponse]("Eval.List")
+
+// EvalListRequest selects the evaluations of a job and those with a status, if they are set.
+type EvalListRequest struct {
+	JobID  string `json:",omitempty" codec:",omitempty"`
+	Status string `json:",omitempty" codec:",omitempty"`
+	QueryOptions
+}
 
 // EvalListResponse has the evaluations that match.
 type EvalListResponse struct {

@@ -369,6 +369,9 @@ type JobRegisterRequest struct {
 	Submission     *JobSubmission `json:",omitempty" codec:",omitempty"` // the source of the job, or nil
 	// CheckNamespace is set by the server: the job's namespace must exist and allow its drivers.
 	CheckNamespace bool `json:",omitempty" codec:",omitempty"`
+	// PreserveCounts keeps the counts of the groups that the stored job has.
+	PreserveCounts bool `json:",omitempty" codec:",omitempty"`
+	EvalPriority   int  `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
 	WriteOptions
 }
 
@@ -386,9 +389,10 @@ var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Dere
 
 // JobDeregisterRequest names the job. Purge also deletes it at once.
 type JobDeregisterRequest struct {
-	JobID string
-	Purge bool
-	Eval  *Evaluation // set by the server
+	JobID        string
+	Purge        bool
+	Eval         *Evaluation // set by the server
+	EvalPriority int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
 	WriteOptions
 }
 
@@ -403,9 +407,12 @@ type JobDeregisterResponse struct {
 // JobEvaluate creates an evaluation of a job.
 var JobEvaluate = write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
 
-// JobEvaluateRequest names the job.
+// JobEvaluateRequest names the job. ForceReschedule replaces its failed allocations at once, also those for
+// which its policy allows no more attempts.
 type JobEvaluateRequest struct {
-	JobID string
+	JobID           string
+	ForceReschedule bool        `json:",omitempty" codec:",omitempty"`
+	Eval            *Evaluation `json:",omitempty" codec:",omitempty"` // set by the server
 	WriteOptions
 }
 

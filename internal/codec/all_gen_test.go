@@ -148,6 +148,7 @@ var all = []any{
 	new(structs.Error),
 	new(structs.EvalGetRequest),
 	new(structs.EvalGetResponse),
+	new(structs.EvalListRequest),
 	new(structs.EvalListResponse),
 	new(structs.EvalUpdateRequest),
 	new(structs.Evaluation),

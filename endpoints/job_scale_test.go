@@ -1,0 +1,154 @@
+package endpoints
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestJobScale_ChangesTheCount(t *testing.T) {
+	s := newServer(t)
+	job := s.addJob("web", func(j *structs.Job) {
+		j.TaskGroups = append(j.TaskGroups, &structs.TaskGroup{
+			Name:  "other",
+			Count: 2,
+			Tasks: j.TaskGroups[0].Tasks,
+		})
+	})
+	got := must(s, structs.JobScale, &structs.JobScaleRequest{
+		JobID:          "web",
+		Group:          "g",
+		Count:          new(int64(3)),
+		JobModifyIndex: job.JobModifyIndex,
+	})
+	scaled := s.job("web")
+	if scaled.Version != 1 || scaled.Group("g").Count != 3 || scaled.Group("other").Count != 2 ||
+		got.JobModifyIndex != scaled.JobModifyIndex {
+		t.Errorf("job %+v for the answer %+v", scaled, got)
+	}
+	if e := s.eval(got.EvalID); e.JobID != "web" || e.TriggeredBy != structs.TriggerScaling {
+		t.Errorf("evaluation %+v", e)
+	}
+	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(0))})
+	if count := s.job("web").Group("g").Count; count != 0 {
+		t.Errorf("got the count %d, want 0", count)
+	}
+}
+
+func TestJobScale_Refuses(t *testing.T) {
+	s := newServer(t)
+	job := s.addJob("web")
+	s.addJob("log", func(j *structs.Job) { j.Type = structs.JobSystem })
+	s.addJob("ended")
+	stopped(s, "ended")
+	request := func(job, group string, count int64) structs.JobScaleRequest {
+		return structs.JobScaleRequest{JobID: job, Group: group, Count: &count}
+	}
+	for name, c := range map[string]struct {
+		kind structs.Kind
+		req  structs.JobScaleRequest
+	}{
+		"an unknown job":   {structs.KindNotFound, request("none", "g", 1)},
+		"an unknown group": {structs.KindNotFound, request("web", "x", 1)},
+		"no count":         {structs.KindInvalid, structs.JobScaleRequest{JobID: "web", Group: "g"}},
+		"a negative count": {structs.KindInvalid, request("web", "g", -1)},
+		"too high a count": {structs.KindInvalid, request("web", "g", structs.MaxGroupCount+1)},
+		"another index": {structs.KindConflict, structs.JobScaleRequest{
+			JobID:          "web",
+			Group:          "g",
+			Count:          new(int64(1)),
+			JobModifyIndex: job.JobModifyIndex + 1,
+		}},
+		"a system job":  {structs.KindPrecondition, request("log", "g", 1)},
+		"a stopped job": {structs.KindPrecondition, request("ended", "g", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sub := *s
+			sub.t = t
+			refused(&sub, c.kind, structs.JobScale, &c.req)
+		})
+	}
+	s.rejectJobs()
+	refused(s, structs.KindDenied, structs.JobScale, new(request("web", "g", 1)))
+	if job := s.job("web"); job.Version != 0 {
+		t.Errorf("a rejected scaling made version %d", job.Version)
+	}
+}
+
+// addHealthNode adds a node that reports the health of allocations in their deployments.
+func (s *server) addHealthNode(id string) {
+	s.t.Helper()
+	s.addNode(id, "a")
+	node := *state.Node(s.store.Read(), id)
+	node.Attributes = map[string]string{structs.AttrNodeProtocol: fmt.Sprint(structs.HealthProtocol)}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &node})
+}
+
+func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
+	s := newServer(t)
+	s.addHealthNode("n1")
+	job := s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 4 })
+	e := evaluationOf(job, structs.TriggerJobRegister, 1)
+	e.Status = structs.EvalComplete
+	d := &structs.Deployment{
+		ID:                 structs.NewID(),
+		Namespace:          job.Namespace,
+		JobID:              job.ID,
+		JobVersion:         job.Version,
+		JobSpecModifyIndex: job.JobModifyIndex,
+		JobCreateIndex:     job.CreateIndex,
+		Status:             structs.DeploymentRunning,
+		TaskGroups:         map[string]*structs.DeploymentState{"g": {DesiredTotal: 4, DesiredCanaries: 1}},
+	}
+	plan := &structs.Plan{Eval: e, JobModifyIndex: job.JobModifyIndex, Deployment: d}
+	for i, id := range []string{"running", "healthy", "unhealthy", "pending", "failed", "canary"} {
+		a := &structs.Allocation{
+			ID:           id,
+			Namespace:    "default",
+			JobID:        "web",
+			TaskGroup:    "g",
+			Name:         structs.AllocName("web", "g", i),
+			NodeID:       "n1",
+			DeploymentID: d.ID,
+		}
+		if id == "canary" {
+			a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
+		}
+		plan.Place = append(plan.Place, a)
+	}
+	mustPropose(s, fsm.PlanApply, plan)
+	report := func(id, status string, healthy *bool) {
+		t.Helper()
+		u := &structs.AllocClientUpdate{ID: id, ClientStatus: status, DeploymentID: d.ID}
+		if healthy != nil {
+			u.DeploymentStatus = &structs.AllocDeploymentStatus{Healthy: healthy}
+		}
+		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Allocs:   []*structs.AllocClientUpdate{u},
+		})
+	}
+	report("running", structs.AllocRunning, nil)
+	report("healthy", structs.AllocRunning, new(true))
+	report("unhealthy", structs.AllocRunning, new(false))
+	report("failed", structs.AllocFailed, nil)
+	report("canary", structs.AllocRunning, new(true))
+	got := must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
+	want := structs.TaskGroupScaleStatus{Desired: 4, Placed: 4, Running: 3, Healthy: 1, Unhealthy: 1}
+	if g := got.TaskGroups["g"]; g == nil || *g != want {
+		t.Errorf("got %+v, want %+v", g, want)
+	}
+	if got.JobID != "web" || got.Namespace != "default" || got.JobStopped ||
+		got.JobCreateIndex != job.CreateIndex || got.JobModifyIndex != job.JobModifyIndex {
+		t.Errorf("got %+v", got)
+	}
+	stopped(s, "web")
+	if !must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus.JobStopped {
+		t.Error("a stopped job is not shown as stopped")
+	}
+	refused(s, structs.KindNotFound, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "none"})
+}
