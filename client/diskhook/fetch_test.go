@@ -233,6 +233,7 @@ func TestUp_WaitsForDataThatCannotComeNow(t *testing.T) {
 				}()
 				time.Sleep(time.Hour)
 				synctest.Wait()
+				from.mu.Lock()
 				if len(to.events) != 1 || !strings.Contains(to.events[0], c.want) ||
 					!strings.HasPrefix(to.events[0], "b: The allocation waits for the data of allocation a on node n1: ") {
 					t.Errorf("events %q, want one with %q", to.events, c.want)
@@ -243,7 +244,6 @@ func TestUp_WaitsForDataThatCannotComeNow(t *testing.T) {
 				if exists(filepath.Join(to.dir, "b", ownDir, partName)) {
 					t.Error("it keeps a part of the data meanwhile")
 				}
-				from.mu.Lock()
 				c.mend(from, to)
 				from.mu.Unlock()
 				<-done

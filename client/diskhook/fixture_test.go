@@ -130,8 +130,16 @@ func (n *node) config() Config {
 			defer n.mu.Unlock()
 			return n.settings
 		},
-		Progress: func(id, reason string) { n.said = append(n.said, id+": "+reason) },
-		Report:   func(id, message string) { n.events = append(n.events, id+": "+message) },
+		Progress: func(id, reason string) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.said = append(n.said, id+": "+reason)
+		},
+		Report: func(id, message string) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.events = append(n.events, id+": "+message)
+		},
 	}
 }
 
