@@ -28,13 +28,14 @@ func newStorage(t testing.TB) *storage {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guarded.watch(t, root)
 	st := &storage{t, root}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the calls to the plugin:\n%s", st.read("calls"))
 		}
-		st.freeDevices()
-		if err := os.RemoveAll(root); err != nil {
+		l := newLeftovers(root)
+		if err := l.end(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -34,6 +34,7 @@ func importVendor(t *testing.T, d *dockertest.Daemon, ref string) {
 // dockerAgent makes an agent whose containers run at a daemon. settings are more of its client.
 func dockerAgent(t *testing.T, d *dockertest.Daemon, settings ...string) *agent {
 	t.Helper()
+	guarded.watch(t, d.Dir())
 	a := newAgent(t, "one", "-server", "-client")
 	a.args = append(a.args, "-config", a.writeFile("docker-agent.hcl", fmt.Sprintf(`
 client {

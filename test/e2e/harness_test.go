@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,19 +18,43 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/sys/mountinfo"
 	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
 )
 
-// binary is the berth under test: $BERTH_BIN, or built once.
+// binary is the berth under test: that of the environment variable, or built once.
 var binary string
 
+const binaryVar = "BERTH_BIN"
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "shelf" {
-		os.Exit(runShelf(os.Args[2:]))
+	role := ""
+	if len(os.Args) > 2 {
+		role = os.Args[1]
 	}
-	os.Exit(runTests(m))
+	switch role {
+	case "shelf":
+		os.Exit(runShelf(os.Args[2:]))
+	case "guard":
+		os.Exit(runGuard(os.Args[2]))
+	case "victim":
+		os.Exit(runGuarded(func() int { return runVictim(os.Args[2]) }))
+	}
+	os.Exit(runGuarded(func() int { return runTests(m) }))
+}
+
+// runGuarded runs tests beside their guard.
+func runGuarded(run func() int) int {
+	err := guarded.start()
+	if err != nil {
+		fmt.Println("e2e: starting the guard:", err)
+		return 1
+	}
+	code := run()
+	if err := guarded.stop(); err != nil {
+		fmt.Println("e2e: the guard:", err)
+		code = max(code, 1)
+	}
+	return code
 }
 
 func runTests(m *testing.M) int {
@@ -42,7 +63,7 @@ func runTests(m *testing.M) int {
 			"run them as root, or leave the package out")
 		return 1
 	}
-	binary = os.Getenv("BERTH_BIN")
+	binary = os.Getenv(binaryVar)
 	if binary == "" {
 		dir, err := os.MkdirTemp("", "berth-e2e-bin-")
 		if err != nil {
@@ -79,14 +100,12 @@ func seedOf(t testing.TB) uint64 {
 
 // agent is one berth process with all that is needed to restart it.
 type agent struct {
+	leftovers
 	t     testing.TB
 	name  string
-	dir   string
 	http  int
 	rpc   int
 	serf  int
-	mark  string          // the suffix of the IDs of this node's hostpath volumes, once it is known
-	seen  map[string]bool // the names of tasks' cgroups
 	args  []string
 	ready func(a *agent) error // the condition that start waits for
 	cmd   *exec.Cmd
@@ -134,16 +153,16 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guarded.watch(t, dir)
 	ports := freePorts(t, 3)
 	a := &agent{
-		t:     t,
-		name:  name,
-		dir:   dir,
-		http:  ports[0],
-		rpc:   ports[1],
-		serf:  ports[2],
-		seen:  map[string]bool{},
-		ready: (*agent).nodeReady,
+		leftovers: newLeftovers(dir),
+		t:         t,
+		name:      name,
+		http:      ports[0],
+		rpc:       ports[1],
+		serf:      ports[2],
+		ready:     (*agent).nodeReady,
 	}
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port",
@@ -156,11 +175,6 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	return a
 }
 
-// data is a path below the agent's data directory.
-func (a *agent) data(elem ...string) string {
-	return filepath.Join(append([]string{a.dir, "data"}, elem...)...)
-}
-
 // start starts the process and waits until it is ready.
 func (a *agent) start() {
 	a.t.Helper()
@@ -171,12 +185,13 @@ func (a *agent) start() {
 // launch starts the process and waits for nothing.
 func (a *agent) launch() {
 	a.t.Helper()
-	a.cmd = exec.Command(binary, a.args...)
-	a.cmd.Stdout = a.log
-	a.cmd.Stderr = a.log
-	if err := a.cmd.Start(); err != nil {
+	cmd := exec.Command(binary, a.args...)
+	cmd.Stdout = a.log
+	cmd.Stderr = a.log
+	if err := cmd.Start(); err != nil {
 		a.t.Fatal(err)
 	}
+	a.cmd = cmd
 }
 
 func (a *agent) awaitReady() {
@@ -184,10 +199,7 @@ func (a *agent) awaitReady() {
 	eventually(a.t, a.name+" answers", func() error {
 		return a.ready(a)
 	})
-	if id, err := os.ReadFile(a.data("client", "node-id")); err == nil {
-		sum := sha256.Sum256(bytes.TrimSpace(id))
-		a.mark = hex.EncodeToString(sum[:4])
-	}
+	a.loopDevices() // it learns which node this is
 }
 
 // nodeReady returns nil if the agent answers and knows a ready node.
@@ -318,7 +330,7 @@ func (a *agent) writeFile(name, content string) string {
 	return path
 }
 
-// cleanUp ends everything of the agent, in any state of the test, and reports the leftovers.
+// cleanUp ends everything of the agent, in any state of the test.
 func (a *agent) cleanUp() {
 	if a.t.Failed() {
 		log, _ := os.ReadFile(a.log.Name())
@@ -329,31 +341,8 @@ func (a *agent) cleanUp() {
 	}
 	a.stop()
 	a.log.Close()
-	for _, pid := range processesOf(a.dir) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	eventually(a.t, "no process of "+a.dir, func() error {
-		if left := processesOf(a.dir); len(left) > 0 {
-			return fmt.Errorf("still there: %v", left)
-		}
-		return nil
-	})
-	for _, m := range mountsBelow(a.dir) {
-		_ = unix.Unmount(m, unix.MNT_DETACH)
-	}
-	eventually(a.t, "the cgroups of "+a.dir+" are gone", func() error { // busy until the kernel has reaped them
-		for _, g := range a.cgroups() {
-			if err := unix.Rmdir(g); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("%s: %w", g, err)
-			}
-		}
-		return nil
-	})
-	for _, d := range a.loopDevices() {
-		_ = exec.Command("losetup", "-d", d).Run()
-	}
-	if err := os.RemoveAll(a.dir); err != nil {
-		a.t.Errorf("removing %s: %v", a.dir, err)
+	if err := a.end(); err != nil {
+		a.t.Error(err)
 	}
 }
 
@@ -396,53 +385,6 @@ func programsOf(dir string) (pids []int) {
 		pids = append(pids, pid)
 	}
 	return pids
-}
-
-// mountsBelow lists the mount points below dir, the deepest first.
-func mountsBelow(dir string) []string {
-	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
-	if err != nil {
-		return nil
-	}
-	var points []string
-	for _, i := range infos {
-		points = append(points, i.Mountpoint)
-	}
-	sort.Sort(sort.Reverse(sort.StringSlice(points)))
-	return points
-}
-
-// cgroups lists the cgroups of the agent's tasks, present and past. They are called like the directories
-// that the drivers keep for tasks.
-func (a *agent) cgroups() (groups []string) {
-	dirs, _ := filepath.Glob(a.data("drivers", "*", "*"))
-	for _, d := range dirs {
-		a.seen[filepath.Base(d)] = true
-	}
-	for name := range a.seen {
-		for _, pattern := range []string{"/sys/fs/cgroup/berth/", "/sys/fs/cgroup/*/berth/"} {
-			found, _ := filepath.Glob(pattern + name)
-			groups = append(groups, found...)
-		}
-	}
-	return groups
-}
-
-// loopDevices lists the loop devices of the volumes of this agent's node. The kernel reports their files as
-// the plugin's task saw them, so the node's mark in the IDs of the volumes identifies them.
-func (a *agent) loopDevices() (devices []string) {
-	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	for _, f := range files {
-		backing, err := os.ReadFile(f)
-		if err != nil || a.mark == "" {
-			continue
-		}
-		if strings.HasPrefix(string(backing), a.dir) ||
-			strings.Contains(string(backing), "-"+a.mark+"/") {
-			devices = append(devices, "/dev/"+strings.Split(f, "/")[3])
-		}
-	}
-	return devices
 }
 
 // eventually waits, up to a generous bound, until check returns nil. It polls every 50 ms, because the

@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,29 +192,7 @@ func (a *agent) crash() {
 
 // taskTree are the processes of the tasks and all their descendants.
 func (a *agent) taskTree() []int {
-	parents := map[int][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) > 1 && fields[0] != "Z" {
-			parent, _ := strconv.Atoi(fields[1])
-			parents[parent] = append(parents[parent], pid)
-		}
-	}
-	all := a.taskProcesses()
-	for i := 0; i < len(all); i++ {
-		for _, child := range parents[all[i]] {
-			if !slices.Contains(all, child) {
-				all = append(all, child)
-			}
-		}
-	}
-	return all
+	return descendants(func(pid int) bool { return names(pid, "cmdline", a.data("drivers")) })
 }
 
 func TestAgent_MountsAgainAfterALossOfPower(t *testing.T) {

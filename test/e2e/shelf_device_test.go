@@ -3,7 +3,6 @@ package e2e
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -70,13 +69,4 @@ func (s *shelf) publishDevice(id, to string) error {
 		return err
 	}
 	return command("mount", "--bind", s.device(id), to)
-}
-
-// freeDevices frees the loop devices that a failed test has left.
-func (st *storage) freeDevices() {
-	files, _ := filepath.Glob(filepath.Join(st.root, "vol", "*", "device"))
-	for _, f := range files {
-		device, _ := os.ReadFile(f)
-		_ = exec.Command("losetup", "-d", string(device)).Run()
-	}
 }

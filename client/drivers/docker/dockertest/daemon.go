@@ -118,6 +118,9 @@ func (d *Daemon) command(name string, args ...string) *exec.Cmd {
 
 func (d *Daemon) path(name string) string { return filepath.Join(d.dir, name) }
 
+// Dir is the directory with all files of the daemon. Its processes name it, and its cgroup has its name.
+func (d *Daemon) Dir() string { return d.dir }
+
 // Endpoint is the daemon's address.
 func (d *Daemon) Endpoint() string { return "unix://" + d.path("docker.sock") }
 
