@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -108,8 +110,19 @@ func (a *agent) logs(alloc string) string {
 	return out
 }
 
-// example returns the path of a file in the folder examples.
+// example returns the path of a copy of a file in the folder examples, with quick health.
 func example(t testing.TB, name string) string {
 	t.Helper()
-	return "../../examples/" + name
+	text, err := os.ReadFile(unchangedExample(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(withQuickHealth(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
+
+// unchangedExample returns the path of a file in the folder examples.
+func unchangedExample(name string) string { return "../../examples/" + name }

@@ -74,7 +74,7 @@ func stagedBelow(dir string) (left []string) {
 func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 	t.Parallel()
 	a := agentWithVolume(t)
-	a.must("job", "run", example(t, "counter.hcl"))
+	a.must("job", "run", unchangedExample("counter.hcl"))
 	first := a.awaitRunning("counter", 1)[0]
 	eventually(t, "a line is written", func() error {
 		if n := strings.Count(a.logs(first.ID), first.ID); n < 2 {
