@@ -384,8 +384,9 @@ var (
 	VolumeRows     = volumes.Topic(0)     // namespace, volume
 	AttachmentRows = attachments.Topic(0) // namespace, volume, node
 
-	// ActiveDeploymentRows are deployments that have not ended, or had not before the change: namespace, job.
-	ActiveDeploymentRows = activeDeployments.Topic(2)
+	// ActiveDeploymentRows are deployments that have not ended, or had not before the change: namespace, job,
+	// deployment.
+	ActiveDeploymentRows = activeDeployments.Topic(0)
 
 	// EndedClaimRows are claims that outlive their allocations, or did before the change: namespace, volume,
 	// allocation.

@@ -1,0 +1,76 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// addDeployment begins the deployment of a job whose allocation a1 is not healthy, and which fails without
+// progress.
+func (w *testEnv) addDeployment(id string, deadline time.Duration) {
+	w.t.Helper()
+	group := &structs.TaskGroup{Name: "g", Count: 1}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{
+		Job:          &structs.Job{ID: "web", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{group}},
+		WriteOptions: now(),
+	})
+	job := state.Job(w.Store.Read(), "default", "web")
+	put(w, fsm.PlanApply, &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: job.JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e-" + id, JobID: "web", Status: structs.EvalComplete},
+		Deployment: &structs.Deployment{
+			ID:     id,
+			JobID:  "web",
+			Status: structs.DeploymentRunning,
+			TaskGroups: map[string]*structs.DeploymentState{
+				"g": {DesiredTotal: 1, ProgressDeadline: deadline},
+			},
+		},
+		Place: []*structs.Allocation{{
+			ID:           "a1",
+			JobID:        "web",
+			TaskGroup:    "g",
+			NodeID:       "n1",
+			DeploymentID: id,
+		}},
+	})
+}
+
+// A deployment fails at its deadline, whether it began before the loop or while the loop runs.
+func TestDeploymentLoop_FailsADeploymentAtItsDeadline(t *testing.T) {
+	for name, begin := range map[string]func(w *testEnv) (stop func()){
+		"that began before the leadership": func(w *testEnv) func() {
+			w.addDeployment("d1", time.Minute)
+			return w.runLoop("deployments")
+		},
+		"that begins during the leadership": func(w *testEnv) func() {
+			stop := w.runLoop("deployments")
+			after(time.Second)
+			w.addDeployment("d1", time.Minute)
+			return stop
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				w.addNode("n1", false)
+				defer begin(w)()
+				after(59 * time.Second)
+				d := state.Deployment(w.Store.Read(), "d1")
+				if d.Status != structs.DeploymentRunning {
+					t.Fatalf("the deployment is %s before its deadline", d.Status)
+				}
+				after(2 * time.Second)
+				d = state.Deployment(w.Store.Read(), "d1")
+				if d.Status != structs.DeploymentFailed || d.StatusDescription != structs.DeploymentFailedByDeadline {
+					t.Errorf("the deployment is %s (%s) after its deadline", d.Status, d.StatusDescription)
+				}
+				w.check()
+			})
+		})
+	}
+}
