@@ -230,9 +230,8 @@ func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
 	if old == nil || old.Group(a.TaskGroup) == nil || old.Type != p.job.Type {
 		return nil
 	}
-	g := newGroupPlan(old, old.Group(a.TaskGroup))
+	g := p.addGroupOf(old, old.Group(a.TaskGroup))
 	p.former[key] = g
-	p.groups = append(p.groups, g)
 	return g
 }
 

@@ -132,9 +132,14 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 
 // addGroup adds a group of the job.
 func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
-	g := newGroupPlan(p.job, group)
+	return p.addGroupOf(p.job, group)
+}
+
+// addGroupOf adds a group of a version of the job.
+func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
+	g := newGroupPlan(version, group)
 	g.planner = p
-	g.emptier = state.SchedulerAlgorithm(p, p.job.NodePool) == structs.AlgorithmSpread
+	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
 	p.groups = append(p.groups, g)
 	return g
 }
