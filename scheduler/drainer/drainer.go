@@ -4,7 +4,7 @@
 //
 //   - Allocations of services move at the pace of their group's `migrate` block: at most max_parallel of a
 //     group are missing at a time. An allocation that is not healthy itself moves at once, because nobody
-//     misses it.
+//     misses it. A group that its deployment holds misses no more than it had: nothing would bring the others.
 //   - Allocations of batch jobs may end by themselves until the deadline.
 //   - Allocations of system jobs move after those, unless the drain ignores them.
 //   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
@@ -249,6 +249,7 @@ type groupKey struct{ ns, job, group string }
 type groupPace struct {
 	group     *structs.TaskGroup
 	parallel  int
+	wanted    int // allocations that the group has, or is to have without an operator
 	healthy   int
 	spare     int                   // healthy allocations that the group can miss
 	unhealthy []*structs.Allocation // those that the pace waits for
@@ -281,9 +282,47 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
 		pace.unhealthy = append(pace.unhealthy, a)
 		pace.sick[a.ID] = true
 	}
-	pace.spare = max(0, pace.healthy-(g.Count-pace.parallel))
+	pace.wanted = p.wanted(j, g)
+	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
 	p.groups[key] = pace
 	return pace
+}
+
+// wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing:
+// only those that were taken away come again.
+func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup) int {
+	if !p.isHeld(j, g) {
+		return g.Count
+	}
+	newest := map[int]*structs.Allocation{}
+	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
+		index := a.Index()
+		last := newest[index]
+		if a.TaskGroup == g.Name && a.CreateIndex >= j.CreateIndex && !a.DeploymentStatus.IsCanary() &&
+			(last == nil || a.CreateIndex > last.CreateIndex) {
+			newest[index] = a
+		}
+	}
+	wanted := 0
+	for index := range g.Count {
+		a := newest[index]
+		if a != nil && (!a.Terminal() || a.ServerTerminal() && a.NextAllocation == "") {
+			wanted++
+		}
+	}
+	return wanted
+}
+
+// isHeld reports whether the deployment of the job's version adds no allocations to a group.
+func (p *planner) isHeld(j *structs.Job, g *structs.TaskGroup) bool {
+	d := state.LatestDeployment(p.tx, j.Namespace, j.ID)
+	switch {
+	case d == nil || d.JobVersion != j.Version:
+		return false
+	case d.Status == structs.DeploymentRunning:
+		return d.Group(g.Name).AwaitsPromotion()
+	}
+	return d.Status == structs.DeploymentPaused || d.Status == structs.DeploymentFailed
 }
 
 // take reports whether an allocation may leave, and counts it.
@@ -318,7 +357,7 @@ func (p *planner) paceReason(j *structs.Job, g *groupPace) string {
 		return ""
 	}
 	text := fmt.Sprintf("at most %d of group %s may be missing, and %d of %d are healthy",
-		g.parallel, g.group.Name, g.healthy, g.group.Count)
+		g.parallel, g.group.Name, g.healthy, g.wanted)
 	if len(g.unhealthy) > 0 {
 		a := g.unhealthy[0]
 		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(a.ID),

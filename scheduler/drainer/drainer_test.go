@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
 )
@@ -81,6 +82,30 @@ func TestDrain_AnUnhealthyAllocationMovesAtOnce(t *testing.T) {
 	if got := len(Next(f.Store.Read(), f.Clock).Migrate); got != 3 {
 		t.Errorf("%d allocations move, want all 3: nobody misses them", got)
 	}
+}
+
+// A deployment has failed before it placed all allocations of a group, and places no more. The drain moves
+// those that are there one after another, and does not wait for the others.
+func TestDrain_DoesNotWaitForAllocationsOfAHeldGroup(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("web", structs.JobService, 3, func(g *structs.TaskGroup) {
+		g.Constraints = []*structs.Constraint{{Operand: "distinct_hosts"}}
+		g.Update = new(structs.DefaultUpdateStrategy())
+	})
+	fail := &structs.DeploymentStatusRequest{WriteOptions: f.Now()}
+	fail.DeploymentID = state.LatestDeployment(f.Store.Read(), "default", "web").ID
+	fail.Status = structs.DeploymentFailed
+	schedtest.Do(f.Fleet, state.DeploymentStatus, fail)
+	f.tick()
+	f.Node("n2")
+	f.Node("n3")
+	f.drain("n0", structs.DrainSpec{})
+	f.drain("n1", structs.DrainSpec{})
+	if got := len(Next(f.Store.Read(), f.Clock).Migrate); got != 1 {
+		t.Errorf("%d of 2 allocations move at once, want 1", got)
+	}
+	f.until("the drains end", func() bool { return !f.draining("n0") && !f.draining("n1") })
+	f.check("web has lost an allocation", len(f.Allocs("web")) == 2)
 }
 
 func TestDrain_LetsBatchJobsEndUntilTheDeadline(t *testing.T) {
