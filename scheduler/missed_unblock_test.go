@@ -270,7 +270,7 @@ func (c *randomCluster) aJob(id string) {
 		edits = append(edits, volume(c.pick("a", "b", "c"), structs.CSIAccessModes[c.r.IntN(5)], c.r.IntN(5) == 0))
 	}
 	edits = append(edits, func(j *structs.Job) {
-		j.Priority = 40 + 10*c.r.IntN(3)
+		j.Priority = 30 + 10*c.r.IntN(4)
 		j.Datacenters = []string{c.pick("dc1", "*")}
 		if c.r.IntN(3) == 0 {
 			g := *j.TaskGroups[0]
@@ -304,7 +304,7 @@ func (c *randomCluster) changeAnything() {
 		names = 25
 	}
 	job := fmt.Sprint("j", c.r.IntN(names))
-	switch c.r.IntN(20) {
+	switch c.r.IntN(21) {
 	case 0, 1, 2:
 		c.aJob(job)
 	case 3:
@@ -434,6 +434,15 @@ func (c *randomCluster) changeAnything() {
 		}
 		c.s = s
 		c.logf("restored")
+	case 20:
+		config := structs.DefaultSchedulerConfiguration()
+		config.PreemptionConfig = structs.PreemptionConfig{
+			SystemSchedulerEnabled:  c.r.IntN(2) == 0,
+			BatchSchedulerEnabled:   c.r.IntN(2) == 0,
+			ServiceSchedulerEnabled: c.r.IntN(2) == 0,
+		}
+		try(c, fmt.Sprintf("preemption %+v", config.PreemptionConfig), state.SchedulerConfigSet,
+			&structs.SchedulerConfigRequest{Config: config, WriteOptions: c.now()})
 	}
 }
 

@@ -321,7 +321,6 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 		b = other.Copy()
 	}
 	b.Namespace = p.ns
-	b.Priority = p.job.Priority
 	b.Type = p.job.Type
 	b.JobID = e.JobID
 	b.TriggeredBy = structs.TriggerQueuedAllocs
@@ -337,6 +336,7 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 // setBlocked makes an evaluation one that waits for keys.
 func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
 	e.JobModifyIndex = p.job.JobModifyIndex
+	e.Priority = p.job.Priority // those of one queue displace the same allocations
 	e.Status = structs.EvalBlocked
 	e.StatusDescription = "waiting for capacity"
 	e.BlockedOn = keys
@@ -352,5 +352,7 @@ func (p *planner) snapshotIndex() uint64 {
 	state.Attachment(p, "", "", "")
 	state.Instance(p, "", structs.CSIKindNode, "")
 	state.Alloc(p, "")
+	state.Job(p, "", "")
+	state.SchedulerConfig(p)
 	return p.Newest()
 }

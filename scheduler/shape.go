@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"berth/internal/codec"
-	"berth/state"
 	"berth/structs"
 )
 
@@ -22,7 +21,7 @@ type groupShape struct {
 	Devices             []*structs.RequestedDevice `codec:",omitempty"`
 	Ports               []structs.Port             `codec:",omitempty"` // without labels
 	Protocol            int                        `codec:",omitempty"` // of the agent
-	Preempts            bool                       `codec:",omitempty"`
+	Type                string                     // of the job: it decides whether others are displaced
 }
 
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
@@ -46,7 +45,7 @@ func (p *planner) shape() string {
 			Datacenters: p.job.Datacenters,
 			Drivers:     g.drivers,
 			Ask:         g.ask,
-			Preempts:    state.SchedulerConfig(p).PreemptionConfig.Enabled(p.job.Type),
+			Type:        p.job.Type,
 			Volumes:     g.group.Volumes,
 			Constraints: g.specified,
 		}

@@ -1,6 +1,10 @@
 package state
 
-import "berth/structs"
+import (
+	"strings"
+
+	"berth/structs"
+)
 
 // An evaluation that found no capacity has tried every node. When capacity is freed, it need not try all
 // nodes again, but only those on which capacity was freed since. The unblock row records a few of these
@@ -45,6 +49,36 @@ func unblockCapacity(tx *WriteTx, node string) {
 	}
 	w.Rooms = kept
 	unblocks.Put(tx, &w)
+}
+
+// unblockPreemption unblocks the evaluations that found too little capacity, on any node or on one: they may
+// displace more allocations than before. No capacity is freed.
+func unblockPreemption(tx *WriteTx) {
+	unblockKey(tx, structs.WakeCapacity)
+	of := structs.WakeNode("")
+	for key := of; ; {
+		e := evalsByBlocked.After(tx, key)
+		next, found := firstKeyAfter(e, key)
+		if !found || !strings.HasPrefix(next, of) {
+			return
+		}
+		key = next
+		unblockKey(tx, key)
+	}
+}
+
+// firstKeyAfter returns the first of the unblock keys of an evaluation that follows another key.
+func firstKeyAfter(e *structs.Evaluation, key string) (next string, found bool) {
+	if e == nil {
+		return "", false
+	}
+	for _, k := range e.BlockedOn {
+		if k > key && (!found || k < next) {
+			next = k
+			found = true
+		}
+	}
+	return next, found
 }
 
 // NodesFreedSince lists the nodes on which capacity was freed after an index. It reports false if there may

@@ -201,6 +201,9 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	followSchedule(tx, j, old, now)
 	jobs.Put(tx, j)
 	jobVersions.Put(tx, v)
+	if old != nil && j.Priority < old.Priority && SchedulerConfig(tx).PreemptionConfig.Any() {
+		unblockPreemption(tx) // other jobs may displace its allocations now
+	}
 	cancelDeployments(tx, j, now)
 	pruneVersions(tx, j.Namespace, j.ID)
 }

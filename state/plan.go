@@ -87,7 +87,7 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	j := Job(tx, e.Namespace, e.JobID)
 	switch {
-	case j == nil && len(p.Place) > 0:
+	case j == nil && (len(p.Place) > 0 || p.Deployment != nil):
 		return "the job is gone"
 	case j != nil && j.JobModifyIndex != p.JobModifyIndex:
 		return fmt.Sprintf("the job has changed: it was planned at index %d and is at %d",

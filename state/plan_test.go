@@ -322,3 +322,23 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 	wantKind(t, stop("a"), structs.KindPrecondition)
 	wantKind(t, stop("x"), structs.KindNotFound)
 }
+
+// A plan that only begins a deployment does not begin it for a job that is gone meanwhile.
+func TestPlanApply_BeginsNoDeploymentOfAPurgedJob(t *testing.T) {
+	w := newFixture(t)
+	do(w, JobRegister, &structs.JobRegisterRequest{Job: aJob("web", structs.JobService)})
+	j := Job(w.s.Read(), "default", "web")
+	plan := &structs.Plan{
+		Eval:           &structs.Evaluation{ID: "e", JobID: "web", Status: structs.EvalComplete},
+		JobModifyIndex: j.JobModifyIndex,
+		Deployment:     &structs.Deployment{ID: "d", JobID: "web", Status: structs.DeploymentRunning},
+	}
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", Purge: true})
+	do(w, PlanApply, plan)
+	if d := Deployment(w.s.Read(), "d"); d != nil {
+		t.Errorf("the deployment is %+v", d)
+	}
+	if e := Eval(w.s.Read(), "e"); e.Status != structs.EvalPending {
+		t.Errorf("the evaluation is %s", e.Status)
+	}
+}

@@ -23,8 +23,9 @@ func SchedulerAlgorithm(tx Reader, pool string) string {
 	return SchedulerConfig(tx).SchedulerAlgorithm
 }
 
-// SchedulerConfigSet stores the configuration of the scheduler. The error is of kind conflict if the request
-// demands another version than the stored one.
+// SchedulerConfigSet stores the configuration of the scheduler. If jobs of more types may displace
+// allocations by it, it unblocks the evaluations that wait for capacity. The error is of kind conflict if the
+// request demands another version than the stored one.
 func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 	config := p.Config
 	config.Canonicalize()
@@ -32,11 +33,14 @@ func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 	if err != nil {
 		return err
 	}
-	stored := SchedulerConfig(tx).ModifyIndex
-	if p.CAS && config.ModifyIndex != stored {
+	stored := SchedulerConfig(tx)
+	if p.CAS && config.ModifyIndex != stored.ModifyIndex {
 		return structs.Conflictf("the configuration of the scheduler has index %d, not %d",
-			stored, config.ModifyIndex)
+			stored.ModifyIndex, config.ModifyIndex)
 	}
 	schedulerConfig.Put(tx, &config)
+	if config.PreemptionConfig.Exceeds(stored.PreemptionConfig) {
+		unblockPreemption(tx)
+	}
 	return nil
 }

@@ -50,3 +50,78 @@ func TestSchedulerConfigSet_RefusesWhatBerthCannotDo(t *testing.T) {
 	wantKind(t, try(w, SchedulerConfigSet, over), structs.KindInvalid)
 	wantKind(t, try(w, SchedulerConfigSet, setConfig(0, "best")), structs.KindInvalid)
 }
+
+// preempting returns a request that lets jobs of all types displace others, or of none.
+func preempting(all bool) *structs.SchedulerConfigRequest {
+	return &structs.SchedulerConfigRequest{Config: structs.SchedulerConfiguration{
+		PreemptionConfig: structs.PreemptionConfig{
+			SystemSchedulerEnabled:   all,
+			SysBatchSchedulerEnabled: all,
+			BatchSchedulerEnabled:    all,
+			ServiceSchedulerEnabled:  all,
+		},
+	}}
+}
+
+// Evaluations wait for capacity on any node, on one of several nodes, and for something else. More preemption
+// unblocks those that wait for capacity, and less unblocks none.
+func TestSchedulerConfigSet_UnblocksWhatWaitsForCapacity(t *testing.T) {
+	w := newFixture(t)
+	do(w, SchedulerConfigSet, preempting(false))
+	waits := map[string][]string{
+		"any":    {structs.WakeCapacity},
+		"a":      {"csi-volume:default:v", structs.WakeNode("a")},
+		"b":      {structs.WakeNode("b"), structs.WakeNode("c")},
+		"d":      {structs.WakeNode("d"), structs.WakeNodes},
+		"e":      {structs.WakeNode("e")},
+		"plugin": {structs.WakePlugin("p")},
+		"nodes":  {structs.WakeNodes},
+	}
+	for id, keys := range waits {
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
+			ID: id, JobID: id, Status: structs.EvalBlocked, BlockedOn: keys, SnapshotIndex: w.s.Index(),
+		}}})
+	}
+	do(w, SchedulerConfigSet, preempting(false))
+	if n := pendingOf(w.s.Read()); n != 0 {
+		t.Errorf("no more preemption unblocks %d evaluations", n)
+	}
+	do(w, SchedulerConfigSet, preempting(true))
+	for id := range waits {
+		want := structs.EvalPending
+		if id == "plugin" || id == "nodes" {
+			want = structs.EvalBlocked
+		}
+		if got := Eval(w.s.Read(), id).Status; got != want {
+			t.Errorf("%s, which waits for %v, is %s", id, waits[id], got)
+		}
+	}
+}
+
+// A lower priority of a job unblocks what waits for capacity, if jobs of any type displace others.
+func TestJobRegister_OfALowerPriorityUnblocks(t *testing.T) {
+	for name, preempts := range map[string]bool{"preemption": true, "no preemption": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			do(w, SchedulerConfigSet, preempting(preempts))
+			register := func(priority int) {
+				j := aJob("other", structs.JobService)
+				j.Priority = priority
+				do(w, JobRegister, &structs.JobRegisterRequest{Job: j})
+			}
+			register(50)
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
+				ID: "e", JobID: "j", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeNode("n")},
+				SnapshotIndex: w.s.Index(),
+			}}})
+			register(60)
+			if n := pendingOf(w.s.Read()); n != 0 {
+				t.Errorf("a higher priority unblocks %d evaluations", n)
+			}
+			register(40)
+			if got := pendingOf(w.s.Read()) == 1; got != preempts {
+				t.Errorf("a lower priority unblocks: %t", got)
+			}
+		})
+	}
+}

@@ -1,5 +1,7 @@
 package structs
 
+import "slices"
+
 // The algorithms of the scheduler.
 const (
 	AlgorithmBinpack = "binpack" // prefers the fuller of two nodes
@@ -47,6 +49,19 @@ func (p *PreemptionConfig) Enabled(jobType string) bool {
 		return p.ServiceSchedulerEnabled
 	}
 	return false
+}
+
+// Exceeds reports whether jobs of a type may displace allocations that may not by another configuration.
+func (p *PreemptionConfig) Exceeds(other PreemptionConfig) bool {
+	types := []string{JobSystem, JobSysBatch, JobBatch, JobService}
+	return slices.ContainsFunc(types, func(t string) bool {
+		return p.Enabled(t) && !other.Enabled(t)
+	})
+}
+
+// Any reports whether jobs of any type may displace allocations.
+func (p *PreemptionConfig) Any() bool {
+	return p.Exceeds(PreemptionConfig{})
 }
 
 // Canonicalize fills in the default algorithm.

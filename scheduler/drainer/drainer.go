@@ -4,7 +4,8 @@
 //
 //   - Allocations of services move at the pace of their group's `migrate` block: at most max_parallel of a
 //     group are missing at a time. An allocation that is not healthy itself moves at once, because nobody
-//     misses it. A group that its deployment holds misses no more than it had: nothing would bring the others.
+//     misses it. A group that its deployment holds misses no more than it had: nothing would bring the
+//     others.
 //   - Allocations of batch jobs may end by themselves until the deadline.
 //   - Allocations of system jobs move after those, unless the drain ignores them.
 //   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
