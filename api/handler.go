@@ -186,7 +186,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		renderError(m, structs.Deniedf("a page of another origin may not change anything here: %w", err))
 		return
 	}
-	escapeID(r.URL)
+	escapeID(r.URL, r.Method)
 	h.muxOf(r.URL.Path).ServeHTTP(m, r)
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 // The routes define the segments that may follow an ID. So /v1/volume/csi/a/b/create is the volume a/b, and
 // /v1/job/a%2Fcreate stays the job a/create. A segment of no route does not belong to an ID: /v1/job/a/plan
 // is not the job a/plan. Clients of the dialect escape the IDs of jobs but not those of volumes. So in the
-// path of a volume a last segment of no route is the end of the ID.
-func escapeID(u *url.URL) {
+// path of a volume a last segment of no route is the end of the ID. They do escape the IDs in removals.
+func escapeID(u *url.URL, method string) {
 	path := u.EscapedPath()
 	for _, f := range families() {
 		rest, ok := strings.CutPrefix(path, f.prefix)
@@ -28,7 +29,7 @@ func escapeID(u *url.URL) {
 				break
 			}
 		}
-		if suffix == "" && !f.isRawID(rest) {
+		if suffix == "" && (method == http.MethodDelete || !f.isRawID(rest)) {
 			return
 		}
 		if u.Path != "" {
@@ -53,12 +54,21 @@ var slashed = []string{"/v1/job/", volumePrefix, "/v1/plugin/csi/"}
 
 // volumeVerbs lists verbs that a client could try on a volume although berth has no route for them.
 var volumeVerbs = []string{
+	"attach",
+	"capabilities",
+	"claim",
+	"clone",
 	"deregister",
 	"expand",
+	"publish",
 	"register",
+	"resize",
+	"restore",
 	"snapshot",
 	"snapshots",
+	"stats",
 	"status",
+	"unpublish",
 }
 
 // isRawID reports whether rest, the path after the prefix, is an ID without the suffix of a route.
