@@ -123,14 +123,23 @@ func (l local) Metrics() api.Metrics { return l.metrics }
 
 // HostStats measures the machine of this agent's node.
 func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error) {
+	err := l.checkNode(nodeID)
+	if err != nil {
+		return nil, err
+	}
+	return l.client.HostStats(ctx)
+}
+
+// checkNode returns not-found if this agent does not run the node with the ID, or, with "", no node.
+func (l local) checkNode(nodeID string) error {
 	if l.client == nil {
-		return nil, structs.NotFoundf("this agent runs no node; name one: ?node_id=ID")
+		return structs.NotFoundf("this agent runs no node; name one: ?node_id=ID")
 	}
 	own := l.client.NodeID()
 	if nodeID != "" && nodeID != own {
-		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, own)
+		return structs.NotFoundf("node %s is not this agent's node %s", nodeID, own)
 	}
-	return l.client.HostStats(ctx)
+	return nil
 }
 
 // AllocStats measures the tasks of an allocation on this agent's node.
@@ -181,6 +190,15 @@ func (l local) AllocGC(ctx context.Context, allocID string) error {
 		return notOnAgent(allocID)
 	}
 	return l.client.CollectAlloc(ctx, allocID)
+}
+
+// NodeGC removes what is left of the ended allocations on this agent's node.
+func (l local) NodeGC(ctx context.Context, nodeID string) (int, error) {
+	err := l.checkNode(nodeID)
+	if err != nil {
+		return 0, err
+	}
+	return l.client.CollectEnded(ctx), nil
 }
 
 func notOnAgent(allocID string) error {

@@ -205,6 +205,21 @@ func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 	return raftRemovePeer.exec(ctx, c, request{query: params})
 }
 
+var raftTransfer = route(put, "/v1/operator/raft/transfer-leadership",
+	serveMethod(structs.OperatorTransfer, bindTransfer, whole))
+
+func bindTransfer(c *call, req *structs.RaftTransferRequest) error {
+	req.ID = c.param("id")
+	req.Address = c.param("address")
+	return nil
+}
+
+// RaftTransferLeadership makes another server lead. It uses the address if the ID is "".
+func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string) error {
+	params := url.Values{"id": {id}, "address": {address}}
+	return raftTransfer.exec(ctx, c, request{query: params})
+}
+
 var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
 	serveSnapshot, streams)
 
@@ -282,3 +297,7 @@ var systemGC = route(put, "/v1/system/gc",
 func (c *Client) SystemGC(ctx context.Context) error {
 	return systemGC.exec(ctx, c, request{})
 }
+
+// The summary of a job is computed from its allocations when it is read, so this changes nothing.
+var _ = handle(put, "/v1/system/reconcile/summaries",
+	func(*call) (any, error) { return struct{}{}, nil })

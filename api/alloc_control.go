@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 
 	"berth/structs"
 )
@@ -70,12 +71,22 @@ var (
 	_ = handle(get, "/v1/client/allocation/{id}/gc", serveAllocGC)
 )
 
-func serveAllocGC(c *call) (any, error) {
+// checkWriter rejects a page of another origin. The handler checks the methods that write; this is for a GET
+// that writes.
+func (c *call) checkWriter() error {
 	write := c.r.Clone(c.ctx())
 	write.Method = http.MethodPut
 	err := c.origin.Check(write)
 	if err != nil {
-		return nil, structs.Deniedf("a page of another origin may not change anything here: %w", err)
+		return structs.Deniedf("a page of another origin may not change anything here: %w", err)
+	}
+	return nil
+}
+
+func serveAllocGC(c *call) (any, error) {
+	err := c.checkWriter()
+	if err != nil {
+		return nil, err
 	}
 	return c.onNode(nil, func() error {
 		return c.Agent.AllocGC(c.ctx(), c.id())
@@ -85,6 +96,37 @@ func serveAllocGC(c *call) (any, error) {
 // AllocGC removes the directory of an allocation that has ended from its node.
 func (c *Client) AllocGC(ctx context.Context, id string) error {
 	return allocGC.exec(ctx, c, request{id: id})
+}
+
+var (
+	nodeGC = route[NodeGC](put, "/v1/client/gc", serveNodeGC)
+	// The dialect's clients collect garbage with a GET.
+	_ = handle(get, "/v1/client/gc", serveNodeGC)
+)
+
+// NodeGC is the outcome of the removal of the directories of ended allocations.
+type NodeGC struct{ Removed int }
+
+func serveNodeGC(c *call) (any, error) {
+	err := c.checkWriter()
+	if err != nil {
+		return nil, err
+	}
+	id := c.param("node_id")
+	removed, err := c.Agent.NodeGC(c.ctx(), id)
+	if err != nil {
+		return nil, c.forwardToNode(id, err)
+	}
+	return NodeGC{removed}, nil
+}
+
+// NodeGC removes the directories of all allocations that have ended on a node, and returns their number. The
+// id "" is the node of the called agent.
+func (c *Client) NodeGC(ctx context.Context, id string) (int, error) {
+	query := url.Values{}
+	setGiven(query, "node_id", id)
+	out, err := nodeGC.send(ctx, c, request{query: query})
+	return out.Removed, err
 }
 
 // onNode acts on an allocation of this agent's node. It forwards the request to the agent of another node,

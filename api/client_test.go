@@ -182,7 +182,15 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Status.Peers":               func() error { _, err := c.StatusPeers(ctx); return err },
 		"Operator.RaftConfiguration": func() error { _, err := c.RaftConfiguration(ctx, nil); return err },
 		"Operator.RaftRemovePeer":    func() error { return c.RaftRemovePeer(ctx, "s1", "") },
-		"System.GarbageCollect":      func() error { return c.SystemGC(ctx) },
+		"Operator.RaftTransferLeadership": func() error {
+			return c.RaftTransferLeadership(ctx, "s1", "")
+		},
+		"Eval.Count": func() error { _, _, err := c.EvaluationCount(ctx, nil); return err },
+		"Eval.Delete": func() error {
+			_, err := c.EvaluationsDelete(ctx, api.EvalDelete{EvalIDs: []string{"e1"}})
+			return err
+		},
+		"System.GarbageCollect": func() error { return c.SystemGC(ctx) },
 	} {
 		err := call()
 		calls := s.caller.Take()

@@ -26,6 +26,50 @@ func (c *Client) Evaluations(ctx context.Context, q *Query) (
 	return evalList.fetch(ctx, c, "", q)
 }
 
+var evalCount = route(get, "/v1/evaluations/count",
+	serveMethod(structs.EvalCount, bindEvalList,
+		func(a *structs.EvalCountResponse) evalNumber {
+			return evalNumber{a.Count}
+		}))
+
+// evalNumber is a number of evaluations.
+type evalNumber struct{ Count int }
+
+// EvaluationCount counts the evaluations that Evaluations would list.
+func (c *Client) EvaluationCount(ctx context.Context, q *Query) (int, *Meta, error) {
+	answer, meta, err := evalCount.fetch(ctx, c, "", q)
+	return answer.Count, meta, err
+}
+
+var evalDelete = route(remove, "/v1/evaluations",
+	serveMethod(structs.EvalDelete, bindEvalDelete,
+		func(a *structs.EvalDeleteResponse) evalNumber {
+			return evalNumber{a.Count}
+		}))
+
+// EvalDelete names evaluations that have ended: by their IDs, or by a filter over those of the namespace.
+type EvalDelete struct {
+	EvalIDs []string
+	Filter  string
+}
+
+func bindEvalDelete(c *call, req *structs.EvalDeleteRequest) error {
+	var b struct {
+		EvalDelete
+		dialectOptions
+	}
+	err := c.decodeBody(&b)
+	req.EvalIDs = b.EvalIDs
+	req.Filter = b.Filter
+	return err
+}
+
+// EvaluationsDelete deletes evaluations and returns their number.
+func (c *Client) EvaluationsDelete(ctx context.Context, which EvalDelete) (int, error) {
+	answer, err := evalDelete.send(ctx, c, request{body: which})
+	return answer.Count, err
+}
+
 var evalGet = route(get, "/v1/evaluation/{id}",
 	serveMethod(structs.EvalGet, bindEval,
 		func(a *structs.EvalGetResponse) *structs.Evaluation {

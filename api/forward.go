@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -40,25 +39,37 @@ func (c *call) proxyToAlloc(notHere error) error {
 	if alloc.Alloc.NodeID == "" {
 		return notHere
 	}
-	addr, err := c.agentOfNode(alloc.Alloc.NodeID)
-	if err != nil || addr == "" {
-		return cmp.Or(err, notHere)
-	}
-	c.proxyTo(addr)
-	return nil
+	return c.proxyToNode(alloc.Alloc.NodeID)
 }
 
-// agentOfNode returns the HTTP address of a node's agent.
-func (c *call) agentOfNode(nodeID string) (string, error) {
+// forwardToNode forwards a request for a node to its agent, over one hop, if err says that the node is not
+// here (not-found) and the request names one. Otherwise it returns err.
+func (c *call) forwardToNode(nodeID string, err error) error {
+	if nodeID == "" ||
+		!structs.IsKind(err, structs.KindNotFound) ||
+		c.r.Header.Get(headerHops) != "" {
+		return err
+	}
+	return c.proxyToNode(nodeID)
+}
+
+// proxyToNode forwards the request to the agent of a node.
+func (c *call) proxyToNode(nodeID string) error {
 	req := &structs.NodeGetRequest{
 		NodeID:       nodeID,
 		QueryOptions: c.anyServer(),
 	}
-	node, err := rpc.Call(c.ctx(), c.Caller, structs.NodeGet, req)
+	resp, err := rpc.Call(c.ctx(), c.Caller, structs.NodeGet, req)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return node.Node.HTTPAddr, nil
+	n := &resp.Node.Node
+	if n.HTTPAddr == "" {
+		return structs.Preconditionf("the agent of node %s (%s) has no HTTP address; "+
+			"set advertise { http } in its configuration", n.Name, n.ID)
+	}
+	c.proxyTo(n)
+	return nil
 }
 
 // anyServer returns the options of a read that any server may answer.
@@ -78,8 +89,13 @@ var proxyTransport = &http.Transport{
 	DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
 }
 
-// proxyTo forwards the request to another agent and returns its answer to the client.
-func (c *call) proxyTo(addr string) {
+// unreachable is the error of a request for a node whose agent does not answer.
+const unreachable = "node %s (%s, status %s): its agent cannot be reached at its HTTP address %s: %w; " +
+	"see that its agent runs, and that this agent can connect to that port; " +
+	"if others reach it elsewhere, set advertise { http } in its configuration"
+
+// proxyTo forwards the request to the agent of a node and returns its answer to the client.
+func (c *call) proxyTo(n *structs.Node) {
 	c.began = true
 	c.r.Header.Set(headerHops, "1")
 	proxy := &httputil.ReverseProxy{
@@ -88,13 +104,12 @@ func (c *call) proxyTo(addr string) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{
 				Scheme: "http",
-				Host:   addr,
+				Host:   n.HTTPAddr,
 			})
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			err = structs.Unavailablef("the node's agent at %s cannot be reached: %w",
-				addr, netfault.Plain(err))
-			renderError(w, err)
+			renderError(w, structs.Unavailablef(unreachable,
+				n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err)))
 		},
 	}
 	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()

@@ -53,6 +53,9 @@ type Agent interface {
 	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
 	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
+	// NodeGC removes the directories of all allocations that have ended on the agent's node, and returns their
+	// number. The ID and the error are those of HostStats.
+	NodeGC(ctx context.Context, nodeID string) (int, error)
 	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
 	// not run the allocation, invalid if it has no such task, and a failed precondition if that does not run.
 	AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error)

@@ -15,17 +15,10 @@ var hostStats = route[*structs.HostStats](get, "/v1/client/stats",
 func serveHostStats(c *call) (any, error) {
 	id := c.param("node_id")
 	stats, err := c.Agent.HostStats(c.ctx(), id)
-	if id == "" ||
-		!structs.IsKind(err, structs.KindNotFound) ||
-		c.r.Header.Get(headerHops) != "" {
-		return stats, err
-	}
-	addr, err := c.agentOfNode(id)
 	if err != nil {
-		return nil, err
+		return nil, c.forwardToNode(id, err)
 	}
-	c.proxyTo(addr)
-	return nil, nil
+	return stats, nil
 }
 
 // HostStats returns the resource usage of a node's machine. The id "" is the node of the called agent.

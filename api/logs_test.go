@@ -150,11 +150,6 @@ func TestLogs_AreForwardedOnce(t *testing.T) {
 		len(far.caller.Take()) != 0 {
 		t.Errorf("an unknown allocation: got %d %q, want 404", resp.StatusCode, body)
 	}
-	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{}})
-	resp, body = near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", "")
-	if resp.StatusCode != 404 {
-		t.Errorf("a node without an address: got %d %q, want 404", resp.StatusCode, body)
-	}
 	http.DefaultClient.CloseIdleConnections()
 	far.Close()
 	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{

@@ -484,5 +484,6 @@ func routeCalls() map[string]routeCall {
 		},
 	}
 	maps.Copy(calls, childCalls())
+	maps.Copy(calls, evalCalls())
 	return calls
 }

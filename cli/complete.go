@@ -113,7 +113,7 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 		}
 		return words
 	case args < len(spec):
-		return c.valuesOf(ctx, strings.Trim(spec[args], "<>[]"), last)
+		return c.valuesOf(ctx, strings.Trim(spec[args], "<>[]."), last)
 	}
 	return nil
 }

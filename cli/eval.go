@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"berth/api"
@@ -20,6 +21,28 @@ var evalCommands = []Command{
 		Run:      evalStatus.run,
 		Examples: "berth eval status\n" +
 			"berth eval status 3fe7f397",
+	},
+	{
+		Name:     "delete",
+		Args:     "[eval]...",
+		Synopsis: "Delete evaluations that have ended",
+		Help: `
+Evaluations that have ended are deleted after a time ("berth system gc": at
+once). This deletes chosen ones. One that has not ended, or that allocations
+name, is refused; -filter passes over it. -filter takes the expressions of
+lists, for example 'Status == "failed"', and sees one namespace.`,
+		Acts: true,
+		Flags: []Flag{
+			{
+				Name:  "filter",
+				Kind:  String,
+				Value: "expression",
+				Usage: "Delete the evaluations that match",
+			},
+		},
+		Run: evalDelete,
+		Examples: "berth eval delete 3fe7f397\n" +
+			`berth eval delete -filter 'JobID == "web" and Status == "failed"'`,
 	},
 }
 
@@ -45,6 +68,25 @@ var evalSheet = sheet[*structs.Evaluation]{
 		}
 	},
 	order: newestEvalFirst,
+}
+
+func evalDelete(ctx context.Context, c *Call) error {
+	which := api.EvalDelete{Filter: c.String("filter")}
+	if (len(c.Args) == 0) == (which.Filter == "") {
+		return badUsage("expected either evaluations or -filter")
+	}
+	for _, prefix := range c.Args {
+		id, err := c.resolve(ctx, "eval", prefix)
+		if err != nil {
+			return err
+		}
+		which.EvalIDs = append(which.EvalIDs, id)
+	}
+	n, err := c.API.EvaluationsDelete(ctx, which)
+	if err != nil {
+		return err
+	}
+	return c.report(changed{"Count": strconv.Itoa(n)}, "Deleted %s", plural(n, "evaluation"))
 }
 
 func newestEvalFirst(a, b *structs.Evaluation) int {

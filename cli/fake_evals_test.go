@@ -95,6 +95,14 @@ func (w *fakeCluster) answerEvals() {
 			})
 		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: jobMeta}, nil
 	})
+	apitest.On(c, structs.EvalDelete, func(_ context.Context, r *structs.EvalDeleteRequest) (
+		*structs.EvalDeleteResponse, error,
+	) {
+		if r.Filter != "" {
+			return &structs.EvalDeleteResponse{Count: 7}, nil
+		}
+		return &structs.EvalDeleteResponse{Count: len(r.EvalIDs)}, nil
+	})
 	apitest.On(c, structs.EvalAllocs, func(_ context.Context, r *structs.EvalGetRequest) (
 		*structs.AllocListResponse, error,
 	) {

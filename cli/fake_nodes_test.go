@@ -21,6 +21,7 @@ func (w *fakeCluster) answerCluster() {
 	w.answerDefinitions()
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
 	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
+	apitest.Answer(c, structs.OperatorTransfer, structs.Empty{})
 	apitest.Answer(c, structs.SystemGC, structs.Empty{})
 	w.answerSchedulerConfig()
 	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{

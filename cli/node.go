@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"berth/api"
 	"berth/structs"
@@ -48,6 +49,20 @@ its next heartbeat. After a restore the cluster no longer waits for the node.`,
 		Examples: "berth node purge n1",
 	},
 	nodeDrainCommand,
+	{
+		Name:     "gc",
+		Args:     "[node]",
+		Synopsis: "Remove what is left of the allocations that have ended on a node",
+		Help: `
+The node removes their directories, with logs and data. It keeps those whose
+data a replacement has still to take over. It removes the oldest by itself if
+there are more than gc_max_allocs.`,
+		Acts:  true,
+		Flags: []Flag{selfFlag},
+		Run:   nodeGC,
+		Examples: "berth node gc n1\n" +
+			"berth node gc -self",
+	},
 	{
 		Name:     "eligibility",
 		Args:     "[node]",
@@ -262,4 +277,20 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	outcome := changed{"NodeID": id, "Eligibility": eligibility}
 	return c.report(outcome, "New placements on node %s are %s",
 		shortID(id), word)
+}
+
+func nodeGC(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" && !c.Bool("self") {
+		return badUsage("expected a node or -self")
+	}
+	id, err := c.nodeID(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := c.API.NodeGC(ctx, id)
+	if err != nil {
+		return err
+	}
+	outcome := changed{"NodeID": id, "Removed": strconv.Itoa(n)}
+	return c.report(outcome, "Node %s has removed %s", shortID(id), plural(n, "allocation"))
 }

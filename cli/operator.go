@@ -33,24 +33,23 @@ var operatorCommands = []Command{
 For a server that has failed and that "berth server force-leave" does not
 know. It is refused for a live server: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`,
-				Acts: true,
-				Flags: []Flag{
-					{
-						Name:  "peer-id",
-						Kind:  String,
-						Value: "id",
-						Usage: "The ID of the server",
-					},
-					{
-						Name:  "peer-address",
-						Kind:  String,
-						Value: "host:port",
-						Usage: "The RPC address of the server, in place of its ID",
-					},
-				},
-				Run: raftRemovePeer,
+				Acts:  true,
+				Flags: raftServerFlags,
+				Run:   raftRemovePeer,
 				Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
 					"berth operator raft remove-peer -peer-address 10.0.0.3:4747",
+			},
+			{
+				Name:     "transfer-leadership",
+				Synopsis: "Make another server lead",
+				Help: `
+The server has to be alive and to have a vote. The command waits until it
+leads. Writes that come meanwhile wait for it.
+"berth operator raft list-peers" shows IDs and addresses.`,
+				Acts:     true,
+				Flags:    raftServerFlags,
+				Run:      raftTransfer,
+				Examples: "berth operator raft transfer-leadership -peer-address 10.0.0.3:4747",
 			},
 		},
 	},
@@ -115,6 +114,33 @@ know. It is refused for a live server: use "berth server leave" there.
 	},
 }
 
+// raftServerFlags name a server of the Raft configuration.
+var raftServerFlags = []Flag{
+	{
+		Name:  "peer-id",
+		Kind:  String,
+		Value: "id",
+		Usage: "The ID of the server",
+	},
+	{
+		Name:  "peer-address",
+		Kind:  String,
+		Value: "host:port",
+		Usage: "The RPC address of the server, in place of its ID",
+	},
+}
+
+// raftServer returns the server that the command names.
+func (c *Call) raftServer() (id, address string, err error) {
+	id = c.String("peer-id")
+	address = c.String("peer-address")
+	if (id == "") == (address == "") {
+		return "", "", structs.Invalidf(
+			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
+	}
+	return id, address, nil
+}
+
 func raftListPeers(ctx context.Context, c *Call) error {
 	servers, err := c.API.RaftConfiguration(ctx, &api.Query{AllowStale: c.Bool("stale")})
 	if err != nil {
@@ -143,18 +169,29 @@ func raftListPeers(ctx context.Context, c *Call) error {
 }
 
 func raftRemovePeer(ctx context.Context, c *Call) error {
-	id := c.String("peer-id")
-	address := c.String("peer-address")
-	if (id == "") == (address == "") {
-		return structs.Invalidf(
-			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
+	id, address, err := c.raftServer()
+	if err != nil {
+		return err
 	}
-	err := c.API.RaftRemovePeer(ctx, id, address)
+	err = c.API.RaftRemovePeer(ctx, id, address)
 	if err != nil {
 		return err
 	}
 	outcome := changed{"ID": id, "Address": address}
 	return c.report(outcome, "Server %s has lost its vote", id+address)
+}
+
+func raftTransfer(ctx context.Context, c *Call) error {
+	id, address, err := c.raftServer()
+	if err != nil {
+		return err
+	}
+	err = c.API.RaftTransferLeadership(ctx, id, address)
+	if err != nil {
+		return err
+	}
+	outcome := changed{"ID": id, "Address": address}
+	return c.report(outcome, "Server %s leads", id+address)
 }
 
 // operatorMetrics prints the answer unchanged, because its readers are programs.

@@ -115,7 +115,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		if !serverRetry.Retry(ctx, c.logger, failed, c.sendUpdates) {
 			return
 		}
-		c.collectEnded(ctx)
+		c.collectDownTo(ctx, c.config().GCMaxAllocs)
 		c.gaugeAllocs()
 	}
 }

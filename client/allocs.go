@@ -303,10 +303,16 @@ func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
 	return c.ignored[id].ended
 }
 
-// collectEnded destroys the directories of allocations that have ended and released everything, and whose end
-// the servers have acknowledged: the oldest first, until GCMaxAllocs are left. Those whose data another
+// CollectEnded destroys what is left of all allocations that have ended and returns their number. See
+// collectDownTo for those that it keeps.
+func (c *Client) CollectEnded(ctx context.Context) int {
+	return c.collectDownTo(ctx, 0)
+}
+
+// collectDownTo destroys the directories of allocations that have ended and released everything, and whose
+// end the servers have acknowledged: the oldest first, until most are left. Those whose data another
 // allocation takes over stay besides. It asks the servers for those only if there are too many.
-func (c *Client) collectEnded(ctx context.Context) {
+func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	var ended []*allocrunner.Runner
 	here := c.awaitedData()
 	for _, r := range c.allRunners() {
@@ -315,9 +321,8 @@ func (c *Client) collectEnded(ctx context.Context) {
 			ended = append(ended, r)
 		}
 	}
-	most := c.config().GCMaxAllocs
 	if len(ended) <= most {
-		return
+		return 0
 	}
 	elsewhere, err := c.awaitedElsewhere(ctx, ended)
 	if err != nil {
@@ -334,9 +339,11 @@ func (c *Client) collectEnded(ctx context.Context) {
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
 		return lastFinish(a.ClientState()).Compare(lastFinish(b.ClientState()))
 	})
-	for _, r := range ended[:max(0, len(ended)-most)] {
+	ended = ended[:max(0, len(ended)-most)]
+	for _, r := range ended {
 		c.collect(r)
 	}
+	return len(ended)
 }
 
 func lastFinish(u *structs.AllocClientUpdate) time.Time {

@@ -51,6 +51,11 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 		}
 		r.pass(time.Second)
 		wantLeft("a3", "b")
+		if n := r.client.CollectEnded(t.Context()); n != 1 {
+			t.Errorf("removed %d allocations, want 1", n)
+		}
+		r.pass(time.Second)
+		wantLeft("b")
 		if got := r.machine.Running(); !slices.Equal(got, []string{"b/web"}) {
 			t.Errorf("running %v: a collected allocation has started again", got)
 		}

@@ -40,6 +40,8 @@ type Raft interface {
 	Configuration() []*structs.RaftServer
 	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
 	RemovePeer(id, address string) (index uint64, err error)
+	// TransferLeadership makes another server lead, and waits until it does. Only the leader can do it.
+	TransferLeadership(ctx context.Context, id, address string) error
 	// Forward calls a method at another server.
 	Forward(ctx context.Context, addr, method string, req, resp any) error
 	// Servers are the RPC addresses of the servers, the leader's first.
@@ -263,6 +265,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		local(e, structs.StatusPeers, status.peers),
 		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
 		write(e, structs.OperatorRemove, anyone, status.removePeer),
+		write(e, structs.OperatorTransfer, anyone, status.transferLeadership),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
 		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
@@ -335,6 +338,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		shed(e.quick(read(e, structs.EvalGet, anyone, eval.get))),
 		shed(read(e, structs.EvalList, anyone, eval.list)),
+		shed(read(e, structs.EvalCount, anyone, eval.count)),
+		write(e, structs.EvalDelete, anyone, eval.delete),
 		shed(read(e, structs.EvalAllocs, anyone, eval.allocations)),
 
 		shed(read(e, structs.CSIPluginGet, anyone, plugin.get)),

@@ -94,6 +94,9 @@ func (r *fakeRaft) Leads(string) context.Context {
 	return context.Background()
 }
 func (r *fakeRaft) RemovePeer(string, string) (uint64, error) { return 7, nil }
+func (r *fakeRaft) TransferLeadership(context.Context, string, string) error {
+	return nil
+}
 
 func (r *fakeRaft) Forward(_ context.Context, addr, method string, req, resp any) error {
 	r.mu.Lock()

@@ -21,7 +21,8 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 	slices.Sort(got)
 	const want = "Alloc.GetAlloc Alloc.List CSIPlugin.Get CSIPlugin.List CSIVolume.Get CSIVolume.List " +
 		"CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
-		"Eval.Allocations Eval.GetEval Eval.List Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +
+		"Eval.Allocations Eval.Count Eval.GetEval Eval.List " +
+		"Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +
 		"Job.GetJobSubmission Job.GetJobVersions Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
 		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +

@@ -44,6 +44,18 @@ func (s statuses) removePeer(
 	return s.raft.RemovePeer(req.ID, req.Address)
 }
 
+func (s statuses) transferLeadership(
+	ctx context.Context,
+	req *structs.RaftTransferRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	if (req.ID == "") == (req.Address == "") {
+		return 0, structs.Invalidf(
+			"transferring the leadership: expected either the ID or the address of a server")
+	}
+	return s.store.Index(), s.raft.TransferLeadership(ctx, req.ID, req.Address)
+}
+
 func (s statuses) collectGarbage(
 	ctx context.Context,
 	_ *structs.WriteRequest,

@@ -203,6 +203,31 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 	}
 }
 
+// TransferLeadership makes another server lead (endpoints.Raft). The error is a precondition if that server
+// is not alive or has no vote.
+func (s *Server) TransferLeadership(ctx context.Context, id, address string) error {
+	target, err := findServer(s.Configuration(), id, address)
+	switch {
+	case err != nil:
+		return err
+	case target.ID == s.id:
+		return nil
+	case !target.Voter:
+		return structs.Preconditionf("server %s has no vote yet, so it cannot lead", describeServer(target))
+	case !s.isAlive(ctx, target):
+		return structs.Preconditionf("server %s is not alive, so it cannot lead", describeServer(target))
+	}
+	if err := s.consensus.enter(); err != nil {
+		return err
+	}
+	defer s.consensus.inside.Done()
+	f := s.consensus.LeadershipTransferToServer(raft.ServerID(target.ID), raft.ServerAddress(target.Address))
+	if err := f.Error(); err != nil {
+		return structs.Unavailablef("server %s does not lead: %w", describeServer(target), err)
+	}
+	return s.awaitOther(ctx, "server "+describeServer(target)+" is to lead")
+}
+
 // transferLeadership makes another server lead, if this one does, and waits until one is known.
 func (s *Server) transferLeadership(ctx context.Context) error {
 	if s.consensus.State() != raft.Leader || s.consensus.alone() {
@@ -213,6 +238,11 @@ func (s *Server) transferLeadership(ctx context.Context) error {
 		return structs.Unavailablef(
 			"server %s does not leave: no other server took over leadership: %w", s.cfg.Name, err)
 	}
+	return s.awaitOther(ctx, "server "+s.cfg.Name+" does not leave")
+}
+
+// awaitOther waits until another server leads. action begins the error.
+func (s *Server) awaitOther(ctx context.Context, action string) error {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	for {
@@ -221,8 +251,7 @@ func (s *Server) transferLeadership(ctx context.Context) error {
 			return nil
 		}
 		if !backoff.Sleep(ctx, leavePoll) {
-			return structs.Unavailablef(
-				"server %s does not leave: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
+			return structs.Unavailablef("%s: no other server has been elected yet: %w", action, ctx.Err())
 		}
 	}
 }

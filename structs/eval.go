@@ -181,6 +181,32 @@ type EvalListResponse struct {
 	QueryMeta
 }
 
+// EvalCount counts evaluations: those that EvalList lists.
+var EvalCount = read[EvalListRequest, EvalCountResponse]("Eval.Count")
+
+// EvalCountResponse has the number of evaluations that match.
+type EvalCountResponse struct {
+	Count int
+	QueryMeta
+}
+
+// EvalDelete deletes evaluations that have ended.
+var EvalDelete = write[EvalDeleteRequest, EvalDeleteResponse]("Eval.Delete")
+
+// EvalDeleteRequest names evaluations: by their IDs, or by a Filter over those of the namespace. With IDs all
+// of them must have ended, and no allocation may name one. A filter passes over the others.
+type EvalDeleteRequest struct {
+	EvalIDs []string
+	Filter  string
+	WriteOptions
+}
+
+// EvalDeleteResponse has the number of evaluations that were deleted.
+type EvalDeleteResponse struct {
+	Count int
+	WriteMeta
+}
+
 // EvalUpdateRequest writes evaluations. As a log entry it makes a blocked evaluation pending at once if one
 // of its keys was unblocked after its SnapshotIndex.
 type EvalUpdateRequest struct {

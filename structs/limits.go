@@ -68,6 +68,9 @@ const (
 	MaxTemplateReads = 256       // values that one text reads: files and variables
 	MaxDelimiter     = 64        // bytes of a delimiter
 
+	// MaxEvalIDs bounds the evaluations that one request deletes by their IDs.
+	MaxEvalIDs = 4096
+
 	// Bounds of devices.
 	MaxDeviceDemands    = 32        // device blocks of one task
 	MaxDevices          = 1024      // devices of one demand, and of one node

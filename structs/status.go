@@ -55,6 +55,16 @@ type RaftRemovePeerRequest struct {
 	WriteOptions
 }
 
+// OperatorTransfer makes another server lead.
+var OperatorTransfer = write[RaftTransferRequest, Empty]("Operator.RaftTransferLeadership")
+
+// RaftTransferRequest names the server that is to lead: by ID, or by Address.
+type RaftTransferRequest struct {
+	ID      string
+	Address string // host:port of Raft and RPC
+	WriteOptions
+}
+
 // AgentMember is one server in the gossip.
 type AgentMember struct {
 	Name        string

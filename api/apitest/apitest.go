@@ -101,7 +101,7 @@ type Agent struct {
 	Exec       func(allocID, task string) (api.ExecFunc, error)
 	Snapshot   []byte
 	// Control, if not nil, gets every restart, signal and removal of an allocation, for example "restart a1
-	// web", "restart all a1", "signal a1 web HUP" or "gc a1".
+	// web", "restart all a1", "signal a1 web HUP", "gc a1" or "gc node n1".
 	Control func(act string) error
 
 	mu       sync.Mutex
@@ -210,6 +210,14 @@ func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats,
 		return nil, structs.NotFoundf("node %s is not this agent's", nodeID)
 	}
 	return a.StatsAre, nil
+}
+
+// NodeGC calls Control for the node Node.
+func (a *Agent) NodeGC(_ context.Context, nodeID string) (int, error) {
+	if a.Control == nil || nodeID != "" && nodeID != a.Node {
+		return 0, structs.NotFoundf("node %s is not this agent's", nodeID)
+	}
+	return 1, a.Control("gc node " + a.Node)
 }
 
 // AllocStats returns UsageIs for the allocation with its ID. Only the tasks in it run.

@@ -25,6 +25,15 @@ type List[Row, Stub any] struct {
 // Whole is the Stub of a list that shows its rows whole.
 func Whole[Row any](row, stub *Row) { *stub = *row }
 
+// Each calls do with each row that the filter accepts.
+func (l List[Row, Stub]) Each(rows iter.Seq[*Row], filter string, do func(*Row) error) error {
+	p, err := l.pagePart(rows, &structs.QueryOptions{Filter: filter})
+	if err != nil {
+		return err
+	}
+	return p.each(func(row *Row, _ *Stub) error { return do(row) })
+}
+
 // errFull ends a page that has its rows.
 var errFull = errors.New("the page is full")
 

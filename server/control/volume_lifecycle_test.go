@@ -30,6 +30,9 @@ func (a soleServer) Leads(string) context.Context    { return context.Background
 func (a soleServer) RemovePeer(string, string) (uint64, error) {
 	return 0, nil
 }
+func (a soleServer) TransferLeadership(context.Context, string, string) error {
+	return nil
+}
 func (a soleServer) Configuration() []*structs.RaftServer { return nil }
 func (a soleServer) Servers() []string                    { return []string{"me"} }
 func (a soleServer) Forward(context.Context, string, string, any, any) error {

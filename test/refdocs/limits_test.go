@@ -114,6 +114,7 @@ var allLimits = []limit{
 	},
 	{"MaxTemplateReads", structs.MaxTemplateReads, "", "files and variables that one template reads", beyondFails},
 	{"MaxDelimiter", structs.MaxDelimiter, "bytes", "a delimiter of a template", beyondInvalid},
+	{"MaxEvalIDs", structs.MaxEvalIDs, "", "evaluations that one request deletes by their IDs", beyondInvalid},
 	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
 	{"MaxDevices", structs.MaxDevices, "", "devices of one block, of one node", beyondInvalid},
 	{"MaxHostVolumes", structs.MaxHostVolumes, "", "host volumes of one node", beyondInvalid},

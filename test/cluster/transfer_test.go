@@ -1,0 +1,57 @@
+package cluster_test
+
+import (
+	"testing"
+
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+func transferLeadership(s *cluster.Server, req *structs.RaftTransferRequest) error {
+	_, err := callWithin(s, cluster.Patience, structs.OperatorTransfer, req)
+	return err
+}
+
+// checkLeads fails the test unless a server leads once the transfer has succeeded, without an election by
+// timeout: the answer comes after the new leader is known.
+func checkLeads(t *testing.T, c *cluster.Cluster, want *cluster.Server) {
+	t.Helper()
+	c.Await(want.Name+" leads", func() bool {
+		_, isMe, known, _ := want.Current().Leader()
+		return known && isMe
+	})
+}
+
+func TestTransferLeadership_MakesTheServerLead(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	first := c.Others(leader)[0]
+	second := c.Others(leader)[1]
+	awaitAllVote(t, c)
+
+	// A follower forwards the request to the leader.
+	id := peerOf(t, leader, first, "").ID
+	if err := transferLeadership(second, &structs.RaftTransferRequest{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	checkLeads(t, c, first)
+	address := second.Current().RPCAddr()
+	if err := transferLeadership(first, &structs.RaftTransferRequest{Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	checkLeads(t, c, second)
+	if err := transferLeadership(first, &structs.RaftTransferRequest{Address: address}); err != nil {
+		t.Errorf("the server leads already: %v", err)
+	}
+	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{ID: "nobody"}),
+		structs.KindNotFound, "nobody", id)
+	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{}), structs.KindInvalid, "either")
+	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{ID: id, Address: address}),
+		structs.KindInvalid, "either")
+
+	dead := killAndAwaitFailed(c, t, leader, second)
+	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{ID: dead}),
+		structs.KindPrecondition, leader.Name, "is not alive")
+	checkLeads(t, c, second)
+}
