@@ -27,6 +27,8 @@ const (
 	eval1  = "e1e1e1e1-0000-0000-0000-000000000001"
 	eval2  = "e2e2e2e2-0000-0000-0000-000000000002"
 	eval3  = "e3e3e3e3-0000-0000-0000-000000000003"
+	eval4  = "e4e4e4e4-0000-0000-0000-000000000004"
+	eval5  = "e5e5e5e5-0000-0000-0000-000000000005"
 )
 
 // fakeCluster has two nodes, two jobs, a plugin and two volumes. The name of a registered job selects how the
@@ -395,6 +397,7 @@ func (w *fakeCluster) answerJobs() {
 				"big":    eval2,
 				"new":    eval3,
 				"broken": eval3,
+				"waves":  eval4,
 			}[r.Job.ID],
 		}, nil
 	})

@@ -67,6 +67,31 @@ func evaluations() []*structs.Evaluation {
 	}
 }
 
+// waveEvaluations are those of an update of a system job.
+func waveEvaluations() []*structs.Evaluation {
+	return []*structs.Evaluation{
+		{
+			ID:          eval4,
+			JobID:       "waves",
+			Type:        "system",
+			TriggeredBy: "job-register",
+			Status:      "complete",
+			NextEval:    eval5,
+			Indexes:     structs.Indexes{CreateIndex: 16},
+		},
+		{
+			ID:           eval5,
+			JobID:        "waves",
+			Type:         "system",
+			TriggeredBy:  "rolling-update",
+			Status:       "complete",
+			PreviousEval: eval4,
+			WaitUntil:    nanosBefore(-30 * time.Second),
+			Indexes:      structs.Indexes{CreateIndex: 16},
+		},
+	}
+}
+
 func (w *fakeCluster) answerEvals() {
 	c := w.caller
 	fakeDeployments(c)
@@ -76,9 +101,9 @@ func (w *fakeCluster) answerEvals() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reads[r.EvalID]++
-		for _, e := range evaluations() {
+		for _, e := range slices.Concat(evaluations(), waveEvaluations()) {
 			if e.ID == r.EvalID {
-				if e.ID == eval3 && w.reads[eval3] == 1 {
+				if (e.ID == eval3 || e.ID == eval5) && w.reads[e.ID] == 1 {
 					e.Status = "pending"
 				}
 				return &structs.EvalGetResponse{Eval: e, QueryMeta: jobMeta}, nil

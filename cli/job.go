@@ -183,8 +183,10 @@ func jobRun(ctx context.Context, c *Call) error {
 	})
 }
 
-// awaitJob follows a registered job until it runs.
+// awaitJob follows a registered job until it runs. The update of a job of every node goes on with further
+// evaluations.
 func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) error {
+	w.nextEval = ""
 	if evalID != "" {
 		err := w.awaitPlacement(ctx, evalID, w.c.Bool("wait"))
 		if err != nil {
@@ -200,7 +202,12 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 	case err != nil:
 		return err
 	case d == nil:
-		return w.awaitRunning(ctx, stored)
+		err = w.awaitRunning(ctx, stored)
+		if err != nil || w.nextEval == "" {
+			return err
+		}
+		w.writeLine("The update goes on with evaluation %s", shortID(w.nextEval))
+		return w.awaitJob(ctx, job, w.nextEval)
 	}
 	err = w.awaitDeployment(ctx, d)
 	if err != nil || d.AwaitsPromotion() {

@@ -34,6 +34,8 @@ type watch struct {
 	last    map[string]string     // the last line of each subject
 	plugins map[string]*api.Query // the blocking query of each plugin
 	failed  map[string]bool       // allocations that failed, and that nothing replaced at the last read
+
+	nextEval string // the evaluation that continues the update of the one followed last, or ""
 }
 
 func newWatch(c *Call) *watch {
@@ -147,8 +149,11 @@ func (w *watch) awaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 		if err != nil {
 			return nil, err
 		}
-		w.writeChange("eval", "Evaluation %s is %s",
-			shortID(id), withDescription(e.Status, e.StatusDescription))
+		text := withDescription(e.Status, e.StatusDescription)
+		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(now()) {
+			text += ", due at " + due.Local().Format(time.RFC3339)
+		}
+		w.writeChange("eval", "Evaluation %s is %s", shortID(id), text)
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
@@ -179,6 +184,7 @@ func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) er
 		return structs.Internalf("the evaluation ended as %s",
 			withDescription(e.Status, e.StatusDescription))
 	}
+	w.nextEval = e.NextEval
 	if len(e.FailedTGAllocs) == 0 {
 		return nil
 	}

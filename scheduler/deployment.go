@@ -30,8 +30,9 @@ type rollout struct {
 	strategy *structs.UpdateStrategy
 	state    *structs.DeploymentState // nil: no deployment tracks the group
 	held     bool
-	left     int // allocations that may still be replaced
-	refused  int // that found no place for their successor
+	left     int   // allocations that may still be replaced
+	refused  int   // that found no place for their successor
+	next     int64 // in per-node jobs: the time from which on more may be replaced, UnixNano, 0 for now
 }
 
 // mostRefused is the most allocations of a group whose successor finds no place before a plan leaves the
@@ -357,8 +358,8 @@ func (g *groupPlan) mayUpdate() bool {
 // noteRefused counts an allocation whose successor has found no place.
 func (g *groupPlan) noteRefused() {
 	r := g.updates
-	if r == nil {
-		return
+	if r == nil || g.job.PerNode() {
+		return // each node of a per-node job is a question of its own
 	}
 	r.refused++
 	if r.refused >= mostRefused {

@@ -26,7 +26,7 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 	desired := p.countDesired()
 	p.execute()
 	for _, w := range p.placements {
-		if w.held {
+		if w.held && !p.job.PerNode() { // the dialect counts all waves of a per-node job
 			u := desired[w.plan.group.Name]
 			u.DestructiveUpdate--
 			u.Ignore++

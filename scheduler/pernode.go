@@ -24,7 +24,9 @@ func (p *planner) reconcilePerNode() {
 		g := p.addGroup(group)
 		if group.Count > 0 {
 			g.filterNodes(nodes())
+			before := len(p.placements)
 			p.reconcileNodes(g, nodes(), byGroup[group.Name])
+			p.beginWave(g, p.placements[before:])
 		}
 	}
 }

@@ -128,6 +128,7 @@ func (p *planner) placeOne(w *placement) {
 	}
 	if w.update && g.updates != nil {
 		g.updates.left--
+		g.updates.noteReplaced(p.now.UnixNano())
 	}
 	t.metric.ScoreMetaData = top.scores(w)
 	p.addToPlan(w, top[0].view, t)

@@ -83,6 +83,7 @@ func (p *planner) decide() {
 func (p *planner) execute() {
 	p.placeAll()
 	p.addFollowup()
+	p.addNextWave()
 	p.finishEval()
 }
 
@@ -115,6 +116,7 @@ type planner struct {
 	moves          int             // allocations that the plan stops and places again
 	placed         int             // bytes of the plan's allocations, about
 	more           bool            // another plan has to follow
+	nextWave       string          // ID of the evaluation that continues an update, or ""
 	exhaustedNodes map[string]bool // by node: without capacity for an allocation of a per-node job
 
 	leftData map[string]*structs.Allocation // by name; see noteData
@@ -190,6 +192,7 @@ func (p *planner) finishEval() {
 	e.StatusDescription = ""
 	e.Again = ""
 	e.BlockedEval = ""
+	e.NextEval = p.nextWave
 	e.BlockedOn = nil
 	e.Shape = ""
 	e.FailedTGAllocs = nil

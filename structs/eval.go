@@ -21,9 +21,10 @@ const (
 	TriggerNodeUpdate    = "node-update"
 	TriggerAllocFailure  = "alloc-failure"
 	TriggerAllocStop     = "alloc-stop"
-	TriggerQueuedAllocs  = "queued-allocs" // could not place all; blocked
-	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
-	TriggerPreemption    = "preemption"    // an allocation of the job was displaced
+	TriggerQueuedAllocs  = "queued-allocs"  // could not place all; blocked
+	TriggerScheduled     = "scheduled"      // a delayed rescheduling has come due
+	TriggerRollingUpdate = "rolling-update" // the next allocations of an update have come due
+	TriggerPreemption    = "preemption"     // an allocation of the job was displaced
 	TriggerManual        = "manual"
 	TriggerScaling       = "job-scaling" // the count of a group was changed
 	TriggerNodeDrain     = "node-drain"

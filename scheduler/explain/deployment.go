@@ -32,6 +32,30 @@ func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
 	return nil
 }
 
+// waves explains how far the update of a job of every node has come.
+func (x *explainer) waves(j *structs.Job) (reasons []*structs.Reason) {
+	for _, g := range j.TaskGroups {
+		total := 0
+		done := 0
+		for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+			switch {
+			case a.TaskGroup != g.Name:
+				continue
+			case a.JobVersion == j.Version:
+				done++
+			}
+			total++
+		}
+		if done < total && g.Update.Rolls() {
+			r := reason("group %s replaces %s every %s; %d of %d have version %d", g.Name,
+				count(g.Update.MaxParallel, "allocation"), g.Update.Stagger, done, total, j.Version)
+			r.Remedy = "to replace all at once, run the job with max_parallel = 0 in its update block"
+			reasons = append(reasons, r)
+		}
+	}
+	return reasons
+}
+
 // deploymentGroups explains each group of a deployment that has not reached its aim.
 func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {

@@ -112,8 +112,11 @@ func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.
 	switch {
 	case e.WaitUntil > x.now.UnixNano():
 		r := reason("evaluation %s is due %s (%s)", id, x.until(e.WaitUntil), e.TriggeredBy)
-		if e.TriggeredBy == structs.TriggerScheduled {
+		switch e.TriggeredBy {
+		case structs.TriggerScheduled:
 			r.Remedy = "to replace failed allocations now: berth job eval -force-reschedule " + j.ID
+		case structs.TriggerRollingUpdate:
+			r.Because = x.waves(j)
 		}
 		return r
 	case state.SchedulerConfig(x.tx).PauseEvalBroker:

@@ -113,6 +113,15 @@ var situations = []situation{
 			f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter)
 			f.Claim(f.Allocs("web")[0], "vol", structs.CSISingleNodeWriter)
 		})},
+	{name: "an update of a system job", nodes: 3, make: func(f *schedtest.Fleet) {
+		for cpu := range 2 {
+			job := schedtest.Job("web", structs.JobSystem, 1, updates(0))
+			job.TaskGroups[0].Tasks[0].Resources.CPU = 10 + cpu
+			f.Register(job)
+			f.Tick()
+			f.Tick()
+		}
+	}},
 	{name: "a deployment that goes on", nodes: 1, make: running(2, updates(0))},
 	{name: "a deployment that is paused", nodes: 1, make: after(running(2, updates(0)),
 		setDeployment(structs.DeploymentPaused, structs.DeploymentIsPaused))},

@@ -88,7 +88,6 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 		s.settlePlan(ctx, p)
 		return true
 	}
-	plan.Now = time.Now().UnixNano()
 	s.plans[id] = p
 	s.wg.Go(func() {
 		p.err = propose(ctx, s.Deps, fsm.PlanApply, plan)

@@ -190,11 +190,16 @@ func (s scheduleLoop) planEval(
 			err = structs.Internalf("the scheduler panicked: %v", fault)
 		}
 	}()
-	p, err = s.plan(tx, eval, time.Now())
-	if err == nil && p == nil {
-		err = structs.Internalf("the scheduler made no plan")
+	now := time.Now()
+	p, err = s.plan(tx, eval, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		return nil, structs.Internalf("the scheduler made no plan")
 	}
-	return p, err
+	p.Now = now.UnixNano() // the times of its later evaluations count from here
+	return p, nil
 }
 
 // evalAttempts is the number of failures after which an evaluation has failed.

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -210,6 +211,59 @@ func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
 		if e := w.eval("e1"); e.Status != structs.EvalComplete {
 			t.Errorf("evaluation is %s: %s", e.Status, e.StatusDescription)
 		}
+	})
+}
+
+// The update of a system job goes on at its pace when the leader changes between two waves, and at once after
+// a longer time without a leader.
+func TestSchedule_ContinuesAnUpdateAfterAChangeOfTheLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		for i := range 6 {
+			w.addSizedNode(fmt.Sprintf("n%d", i), 10, nil)
+		}
+		inWaves := func(j *structs.Job) {
+			j.Type = structs.JobSystem
+			j.Update = &structs.UpdateStrategy{MaxParallel: 2, Stagger: time.Minute}
+		}
+		lead := func() (stop func()) {
+			stop = w.runLoop("schedule")
+			synctest.Wait()
+			return stop
+		}
+		w.addJob("log", 1, 100, inWaves)
+		stop := lead()
+		updated := func(want int) {
+			t.Helper()
+			n := 0
+			for _, a := range w.runningAllocs() {
+				if a.Resources.CPU == 101 {
+					n++
+				}
+			}
+			if n != want {
+				t.Fatalf("%d allocations are updated, want %d", n, want)
+			}
+		}
+		time.Sleep(time.Hour)
+		w.addJob("log", 1, 101, inWaves)
+		synctest.Wait()
+		updated(2)
+		stop()
+		time.Sleep(59 * time.Second)
+		stop = lead()
+		updated(2)
+		after(time.Second)
+		updated(4)
+		stop()
+		time.Sleep(time.Hour)
+		stop = lead()
+		defer stop()
+		updated(6)
+		after(time.Hour)
+		if n := w.entryCount(); n != 6+2+1+1+1+1 {
+			t.Errorf("%d entries: two jobs on six nodes need one plan, then one for each wave", n)
+		}
+		w.check()
 	})
 }
 

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// An update of a job that runs on every node replaces at most max_parallel allocations of a group at a time:
+// a wave. The next wave follows `stagger` later. The allocations that the job has tell which of them were
+// replaced meanwhile. So whatever evaluates the job, and whoever leads, the pace is the same.
+//
+// Only an evaluation of all nodes replaces allocations in waves, because plans of single nodes are made at
+// the same time and do not know of each other.
+
+// beginWave sets how many of the updates of a per-node group the plan may do.
+func (p *planner) beginWave(g *groupPlan, placements []*placement) {
+	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.update })
+	if !updates || !g.group.Update.Rolls() {
+		return
+	}
+	r := &rollout{groupPlan: g, strategy: g.group.Update}
+	g.updates = r
+	if p.scope != "" {
+		return
+	}
+	r.left = r.strategy.MaxParallel
+	begin := p.now.Add(-r.strategy.Stagger).UnixNano()
+	for a := range p.jobAllocs() {
+		if a.TaskGroup == g.group.Name && a.CreateTime > begin && p.isUpdated(a) {
+			r.left--
+			r.noteReplaced(a.CreateTime)
+		}
+	}
+	r.left = max(0, r.left)
+}
+
+// isUpdated reports whether an allocation of the job's version took the place of one of an older version.
+func (p *planner) isUpdated(a *structs.Allocation) bool {
+	if a.PreviousAllocation == "" || p.isOlder(a) {
+		return false
+	}
+	prev := state.Alloc(p, a.PreviousAllocation)
+	return prev == nil || p.isOlder(prev)
+}
+
+// noteReplaced counts an allocation that was replaced at a time, UnixNano, in the last stagger.
+func (r *rollout) noteReplaced(at int64) {
+	due := at + int64(r.strategy.Stagger)
+	if r.next == 0 || due < r.next {
+		r.next = due
+	}
+}
+
+// addNextWave adds the evaluation that continues the updates which the plan leaves to a later one.
+func (p *planner) addNextWave() {
+	due := int64(0)
+	for _, w := range p.placements {
+		if !w.held || !w.plan.job.PerNode() || w.plan.mayUpdate() {
+			continue
+		}
+		next := max(w.plan.updates.next, p.now.UnixNano())
+		if due == 0 || next < due {
+			due = next
+		}
+	}
+	if due == 0 {
+		return
+	}
+	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
+		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.eval.ID &&
+			(p.scope != "" || e.WaitUntil <= due) {
+			p.nextWave = e.ID
+			return
+		}
+	}
+	e := p.evalAt(due)
+	e.NodeID = ""
+	e.TriggeredBy = structs.TriggerRollingUpdate
+	p.nextWave = e.ID
+	p.plan.Followups = append(p.plan.Followups, e)
+}

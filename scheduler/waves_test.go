@@ -1,0 +1,329 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// inWaves makes an update replace some allocations at a time.
+func inWaves(most int, stagger time.Duration) func(*structs.Job) {
+	return func(j *structs.Job) {
+		j.Update = &structs.UpdateStrategy{MaxParallel: most, Stagger: stagger}
+	}
+}
+
+// onNewest counts the live allocations of a job that have its newest version.
+func (w *fixture) onNewest(job string) (n int) {
+	version := state.Job(w.s.Read(), "default", job).Version
+	for _, a := range w.allocs(job) {
+		if a.JobVersion == version {
+			n++
+		}
+	}
+	return n
+}
+
+// nextWaves returns the evaluations that continue updates, by their time.
+func (w *fixture) nextWaves() (evals []*structs.Evaluation) {
+	for e := range state.LaterEvals(w.s.Read()) {
+		if e.TriggeredBy == structs.TriggerRollingUpdate {
+			evals = append(evals, e)
+		}
+	}
+	return evals
+}
+
+// updated returns a fixture with a system job on n1 to n5 whose first wave of two is done.
+func updated(t *testing.T) *fixture {
+	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3", "n4", "n5")
+	w.clock = w.clock.Add(time.Hour)
+	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
+	w.run("log")
+	return w
+}
+
+func (w *fixture) wantNewest(job string, want int) {
+	w.t.Helper()
+	if got := w.onNewest(job); got != want {
+		w.t.Fatalf("%d allocations of job %s have the newest version, want %d", got, job, want)
+	}
+}
+
+func TestSystemUpdate_ReplacesInWaves(t *testing.T) {
+	w := updated(t)
+	wave := 0
+	for _, done := range []int{2, 4, 5} {
+		w.wantNewest("log", done)
+		w.wantPlaced("log", "0@n1 0@n2 0@n3 0@n4 0@n5")
+		wave++
+		waves := w.nextWaves()
+		if done == 5 {
+			if len(waves) > 0 {
+				t.Errorf("%d evaluations follow the last wave", len(waves))
+			}
+			break
+		}
+		if len(waves) != 1 || waves[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() || waves[0].NodeID != "" {
+			t.Fatalf("after wave %d: %+v", wave, waves)
+		}
+		if prev := state.Eval(w.s.Read(), waves[0].PreviousEval); prev == nil || prev.NextEval != waves[0].ID {
+			t.Errorf("after wave %d: %+v follows %+v", wave, waves[0], prev)
+		}
+		w.clock = w.clock.Add(time.Minute - time.Second)
+		if p := w.run("log"); len(p.Stop) > 0 || p.Eval.NextEval != waves[0].ID {
+			t.Fatalf("before the time of the next wave: %s", describe(p))
+		}
+		w.clock = w.clock.Add(time.Second)
+		w.apply(w.process(waves[0]))
+	}
+}
+
+func TestSystemUpdate_WithoutAPaceReplacesAll(t *testing.T) {
+	none := func(*structs.Job) {}
+	for name, pace := range map[string]func(*structs.Job){
+		"no update":      none,
+		"max_parallel 0": inWaves(0, time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := running(t, aJob("log", structs.JobSystem, pace), "n1", "n2", "n3")
+			w.job(aJob("log", structs.JobSystem, pace, cpu(200)))
+			w.run("log")
+			w.wantNewest("log", 3)
+		})
+	}
+}
+
+// Changes of nodes and requests of operators during an update do not speed it up, and an update that only
+// such a change finds begins in time.
+func TestSystemUpdate_KeepsItsPaceWhenNodesChange(t *testing.T) {
+	w := updated(t)
+	w.clock = w.clock.Add(10 * time.Second)
+	for _, node := range []string{"n3", "n4", "n5"} {
+		p := w.runNode("log", node)
+		if len(p.Stop)+len(p.Followups) > 0 {
+			t.Fatalf("an evaluation of node %s: %s", node, describe(p))
+		}
+	}
+	w.status("n5", structs.NodeDown)
+	w.runNode("log", "n5")
+	w.wantNewest("log", 2)
+
+	// One that an operator stops has the new version and is one of the next wave, although it comes early.
+	a := w.allocs("log")[2]
+	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: w.now()})
+	w.run("log")
+	w.wantNewest("log", 3)
+	w.clock = w.clock.Add(50 * time.Second)
+	w.apply(w.process(w.nextWaves()[0]))
+	w.wantNewest("log", 4)
+	w.status("n5", structs.NodeReady)
+	w.runNode("log", "n5")
+	w.wantNewest("log", 5) // n5 has no allocation that would be replaced
+}
+
+// The plan of one node leaves an update to an evaluation of all nodes, because the plans of two nodes may be
+// made at once.
+func TestSystemUpdate_OfOneNodeIsLeftToAWave(t *testing.T) {
+	w := running(t, aJob("log", structs.JobSystem, inWaves(1, time.Minute)), "n1", "n2")
+	for _, id := range []string{"n1", "n2"} {
+		w.eligibility(id, structs.NodeIneligible)
+	}
+	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), cpu(200)))
+	w.run("log")
+	w.wantNewest("log", 0)
+	if waves := w.nextWaves(); len(waves) > 0 {
+		t.Fatalf("%d waves follow although no node takes part", len(waves))
+	}
+	w.clock = w.clock.Add(time.Hour)
+	w.eligibility("n1", structs.NodeEligible)
+	w.eligibility("n2", structs.NodeEligible)
+	w.runNode("log", "n1")
+	w.runNode("log", "n2")
+	w.wantNewest("log", 0)
+	waves := w.nextWaves()
+	if len(waves) != 1 || waves[0].WaitUntil != w.clock.UnixNano() {
+		t.Fatalf("the evaluations that follow: %+v", waves)
+	}
+	w.apply(w.process(waves[0]))
+	w.wantNewest("log", 1)
+}
+
+// runNode evaluates a job on one node.
+func (w *fixture) runNode(job, node string) *structs.Plan {
+	w.t.Helper()
+	e := w.eval(job)
+	e.NodeID = node
+	p := w.process(e)
+	w.apply(p)
+	return p
+}
+
+func (w *fixture) eligibility(node, value string) {
+	w.t.Helper()
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:       node,
+		Eligibility:  value,
+		WriteOptions: w.now(),
+	})
+}
+
+// Each group has its own pace, also a group with its own block.
+func TestSystemUpdate_OfTwoGroups(t *testing.T) {
+	version := func(mhz int) *structs.Job {
+		return aJob("log", structs.JobSystem, inWaves(1, time.Minute), cpu(mhz), func(j *structs.Job) {
+			other := *j.TaskGroups[0]
+			other.Name = "h"
+			u := structs.DefaultUpdateStrategy()
+			u.MaxParallel = 2
+			u.Stagger = 20 * time.Second
+			other.Update = &u
+			j.TaskGroups = append(j.TaskGroups, &other)
+		})
+	}
+	w := running(t, version(100), "n1", "n2", "n3")
+	w.job(version(150))
+	w.run("log")
+	groups := func() string {
+		count := map[string]int{}
+		for _, a := range w.allocs("log") {
+			if a.JobVersion == 1 {
+				count[a.TaskGroup]++
+			}
+		}
+		return fmt.Sprintf("g %d, h %d", count["g"], count["h"])
+	}
+	for _, step := range []struct {
+		seconds int
+		want    string
+	}{{0, "g 1, h 2"}, {20, "g 1, h 3"}, {40, "g 2, h 3"}, {60, "g 3, h 3"}} {
+		w.clock = w.clock.Add(time.Duration(step.seconds) * time.Second)
+		w.runWaves()
+		if got := groups(); got != step.want {
+			t.Fatalf("after %d seconds more: %s, want %s", step.seconds, got, step.want)
+		}
+	}
+}
+
+// What nobody misses does not wait: a node whose allocation has failed, and one without an allocation. A
+// newer version does not wait for the pace of the one before.
+func TestSystemUpdate_WaitsForNothingElse(t *testing.T) {
+	w := updated(t)
+	w.client(w.allocs("log")[4], structs.AllocFailed)
+	w.nodes("n6")
+	w.run("log")
+	w.wantNewest("log", 4)
+	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Second), cpu(300)))
+	w.run("log")
+	w.wantNewest("log", 2)
+	w.clock = w.clock.Add(time.Second) // the wave of the older version comes later
+	w.runWaves()
+	w.wantNewest("log", 4)
+}
+
+// runWaves processes the evaluations of updates that are due.
+func (w *fixture) runWaves() {
+	w.t.Helper()
+	for _, e := range w.nextWaves() {
+		if e.WaitUntil <= w.clock.UnixNano() {
+			w.apply(w.process(e))
+		}
+	}
+}
+
+// A replacement gives way to the next one a stagger after it, also if the wave was not full at first. One
+// that took the place of a failed allocation of the same version does not count.
+func TestSystemUpdate_CountsEachReplacement(t *testing.T) {
+	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3", "n4")
+	for _, id := range []string{"n2", "n3", "n4"} {
+		w.eligibility(id, structs.NodeIneligible)
+	}
+	w.clock = w.clock.Add(time.Hour)
+	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
+	w.run("log")
+	w.wantNewest("log", 1)
+	w.client(w.allocs("log")[0], structs.AllocFailed)
+	w.run("log")
+	w.clock = w.clock.Add(30 * time.Second)
+	w.run("log") // replaces the failed one
+	for _, id := range []string{"n2", "n3", "n4"} {
+		w.eligibility(id, structs.NodeEligible)
+	}
+	w.run("log")
+	w.wantNewest("log", 2)
+	for _, want := range []int{3, 4} {
+		w.clock = w.clock.Add(30 * time.Second)
+		w.runWaves()
+		w.wantNewest("log", want)
+	}
+}
+
+// A node that has no room for the new version keeps the old one, and does not hold up the others.
+func TestSystemUpdate_PassesNodesWithoutRoom(t *testing.T) {
+	w := newFixture(t)
+	for i := range 20 {
+		n := aNode(fmt.Sprintf("n%02d", i))
+		n.NodeResources.CPU.CpuShares = 150
+		w.node(n)
+	}
+	w.nodes("big1", "big2", "z1", "z2")
+	w.job(aJob("log", structs.JobSystem, inWaves(3, time.Minute)))
+	w.run("log")
+	w.job(aJob("log", structs.JobSystem, inWaves(3, time.Minute), cpu(200)))
+	p := w.run("log")
+	w.wantNewest("log", 3)
+	if got := refusals(p, "g"); got != "resources: cpu exhausted (20)" {
+		t.Errorf("refusals: %s", got)
+	}
+	w.clock = w.clock.Add(time.Minute)
+	w.apply(w.process(w.nextWaves()[0]))
+	w.wantNewest("log", 4)
+	if waves := w.nextWaves(); len(waves) > 0 || len(w.allocs("log")) != 24 {
+		t.Errorf("%d waves follow, %d allocations are left", len(waves), len(w.allocs("log")))
+	}
+}
+
+// An allocation with a volume stops before its successor starts: one plan stops it and names it. If the new
+// version uses the volume in a mode that excludes the old one, all are replaced at once, because none could
+// start beside the others.
+func TestSystemUpdate_OfVolumes(t *testing.T) {
+	w := newFixture(t)
+	w.storage("n1", "n2", "n3")
+	w.volume("share", "hostpath")
+	reader := volume("share", structs.CSIMultiNodeReader, false)
+	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), reader))
+	w.run("log")
+	for _, a := range w.allocs("log") {
+		w.claim(a)
+		w.client(a, structs.AllocRunning)
+	}
+	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), reader, cpu(200)))
+	p := w.run("log")
+	if len(p.Stop) != 1 || len(p.Place) != 1 || p.Place[0].PreviousAllocation != p.Stop[0].AllocID ||
+		!slices.Contains(slices.Collect(p.Place[0].Awaits()), p.Stop[0].AllocID) {
+		t.Fatalf("the first wave: %s", describe(p))
+	}
+	w.clock = w.clock.Add(time.Second)
+	writer := volume("share", structs.CSIMultiNodeMultipleWriter, false)
+	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), writer))
+	w.run("log")
+	w.wantNewest("log", 3)
+}
+
+// A plan of a user counts the allocations of all waves.
+func TestDryRun_CountsAllWaves(t *testing.T) {
+	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3")
+	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
+	p, err := DryRun(w.s.Read(), w.eval("log"), w.clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := p.Desired["g"]; u.DestructiveUpdate != 3 || u.Ignore != 0 || len(p.Followups) != 1 {
+		t.Errorf("desired %+v, follow-ups %s", u, strings.TrimSpace(describe(p.Plan)))
+	}
+}
