@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the programs that measure the peer and berth, each in its own module, and runs them in turn.
-# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc list sched (all, if none is given)
+# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc list sched e2e (all, if none is given)
+# The kind e2e mounts file systems and starts isolated tasks, so it needs root.
 # ROUNDS=n overrides the number of rounds of each row on each side. The kind `build` alone only builds.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,8 +27,27 @@ go test -tags codegen_generated -c -o "$bin/peer-state.test" ./statebench
 go test -tags codegen_generated -c -o "$bin/peer-sched.test" ./schedbench
 go build -o "$bin/compare" ./cmd/compare
 
+# The programs that the tasks of the kind e2e see: a CSI driver, what it calls, and the writer of the jobs.
+tools="$bin/tools"
+mkdir -p "$tools/bin" "$tools/etc" "$tools/lib" "$tools/lib64"
+echo 'bench:x:0:0::/:/bin/false' >"$tools/etc/passwd"
+echo 'bench:x:0:' >"$tools/etc/group"
+CGO_ENABLED=0 go build -o "$tools/bin/writer" ./cmd/writer
+cd "$root/test/driver"
+CGO_ENABLED=0 go build -ldflags "-X main.version=v1.7.2" -o "$tools/bin/hostpathplugin" \
+	github.com/kubernetes-csi/csi-driver-host-path/cmd/hostpathplugin
+for program in mount umount losetup findmnt; do
+	path=$(command -v "$program")
+	cp -L "$path" "$tools/bin/"
+	ldd "$path" | grep -o '/[^ ]*' | while read -r library; do
+		mkdir -p "$tools$(dirname "$library")"
+		cp -Lu "$library" "$tools$library"
+	done
+done
+cd "$root"
+
 [ "${1:-}" != build ] || exit 0
-for kind in ${*:-state growth memory capacity rpc list sched}; do
+for kind in ${*:-state growth memory capacity rpc list sched e2e}; do
 	case $kind in growth | capacity) rounds=1 ;; memory) rounds=2 ;; *) rounds=3 ;; esac
 	"$bin/compare" -bin "$bin" -kind "$kind" -rounds "${ROUNDS:-$rounds}" -metric "${METRIC:-ns/unit}" -commit "$commit" -o "$bin/$kind.json"
 done

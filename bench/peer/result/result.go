@@ -83,6 +83,8 @@ func (r *Row) Met() (met, wanted bool) {
 		return r.Ratio >= r.Target, true
 	case r.Bound == 0:
 		return false, false
+	case r.Berth == 0:
+		return false, true
 	case r.Inverse:
 		return r.Berth*r.Scale >= r.Bound, true
 	}

@@ -37,18 +37,19 @@ type measurement func(*bench) (float64, error)
 
 // bench has the programs and settings of the measurements.
 type bench struct {
-	bin    string // where the programs are
-	metric string
-	peer   *process
-	berth  *process
-	round  int
-	done   map[string][]byte // the output of benchmarks, by name and round
-	failed int               // rows of which a side could not be measured
+	bin     string // where the programs are
+	metric  string
+	peer    *process
+	berth   *process
+	round   int
+	done    map[string][]byte  // the output of benchmarks, by name and round
+	numbers map[string]numbers // of scenarios, by number, product and round
+	failed  int                // rows of which a side could not be measured
 }
 
 func main() {
 	bin := flag.String("bin", "bin/bench", "folder of the programs that scripts/bench-peer.sh builds")
-	kind := flag.String("kind", "state", "kind of rows: state, growth, memory, capacity, rpc, list or sched")
+	kind := flag.String("kind", "state", "kind of rows: state, growth, memory, capacity, rpc, list, sched or e2e")
 	metric := flag.String("metric", "ns/unit",
 		"of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")
@@ -59,9 +60,10 @@ func main() {
 	abs, err := filepath.Abs(*bin)
 	check(err)
 	b := &bench{
-		bin:    abs,
-		metric: *metric,
-		done:   map[string][]byte{},
+		bin:     abs,
+		metric:  *metric,
+		done:    map[string][]byte{},
+		numbers: map[string]numbers{},
 	}
 	f := &result.File{
 		Kind:   *kind,

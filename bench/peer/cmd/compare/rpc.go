@@ -296,13 +296,14 @@ func start(dir, program, file, config string, port int) *process {
 	return nil
 }
 
-// launch runs `program agent -config file`.
-func launch(dir, program, file, config string) *process {
+// launch runs `program agent -config file`, behind the words of a command that runs another.
+func launch(dir, program, file, config string, by ...string) *process {
 	path := filepath.Join(dir, file)
 	check(os.WriteFile(path, []byte(config), 0o600))
 	log, err := os.Create(path + ".log")
 	check(err)
-	cmd := exec.CommandContext(context.Background(), program, "agent", "-config", path)
+	words := append(by, program, "agent", "-config", path)
+	cmd := exec.CommandContext(context.Background(), words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = withMe()
 	check(cmd.Start())

@@ -37,8 +37,10 @@ func (b *bench) rows(kind string) (rows []row, stop func()) {
 		return b.listRows()
 	case "sched":
 		return schedRows(), func() {}
+	case "e2e":
+		return b.e2eRows(), func() {}
 	}
-	check(fmt.Errorf("%q is neither state, growth, memory, capacity, rpc, list nor sched", kind))
+	check(fmt.Errorf("%q is neither state, growth, memory, capacity, rpc, list, sched nor e2e", kind))
 	return nil, nil
 }
 

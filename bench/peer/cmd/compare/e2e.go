@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+
+	"berth/bench/peer/result"
+)
+
+// scenario is a measurement of a product that has the numbers of several rows.
+type scenario struct {
+	rows    []result.Row
+	measure func(*bench, *product) (numbers, error)
+}
+
+// numbers are seconds by the name of a row. The number of a row is their median.
+type numbers map[string][]float64
+
+func (n numbers) add(name string, seconds float64) { n[name] = append(n[name], seconds) }
+
+// The names of the rows of one agent.
+const (
+	firstWrite = "job registered, to its first write on a volume"
+	allWritten = "50 jobs with a volume each: all have written"
+	startCPU   = "50 jobs with a volume each: CPU a start"
+	oneFree    = "stop of a job, to no claim left"
+	allFree    = "stop of 50 jobs, to no claim left"
+	stopCPU    = "stop of 50 jobs: CPU a stop"
+	handOver   = "stop of a job, to the first write of the next one on its volume"
+)
+
+// e2eScenarios are one agent of each product with the same CSI plugin, and one server of each with nodes that
+// only register.
+func e2eScenarios() []scenario {
+	return []scenario{
+		{
+			rows: []result.Row{
+				inMilliseconds(firstWrite, 0, 30),
+				inMilliseconds(allWritten, 0, 800),
+				inMilliseconds(startCPU, 0, 20),
+				inMilliseconds(oneFree, 2, 0),
+				inMilliseconds(allFree, 2, 0),
+				inMilliseconds(stopCPU, 0, 0),
+				inMilliseconds(handOver, 0, 60),
+			},
+			measure: measureAgent,
+		},
+		serverScenario(1000),
+		serverScenario(33),
+	}
+}
+
+func inMilliseconds(name string, target, bound float64) result.Row {
+	return result.Row{
+		Name:   name,
+		Unit:   "ms",
+		Scale:  1e3,
+		Target: target,
+		Bound:  bound,
+	}
+}
+
+func (b *bench) e2eRows() (rows []row) {
+	for i, s := range e2eScenarios() {
+		for _, r := range s.rows {
+			of := func(p *product) measurement {
+				return func(b *bench) (float64, error) { return b.numberOf(i, s, p, r.Name) }
+			}
+			rows = append(rows, row{
+				Row:   r,
+				Peer:  of(&peerProduct),
+				Berth: of(&berthProduct),
+			})
+		}
+	}
+	return rows
+}
+
+// numberOf runs scenario i on a product, once in each round.
+func (b *bench) numberOf(i int, s scenario, p *product, name string) (float64, error) {
+	key := fmt.Sprint(i, p.name, b.round)
+	n, done := b.numbers[key]
+	if !done {
+		var err error
+		n, err = s.measure(b, p)
+		b.numbers[key] = n // also an incomplete one: a failure is not repeated for each row
+		if err != nil {
+			return 0, err
+		}
+	}
+	if len(n[name]) == 0 {
+		return 0, fmt.Errorf("the %s was not measured", p.name)
+	}
+	return result.Median(n[name]), nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/bench/peer/result"
+)
+
+const (
+	services   = 200
+	perService = 10
+)
+
+// serverScenario is a server with nodes that only register. Its services are registered over HTTP.
+func serverScenario(nodes int) scenario {
+	name := fmt.Sprintf("%d services of %d over HTTP, %d nodes: ", services, perService, nodes)
+	all := inMilliseconds(name+"all placed", 8, 0)
+	cpu := result.Row{
+		Name:  name + "server CPU an allocation",
+		Unit:  "us",
+		Scale: 1e6,
+		Bound: 80,
+	}
+	return scenario{
+		rows: []result.Row{all, cpu},
+		measure: func(b *bench, p *product) (numbers, error) {
+			dir, err := os.MkdirTemp("", "bench-e2e-")
+			if err != nil {
+				return nil, err
+			}
+			server := b.startServer(p, dir)
+			n := numbers{}
+			_, err = server.run(server.fleet(nodes))
+			begun := time.Now()
+			used := server.cpuTime()
+			if err == nil {
+				err = placeServices(caller{addr(p.http)})
+			}
+			if err == nil {
+				n.add(all.Name, time.Since(begun).Seconds())
+				n.add(cpu.Name, (server.cpuTime()-used)/(services*perService))
+			}
+			server.stop()
+			return n, errors.Join(err, os.RemoveAll(dir))
+		},
+	}
+}
+
+func (b *bench) startServer(p *product, dir string) *process {
+	if p == &peerProduct {
+		return b.startPeer(dir)
+	}
+	return b.startBerth(dir)
+}
+
+// fleet returns the flags of the load that registers nodes.
+func (p *process) fleet(nodes int) string {
+	return strings.ReplaceAll(p.ops["nodes"].flags, strconv.Itoa(fleet), strconv.Itoa(nodes))
+}
+
+// placeServices registers services and waits until each has all its allocations.
+func placeServices(c caller) error {
+	name := func(i int) string { return fmt.Sprintf("service-%d", i) }
+	err := together(services, func(i int) error {
+		task := object{
+			"Name":      "server",
+			"Driver":    "exec",
+			"Config":    object{"command": "/bin/true"},
+			"Resources": object{"CPU": 100 + 50*(i%8), "MemoryMB": 128 + 64*(i%6)},
+		}
+		return c.register(jobOf(name(i), "service", perService, task, nil))
+	})
+	for i := 0; i < services && err == nil; i++ {
+		err = await("the allocations of "+name(i), func() error {
+			var summary struct {
+				Summary map[string]struct{ Starting int }
+			}
+			err := c.call(http.MethodGet, "/v1/job/"+name(i)+"/summary", nil, &summary)
+			if n := summary.Summary["group"].Starting; err == nil && n != perService {
+				err = fmt.Errorf("%d are placed", n)
+			}
+			return err
+		})
+	}
+	return err
+}
+
+// cpuTime is the CPU time of the process, in seconds.
+func (p *process) cpuTime() float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	check(err)
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	sum := 0.0
+	for _, f := range fields[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.ParseFloat(f, 64)
+		check(err)
+		sum += n / 100
+	}
+	return sum
+}
