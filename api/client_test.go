@@ -115,7 +115,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Why":            func() error { _, _, err := c.JobWhy(ctx, "a/b", nil); return err },
 		"CSIVolume.Why":      func() error { _, _, err := c.VolumeWhy(ctx, "a/b", nil); return err },
 		"Job.Summary":        func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
-		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
+		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", true, nil); return err },
 		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
 		"Job.GetJobVersions": func() error { _, err := c.JobVersions(ctx, "a/b", false); return err },
 		"Job.Register": func() error {

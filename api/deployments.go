@@ -33,11 +33,12 @@ var jobDeployments = route(get, "/v1/job/{id}/deployments",
 	serveMethod(structs.JobDeployments, bindJob,
 		func(a *structs.DeploymentListResponse) []*structs.Deployment { return a.Deployments }))
 
-// JobDeployments lists the deployments of a job, the newest first.
-func (c *Client) JobDeployments(ctx context.Context, id string, q *Query) (
+// JobDeployments lists the deployments of a job, the newest first. all includes those of an earlier job with
+// the same ID.
+func (c *Client) JobDeployments(ctx context.Context, id string, all bool, q *Query) (
 	[]*structs.Deployment, *Meta, error,
 ) {
-	return jobDeployments.fetch(ctx, c, id, q)
+	return jobDeployments.call(ctx, c, request{id: id, query: withAll(q, all)})
 }
 
 var deploymentList = route(get, "/v1/deployments",

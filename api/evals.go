@@ -19,6 +19,22 @@ func evaluations(a *structs.EvalListResponse) []*structs.Evaluation {
 	return a.Evaluations
 }
 
+// EvalFilter selects the evaluations of a job and those with a status. "" selects all.
+type EvalFilter struct {
+	JobID  string
+	Status string
+}
+
+// EvaluationsOf lists the evaluations that a filter selects.
+func (c *Client) EvaluationsOf(ctx context.Context, f EvalFilter, q *Query) (
+	[]*structs.Evaluation, *Meta, error,
+) {
+	params := queryValues(q)
+	setGiven(params, "job", f.JobID)
+	setGiven(params, "status", f.Status)
+	return evalList.call(ctx, c, request{query: params})
+}
+
 // Evaluations lists evaluations.
 func (c *Client) Evaluations(ctx context.Context, q *Query) (
 	[]*structs.Evaluation, *Meta, error,

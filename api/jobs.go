@@ -69,11 +69,20 @@ func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
 var jobAllocations = route(get, "/v1/job/{id}/allocations",
 	serveList(structs.JobAllocations, bindJob, allocStubs))
 
-// JobAllocations lists a job's allocations.
-func (c *Client) JobAllocations(ctx context.Context, id string, q *Query) (
+// JobAllocations lists a job's allocations. all includes those of an earlier job with the same ID.
+func (c *Client) JobAllocations(ctx context.Context, id string, all bool, q *Query) (
 	[]*structs.AllocListStub, *Meta, error,
 ) {
-	return jobAllocations.fetch(ctx, c, id, q)
+	return jobAllocations.call(ctx, c, request{id: id, query: withAll(q, all)})
+}
+
+// withAll returns the parameters of a query that may include the rows of an earlier job with the same ID.
+func withAll(q *Query, all bool) url.Values {
+	params := queryValues(q)
+	if all {
+		params.Set("all", "true")
+	}
+	return params
 }
 
 var jobEvaluations = route(get, "/v1/job/{id}/evaluations",

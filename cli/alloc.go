@@ -84,10 +84,10 @@ var allocCommands = []Command{
 // jobAllocSheet shows the allocations of one job.
 var jobAllocSheet = sheet[*structs.AllocListStub]{
 	titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
-	row: func(a *structs.AllocListStub) []string {
+	row: func(c *Call, a *structs.AllocListStub) []string {
 		return []string{
-			shortID(a.ID),
-			nodeName(a.NodeName, a.NodeID),
+			c.id(a.ID),
+			c.nodeName(a.NodeName, a.NodeID),
 			a.TaskGroup,
 			fmt.Sprint(a.JobVersion),
 			a.DesiredStatus,
@@ -101,18 +101,18 @@ var jobAllocSheet = sheet[*structs.AllocListStub]{
 
 var allocSheet = sheet[*structs.AllocListStub]{
 	titles: "Job|" + jobAllocSheet.titles,
-	row: func(a *structs.AllocListStub) []string {
-		return append([]string{a.JobID}, jobAllocSheet.row(a)...)
+	row: func(c *Call, a *structs.AllocListStub) []string {
+		return append([]string{a.JobID}, jobAllocSheet.row(c, a)...)
 	},
 	order: newestFirst,
 }
 
-// nodeName formats the name of a node with its short ID.
-func nodeName(name, id string) string {
+// nodeName formats the name of a node with its ID.
+func (c *Call) nodeName(name, id string) string {
 	if name == "" {
-		return shortID(id)
+		return c.id(id)
 	}
-	return fmt.Sprintf("%s (%s)", name, shortID(id))
+	return fmt.Sprintf("%s (%s)", name, c.id(id))
 }
 
 // newestFirst orders allocations by the time of their creation.
@@ -143,7 +143,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"ID", a.ID,
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
-		"Node", nodeName(a.NodeName, a.NodeID),
+		"Node", c.nodeName(a.NodeName, a.NodeID),
 		"Evaluation", shortID(a.EvalID),
 		"Desired", withDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,

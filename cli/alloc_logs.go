@@ -171,7 +171,7 @@ func chooseAlloc(ctx context.Context, c *Call, task string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, _, err := c.API.JobAllocations(ctx, job, nil)
+	all, _, err := c.API.JobAllocations(ctx, job, false, nil)
 	if err != nil {
 		return "", err
 	}

@@ -50,6 +50,14 @@ func (c *Call) Arg(i int) string {
 	return ""
 }
 
+// id returns the form of an ID for users: the short one, or with -verbose the complete one.
+func (c *Call) id(id string) string {
+	if findFlag(c.cmd.flags(), verboseFlag.Name) != nil && c.Bool(verboseFlag.Name) {
+		return id
+	}
+	return shortID(id)
+}
+
 func (c *Call) newClient() *api.Client {
 	return api.NewClient(api.ClientConfig{
 		Address:   c.String("address"),

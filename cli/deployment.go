@@ -15,14 +15,10 @@ var deploymentCommands = []Command{
 		Name:     "list",
 		Synopsis: "List deployments, the newest first",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
-			items, _, err := c.API.Deployments(ctx, nil)
-			if err != nil {
-				return err
-			}
-			return deploymentSheet.list(c, "deployment", items)
-		},
-		Examples: "berth deployment list",
+		Flags:    append([]Flag{verboseFlag}, pageFlags...),
+		Run:      deploymentList,
+		Examples: "berth deployment list\n" +
+			"berth deployment list -filter Status==running",
 	},
 	{
 		Name:     "status",
@@ -32,6 +28,7 @@ var deploymentCommands = []Command{
 		Flags: []Flag{
 			{Name: "monitor", Usage: "Watch the deployment until it ends or waits for an operator"},
 			watchTimeout,
+			verboseFlag,
 		},
 		Run: deploymentStatusRun,
 		Examples: "berth deployment status\n" +
@@ -85,6 +82,21 @@ to its newest stable version.`,
 		},
 		Examples: "berth deployment unblock 3fe7f397",
 	},
+}
+
+func deploymentList(ctx context.Context, c *Call) error {
+	q := c.page()
+	q.Sort = structs.SortCreate
+	q.Reverse = true
+	items, meta, err := c.API.Deployments(ctx, q)
+	if err != nil {
+		return err
+	}
+	return c.show(items, func() error {
+		deploymentSheet.print(c, "deployment", items)
+		c.printNextPage(meta)
+		return nil
+	})
 }
 
 // watchTimeout is the option of -monitor.
@@ -174,9 +186,9 @@ var deploymentStatus = status[*structs.Deployment, structs.Deployment]{
 
 var deploymentSheet = sheet[*structs.Deployment]{
 	titles: "ID|Job|Version|Status|Description",
-	row: func(d *structs.Deployment) []string {
+	row: func(c *Call, d *structs.Deployment) []string {
 		return []string{
-			shortID(d.ID),
+			c.id(d.ID),
 			d.JobID,
 			fmt.Sprint(d.JobVersion),
 			d.Status,
@@ -241,11 +253,28 @@ func jobDeploymentsRun(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	items, _, err := c.API.JobDeployments(ctx, id, nil)
+	if c.Bool("latest") {
+		return jobLatestDeployment(ctx, c, id)
+	}
+	items, _, err := c.API.JobDeployments(ctx, id, c.Bool("all"), nil)
 	if err != nil {
 		return err
 	}
 	return deploymentSheet.list(c, "deployment", items)
+}
+
+// jobLatestDeployment shows the newest deployment of a job.
+func jobLatestDeployment(ctx context.Context, c *Call, id string) error {
+	d, _, err := c.API.JobDeployment(ctx, id, nil)
+	switch {
+	case err != nil:
+		return err
+	case d == nil:
+		return structs.NotFoundf("job %q has no deployment", id)
+	}
+	return c.show(d, func() error {
+		return printDeployment(ctx, c, d)
+	})
 }
 
 // jobPromote promotes the canaries of the newest deployment of a job.
@@ -274,7 +303,7 @@ func printLatestDeployment(ctx context.Context, c *Call, id string) error {
 	if err != nil || d == nil {
 		return err
 	}
-	c.Printf("\nDeployment %s of version %d: %s\n", shortID(d.ID), d.JobVersion,
+	c.Printf("\nDeployment %s of version %d: %s\n", c.id(d.ID), d.JobVersion,
 		withDescription(d.Status, d.StatusDescription))
 	c.printRollout(d)
 	return nil

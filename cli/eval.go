@@ -14,13 +14,33 @@ import (
 // evalCommands are the verbs of berth eval.
 var evalCommands = []Command{
 	{
+		Name:     "list",
+		Synopsis: "List evaluations, the newest first",
+		Renders:  true,
+		Flags: append([]Flag{
+			{Name: "job", Kind: String, Value: "id", Usage: "List the evaluations of one job"},
+			{Name: "status", Kind: String, Value: "status", Usage: "List those with this status, such as pending"},
+			verboseFlag,
+		}, pageFlags...),
+		Run: evalList,
+		Examples: "berth eval list -per-page 20\n" +
+			"berth eval list -job web -status blocked\n" +
+			"berth eval list -filter TriggeredBy==manual",
+	},
+	{
 		Name:     "status",
 		Args:     "[eval]",
 		Synopsis: "List evaluations, or show one with its failed placements",
 		Renders:  true,
-		Run:      evalStatus.run,
+		Flags: []Flag{
+			{Name: "monitor", Usage: "Watch the evaluation until it ends or is blocked"},
+			watchTimeout,
+			verboseFlag,
+		},
+		Run: evalStatusRun,
 		Examples: "berth eval status\n" +
-			"berth eval status 3fe7f397",
+			"berth eval status 3fe7f397\n" +
+			"berth eval status -monitor 3fe7f397",
 	},
 	{
 		Name:     "delete",
@@ -46,6 +66,38 @@ lists, for example 'Status == "failed"', and sees one namespace.`,
 	},
 }
 
+func evalList(ctx context.Context, c *Call) error {
+	q := c.page()
+	q.Sort = structs.SortCreate
+	q.Reverse = true
+	filter := api.EvalFilter{JobID: c.String("job"), Status: c.String("status")}
+	evals, meta, err := c.API.EvaluationsOf(ctx, filter, q)
+	if err != nil {
+		return err
+	}
+	return c.show(evals, func() error {
+		evalSheet.print(c, "evaluation", evals)
+		c.printNextPage(meta)
+		return nil
+	})
+}
+
+func evalStatusRun(ctx context.Context, c *Call) error {
+	if !c.Bool("monitor") || c.Arg(0) == "" {
+		return evalStatus.run(ctx, c)
+	}
+	id, err := c.resolve(ctx, "eval", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	w := newWatch(c)
+	return w.withTimeout(ctx, func(ctx context.Context) error {
+		return retryOutage(ctx, func(ctx context.Context) error {
+			return w.awaitPlacement(ctx, id, false)
+		})
+	})
+}
+
 var evalStatus = status[*structs.Evaluation, structs.Evaluation]{
 	kind:  "eval",
 	sheet: evalSheet,
@@ -56,9 +108,9 @@ var evalStatus = status[*structs.Evaluation, structs.Evaluation]{
 
 var evalSheet = sheet[*structs.Evaluation]{
 	titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
-	row: func(e *structs.Evaluation) []string {
+	row: func(c *Call, e *structs.Evaluation) []string {
 		return []string{
-			shortID(e.ID),
+			c.id(e.ID),
 			fmt.Sprint(e.Priority),
 			e.TriggeredBy,
 			e.JobID,
@@ -100,13 +152,13 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		"Type", e.Type,
 		"Priority", fmt.Sprint(e.Priority),
 		"Triggered by", e.TriggeredBy,
-		"Node", shortID(e.NodeID),
+		"Node", c.id(e.NodeID),
 		"Status", withDescription(e.Status, e.StatusDescription),
 		"Wait until", formatNanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),
-		"Before it", shortID(e.PreviousEval),
-		"After it", shortID(e.NextEval),
-		"Rest waits in", shortID(e.BlockedEval),
+		"Before it", c.id(e.PreviousEval),
+		"After it", c.id(e.NextEval),
+		"Rest waits in", c.id(e.BlockedEval),
 		"Created", formatNanos(e.CreateTime),
 		"Modified", formatNanos(e.ModifyTime),
 	)

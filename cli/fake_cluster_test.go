@@ -70,6 +70,7 @@ func newFakeCluster(logs string) *fakeCluster {
 	w.answerPlans()
 	w.answerCluster()
 	w.answerStorage()
+	w.answerChanges()
 	return w
 }
 
@@ -276,6 +277,7 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	all = append(all, w.fleet()...)
 	if job := w.jobs["new"]; job != nil {
 		all = append(all, w.newAlloc(job, "running"))
 	}
@@ -443,7 +445,7 @@ func (w *fakeCluster) answerJobReads() {
 		*structs.JobListResponse, error,
 	) {
 		resp := &structs.JobListResponse{QueryMeta: jobMeta}
-		for _, id := range []string{"web", "web-old", "new"} {
+		for _, id := range []string{"web", "web-old", "new", "fleet"} {
 			j, err := w.job(id)
 			if err == nil && strings.HasPrefix(id, r.Prefix) {
 				stub := &structs.JobListStub{

@@ -116,9 +116,15 @@ func (w *fakeCluster) answerEvals() {
 	) {
 		evals := slices.DeleteFunc(evaluations(),
 			func(e *structs.Evaluation) bool {
-				return !strings.HasPrefix(e.ID, r.Prefix)
+				return !strings.HasPrefix(e.ID, r.Prefix) ||
+					r.JobID != "" && r.JobID != e.JobID || r.Status != "" && r.Status != e.Status
 			})
-		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: jobMeta}, nil
+		resp := &structs.EvalListResponse{Evaluations: evals, QueryMeta: jobMeta}
+		if n := int(r.PerPage); n > 0 && n < len(evals) && r.NextToken == "" {
+			resp.Evaluations = evals[:n]
+			resp.NextToken = "bmV4dA"
+		}
+		return resp, nil
 	})
 	apitest.On(c, structs.EvalDelete, func(_ context.Context, r *structs.EvalDeleteRequest) (
 		*structs.EvalDeleteResponse, error,
@@ -151,6 +157,9 @@ func (w *fakeCluster) answerEvals() {
 			if a.ID == r.AllocID {
 				w.mu.Lock()
 				defer w.mu.Unlock()
+				if a.JobID == "fleet" {
+					return &structs.AllocGetResponse{Alloc: a, QueryMeta: jobMeta}, nil
+				}
 				if w.reads["stop"] > 0 {
 					w.reads["stop"]++
 				}
@@ -162,12 +171,13 @@ func (w *fakeCluster) answerEvals() {
 		}
 		return nil, notFound("allocation", r.AllocID)
 	})
-	apitest.On(c, structs.AllocStop, func(context.Context, *structs.AllocStopRequest) (
+	apitest.On(c, structs.AllocStop, func(_ context.Context, r *structs.AllocStopRequest) (
 		*structs.AllocStopResponse, error,
 	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reads["stop"] = 1
+		w.reads["stop "+r.AllocID] = 1
 		return &structs.AllocStopResponse{EvalID: eval3}, nil
 	})
 }

@@ -35,7 +35,7 @@ file is invalid.`,
 		Acts: true,
 		Flags: slices.Concat(jobFileFlags, []Flag{
 			{Name: "output", Usage: "Write the job as JSON, and do not register it"},
-			{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"},
+			waitFlag,
 			{
 				Name:  "check-index",
 				Kind:  Number,
@@ -58,9 +58,16 @@ file is invalid.`,
 		Args:     "[job]",
 		Synopsis: "List jobs, or show one with its allocations",
 		Renders:  true,
-		Run:      jobStatus.run,
+		Flags: []Flag{
+			{Name: "short", Usage: "Leave out groups, deployments and allocations"},
+			{Name: "evals", Usage: "Also list the evaluations of the job"},
+			{Name: "all-allocs", Usage: "List also allocations of an earlier job with the same ID"},
+			{Name: "verbose", Usage: "Show complete IDs, and list the evaluations of the job"},
+		},
+		Run: jobStatus.run,
 		Examples: "berth job status\n" +
-			"berth job status web",
+			"berth job status web\n" +
+			"berth job status -evals web",
 	},
 	{
 		Name:     "stop",
@@ -83,8 +90,14 @@ file is invalid.`,
 		Args:     "<job>",
 		Synopsis: "List the deployments of a job",
 		Renders:  true,
-		Run:      jobDeploymentsRun,
-		Examples: "berth job deployments web",
+		Flags: []Flag{
+			{Name: "latest", Usage: "Show the newest deployment only"},
+			{Name: "all", Usage: "List also those of an earlier job with the same ID"},
+			verboseFlag,
+		},
+		Run: jobDeploymentsRun,
+		Examples: "berth job deployments web\n" +
+			"berth job deployments -latest web",
 	},
 	{
 		Name:     "promote",
@@ -357,7 +370,7 @@ var jobStatus = status[*structs.JobListStub, structs.Job]{
 
 var jobSheet = sheet[*structs.JobListStub]{
 	titles: "ID|Type|Priority|Status|Running|Submitted",
-	row: func(j *structs.JobListStub) []string {
+	row: func(_ *Call, j *structs.JobListStub) []string {
 		return []string{
 			j.ID,
 			j.Type,
@@ -405,22 +418,24 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		"Periodic", periodic,
 		"Parameterized", parameterized,
 	)
-	if j.StartsOthers() {
+	switch {
+	case c.Bool("short"):
+		return nil
+	case j.StartsOthers():
 		return printChildren(ctx, c, j)
 	}
-	err := printSummary(ctx, c, j.ID)
-	if err != nil {
-		return err
+	for _, print := range []func(context.Context, *Call, string) error{
+		printSummary,
+		printBlocked,
+		printEvals,
+		printLatestDeployment,
+	} {
+		err := print(ctx, c, j.ID)
+		if err != nil {
+			return err
+		}
 	}
-	err = printBlocked(ctx, c, j.ID)
-	if err != nil {
-		return err
-	}
-	err = printLatestDeployment(ctx, c, j.ID)
-	if err != nil {
-		return err
-	}
-	allocs, _, err := c.API.JobAllocations(ctx, j.ID, nil)
+	allocs, _, err := c.API.JobAllocations(ctx, j.ID, c.Bool("all-allocs"), nil)
 	if err != nil {
 		return err
 	}
@@ -449,6 +464,19 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 	return nil
 }
 
+// printEvals lists the evaluations of a job, if an option asks for them.
+func printEvals(ctx context.Context, c *Call, id string) error {
+	if !c.Bool("evals") && !c.Bool("verbose") {
+		return nil
+	}
+	evals, _, err := c.API.JobEvaluations(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	evalSheet.section(c, "Evaluations", evals)
+	return nil
+}
+
 // printBlocked explains which allocations of a job the newest evaluation could not place.
 func printBlocked(ctx context.Context, c *Call, id string) error {
 	evals, _, err := c.API.JobEvaluations(ctx, id, nil)
@@ -461,7 +489,7 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 	newest := slices.IndexFunc(evals, failed)
 	if newest >= 0 && slices.ContainsFunc(evals, waits) {
 		c.Printf("\nNot placed (evaluation %s)\n",
-			shortID(evals[newest].ID))
+			c.id(evals[newest].ID))
 		c.printFailures(evals[newest])
 	}
 	pending := func(e *structs.Evaluation) bool { return e.Status == structs.EvalPending }

@@ -3,13 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
-	"berth/api"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -26,7 +21,7 @@ lists the versions.`,
 		Kind:  Number,
 		Value: "number",
 		Usage: "Revert only if this is the current version",
-	}}, detachFlags...),
+	}, waitFlag}, detachFlags...),
 	Run: jobRevert,
 	Examples: "berth job revert web 3\n" +
 		"berth job revert -prior-version 5 web 3",
@@ -57,7 +52,7 @@ var jobScaleCommand = Command{
 Registers the job with another count. The group may be left out if the job has
 one group.`,
 	Acts:  true,
-	Flags: detachFlags,
+	Flags: append([]Flag{waitFlag}, detachFlags...),
 	Run:   jobScale,
 	Examples: "berth job scale web 5\n" +
 		"berth job scale web app 5",
@@ -135,12 +130,16 @@ var jobAllocsCommand = Command{
 	Args:     "<job>",
 	Synopsis: "List the allocations of a job",
 	Renders:  true,
+	Flags: []Flag{
+		{Name: "all", Usage: "List also those of an earlier job with the same ID"},
+		verboseFlag,
+	},
 	Run: func(ctx context.Context, c *Call) error {
 		id, err := c.resolve(ctx, "job", c.Arg(0))
 		if err != nil {
 			return err
 		}
-		allocs, _, err := c.API.JobAllocations(ctx, id, nil)
+		allocs, _, err := c.API.JobAllocations(ctx, id, c.Bool("all"), nil)
 		if err != nil {
 			return err
 		}
@@ -151,132 +150,3 @@ var jobAllocsCommand = Command{
 	},
 	Examples: "berth job allocs web",
 }
-
-var jobRestartCommand = Command{
-	Name:     "restart",
-	Args:     "<job>",
-	Synopsis: "Restart the running tasks of a job, batch by batch",
-	Help: `
-Restarts the tasks of the running allocations, a batch of them at a time. With
--reschedule the allocations are stopped instead, and others take their places,
-also on other nodes: the next batch follows when the successors run.`,
-	Acts: true,
-	Flags: []Flag{
-		{Name: "batch-size", Kind: Number, Value: "number", Default: "1", Usage: "Allocations of one batch"},
-		{Name: "batch-wait", Kind: Duration, Value: "duration", Default: "0s", Usage: "Between two batches"},
-		{Name: "group", Kind: Strings, Value: "name", Usage: "Only this group; may be repeated"},
-		{Name: "task", Kind: String, Value: "name", Usage: "Only this task"},
-		{Name: "all-tasks", Usage: "Also the tasks that have ended, in the order of their lifecycles"},
-		{Name: "reschedule", Usage: "Replace the allocations"},
-		{Name: "on-error", Kind: String, Value: "action", Default: "fail", Usage: "fail or continue after a fault"},
-		{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to await a successor"},
-	},
-	Run: jobRestart,
-	Examples: "berth job restart web\n" +
-		"berth job restart -batch-size 2 -batch-wait 30s -group app web\n" +
-		"berth job restart -reschedule web",
-}
-
-func jobRestart(ctx context.Context, c *Call) error {
-	err := c.checkRestart()
-	if err != nil {
-		return err
-	}
-	id := c.Arg(0)
-	_, _, err = c.API.Job(ctx, id, nil)
-	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
-	}
-	allocs, _, err := c.API.JobAllocations(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	groups := c.Strings("group")
-	allocs = slices.DeleteFunc(allocs, func(a *structs.AllocListStub) bool {
-		return a.ClientStatus != structs.AllocRunning || a.DesiredStatus != structs.AllocDesiredRun ||
-			len(groups) > 0 && !slices.Contains(groups, a.TaskGroup)
-	})
-	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int { return strings.Compare(a.Name, b.Name) })
-	size := int(c.Number("batch-size"))
-	failed := 0
-	for batch := range slices.Chunk(allocs, size) {
-		for _, a := range batch {
-			err := c.restartOne(ctx, a)
-			switch {
-			case err == nil:
-			case c.String("on-error") == "fail":
-				return err
-			default:
-				failed++
-				fmt.Fprintf(c.Err, "Error: allocation %s: %v\n", shortID(a.ID), err)
-			}
-		}
-		last := batch[len(batch)-1] == allocs[len(allocs)-1]
-		if !last && !backoff.Sleep(ctx, c.Duration("batch-wait")) {
-			return ctx.Err()
-		}
-	}
-	if failed > 0 {
-		return structs.Preconditionf("%s of %d could not be restarted", plural(failed, "allocation"), len(allocs))
-	}
-	return c.report(changed{"JobID": id, "Allocations": fmt.Sprint(len(allocs))},
-		"Job %q: %s restarted", id, plural(len(allocs), "allocation"))
-}
-
-func (c *Call) checkRestart() error {
-	switch {
-	case c.Number("batch-size") < 1:
-		return badUsage("the option -batch-size is 0, expected at least 1")
-	case c.String("on-error") != "fail" && c.String("on-error") != "continue":
-		return badUsage("the option -on-error is %q, expected fail or continue", c.String("on-error"))
-	case c.Bool("reschedule") && (c.Bool("all-tasks") || c.String("task") != ""):
-		return badUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
-	case c.Bool("all-tasks") && c.String("task") != "":
-		return badUsage("expected either -task or -all-tasks")
-	}
-	return nil
-}
-
-func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
-	if !c.Bool("reschedule") {
-		c.Printf("Restarting allocation %s (%s)\n", shortID(a.ID), a.Name)
-		return c.API.AllocRestart(ctx, a.ID, api.AllocRestartRequest{
-			TaskName: c.String("task"),
-			AllTasks: c.Bool("all-tasks"),
-		})
-	}
-	c.Printf("Replacing allocation %s (%s)\n", shortID(a.ID), a.Name)
-	_, err := c.API.AllocStop(ctx, a.ID)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
-	defer cancel()
-	return c.awaitSuccessor(ctx, a.ID)
-}
-
-// awaitSuccessor returns when the allocation that replaces another one runs.
-func (c *Call) awaitSuccessor(ctx context.Context, id string) error {
-	for {
-		a, _, err := c.API.Allocation(ctx, id, nil)
-		if err != nil {
-			return err
-		}
-		switch next := a.NextAllocation; {
-		case next != "" && id != next && a.ServerTerminal():
-			id = next
-			continue
-		case a.ServerTerminal():
-		case a.ClientStatus == structs.AllocRunning:
-			return nil
-		case a.ClientTerminal():
-			return structs.Preconditionf("its successor %s is %s", shortID(a.ID), a.ClientStatus)
-		}
-		if !backoff.Sleep(ctx, successorInterval) {
-			return structs.Errorf(structs.KindTimeout, "no successor runs yet")
-		}
-	}
-}
-
-// successorInterval is the time between two looks for a successor.
-const successorInterval = 500 * time.Millisecond

@@ -99,7 +99,7 @@ var descriptionFlag = Flag{
 
 var namespaceSheet = sheet[*structs.Namespace]{
 	titles: "Name|Description",
-	row: func(n *structs.Namespace) []string {
+	row: func(_ *Call, n *structs.Namespace) []string {
 		return []string{n.Name, n.Description}
 	},
 }

@@ -18,7 +18,7 @@ var nodeCommands = []Command{
 		Renders:  true,
 		Flags: []Flag{
 			selfFlag,
-			{Name: "verbose", Usage: "Also show attributes, also those of devices"},
+			{Name: "verbose", Usage: "Also show complete IDs, and attributes, also those of devices"},
 			statsFlag,
 		},
 		Run: nodeStatus,
@@ -88,9 +88,9 @@ var selfFlag = Flag{Name: "self", Usage: "The node of the agent that is called"}
 
 var nodeSheet = sheet[*structs.NodeListStub]{
 	titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
-	row: func(n *structs.NodeListStub) []string {
+	row: func(c *Call, n *structs.NodeListStub) []string {
 		return []string{
-			shortID(n.ID),
+			c.id(n.ID),
 			n.Name,
 			n.Datacenter,
 			n.NodeClass,
@@ -104,9 +104,9 @@ var nodeSheet = sheet[*structs.NodeListStub]{
 // nodeAllocSheet shows the allocations of one node.
 var nodeAllocSheet = sheet[*structs.AllocListStub]{
 	titles: "ID|Job|Group|Desired|Status|Created",
-	row: func(a *structs.AllocListStub) []string {
+	row: func(c *Call, a *structs.AllocListStub) []string {
 		return []string{
-			shortID(a.ID),
+			c.id(a.ID),
 			a.JobID,
 			a.TaskGroup,
 			a.DesiredStatus,
@@ -119,7 +119,7 @@ var nodeAllocSheet = sheet[*structs.AllocListStub]{
 
 var nodeEventSheet = sheet[*structs.NodeEvent]{
 	titles: "Time|Subsystem|Message|Details",
-	row: func(e *structs.NodeEvent) []string {
+	row: func(_ *Call, e *structs.NodeEvent) []string {
 		return []string{
 			ago(e.Timestamp),
 			e.Subsystem,

@@ -115,7 +115,7 @@ configuration says so: node_pool in the client block.`,
 
 var nodePoolSheet = sheet[*structs.NodePool]{
 	titles: "Name|Algorithm|Description",
-	row: func(p *structs.NodePool) []string {
+	row: func(_ *Call, p *structs.NodePool) []string {
 		algorithm := ""
 		if p.SchedulerConfiguration != nil {
 			algorithm = p.SchedulerConfiguration.SchedulerAlgorithm

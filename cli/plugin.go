@@ -62,7 +62,7 @@ var pluginStatus = status[*structs.CSIPluginListStub, structs.CSIPlugin]{
 
 var pluginSheet = sheet[*structs.CSIPluginListStub]{
 	titles: "ID|Provider|Controllers Healthy|Nodes Healthy",
-	row: func(p *structs.CSIPluginListStub) []string {
+	row: func(_ *Call, p *structs.CSIPluginListStub) []string {
 		return []string{
 			p.ID,
 			p.Provider,

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"berth/api"
@@ -10,17 +11,17 @@ import (
 // sheet describes a table of items.
 type sheet[T any] struct {
 	titles string // as those of Call.table
-	row    func(T) []string
+	row    func(c *Call, item T) []string
 	order  func(a, b T) int // nil: the order of the answer
 }
 
-func (s sheet[T]) rows(items []T) grid {
+func (s sheet[T]) rows(c *Call, items []T) grid {
 	if s.order != nil {
 		items = slices.SortedStableFunc(slices.Values(items), s.order)
 	}
 	var rows grid
 	for _, item := range items {
-		rows = append(rows, s.row(item))
+		rows = append(rows, s.row(c, item))
 	}
 	return rows
 }
@@ -38,12 +39,35 @@ func (s sheet[T]) print(c *Call, noun string, items []T) {
 		c.Printf("No %ss\n", noun)
 		return
 	}
-	c.table(s.titles, s.rows(items))
+	c.table(s.titles, s.rows(c, items))
 }
 
 // section shows items under a title.
 func (s sheet[T]) section(c *Call, title string, items []T) {
-	c.section(title, s.titles, s.rows(items))
+	c.section(title, s.titles, s.rows(c, items))
+}
+
+// pageFlags are the options of lists that are read page by page.
+var pageFlags = []Flag{
+	{Name: "filter", Kind: String, Value: "expression", Usage: "List only the items for which this is true"},
+	{Name: "per-page", Kind: Number, Value: "number", Usage: "Items of one page. Default: all"},
+	{Name: "page-token", Kind: String, Value: "token", Usage: "Begin with the page that the last one names"},
+}
+
+// page returns the options of a query for a page.
+func (c *Call) page() *api.Query {
+	return &api.Query{
+		Filter:    c.String("filter"),
+		PerPage:   int32(min(c.Number("per-page"), math.MaxInt32)),
+		NextToken: c.String("page-token"),
+	}
+}
+
+// printNextPage tells how to read the page after the one that was shown, if there is one.
+func (c *Call) printNextPage(meta *api.Meta) {
+	if meta.NextToken != "" {
+		c.Printf("\nThere are more: -page-token %s shows the next page\n", meta.NextToken)
+	}
 }
 
 // lister is a method of a client that reads a list.

@@ -96,6 +96,12 @@ var tree = []Command{
 	},
 }
 
+// verboseFlag is the option of commands that show IDs.
+var verboseFlag = Flag{Name: "verbose", Usage: "Show complete IDs"}
+
+// waitFlag is the option of commands that watch until a job runs.
+var waitFlag = Flag{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"}
+
 // evalPriority is the option of commands whose evaluation may overtake others.
 var evalPriority = Flag{
 	Name:  "eval-priority",
@@ -114,4 +120,5 @@ var detachFlags = []Flag{
 		Default: "5m",
 		Usage:   "How long to watch",
 	},
+	verboseFlag,
 }

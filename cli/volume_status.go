@@ -47,7 +47,7 @@ func volumeListing(ctx context.Context, c *Call) error {
 
 var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 	titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
-	row: func(v *structs.CSIVolumeListStub) []string {
+	row: func(_ *Call, v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
 			name = ""
@@ -68,7 +68,7 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 
 var attachmentSheet = sheet[*structs.CSIAttachment]{
 	titles: "Node|State|Read Only|Changed|Last Error",
-	row: func(a *structs.CSIAttachment) []string {
+	row: func(_ *Call, a *structs.CSIAttachment) []string {
 		return []string{
 			shortID(a.NodeID),
 			a.State,
@@ -81,7 +81,7 @@ var attachmentSheet = sheet[*structs.CSIAttachment]{
 
 var claimSheet = sheet[*structs.CSIClaim]{
 	titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
-	row: func(c *structs.CSIClaim) []string {
+	row: func(_ *Call, c *structs.CSIClaim) []string {
 		return []string{
 			shortID(c.AllocID),
 			c.JobID,

@@ -153,7 +153,7 @@ func (w *watch) awaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(now()) {
 			text += ", due at " + due.Local().Format(time.RFC3339)
 		}
-		w.writeChange("eval", "Evaluation %s is %s", shortID(id), text)
+		w.writeChange("eval", "Evaluation %s is %s", w.c.id(id), text)
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
@@ -192,7 +192,7 @@ func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) er
 	w.c.printFailures(e)
 	if e.BlockedEval != "" {
 		w.writeLine("Evaluation %s is blocked and places the rest when capacity is free",
-			shortID(e.BlockedEval))
+			w.c.id(e.BlockedEval))
 	}
 	if wait {
 		return nil
@@ -204,7 +204,7 @@ func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) er
 func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
 	q := &api.Query{Namespace: job.Namespace, MaxWait: readWait}
 	for {
-		allocs, meta, err := w.api.JobAllocations(ctx, job.ID, q)
+		allocs, meta, err := w.api.JobAllocations(ctx, job.ID, false, q)
 		if err != nil {
 			return err
 		}
@@ -284,7 +284,7 @@ func (w *watch) reportAllocs(ctx context.Context, job *structs.Job, allocs []*st
 // reportAlloc writes the change of an allocation and reports whether the allocation has the requested state.
 func (w *watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
 	subject := fmt.Sprintf("Allocation %s (%s on %s)",
-		shortID(a.ID), a.Name, nodeLabel(a))
+		w.c.id(a.ID), a.Name, nodeLabel(a))
 	switch a.ClientStatus {
 	case structs.AllocRunning:
 		for _, t := range pluginTasks(job, a) {
@@ -304,7 +304,7 @@ func (w *watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.Al
 			return false, nil // the scheduler replaces it
 		}
 		return false, structs.Internalf("allocation %s is %s",
-			shortID(a.ID), endText(a))
+			w.c.id(a.ID), endText(a))
 	}
 	w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
 	return false, w.reportClaims(ctx, job, a)
@@ -400,7 +400,7 @@ func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string)
 	q := &api.Query{MaxWait: readWait}
 	live := map[string]bool{} // the IDs of the allocations that were seen alive
 	for {
-		allocs, meta, err := w.api.JobAllocations(ctx, jobID, q)
+		allocs, meta, err := w.api.JobAllocations(ctx, jobID, false, q)
 		if err != nil {
 			return err
 		}
@@ -411,7 +411,7 @@ func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string)
 				live[a.ID] = true
 			} else if live[a.ID] {
 				w.writeChange(a.ID, "Allocation %s (%s) is %s",
-					shortID(a.ID), a.Name, a.ClientStatus)
+					w.c.id(a.ID), a.Name, a.ClientStatus)
 			}
 		}
 		if left == 0 {
@@ -447,7 +447,7 @@ func (w *watch) heldVolumes(ctx context.Context, jobID string, volumes []string)
 		for _, claim := range claims {
 			subject := "held " + id + claim.AllocID
 			w.writeChange(subject, "Allocation %s has ended and still holds volume %s: %s",
-				shortID(claim.AllocID), id, whyHeld(claim))
+				w.c.id(claim.AllocID), id, whyHeld(claim))
 		}
 		if len(claims) > 0 {
 			still = append(still, id)
@@ -480,7 +480,7 @@ func (w *watch) awaitAllocEnd(ctx context.Context, id string) error {
 			return err
 		}
 		w.writeChange(id, "Allocation %s is %s",
-			shortID(id), a.ClientStatus)
+			w.c.id(id), a.ClientStatus)
 		if a.ClientTerminal() {
 			return nil
 		}

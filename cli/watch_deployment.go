@@ -44,7 +44,7 @@ func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) erro
 
 // endOfDeployment reports whether a deployment has ended or waits for an operator.
 func (w *watch) endOfDeployment(d *structs.Deployment) (done bool, err error) {
-	id := shortID(d.ID)
+	id := w.c.id(d.ID)
 	switch d.Status {
 	case structs.DeploymentSuccessful:
 		return true, nil
@@ -70,7 +70,7 @@ func (w *watch) endOfDeployment(d *structs.Deployment) (done bool, err error) {
 
 // reportDeployment writes the change of a deployment and of its groups.
 func (w *watch) reportDeployment(d *structs.Deployment) {
-	w.writeChange(d.ID, "Deployment %s of version %d is %s", shortID(d.ID), d.JobVersion,
+	w.writeChange(d.ID, "Deployment %s of version %d is %s", w.c.id(d.ID), d.JobVersion,
 		withDescription(d.Status, d.StatusDescription))
 	for name, s := range sorted(d.TaskGroups) {
 		text := fmt.Sprintf("Group %q: %d of %d placed, %d healthy", name, s.PlacedAllocs, s.DesiredTotal,
@@ -95,7 +95,7 @@ func (w *watch) reportDeployed(ctx context.Context, d *structs.Deployment) error
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
 	for _, a := range allocs {
-		subject := fmt.Sprintf("Allocation %s (%s on %s)", shortID(a.ID), a.Name, nodeLabel(a))
+		subject := fmt.Sprintf("Allocation %s (%s on %s)", w.c.id(a.ID), a.Name, nodeLabel(a))
 		switch {
 		case a.ClientTerminal():
 			w.writeChange(a.ID, "%s is %s", subject, endText(a))
@@ -127,5 +127,5 @@ func (w *watch) checkReplaced(a *structs.AllocListStub) error {
 		w.failed[a.ID] = true
 		return nil
 	}
-	return structs.Internalf("allocation %s is %s", shortID(a.ID), endText(a))
+	return structs.Internalf("allocation %s is %s", w.c.id(a.ID), endText(a))
 }

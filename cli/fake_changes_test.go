@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// answerChanges answers the changes of the job fleet, once it is registered, and the dispatches and launches
+// of the jobs that are stored.
+func (w *fakeCluster) answerChanges() {
+	c := w.caller
+	control := w.agent.Control
+	w.agent.Control = func(act string) error {
+		words := strings.Fields(act)
+		if !strings.HasPrefix(act, "restart") || !strings.Contains(act, "f0f0f0f") {
+			return control(act)
+		}
+		id := slices.IndexFunc(words, func(s string) bool { return strings.HasPrefix(s, "f0f0f0f") })
+		return w.restartFleet(words[id])
+	}
+	apitest.On(c, structs.JobScale, func(_ context.Context, r *structs.JobScaleRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
+		return w.changeFleet(r.JobID, func(j *structs.Job) error {
+			g := j.Group(r.Group)
+			if g == nil {
+				return structs.NotFoundf("job %q has no group %q", j.ID, r.Group)
+			}
+			g.Count = int(*r.Count)
+			return nil
+		})
+	})
+	apitest.On(c, structs.JobRevert, func(_ context.Context, r *structs.JobRevertRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
+		return w.changeFleet(r.JobID, func(j *structs.Job) error {
+			prior := r.EnforcePriorVersion
+			if prior != nil && *prior != j.Version {
+				return structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, j.ID, j.Version)
+			}
+			return nil
+		})
+	})
+	apitest.On(c, structs.JobEvaluate, func(_ context.Context, r *structs.JobEvaluateRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
+		_, err := w.job(r.JobID)
+		if r.ForceReschedule {
+			return &structs.JobRegisterResponse{EvalID: eval1}, err
+		}
+		return &structs.JobRegisterResponse{EvalID: eval3}, err
+	})
+	apitest.On(c, structs.JobDispatch, w.dispatch)
+	apitest.On(c, structs.PeriodicForce, func(_ context.Context, r *structs.PeriodicForceRequest) (
+		*structs.PeriodicForceResponse, error,
+	) {
+		_, err := w.job(r.JobID)
+		return &structs.PeriodicForceResponse{EvalID: eval1}, err
+	})
+}
+
+func (w *fakeCluster) dispatch(_ context.Context, r *structs.JobDispatchRequest) (
+	*structs.JobDispatchResponse, error,
+) {
+	if _, err := w.job(r.JobID); err != nil {
+		return nil, err
+	}
+	if r.Meta["who"] == "" {
+		return nil, structs.Invalidf("Meta: job %q requires a value for %q", r.JobID, "who")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads["dispatch "+r.IdempotencyToken]++
+	resp := &structs.JobDispatchResponse{
+		DispatchedJobID: fmt.Sprintf("%s/dispatch-%s%d-%d", r.JobID, r.IDPrefixTemplate, len(r.Payload), r.Priority),
+		EvalID:          eval1,
+	}
+	if r.IdempotencyToken != "" && w.reads["dispatch "+r.IdempotencyToken] > 1 {
+		resp.EvalID = ""
+	}
+	return resp, nil
+}
+
+// changeFleet makes a new version of the job fleet, at once with all its allocations.
+func (w *fakeCluster) changeFleet(id string, change func(*structs.Job) error) (
+	*structs.JobRegisterResponse, error,
+) {
+	old, err := w.job(id)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := old.Copy()
+	j.TaskGroups = []*structs.TaskGroup{new(*old.TaskGroups[0])}
+	err = change(j)
+	if err != nil {
+		return nil, err
+	}
+	j.Version++
+	w.jobs[id] = j
+	return &structs.JobRegisterResponse{EvalID: eval1}, nil
+}
+
+// restartFleet restarts an allocation of the job fleet. The third one cannot restart.
+func (w *fakeCluster) restartFleet(id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if strings.HasPrefix(id, "f0f0f0f2") {
+		return structs.Preconditionf("the task does not run")
+	}
+	w.reads["restart "+id]++
+	return nil
+}
+
+// fleet returns the allocations of the job fleet. One that is stopped has a successor, which runs from its
+// second read on.
+func (w *fakeCluster) fleet() (all []*structs.Allocation) {
+	job := w.jobs["fleet"]
+	if job == nil {
+		return nil
+	}
+	for i := range job.TaskGroups[0].Count {
+		a := w.fleetAlloc(job, fmt.Sprintf("f0f0f0f%d-0000-0000-0000-000000000000", i), i)
+		all = append(all, a)
+		if w.reads["stop "+a.ID] == 0 {
+			continue
+		}
+		next := w.fleetAlloc(job, strings.Replace(a.ID, "f0f0", "f1f1", 1), i)
+		a.DesiredStatus = structs.AllocDesiredStop
+		a.ClientStatus = structs.AllocComplete
+		a.NextAllocation = next.ID
+		w.reads["read "+next.ID]++
+		if w.reads["read "+next.ID] == 1 {
+			next.ClientStatus = structs.AllocPending
+		}
+		all = append(all, next)
+	}
+	return all
+}
+
+func (w *fakeCluster) fleetAlloc(job *structs.Job, id string, i int) *structs.Allocation {
+	g := job.TaskGroups[0]
+	restarts := time.Duration(w.reads["restart "+id])
+	started := today.Add(-time.Hour + restarts*time.Second)
+	return &structs.Allocation{
+		ID:            id,
+		Namespace:     "default",
+		Name:          structs.AllocName(job.ID, g.Name, i),
+		NodeID:        node1,
+		NodeName:      "one",
+		JobID:         job.ID,
+		Job:           job,
+		JobVersion:    job.Version,
+		TaskGroup:     g.Name,
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocRunning,
+		CreateTime:    nanosBefore(time.Hour),
+		ModifyTime:    nanosBefore(time.Hour),
+		TaskStates: map[string]*structs.TaskState{
+			"server": {State: structs.TaskRunning, StartedAt: started},
+			"init":   {State: structs.TaskDead, StartedAt: started},
+		},
+	}
+}

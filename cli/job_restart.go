@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+var jobRestartCommand = Command{
+	Name:     "restart",
+	Args:     "<job>",
+	Synopsis: "Restart the running tasks of a job, batch by batch",
+	Help: `
+Restarts the tasks of the running allocations, a batch of them at a time. The
+next batch follows when they run again. With -reschedule the allocations are
+stopped instead, and others take their places, also on other nodes: the next
+batch follows when the successors run.`,
+	Acts: true,
+	Flags: []Flag{
+		{
+			Name:    "batch-size",
+			Kind:    String,
+			Value:   "number|percent",
+			Default: "1",
+			Usage:   "Allocations of one batch, or the percentage of those that run, such as 25%",
+		},
+		{Name: "batch-wait", Kind: Duration, Value: "duration", Default: "0s", Usage: "Between two batches"},
+		{Name: "group", Kind: Strings, Value: "name", Usage: "Only this group; may be repeated"},
+		{Name: "task", Kind: Strings, Value: "name", Usage: "Only this task; may be repeated"},
+		{Name: "all-tasks", Usage: "Also the tasks that have ended, in the order of their lifecycles"},
+		{Name: "reschedule", Usage: "Replace the allocations"},
+		{Name: "on-error", Kind: String, Value: "action", Default: "fail", Usage: "fail or continue after a fault"},
+		{
+			Name:    "timeout",
+			Kind:    Duration,
+			Value:   "duration",
+			Default: "5m",
+			Usage:   "How long to await one allocation",
+		},
+		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
+		{Name: "no-shutdown-delay", Usage: "Accepted for the dialect; tasks have no shutdown_delay"},
+		verboseFlag,
+	},
+	Run: jobRestart,
+	Examples: "berth job restart web\n" +
+		"berth job restart -batch-size 25% -batch-wait 30s -group app web\n" +
+		"berth job restart -reschedule web",
+}
+
+func jobRestart(ctx context.Context, c *Call) error {
+	err := c.checkRestart()
+	if err != nil {
+		return err
+	}
+	id := c.Arg(0)
+	job, _, err := c.API.Job(ctx, id, nil)
+	if err != nil {
+		return c.didYouMean(ctx, "job", id, err)
+	}
+	err = c.checkRestarted(job)
+	if err != nil {
+		return err
+	}
+	allocs, _, err := c.API.JobAllocations(ctx, id, false, nil)
+	if err != nil {
+		return err
+	}
+	groups := c.Strings("group")
+	allocs = slices.DeleteFunc(allocs, func(a *structs.AllocListStub) bool {
+		return a.ClientStatus != structs.AllocRunning || a.DesiredStatus != structs.AllocDesiredRun ||
+			len(groups) > 0 && !slices.Contains(groups, a.TaskGroup) ||
+			!c.Bool("reschedule") && len(c.restartedTasks(a)) == 0
+	})
+	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int { return strings.Compare(a.Name, b.Name) })
+	failed, err := c.restartBatches(ctx, allocs)
+	switch {
+	case err != nil:
+		return err
+	case failed > 0:
+		return structs.Preconditionf("%s of %d could not be restarted", plural(failed, "allocation"), len(allocs))
+	}
+	return c.report(changed{"JobID": id, "Allocations": fmt.Sprint(len(allocs))},
+		"Job %q: %s restarted", id, plural(len(allocs), "allocation"))
+}
+
+// restartBatches restarts allocations batch by batch. It returns the number of those that could not be
+// restarted, or an error if it is to end at the first.
+func (c *Call) restartBatches(ctx context.Context, allocs []*structs.AllocListStub) (failed int, err error) {
+	size, _ := c.batchSize(len(allocs)) // checkRestart has checked it
+	for batch := range slices.Chunk(allocs, size) {
+		for _, a := range batch {
+			err := c.restartOne(ctx, a)
+			switch {
+			case err == nil:
+			case c.String("on-error") == "fail":
+				return 0, err
+			default:
+				failed++
+				fmt.Fprintf(c.Err, "Error: allocation %s: %v\n", c.id(a.ID), err)
+			}
+		}
+		last := batch[len(batch)-1] == allocs[len(allocs)-1]
+		if !last && !backoff.Sleep(ctx, c.Duration("batch-wait")) {
+			return 0, ctx.Err()
+		}
+	}
+	return failed, nil
+}
+
+func (c *Call) checkRestart() error {
+	_, err := c.batchSize(0)
+	tasks := c.Strings("task")
+	switch {
+	case err != nil:
+		return err
+	case c.String("on-error") != "fail" && c.String("on-error") != "continue":
+		return badUsage("the option -on-error is %q, expected fail or continue", c.String("on-error"))
+	case c.Bool("reschedule") && (c.Bool("all-tasks") || len(tasks) > 0):
+		return badUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
+	case c.Bool("all-tasks") && len(tasks) > 0:
+		return badUsage("expected either -task or -all-tasks")
+	}
+	return nil
+}
+
+// batchSize returns the size of a batch of some allocations. A percentage is rounded up.
+func (c *Call) batchSize(allocs int) (int, error) {
+	text := c.String("batch-size")
+	number, isPercent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || n == 0 || isPercent && n > 100 {
+		return 0, badUsage(
+			"the option -batch-size is %q, expected a number from 1 or a percentage from 1%% to 100%%", text)
+	}
+	size := int(n)
+	if isPercent {
+		size = (allocs*size + 99) / 100
+	}
+	return max(size, 1), nil
+}
+
+// checkRestarted returns an error if the job lacks a group or a task that the options name.
+func (c *Call) checkRestarted(job *structs.Job) error {
+	groups := c.Strings("group")
+	tasks := map[string]bool{}
+	for _, g := range job.TaskGroups {
+		for _, t := range g.Tasks {
+			tasks[t.Name] = tasks[t.Name] || len(groups) == 0 || slices.Contains(groups, g.Name)
+		}
+	}
+	for _, name := range groups {
+		if job.Group(name) == nil {
+			return structs.NotFoundf("job %q has no group %q", job.ID, name)
+		}
+	}
+	for _, name := range c.Strings("task") {
+		if !tasks[name] {
+			return structs.NotFoundf("job %q has no task %q in a group to restart", job.ID, name)
+		}
+	}
+	return nil
+}
+
+// restartedTasks returns the names of the tasks of an allocation that are to restart: the running ones, or
+// those of them that the options name.
+func (c *Call) restartedTasks(a *structs.AllocListStub) (names []string) {
+	chosen := c.Strings("task")
+	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
+		s := a.TaskStates[name]
+		if s != nil && s.State == structs.TaskRunning && (len(chosen) == 0 || slices.Contains(chosen, name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
+	defer cancel()
+	if c.Bool("reschedule") {
+		c.Printf("Replacing allocation %s (%s)\n", c.id(a.ID), a.Name)
+		_, err := c.API.AllocStop(ctx, a.ID)
+		if err != nil {
+			return err
+		}
+		return c.awaitSuccessor(ctx, a.ID)
+	}
+	c.Printf("Restarting allocation %s (%s)\n", c.id(a.ID), a.Name)
+	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
+	tasks := c.restartedTasks(a)
+	if len(c.Strings("task")) > 0 {
+		requests = nil
+		for _, name := range tasks {
+			requests = append(requests, api.AllocRestartRequest{TaskName: name})
+		}
+	}
+	for _, r := range requests {
+		err := c.API.AllocRestart(ctx, a.ID, r)
+		if err != nil {
+			return err
+		}
+	}
+	return c.awaitRestarted(ctx, a, tasks)
+}
+
+// awaitRestarted returns when tasks of an allocation, which ran, have started again.
+func (c *Call) awaitRestarted(ctx context.Context, before *structs.AllocListStub, tasks []string) error {
+	for {
+		a, _, err := c.API.Allocation(ctx, before.ID, nil)
+		if err != nil {
+			return err
+		}
+		if a.ClientTerminal() {
+			return structs.Preconditionf("it is %s after the restart", a.ClientStatus)
+		}
+		waits := func(name string) bool {
+			old := before.TaskStates[name]
+			s := a.TaskStates[name]
+			return s == nil || s.State != structs.TaskRunning || old != nil && !s.StartedAt.After(old.StartedAt)
+		}
+		i := slices.IndexFunc(tasks, waits)
+		if i < 0 {
+			return nil
+		}
+		if !backoff.Sleep(ctx, restartInterval) {
+			return structs.Timeoutf("task %q does not run again yet", tasks[i])
+		}
+	}
+}
+
+// awaitSuccessor returns when the allocation that replaces another one runs.
+func (c *Call) awaitSuccessor(ctx context.Context, id string) error {
+	for {
+		a, _, err := c.API.Allocation(ctx, id, nil)
+		if err != nil {
+			return err
+		}
+		switch next := a.NextAllocation; {
+		case next != "" && id != next && a.ServerTerminal():
+			id = next
+			continue
+		case a.ServerTerminal():
+		case a.ClientStatus == structs.AllocRunning:
+			return nil
+		case a.ClientTerminal():
+			return structs.Preconditionf("its successor %s is %s", c.id(a.ID), a.ClientStatus)
+		}
+		if !backoff.Sleep(ctx, restartInterval) {
+			return structs.Timeoutf("no successor runs yet")
+		}
+	}
+}
+
+// restartInterval is the time between two looks at an allocation that is to run again.
+const restartInterval = 500 * time.Millisecond
