@@ -44,6 +44,7 @@ func (p *planner) placeAll() {
 			p.placeOne(w)
 		}
 	}
+	p.placeStoppedFirst()
 }
 
 // placedBytes is an approximate bound of the size of a plan's allocations. The rest of the plan has to fit
@@ -117,6 +118,10 @@ func (p *planner) placeOne(w *placement) {
 	}
 	if len(top) == 0 {
 		if w.update && !w.together {
+			if p.isInCircle(w) {
+				p.stopFirst(w)
+				return
+			}
 			p.unstopAlloc(w.prev)
 			g.noteRefused()
 		}

@@ -115,6 +115,7 @@ type planner struct {
 	nowhere        bool            // a per-node job runs on no node
 	moves          int             // allocations that the plan stops and places again
 	placed         int             // bytes of the plan's allocations, about
+	stoppedFirst   []*placement    // see stopFirst
 	more           bool            // another plan has to follow
 	nextWave       string          // ID of the evaluation that continues an update, or ""
 	exhaustedNodes map[string]bool // by node: without capacity for an allocation of a per-node job
