@@ -1,37 +1,75 @@
 #!/usr/bin/env bash
-# Runs all tests: the packages with the race detector, then those of the built binary, then the public Go client
-# and the command line of the dialect against the binary. `make test` first installs the packages that the tests
-# need, and builds the binary. A random test that fails names its seed: BERTH_TEST_SEED=... repeats its choices.
+# Runs all tests: the packages with the race detector, and beside them those of the built binary, then the public
+# Go client and the command line of the dialect against the binary. `make test` first installs the packages that
+# the tests need, and builds the binary. A random test that fails names its seed: BERTH_TEST_SEED=... repeats its
+# choices.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BERTH_BIN=$PWD/bin/berth
+export GOFLAGS="${GOFLAGS-} -trimpath" # like `make build`, so that both share what they compile, in any folder
+export GORACE="${GORACE-} atexit_sleep_ms=100" # each of the many test processes sleeps a second at its end otherwise
 BERTH_SKIPS=$(mktemp) # see internal/testskip
 export BERTH_SKIPS
+beside_log=$(mktemp)
+running=() # process groups
 tell_skips() {
 	[ ! -s "$BERTH_SKIPS" ] || { echo "test: skipped, because this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
 	rm -f "$BERTH_SKIPS"
 }
-trap tell_skips EXIT
+end_all() {
+	for group in "${running[@]}"; do
+		kill -- "-$group" 2>/dev/null || true
+	done
+	rm -f "$beside_log"
+	tell_skips
+}
+trap end_all EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 PEER_PLUGINS=$(./scripts/peer-plugins.sh)
 export PEER_PLUGINS
+PEER_BIN=$(./scripts/peer.sh)
+export PEER_BIN
+
 # Both start programs that the test cache does not know, so they run each time.
 outside=(berth/test/e2e berth/test/guest)
-
+mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -vxF "$(printf '%s\n' "${outside[@]}")")
 if [ "$(id -u)" -ne 0 ]; then
 	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and" \
 		"${outside[*]}" >&2
+	outside=()
 fi
-mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -vxF "$(printf '%s\n' "${outside[@]}")")
 # go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
 # the end.
 longest=(test/cluster plugins/hostpath state endpoints scheduler server client/csimanager client/drivers/docker client/drivers/external test/scenario client)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
-# Many packages mostly wait for elections and leases, so more packages than cores run at once.
-go test -race -p "$(($(nproc) + 2))" -tags hashicorpmetrics -timeout 9m "${packages[@]}"
-if [ "$(id -u)" -eq 0 ]; then
-	# These tests mostly wait for processes and leases.
-	go test -tags hashicorpmetrics -parallel "$(($(nproc) + 2))" -timeout 8m -count 1 "${outside[@]}"
-fi
-PEER_BIN=$(./scripts/peer.sh)
-export PEER_BIN
-(cd test/interop && go test -timeout 5m -count 1 ./...)
+# Most tests wait for processes, elections and leases, so more of them than cores run at once.
+many=$(($(nproc) + 2))
+
+test_outside() {
+	export CGO_ENABLED=0 # like the binary
+	if [ "${#outside[@]}" -gt 0 ]; then
+		go test -tags hashicorpmetrics -parallel "$many" -timeout 9m -count 1 "${outside[@]}" || status=1
+	fi
+	cd test/interop
+	go test -tags hashicorpmetrics -timeout 5m -count 1 ./... || status=1
+	return "$status"
+}
+
+test_packages() {
+	go test -race -p "$many" -tags hashicorpmetrics -timeout 9m "${packages[@]}"
+}
+
+echo "test: ${outside[*]} berth/test/interop run beside the packages; their output follows at the end"
+status=0
+set -m # each in a process group of its own, which ends as a whole
+test_outside >"$beside_log" 2>&1 &
+running+=($!)
+test_packages &
+running+=($!)
+set +m
+wait "${running[1]}" || status=1
+wait "${running[0]}" || status=1
+running=()
+cat "$beside_log"
+exit "$status"

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		serve(how)
 		return
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each plugin takes a second to end
 	goleak.VerifyTestMain(m)
 }
 
