@@ -82,7 +82,7 @@ client {
 			begin := time.Now()
 			a.must("job", "stop", "kill")
 			took := time.Since(begin)
-			if took < 4*time.Second || took > 20*time.Second {
+			if took < 4*time.Second || took > time.Minute {
 				t.Errorf("the end took %s, want the 4 s of the node", took)
 			}
 			if out := a.must("alloc", "logs", id, "signal"); !strings.HasSuffix(out, "got USR1\n") {
@@ -98,7 +98,7 @@ client {
 				t.Fatal(err)
 			}
 			after := func(task string) time.Duration { return end.TaskStates[task].FinishedAt.Sub(begin) }
-			if after("deaf") < 2*time.Second || after("bounded") < 4*time.Second || after("signal") > 2*time.Second {
+			if after("deaf") < 2*time.Second || after("bounded") < 4*time.Second || after("signal") > after("deaf") {
 				t.Errorf("deaf ended after %s, bounded after %s, signal after %s",
 					after("deaf"), after("bounded"), after("signal"))
 			}
