@@ -12,7 +12,7 @@ import (
 )
 
 // volumesJob is a service with an exclusive volume for each of three allocations. A task writes its version
-// to its volume, and complains if another task has the volume at the time.
+// to its volume, and complains if another task has the volume at the time. It ends a while after the request.
 func volumesJob(version int) string {
 	return fmt.Sprintf(`
 job "roll" {
@@ -40,7 +40,8 @@ job "roll" {
           echo version-%[1]d >> /data/words
           sync
           echo there is $(cat /data/words)
-          exec sleep 86400
+          trap 'sleep 1 9>&-; exit 0' TERM
+          while :; do sleep 0.1 9>&-; done
 EOT
         ]
       }
