@@ -3,6 +3,7 @@ package hostpath
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -94,6 +95,18 @@ func (l *lifecycle) checkLoopDevices(step string) {
 	}
 }
 
+// whileBusy repeats a call for a minute while the volume is in use. A process that begins a mount namespace
+// has a copy of each mount of the machine for a moment, which keeps a loop device that was unmounted.
+func whileBusy(do func() error) error {
+	limit := time.Now().Add(time.Minute)
+	for {
+		err := do() // the driver itself waits two seconds
+		if codeName(err) != "FailedPrecondition" || time.Now().After(limit) {
+			return err
+		}
+	}
+}
+
 type lifecycleStep struct {
 	name string
 	do   func() error
@@ -154,8 +167,8 @@ func (l *lifecycle) steps() []lifecycleStep {
 		{"unstage clone", func() error { return l.clone.doUnstage() }},
 		{"unpublish last", func() error { return l.v.doUnpublish(l.v.target) }},
 		{"unstage last", func() error { return l.v.doUnstage() }},
-		{"delete clone", func() error { return l.clone.doDelete() }},
+		{"delete clone", func() error { return whileBusy(l.clone.doDelete) }},
 		{"delete snapshot", func() error { return l.deleteSnapshot(l.snap) }},
-		{"delete", func() error { return l.v.doDelete() }},
+		{"delete", func() error { return whileBusy(l.v.doDelete) }},
 	}
 }
