@@ -23,10 +23,10 @@ func (r *NodeRoom) Hold(a *Allocation) {
 	if a.Resources == nil {
 		return
 	}
-	r.before = r.before.Add(*a.Resources)
-	r.Used = r.Used.Add(*a.Resources)
+	r.before.count(a.Resources)
+	r.Used.count(a.Resources)
 	if !a.ServerTerminal() {
-		r.live = r.live.Add(*a.Resources)
+		r.live.count(a.Resources)
 	}
 }
 

@@ -142,11 +142,19 @@ func (x *Index[T]) complete(k, id Key) Key {
 // nextKey returns the least key of a row in the index that is not below k, or that is above k if beyond is
 // set. The row is in the tree, so there is one.
 func (x *Index[T]) nextKey(r *T, k Key, beyond bool) Key {
-	id := x.table.KeyOfRow(r)
-	for _, own := range sortDistinct(x.keysOf(r, id)) {
+	follows := func(own Key) bool {
 		order := bytes.Compare(own, k)
-		if order > 0 || order == 0 && !beyond {
+		return order > 0 || order == 0 && !beyond
+	}
+	if x.key != nil && x.unique { // the usual index: a row has one key, which needs no other
+		if own := x.key(r); follows(own) {
 			return own
+		}
+	} else {
+		for _, own := range sortDistinct(x.keysOf(r, x.table.KeyOfRow(r))) {
+			if follows(own) {
+				return own
+			}
 		}
 	}
 	panic(fmt.Sprintf("table %s: a row has changed since it was put", x.table.name))
