@@ -12,12 +12,14 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 
 	"berth/structs"
 )
@@ -109,10 +111,8 @@ func opaque(typ reflect.Type) bool {
 	case reflect.Map:
 		return false
 	case reflect.Struct:
-		for _, f := range reflect.VisibleFields(typ) {
-			if f.IsExported() {
-				return false
-			}
+		if shapeOf(typ).exported {
+			return false
 		}
 	}
 	return reflect.PointerTo(typ).Implements(unmarshaler)
@@ -236,25 +236,54 @@ func joinPath(path, name string, key bool) string {
 func fieldOf(typ reflect.Type, key string) (string, reflect.Type) {
 	name := key
 	var found reflect.Type
+	for _, f := range shapeOf(typ).fields {
+		if f.name == key {
+			return f.name, f.typ
+		}
+		if found == nil && strings.EqualFold(f.name, key) {
+			name = f.name
+			found = f.typ
+		}
+	}
+	return name, found
+}
+
+// shape is what a struct shows in JSON.
+type shape struct {
+	exported bool // has exported fields
+	fields   []field
+}
+
+// field is a field with its name in JSON.
+type field struct {
+	name string
+	typ  reflect.Type
+}
+
+// shapes keeps the shape of each type, as encoding/json does: reflection takes longer than the rest.
+var shapes sync.Map
+
+func shapeOf(typ reflect.Type) *shape {
+	known, ok := shapes.Load(typ)
+	if !ok {
+		known, _ = shapes.LoadOrStore(typ, readShape(typ))
+	}
+	return known.(*shape)
+}
+
+func readShape(typ reflect.Type) *shape {
+	s := &shape{}
 	for _, f := range reflect.VisibleFields(typ) {
+		s.exported = s.exported || f.IsExported()
 		whole := f.Tag.Get("json")
 		tag, _, _ := strings.Cut(whole, ",")
 		if f.Anonymous && tag == "" ||
 			!f.IsExported() || whole == "-" {
 			continue
 		}
-		if tag == "" {
-			tag = f.Name
-		}
-		if tag == key {
-			return tag, f.Type
-		}
-		if found == nil && strings.EqualFold(tag, key) {
-			name = tag
-			found = f.Type
-		}
+		s.fields = append(s.fields, field{cmp.Or(tag, f.Name), f.Type})
 	}
-	return name, found
+	return s
 }
 
 // zeroTime is the zero time.Time as encoding/json writes it.
