@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,12 +25,12 @@ var checksumBytes = map[string]int{
 }
 
 var (
-	forcedForm  = regexp.MustCompile(`^([A-Za-z0-9]+)::(.*)$`)
-	scpForm     = regexp.MustCompile(`^[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+:`)
-	hostedForm  = regexp.MustCompile(`^(github\.com|gitlab\.com|bitbucket\.org)/`)
-	headerForm  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$")
-	gitRefForm  = regexp.MustCompile(`^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$`)
-	inHeader    = regexp.MustCompile(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
+	forcedForm  = pattern(`^([A-Za-z0-9]+)::(.*)$`)
+	scpForm     = pattern(`^[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+:`)
+	hostedForm  = pattern(`^(github\.com|gitlab\.com|bitbucket\.org)/`)
+	headerForm  = pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$")
+	gitRefForm  = pattern(`^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$`)
+	inHeader    = pattern(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
 	placeholder = "${"
 )
 
@@ -39,7 +38,7 @@ var (
 // other protocol is invalid.
 func (a *TaskArtifact) Getter() (string, error) {
 	forced, rest := "", a.GetterSource
-	if m := forcedForm.FindStringSubmatch(rest); m != nil {
+	if m := forcedForm().FindStringSubmatch(rest); m != nil {
 		forced, rest = strings.ToLower(m[1]), m[2]
 	}
 	found := sourceProtocol(rest)
@@ -81,13 +80,13 @@ func unknownProtocol(name string) error {
 // sourceProtocol returns the protocol of a source without a forced getter, "" if it names none.
 func sourceProtocol(source string) string {
 	scheme, _, isURL := strings.Cut(source, "://")
-	again := forcedForm.FindStringSubmatch(source)
+	again := forcedForm().FindStringSubmatch(source)
 	switch {
 	case again != nil:
 		return strings.ToLower(again[1])
 	case isURL && !strings.Contains(scheme, placeholder):
 		return strings.ToLower(scheme)
-	case scpForm.MatchString(source), hostedForm.MatchString(source):
+	case scpForm().MatchString(source), hostedForm().MatchString(source):
 		return "git"
 	case strings.HasPrefix(source, "/"), strings.HasPrefix(source, "./"), strings.HasPrefix(source, "../"):
 		return "file"
@@ -149,7 +148,7 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 			f.require(err == nil || slices.Contains(artifactArchives, value),
 				"options: archive %q must be false or %s", value, oneOf(artifactArchives))
 		case "ref":
-			f.require(gitRefForm.MatchString(value),
+			f.require(gitRefForm().MatchString(value),
 				"options: ref must be the name of a branch, tag or commit, without white space and not begin with -")
 		case "depth":
 			_, err := strconv.ParseUint(value, 10, 31)
@@ -187,8 +186,8 @@ func (a *TaskArtifact) validateHeaders(f fieldErrors) {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(headers)) {
-		f.require(headerForm.MatchString(key), "headers: %q is not the name of a header", key)
-		f.require(inHeader.MatchString(headers[key]),
+		f.require(headerForm().MatchString(key), "headers: %q is not the name of a header", key)
+		f.require(inHeader().MatchString(headers[key]),
 			"headers: the value of %q must be one line without control characters", key)
 	}
 }

@@ -2,7 +2,6 @@ package structs
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -10,7 +9,7 @@ import (
 // deviceTargets are the targets of a constraint or an affinity on devices, besides the attributes.
 var deviceTargets = []string{"${device.vendor}", "${device.type}", "${device.model}", "${device.ids}"}
 
-var deviceAttributeTarget = regexp.MustCompile(`^\$\{device\.attr\.[^{}\s]+\}$`)
+var deviceAttributeTarget = pattern(`^\$\{device\.attr\.[^{}\s]+\}$`)
 
 func (r *RequestedDevice) validate(f fieldErrors) {
 	parts := strings.Split(r.Name, "/")
@@ -47,7 +46,7 @@ func (f fieldErrors) checkDeviceConstraint(c *Constraint) {
 		if len(target) > MaxText || !strings.HasPrefix(target, "${") {
 			continue
 		}
-		f.require(slices.Contains(deviceTargets, target) || deviceAttributeTarget.MatchString(target),
+		f.require(slices.Contains(deviceTargets, target) || deviceAttributeTarget().MatchString(target),
 			"%q must be %s or ${device.attr.NAME}", target, ownText(strings.Join(deviceTargets, ", ")))
 	}
 }

@@ -44,7 +44,7 @@ func (p *ParameterizedJobConfig) validate(f fieldErrors, j *Job) {
 	seen := map[string]bool{}
 	for _, keys := range [][]string{p.MetaRequired, p.MetaOptional} {
 		for _, key := range firstOf(f, "keys", keys, MaxPairs) {
-			f.require(environKeyForm.MatchString(key), "key %q must not be empty nor hold = or NUL", key)
+			f.require(environKeyForm().MatchString(key), "key %q must not be empty nor hold = or NUL", key)
 			f.checkString("key", key, MaxName)
 			f.require(!seen[key], "key %q is there twice", key)
 			seen[key] = true

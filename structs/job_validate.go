@@ -29,7 +29,7 @@ func (j *Job) Faults() *Faults {
 	f.checkOneOf("type", j.Type, jobTypes)
 	f.require(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
-	f.require(nodePoolForm.MatchString(j.NodePool),
+	f.require(nodePoolForm().MatchString(j.NodePool),
 		"node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
 	for _, dc := range firstOf(f, "datacenters", j.Datacenters, MaxListed) {
 		f.checkName("datacenters: name", dc)
@@ -77,7 +77,7 @@ func (f fieldErrors) checkMeta(name string, m map[string]string) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		f.require(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", name, k)
+		f.require(environKeyForm().MatchString(k), "%s: key %q must not be empty nor hold = or NUL", name, k)
 		f.require(!strings.ContainsRune(m[k], 0),
 			"%s: the value of %q must not hold NUL", name, k)
 	}

@@ -2,21 +2,20 @@ package structs
 
 import (
 	"net/netip"
-	"regexp"
 )
 
 var (
 	// Labels become parts of the names of variables.
-	portLabelForm   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	hostNetworkForm = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
-	notInVariables  = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+	portLabelForm   = pattern(`^[a-zA-Z0-9_-]{1,64}$`)
+	hostNetworkForm = pattern(`^[a-zA-Z0-9_.-]{1,64}$`)
+	notInVariables  = pattern(`[^a-zA-Z0-9_]`)
 )
 
 // VariableName replaces the characters that the name of an environment variable must not have.
-func VariableName(s string) string { return notInVariables.ReplaceAllString(s, "_") }
+func VariableName(s string) string { return notInVariables().ReplaceAllString(s, "_") }
 
 // IsHostNetwork reports whether a text can be the name of a host network.
-func IsHostNetwork(name string) bool { return hostNetworkForm.MatchString(name) }
+func IsHostNetwork(name string) bool { return hostNetworkForm().MatchString(name) }
 
 // validateNetworks checks the network of a group.
 func (g *TaskGroup) validateNetworks(f fieldErrors) {
@@ -60,7 +59,7 @@ func (n *NetworkResource) validate(f fieldErrors) {
 }
 
 func (p *Port) validate(f fieldErrors, labels map[string]string) {
-	f.require(portLabelForm.MatchString(p.Label),
+	f.require(portLabelForm().MatchString(p.Label),
 		"the label must be 1 to 64 letters, digits, dashes and underscores")
 	f.checkRange("to", p.To, intRange{-1, MaxPort, ""})
 	f.require(IsHostNetwork(p.HostNetwork),

@@ -47,7 +47,7 @@ func (p *NodePool) Copy() *NodePool {
 func (p *NodePool) Validate() error {
 	f := newFieldErrors("")
 	f.require(p.Name != "", "name is required")
-	f.require(p.Name == "" || nodePoolForm.MatchString(p.Name),
+	f.require(p.Name == "" || nodePoolForm().MatchString(p.Name),
 		"node pool %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
 	f.require(!BuiltInNodePool(p.Name), "node pool %q is built in and cannot be changed", p.Name)
 	f = f.at("node pool %q", p.Name)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -108,13 +109,19 @@ func (f fieldErrors) checkDuration(name string, d, most time.Duration) {
 	f.require(d <= most, "%s %s must be at most %s", name, d, most)
 }
 
+// pattern returns an expression that it compiles at the first use: every process of the executable, also the
+// supervisor of a task, begins with the variables of its packages.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 var (
-	namespaceForm  = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
-	nodePoolForm   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-	pluginIDForm   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
-	secretKeyForm  = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
-	topologyForm   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
-	environKeyForm = regexp.MustCompile(`^[^=\x00]+$`)
+	namespaceForm  = pattern(`^[a-zA-Z0-9-]{1,128}$`)
+	nodePoolForm   = pattern(`^[a-zA-Z0-9_-]{1,128}$`)
+	pluginIDForm   = pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
+	secretKeyForm  = pattern(`^[a-zA-Z0-9._-]+$`)
+	topologyForm   = pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+	environKeyForm = pattern(`^[^=\x00]+$`)
 )
 
 // checkName checks a name, which appears in tables, in paths of the HTTP API and as a directory.
@@ -146,14 +153,14 @@ func (f fieldErrors) checkLetters(name, s string) {
 }
 
 func (f fieldErrors) checkNamespace(ns string) {
-	f.require(namespaceForm.MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
+	f.require(namespaceForm().MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
 }
 
 func (f fieldErrors) checkPluginID(name, id string) {
 	switch {
 	case id == "":
 		f.addf("%s is required", name)
-	case !pluginIDForm.MatchString(id):
+	case !pluginIDForm().MatchString(id):
 		f.addf("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
 			"with a letter or digit", name, id)
 	}

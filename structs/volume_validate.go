@@ -48,7 +48,7 @@ func (f fieldErrors) checkSecrets(given Secrets) {
 	f.checkCSIMap("secrets", given)
 	bad := 0
 	for k := range given {
-		if !secretKeyForm.MatchString(k) {
+		if !secretKeyForm().MatchString(k) {
 			bad++
 		}
 	}
@@ -169,10 +169,10 @@ func (t *CSITopology) validate(f fieldErrors) {
 			prefix = ""
 			name = key
 		}
-		f.require(topologyForm.MatchString(name) &&
-			(!ok || topologyForm.MatchString(prefix)),
+		f.require(topologyForm().MatchString(name) &&
+			(!ok || topologyForm().MatchString(prefix)),
 			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
-		f.require(topologyForm.MatchString(t.Segments[key]),
+		f.require(topologyForm().MatchString(t.Segments[key]),
 			"the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
 		f.require(!lower[strings.ToLower(key)],
 			"segment key %q is there twice: keys compare without regard to case", key)

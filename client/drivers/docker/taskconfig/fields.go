@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/distribution/reference"
 	"github.com/docker/go-units"
@@ -37,14 +38,16 @@ func checkPermissions(b *block, p string) {
 	}
 }
 
-var capability = regexp.MustCompile(`^[a-z][a-z0-9_]{2,40}$`)
+var capability = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z][a-z0-9_]{2,40}$`)
+})
 
 // readCapabilities reads names such as NET_ADMIN, CAP_NET_ADMIN or net_admin.
 func readCapabilities(b *block, name string) []string {
 	var out []string
 	for i, s := range b.texts(name) {
 		c := Capability(s)
-		if !capability.MatchString(c) {
+		if !capability().MatchString(c) {
 			b.fault(fmt.Sprintf("%s[%d]", name, i), "%q: expected a capability such as \"net_admin\", or \"all\"",
 				structs.Cut(s, structs.MaxQuoted))
 			continue
@@ -145,12 +148,14 @@ func checkSource(b *block, m Mount) {
 		b.fault("source", "missing; expected a path")
 	case m.Type == MountTmpfs && m.Source != "":
 		b.fault("source", "a mount of type %q has none", MountTmpfs)
-	case m.Type == MountVolume && m.Source != "" && !volumeName.MatchString(m.Source):
+	case m.Type == MountVolume && m.Source != "" && !volumeName().MatchString(m.Source):
 		b.fault("source", "%q: expected the name of a volume", structs.Cut(m.Source, structs.MaxQuoted))
 	}
 }
 
-var volumeName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+var volumeName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+})
 
 var volumeModes = append([]string{"ro", "rw", "z", "Z", "nocopy"}, propagations...)
 
