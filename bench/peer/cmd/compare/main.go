@@ -54,6 +54,7 @@ func main() {
 		"of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")
 	only := flag.String("only", "", "expression for the names of the rows to run")
+	side := flag.String("side", "", "peer or berth alone, for profiles; both if empty")
 	commit := flag.String("commit", "", "berth's, for the file")
 	out := flag.String("o", "", "also write the rows as JSON to this file")
 	flag.Parse()
@@ -78,6 +79,14 @@ func main() {
 		rows = slices.DeleteFunc(rows, func(r row) bool {
 			return !match.MatchString(r.Name)
 		})
+	}
+	for i := range rows {
+		switch *side {
+		case "peer":
+			rows[i].Berth = nil
+		case "berth":
+			rows[i].Peer = nil
+		}
 	}
 	b.measure(rows, *rounds)
 	stop()
