@@ -45,7 +45,9 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		}
 	}
 	for _, u := range p.DeploymentUpdates {
-		updateDeployment(tx, u, p.Now)
+		own := *u
+		own.RowIndex = 0 // stalePlan has checked it, and the stops above may have changed the row
+		updateDeployment(tx, &own, p.Now)
 	}
 	for _, f := range p.Followups {
 		if f != nil {

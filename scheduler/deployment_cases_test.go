@@ -70,3 +70,33 @@ func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 		}
 	}
 }
+
+// The plan that stops surplus canaries also ends the deployment, although the stops change its counts: no
+// other evaluation follows.
+func TestDeployment_EndsWithThePlanThatStopsItsSurplus(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1")
+	d.job(aJob("web", structs.JobService))
+	d.plan()
+	d.health(d.allocs("web")[0], true, structs.AllocRunning)
+	d.plan()
+	d.job(aJob("web", structs.JobService, cpu(200), func(j *structs.Job) {
+		j.TaskGroups[0].Update = new(structs.DefaultUpdateStrategy())
+		j.TaskGroups[0].Update.Canary = 2
+	}))
+	d.plan()
+	for _, a := range d.allocs("web") {
+		if a.JobVersion == 1 {
+			d.health(a, true, structs.AllocRunning)
+		}
+	}
+	id := state.LatestDeployment(d.s.Read(), "default", "web").ID
+	if err := d.operateOn(id, "promote"); err != nil {
+		t.Fatal(err)
+	}
+	d.apply(d.process(d.eval("web")))
+	row := state.Deployment(d.s.Read(), id)
+	if got := len(d.allocs("web")); got != 1 || row.Status != structs.DeploymentSuccessful {
+		t.Errorf("%d allocations, and the deployment is %s; want 1, successful", got, row.Status)
+	}
+}
