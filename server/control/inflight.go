@@ -71,7 +71,7 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	p := proposedPlan{
 		eval:        eval,
 		began:       time.Now(),
-		usesVolumes: usesVolumes(job),
+		usesVolumes: usesVolumes(tx, job),
 		oneNode: job != nil &&
 			!job.Stop &&
 			job.PerNode() &&
@@ -96,11 +96,29 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	return true
 }
 
-func usesVolumes(job *structs.Job) bool {
-	hasVolumes := func(g *structs.TaskGroup) bool {
-		return len(g.Volumes) > 0
+// usesVolumes reports whether a plan of a job may place allocations with volumes. While a deployment is held,
+// a plan of a service job places allocations of earlier versions.
+func usesVolumes(tx *state.ReadTx, job *structs.Job) bool {
+	switch {
+	case job == nil:
+		return false
+	case hasVolumes(job):
+		return true
+	case job.Type != structs.JobService:
+		return false
 	}
-	return job != nil && slices.ContainsFunc(job.TaskGroups, hasVolumes)
+	for version := range state.JobVersions(tx, job.Namespace, job.ID) {
+		if hasVolumes(version) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasVolumes(job *structs.Job) bool {
+	return slices.ContainsFunc(job.TaskGroups, func(g *structs.TaskGroup) bool {
+		return len(g.Volumes) > 0
+	})
 }
 
 // settleDone settles the plans that have their results.

@@ -61,7 +61,7 @@ func (l *slowLog) begins(p *structs.Plan) {
 	defer l.mu.Unlock()
 	tx := l.Store.Read()
 	volumes := func(e *structs.Evaluation) bool {
-		return usesVolumes(state.Job(tx, e.Namespace, e.JobID))
+		return usesVolumes(tx, state.Job(tx, e.Namespace, e.JobID))
 	}
 	for _, other := range l.plans {
 		a, b := other.Eval, p.Eval
@@ -181,6 +181,31 @@ func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 			t.Errorf("at most %d plans in flight: the test shows nothing", l.most)
 		}
 		w.checkIdle("after")
+	})
+}
+
+// A plan of a service may place allocations of an earlier version, which has volumes.
+func TestSchedule_ProposesPlansOfFormerUsersOfVolumesOneByOne(t *testing.T) {
+	withSlowLog(t, func(t *testing.T, w *testEnv, l *slowLog) {
+		w.addSizedNode("n", 20, nil)
+		storage := func(j *structs.Job) {
+			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"v": {
+				Name:           "v",
+				Type:           structs.VolumeTypeCSI,
+				Source:         "v",
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}}
+		}
+		w.addJob("former", 1, 100, storage)
+		w.addJob("former", 1, 100)
+		w.addJob("other", 1, 100, storage)
+		stop := w.runLoop("schedule")
+		defer stop()
+		w.until("all is done", nothingReady)
+		if l.most != 1 {
+			t.Errorf("%d plans in flight, want one after the other", l.most)
+		}
 	})
 }
 
