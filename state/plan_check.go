@@ -77,6 +77,8 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 type nodeUse struct {
 	node    *structs.Node
 	room    structs.NodeRoom
+	given   map[string]*structs.Resources // the room of those that the plan stops, as far as no placement has it
+	taken   structs.Resources             // by placements, of the room that was free before the plan
 	devices structs.DeviceUse
 	ports   *structs.NodePorts   // nil until an allocation has or demands some
 	placed  []*structs.TaskGroup // those with host volumes that the plan has placed here
@@ -103,6 +105,7 @@ func (c *planCheck) useOf(n *structs.Node) *nodeUse {
 		}
 	}
 	for _, a := range stopped {
+		use.giveRoom(a)
 		use.room.Stop(a)
 		use.devices.Remove(a)
 	}
@@ -115,6 +118,9 @@ func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup)
 	short := u.room.Short(ask)
 	if short != "" {
 		return "no " + short + " left"
+	}
+	if c.plan.CountsEnding && !u.takeRoom(a, ask) {
+		return "no room left at once, and it waits for too few of those that end"
 	}
 	u.room.Place(ask)
 	why := u.devices.Refusal(u.node, a, g)
@@ -140,6 +146,35 @@ func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup)
 		u.ports.Add(a)
 	}
 	return why
+}
+
+// giveRoom adds the room of an allocation that the plan stops.
+func (u *nodeUse) giveRoom(a *structs.Allocation) {
+	if a.Resources == nil {
+		return
+	}
+	if u.given == nil {
+		u.given = map[string]*structs.Resources{}
+	}
+	u.given[a.ID] = new(*a.Resources)
+}
+
+// takeRoom gives an allocation the room of those that it waits for, and then free room. It reports false if
+// that is too little: the plan was made when more was free, and the allocation would start too early.
+func (u *nodeUse) takeRoom(a *structs.Allocation, ask structs.Resources) bool {
+	need := ask.Least(ask)
+	for id := range a.Awaits() {
+		left := u.given[id]
+		if left == nil {
+			continue
+		}
+		part := need.Least(*left)
+		*left = left.Sub(part)
+		need = need.Sub(part)
+	}
+	free := need.Least(u.room.FreeBefore().Sub(u.taken))
+	u.taken = u.taken.Add(free)
+	return need.Equal(free)
 }
 
 // hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.

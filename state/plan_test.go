@@ -111,6 +111,23 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
 			return p
 		}, "x", ""},
+		{"a placement that does not wait for its room", func(w *fixture, j *structs.Job) *structs.Plan {
+			p := w.planOf(j, "x@n1")
+			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
+			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
+			p.CountsEnding = true
+			return p
+		}, "", "no room left at once"},
+		{"a placement that waits for its room", func(w *fixture, j *structs.Job) *structs.Plan {
+			p := w.planOf(j, "x@n1", "y@n1")
+			p.Place[0].Resources = &structs.Resources{CPU: 2000, MemoryMB: 3950}
+			p.Place[1].Resources = &structs.Resources{CPU: 2000, MemoryMB: 50}
+			p.Place[0].AwaitedAllocations = []string{"there"}
+			p.Place[1].AwaitedAllocations = []string{"there"}
+			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
+			p.CountsEnding = true
+			return p
+		}, "x y", ""},
 		{"a running allocation uses capacity", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 100, MemoryMB: 3950}
