@@ -34,9 +34,9 @@ func hostVolumesFree(p *planner, w *placement, v *nodeView) *refusal {
 		return &refusal{reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,
 			structs.ShortID(holder))}
 	}
-	for other, count := range v.groups { // also those that this plan places
-		name = g.HostVolumeConflict(p.job.Group(other))
-		if name != "" && count > 0 {
+	for _, other := range v.writers {
+		name = g.HostVolumeConflict(other)
+		if name != "" {
 			return &refusal{reason: fmt.Sprintf("host volume %q has a writer of this job", name)}
 		}
 	}

@@ -117,3 +117,22 @@ func TestHostVolumes_AreTakenOverByASuccessor(t *testing.T) {
 	w.run("a")
 	w.wantPlaced("a", "0@n1")
 }
+
+// A canary may be beside an allocation of the older version that does not use the volume.
+func TestHostVolumes_AnOlderVersionWithoutThemIsNoWriter(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.node(withHostVolume("n1", false))
+	d.job(aJob("web", structs.JobService))
+	d.plan()
+	d.health(d.allocs("web")[0], true, structs.AllocRunning)
+	d.plan()
+	d.job(aJob("web", structs.JobService, hostVolume(structs.CSISingleNodeSingleWriter, false),
+		func(j *structs.Job) {
+			j.TaskGroups[0].Update = new(structs.DefaultUpdateStrategy())
+			j.TaskGroups[0].Update.Canary = 1
+		}))
+	p := d.process(d.eval("web"))
+	if len(p.Place) != 1 {
+		t.Errorf("the canary is not placed: %s", refusals(p, "g"))
+	}
+}

@@ -328,6 +328,9 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
 	v.place(p, a)
+	if len(w.plan.hostVolumes) > 0 {
+		v.writers = append(v.writers, w.plan.group)
+	}
 	p.countValues(a, 1)
 	p.addIntendedClaims(a, w.uses, v)
 }

@@ -18,6 +18,7 @@ type nodeView struct {
 	groups  map[string]int      // this job's live allocations, by group
 	storage map[string]*storage // by plugin, as far as needed
 
+	writers  []*structs.TaskGroup  // those with host volumes that the plan places here
 	users    []*structs.Allocation // live ones that are to use volumes
 	wanted   int                   // the number of these volumes
 	intended []*structs.CSIClaim   // of the allocations that the plan places here
