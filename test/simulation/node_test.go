@@ -1,0 +1,318 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// node is a simulated agent with its machine.
+type node struct {
+	w   *world
+	row *structs.Node
+
+	ctx  context.Context // ends with the power
+	off  context.CancelFunc
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	linked  chan struct{}       // closed when the connection is cut; nil: it is cut
+	runs    map[string]*run     // by allocation; those that have ended stay
+	records map[string]*claimed // claims that are not released, by allocation; they survive the loss of power
+}
+
+// claimed are the claims of an allocation, as its node has recorded them.
+type claimed struct{ keys []structs.CSIClaimKey }
+
+func (w *world) addNode(row *structs.Node) {
+	n := &node{w: w, row: row, records: map[string]*claimed{}}
+	w.nodes = append(w.nodes, n)
+	n.powerOn()
+}
+
+// powerOn starts the machine and its agent.
+func (n *node) powerOn() {
+	n.mu.Lock()
+	n.ctx, n.off = context.WithCancel(context.Background())
+	n.linked = make(chan struct{})
+	n.runs = map[string]*run{}
+	n.mu.Unlock()
+	n.work.Go(n.keepLease)
+	n.work.Go(n.follow)
+}
+
+// powerOff ends all processes. Mounts are gone, attachments stay.
+func (n *node) powerOff() {
+	n.off()
+	n.work.Wait()
+	n.w.storage.powerOff(n.row.ID)
+}
+
+func (n *node) isOn() bool { return n.ctx.Err() == nil }
+
+// cut cuts the connection to the servers, or heals it.
+func (n *node) cut(cut bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case cut && n.linked != nil:
+		close(n.linked)
+		n.linked = nil
+	case !cut && n.linked == nil:
+		n.linked = make(chan struct{})
+	}
+}
+
+func (n *node) link() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.linked
+}
+
+// idle waits, and reports false when the power is gone.
+func (n *node) idle(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-n.ctx.Done():
+		return false
+	}
+}
+
+// latency waits for as long as a message takes.
+func (n *node) latency() bool {
+	most := 100 * time.Millisecond
+	if !n.w.friendly.Load() && n.w.log.pause(time.Second) < 50*time.Millisecond {
+		most = 3 * time.Second
+	}
+	return n.idle(n.w.log.pause(most))
+}
+
+// call calls a procedure until it answers. The error is that of the request, or of ctx.
+func call[Req, Resp any](
+	ctx context.Context, n *node, m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
+	for ctx.Err() == nil {
+		linked := n.link()
+		if !n.latency() {
+			return nil, n.ctx.Err()
+		}
+		if linked == nil {
+			n.idle(200 * time.Millisecond)
+			continue
+		}
+		limited, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(n.ctx, cancel)
+		done := make(chan struct{})
+		go func() {
+			select {
+			case <-linked:
+				cancel()
+			case <-done:
+			}
+		}()
+		own := *req
+		resp, err := rpc.Call(limited, n.w.rpc, m, &own)
+		lost := limited.Err() != nil
+		close(done)
+		stop()
+		cancel()
+		switch {
+		case err == nil && !lost:
+			return resp, nil
+		case err != nil && !lost && !structs.IsKind(err, structs.KindUnavailable) &&
+			!structs.IsKind(err, structs.KindTimeout):
+			return nil, err
+		}
+		if !n.idle(500 * time.Millisecond) {
+			return nil, n.ctx.Err()
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// keepLease registers the node and sends heartbeats.
+func (n *node) keepLease() {
+	for n.isOn() {
+		_, err := call(n.ctx, n, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: n.row.Copy(),
+			CSI:  n.instances(),
+		})
+		if err != nil {
+			return
+		}
+		for n.idle(3 * time.Second) {
+			_, err := call(n.ctx, n, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				NodeID:   n.row.ID,
+				SecretID: n.row.SecretID,
+				Status:   structs.NodeReady,
+			})
+			if err != nil {
+				break
+			}
+		}
+	}
+}
+
+const (
+	diskPlugin  = "disk"  // attaches volumes; allocations of the job "plugin" run it
+	sharePlugin = "share" // does not, and is always there
+)
+
+// instances is the report of the node on its CSI plugins.
+func (n *node) instances() (all []*structs.CSIPluginInstance) {
+	info := structs.CSIInfo{PluginID: sharePlugin, Healthy: true, Provider: "share.csi", ProviderVersion: "1"}
+	info.NodeInfo = &structs.CSINodeInfo{ID: n.row.ID}
+	all = append(all, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.row.ID, CSIInfo: info})
+	if !n.runsPlugin() {
+		return all
+	}
+	info = structs.CSIInfo{
+		PluginID:                 diskPlugin,
+		Healthy:                  true,
+		Provider:                 "disk.csi",
+		ProviderVersion:          "1",
+		RequiresControllerPlugin: true,
+	}
+	control := info
+	control.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: true}
+	info.NodeInfo = &structs.CSINodeInfo{ID: n.row.ID}
+	return append(all,
+		&structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.row.ID, CSIInfo: info},
+		&structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.row.ID, CSIInfo: control})
+}
+
+// runsPlugin reports whether an allocation with the plugin runs.
+func (n *node) runsPlugin() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.runs {
+		if r.works && len(r.group.Plugins()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reportPlugins tells the servers which plugins run.
+func (n *node) reportPlugins() {
+	_, _ = call(n.ctx, n, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   n.row.ID,
+		SecretID: n.row.SecretID,
+		Upserts:  n.instances(),
+		Full:     true,
+	})
+}
+
+// follow runs the allocations that the servers want.
+func (n *node) follow() {
+	index := uint64(1)
+	for n.isOn() {
+		req := &structs.NodeGetRequest{NodeID: n.row.ID, SecretID: n.row.SecretID}
+		req.MinIndex = index
+		req.MaxWait = 5 * time.Minute
+		resp, err := call(n.ctx, n, structs.NodeClientAllocs, req)
+		if err != nil {
+			n.idle(time.Second) // not registered yet
+			continue
+		}
+		index = max(1, resp.Index)
+		var ids []string
+		for id := range resp.Allocs {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		n.forget(resp.Allocs)
+		if len(ids) > 0 && !n.fetch(ids) {
+			index = 1
+		}
+	}
+}
+
+// forget stops the allocations that the servers do not know.
+func (n *node) forget(wanted map[string]uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, r := range n.runs {
+		if _, known := wanted[id]; !known {
+			r.stop()
+		}
+	}
+}
+
+func (n *node) fetch(ids []string) bool {
+	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: n.row.ID, SecretID: n.row.SecretID}
+	req.Namespace = structs.AllNamespaces
+	resp, err := call(n.ctx, n, structs.AllocsGet, req)
+	if err != nil {
+		return false
+	}
+	for _, a := range resp.Allocs {
+		n.apply(a)
+	}
+	return true
+}
+
+// apply starts, updates or stops an allocation.
+func (n *node) apply(a *structs.Allocation) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.runs[a.ID]
+	switch {
+	case r != nil:
+		r.update(a)
+	case !a.ClientTerminal() || n.records[a.ID] != nil:
+		r = newRun(n, a)
+		n.runs[a.ID] = r
+		if a.ClientTerminal() {
+			r.stop()
+		}
+		n.work.Go(r.live)
+	}
+}
+
+// serve answers a call of the leader.
+func (n *node) serve(ctx context.Context, method string, req, resp any) error {
+	linked := n.link()
+	if linked == nil || !n.isOn() {
+		return structs.Unavailablef("node %s is not connected", n.row.ID)
+	}
+	if !n.latency() {
+		return structs.Unavailablef("node %s is gone", n.row.ID)
+	}
+	failing := !n.w.friendly.Load() && n.w.log.pause(time.Second) < 100*time.Millisecond
+	if failing || ctx.Err() != nil {
+		return structs.Unavailablef("the plugin on node %s is busy", n.row.ID)
+	}
+	switch r := req.(type) {
+	case *structs.ClientCSIAttachRequest:
+		n.w.storage.attach(r.ExternalID, r.ExternalNodeID, r.AccessMode)
+	case *structs.ClientCSIDetachRequest:
+		n.w.storage.detach(r.ExternalID, r.ExternalNodeID)
+	case *structs.ClientCSINodeDetachRequest:
+		return n.release(r)
+	default:
+		return fmt.Errorf("node %s does not know %s", n.row.ID, method)
+	}
+	return nil
+}
+
+// release unmounts a volume for an allocation that has ended.
+func (n *node) release(r *structs.ClientCSINodeDetachRequest) error {
+	n.mu.Lock()
+	run := n.runs[r.AllocID]
+	n.mu.Unlock()
+	switch {
+	case run != nil && !run.isUnwound():
+		return structs.Preconditionf("allocation %s has not ended", r.AllocID)
+	case usesPlugin(r.VolumeID) && !n.runsPlugin():
+		return structs.Unavailablef("the plugin does not run on node %s", n.row.ID)
+	}
+	n.w.storage.unmount(r.VolumeID, func(m mount) bool { return m.alloc == r.AllocID && m.node == n.row.ID })
+	return nil
+}
