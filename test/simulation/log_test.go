@@ -115,6 +115,10 @@ func (l *raftLog) RemovePeer(string, string) (uint64, error) {
 	return 0, structs.Invalidf("there is one server")
 }
 
+func (l *raftLog) TransferLeadership(context.Context, string, string) error {
+	return structs.Invalidf("there is one server")
+}
+
 func (l *raftLog) Forward(context.Context, string, string, any, any) error {
 	return structs.Unavailablef("there is one server")
 }
