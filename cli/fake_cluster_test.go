@@ -68,6 +68,7 @@ func newFakeCluster(logs string) *fakeCluster {
 	w.answerJobs()
 	w.answerValidation()
 	w.answerPlans()
+	w.answerScaling()
 	w.answerCluster()
 	w.answerStorage()
 	w.answerChanges()

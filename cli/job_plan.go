@@ -143,7 +143,7 @@ func (c *Call) printPreempted(allocs []*structs.AllocListStub) {
 	byType := map[string]int{}
 	var each, jobs, types grid
 	for _, a := range allocs {
-		each.addRow(shortID(a.ID), a.JobID, a.TaskGroup)
+		each.addRow(c.id(a.ID), a.JobID, a.TaskGroup)
 		byJob[jobKey{a.JobID, a.Namespace, a.JobType}]++
 		byType[a.JobType]++
 	}

@@ -62,6 +62,13 @@ var kinds = map[string]kind{
 			return candidate{id: d.ID, about: "of job " + d.JobID + ", " + d.Status}
 		}),
 	},
+	"policy": {
+		noun:   "scaling policy",
+		random: true,
+		find: findBy((*api.Client).ScalingPolicies, func(p *structs.ScalingPolicyListStub) candidate {
+			return candidate{id: p.ID, about: "of " + scalingTarget(p.Target)}
+		}),
+	},
 	"plugin": {
 		noun: "plugin",
 		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {

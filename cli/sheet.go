@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 
 	"berth/api"
 )
@@ -36,7 +37,7 @@ func (s sheet[T]) list(c *Call, noun string, items []T) error {
 
 func (s sheet[T]) print(c *Call, noun string, items []T) {
 	if len(items) == 0 {
-		c.Printf("No %ss\n", noun)
+		c.Printf("No %s\n", pluralOf(noun))
 		return
 	}
 	c.table(s.titles, s.rows(c, items))
@@ -105,4 +106,12 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	return c.show(found, func() error {
 		return s.print(ctx, c, found)
 	})
+}
+
+// pluralOf returns the plural of a noun.
+func pluralOf(noun string) string {
+	if stem, found := strings.CutSuffix(noun, "y"); found {
+		return stem + "ies"
+	}
+	return noun + "s"
 }

@@ -34,6 +34,12 @@ var tree = []Command{
 		Sub:      deploymentCommands,
 	},
 	{
+		Name:     "scaling",
+		Group:    groupWork,
+		Synopsis: "Show the scaling policies of jobs",
+		Sub:      scalingCommands,
+	},
+	{
 		Name:     "volume",
 		Group:    groupStorage,
 		Synopsis: "Create, show and delete volumes",

@@ -320,6 +320,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobLatestDeployment, anyone, deploy.latest)),
 		write(e, structs.JobStable, anyone, job.setStable),
 
+		shed(read(e, structs.ScalingPolicyList, anyone, job.scalingPolicies)),
+		shed(e.quick(read(e, structs.ScalingPolicyGet, anyone, job.scalingPolicy))),
+
 		shed(read(e, structs.DeploymentList, anyone, deploy.list)),
 		shed(e.quick(read(e, structs.DeploymentGet, anyone, deploy.get))),
 		shed(read(e, structs.DeploymentAllocations, anyone, deploy.allocations)),

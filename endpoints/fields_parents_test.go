@@ -10,6 +10,8 @@ var ofSomeTypes = map[string]bool{
 	".Migrate":               true,
 	".TaskGroups[0].Update":  true,
 	".TaskGroups[0].Migrate": true,
+
+	".TaskGroups[0].Scaling.Target": true, // it is emptied
 }
 
 // filledParents returns jobs that start others, with all that they can have.

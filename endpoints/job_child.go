@@ -176,6 +176,10 @@ func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, er
 	case job.Group(req.Group) == nil:
 		return nil, structs.NotFoundf("job %q has no group %q", job.ID, req.Group)
 	}
+	err := job.Group(req.Group).Scaling.Holds(*req.Count)
+	if err != nil {
+		return nil, structs.Invalidf("job %q: group %q: %v", job.ID, req.Group, err)
+	}
 	scaled := job.Copy()
 	for i, g := range scaled.TaskGroups {
 		if g.Name == req.Group {

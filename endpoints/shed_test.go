@@ -27,7 +27,8 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
 		"Node.DrainStatus Node.Get Node.GetAllocs Node.List NodePool.GetNodePool " +
-		"NodePool.List NodePool.ListJobs NodePool.ListNodes Search.FuzzySearch Search.PrefixSearch"
+		"NodePool.List NodePool.ListJobs NodePool.ListNodes " +
+		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

@@ -91,7 +91,7 @@ const PlacementSince = 8
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
 	j := p.Job
 	return p.CheckNamespace || p.PreserveCounts ||
-		j != nil && (j.HasPreferences() || hasUpdates(j) || j.StartsOthers())
+		j != nil && (j.HasPreferences() || j.HasScaling() || hasUpdates(j) || j.StartsOthers())
 }
 
 func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {

@@ -34,6 +34,8 @@ func (task) Rejected() map[string]string {
 		"action":   "run the command with berth alloc exec",
 		"identity": "its tasks get no tokens; leave it out",
 		"kind":     "it marks the proxies of a service mesh, which berth does not have yet",
+		"scaling": "the sizes of a task are those of its job, and an autoscaler of the enterprise product of the " +
+			"dialect changes them; the scaling block of a group bounds its count",
 		"schedule": "start and stop the job from outside with berth job run and berth job stop",
 		"secret":   "it has no providers of secrets yet; let the task read the value from a volume",
 	}

@@ -56,6 +56,7 @@ type group struct {
 	Reschedule    *reschedule        `hcl:"reschedule,block"`
 	Update        *update            `hcl:"update,block"`
 	Migrate       *migrate           `hcl:"migrate,block"`
+	Scaling       *scaling           `hcl:"scaling,block"`
 	EphemeralDisk *ephemeralDisk     `hcl:"ephemeral_disk,block"`
 	Network       *network           `hcl:"network,block"`
 	Volumes       map[string]*volume `hcl:"volume,block"`
@@ -65,7 +66,7 @@ type group struct {
 }
 
 func (group) Unsupported() string {
-	return "consul scaling service vault"
+	return "consul service vault"
 }
 
 type task struct {
@@ -95,7 +96,7 @@ type task struct {
 }
 
 func (task) Unsupported() string {
-	return "consul scaling service vault"
+	return "consul service vault"
 }
 
 type periodic struct {
@@ -147,6 +148,14 @@ type migrate struct {
 	HealthCheck     *string        `hcl:"health_check"`
 	MinHealthyTime  *time.Duration `hcl:"min_healthy_time"`
 	HealthyDeadline *time.Duration `hcl:"healthy_deadline"`
+}
+
+type scaling struct {
+	Enabled *bool          `hcl:"enabled"`
+	Type    string         `hcl:"type"`
+	Min     *int64         `hcl:"min"`
+	Max     int64          `hcl:"max,required"`
+	Policy  map[string]any `hcl:"policy"`
 }
 
 type reschedule struct {

@@ -27,6 +27,18 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 	}
 	out.Update = g.Update.override(update)
 	out.Migrate = g.Migrate.override(migrate)
+	if s := g.Scaling; s != nil {
+		out.Scaling = &structs.ScalingPolicy{
+			Type:    s.Type,
+			Min:     s.Min,
+			Max:     &s.Max,
+			Policy:  s.Policy,
+			Enabled: s.Enabled,
+		}
+		if s.Min != nil {
+			out.Count = int(*s.Min)
+		}
+	}
 }
 
 func (u *update) override(s structs.UpdateStrategy) *structs.UpdateStrategy {

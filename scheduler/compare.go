@@ -32,6 +32,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.ReschedulePolicy = nil
 	r.Group.Update = nil
 	r.Group.Migrate = nil
+	r.Group.Scaling = nil
 	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
 		task := *t

@@ -400,3 +400,15 @@ func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
 		t.Errorf("plan: %+v", p)
 	}
 }
+
+// The bounds of a count do not concern the tasks: they continue.
+func TestReconcile_KeepsTasksWhenTheirScalingChanges(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService, count(2)), "n1")
+	w.job(aJob("web", structs.JobService, count(2), func(j *structs.Job) {
+		j.TaskGroups[0].Scaling = &structs.ScalingPolicy{Max: new(int64(4))}
+	}))
+	p := w.run("web")
+	if len(p.Place) != 0 || len(p.Update) != 2 {
+		t.Errorf("the plan is %s", describe(p))
+	}
+}

@@ -140,13 +140,14 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	return nil
 }
 
-// keepCounts gives the groups of a job the counts that they have in another version of it.
+// keepCounts gives the groups of a job the counts that they have in another version of it, as far as their
+// scaling policies allow.
 func keepCounts(j, stored *structs.Job) {
 	for i, g := range j.TaskGroups {
 		old := stored.Group(g.Name)
 		if old != nil && old.Count != g.Count {
 			kept := *g
-			kept.Count = old.Count
+			kept.Count = g.Scaling.Nearest(old.Count)
 			j.TaskGroups[i] = &kept
 		}
 	}

@@ -164,6 +164,18 @@ var (
 		return mvcc.KeyIf(j.DispatchIdempotencyToken != "", j.Namespace, j.ParentID, j.DispatchIdempotencyToken)
 	})
 
+	// Jobs by the IDs of the scaling policies of their groups.
+	jobsByPolicy = jobs.MultiIndex("scaling_policy", func(j *structs.Job) []Key {
+		if !j.HasScaling() {
+			return nil
+		}
+		var keys []Key
+		for _, p := range j.ScalingPolicies() {
+			keys = append(keys, mvcc.KeyOf(p.ID))
+		}
+		return keys
+	})
+
 	// Jobs whose schedules are on.
 	periodicJobs = jobs.Index("periodic", func(j *structs.Job) Key {
 		return mvcc.KeyIf(j.IsPeriodic(), j.Namespace, j.ID)

@@ -243,6 +243,7 @@ type TaskGroup struct {
 	ReschedulePolicy *ReschedulePolicy
 	Update           *UpdateStrategy  `json:",omitempty" codec:",omitempty"` // nil: all are replaced at once
 	Migrate          *MigrateStrategy `json:",omitempty" codec:",omitempty"`
+	Scaling          *ScalingPolicy   `json:",omitempty" codec:",omitempty"`
 	EphemeralDisk    *EphemeralDisk
 	Networks         []*NetworkResource `json:",omitempty" codec:",omitempty"`
 	Volumes          map[string]*VolumeRequest

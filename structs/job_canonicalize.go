@@ -105,6 +105,7 @@ func (g *TaskGroup) canonicalize(j *Job) {
 		DefaultRestartPolicy(j.Type))
 	g.ReschedulePolicy = g.ReschedulePolicy.withDefaults(
 		DefaultReschedulePolicy(j.Type))
+	g.Scaling = g.Scaling.Canonicalize(g.Count)
 	if g.EphemeralDisk == nil {
 		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}
 	}

@@ -99,6 +99,7 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 		g.ReschedulePolicy.validate(f.at("reschedule"))
 	}
 	g.validateUpdate(f, j)
+	g.validateScaling(f, j)
 	if d := g.EphemeralDisk; d != nil {
 		f.checkRange("ephemeral_disk: size", d.SizeMB, intRange{0, MaxDiskMB, " MiB"})
 	}

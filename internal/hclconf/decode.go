@@ -294,7 +294,7 @@ func (d *decoder) decodeMapBlock(f *field, it *item, dst reflect.Value) {
 	dst.Set(m)
 }
 
-// freeBody reads a body of any content. Blocks become lists of maps under the keys of their labels.
+// freeBody reads a body of any content. Blocks become lists of maps, and so does each of their labels.
 func (d *decoder) freeBody(body hcl.Body) map[string]any {
 	m := map[string]any{}
 	for _, it := range d.itemsOf(body, &spec{}) {
@@ -313,7 +313,7 @@ func (d *decoder) freeItem(it *item, m map[string]any) {
 	}
 	var inner any = d.freeBody(it.body)
 	for _, label := range slices.Backward(it.labels) {
-		inner = map[string]any{label: inner}
+		inner = map[string]any{label: []any{inner}}
 	}
 	list, isList := m[it.name].([]any)
 	if m[it.name] != nil && !isList {

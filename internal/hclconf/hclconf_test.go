@@ -92,7 +92,7 @@ const jsonSample = `{
   "//": "a comment", "level": "debug", "name": "x", "count": 3, "ratio": 0.5, "on": true, "wait": 90000000000,
   "size": "1KiB", "list": ["a", "b"], "meta": {"k": "v", "n": 4},
   "config": {"n": 7, "list": [1, "two", null], "mount": [{"type": "bind"}, {"type": "tmpfs"}],
-    "label": [{"x": {"y": {"z": true}}}]},
+    "label": [{"x": [{"y": [{"z": true}]}]}]},
   "one": {"a": 1}, "here": {"a": 2},
   "many": [{"m1": {"depth": 1}}, {"m2": {"depth": 2}}], "keyed": {"k": {"depth": 3}}
 }`
@@ -124,8 +124,11 @@ func checkSample(t *testing.T, s *sample) {
 		list[1] != "two" || list[2] != nil {
 		t.Errorf("config differs: %+v", s.Config)
 	}
-	label := s.Config["label"].([]any)[0].(map[string]any)["x"].(map[string]any)["y"].(map[string]any)
-	if label["z"] != true {
+	inner := s.Config
+	for _, label := range []string{"label", "x", "y"} {
+		inner = inner[label].([]any)[0].(map[string]any)
+	}
+	if inner["z"] != true {
 		t.Errorf("the labels in config differ: %+v", s.Config)
 	}
 	if s.One.A != 1 || s.Here != (plain{A: 2, Kept: "default"}) || s.Many[1].Name != "m2" ||

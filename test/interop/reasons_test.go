@@ -48,7 +48,6 @@ var withoutRoute = map[string]string{
 	"Operator.Utilization":                       "the dialect's enterprise edition",
 	"Quotas":                                     "the dialect's enterprise edition",
 	"Recommendations":                            "the dialect's enterprise edition",
-	"Scaling":                                    "berth has no scaling policies",
 	"SentinelPolicies":                           "the dialect's enterprise edition",
 	"Services":                                   "berth has no services yet",
 	"System":                                     "summaries are computed when they are read",

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"berth/structs"
+)
+
+// scalingCommands are the verbs of berth scaling.
+var scalingCommands = []Command{{
+	Name:     "policy",
+	Synopsis: "Show the scaling policies of jobs",
+	Sub: []Command{
+		{
+			Name:     "list",
+			Synopsis: "List the scaling policies of jobs that are not stopped",
+			Renders:  true,
+			Flags: []Flag{
+				{Name: "job", Kind: String, Value: "id", Usage: "Only those of the job"},
+				{Name: "type", Kind: String, Value: "type", Usage: "Only those of the type"},
+			},
+			Run: scalingPolicyList,
+			Examples: "berth scaling policy list\n" +
+				"berth scaling policy list -job web",
+		},
+		{
+			Name:     "info",
+			Args:     "<policy>",
+			Synopsis: "Show a scaling policy",
+			Renders:  true,
+			Run:      scalingPolicyInfo,
+			Examples: "berth scaling policy info 3fe7f397",
+		},
+	},
+}}
+
+var scalingSheet = sheet[*structs.ScalingPolicyListStub]{
+	titles: "ID|Enabled|Type|Target",
+	row: func(c *Call, p *structs.ScalingPolicyListStub) []string {
+		return []string{c.id(p.ID), yesNo(p.Enabled), p.Type, scalingTarget(p.Target)}
+	},
+	order: func(a, b *structs.ScalingPolicyListStub) int {
+		return cmp.Or(
+			cmp.Compare(scalingTarget(a.Target), scalingTarget(b.Target)),
+			cmp.Compare(a.ID, b.ID))
+	},
+}
+
+// scalingTarget describes the target of a policy.
+func scalingTarget(target map[string]string) string {
+	return fmt.Sprintf("job %s, group %s, namespace %s", target["Job"], target["Group"], target["Namespace"])
+}
+
+func scalingPolicyList(ctx context.Context, c *Call) error {
+	job := c.String("job")
+	kind := c.String("type")
+	all, _, err := c.API.ScalingPolicies(ctx, nil)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(p *structs.ScalingPolicyListStub) bool {
+		return job != "" && p.Target["Job"] != job || kind != "" && p.Type != kind
+	})
+	return scalingSheet.list(c, "scaling policy", all)
+}
+
+func scalingPolicyInfo(ctx context.Context, c *Call) error {
+	id, err := c.resolve(ctx, "policy", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	p, _, err := c.API.ScalingPolicy(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(p, func() error {
+		c.pairs(
+			"ID", p.ID,
+			"Enabled", yesNo(p.Enabled == nil || *p.Enabled),
+			"Type", p.Type,
+			"Target", scalingTarget(p.Target),
+			"Min", boundText(p.Min),
+			"Max", boundText(p.Max),
+		)
+		text, err := json.MarshalIndent(p.Policy, "", "  ")
+		if err != nil || len(p.Policy) == 0 {
+			return err
+		}
+		c.Printf("\nPolicy\n%s\n", text)
+		return nil
+	})
+}
+
+func boundText(bound *int64) string {
+	if bound == nil {
+		return "none"
+	}
+	return fmt.Sprint(*bound)
+}

@@ -1,0 +1,200 @@
+package structs
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ScalingHorizontal is the type of a policy that changes the count of a group. There is no other.
+const ScalingHorizontal = "horizontal"
+
+// ScalingPolicy bounds the count of a group, and tells an autoscaler how to change it. The servers hold the
+// count between Min and Max. They only keep Policy and Enabled, which the autoscaler reads.
+type ScalingPolicy struct {
+	Type    string         `json:",omitempty"`
+	Min     *int64         // nil before Canonicalize: the count
+	Max     *int64         // required
+	Policy  map[string]any // the autoscaler's own
+	Enabled *bool          // nil before Canonicalize: true
+
+	// The servers answer these, and ignore them in a job.
+
+	ID        string            `json:",omitempty" codec:",omitempty"`
+	Namespace string            `json:",omitempty" codec:",omitempty"`
+	Target    map[string]string `json:",omitempty" codec:",omitempty"`
+	Indexes
+}
+
+// The keys of the target of a policy.
+const (
+	targetNamespace = "Namespace"
+	targetJob       = "Job"
+	targetGroup     = "Group"
+)
+
+// Canonicalize fills in the defaults for a group with the count.
+func (p *ScalingPolicy) Canonicalize(count int) *ScalingPolicy {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	if c.Type == "" {
+		c.Type = ScalingHorizontal
+	}
+	if c.Min == nil {
+		c.Min = new(int64(count))
+	}
+	if c.Enabled == nil {
+		c.Enabled = new(true)
+	}
+	if len(c.Policy) == 0 {
+		c.Policy = nil
+	}
+	c.ID = ""
+	c.Namespace = ""
+	c.Target = nil
+	c.Indexes = Indexes{}
+	return &c
+}
+
+// Holds returns an error if a count is outside of the bounds. No policy has bounds if p is nil.
+func (p *ScalingPolicy) Holds(count int64) error {
+	switch {
+	case p == nil:
+	case p.Min != nil && count < *p.Min:
+		return Invalidf("count %d is below min %d of the scaling policy", count, *p.Min)
+	case p.Max != nil && count > *p.Max:
+		return Invalidf("count %d is above max %d of the scaling policy", count, *p.Max)
+	}
+	return nil
+}
+
+// Nearest returns the count within the bounds that is nearest to another one.
+func (p *ScalingPolicy) Nearest(count int) int {
+	switch {
+	case p == nil:
+	case p.Max != nil && count > int(*p.Max):
+		return int(*p.Max)
+	case p.Min != nil && count < int(*p.Min):
+		return int(*p.Min)
+	}
+	return count
+}
+
+func (g *TaskGroup) validateScaling(f fieldErrors, j *Job) {
+	p := g.Scaling
+	if p == nil {
+		return
+	}
+	f = f.at("scaling")
+	f.require(!j.PerNode(), "a %s job has none: it runs on every feasible node", j.Type)
+	f.require(p.Type == ScalingHorizontal, "type %q must be %q", p.Type, ScalingHorizontal)
+	f.require(NestsWithin(p.Policy, MaxConfigNesting), "policy nests maps and lists more than %d levels deep",
+		MaxConfigNesting)
+	if p.Max == nil {
+		f.addf("max is required")
+		return
+	}
+	bounds := intRange{0, MaxGroupCount, ""}
+	f.checkRange("max", int(*p.Max), bounds)
+	if p.Min != nil {
+		f.checkRange("min", int(*p.Min), bounds)
+		f.require(*p.Min <= *p.Max, "min %d must not be above max %d", *p.Min, *p.Max)
+	}
+	if err := p.Holds(int64(g.Count)); err != nil && (p.Min == nil || *p.Min <= *p.Max) {
+		f.addf("%v", err)
+	}
+}
+
+// ScalingPolicies returns the policies of the groups of a job, with their targets. A stopped job has none.
+func (j *Job) ScalingPolicies() []*ScalingPolicy {
+	if j.Stop {
+		return nil
+	}
+	var all []*ScalingPolicy
+	for _, g := range j.TaskGroups {
+		if g == nil || g.Scaling == nil {
+			continue
+		}
+		p := *g.Scaling
+		p.ID = ScalingPolicyID(j.Namespace, j.ID, g.Name)
+		p.Namespace = j.Namespace
+		p.Target = map[string]string{
+			targetNamespace: j.Namespace,
+			targetJob:       j.ID,
+			targetGroup:     g.Name,
+		}
+		p.Indexes = Indexes{CreateIndex: j.CreateIndex, ModifyIndex: j.JobModifyIndex}
+		all = append(all, &p)
+	}
+	return all
+}
+
+// ScalingPolicyID returns the ID of the policy of a group. It stays the same in all versions of the job.
+func ScalingPolicyID(namespace, job, group string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{"scaling policy", namespace, job, group}, "\x00")))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// HasScaling reports whether a group has a scaling policy.
+func (j *Job) HasScaling() bool {
+	return slices.ContainsFunc(j.TaskGroups, func(g *TaskGroup) bool { return g != nil && g.Scaling != nil })
+}
+
+// JobID returns the ID of the job that a policy scales.
+func (p *ScalingPolicy) JobID() string { return p.Target[targetJob] }
+
+// Stub returns the policy as lists show it.
+func (p *ScalingPolicy) Stub() *ScalingPolicyListStub {
+	return &ScalingPolicyListStub{
+		ID:        p.ID,
+		Enabled:   p.Enabled == nil || *p.Enabled,
+		Type:      p.Type,
+		Target:    p.Target,
+		Indexes:   p.Indexes,
+		Namespace: p.Namespace,
+	}
+}
+
+// ScalingPolicyListStub is one policy in a list.
+type ScalingPolicyListStub struct {
+	ID        string
+	Namespace string
+	Enabled   bool
+	Type      string
+	Target    map[string]string
+	Indexes
+}
+
+// ScalingPolicyList lists the scaling policies of jobs.
+var ScalingPolicyList = read[ScalingPolicyListRequest, ScalingPolicyListResponse]("Scaling.ListPolicies")
+
+// ScalingPolicyListRequest selects policies by their job and type. "" selects all.
+type ScalingPolicyListRequest struct {
+	Job  string
+	Type string
+	QueryOptions
+}
+
+// ScalingPolicyListResponse has the policies that match, by ID.
+type ScalingPolicyListResponse struct {
+	Policies []*ScalingPolicyListStub
+	QueryMeta
+}
+
+// ScalingPolicyGet reads one scaling policy.
+var ScalingPolicyGet = read[ScalingPolicyGetRequest, ScalingPolicyGetResponse]("Scaling.GetPolicy")
+
+// ScalingPolicyGetRequest names a policy.
+type ScalingPolicyGetRequest struct {
+	ID string
+	QueryOptions
+}
+
+// ScalingPolicyGetResponse has the policy.
+type ScalingPolicyGetResponse struct {
+	Policy *ScalingPolicy
+	QueryMeta
+}

@@ -1,0 +1,69 @@
+package structs
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestScalingPolicy_IsValidated(t *testing.T) {
+	for _, c := range []struct {
+		name, kind string
+		count      int
+		policy     ScalingPolicy
+		want       string // "" if it is valid
+	}{
+		{"as it is", JobService, 2, ScalingPolicy{Min: new(int64(1)), Max: new(int64(3))}, ""},
+		{"no min", JobService, 2, ScalingPolicy{Max: new(int64(3))}, ""},
+		{"no max", JobService, 2, ScalingPolicy{}, "scaling: max is required"},
+		{"a negative min", JobService, 2, ScalingPolicy{Min: new(int64(-1)), Max: new(int64(3))}, "scaling: min"},
+		{"a large max", JobService, 2, ScalingPolicy{Max: new(int64(1 << 40))}, "scaling: max"},
+		{"min above max", JobService, 2, ScalingPolicy{Min: new(int64(4)), Max: new(int64(3))},
+			"scaling: min 4 must not be above max 3"},
+		{"count below", JobService, 0, ScalingPolicy{Min: new(int64(1)), Max: new(int64(3))},
+			"scaling: count 0 is below min 1"},
+		{"count above", JobBatch, 4, ScalingPolicy{Min: new(int64(1)), Max: new(int64(3))},
+			"scaling: count 4 is above max 3"},
+		{"another type", JobService, 2, ScalingPolicy{Type: "vertical_cpu", Max: new(int64(3))},
+			`scaling: type "vertical_cpu" must be "horizontal"`},
+		{"on every node", JobSystem, 1, ScalingPolicy{Max: new(int64(3))}, "scaling: a system job has none"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := &Job{ID: "j", Type: c.kind, TaskGroups: []*TaskGroup{{
+				Name: "g", Count: c.count, Scaling: &c.policy,
+				Tasks: []*Task{{Name: "t", Driver: "exec"}},
+			}}}
+			j.Canonicalize()
+			err := j.Validate()
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A change of the bounds is a change of the job, and shows as one block in a difference.
+func TestScalingPolicy_InDifferences(t *testing.T) {
+	job := func(most int64) *Job {
+		j := &Job{ID: "j", Type: JobService, TaskGroups: []*TaskGroup{{
+			Name: "g", Count: 1, Scaling: &ScalingPolicy{Max: &most, Policy: map[string]any{"cooldown": "1m"}},
+		}}}
+		j.Canonicalize()
+		return j
+	}
+	diff := DiffJobs(job(3), job(5), false)
+	objects := diff.TaskGroups[0].Objects
+	if len(objects) != 1 || objects[0].Name != "Scaling" || len(objects[0].Fields) != 1 ||
+		objects[0].Fields[0].Name != "Max" || objects[0].Fields[0].New != "5" {
+		t.Errorf("the difference is %+v", objects)
+	}
+	bare := job(3)
+	bare.TaskGroups[0].Scaling = nil
+	for _, f := range DiffJobs(bare, job(3), false).TaskGroups[0].Objects[0].Fields {
+		if f.Name == "ID" || f.Name == "CreateIndex" || f.Name == "ModifyIndex" {
+			t.Errorf("the difference has the field %s = %q of the servers", f.Name, f.New)
+		}
+	}
+}
