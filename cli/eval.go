@@ -153,6 +153,7 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		"Priority", fmt.Sprint(e.Priority),
 		"Triggered by", e.TriggeredBy,
 		"Node", c.id(e.NodeID),
+		"Deployment", c.id(e.DeploymentID),
 		"Status", withDescription(e.Status, e.StatusDescription),
 		"Wait until", formatNanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),

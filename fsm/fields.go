@@ -104,7 +104,7 @@ func hasUpdates(j *structs.Job) bool {
 }
 
 func planDeploys(p *structs.Plan) bool {
-	return p.Deployment != nil || len(p.DeploymentUpdates) > 0 ||
+	return p.Deployment != nil || len(p.DeploymentUpdates) > 0 || p.Eval != nil && p.Eval.DeploymentID != "" ||
 		slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a != nil && a.DeploymentID != "" })
 }
 

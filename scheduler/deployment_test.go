@@ -33,6 +33,32 @@ func TestDeployments_Transcripts(t *testing.T) {
 	}
 }
 
+// An evaluation names the deployment that its plan begins or continues.
+func TestDeployment_IsNamedByItsEvaluations(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, func(j *structs.Job) {
+		j.TaskGroups[0].Update = &structs.UpdateStrategy{
+			MaxParallel:      1,
+			HealthCheck:      structs.HealthTaskStates,
+			HealthyDeadline:  time.Minute,
+			ProgressDeadline: time.Hour,
+		}
+	}))
+	first := w.run("web")
+	if first.Deployment == nil || first.Eval.DeploymentID != first.Deployment.ID {
+		t.Errorf("the plan begins %+v, and its evaluation is %+v", first.Deployment, first.Eval)
+	}
+	again := w.run("web")
+	if again.Deployment != nil || again.Eval.DeploymentID != first.Deployment.ID {
+		t.Errorf("the next plan begins %+v, and its evaluation is %+v", again.Deployment, again.Eval)
+	}
+	w.job(aJob("once", structs.JobBatch))
+	if id := w.run("once").Eval.DeploymentID; id != "" {
+		t.Errorf("an evaluation without a deployment names %s", id)
+	}
+}
+
 var hexID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
 // deployments is a cluster whose jobs the steps of a transcript change.

@@ -194,6 +194,9 @@ func (p *planner) finishEval() {
 	e.Again = ""
 	e.BlockedEval = ""
 	e.NextEval = p.nextWave
+	if p.deployment != nil {
+		e.DeploymentID = p.deployment.ID // clients of the dialect follow it from here
+	}
 	e.BlockedOn = nil
 	e.Shape = ""
 	e.FailedTGAllocs = nil

@@ -3134,8 +3134,11 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(25)
+	n := uint32(26)
 	if !(v.Again != "") {
+		n--
+	}
+	if !(v.DeploymentID != "") {
 		n--
 	}
 	if !(v.Placed) {
@@ -3157,6 +3160,10 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, int64(v.CreateTime))
+	if v.DeploymentID != "" {
+		b = append(b, "\xacDeploymentID"...)
+		b = msgp.AppendString(b, v.DeploymentID)
+	}
 	b = append(b, "\xaeFailedTGAllocs"...)
 	if b, err = codec.AppendOther(b, &v.FailedTGAllocs); err != nil {
 		return b, err
@@ -3234,6 +3241,8 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadUint(b, &v.JobModifyIndex)
 	case "NodeID":
 		b, err = codec.ReadString(b, &v.NodeID)
+	case "DeploymentID":
+		b, err = codec.ReadString(b, &v.DeploymentID)
 	case "Status":
 		b, err = codec.ReadString(b, &v.Status)
 	case "StatusDescription":

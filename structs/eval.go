@@ -76,6 +76,7 @@ type Evaluation struct {
 	JobID             string
 	JobModifyIndex    uint64
 	NodeID            string
+	DeploymentID      string `json:",omitempty" codec:",omitempty"` // that its plan began or continued
 	Status            string
 	StatusDescription string
 	// why a pending one is processed again; "": it is new, or its plan did not fit
