@@ -24,16 +24,25 @@ type peerCLI struct {
 // run fails the test if the command fails, panics or reports an error.
 func (p peerCLI) run(args ...string) string {
 	p.t.Helper()
+	text := p.exits(0, args...)
+	if peerError.MatchString(text) {
+		p.t.Errorf("%s: an error in the output\n%s", strings.Join(args, " "), text)
+	}
+	return text
+}
+
+// exits fails the test unless the command ends with an exit code. It returns the output.
+func (p peerCLI) exits(code int, args ...string) string {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.bin, args...)
 	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
-	text := string(out)
-	if err != nil || peerError.MatchString(text) {
-		p.t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, text)
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("%s: exit code %d, want %d: %v\n%s", strings.Join(args, " "), got, code, err, out)
 	}
-	return text
+	return string(out)
 }
 
 // checkOutput fails the test if an output lacks any of the texts.
