@@ -22,7 +22,7 @@ const (
 type displacement struct {
 	view    *nodeView
 	victims []*structs.Allocation
-	order   [3]int // compared: number of victims, sum of their priorities, their room
+	order   [4]int // compared: number of victims, sum of their priorities, those beyond migrate, their room
 }
 
 // mayPreempt reports whether the placement may displace others.
@@ -44,6 +44,9 @@ func (p *planner) placeByPreemption(w *placement, t *refusalCount) bool {
 	for _, victim := range best.victims {
 		p.stopAlloc(victim, "", "")
 		w.victims = append(w.victims, victim.ID)
+		if s := p.spareOf(victim); s != nil {
+			s.left--
+		}
 	}
 	p.addToPlan(w, best.view, t)
 	id := p.plan.Place[len(p.plan.Place)-1].ID
@@ -55,7 +58,7 @@ func (p *planner) placeByPreemption(w *placement, t *refusalCount) bool {
 }
 
 // chooseDisplacement returns the best displacement: the fewest allocations, then those of the lowest
-// priorities, then the least room. It is nil if no node has one.
+// priorities, then those that their groups can miss, then the least room. It is nil if no node has one.
 func (p *planner) chooseDisplacement(w *placement) *displacement {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
@@ -105,7 +108,7 @@ func (p *planner) displaceable(v *nodeView) []*structs.Allocation {
 	}
 	var all []*structs.Allocation
 	for a := range state.LiveAllocsByNode(p, v.node.ID) {
-		if !p.stopped[a.ID] && !p.ofJob(a) && len(a.CSIPlugins) == 0 &&
+		if !p.stopped[a.ID] && len(a.CSIPlugins) == 0 &&
 			state.AllocPriority(p, a) <= p.job.Priority-priorityGap {
 			all = append(all, a)
 		}
@@ -116,8 +119,54 @@ func (p *planner) displaceable(v *nodeView) []*structs.Allocation {
 			cmp.Compare(roomOf(b), roomOf(a)),
 			cmp.Compare(a.ID, b.ID))
 	})
+	p.missedLast(all)
 	return all[:min(len(all), mostVictims)]
 }
+
+// missedLast moves the allocations that their groups cannot miss behind the others of their priority.
+func (p *planner) missedLast(all []*structs.Allocation) {
+	missed := map[string]int{}
+	counts := map[*spare]int{}
+	for _, a := range all {
+		if s := p.spareOf(a); s != nil {
+			counts[s]++
+			missed[a.ID] = max(0, counts[s]-s.left)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *structs.Allocation) int {
+		return cmp.Or(
+			cmp.Compare(state.AllocPriority(p, a), state.AllocPriority(p, b)),
+			cmp.Compare(missed[a.ID], missed[b.ID]))
+	})
+}
+
+// spare is the number of allocations that a group can miss now: max_parallel of its migrate block without
+// those that it misses already.
+type spare struct{ left int }
+
+// spareOf returns the spare of an allocation's group, nil if the group has no pace.
+func (p *planner) spareOf(a *structs.Allocation) *spare {
+	key := spareGroup{a.Namespace, a.JobID, a.TaskGroup}
+	if s, known := p.spares[key]; known {
+		return s
+	}
+	var s *spare
+	j := state.Job(p, a.Namespace, a.JobID)
+	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
+		g := j.Group(a.TaskGroup)
+		s = &spare{left: g.Migrate.MaxParallel - g.Count}
+		for other := range state.LiveAllocsByJob(p, a.Namespace, a.JobID) {
+			if other.TaskGroup == g.Name {
+				s.left++
+			}
+		}
+	}
+	p.spares[key] = s
+	return s
+}
+
+// spareGroup names a group of a job.
+type spareGroup struct{ ns, job, group string }
 
 // preemptionProtocol is the structs.NodeProtocol of the first agent that waits for the end of others.
 const preemptionProtocol = 1
@@ -132,10 +181,20 @@ func roomOf(a *structs.Allocation) int {
 
 func (p *planner) newDisplacement(v *nodeView, victims ...*structs.Allocation) *displacement {
 	d := &displacement{view: v, victims: victims}
-	for _, a := range victims {
+	for i, a := range victims {
 		d.order[0]++
 		d.order[1] += state.AllocPriority(p, a)
-		d.order[2] += roomOf(a)
+		d.order[3] += roomOf(a)
+		s := p.spareOf(a)
+		before := 0
+		for _, other := range victims[:i] {
+			if p.spareOf(other) == s {
+				before++
+			}
+		}
+		if s != nil && before >= s.left {
+			d.order[2]++
+		}
 	}
 	return d
 }

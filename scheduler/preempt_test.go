@@ -46,7 +46,9 @@ func TestPreemption_DisplacesTheFewestOfTheLowestPriority(t *testing.T) {
 	}{
 		"one that suffices":  {map[string][]int{"a": {20, 300}, "b": {20, 600}}, 500, "b"},
 		"the lower priority": {map[string][]int{"a": {30, 500}, "b": {20, 500}}, 400, "b"},
-		"the least excess":   {map[string][]int{"a": {20, 450}, "b": {20, 550}}, 400, "a"},
+		"the lower priority before the least excess": {
+			map[string][]int{"a": {30, 400}, "b": {20, 600}}, 300, "b"},
+		"the least excess": {map[string][]int{"a": {20, 450}, "b": {20, 550}}, 400, "a"},
 		"one before two of lower ones": {
 			map[string][]int{"a": {10, 250}, "b": {10, 250}, "c": {40, 500}}, 500, "c"},
 		"two": {
