@@ -118,6 +118,7 @@ func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
 	if end < 0 || st.lastCall("NodeStageVolume", "high") < end {
 		t.Error("the volume of the successor was staged before that of the victim was unstaged")
 	}
+	a.awaitRunning("high", 1)
 	a.checkLateEnd(victim, high)
 	a.must("job", "stop", "-purge", "low")
 	a.must("job", "stop", "-purge", "high")
