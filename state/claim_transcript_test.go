@@ -1,0 +1,104 @@
+package state
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/internal/transcript"
+	"berth/structs"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
+
+// The transcripts of the claim queue show the claims of the volume v after each command, and why they wait.
+// The nodes n1 to n3 have two allocations each: a1 and b1 run on n1, and so on.
+//
+//	cluster [attaches]                 a new cluster, whose plugin may attach volumes to nodes
+//	claim ALLOC MODE                   writer, reader, readers, one-writer or writers: see claimModes
+//	end ALLOC                          the allocation ends; its node still has the volume
+//	release ALLOC                      its node has let go of the volume
+//	down NODE, up NODE
+//	attach NODE, detach NODE           the call of the controller succeeds
+func TestClaimQueue_Transcripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/claims/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d transcripts, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			var c *claimQueue
+			transcript.Run(t, path, *rewrite, func(s *transcript.Step) string {
+				if s.Name == "cluster" {
+					c = &claimQueue{threeNodes(t, s.Has("attaches"))}
+					return ""
+				}
+				c.step(s)
+				return c.describe()
+			})
+		})
+	}
+}
+
+type claimQueue struct{ *fixture }
+
+var claimModes = map[string]struct {
+	mode   string
+	access structs.CSIAccessMode
+}{
+	"writer":     {wr, snw},
+	"reader":     {rd, snr},
+	"readers":    {rd, mnr},
+	"one-writer": {wr, mnsw},
+	"writers":    {wr, mnmw},
+}
+
+func (c *claimQueue) step(s *transcript.Step) {
+	subject := s.Args[0]
+	node := "n" + subject[len(subject)-1:]
+	switch s.Name {
+	case "claim":
+		m, known := claimModes[s.Args[1]]
+		if !known {
+			c.t.Fatalf("line %d: there is no mode %s", s.Line, s.Args[1])
+		}
+		c.claim(aClaim("v", subject, m.mode, m.access))
+	case "end":
+		c.client(node, subject, structs.AllocComplete)
+	case "release":
+		c.release("v", subject)
+	case "down":
+		do(c.fixture, NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs: []string{subject}, Status: structs.NodeDown, WriteOptions: c.now()})
+	case "up":
+		do(c.fixture, NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs: []string{subject}, Status: structs.NodeReady, WriteOptions: c.now()})
+	case "attach", "detach":
+		c.outcome("v", subject, s.Name, nil)
+	default:
+		c.t.Fatalf("line %d: there is no command %s", s.Line, s.Name)
+	}
+}
+
+// describe writes the claims in the order of the queue, and the attachments.
+func (c *claimQueue) describe() string {
+	tx := c.s.Read()
+	var out strings.Builder
+	reasons := Reasons(tx)
+	for _, cl := range ClaimsByVolume(tx, structs.DefaultNamespace, "v") {
+		fmt.Fprintf(&out, "%s on %s: %s", cl.AllocID, cl.NodeID, cl.State)
+		if why := reasons(cl); why != "" {
+			fmt.Fprintf(&out, ": %s", why)
+		}
+		out.WriteString("\n")
+	}
+	for a := range AttachmentsByVolume(tx, structs.DefaultNamespace, "v") {
+		fmt.Fprintf(&out, "%s is %s\n", a.NodeID, a.State)
+	}
+	if out.Len() == 0 {
+		return "no claims"
+	}
+	return out.String()
+}
