@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ const golden = "testdata/why.golden"
 func TestWhy_Situations(t *testing.T) {
 	var b strings.Builder
 	names := map[string]bool{}
-	for _, s := range situations {
+	for _, s := range slices.Concat(situations, waitSituations) {
 		f := schedtest.New(t, s.nodes)
 		s.make(f)
 		waits, reasons := explainSubject(f, s)

@@ -23,8 +23,10 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 			x.deployment(j),
 			x.evaluations(j),
 			x.blockedGroups(j),
+			x.displaced(j),
 			x.failures(j),
-			x.allocations(j))
+			x.allocations(j),
+			x.drains(j))
 	}
 	if len(reasons) > 0 {
 		return true, reasons
@@ -304,6 +306,9 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 	if len(claims) > 0 {
 		r := x.alloc(a, "is "+a.ClientStatus+" and waits for its volumes")
 		r.Because = claims
+		return r
+	}
+	if r := x.awaited(a); r != nil {
 		return r
 	}
 	if a.ClientDescription == "" && len(a.TaskStates) == 0 {

@@ -1,0 +1,95 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/scheduler/drainer"
+	"berth/state"
+	"berth/structs"
+)
+
+// awaited explains an allocation that starts when others have ended: those that it displaces or replaces, and
+// those that give it their room. It returns nil if there are none.
+func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
+	var others sample
+	for _, id := range slices.Sorted(a.Awaits()) {
+		other := state.Alloc(x.tx, id)
+		switch {
+		case other == nil || other.ClientTerminal():
+		case others.full():
+			others.rest++
+		default:
+			others.add(x.endingAlloc(other))
+		}
+	}
+	n := len(others.reasons) + others.rest
+	if n == 0 {
+		return nil
+	}
+	what := "is pending, and starts at the end of " + count(n, "other allocation")
+	if displaced := len(a.PreemptedAllocations); displaced > 0 {
+		what += "; it displaces " + count(displaced, "allocation") + " of less important jobs"
+	}
+	r := x.alloc(a, what)
+	r.Because = others.list("allocations")
+	return r
+}
+
+// displaced explains the allocations of a waiting job that more important jobs have displaced.
+func (x *explainer) displaced(j *structs.Job) []*structs.Reason {
+	if state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
+		return nil
+	}
+	var all sample
+	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
+		by := state.Alloc(x.tx, a.PreemptedByAllocation)
+		switch {
+		case by == nil || by.Terminal() || a.NextAllocation != "":
+		case all.full():
+			all.rest++
+		default:
+			r := x.alloc(a, fmt.Sprintf("was displaced by allocation %s of job %s, whose priority is %d",
+				structs.ShortID(by.ID), by.JobID, state.AllocPriority(x.tx, by)))
+			r.Remedy = fmt.Sprintf("add nodes, or raise the priority %d of the job", j.Priority)
+			all.add(r)
+		}
+	}
+	return all.list("displaced allocations")
+}
+
+// drains explains the allocations of a job that are still on nodes that drain.
+func (x *explainer) drains(j *structs.Job) []*structs.Reason {
+	var left sample
+	seen := map[string]bool{}
+	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+		n := state.Node(x.tx, a.NodeID)
+		if n == nil || n.DrainStrategy == nil || seen[n.ID] {
+			continue
+		}
+		if len(seen) == mostListed {
+			left.rest++
+			continue
+		}
+		seen[n.ID] = true
+		x.drainOf(j, n, &left)
+	}
+	return left.list("allocations on nodes that drain")
+}
+
+// drainOf adds the allocations of a job on one draining node.
+func (x *explainer) drainOf(j *structs.Job, n *structs.Node, left *sample) {
+	for _, w := range drainer.Waits(x.tx, n, x.now) {
+		if w.JobID != j.ID || w.Namespace != j.Namespace {
+			continue
+		}
+		a := state.Alloc(x.tx, w.AllocID)
+		if left.full() {
+			left.rest++
+			continue
+		}
+		r := x.alloc(a, "is still there, although the node drains: "+w.Reason)
+		r.Remedy = "berth node drain -monitor " + structs.ShortID(n.ID)
+		left.add(r)
+	}
+}
