@@ -108,14 +108,18 @@ func (w *fakeCluster) changeFleet(id string, change func(*structs.Job) error) (
 	return &structs.JobRegisterResponse{EvalID: eval1}, nil
 }
 
-// restartFleet restarts an allocation of the job fleet. The third one cannot restart.
+// restartFleet restarts an allocation of the job fleet: it runs again from its second read on. The third one
+// cannot restart. None can while another one does not run yet.
 func (w *fakeCluster) restartFleet(id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if strings.HasPrefix(id, "f0f0f0f2") {
+	switch {
+	case strings.HasPrefix(id, "f0f0f0f2"):
 		return structs.Preconditionf("the task does not run")
+	case w.restarting != "":
+		return structs.Conflictf("allocation %s does not run yet", w.restarting)
 	}
-	w.reads["restart "+id]++
+	w.restarting = id
 	return nil
 }
 
@@ -147,6 +151,13 @@ func (w *fakeCluster) fleet() (all []*structs.Allocation) {
 
 func (w *fakeCluster) fleetAlloc(job *structs.Job, id string, i int) *structs.Allocation {
 	g := job.TaskGroups[0]
+	if w.restarting == id {
+		w.reads["restarting"]++
+		if w.reads["restarting"]%2 == 0 {
+			w.restarting = ""
+			w.reads["restart "+id]++
+		}
+	}
 	restarts := time.Duration(w.reads["restart "+id])
 	started := today.Add(-time.Hour + restarts*time.Second)
 	return &structs.Allocation{

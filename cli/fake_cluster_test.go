@@ -37,11 +37,12 @@ type fakeCluster struct {
 	caller *apitest.Caller
 	agent  *apitest.Agent
 
-	mu    sync.Mutex
-	jobs  map[string]*structs.Job
-	from  map[string]*structs.JobSubmission // the sources of the jobs
-	reads map[string]int                    // the number of reads of a thing
-	slow  chan string                       // the first volume whose deletion never ends
+	mu         sync.Mutex
+	jobs       map[string]*structs.Job
+	from       map[string]*structs.JobSubmission // the sources of the jobs
+	reads      map[string]int                    // the number of reads of a thing
+	slow       chan string                       // the first volume whose deletion never ends
+	restarting string                            // the allocation of the job fleet that restarts, or ""
 }
 
 func nanosBefore(d time.Duration) int64 {

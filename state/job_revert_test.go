@@ -45,9 +45,15 @@ func TestJobReschedule_MarksFailedAllocationsWithoutASuccessor(t *testing.T) {
 	w.alloc("old", "j", "n1")
 	w.client("n1", "old", structs.AllocFailed)
 	w.job(jobWithSalt("j", 1))
-	for _, id := range []string{"failed", "complete", "running", "stopped"} {
+	for _, id := range []string{"failed", "complete", "running", "stopped", "replaced"} {
 		w.alloc(id, "j", "n1")
 	}
+	w.client("n1", "replaced", structs.AllocFailed)
+	plan := w.plan(Job(w.s.Read(), "default", "j"))
+	plan.Place = []*structs.Allocation{Alloc(w.s.Read(), "running").Copy()}
+	plan.Place[0].ID = "successor"
+	plan.Place[0].PreviousAllocation = "replaced"
+	do(w, PlanApply, plan)
 	w.client("n1", "failed", structs.AllocFailed)
 	w.client("n1", "complete", structs.AllocComplete)
 	w.client("n1", "running", structs.AllocRunning)
@@ -56,7 +62,7 @@ func TestJobReschedule_MarksFailedAllocationsWithoutASuccessor(t *testing.T) {
 	e := structs.NewEval(j, structs.TriggerManual, 5)
 	e.ID = structs.NewID()
 	do(w, JobReschedule, &structs.JobEvaluateRequest{JobID: "j", Eval: e, WriteOptions: w.now()})
-	for _, id := range []string{"old", "failed", "complete", "running", "stopped"} {
+	for _, id := range []string{"old", "failed", "complete", "running", "stopped", "replaced", "successor"} {
 		if got := Alloc(w.s.Read(), id).Migrate; got != (id == "failed") {
 			t.Errorf("%s is to be replaced: %t", id, got)
 		}
