@@ -101,7 +101,7 @@ func (c *Client) AllocGC(ctx context.Context, id string) error {
 var (
 	nodeGC = route[NodeGC](put, "/v1/client/gc", serveNodeGC)
 	// The dialect's clients collect garbage with a GET.
-	_ = handle(get, "/v1/client/gc", serveNodeGC)
+	_ = handle(get, "/v1/client/gc", serveNodeGCAsGet)
 )
 
 // NodeGC is the outcome of the removal of the directories of ended allocations.
@@ -118,6 +118,18 @@ func serveNodeGC(c *call) (any, error) {
 		return nil, c.forwardToNode(id, err)
 	}
 	return NodeGC{removed}, nil
+}
+
+// serveNodeGCAsGet answers with an empty body: the dialect's clients reject any other here.
+func serveNodeGCAsGet(c *call) (any, error) {
+	answer, err := serveNodeGC(c)
+	if err != nil || answer == nil {
+		return nil, err
+	}
+	c.began = true
+	c.w.Header().Set("Content-Length", "0")
+	c.w.WriteHeader(http.StatusOK)
+	return nil, nil
 }
 
 // NodeGC removes the directories of all allocations that have ended on a node, and returns their number. The

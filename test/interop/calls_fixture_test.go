@@ -1,0 +1,137 @@
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	public "github.com/hashicorp/nomad/api"
+)
+
+// callRows has the calls of the public client that are to succeed, by groups. The calls of a later row may
+// need what an earlier one has made.
+var callRows = [][]callRow{
+	readCalls,
+	jobCalls,
+	childCalls,
+	deploymentCalls,
+	allocCalls,
+	fileCalls,
+	volumeCalls,
+	definitionCalls,
+	operatorCalls,
+	serverCalls,
+	nodeCalls,
+	lastCalls,
+}
+
+// callFixture is what the calls are about: an agent with a job that runs, a healthy plugin, and a volume.
+type callFixture struct {
+	t      *testing.T
+	c      *public.Client
+	nodeID string
+	job    string             // runs and is not changed
+	alloc  *public.Allocation // of the job
+	plugin string
+	volume string
+
+	moving  string           // a job whose versions make deployments
+	changes int              // versions of moving
+	servers []*serverOfCalls // of another region
+	saved   []byte           // a snapshot
+}
+
+func newCallFixture(t *testing.T, c *public.Client) *callFixture {
+	t.Helper()
+	f := &callFixture{
+		t:      t,
+		c:      c,
+		nodeID: awaitReadyNode(t, c).ID,
+		job:    "calls",
+	}
+	src, err := os.ReadFile("../../examples/hostpath.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, err := c.Jobs().ParseHCL(string(src), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.plugin = plugin.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
+	// The client lists the volumes of a plugin by a prefix of their IDs.
+	f.volume = fmt.Sprint(f.plugin, "-calls-", os.Getpid())
+	runJob(t, c, plugin)
+	f.alloc = runJob(t, c, quickJob(f.job, `printf 'one\ntwo\n' > /local/lines; echo hello; sleep 600`))
+	f.await("a healthy plugin", func() (bool, error) {
+		p, _, err := c.CSIPlugins().Info(f.plugin, nil)
+		return err == nil && p.NodesHealthy == 1 && p.ControllersHealthy == 1, err
+	})
+	return f
+}
+
+// quickJob returns a job of one line of shell whose allocations are healthy as soon as they run.
+func quickJob(id, line string) *public.Job {
+	job := shellJob(id, line)
+	job.Update = &public.UpdateStrategy{
+		HealthCheck:    new("task_states"),
+		MinHealthyTime: new(time.Duration(0)),
+	}
+	return job
+}
+
+// await asks until done is true.
+func (f *callFixture) await(what string, ask func() (done bool, err error)) {
+	f.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		done, err := ask()
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s: not within %s: %v", what, patience, err)
+		}
+		time.Sleep(50 * time.Millisecond) // the interval of a poll
+	}
+}
+
+// check returns the error of a call, or one that shows an answer for which good is false.
+func check(err error, good func() bool, answer any) error {
+	if err != nil || good() {
+		return err
+	}
+	return fmt.Errorf("it answers %+v", answer)
+}
+
+// checkRefused returns an error unless a call has failed with a text.
+func checkRefused(err error, text string) error {
+	if err == nil || !strings.Contains(err.Error(), text) {
+		return fmt.Errorf("not refused with %q: %w", text, err)
+	}
+	return nil
+}
+
+// checkIndex returns the error of a write, or one for an answer without an index.
+func checkIndex(meta *public.WriteMeta, err error) error {
+	if err == nil && (meta == nil || meta.LastIndex == 0) {
+		err = errors.New("the answer has no index")
+	}
+	return err
+}
+
+// awaitEnd stops a job and waits until none of its allocations runs.
+func (f *callFixture) awaitEnd(job string) {
+	f.t.Helper()
+	f.await(job+" ended", func() (bool, error) {
+		allocs, _, err := f.c.Jobs().Allocations(job, true, nil)
+		for _, a := range allocs {
+			if a.ClientStatus == "running" || a.ClientStatus == "pending" {
+				return false, err
+			}
+		}
+		return err == nil, err
+	})
+}

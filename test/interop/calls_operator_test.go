@@ -1,0 +1,268 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	public "github.com/hashicorp/nomad/api"
+)
+
+// definitionCalls write namespaces and node pools.
+var definitionCalls = []callRow{
+	{"Namespaces.Register", func(f *callFixture) error {
+		return checkIndex(f.c.Namespaces().Register(&public.Namespace{Name: "calls", Description: "Calls"}, nil))
+	}},
+	{"Namespaces.Info", func(f *callFixture) error {
+		n, _, err := f.c.Namespaces().Info("calls", nil)
+		return check(err, func() bool { return n.Description == "Calls" }, n)
+	}},
+	{"Namespaces.List", func(f *callFixture) error {
+		all, _, err := f.c.Namespaces().List(nil)
+		return check(err, func() bool { return len(all) == 2 }, all)
+	}},
+	{"Namespaces.PrefixList", func(f *callFixture) error {
+		all, _, err := f.c.Namespaces().PrefixList("ca", nil)
+		return check(err, func() bool { return len(all) == 1 && all[0].Name == "calls" }, all)
+	}},
+	{"Namespaces.Delete", func(f *callFixture) error {
+		return checkIndex(f.c.Namespaces().Delete("calls", nil))
+	}},
+	{"NodePools.Register", func(f *callFixture) error {
+		return checkIndex(f.c.NodePools().Register(&public.NodePool{Name: "calls", Description: "Calls"}, nil))
+	}},
+	{"NodePools.Info", func(f *callFixture) error {
+		p, _, err := f.c.NodePools().Info("calls", nil)
+		return check(err, func() bool { return p.Description == "Calls" }, p)
+	}},
+	{"NodePools.List", func(f *callFixture) error {
+		all, _, err := f.c.NodePools().List(nil)
+		return check(err, func() bool { return len(all) == 3 }, all)
+	}},
+	{"NodePools.PrefixList", func(f *callFixture) error {
+		all, _, err := f.c.NodePools().PrefixList("ca", nil)
+		return check(err, func() bool { return len(all) == 1 && all[0].Name == "calls" }, all)
+	}},
+	{"NodePools.ListNodes", func(f *callFixture) error {
+		nodes, _, err := f.c.NodePools().ListNodes("default", nil)
+		return check(err, func() bool { return len(nodes) == 1 && nodes[0].ID == f.nodeID }, nodes)
+	}},
+	{"NodePools.ListJobs", func(f *callFixture) error {
+		jobs, _, err := f.c.NodePools().ListJobs("default", nil)
+		return check(err, func() bool { return len(jobs) >= 2 }, jobs)
+	}},
+	{"NodePools.Delete", func(f *callFixture) error {
+		return checkIndex(f.c.NodePools().Delete("calls", nil))
+	}},
+}
+
+// operatorCalls read and change the settings of the cluster.
+var operatorCalls = []callRow{
+	{"Agent.Self", func(f *callFixture) error {
+		self, err := f.c.Agent().Self()
+		return check(err, func() bool { return self.Member.Name != "" && self.Stats["raft"] != nil }, self)
+	}},
+	{"Agent.NodeName", func(f *callFixture) error {
+		name, err := f.c.Agent().NodeName()
+		return check(err, func() bool { return name != "" }, name)
+	}},
+	{"Agent.Datacenter", func(f *callFixture) error {
+		name, err := f.c.Agent().Datacenter()
+		return check(err, func() bool { return name == "dc1" }, name)
+	}},
+	{"Agent.Region", func(f *callFixture) error {
+		name, err := f.c.Agent().Region()
+		return check(err, func() bool { return name == "global" }, name)
+	}},
+	{"Agent.Members", func(f *callFixture) error {
+		members, err := f.c.Agent().Members()
+		return check(err, func() bool { return len(members.Members) == 1 }, members)
+	}},
+	{"Agent.MembersOpts", func(f *callFixture) error {
+		members, err := f.c.Agent().MembersOpts(&public.QueryOptions{AllowStale: true})
+		return check(err, func() bool { return len(members.Members) == 1 }, members)
+	}},
+	{"Agent.Servers", func(f *callFixture) error {
+		servers, err := f.c.Agent().Servers()
+		return check(err, func() bool { return len(servers) == 1 }, servers)
+	}},
+	{"Agent.Health", func(f *callFixture) error {
+		health, err := f.c.Agent().Health()
+		return check(err, func() bool { return health.Server.Ok && health.Client.Ok }, health)
+	}},
+	{"Operator.RaftGetConfiguration", func(f *callFixture) error {
+		raft, err := f.c.Operator().RaftGetConfiguration(nil)
+		return check(err, func() bool { return len(raft.Servers) == 1 && raft.Servers[0].Leader }, raft)
+	}},
+	{"Operator.SchedulerGetConfiguration", func(f *callFixture) error {
+		resp, _, err := f.c.Operator().SchedulerGetConfiguration(nil)
+		return check(err, func() bool { return resp.SchedulerConfig.SchedulerAlgorithm == "binpack" }, resp)
+	}},
+	{"Operator.SchedulerSetConfiguration", func(f *callFixture) error {
+		resp, _, err := f.c.Operator().SchedulerSetConfiguration(
+			&public.SchedulerConfiguration{SchedulerAlgorithm: "spread"}, nil)
+		return check(err, func() bool { return resp.Updated }, resp)
+	}},
+	{"Operator.SchedulerCASConfiguration", func(f *callFixture) error {
+		now, _, err := f.c.Operator().SchedulerGetConfiguration(nil)
+		if err != nil {
+			return err
+		}
+		now.SchedulerConfig.SchedulerAlgorithm = "binpack"
+		resp, _, err := f.c.Operator().SchedulerCASConfiguration(now.SchedulerConfig, nil)
+		return check(err, func() bool { return resp.Updated }, resp)
+	}},
+	{"Operator.Metrics", func(f *callFixture) error {
+		text, err := f.c.Operator().Metrics(nil)
+		return check(err, func() bool { return bytes.Contains(text, []byte("Gauges")) }, string(text))
+	}},
+	{"Operator.MetricsSummary", func(f *callFixture) error {
+		summary, _, err := f.c.Operator().MetricsSummary(nil)
+		return check(err, func() bool { return len(summary.Gauges) > 0 }, summary)
+	}},
+	{"Operator.Snapshot", func(f *callFixture) error {
+		archive, err := f.c.Operator().Snapshot(nil)
+		if err != nil {
+			return err
+		}
+		f.saved = []byte(readAll(f.t, archive))
+		return check(nil, func() bool { return len(f.saved) > 100 }, len(f.saved))
+	}},
+	{"System.GarbageCollect", func(f *callFixture) error { return f.c.System().GarbageCollect() }},
+	{"System.ReconcileSummaries", func(f *callFixture) error {
+		if err := f.c.System().ReconcileSummaries(); err != nil {
+			return err
+		}
+		s, _, err := f.c.Jobs().Summary(f.job, nil)
+		return check(err, func() bool { return s.Summary["g"].Running == 1 }, s)
+	}},
+	{"Raw.Query", func(f *callFixture) error {
+		var job public.Job
+		meta, err := f.c.Raw().Query("/v1/job/"+f.job, &job, nil)
+		return check(err, func() bool { return *job.ID == f.job && meta.LastIndex > 0 }, job)
+	}},
+	{"Raw.Response", func(f *callFixture) error {
+		body, err := f.c.Raw().Response("/v1/status/leader", nil)
+		if err != nil {
+			return err
+		}
+		text := readAll(f.t, body)
+		return check(nil, func() bool { return strings.Contains(text, ":") }, text)
+	}},
+	{"Raw.Write", func(f *callFixture) error {
+		_, err := f.c.Raw().Write("/v1/namespace", &public.Namespace{Name: "raw"}, nil, nil)
+		return err
+	}},
+	{"Raw.Delete", func(f *callFixture) error {
+		_, err := f.c.Raw().Delete("/v1/namespace/raw", nil, nil)
+		return err
+	}},
+	{"Raw.Do", func(f *callFixture) error {
+		req, err := http.NewRequest("GET", f.c.Address()+"/v1/regions", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := f.c.Raw().Do(req)
+		if err != nil {
+			return err
+		}
+		text := readAll(f.t, resp.Body)
+		return check(nil, func() bool { return strings.Contains(text, "global") }, text)
+	}},
+}
+
+// nodeCalls change the node. Its allocations leave it.
+var nodeCalls = []callRow{
+	{"Nodes.ForceEvaluate", func(f *callFixture) error {
+		_, meta, err := f.c.Nodes().ForceEvaluate(f.nodeID, nil) // the dialect's servers name no evaluation, too
+		return checkIndex(meta, err)
+	}},
+	{"Nodes.ToggleEligibility", func(f *callFixture) error {
+		resp, err := f.c.Nodes().ToggleEligibility(f.nodeID, false, nil)
+		if err != nil {
+			return err
+		}
+		n, _, err := f.c.Nodes().Info(f.nodeID, nil)
+		return check(err, func() bool {
+			return resp.NodeModifyIndex > 0 && n.SchedulingEligibility == "ineligible"
+		}, n)
+	}},
+	{"Nodes.UpdateDrain", func(f *callFixture) error {
+		resp, err := f.c.Nodes().UpdateDrain(f.nodeID, &public.DrainSpec{Deadline: time.Hour}, false, nil)
+		if err != nil {
+			return err
+		}
+		n, _, err := f.c.Nodes().Info(f.nodeID, nil)
+		return check(err, func() bool {
+			return resp.NodeModifyIndex > 0 && n.DrainStrategy.Deadline == time.Hour
+		}, n)
+	}},
+	{"Nodes.UpdateDrainOpts", func(f *callFixture) error {
+		resp, err := f.c.Nodes().UpdateDrainOpts(f.nodeID, &public.DrainOptions{
+			DrainSpec: &public.DrainSpec{Deadline: time.Second},
+			Meta:      map[string]string{"reason": "calls"},
+		}, nil)
+		if err != nil {
+			return err
+		}
+		n, _, err := f.c.Nodes().Info(f.nodeID, nil)
+		return check(err, func() bool {
+			return resp.NodeModifyIndex > 0 && n.LastDrain.Meta["reason"] == "calls"
+		}, n)
+	}},
+	{"Nodes.MonitorDrain", func(f *callFixture) error {
+		n, _, err := f.c.Nodes().Info(f.nodeID, nil)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+		defer cancel()
+		var last string
+		for m := range f.c.Nodes().MonitorDrain(ctx, f.nodeID, n.ModifyIndex, false) {
+			if m.Level == public.MonitorMsgLevelError {
+				return errors.New(m.Message)
+			}
+			last += m.String() + "\n"
+		}
+		return check(ctx.Err(), func() bool { return strings.Contains(last, "complete") }, last)
+	}},
+	{"Nodes.Purge", func(f *callFixture) error {
+		for _, job := range []string{f.job, "stopped", f.plugin} {
+			_, _, err := f.c.Jobs().Deregister(job, false, nil)
+			if err != nil && !strings.Contains(err.Error(), "404") {
+				return err
+			}
+		}
+		var err error
+		var resp *public.NodePurgeResponse
+		f.await("the node is empty", func() (bool, error) {
+			resp, _, err = f.c.Nodes().Purge(f.nodeID, nil)
+			return err == nil, err
+		})
+		awaitReadyNode(f.t, f.c) // it registers again
+		return check(err, func() bool { return resp.NodeModifyIndex > 0 }, resp)
+	}},
+}
+
+// lastCalls replace the state.
+var lastCalls = []callRow{
+	{"Operator.SnapshotRestore", func(f *callFixture) error {
+		_, err := f.c.Operator().SnapshotRestore(bytes.NewReader(f.saved), nil)
+		if err != nil {
+			return err
+		}
+		awaitReadyNode(f.t, f.c)
+		job, _, err := f.c.Jobs().Info(f.job, nil)
+		if err != nil {
+			return err
+		}
+		if *job.Stop {
+			return fmt.Errorf("the job is that of the time after the snapshot")
+		}
+		return nil
+	}},
+}

@@ -1,0 +1,232 @@
+package interop
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	public "github.com/hashicorp/nomad/api"
+)
+
+// serverOfCalls is one of three servers that calls make lead, and remove.
+type serverOfCalls struct {
+	name    string
+	args    []string
+	cmd     *exec.Cmd
+	log     bytes.Buffer
+	address string // of RPC
+	c       *public.Client
+}
+
+// startServers runs three servers until the test ends.
+func (f *callFixture) startServers() {
+	f.t.Helper()
+	bin := os.Getenv("BERTH_BIN")
+	if bin == "" {
+		f.t.Fatal("needs a berth binary to start servers: BERTH_BIN")
+	}
+	var join []string
+	for i := range 3 {
+		name := fmt.Sprint("s", i)
+		ports := freePorts(f.t, 3)
+		dir, err := os.MkdirTemp("/tmp", "b")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		s := &serverOfCalls{name: name, address: "127.0.0.1:" + ports[1]}
+		s.args = []string{"agent", "-server", "-bootstrap-expect", "3", "-data-dir", dir, "-bind", "127.0.0.1",
+			"-name", name, "-http-port", ports[0], "-rpc-port", ports[1], "-serf-port", ports[2]}
+		s.c, err = public.NewClient(&public.Config{Address: "http://127.0.0.1:" + ports[0]})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		join = append(join, "127.0.0.1:"+ports[2])
+		f.servers = append(f.servers, s)
+		f.t.Cleanup(s.c.Close)
+	}
+	for _, s := range f.servers {
+		s.args = append(s.args, "-retry-join", strings.Join(join, ","))
+		f.startServer(s)
+		f.t.Cleanup(func() { s.stop(f.t) })
+	}
+	f.awaitVoters(3)
+}
+
+func (f *callFixture) startServer(s *serverOfCalls) {
+	f.t.Helper()
+	s.cmd = exec.Command(os.Getenv("BERTH_BIN"), s.args...)
+	s.cmd.Stdout = &s.log
+	s.cmd.Stderr = &s.log
+	if err := s.cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// stop ends a server, and shows its log if the test has failed.
+func (s *serverOfCalls) stop(t *testing.T) {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		_ = s.cmd.Wait()
+	}
+	if t.Failed() {
+		log := s.log.String()
+		t.Logf("the log of %s ends:\n%s", s.name, log[max(0, len(log)-4000):])
+	}
+}
+
+// kill ends a server as a crash does.
+func (s *serverOfCalls) kill(t *testing.T) {
+	t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// freePorts returns ports without a listener, in TCP and UDP.
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for len(ports) < n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }() // until all are chosen
+		port := l.Addr().(*net.TCPAddr).Port
+		u, err := net.ListenPacket("udp", l.Addr().String())
+		if err != nil {
+			continue
+		}
+		defer func() { _ = u.Close() }()
+		ports = append(ports, strconv.Itoa(port))
+	}
+	return ports
+}
+
+// peers returns the members of the Raft configuration by their RPC addresses.
+func (f *callFixture) peers() (map[string]*public.RaftServer, error) {
+	raft, err := f.servers[0].c.Operator().RaftGetConfiguration(nil)
+	if err != nil {
+		return nil, err
+	}
+	peers := map[string]*public.RaftServer{}
+	for _, s := range raft.Servers {
+		peers[s.Address] = s
+	}
+	return peers, nil
+}
+
+func (f *callFixture) awaitVoters(n int) {
+	f.t.Helper()
+	f.await(fmt.Sprint(n, " voters"), func() (bool, error) {
+		peers, err := f.peers()
+		voters := 0
+		for _, p := range peers {
+			if p.Voter {
+				voters++
+			}
+		}
+		return voters == n, err
+	})
+}
+
+// awaitLeader waits until the first server knows that a server leads.
+func (f *callFixture) awaitLeader(s *serverOfCalls) {
+	f.t.Helper()
+	f.await(s.name+" leads", func() (bool, error) {
+		leader, err := f.servers[0].c.Status().Leader()
+		return leader == s.address, err
+	})
+}
+
+// killLast kills the last server and waits until the first one knows that it has failed.
+func (f *callFixture) killLast() (name string) {
+	f.t.Helper()
+	last := f.servers[2]
+	last.kill(f.t)
+	name = last.name + ".global"
+	f.await(name+" has failed", func() (bool, error) {
+		members, err := f.servers[0].c.Agent().Members()
+		if err != nil {
+			return false, err
+		}
+		for _, m := range members.Members {
+			if m.Name == name {
+				return m.Status == "failed", nil
+			}
+		}
+		return false, nil
+	})
+	return name
+}
+
+// serverCalls change the servers of a cluster.
+var serverCalls = []callRow{
+	{"Operator.RaftTransferLeadershipByID", func(f *callFixture) error {
+		f.startServers()
+		peers, err := f.peers()
+		if err != nil {
+			return err
+		}
+		second := f.servers[1]
+		err = f.servers[2].c.Operator().RaftTransferLeadershipByID(peers[second.address].ID, nil)
+		f.awaitLeader(second)
+		return err
+	}},
+	{"Operator.RaftTransferLeadershipByAddress", func(f *callFixture) error {
+		first := f.servers[0]
+		err := first.c.Operator().RaftTransferLeadershipByAddress(first.address, nil)
+		f.awaitLeader(first)
+		return err
+	}},
+	{"Operator.RaftRemovePeerByID", func(f *callFixture) error {
+		peers, err := f.peers()
+		if err != nil {
+			return err
+		}
+		f.killLast()
+		err = f.servers[0].c.Operator().RaftRemovePeerByID(peers[f.servers[2].address].ID, nil)
+		f.awaitVoters(2)
+		return err
+	}},
+	{"Agent.ForceLeave", func(f *callFixture) error {
+		err := f.servers[0].c.Agent().ForceLeave(f.servers[2].name + ".global")
+		f.await("it has left", func() (bool, error) {
+			members, err := f.servers[0].c.Agent().Members()
+			return err == nil && !strings.Contains(fmt.Sprint(statuses(members)), "failed"), err
+		})
+		f.startServer(f.servers[2])
+		f.awaitVoters(3)
+		return err
+	}},
+	{"Operator.RaftRemovePeerByAddress", func(f *callFixture) error {
+		f.killLast()
+		err := f.servers[0].c.Operator().RaftRemovePeerByAddress(f.servers[2].address, nil)
+		f.awaitVoters(2)
+		return err
+	}},
+	{"Agent.ForceLeaveWithOptions", func(f *callFixture) error {
+		name := f.servers[2].name + ".global"
+		err := f.servers[0].c.Agent().ForceLeaveWithOptions(name, public.ForceLeaveOpts{Prune: true})
+		f.await("it is gone", func() (bool, error) {
+			members, err := f.servers[0].c.Agent().Members()
+			return err == nil && len(members.Members) == 2, err
+		})
+		return err
+	}},
+}
+
+func statuses(members *public.ServerMembers) (all []string) {
+	for _, m := range members.Members {
+		all = append(all, m.Status)
+	}
+	return all
+}

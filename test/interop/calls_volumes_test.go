@@ -1,0 +1,131 @@
+package interop
+
+import (
+	"fmt"
+	"strings"
+
+	public "github.com/hashicorp/nomad/api"
+)
+
+// newVolume returns a volume that the plugin of the fixture can make.
+func (f *callFixture) newVolume(id string) *public.CSIVolume {
+	return &public.CSIVolume{
+		ID:                   id,
+		Name:                 id,
+		PluginID:             f.plugin,
+		RequestedCapacityMin: 1 << 20,
+		RequestedCapacityMax: 8 << 20,
+		RequestedCapabilities: []*public.CSIVolumeCapability{{
+			AccessMode:     public.CSIVolumeAccessModeSingleNodeWriter,
+			AttachmentMode: public.CSIVolumeAttachmentModeFilesystem,
+		}},
+	}
+}
+
+// volumeCalls make a volume, use it and delete it.
+var volumeCalls = []callRow{
+	{"CSIVolumes.Create", func(f *callFixture) error {
+		made, _, err := f.c.CSIVolumes().Create(f.newVolume(f.volume), nil)
+		return check(err, func() bool { return len(made) == 1 && made[0].ExternalID != "" }, made)
+	}},
+	{"CSIVolumes.CreateOpts", func(f *callFixture) error {
+		req := &public.CSIVolumeCreateRequest{Volumes: []*public.CSIVolume{f.newVolume(f.volume + "-2")}}
+		resp, _, err := f.c.CSIVolumes().CreateOpts(req, nil)
+		return check(err, func() bool { return len(resp.Volumes) == 1 && resp.Volumes[0].Capacity > 0 }, resp)
+	}},
+	{"CSIVolumes.Info", func(f *callFixture) error {
+		v, _, err := f.c.CSIVolumes().Info(f.volume, nil)
+		return check(err, func() bool { return v.PluginID == f.plugin && v.Capacity > 0 && v.Schedulable }, v)
+	}},
+	{"CSIVolumes.List", func(f *callFixture) error {
+		volumes, _, err := f.c.CSIVolumes().List(&public.QueryOptions{Prefix: f.volume})
+		return check(err, func() bool { return len(volumes) == 2 && volumes[1].ID == f.volume }, volumes)
+	}},
+	{"CSIVolumes.PluginList", func(f *callFixture) error {
+		volumes, _, err := f.c.CSIVolumes().PluginList(f.plugin)
+		return check(err, func() bool { return len(volumes) == 2 }, volumes)
+	}},
+	{"CSIVolumes.ListExternal", func(f *callFixture) error {
+		resp, _, err := f.c.CSIVolumes().ListExternal(f.plugin, &public.QueryOptions{PerPage: 5})
+		return check(err, func() bool { return len(resp.Volumes) >= 2 && resp.Volumes[0].ExternalID != "" }, resp)
+	}},
+	{"CSIVolumes.Register", func(f *callFixture) error {
+		v, _, err := f.c.CSIVolumes().Info(f.volume, nil)
+		if err != nil {
+			return err
+		}
+		v.RequestedCapacityMin = 2 << 20
+		return checkIndex(f.c.CSIVolumes().Register(v, nil))
+	}},
+	{"CSIVolumes.RegisterOpts", func(f *callFixture) error {
+		v, _, err := f.c.CSIVolumes().Info(f.volume, nil)
+		if err != nil {
+			return err
+		}
+		req := &public.CSIVolumeRegisterRequest{Volumes: []*public.CSIVolume{v}}
+		resp, _, err := f.c.CSIVolumes().RegisterOpts(req, nil)
+		return check(err, func() bool { return resp.Volumes[0].RequestedCapacityMin == 2<<20 }, resp)
+	}},
+	{"Nodes.CSIVolumes", func(f *callFixture) error {
+		job := quickJob("uses-volume", "echo data > /data/file; sleep 600")
+		volume, destination := "data", "/data"
+		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{"data": {
+			Name:           "data",
+			Type:           "csi",
+			Source:         f.volume,
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+		}}
+		mount := &public.VolumeMount{Volume: &volume, Destination: &destination}
+		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{mount}
+		runJob(f.t, f.c, job)
+		volumes, err := f.c.Nodes().CSIVolumes(f.nodeID, nil)
+		return check(err, func() bool { return len(volumes) == 1 && volumes[0].ID == f.volume }, volumes)
+	}},
+	{"CSIVolumes.Detach", func(f *callFixture) error {
+		_, _, err := f.c.Jobs().Deregister("uses-volume", false, nil)
+		if err != nil {
+			return err
+		}
+		f.await("the volume is free", func() (bool, error) {
+			v, _, err := f.c.CSIVolumes().Info(f.volume, nil)
+			return err == nil && len(v.WriteAllocs) == 0, err
+		})
+		return f.retried(func() error { return f.c.CSIVolumes().Detach(f.volume, f.nodeID, nil) })
+	}},
+	{"CSIVolumes.Deregister", func(f *callFixture) error {
+		v, _, err := f.c.CSIVolumes().Info(f.volume+"-2", nil)
+		if err != nil {
+			return err
+		}
+		err = f.c.CSIVolumes().Deregister(v.ID, false, nil)
+		if err != nil {
+			return err
+		}
+		_, _, err = f.c.CSIVolumes().Info(v.ID, nil)
+		if err == nil || !strings.Contains(err.Error(), "404") {
+			return fmt.Errorf("a deregistered volume: %w", err)
+		}
+		again := f.newVolume(v.ID)
+		again.ExternalID = v.ExternalID
+		return checkIndex(f.c.CSIVolumes().Register(again, nil)) // its storage is deleted below
+	}},
+	{"CSIVolumes.Delete", func(f *callFixture) error {
+		err := f.c.CSIVolumes().Delete(f.volume+"-2", nil)
+		f.awaitGone(f.volume + "-2")
+		return err
+	}},
+	{"CSIVolumes.DeleteOpts", func(f *callFixture) error {
+		err := f.c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: f.volume}, nil)
+		f.awaitGone(f.volume)
+		return err
+	}},
+}
+
+func (f *callFixture) awaitGone(volume string) {
+	f.t.Helper()
+	f.await(volume+" is gone", func() (bool, error) {
+		_, _, err := f.c.CSIVolumes().Info(volume, nil)
+		return err != nil && strings.Contains(err.Error(), "404"), err
+	})
+}
