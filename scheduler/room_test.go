@@ -37,20 +37,67 @@ func sortedIDs(allocs ...*structs.Allocation) []string {
 	return ids
 }
 
-func TestRoom_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
-	for name, c := range map[string]struct {
-		demand func(*structs.Job)
-		reason string
-	}{
-		"cpu":         {cpu(600), "cpu exhausted"},
-		"devices":     {demand("gpu", 1), "devices gpu exhausted"},
-		"ports":       {port("http", 80), "port 80"},
-		"host volume": {hostVolume(structs.CSISingleNodeSingleWriter, false), `host volume "data" has a writer`},
+func memory(mb int) func(*structs.Job) {
+	return func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB = mb }
+}
+
+func disk(mb int) func(*structs.Job) {
+	return func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk.SizeMB = mb }
+}
+
+// The log refuses each kind to a plan whose server did not see the allocation that is to end.
+func TestPlan_RefusesWhatEndingAllocationsHave(t *testing.T) {
+	for name, demanded := range map[string]func(*structs.Job){
+		"cpu":           cpu(600),
+		"memory":        memory(600),
+		"disk":          disk(6000),
+		"devices":       demand("gpu", 1),
+		"ports":         port("http", 80),
+		"dynamic ports": port("http", 0),
+		"host volume":   hostVolume(structs.CSISingleNodeSingleWriter, false),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
 			n := withDevices("n1", "acme/gpu/x1", 1)
 			n.NodeResources.NodeNetworks = withPorts("n1", 1).NodeResources.NodeNetworks
+			n.NodeResources.MinDynamicPort = 1000
+			n.NodeResources.MaxDynamicPort = 1000
+			n.HostVolumes = map[string]*structs.HostVolume{"data": {Path: "/data"}}
+			w.node(n)
+			w.job(aJob("a", structs.JobService, demanded))
+			w.job(aJob("b", structs.JobService, demanded))
+			late := w.process(w.eval("b"))
+			if len(late.Place) != 1 {
+				t.Fatalf("b is not placed on the free node: %s", refusals(late, "g"))
+			}
+			w.run("a")
+			w.stopJob("a")
+			late.WriteOptions = w.now()
+			do(w, state.PlanApply, late)
+			w.wantPlaced("b", "")
+		})
+	}
+}
+
+func TestRoom_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		demand func(*structs.Job)
+		reason string
+	}{
+		"cpu":           {cpu(600), "cpu exhausted"},
+		"memory":        {memory(600), "memory exhausted"},
+		"disk":          {disk(6000), "disk exhausted"},
+		"devices":       {demand("gpu", 1), "devices gpu exhausted"},
+		"ports":         {port("http", 80), "port 80"},
+		"dynamic ports": {port("http", 0), "dynamic ports of host network"},
+		"host volume":   {hostVolume(structs.CSISingleNodeSingleWriter, false), `host volume "data" has a writer`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			n := withDevices("n1", "acme/gpu/x1", 1)
+			n.NodeResources.NodeNetworks = withPorts("n1", 1).NodeResources.NodeNetworks
+			n.NodeResources.MinDynamicPort = 1000
+			n.NodeResources.MaxDynamicPort = 1000
 			n.HostVolumes = map[string]*structs.HostVolume{"data": {Path: "/data"}}
 			w.node(n)
 			w.job(aJob("a", structs.JobService, c.demand))

@@ -1,0 +1,139 @@
+package drainer
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/scheduler/schedtest"
+	"berth/state"
+	"berth/structs"
+)
+
+// next returns the jobs of the allocations that move next, sorted.
+func (f *fleet) next() (jobs []string) {
+	for _, id := range Next(f.Store.Read(), f.Clock).Migrate {
+		jobs = append(jobs, state.Alloc(f.Store.Read(), id).JobID)
+	}
+	slices.Sort(jobs)
+	return jobs
+}
+
+func (f *fleet) wantNext(when string, want ...string) {
+	f.T.Helper()
+	if got := f.next(); !slices.Equal(got, want) {
+		f.T.Fatalf("%s: %v move, want %v", when, got, want)
+	}
+}
+
+// stuckDrain is the drain of n0, on which an allocation of web is to end and does not.
+func stuckDrain(t *testing.T, spec structs.DrainSpec, edits ...func(*structs.TaskGroup)) *fleet {
+	f := newFleet(t, 1)
+	f.register("logs", structs.JobSystem, 1, edits...)
+	f.register("web", structs.JobService, 1)
+	f.Stuck[f.Allocs("web")[0].ID] = true
+	f.drain("n0", spec)
+	f.tick()
+	f.tick()
+	return f
+}
+
+func TestDrain_SystemJobsMoveAtTheDeadline(t *testing.T) {
+	f := stuckDrain(t, structs.DrainSpec{Deadline: time.Minute})
+	f.wantNext("before the deadline")
+	f.Clock = f.Clock.Add(time.Minute)
+	f.wantNext("after the deadline", "logs")
+}
+
+func TestDrain_PluginsWaitForOtherAllocations(t *testing.T) {
+	f := stuckDrain(t, structs.DrainSpec{Deadline: time.Minute}, plugin)
+	f.Clock = f.Clock.Add(time.Hour)
+	f.wantNext("while another allocation runs")
+	f.check("the plugin has left", slices.Contains(f.on("n0"), "logs"))
+	clear(f.Stuck)
+	f.until("the drain ends", func() bool { return !f.draining("n0") })
+}
+
+// A system job that somebody stops has to end, also if the drain ignores system jobs.
+func TestDrain_WaitsForSystemJobsThatStop(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("logs", structs.JobSystem, 1)
+	f.Stuck[f.Allocs("logs")[0].ID] = true
+	schedtest.Do(f.Fleet, state.JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        "logs",
+		Eval:         &structs.Evaluation{ID: "stop", JobID: "logs", Status: structs.EvalPending},
+		WriteOptions: f.Now(),
+	})
+	f.tick()
+	f.drain("n0", structs.DrainSpec{IgnoreSystemJobs: true})
+	f.tick()
+	f.check("the drain has ended", f.draining("n0"))
+	clear(f.Stuck)
+	f.until("the drain ends", func() bool { return !f.draining("n0") })
+}
+
+// The next allocation moves when the successor of the last one has run for min_healthy_time, and not while
+// the last one is to be replaced.
+func TestDrain_WaitsUntilASuccessorHasRunForLongEnough(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("web", structs.JobService, 2)
+	f.Node("n1")
+	f.drain("n0", structs.DrainSpec{})
+	f.wantNext("at first", "web")
+	f.takeStep()
+	f.wantNext("before the first is replaced")
+	f.until("the successor runs", func() bool {
+		return slices.ContainsFunc(f.Allocs("web"), func(a *structs.Allocation) bool {
+			return a.NodeID == "n1" && a.ClientStatus == structs.AllocRunning
+		})
+	})
+	for range 9 {
+		f.wantNext("while the successor is new")
+		f.Clock = f.Clock.Add(time.Second)
+	}
+	f.Clock = f.Clock.Add(time.Second)
+	f.wantNext("after min_healthy_time", "web")
+}
+
+// A task that has restarted begins anew. Nobody misses its allocation, but the group misses the others.
+func TestDrain_CountsFromTheLastRestart(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("web", structs.JobService, 3)
+	for _, a := range f.Allocs("web")[:2] {
+		f.Report(a, &structs.AllocClientUpdate{
+			ClientStatus: structs.AllocRunning,
+			TaskStates: map[string]*structs.TaskState{"t": {
+				State:       structs.TaskRunning,
+				StartedAt:   f.Clock.Add(-time.Hour),
+				LastRestart: f.Clock.Add(-time.Second),
+			}},
+		})
+	}
+	f.drain("n0", structs.DrainSpec{})
+	f.wantNext("with two that have restarted", "web", "web")
+}
+
+// Each group of a job has its own pace.
+func TestDrain_MovesGroupsByThemselves(t *testing.T) {
+	f := newFleet(t, 1)
+	job := schedtest.Job("web", structs.JobService, 2)
+	other := *job.TaskGroups[0]
+	other.Name = "h"
+	job.TaskGroups = append(job.TaskGroups, &other)
+	f.Register(job)
+	f.tick()
+	f.tick()
+	f.Clock = f.Clock.Add(time.Minute)
+	f.drain("n0", structs.DrainSpec{})
+	f.wantNext("at first", "web", "web")
+}
+
+// After the deadline a service moves at once, whatever its group misses.
+func TestDrain_ServicesMoveAtTheDeadline(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("web", structs.JobService, 3)
+	f.drain("n0", structs.DrainSpec{Deadline: time.Minute})
+	f.wantNext("before the deadline", "web")
+	f.Clock = f.Clock.Add(time.Minute)
+	f.wantNext("after the deadline", "web", "web", "web")
+}
