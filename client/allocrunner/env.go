@@ -29,29 +29,7 @@ type taskFacts struct {
 // variables returns the task's environment and everything that may be referred to, the environment included.
 func (f taskFacts) variables() (env map[string]string, vars variables) {
 	alloc, t := f.alloc, f.task
-	own := map[string]string{
-		"ALLOC_ID":       alloc.ID,
-		"SHORT_ALLOC_ID": structs.ShortID(alloc.ID),
-		"ALLOC_NAME":     alloc.Name,
-		"ALLOC_INDEX":    strconv.Itoa(alloc.Index()),
-		"TASK_NAME":      t.Name,
-		"GROUP_NAME":     f.group.Name,
-		"JOB_ID":         alloc.JobID,
-		"JOB_NAME":       alloc.Job.Name,
-		"NAMESPACE":      structs.NamespaceOr(alloc.Namespace),
-		"DC":             f.node.Datacenter,
-		"REGION":         f.region,
-		"ALLOC_DIR":      f.dirs.AllocShared,
-		"TASK_DIR":       f.dirs.Local,
-		"SECRETS_DIR":    f.dirs.Secrets,
-	}
-	if r := t.Resources; r != nil {
-		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
-		own["MEMORY_LIMIT"] = strconv.Itoa(r.MemoryMB)
-		if r.MemoryMaxMB > 0 {
-			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
-		}
-	}
+	own := f.named()
 	addPorts(own, alloc.Ports, structs.VariableName)
 	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
 	setPrefixed(env, own)
@@ -68,6 +46,38 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	}
 	vars.addEnv(env)
 	return env, vars
+}
+
+// named returns the task's variables without their prefixes, except those of ports and metadata.
+func (f taskFacts) named() map[string]string {
+	alloc, t := f.alloc, f.task
+	own := map[string]string{
+		"ALLOC_ID":       alloc.ID,
+		"SHORT_ALLOC_ID": structs.ShortID(alloc.ID),
+		"ALLOC_NAME":     alloc.Name,
+		"ALLOC_INDEX":    strconv.Itoa(alloc.Index()),
+		"TASK_NAME":      t.Name,
+		"GROUP_NAME":     f.group.Name,
+		"JOB_ID":         alloc.JobID,
+		"JOB_NAME":       alloc.Job.Name,
+		"NAMESPACE":      structs.NamespaceOr(alloc.Namespace),
+		"DC":             f.node.Datacenter,
+		"REGION":         f.region,
+		"ALLOC_DIR":      f.dirs.AllocShared,
+		"TASK_DIR":       f.dirs.Local,
+		"SECRETS_DIR":    f.dirs.Secrets,
+	}
+	if parent := alloc.Job.ParentID; parent != "" {
+		own["JOB_PARENT_ID"] = parent
+	}
+	if r := t.Resources; r != nil {
+		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
+		own["MEMORY_LIMIT"] = strconv.Itoa(r.MemoryMB)
+		if r.MemoryMaxMB > 0 {
+			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
+		}
+	}
+	return own
 }
 
 // meta returns the variables of the job's, the group's and the task's meta: the nearer wins. Its values may

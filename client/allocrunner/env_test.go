@@ -1,7 +1,11 @@
 package allocrunner
 
 import (
+	"maps"
+	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -147,6 +151,69 @@ func TestTaskVariables_OfPorts(t *testing.T) {
 	config := vars.expandMap(map[string]any{"args": []any{"${NOMAD_ADDR_http}", `${env["LISTEN"]}`}})
 	if want := []any{"10.0.0.1:20000", "10.0.0.1:80"}; !reflect.DeepEqual(config["args"], want) {
 		t.Errorf("got %v", config["args"])
+	}
+}
+
+// A child of a periodic or a parameterized job has the ID of its parent, also for the references to it.
+func TestTaskVariables_NameTheParent(t *testing.T) {
+	alloc := testAlloc("web")
+	g := alloc.Job.TaskGroups[0]
+	facts := taskFacts{alloc, g, g.Tasks[0], &structs.Node{}, driver.Inside, "global"}
+	env, vars := facts.variables()
+	const reference = "${NOMAD_JOB_PARENT_ID}"
+	if _, has := env["NOMAD_JOB_PARENT_ID"]; has || vars.expand(reference) != reference {
+		t.Error("a job without a parent has the ID of one")
+	}
+	alloc.Job.ParentID = "parent"
+	env, vars = facts.variables()
+	for _, prefix := range envPrefixes {
+		name := prefix + "JOB_PARENT_ID"
+		if env[name] != "parent" || vars.expand("${"+name+"}") != "parent" {
+			t.Errorf("%s is %q, and %q as a reference", name, env[name], vars.expand("${"+name+"}"))
+		}
+	}
+}
+
+// TestDocs_ListTheVariables compares the tables of variables in docs/jobs.md with the code.
+func TestDocs_ListTheVariables(t *testing.T) {
+	alloc := testAlloc("web")
+	alloc.Job.ParentID = "parent"
+	alloc.Job.Meta = map[string]string{"KEY": "value"}
+	alloc.Ports = []structs.AllocatedPort{{Label: "LABEL"}}
+	g := alloc.Job.TaskGroups[0]
+	g.Tasks[0].Resources = &structs.Resources{MemoryMaxMB: 1}
+	node := &structs.Node{
+		Attributes: map[string]string{"NAME": "value"},
+		Meta:       map[string]string{"NAME": "value"},
+	}
+	env, vars := taskFacts{alloc, g, g.Tasks[0], node, driver.Inside, "global"}.variables()
+	want := map[string]bool{}
+	for name := range env {
+		if short, ok := strings.CutPrefix(name, "NOMAD_"); ok {
+			want[short] = true
+		}
+	}
+	for name := range vars {
+		_, isEnv := env[name]
+		if !isEnv && !strings.HasPrefix(name, "env.") {
+			want[name] = true
+		}
+	}
+	src, err := os.ReadFile("../../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(src), "## Variables of tasks\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	got := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllStringSubmatch(section, -1) {
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			got[name[1]] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("docs/jobs.md lists %q, the code has %q", slices.Sorted(maps.Keys(got)),
+			slices.Sorted(maps.Keys(want)))
 	}
 }
 
