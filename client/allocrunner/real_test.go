@@ -44,7 +44,7 @@ func processes(alloc *structs.Allocation) *structs.Allocation {
 		task.Driver = "raw_exec"
 		task.Config = map[string]any{"command": "/bin/sh", "args": []any{"-c", fmt.Sprintf(`
 			cd "$NOMAD_ALLOC_DIR/data"
-			trap 'echo %[1]s ends >> log; exit 0' TERM
+			trap 'echo %[1]s ends >> log; exit 0' INT
 			trap 'echo %[1]s sees USR1 >> log' USR1
 			echo %[1]s begins >> log
 			%[2]s`, task.Name, wait)}}

@@ -28,9 +28,9 @@ type Driver interface {
 	Recover(ctx context.Context, h *Handle) error
 	// Wait returns when the task's main process has ended, or with ctx's error.
 	Wait(ctx context.Context, taskID string) (*ExitResult, error)
-	// Stop sends the signal: a name such as SIGTERM, or "" for SIGTERM and for the signal that the image of a
-	// container names. If the task has not ended after the timeout, Stop kills all its processes. It returns
-	// when the task has ended. It is idempotent.
+	// Stop sends the signal: a name such as SIGTERM, or "" for the default of the driver, such as the signal
+	// that the image of a container names. If the task has not ended after the timeout, Stop kills all its
+	// processes. It returns when the task has ended. It is idempotent.
 	Stop(ctx context.Context, taskID, signal string, timeout time.Duration) error
 	// Signal sends a signal to the task's main process.
 	Signal(ctx context.Context, taskID, signal string) error

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -238,7 +239,8 @@ func (d *driverService) StopTask(
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Kill(-t.process.PID, unix.SignalNum(r.GetSignal()))
+	signal := cmp.Or(r.GetSignal(), "SIGUSR2")
+	_ = unix.Kill(-t.process.PID, unix.SignalNum(signal))
 	select {
 	case <-t.ended:
 	case <-time.After(r.GetTimeout().AsDuration()):

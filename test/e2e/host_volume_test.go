@@ -67,7 +67,7 @@ job "writer" {
         command = "/bin/sh"
         args    = ["-c", <<-EOT
           mkdir /data/lock || echo overlap
-          trap 'sleep 2; rmdir /data/lock; exit 0' TERM
+          trap 'sleep 2; rmdir /data/lock; exit 0' INT
           echo "version %d writes"
           while true; do sleep 0.1; done
 EOT

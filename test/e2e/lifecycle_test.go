@@ -31,7 +31,7 @@ func (x lifecycleTask) hcl() string {
         command = "/bin/sh"
         args    = ["-c", <<-EOT
           cd "$NOMAD_ALLOC_DIR/data"
-          trap 'echo %s ends >> log; exit 0' TERM
+          trap 'echo %s ends >> log; exit 0' INT
           trap 'echo %s sees USR1 >> log' USR1
           echo %s begins >> log
           %s

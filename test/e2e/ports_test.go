@@ -64,7 +64,7 @@ job "%s" {
         args    = ["-c", <<-EOT
           lock="%s/lock-$NOMAD_PORT_x"
           mkdir "$lock" || echo overlap
-          trap 'sleep 2; rmdir "$lock"; exit 0' TERM
+          trap 'sleep 2; rmdir "$lock"; exit 0' INT
           echo "version %d holds $BERTH_ADDR_x"
           while true; do sleep 0.1; done
 EOT

@@ -83,7 +83,7 @@ func (r *fixture) killAgent(cmd *osexec.Cmd) {
 	}
 }
 
-const counter = `trap 'exit 11' TERM; echo up; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done`
+const counter = `trap 'exit 11' INT TERM; echo up; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done`
 
 // The agent is killed. The task continues, its log has no gap, and another agent recovers it and learns its
 // end.

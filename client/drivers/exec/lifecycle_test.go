@@ -58,7 +58,7 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 	}{
 		{
 			name:    "handled",
-			script:  `trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done`,
+			script:  `trap 'exit 5' INT; trap 'exit 15' TERM; echo up; while :; do sleep 0.01; done`,
 			timeout: patience,
 			want:    driver.ExitResult{ExitCode: 5},
 		},
@@ -66,7 +66,7 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 			name:    "no handler",
 			script:  `echo up; exec sleep 1000`,
 			timeout: patience,
-			want:    driver.ExitResult{Signal: 15},
+			want:    driver.ExitResult{Signal: 2},
 		},
 		{
 			name:    "other signal",
@@ -110,7 +110,7 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 // A begun Stop continues after its caller has left.
 func TestStop_OutlivesItsCaller(t *testing.T) {
 	r := newFixture(t)
-	cfg := r.task("t", `trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done`)
+	cfg := r.task("t", `trap 'echo asked' INT; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
 	r.awaitOutput(cfg, "up")
 	ctx, cancel := context.WithCancel(r.ctx())

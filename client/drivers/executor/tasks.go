@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -237,9 +238,13 @@ func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 	return t, sig, err
 }
 
+// defaultStopSignal is that of the dialect for programs without an image: the job files that name no signal
+// run programs that end by it.
+const defaultStopSignal = "SIGINT"
+
 // Stop implements driver.Driver. The supervisor finishes a begun stop, also if ctx ends before.
 func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
-	t, sig, err := ts.findToSignal(id, signal)
+	t, sig, err := ts.findToSignal(id, cmp.Or(signal, defaultStopSignal))
 	if err != nil {
 		return err
 	}

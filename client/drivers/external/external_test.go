@@ -47,11 +47,12 @@ func TestDriver_RunsATask(t *testing.T) {
 	})
 }
 
+// Without a signal, each plugin uses its own: SIGINT, or SIGUSR2.
 func TestDriver_StopsATask(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(t *testing.T, f *fixture) {
 		a := f.agent()
-		cfg := f.task("a1", "trap 'exit 3' TERM; echo up; while [ -d local ]; do sleep 0.1; done")
+		cfg := f.task("a1", "trap 'exit 3' INT USR2; echo up; while [ -d local ]; do sleep 0.1; done")
 		a.start(cfg)
 		f.awaitOutput(cfg, "up\n")
 		if err := a.Stop(t.Context(), cfg.ID, "", 10*time.Second); err != nil {

@@ -1,7 +1,6 @@
 package external
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -193,7 +192,8 @@ func (d *Driver) inTask(ctx context.Context, id string, call func(protocol.Drive
 	return callError(call(p.service))
 }
 
-// Stop implements driver.Driver. A plugin that hangs has callTimeout more than the task.
+// Stop implements driver.Driver. A plugin that hangs has callTimeout more than the task. Without a signal,
+// the plugin uses its own default.
 func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout+callTimeout)
 	defer cancel()
@@ -201,7 +201,7 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 		_, err := service.StopTask(ctx, &protocol.StopTaskRequest{
 			TaskId:  id,
 			Timeout: durationpb.New(timeout),
-			Signal:  cmp.Or(signal, "SIGTERM"),
+			Signal:  signal,
 		})
 		return err
 	})

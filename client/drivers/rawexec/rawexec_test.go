@@ -194,7 +194,7 @@ func TestDestroy_LeavesNothing(t *testing.T) {
 
 func TestStop_KillsAllProcesses(t *testing.T) {
 	withAndWithoutCgroups(t, func(r *fixture) {
-		cfg := r.task(`trap '' TERM;` + threeChildren + `while :; do sleep 1; done`)
+		cfg := r.task(`trap '' INT;` + threeChildren + `while :; do sleep 1; done`)
 		r.start(cfg)
 		pids := r.awaitPIDs(3)
 		s, err := r.d.Stats(r.ctx, cfg.ID)
