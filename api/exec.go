@@ -83,7 +83,7 @@ func serveExec(c *call) (any, error) {
 			defer func() { <-c.forwarded }()
 		default:
 			return nil, structs.Unavailablef("this agent forwards %d commands to other nodes, its most; "+
-				"end one of them, or use the agent of the node (-address)", maxForwarded)
+				"end one of them, or use the agent of the node (-address)", c.MaxForwarded)
 		}
 		c.r.Header.Del("Origin") // it is checked, and the other agent has another name
 		return nil, c.proxyToAlloc(err)

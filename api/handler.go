@@ -113,6 +113,8 @@ type Config struct {
 	BodyIdle time.Duration
 	// StreamStall is the time within which a client takes the next bytes of a file or log. Default: 1m.
 	StreamStall time.Duration
+	// MaxForwarded bounds the commands in tasks that run at other agents. Default: 256.
+	MaxForwarded int
 }
 
 // anyPath is the pattern of a request without a route.
@@ -141,9 +143,10 @@ func NewHandler(cfg Config) http.Handler {
 		origin: http.NewCrossOriginProtection(),
 
 		streaming: make(chan struct{}, structs.MaxFileStreams),
-		forwarded: make(chan struct{}, maxForwarded),
 	}
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)
+	h.MaxForwarded = cmp.Or(h.MaxForwarded, maxForwarded)
+	h.forwarded = make(chan struct{}, h.MaxForwarded)
 	if h.Sessions == nil {
 		h.Sessions = &sync.WaitGroup{}
 	}
