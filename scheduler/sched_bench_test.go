@@ -37,7 +37,7 @@ func benchSched(b *testing.B, work benchshape.SchedWork, n int) {
 	for b.Loop() {
 		m.Pause()
 		s := schedStore{b: b, s: state.New()}
-		s.fill(n)
+		s.fill(0, n)
 		m.Resume()
 		for i := range work.Jobs {
 			s.place(schedJob(work, i), i)
@@ -68,10 +68,10 @@ func (s *schedStore) write(fn func(tx *state.WriteTx) error) {
 	}
 }
 
-// fill registers the fleet in one transaction.
-func (s *schedStore) fill(n int) {
+// fill registers nodes in one transaction, with their halves of plugins.
+func (s *schedStore) fill(from, to int, plugins ...string) {
 	batch := s.s.Begin()
-	for i := range n {
+	for i := from; i < to; i++ {
 		node := benchshape.Node(i)
 		cpu, memory, disk := benchshape.SchedCapacity(i)
 		node.NodeResources = &structs.NodeResources{
@@ -81,7 +81,9 @@ func (s *schedStore) fill(n int) {
 		}
 		s.index++
 		err := batch.Apply(s.index, func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node})
+			r := benchshape.Register(i, 0, plugins...)
+			r.Node = node
+			return state.NodeRegister(tx, r)
 		})
 		if err != nil {
 			s.b.Fatal(err)
@@ -113,7 +115,15 @@ func schedJob(w benchshape.SchedWork, i int) *structs.Job {
 
 // place registers a job and applies plans until its evaluation is complete.
 func (s *schedStore) place(j *structs.Job, i int) {
-	e := &structs.Evaluation{
+	e := schedEval(j, i)
+	s.write(func(tx *state.WriteTx) error {
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
+	})
+	s.complete(e)
+}
+
+func schedEval(j *structs.Job, i int) *structs.Evaluation {
+	return &structs.Evaluation{
 		ID:          benchshape.UUID("eval", i),
 		Namespace:   j.Namespace,
 		JobID:       j.ID,
@@ -122,9 +132,10 @@ func (s *schedStore) place(j *structs.Job, i int) {
 		TriggeredBy: structs.TriggerJobRegister,
 		Status:      structs.EvalPending,
 	}
-	s.write(func(tx *state.WriteTx) error {
-		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
-	})
+}
+
+// complete applies plans until an evaluation is complete.
+func (s *schedStore) complete(e *structs.Evaluation) {
 	for e.Status == structs.EvalPending {
 		tx := s.s.Read()
 		plan, err := process(tx, state.Eval(tx, e.ID), time.Unix(1, 0), options{enough: *schedSample})
@@ -139,6 +150,9 @@ func (s *schedStore) place(j *structs.Job, i int) {
 func (s *schedStore) count() (placed, used int) {
 	nodes := map[string]bool{}
 	for a := range state.AllocsFrom(s.s.Read(), structs.AllNamespaces, "", state.Page{}) {
+		if a.Terminal() {
+			continue
+		}
 		placed++
 		nodes[a.NodeID] = true
 	}

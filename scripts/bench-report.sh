@@ -2,7 +2,7 @@
 # Measures all tables of docs/performance.md, beside the peer and alone, and writes the tables and the picture. On a
 # quiet two-core machine it takes about 20 minutes, and four more to build the peer the first time. A part that fails
 # keeps its old table, and the script then fails.
-# Usage: scripts/bench-report.sh [part...]   parts: state rpc list load overload memory capacity growth profiles (all, if none is given)
+# Usage: scripts/bench-report.sh [part...]   parts: state rpc list sched e2e load overload memory capacity growth profiles (all, if none is given)
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin="$root/bin/bench"
@@ -12,7 +12,7 @@ commit=$(git rev-parse --short HEAD)
 git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
 
 failed=
-for part in ${*:-state rpc list load overload memory capacity growth profiles}; do
+for part in ${*:-state rpc list sched e2e load overload memory capacity growth profiles}; do
 	begun=$(date +%s)
 	case $part in
 	load) "$bin/berth-bench" load -agent "$bin/berth" -time 800ms -commit "$commit" -json "$bin/load.json" ;;

@@ -8,6 +8,15 @@ var SchedFleets = []int{1000, 5000, 10_000}
 // SchedDisk is the scratch space of an allocation, in MiB.
 const SchedDisk = 100
 
+// The sizes of the changes: allocations of a service that are updated, nodes that drain with their
+// allocations, and jobs with a volume each.
+const (
+	SchedUpdated = 10_000
+	SchedDrains  = 100
+	SchedDrained = 5000
+	SchedVolumes = 1000
+)
+
 // SchedCapacity returns the resources of node i: a third of the nodes each is small, medium and large.
 func SchedCapacity(i int) (cpu, memory, disk int) {
 	size := 1 << (i % 3)

@@ -79,19 +79,24 @@ func benchSched(b *testing.B, w work, n int) {
 	b.ReportMetric(float64(used), "nodes")
 }
 
-// fleet registers nodes of three sizes.
+// fleet returns a store with nodes of three sizes.
 func fleet(b *testing.B, n int) *scheduler.Harness {
 	h := scheduler.NewHarness(b)
 	h.OptimizePlan(true) // as the server does
-	for i := range n {
-		node := shape.BareNode(i)
+	register(b, h, 0, n, shape.BareNode)
+	return h
+}
+
+// register registers nodes.
+func register(b *testing.B, h *scheduler.Harness, from, to int, nodeOf func(int) *structs.Node) {
+	for i := from; i < to; i++ {
+		node := nodeOf(i)
 		size := 1 << (i % 3)
 		node.NodeResources.Cpu.CpuShares = int64(4000 * size)
 		node.NodeResources.Memory.MemoryMB = int64(8192 * size)
 		node.NodeResources.Disk.DiskMB = 100 << 10
 		check(b, h.State.UpsertNode(structs.NodeRegisterRequestType, h.NextIndex(), node))
 	}
-	return h
 }
 
 func job(w work, i int) *structs.Job {
@@ -127,6 +132,11 @@ func job(w work, i int) *structs.Job {
 // place registers a job and processes its evaluation.
 func place(b *testing.B, h *scheduler.Harness, j *structs.Job, i int) {
 	check(b, h.State.UpsertJob(structs.JobRegisterRequestType, h.NextIndex(), nil, j))
+	process(b, h, j, i)
+}
+
+// process processes an evaluation of a job.
+func process(b *testing.B, h *scheduler.Harness, j *structs.Job, i int) {
 	e := &structs.Evaluation{
 		ID:          shape.UUID("eval", i),
 		Namespace:   j.Namespace,
@@ -147,6 +157,9 @@ func count(b *testing.B, h *scheduler.Harness) (placed, used int) {
 	check(b, err)
 	nodes := map[string]bool{}
 	for r := rows.Next(); r != nil; r = rows.Next() {
+		if r.(*structs.Allocation).TerminalStatus() {
+			continue
+		}
 		placed++
 		nodes[r.(*structs.Allocation).NodeID] = true
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/bench/peer/result"
 )
@@ -49,6 +50,62 @@ func schedRows() (rows []row) {
 				Berth: inMetric("nodes", benchmark(berthSched, bench, "1x")),
 			})
 		}
+	}
+	return slices.Concat(rows, changeRows(), sizeRows())
+}
+
+// changeRows are the changes of stores that have allocations already, and the jobs with volumes.
+func changeRows() (rows []row) {
+	for _, work := range []struct{ name, bench string }{
+		{"update of 10,000 allocations at once, N=5,000, for each", "SchedUpdate"},
+		{"drain of 100 nodes with 5,000 allocations, N=1,000, for each", "SchedDrain"},
+		{"1,000 jobs with a volume each, reachable from 5 nodes, N=1,000, per placement", "SchedVolumes"},
+	} {
+		rows = append(rows, row{
+			Row: result.Row{
+				Name:   work.name,
+				Unit:   "us",
+				Scale:  1e-3,
+				Target: 1,
+			},
+			Peer:  benchmark(peerSched, work.bench, "1x"),
+			Berth: benchmark(berthSched, work.bench, "1x"),
+		})
+	}
+	return rows
+}
+
+// sizeRows are berth alone: the cost of a placement on a hundred times the nodes.
+func sizeRows() (rows []row) {
+	for _, work := range []struct{ name, bench string }{
+		{"one service of 10,000", "service"},
+		{"1,000 services of 10", "services"},
+	} {
+		large := benchmark(berthSched, "SchedSizes/"+work.bench+"/N=100000", "1x")
+		small := benchmark(berthSched, "SchedSizes/"+work.bench+"/N=1000", "1x")
+		rows = append(rows, row{
+			Row: result.Row{
+				Name:  work.name + ", N=100,000, per placement",
+				Unit:  "us",
+				Scale: 1e-3,
+			},
+			Berth: large,
+		}, row{
+			Row: result.Row{
+				Name:  work.name + ", N=100,000, times its cost at N=1,000",
+				Unit:  "x",
+				Scale: 1,
+				Bound: 1.5,
+			},
+			Berth: func(b *bench) (float64, error) {
+				of, err := large(b)
+				if err != nil {
+					return 0, err
+				}
+				to, err := small(b)
+				return of / to, err
+			},
+		})
 	}
 	return rows
 }

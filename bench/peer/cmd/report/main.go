@@ -25,6 +25,8 @@ var sections = []section{
 	{"store", "state.json", beside("row")},
 	{"rpc", "rpc.json", beside("row")},
 	{"list", "list.json", beside("row")},
+	{"sched", "sched.json", beside("row")},
+	{"e2e", "e2e.json", beside("row")},
 	{"memory", "memory.json", beside("row")},
 	{"capacity", "capacity.json", capacity},
 	{"growth", "growth.json", growth},

@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/internal/benchmeter"
+	"berth/internal/benchshape"
+	"berth/state"
+	"berth/structs"
+)
+
+// benchChange measures a change of a store that prepare has filled, for each of the allocations that live
+// after it.
+func benchChange(b *testing.B, prepare, change func(s *schedStore), want int) {
+	m := benchmeter.Begin(b)
+	for b.Loop() {
+		m.Pause()
+		s := &schedStore{b: b, s: state.New()}
+		prepare(s)
+		m.Resume()
+		change(s)
+		m.Pause()
+		if placed, _ := s.count(); placed != want {
+			b.Fatalf("%d allocations live, want %d", placed, want)
+		}
+		m.Resume()
+		m.Round()
+	}
+	m.End(want)
+}
+
+// schedService returns a service whose allocations are replaced all at once.
+func schedService(count int) *structs.Job {
+	j := schedJob(benchshape.SchedWork{Name: "service", Type: structs.JobService, Count: count}, 0)
+	j.TaskGroups[0].Update = &structs.UpdateStrategy{}
+	return j
+}
+
+// BenchmarkSchedUpdate replaces all allocations of a service.
+func BenchmarkSchedUpdate(b *testing.B) {
+	prepare := func(s *schedStore) {
+		s.fill(0, 5000)
+		s.place(schedService(benchshape.SchedUpdated), 0)
+	}
+	change := func(s *schedStore) {
+		j := schedService(benchshape.SchedUpdated)
+		j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "/bin/false"}
+		s.place(j, 1)
+	}
+	benchChange(b, prepare, change, benchshape.SchedUpdated)
+}
+
+// BenchmarkSchedDrain moves all allocations from the nodes that drain to others.
+func BenchmarkSchedDrain(b *testing.B) {
+	var moved []string
+	job := schedService(benchshape.SchedDrained)
+	prepare := func(s *schedStore) {
+		s.fill(0, benchshape.SchedDrains)
+		s.place(job, 0)
+		s.fill(benchshape.SchedDrains, 1000)
+		moved = nil
+		for a := range state.AllocsFrom(s.s.Read(), structs.AllNamespaces, "", state.Page{}) {
+			moved = append(moved, a.ID)
+		}
+	}
+	change := func(s *schedStore) {
+		for i := range benchshape.SchedDrains {
+			s.write(func(tx *state.WriteTx) error {
+				return state.NodeDrain(tx, &structs.NodeDrainRequest{
+					NodeID:    benchshape.UUID("node", i),
+					DrainSpec: &structs.DrainSpec{},
+				})
+			})
+		}
+		e := schedEval(job, 1)
+		s.write(func(tx *state.WriteTx) error {
+			return state.AllocsMigrate(tx, &structs.AllocsMigrateRequest{AllocIDs: moved})
+		})
+		s.write(func(tx *state.WriteTx) error {
+			return state.EvalUpdate(tx, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}})
+		})
+		s.complete(e)
+	}
+	benchChange(b, prepare, change, benchshape.SchedDrained)
+}
+
+// BenchmarkSchedVolumes places jobs with a volume each.
+func BenchmarkSchedVolumes(b *testing.B) {
+	work := benchshape.SchedWork{Name: "volume", Type: structs.JobService, Count: 1}
+	prepare := func(s *schedStore) {
+		s.fill(0, 1000, benchshape.Plugin)
+		for i := range benchshape.SchedVolumes {
+			v := benchshape.Volume(benchshape.VolumeID(i), i)
+			s.write(func(tx *state.WriteTx) error {
+				return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+			})
+		}
+	}
+	change := func(s *schedStore) {
+		for i := range benchshape.SchedVolumes {
+			j := schedJob(work, i)
+			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
+				Name:           "data",
+				Type:           structs.VolumeTypeCSI,
+				Source:         benchshape.VolumeID(i),
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}}
+			s.place(j, i)
+		}
+	}
+	benchChange(b, prepare, change, benchshape.SchedVolumes)
+}
+
+// BenchmarkSchedSizes is BenchmarkSched on the largest fleet, which the peer's benchmark lacks.
+func BenchmarkSchedSizes(b *testing.B) {
+	for _, w := range benchshape.SchedWorks()[:2] {
+		for _, n := range []int{1000, 100_000} {
+			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { benchSched(b, w, n) })
+		}
+	}
+}
