@@ -243,13 +243,9 @@ func (a *Allocation) Terminal() bool {
 
 // Index returns the number in the allocation's name, -1 if the name has none.
 func (a *Allocation) Index() int {
-	group := a.JobID + "." + a.TaskGroup
-	_, tail, ok := strings.Cut(strings.TrimPrefix(a.Name, group), "[")
-	if !ok {
-		return -1
-	}
-	n, err := strconv.Atoi(strings.TrimSuffix(tail, "]"))
-	if err != nil {
+	begin := strings.LastIndexByte(a.Name, '[') // the names of jobs may have it, too
+	n, err := strconv.Atoi(strings.TrimSuffix(a.Name[begin+1:], "]"))
+	if begin < 0 || err != nil {
 		return -1
 	}
 	return n
