@@ -240,7 +240,8 @@ func (r *agentRun) many() error {
 	return err
 }
 
-// handOvers measures jobs of which each gets the volume of the job before it.
+// handOvers measures jobs of which each gets the volume of the job before it. On the peer, a job whose
+// evaluation precedes the end of the claim before it may wait for good. Then the hand-overs before it count.
 func (r *agentRun) handOvers() error {
 	name := func(i int) string { return fmt.Sprintf("hand-%d", i) }
 	if err := r.register(r.writerJob(name(0), 0)); err != nil {
@@ -257,6 +258,10 @@ func (r *agentRun) handOvers() error {
 			return err
 		}
 		at, err := r.written(name(i))
+		if err != nil && i > 1 {
+			fmt.Fprintf(os.Stderr, "hand-over %d: %v\n", i, err)
+			return nil
+		}
 		if err != nil {
 			return err
 		}
