@@ -240,8 +240,8 @@ func (r *agentRun) many() error {
 	return err
 }
 
-// handOvers measures jobs of which each gets the volume of the job before it. On the peer, a job whose
-// evaluation precedes the end of the claim before it may wait for good. Then the hand-overs before it count.
+// handOvers measures jobs of which each gets the volume of the job before it. One of the peer may not end
+// within the time of await. Then those before it count.
 func (r *agentRun) handOvers() error {
 	name := func(i int) string { return fmt.Sprintf("hand-%d", i) }
 	if err := r.register(r.writerJob(name(0), 0)); err != nil {
