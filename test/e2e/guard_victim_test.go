@@ -25,7 +25,7 @@ func runVictim(end string) int {
 
 // hiddenScript leaves a process that does not end with the task, and has neither its environment nor its
 // session. The task itself does not end on request.
-const hiddenScript = `trap '' TERM
+const hiddenScript = `trap '' INT
 (env -i setsid sleep 86400.%d &)
 echo up
 while :; do sleep 0.1; done`

@@ -40,7 +40,7 @@ job "roll" {
           echo version-%[1]d >> /data/words
           sync
           echo there is $(cat /data/words)
-          trap 'sleep 1 9>&-; exit 0' TERM
+          trap 'sleep 1 9>&-; exit 0' INT
           while :; do sleep 0.1 9>&-; done
 EOT
         ]
