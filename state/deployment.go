@@ -225,8 +225,11 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 			}
 		}
 	})
-	if d.Status == structs.DeploymentSuccessful {
+	switch d.Status {
+	case structs.DeploymentSuccessful:
 		setStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
+	case structs.DeploymentRunning:
+		promoteAutomatically(tx, d, now) // canaries may have become healthy while it was paused
 	}
 }
 

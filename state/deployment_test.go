@@ -176,3 +176,28 @@ func TestJobVersions_KeepTheNewestStable(t *testing.T) {
 	}
 	wantKind(t, try(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 99}), structs.KindNotFound)
 }
+
+// A paused deployment promotes nothing by itself. Canaries that became healthy meanwhile are promoted when it
+// goes on.
+func TestDeployment_PromotesNoneWhilePaused(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		w := onANode(t)
+		w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 2, DesiredCanaries: 1, AutoPromote: true})
+		w.deployed("a", "j", "d", true)
+		p := &structs.DeploymentStatusRequest{WriteOptions: w.now()}
+		p.DeploymentID = "d"
+		p.Status = structs.DeploymentPaused
+		if paused {
+			do(w, DeploymentStatus, p)
+		}
+		w.reportHealth("a", "d", true)
+		if promoted := Deployment(w.s.Read(), "d").Group("g").Promoted; promoted == paused {
+			t.Errorf("paused %v: promoted %v", paused, promoted)
+		}
+		p.Status = structs.DeploymentRunning
+		do(w, DeploymentStatus, p)
+		if !Deployment(w.s.Read(), "d").Group("g").Promoted {
+			t.Errorf("paused %v: nothing is promoted when it goes on", paused)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// addDeployment registers a job whose newest version has a deployment that awaits the promotion of a canary.
+func (s *server) addDeployment(job, id string) {
+	s.t.Helper()
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(job)})
+	j := state.Job(s.store.Read(), structs.DefaultNamespace, job)
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete},
+		JobModifyIndex: j.JobModifyIndex,
+		Deployment: &structs.Deployment{
+			ID:             id,
+			Namespace:      structs.DefaultNamespace,
+			JobID:          job,
+			JobVersion:     j.Version,
+			JobCreateIndex: j.CreateIndex,
+			Status:         structs.DeploymentRunning,
+			TaskGroups:     map[string]*structs.DeploymentState{"g": {DesiredTotal: 1, DesiredCanaries: 1}},
+		},
+	})
+}
+
+func (s *server) wantDeployment(id, status string) {
+	s.t.Helper()
+	if d := state.Deployment(s.store.Read(), id); d.Status != status {
+		s.t.Fatalf("deployment %s is %s, want %s", id, d.Status, status)
+	}
+}
+
+func TestDeployment_Writes(t *testing.T) {
+	s := newServer(t)
+	s.addDeployment("j", "d")
+	pause := &structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}
+	got := must(s, structs.DeploymentPause, pause)
+	s.wantDeployment("d", structs.DeploymentPaused)
+	e := state.Eval(s.store.Read(), got.EvalID)
+	if e == nil || e.JobID != "j" || e.TriggeredBy != structs.TriggerDeployment || got.EvalCreateIndex == 0 ||
+		got.DeploymentModifyIndex != state.Deployment(s.store.Read(), "d").ModifyIndex {
+		t.Errorf("the answer %+v, its evaluation %+v", got, e)
+	}
+	must(s, structs.DeploymentPause, &structs.DeploymentPauseRequest{DeploymentID: "d"})
+	s.wantDeployment("d", structs.DeploymentRunning)
+	must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
+	s.wantDeployment("d", structs.DeploymentFailed)
+	if d := state.Deployment(s.store.Read(), "d"); d.StatusDescription != structs.DeploymentFailedByUser {
+		t.Errorf("it failed: %s", d.StatusDescription)
+	}
+}
+
+// Requests for a deployment in another state, and those that name what it does not have, are refused.
+func TestDeployment_RefusesWrites(t *testing.T) {
+	promote := &structs.DeploymentPromoteRequest{DeploymentID: "d", All: true}
+	unhealthy := &structs.DeploymentHealthRequest{DeploymentID: "d", UnhealthyAllocationIDs: []string{"a"}}
+	s := newServer(t)
+	s.addDeployment("j", "d")
+	wantText(t, refused(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+		`group "g" has 0 of 1 healthy canaries`)
+	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentPromote,
+		&structs.DeploymentPromoteRequest{DeploymentID: "d", Groups: []string{"x"}}), `no group "x"`)
+	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentPromote,
+		&structs.DeploymentPromoteRequest{DeploymentID: "d", Groups: make([]string, structs.MaxGroups+1)}), "at most")
+	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentSetHealth, unhealthy), `no allocation "a"`)
+	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentSetHealth,
+		&structs.DeploymentHealthRequest{DeploymentID: "d"}), "names 0 allocations")
+	wantText(t, refused(s, structs.KindPrecondition, structs.DeploymentUnblock,
+		&structs.DeploymentFailRequest{DeploymentID: "d"}), "is running, not blocked")
+
+	fail := &structs.DeploymentFailRequest{DeploymentID: "d"}
+	must(s, structs.DeploymentFail, fail)
+	for _, err := range []error{
+		refused(s, structs.KindPrecondition, structs.DeploymentFail, fail),
+		refused(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+		refused(s, structs.KindPrecondition, structs.DeploymentSetHealth, unhealthy),
+		refused(s, structs.KindPrecondition, structs.DeploymentPause,
+			&structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}),
+	} {
+		wantText(t, err, `deployment "d" has ended: it is failed`)
+	}
+	for _, err := range []error{
+		refused(s, structs.KindNotFound, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "x"}),
+		refused(s, structs.KindNotFound, structs.DeploymentUnblock,
+			&structs.DeploymentFailRequest{DeploymentID: "x"}),
+		refused(s, structs.KindNotFound, structs.DeploymentPause,
+			&structs.DeploymentPauseRequest{DeploymentID: "x"}),
+		refused(s, structs.KindNotFound, structs.DeploymentPromote,
+			&structs.DeploymentPromoteRequest{DeploymentID: "x", All: true}),
+	} {
+		wantText(t, err, `there is no deployment "x"`)
+	}
+}
