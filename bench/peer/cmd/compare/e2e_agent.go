@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -161,9 +162,11 @@ func (a *agentProcess) end() error {
 	return endGroup(a.group)
 }
 
-// endGroup ends the processes of a group and of the groups in it, and removes these.
+// endGroup ends the processes of a group and of the groups in it, and removes these and the groups that the
+// processes had in other hierarchies.
 func endGroup(group string) error {
-	return await("the end of "+group, func() error {
+	others := map[string]bool{}
+	err := await("the end of "+group, func() error {
 		var groups []string
 		err := filepath.WalkDir(group, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
@@ -175,6 +178,7 @@ func endGroup(group string) error {
 			procs, _ := os.ReadFile(filepath.Join(g, "cgroup.procs"))
 			for text := range strings.FieldsSeq(string(procs)) {
 				if pid, err := strconv.Atoi(text); err == nil {
+					addGroups(others, pid)
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
 			}
@@ -182,6 +186,24 @@ func endGroup(group string) error {
 		}
 		return err
 	})
+	for path := range others {
+		_ = syscall.Rmdir(path) // the kernel keeps one that others have
+	}
+	return err
+}
+
+// addGroups adds the groups of a process that have the name of a product.
+func addGroups(to map[string]bool, pid int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) < 3 ||
+			!strings.HasPrefix(fields[2], "/nomad/") && !strings.HasPrefix(fields[2], "/berth/") {
+			continue
+		}
+		hierarchy := strings.TrimPrefix(fields[1], "name=")
+		to[filepath.Join("/sys/fs/cgroup", cmp.Or(hierarchy, "unified"), fields[2])] = true
+	}
 }
 
 // await calls try until it succeeds, at most a minute.
