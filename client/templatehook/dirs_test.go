@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -108,6 +110,45 @@ func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 	}
 	fx.checkFile("web/secrets/deep/er/x", "two")
 	fx.checkFile("web/secrets/deep/er/y", "kept")
+}
+
+// The file on the disk has the owner of the template, and without one that of the agent.
+func TestUp_GivesTheFileToItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: a file gets another owner")
+	}
+	agent := [2]uint32{uint32(os.Geteuid()), uint32(os.Getegid())}
+	for name, c := range map[string]struct {
+		uid, gid *int
+		want     [2]uint32
+	}{
+		"both":    {new(1234), new(5678), [2]uint32{1234, 5678}},
+		"user":    {new(1234), nil, [2]uint32{1234, agent[1]}},
+		"group":   {nil, new(5678), [2]uint32{agent[0], 5678}},
+		"root":    {new(0), new(0), [2]uint32{}},
+		"neither": {nil, nil, agent},
+		"agent":   {new(-1), new(-1), agent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t, &structs.Template{
+				EmbeddedTmpl: "x",
+				DestPath:     "secrets/x",
+				Perms:        "0440",
+				Uid:          c.uid,
+				Gid:          c.gid,
+			})
+			fx.mustUp()
+			info, err := os.Stat(fx.path("web/secrets/x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat := info.Sys().(*syscall.Stat_t)
+			got := [2]uint32{stat.Uid, stat.Gid}
+			if got != c.want || info.Mode() != 0o440 {
+				t.Errorf("got the owner %v and the mode %v, want %v", got, info.Mode(), c.want)
+			}
+		})
+	}
 }
 
 func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
