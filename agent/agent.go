@@ -37,6 +37,9 @@ type Agent struct {
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
 	http    *http.Server
+	// source makes the configuration again. It is nil for an agent that has none to read.
+	source    func() (*Config, error)
+	reloading sync.Mutex // held while the configuration is read again
 	// sessions are the requests that http does not wait for.
 	sessions sync.WaitGroup
 

@@ -175,7 +175,8 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	defer onHangup(hangups, func() { reload(call, a) })()
+	a.source = func() (*Config, error) { return configAgain(call, a.config()) }
+	defer onHangup(hangups, func() { _ = a.reread() })() // it logs its error
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",
 		version.Version, a.HTTPAddr(), cfg.DataDir)
 	return a.runUntilSignal(ctx)
@@ -198,16 +199,13 @@ func onHangup(hangups chan os.Signal, fn func()) (stop func()) {
 	}
 }
 
-// reload reads the files again and applies the live settings. An invalid configuration changes nothing.
-func reload(call *cli.Call, a *Agent) {
+// configAgain reads the files and the options again.
+func configAgain(call *cli.Call, now *Config) (*Config, error) {
 	cfg, err := configOf(call)
-	if err == nil {
-		cfg.DataDir = cmp.Or(cfg.DataDir, a.config().DataDir) // -dev has made one
-		err = cfg.Finish()
-	}
 	if err != nil {
-		a.logger.Error("failed to reload the configuration; nothing changes", "error", err)
-		return
+		return nil, err
 	}
-	a.Reload(&cfg)
+	cfg.DataDir = cmp.Or(cfg.DataDir, now.DataDir) // -dev has made one
+	err = cfg.Finish()
+	return &cfg, err
 }

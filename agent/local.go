@@ -96,6 +96,17 @@ func (l local) ForceLeave(ctx context.Context, node string, prune bool) error {
 	return l.server.ForceLeave(ctx, node, prune)
 }
 
+// Join makes the server join the gossip of other servers.
+func (l local) Join(ctx context.Context, addrs []string) (int, error) {
+	if l.server == nil {
+		return 0, noServer("joining servers")
+	}
+	return l.server.Join(ctx, addrs)
+}
+
+// Reload reads the configuration again and applies its live settings.
+func (l local) Reload() error { return l.reread() }
+
 // Health returns the health of the server and the node. A server is healthy if it knows a leader. A node is
 // healthy if it has reached the servers.
 func (l local) Health() *api.AgentHealth {

@@ -5,14 +5,32 @@ import (
 
 	"berth/client/config"
 	"berth/internal/hclconf"
+	"berth/structs"
 )
 
 // config returns the configuration in use. The caller must not change it.
 func (a *Agent) config() *Config { return a.settings.Load() }
 
+// reread reads the configuration again and applies its live settings. An invalid configuration changes
+// nothing.
+func (a *Agent) reread() error {
+	if a.source == nil {
+		return structs.Preconditionf("this agent has no configuration to read again")
+	}
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	next, err := a.source()
+	if err != nil {
+		a.logger.Error("failed to reload the configuration; nothing changes", "error", err)
+		return structs.Preconditionf("the configuration is invalid, and nothing changes: %w", err)
+	}
+	a.Reload(next)
+	return nil
+}
+
 // Reload applies the live settings of a configuration that Config.Finish has completed (see withLive). The
 // log names the other settings that differ. They need a restart, and are named again at each Reload until
-// then. It is not safe for concurrent use.
+// then. It is not safe for concurrent use; the calls of reread take turns.
 func (a *Agent) Reload(next *Config) {
 	old := a.config()
 	now := old.withLive(next)

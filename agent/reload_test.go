@@ -128,6 +128,32 @@ func TestAgent_ReloadsTheServersOfItsNode(t *testing.T) {
 	log.await(t, "node registered")
 }
 
+// TestAgent_ReloadsOnARequest changes a live setting, and then one that is wrong, which changes nothing.
+func TestAgent_ReloadsOnARequest(t *testing.T) {
+	file := newConfigFile(t, `log_level = "info"`)
+	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file.path)
+	c := api.NewClient(api.ClientConfig{Address: addr})
+	defer c.Close()
+	level := func() any {
+		return getJSON[*api.AgentSelf](t, addr+"/v1/agent/self").Config["LogLevel"]
+	}
+	file.write(`log_level = "debug"`)
+	err := c.AgentReload(t.Context())
+	if err != nil || level() != "debug" {
+		t.Errorf("got the level %v, error %v, want debug", level(), err)
+	}
+	file.write(`log_level = "loud"`)
+	err = c.AgentReload(t.Context())
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "log_level") ||
+		level() != "debug" {
+		t.Errorf("a wrong setting: got the level %v, error %v", level(), err)
+	}
+	err = (&Agent{}).reread()
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("an agent without a configuration to read: got %v", err)
+	}
+}
+
 // TestConfig_KeepsANodeThatIsToEnd: nobody has validated the settings of a node that is not enabled.
 func TestConfig_KeepsANodeThatIsToEnd(t *testing.T) {
 	old, next := DefaultConfig(), DefaultConfig()

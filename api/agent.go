@@ -126,6 +126,46 @@ func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) e
 	return agentForceLeave.exec(ctx, c, request{query: params})
 }
 
+var agentJoin = route[AgentJoin](put, "/v1/agent/join", serveJoin)
+
+// AgentJoin is the outcome of joining servers.
+type AgentJoin struct {
+	NumJoined int    `json:"num_joined"`
+	Error     string `json:"error"` // "" if an address answered
+}
+
+// serveJoin answers with status 200 if no server could be joined, and with the reason, as the dialect does.
+func serveJoin(c *call) (any, error) {
+	joined, err := c.Agent.Join(c.ctx(), c.values()["address"])
+	answer := AgentJoin{NumJoined: joined}
+	if structs.IsKind(err, structs.KindUnavailable) {
+		answer.Error = err.Error()
+		err = nil
+	}
+	return answer, err
+}
+
+// AgentJoin makes the agent's server join the gossip of the servers at some addresses, and returns the number
+// of addresses that answered.
+func (c *Client) AgentJoin(ctx context.Context, addrs []string) (int, error) {
+	answer, err := agentJoin.send(ctx, c, request{query: url.Values{"address": addrs}})
+	if err == nil && answer.Error != "" {
+		err = structs.Unavailablef("%s", answer.Error)
+	}
+	return answer.NumJoined, err
+}
+
+var agentReload = route[struct{}](put, "/v1/agent/reload", serveReload)
+
+func serveReload(c *call) (any, error) {
+	return struct{}{}, c.Agent.Reload()
+}
+
+// AgentReload makes the agent read its configuration again and apply the live settings.
+func (c *Client) AgentReload(ctx context.Context) error {
+	return agentReload.exec(ctx, c, request{})
+}
+
 var statusLeader = route(get, "/v1/status/leader",
 	serveMethod(structs.StatusLeader, nil,
 		func(a *structs.StatusLeaderResponse) string {

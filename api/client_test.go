@@ -318,6 +318,18 @@ func TestClient_CallsTheAgent(t *testing.T) {
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("force-leave without a server: got %v, want invalid", err)
 	}
+	joined, err := c.AgentJoin(t.Context(), []string{"10.0.0.1", "10.0.0.9"})
+	if err != nil || joined != 1 {
+		t.Errorf("joined %d servers, error %v", joined, err)
+	}
+	_, err = c.AgentJoin(t.Context(), []string{"10.0.0.9"})
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("joining no server: got %v, want unavailable", err)
+	}
+	err = c.AgentReload(t.Context())
+	if err != nil || s.agent.Reloads() != 1 {
+		t.Errorf("reloaded %d times, error %v", s.agent.Reloads(), err)
+	}
 	var saved bytes.Buffer
 	err = c.SnapshotSave(t.Context(), &saved)
 	if err != nil || saved.String() != "an archive" {

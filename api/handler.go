@@ -43,6 +43,12 @@ type Agent interface {
 	Leave(ctx context.Context, force bool) error
 	// ForceLeave marks a failed server as one that has left. prune removes it at once.
 	ForceLeave(ctx context.Context, node string, prune bool) error
+	// Join makes the agent's server join the gossip of the servers at some addresses, and returns the number of
+	// addresses that answered. The error is unavailable if none did.
+	Join(ctx context.Context, addrs []string) (int, error)
+	// Reload reads the configuration of the agent again and applies its live settings. An invalid configuration
+	// is a failed precondition, and changes nothing.
+	Reload() error
 	Health() *AgentHealth
 	// Metrics returns the metrics of the process.
 	Metrics() Metrics

@@ -440,7 +440,9 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Namespace.ApplyNamespace",
 			request: &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod", Description: "d"}},
 		},
-		"PUT /v1/agent/leave": {path: "/v1/agent/leave?force=true", status: 200},
+		"PUT /v1/agent/leave":  {path: "/v1/agent/leave?force=true", status: 200},
+		"PUT /v1/agent/reload": {path: "/v1/agent/reload", status: 200},
+		"PUT /v1/agent/join":   {path: "/v1/agent/join?address=10.0.0.1", status: 200},
 		"PUT /v1/agent/force-leave": {
 			path:   "/v1/agent/force-leave?node=s1.global&prune=1",
 			status: 200,

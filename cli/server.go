@@ -18,6 +18,20 @@ var serverCommands = []Command{
 		Examples: "berth server members",
 	},
 	{
+		Name:     "join",
+		Args:     "<address>...",
+		Synopsis: "Make the agent's server join the gossip of other servers",
+		Help: `
+An address is the gossip address of a server: host or host:port. The server
+joins at once and once only: after a restart it uses retry_join and the
+servers that it knew. The leader then gives a new server its vote. Never join
+servers of two clusters: each leader would take over the other's servers.`,
+		Acts: true,
+		Run:  serverJoin,
+		Examples: "berth server join 10.0.0.1\n" +
+			"berth server join -address http://10.0.0.3:4746 10.0.0.1:4748 10.0.0.2:4748",
+	},
+	{
 		Name:     "leave",
 		Synopsis: "Remove the agent's server from the cluster and stop the agent",
 		Help: `
@@ -87,6 +101,15 @@ func serverMembers(ctx context.Context, c *Call) error {
 		}
 		return nil
 	})
+}
+
+func serverJoin(ctx context.Context, c *Call) error {
+	joined, err := c.API.AgentJoin(ctx, c.Args)
+	if err != nil {
+		return err
+	}
+	outcome := changed{"Joined": fmt.Sprint(joined)}
+	return c.report(outcome, "Joined the gossip at %d of %d addresses", joined, len(c.Args))
 }
 
 func serverLeave(ctx context.Context, c *Call) error {

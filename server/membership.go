@@ -128,7 +128,7 @@ func (m *membership) run(ctx context.Context) {
 // own answer does not count.
 func (m *membership) join(ctx context.Context, addrs []string, interval time.Duration) {
 	for len(addrs) > 0 {
-		err := m.joinEach(ctx, addrs)
+		_, err := m.joinEach(ctx, addrs)
 		servers := m.serf.NumNodes()
 		if servers > 1 {
 			m.logger.Info("joined the gossip", "servers", servers)
@@ -145,18 +145,57 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 }
 
 // joinEach tries one address after the other, so that the end of ctx does not wait for the timeouts of all.
-func (m *membership) joinEach(ctx context.Context, addrs []string) error {
+// It returns the number of addresses that answered, and the faults of the others.
+func (m *membership) joinEach(ctx context.Context, addrs []string) (answered int, err error) {
 	var faults []error
 	for _, addr := range addrs {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return answered, ctx.Err()
 		}
 		_, err := m.serf.Join([]string{addr}, true)
 		if err != nil {
 			faults = append(faults, err)
+			continue
+		}
+		answered++
+	}
+	return answered, errors.Join(faults...)
+}
+
+// Join joins the gossip of the servers at some gossip addresses, once, and returns the number of addresses
+// that answered. The error is unavailable if none of another server did. The log names the others.
+func (s *Server) Join(ctx context.Context, addrs []string) (answered int, err error) {
+	err = checkJoinAddresses(addrs)
+	if err != nil {
+		return 0, err
+	}
+	answered, err = s.members.joinEach(ctx, addrs)
+	if s.members.serf.NumNodes() == 1 { // what answered is this server itself
+		answered = 0
+		err = errors.Join(err, errors.New("no other server is known"))
+	}
+	if answered == 0 {
+		return 0, structs.Unavailablef("server %s cannot join: %w", s.cfg.Name, err)
+	}
+	if err != nil {
+		s.logger.Warn("failed to join some of the servers", "error", err)
+	}
+	return answered, nil
+}
+
+// checkJoinAddresses bounds the addresses of one request.
+func checkJoinAddresses(addrs []string) error {
+	if len(addrs) == 0 || len(addrs) > structs.MaxJoinAddresses {
+		return structs.Invalidf("joining servers: %d gossip addresses are given, expected 1 to %d",
+			len(addrs), structs.MaxJoinAddresses)
+	}
+	for _, addr := range addrs {
+		if addr == "" || len(addr) > structs.MaxJoinAddress {
+			return structs.Invalidf("joining servers: an address has %d bytes, expected host or host:port, "+
+				"at most %d bytes", len(addr), structs.MaxJoinAddress)
 		}
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // peers lists the servers of the region, this one included, in the order of their IDs.

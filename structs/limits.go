@@ -126,6 +126,10 @@ const (
 	MaxTailLines   = 100_000  // last lines of a file or log
 	MaxTailBytes   = 16 << 20 // bytes that are searched for them
 
+	// Bounds of the gossip addresses of one request to join servers.
+	MaxJoinAddresses = 16
+	MaxJoinAddress   = 260 // bytes: a DNS name and a port
+
 	// Bounds of searches.
 	MaxSearched = 20 // matches of one context
 

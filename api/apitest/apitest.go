@@ -107,6 +107,7 @@ type Agent struct {
 	mu       sync.Mutex
 	restored []byte
 	leaves   []string
+	reloads  int
 }
 
 // Metrics has fixed metrics.
@@ -172,6 +173,37 @@ func (a *Agent) Leaves() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.leaves)
+}
+
+// Join joins the addresses of members in MembersAs. It is unavailable if none is one.
+func (a *Agent) Join(_ context.Context, addrs []string) (joined int, err error) {
+	for _, addr := range addrs {
+		known := slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool {
+			return m.Addr == addr
+		})
+		if known {
+			joined++
+		}
+	}
+	if joined == 0 {
+		return 0, structs.Unavailablef("no server answers at %q", addrs)
+	}
+	return joined, nil
+}
+
+// Reload counts the calls.
+func (a *Agent) Reload() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reloads++
+	return nil
+}
+
+// Reloads returns the number of calls of Reload.
+func (a *Agent) Reloads() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reloads
 }
 
 // Health returns HealthIs.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,8 @@ type serverOfCalls struct {
 	cmd     *exec.Cmd
 	log     bytes.Buffer
 	address string // of RPC
+	gossip  string // its address
+	config  string // the path of a configuration file, which is empty
 	c       *public.Client
 }
 
@@ -33,23 +36,8 @@ func (f *callFixture) startServers() {
 	}
 	var join []string
 	for i := range 3 {
-		name := fmt.Sprint("s", i)
-		ports := freePorts(f.t, 3)
-		dir, err := os.MkdirTemp("/tmp", "b")
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		f.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		s := &serverOfCalls{name: name, address: "127.0.0.1:" + ports[1]}
-		s.args = []string{"agent", "-server", "-bootstrap-expect", "3", "-data-dir", dir, "-bind", "127.0.0.1",
-			"-name", name, "-http-port", ports[0], "-rpc-port", ports[1], "-serf-port", ports[2]}
-		s.c, err = public.NewClient(&public.Config{Address: "http://127.0.0.1:" + ports[0]})
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		join = append(join, "127.0.0.1:"+ports[2])
-		f.servers = append(f.servers, s)
-		f.t.Cleanup(s.c.Close)
+		s := f.newServer(fmt.Sprint("s", i), 3)
+		join = append(join, s.gossip)
 	}
 	for _, s := range f.servers {
 		s.args = append(s.args, "-retry-join", strings.Join(join, ","))
@@ -57,6 +45,42 @@ func (f *callFixture) startServers() {
 		f.t.Cleanup(func() { s.stop(f.t) })
 	}
 	f.awaitVoters(3)
+}
+
+// newServer adds a server that does not run yet. expect is its bootstrap_expect.
+func (f *callFixture) newServer(name string, expect int) *serverOfCalls {
+	f.t.Helper()
+	ports := freePorts(f.t, 3)
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &serverOfCalls{
+		name:    name,
+		address: "127.0.0.1:" + ports[1],
+		gossip:  "127.0.0.1:" + ports[2],
+		config:  filepath.Join(dir, "agent.hcl"),
+	}
+	s.configure(f.t, "")
+	s.args = []string{"agent", "-server", "-bootstrap-expect", fmt.Sprint(expect), "-data-dir", dir,
+		"-config", s.config, "-bind", "127.0.0.1", "-name", name,
+		"-http-port", ports[0], "-rpc-port", ports[1], "-serf-port", ports[2]}
+	s.c, err = public.NewClient(&public.Config{Address: "http://127.0.0.1:" + ports[0]})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.servers = append(f.servers, s)
+	f.t.Cleanup(s.c.Close)
+	return s
+}
+
+// configure writes the configuration file of a server.
+func (s *serverOfCalls) configure(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (f *callFixture) startServer(s *serverOfCalls) {
@@ -220,6 +244,44 @@ var serverCalls = []callRow{
 			members, err := f.servers[0].c.Agent().Members()
 			return err == nil && len(members.Members) == 2, err
 		})
+		return err
+	}},
+	{"Agent.Join", func(f *callFixture) error {
+		const nowhere = "127.0.0.1:1"
+		s := f.newServer("s3", 0)
+		s.args = append(s.args, "-retry-join", nowhere)
+		f.startServer(s)
+		f.t.Cleanup(func() { s.stop(f.t) })
+		f.await("it answers", func() (bool, error) {
+			_, err := s.c.Agent().Self()
+			return err == nil, nil
+		})
+		if _, err := s.c.Agent().Join(nowhere); err == nil || !strings.Contains(err.Error(), "cannot join") {
+			f.t.Errorf("joining no server: %v", err)
+		}
+		joined, err := s.c.Agent().Join(nowhere, f.servers[0].gossip)
+		if err == nil && joined != 1 {
+			err = fmt.Errorf("joined %d servers, want 1", joined)
+		}
+		f.awaitVoters(3)
+		return err
+	}},
+	{"Agent.Reload", func(f *callFixture) error {
+		first := f.servers[0]
+		first.configure(f.t, `log_level = "loud"`)
+		err := first.c.Agent().Reload(nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "log_level") {
+			f.t.Errorf("a wrong configuration: %v", err)
+		}
+		first.configure(f.t, `log_level = "warn"`)
+		err = first.c.Agent().Reload(nil, nil)
+		if err != nil {
+			return err
+		}
+		self, err := first.c.Agent().Self()
+		if err == nil && self.Config["LogLevel"] != "warn" {
+			err = fmt.Errorf("the log level is %v, want warn", self.Config["LogLevel"])
+		}
 		return err
 	}},
 }

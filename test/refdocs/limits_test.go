@@ -237,6 +237,8 @@ var allLimits = []limit{
 	{"MaxFileStreams", structs.MaxFileStreams, "", "files and logs that one agent sends at a time", "*unavailable*"},
 	{"MaxTailLines", structs.MaxTailLines, "", "last lines of a file or log (`-n`, `lines`)", beyondInvalid},
 	{"MaxTailBytes", structs.MaxTailBytes, "bytes", "the text that is searched for these lines", "it begins there"},
+	{"MaxJoinAddresses", structs.MaxJoinAddresses, "", "gossip addresses in one request to join servers", beyondInvalid},
+	{"MaxJoinAddress", structs.MaxJoinAddress, "bytes", "one of these addresses", beyondInvalid},
 	{"MaxSearched", structs.MaxSearched, "", "matches of one kind in the answer of a search", "`Truncations`"},
 	{"MaxHTTPHead", structs.MaxHTTPHead, "bytes", "the header of one HTTP request", "status 431"},
 	{"MaxHTTPBody", structs.MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
