@@ -137,7 +137,12 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 		`{{ (nomadVar "a").x }}`:                              "until secrets are encrypted",
 		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
 		`{{ "a" | writeToFile "b" }}`:                         "writes no file but its destination",
-		`{{ sprig_env "HOME" }}`:                              "no functions of sprig",
+		`{{ sprig_env "HOME" }}`:                              "the function sprig_env is refused: it reads the environment of the agent; use env",
+		`{{ sprig_genPrivateKey "rsa" }}`:                     "makes and uses no keys",
+		`{{ sprig_now }}`:                                     "reads the clock",
+		`{{ sprig_uuidv4 }}`:                                  "another value each time",
+		`{{ sprig_none }}`:                                    "sprig has no such function",
+		`{{ sprig_upper "x" | sprig_quote }}`:                 "",
 		`{{ define "a" }}{{ sockaddr "x" }}{{ end }}`:         "reads no addresses",
 		`{{ if false }}{{ else }}{{ spew_dump 1 }}{{ end }}`:  "use toJSON",
 		`{{ range $x := split (tree) "a" }}{{ end }}`:         "Consul",
@@ -185,12 +190,20 @@ func TestTemplateFunctions_AreDocumented(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(page), "with the functions of the dialect:")
 	section, _, _ = strings.Cut(section, "\n\n`env` returns")
+	checkDocumented(t, section, TemplateFunctions())
+	_, section, _ = strings.Cut(string(page), "those of the library sprig:")
+	section, _, _ = strings.Cut(section, "\n\nThe others")
+	checkDocumented(t, section, SprigFunctions())
+}
+
+// checkDocumented compares the names in a part of a page with those of functions.
+func checkDocumented(t *testing.T, section string, known []string) {
+	t.Helper()
 	var documented []string
 	for _, m := range regexp.MustCompile("`([A-Za-z0-9]+)`").FindAllStringSubmatch(section, -1) {
 		documented = append(documented, m[1])
 	}
 	slices.Sort(documented)
-	known := TemplateFunctions()
 	slices.Sort(known)
 	if !slices.Equal(documented, known) {
 		t.Errorf("the page has the functions\n%v, the code\n%v", documented, known)

@@ -94,8 +94,8 @@ func refusal(name string) string {
 			return reason
 		}
 	}
-	if strings.HasPrefix(name, "sprig_") {
-		return "berth has no functions of sprig"
+	if ofSprig, ok := strings.CutPrefix(name, sprigPrefix); ok {
+		return SprigRefusal(ofSprig)
 	}
 	return "berth does not know it; it has: " + strings.Join(templateFunctions, ", ")
 }

@@ -37,7 +37,9 @@ func (r *rendering) functions() template.FuncMap {
 		"js":       func(args ...any) (string, error) { return template.JSEscaper(args...), nil },
 		"urlquery": func(args ...any) (string, error) { return template.URLQueryEscaper(args...), nil },
 	}
-	for _, some := range []template.FuncMap{r.textFunctions(), listFunctions, r.encodings(), numberFunctions} {
+	for _, some := range []template.FuncMap{
+		r.textFunctions(), listFunctions, r.encodings(), numberFunctions, r.sprigFunctions(),
+	} {
 		maps.Copy(all, some)
 	}
 	for name, f := range all {
@@ -61,7 +63,7 @@ func (r *rendering) textFunctions() template.FuncMap {
 		"toLower":         func(s string) (string, error) { return strings.ToLower(s), nil },
 		"toTitle":         toTitle,
 		"toUpper":         func(s string) (string, error) { return strings.ToUpper(s), nil },
-		"trim":            func(set, s string) (string, error) { return strings.Trim(s, set), nil },
+		"trim":            trimSet,
 		"trimPrefix":      func(prefix, s string) (string, error) { return strings.TrimPrefix(s, prefix), nil },
 		"trimSpace":       func(s string) (string, error) { return strings.TrimSpace(s), nil },
 		"trimSuffix":      func(suffix, s string) (string, error) { return strings.TrimSuffix(s, suffix), nil },
@@ -262,6 +264,14 @@ func compile(pattern string) (*regexp.Regexp, error) {
 		return nil, structs.Invalidf("a regular expression has more than %d bytes", maxPattern)
 	}
 	return regexp.Compile(pattern)
+}
+
+// trimSet takes time in proportion to both texts.
+func trimSet(set, s string) (string, error) {
+	if len(set) > maxPattern {
+		return "", structs.Invalidf("a set of characters has more than %d bytes", maxPattern)
+	}
+	return strings.Trim(s, set), nil
 }
 
 func regexMatch(pattern, s string) (bool, error) {

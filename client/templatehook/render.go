@@ -179,6 +179,14 @@ func (r *rendering) leave() (string, error) {
 	return "", nil
 }
 
+// chargeTimes counts n values of a size, before they are made.
+func (r *rendering) chargeTimes(n, size int) error {
+	if n > 0 && size > maxValues/n {
+		return r.charge(maxValues + 1)
+	}
+	return r.charge(max(n, 0) * size)
+}
+
 // charge counts bytes of values.
 func (r *rendering) charge(n int) error {
 	r.size += n
@@ -188,8 +196,8 @@ func (r *rendering) charge(n int) error {
 	return nil
 }
 
-// bound returns a function that counts its calls and the size of its results. The function returns a value
-// and an error.
+// bound returns a function that counts its calls and the size of its results, and bounds its arguments. The
+// function returns a value and an error.
 func (r *rendering) bound(f any) any {
 	v := reflect.ValueOf(f)
 	fail := func(err error) []reflect.Value {
@@ -197,6 +205,10 @@ func (r *rendering) bound(f any) any {
 	}
 	return reflect.MakeFunc(v.Type(), func(args []reflect.Value) []reflect.Value {
 		_, err := r.step()
+		if err != nil {
+			return fail(err)
+		}
+		err = boundArgs(args)
 		if err != nil {
 			return fail(err)
 		}
@@ -215,6 +227,20 @@ func (r *rendering) bound(f any) any {
 		}
 		return out
 	}).Interface()
+}
+
+// boundArgs bounds the arguments of a call together: a text may name a large value many times, and most
+// functions take memory in proportion to their arguments.
+func boundArgs(args []reflect.Value) error {
+	total := 0
+	for _, arg := range args {
+		n, _ := sizeOf(arg, maxLevels+1) // of the list of a variadic function
+		total += n
+	}
+	if total > maxValues {
+		return beyond("the arguments of a function take more than %d bytes", maxValues)
+	}
+	return nil
 }
 
 // sizeOf estimates the bytes of a value. It reports false if the value nests lists and maps too deep. Values

@@ -30,7 +30,11 @@ func TestFunctions_AreThoseThatTheServersKnow(t *testing.T) {
 		delete(has, name)
 	}
 	got := slices.Sorted(maps.Keys(has))
-	want := slices.Sorted(slices.Values(structs.TemplateFunctions()))
+	want := structs.TemplateFunctions()
+	for _, name := range structs.SprigFunctions() {
+		want = append(want, "sprig_"+name)
+	}
+	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
