@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"slices"
 
+	"berth/client/hook"
 	"berth/structs"
 )
 
@@ -27,10 +28,20 @@ func summarizeTasks(tasks map[string]*structs.TaskState) (state, description str
 	return structs.AllocPending, "No tasks have started"
 }
 
-// appendEvent adds an event to a task's state, dropping the oldest beyond structs.MaxTaskEvents.
+// appendEvent adds an event to a task's state, dropping the oldest beyond structs.MaxTaskEvents. An event
+// about the progress of a work replaces the last one about it, so a long work does not drop the others.
 func appendEvent(s *structs.TaskState, e *structs.TaskEvent) {
+	if n := len(s.Events); n > 0 && sameWork(s.Events[n-1], e) {
+		s.Events[n-1] = e
+		return
+	}
 	s.Events = append(s.Events, e)
 	if n := len(s.Events); n > structs.MaxTaskEvents {
 		s.Events = slices.Clone(s.Events[n-structs.MaxTaskEvents:])
 	}
+}
+
+func sameWork(a, b *structs.TaskEvent) bool {
+	work := b.Details[hook.ProgressKey]
+	return work != "" && a.Type == b.Type && a.Details[hook.ProgressKey] == work
 }

@@ -147,7 +147,7 @@ func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.
 	if err != nil {
 		return usage{}, err
 	}
-	got, err := a.download(ctx, env.Alloc.ID, s, spec)
+	got, err := a.download(ctx, env, s, spec)
 	if err == nil {
 		err = s.deliver(to.path, owner)
 	}

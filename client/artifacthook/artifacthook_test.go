@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/client/driver"
 	"berth/client/hook"
@@ -169,6 +171,39 @@ func TestUp_ReportsEvents(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A long download reports its size as an event of the task.
+func TestUp_ReportsProgress(t *testing.T) {
+	usual := progressInterval
+	progressInterval = 0
+	defer func() { progressInterval = usual }()
+	f := newFixture(t)
+	reported := make(chan *structs.TaskEvent, 100)
+	f.env.Emit = func(e *structs.TaskEvent) {
+		if e.Details[hook.ProgressKey] != "" && strings.Contains(e.Message, "256 KiB") {
+			reported <- e
+		}
+	}
+	var got *structs.TaskEvent
+	f.mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(make([]byte, 256<<10))
+		w.(http.Flusher).Flush()
+		select {
+		case got = <-reported:
+		case <-r.Context().Done():
+		case <-time.After(patience):
+		}
+	})
+	f.mustUp(artifact("${URL}/slow"))
+	want := &structs.TaskEvent{
+		Type:    structs.TaskEventDownloading,
+		Message: "Client is downloading artifact 1, " + shownSource(f.server.URL+"/slow") + ": 256 KiB so far",
+		Details: map[string]string{hook.ProgressKey: "artifact 1"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

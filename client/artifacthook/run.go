@@ -19,6 +19,7 @@ import (
 	"berth/client/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/client/hook"
 	"berth/structs"
 )
 
@@ -158,17 +159,17 @@ func (a *artifacts) checkFile(source string) error {
 		"client.artifact.filesystem_isolation_extra_paths names those that it has", path)
 }
 
-// watchInterval is the time between two looks at the size of a download, progressInterval that between two
-// reports of it.
-const (
-	watchInterval    = 500 * time.Millisecond
-	progressInterval = 10 * time.Second
-)
+// watchInterval is the time between two looks at the size of a download.
+const watchInterval = 500 * time.Millisecond
+
+// progressInterval is the time between two reports of the size of a download.
+var progressInterval = 10 * time.Second
 
 // download fills the scratch directory.
 func (a *artifacts) download(
-	ctx context.Context, allocID string, s *scratch, spec *structs.TaskArtifact,
+	ctx context.Context, env *hook.TaskEnv, s *scratch, spec *structs.TaskArtifact,
 ) (usage, error) {
+	allocID := env.Alloc.ID
 	req, most, err := a.request(spec)
 	if err != nil {
 		return usage{}, err
@@ -191,7 +192,7 @@ func (a *artifacts) download(
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource)})
+		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource), env.Emit})
 	}()
 	err = a.runProcess(running, s, req)
 	end(nil)
@@ -224,6 +225,7 @@ type watch struct {
 	most    usage
 	allocID string
 	source  string
+	emit    func(*structs.TaskEvent)
 }
 
 // watch ends a download that is too large, and reports how far it is.
@@ -244,10 +246,20 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 		}
 		if time.Since(reported) >= progressInterval {
 			reported = time.Now()
-			a.cfg.Progress(w.allocID, fmt.Sprintf("task %s is downloading %s: %s so far",
-				a.task, w.source, structs.FormatBytes(got.bytes)))
+			a.report(w, got)
 		}
 	}
+}
+
+// report tells how far a download is. The event takes the place of the last one about the same artifact.
+func (a *artifacts) report(w watch, got usage) {
+	size := structs.FormatBytes(got.bytes)
+	a.cfg.Progress(w.allocID, fmt.Sprintf("task %s is downloading %s: %s so far", a.task, w.source, size))
+	w.emit(&structs.TaskEvent{
+		Type:    structs.TaskEventDownloading,
+		Message: fmt.Sprintf("Client is downloading artifact %d, %s: %s so far", a.complete+1, w.source, size),
+		Details: map[string]string{hook.ProgressKey: fmt.Sprintf("artifact %d", a.complete+1)},
+	})
 }
 
 // runProcess runs the process of a download until it has ended. It kills the process when ctx ends, and then

@@ -109,6 +109,10 @@ type TaskEnv struct {
 	Emit func(*structs.TaskEvent)
 }
 
+// ProgressKey is the key in the details of a task event that tells how far a work is. Its value names the
+// work. Such an event takes the place of the last event of the task if that is about the same work.
+const ProgressKey = "progress"
+
 // Failure is an error of Up with the type of its task event, in the place of structs.TaskEventHookFailed.
 type Failure struct {
 	Event string
