@@ -186,6 +186,9 @@ func (p *planner) placeTakenAway(r *rollout, taken map[int]bool) {
 		w := &placement{plan: r.groupPlan, index: index, prev: a}
 		if p.isOlder(a) {
 			w.plan = cmp.Or(p.formerPlan(a), r.groupPlan)
+			if p.excludesCanaries(w.plan, index) {
+				continue
+			}
 		}
 		p.placements = append(p.placements, w)
 	}
@@ -200,6 +203,11 @@ func (p *planner) isHeld(r *rollout) bool {
 // holdOlder changes the decisions on allocations of older versions in a held group: each stays, or its
 // successor has its version. It drops the allocations that do not count for the group.
 func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
+	newest := map[int]uint64{}
+	for _, s := range slots {
+		index := s.alloc.Index()
+		newest[index] = max(newest[index], s.alloc.CreateIndex)
+	}
 	var out []classified
 	for _, s := range slots {
 		older := r.held && p.isOlder(s.alloc)
@@ -212,6 +220,12 @@ func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
 		}
 		if former != nil && s.alloc.ClientTerminal() {
 			s = p.classifyEndedAs(former, s.alloc)
+			switch {
+			case s.alloc.CreateIndex < newest[s.alloc.Index()]:
+				s.action = actionNone // a newer version has taken its index
+			case s.action == actionReschedule && p.excludesCanaries(former, s.alloc.Index()):
+				s.action = actionHold
+			}
 		}
 		s.former = former
 		if s.action != actionNone {
@@ -234,6 +248,27 @@ func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
 	g := p.addGroupOf(old, old.Group(a.TaskGroup))
 	p.former[key] = g
 	return g
+}
+
+// excludesCanaries reports whether an allocation of an older version would use volumes in a way that excludes
+// canaries which await their promotion. It waits for the promotion, and so they would wait for each other. An
+// allocation that ran when the version was registered does not (state.CanaryConflict).
+func (p *planner) excludesCanaries(former *groupPlan, index int) bool {
+	d := p.deployment
+	if former.job == p.job || !d.Active() {
+		return false
+	}
+	if p.canaryUses == nil {
+		var groups []*structs.TaskGroup
+		for _, group := range p.job.TaskGroups {
+			s := d.Group(group.Name)
+			if s == nil || s.AwaitsPromotion() { // the plan may begin the deployment of the group yet
+				groups = append(groups, group)
+			}
+		}
+		p.canaryUses = state.NewCanaryUses(groups)
+	}
+	return p.canaryUses.ExcludedBy(former.group.CSIUses(index))
 }
 
 // formerGroup names a group in an older version of the job.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	"berth/state"
 	"berth/structs"
@@ -99,4 +100,108 @@ func TestDeployment_EndsWithThePlanThatStopsItsSurplus(t *testing.T) {
 	if got := len(d.allocs("web")); got != 1 || row.Status != structs.DeploymentSuccessful {
 		t.Errorf("%d allocations, and the deployment is %s; want 1, successful", got, row.Status)
 	}
+}
+
+// An allocation of an older version that has ended is not placed again while canaries that it excludes from
+// their volume await their promotion: the update would wait for itself.
+func TestFormerVersion_LeavesVolumesToCanaries(t *testing.T) {
+	tests := map[string]func(*deployments, *structs.Allocation){
+		"failed": func(d *deployments, a *structs.Allocation) { d.client(a, structs.AllocFailed) },
+		"lost":   func(d *deployments, a *structs.Allocation) { d.status(a.NodeID, structs.NodeDown) },
+	}
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := &deployments{newFixture(t)}
+			d.pluginNodes("n1", "n2")
+			d.volume("share", "hostpath")
+			old := d.halfUpdated()
+			end(d, old)
+			d.plan()
+			d.release(old)
+			next := aJob("web", structs.JobService, count(2), cpu(300),
+				constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n3", Operand: "="}),
+				volume("share", structs.CSIMultiNodeReader, false))
+			next.TaskGroups[0].Update.Canary = 1
+			checkCanaryFits(t, d, next)
+			d.job(next)
+			d.clock = d.clock.Add(time.Hour)
+			d.plan()
+			d.status(old.NodeID, structs.NodeReady)
+			d.plan()
+			checkCanaryFits(t, d, next)
+			d.pluginNodes("n3")
+			d.plan()
+			if row := state.ActiveDeployment(d.s.Read(), "default", "web"); len(row.Group("g").PlacedCanaries) != 1 {
+				t.Errorf("there is no canary\n%s", d.describe())
+			}
+		})
+	}
+}
+
+// An allocation of an older version that has ended is not placed again once a newer version has its index.
+func TestFormerVersion_DoesNotReturnToATakenIndex(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1")
+	d.job(aJob("web", structs.JobService))
+	d.plan()
+	d.client(d.allocs("web")[0], structs.AllocFailed)
+	d.plan()
+	d.clock = d.clock.Add(20 * time.Second)
+	d.job(aJob("web", structs.JobService, cpu(200)))
+	d.plan()
+	d.mustPause()
+	for a := range state.AllocsByJob(d.s.Read(), "default", "web") {
+		if a.JobVersion == 1 {
+			d.client(a, structs.AllocFailed)
+		}
+	}
+	for range 2 {
+		d.clock = d.clock.Add(20 * time.Second)
+		d.plan()
+	}
+	if live := d.allocs("web"); len(live) != 1 || live[0].JobVersion != 1 {
+		t.Errorf("want one allocation of version 1:\n%s", d.describe())
+	}
+}
+
+func (d *deployments) mustPause() {
+	row := state.ActiveDeployment(d.s.Read(), "default", "web")
+	if err := d.operateOn(row.ID, "pause"); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func checkCanaryFits(t *testing.T, d *deployments, j *structs.Job) {
+	t.Helper()
+	if why := state.CanaryConflict(d.s.Read(), j); why != "" {
+		t.Error(why)
+	}
+}
+
+func (d *deployments) pluginNodes(ids ...string) {
+	for _, id := range ids {
+		d.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
+	}
+}
+
+// halfUpdated registers two versions of the job web, whose allocations fill half a node each, and pauses the
+// update. It returns the allocation of the second version, which writes to the volume share.
+func (d *deployments) halfUpdated() *structs.Allocation {
+	d.job(aJob("web", structs.JobService, count(2), cpu(500)))
+	d.plan()
+	for _, a := range d.allocs("web") {
+		d.health(a, true, structs.AllocRunning)
+	}
+	d.plan()
+	d.job(aJob("web", structs.JobService, count(2), cpu(501),
+		volume("share", structs.CSIMultiNodeMultipleWriter, false)))
+	d.plan()
+	d.mustPause()
+	for _, a := range d.allocs("web") {
+		if a.JobVersion == 1 {
+			return a
+		}
+	}
+	d.t.Fatal("no allocation of version 1")
+	return nil
 }

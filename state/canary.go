@@ -7,27 +7,30 @@ import (
 )
 
 // CanaryConflict returns why canaries of a new version of a job could never get their volumes, "" if they
-// can: a running allocation of the job, which stays until the canaries are promoted, uses one in another
-// mode.
+// could: allocations of the job that run use volumes in ways that exclude them, and these wait for the
+// promotion of the canaries.
 func CanaryConflict(tx Reader, j *structs.Job) string {
-	wanted := canaryUses(j)
+	wanted := NewCanaryUses(j.TaskGroups)
 	if len(wanted) == 0 {
 		return ""
 	}
 	for a := range allocsByJob.Scan(tx, j.Namespace, j.ID, liveRow) {
 		for i := range a.CSIVolumes {
 			used := &a.CSIVolumes[i]
-			for _, c := range wanted[used.VolumeID] {
-				if c.class.Conflicts(used.Class()) {
-					return fmt.Sprintf("group %q: canary: volume %q is used by allocation %s of the running version "+
-						"(%s), which excludes canaries (%s) until they are promoted; leave canary out of this version",
-						c.group, used.VolumeID, structs.ShortID(a.ID), used.Class(), c.class)
-				}
+			c := wanted.excludedBy(used)
+			if c == nil {
+				continue
 			}
+			return fmt.Sprintf("group %q: canary: volume %q is used by allocation %s of the running version "+
+				"(%s), which excludes canaries (%s) until they are promoted; leave canary out of this version",
+				c.group, used.VolumeID, structs.ShortID(a.ID), used.Class(), c.class)
 		}
 	}
 	return ""
 }
+
+// CanaryUses are the uses of volumes by canaries, by volume.
+type CanaryUses map[string][]canaryUse
 
 // canaryUse is the use of a volume by the canaries of a group.
 type canaryUse struct {
@@ -35,10 +38,10 @@ type canaryUse struct {
 	class structs.ClaimClass
 }
 
-// canaryUses returns the uses of volumes by the canaries of a job, by volume.
-func canaryUses(j *structs.Job) map[string][]canaryUse {
-	wanted := map[string][]canaryUse{}
-	for _, g := range j.TaskGroups {
+// NewCanaryUses returns the uses of volumes by the canaries of groups.
+func NewCanaryUses(groups []*structs.TaskGroup) CanaryUses {
+	wanted := CanaryUses{}
+	for _, g := range groups {
 		if g.Update == nil || g.Update.Canary == 0 {
 			continue
 		}
@@ -52,4 +55,24 @@ func canaryUses(j *structs.Job) map[string][]canaryUse {
 		}
 	}
 	return wanted
+}
+
+// ExcludedBy reports whether one of the uses of an allocation excludes a canary.
+func (w CanaryUses) ExcludedBy(uses []structs.CSIVolumeUse) bool {
+	for i := range uses {
+		if w.excludedBy(&uses[i]) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (w CanaryUses) excludedBy(used *structs.CSIVolumeUse) *canaryUse {
+	for i := range w[used.VolumeID] {
+		c := &w[used.VolumeID][i]
+		if c.class.Conflicts(used.Class()) {
+			return c
+		}
+	}
+	return nil
 }
