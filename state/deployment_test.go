@@ -201,3 +201,48 @@ func TestDeployment_PromotesNoneWhilePaused(t *testing.T) {
 		}
 	}
 }
+
+// A deployment that fails goes back to the newest stable version, as a revert by a user: under the rule that
+// its namespace has now.
+func TestDeployment_RevertsUnderTheRuleOfTheNamespace(t *testing.T) {
+	cases := []struct {
+		name             string
+		stable, disabled bool
+		reverts          bool
+		why              string
+	}{
+		{"allowed", true, false, true, structs.DeploymentRollsBack + "0"},
+		{"refused by the namespace", true, true, false, structs.DeploymentStableIsRefused},
+		{"without a stable version", false, false, false, structs.DeploymentHasNoStable},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := onANode(t)
+			do(w, JobStable, &structs.JobStableRequest{JobID: "j", JobVersion: 0, Stable: c.stable})
+			next := jobWithSalt("j", 1)
+			next.TaskGroups[0].Tasks[0].Driver = "other"
+			w.job(next)
+			w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
+			w.deployed("a", "j", "d", false)
+			if c.disabled {
+				w.disableDriver(JobVersion(w.s.Read(), "default", "j", 0).TaskGroups[0].Tasks[0].Driver)
+			}
+			w.reportHealth("a", "d", false)
+
+			d := Deployment(w.s.Read(), "d")
+			if d.Status != structs.DeploymentFailed || d.StatusDescription != structs.DeploymentFailedByAlloc+c.why {
+				t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
+			}
+			if got := d.RevertedVersion != nil; got != c.reverts {
+				t.Errorf("the deployment reverts: %t", got)
+			}
+			version := uint64(1)
+			if c.reverts {
+				version = 2
+			}
+			if j := Job(w.s.Read(), "default", "j"); j.Version != version {
+				t.Errorf("the job is at version %d, want %d", j.Version, version)
+			}
+		})
+	}
+}

@@ -127,11 +127,9 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 	}
 }
 
-func TestJobRevert_FollowsTheRuleOfTheNamespace(t *testing.T) {
-	w := newFixture(t)
-	w.job(jobWithSalt("j", 0))
-	w.job(jobWithSalt("j", 1))
-	driver := Job(w.s.Read(), "default", "j").TaskGroups[0].Tasks[0].Driver
+// disableDriver makes the default namespace refuse the jobs of a driver.
+func (w *fixture) disableDriver(driver string) {
+	w.t.Helper()
 	do(w, NamespaceApply, &structs.NamespaceApplyRequest{
 		Definition: &structs.Namespace{
 			Name:         structs.DefaultNamespace,
@@ -139,6 +137,13 @@ func TestJobRevert_FollowsTheRuleOfTheNamespace(t *testing.T) {
 		},
 		WriteOptions: w.now(),
 	})
+}
+
+func TestJobRevert_FollowsTheRuleOfTheNamespace(t *testing.T) {
+	w := newFixture(t)
+	w.job(jobWithSalt("j", 0))
+	w.job(jobWithSalt("j", 1))
+	w.disableDriver(Job(w.s.Read(), "default", "j").TaskGroups[0].Tasks[0].Driver)
 	err := try(w, JobRevert, &structs.JobRevertRequest{JobID: "j", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindPrecondition)
 }
