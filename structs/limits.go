@@ -31,6 +31,7 @@ const (
 	MaxJobSource      = 8 << 20   // a job_max_source_size: of the source of a job, with its variables
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
 	MaxRepeats        = 5000      // repetitions of each operator without brackets in such a file
+	MaxParts          = 100_000   // brackets, arguments, elements in such a file; parsed, up to 3 KiB each
 	MaxVariables      = 1000      // variables of one job file, and its locals
 	MaxEvaluation     = 16 << 20  // bytes of all values that the expressions of one job file yield
 

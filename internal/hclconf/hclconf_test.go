@@ -3,6 +3,8 @@ package hclconf
 import (
 	"errors"
 	"fmt"
+	"path"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -296,5 +298,39 @@ func TestDecodeBody_WarnsOfIgnoredNames(t *testing.T) {
 		if err := Error(diags); err != nil || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: got %q, %v; want %q", c.src, got, err, c.want)
 		}
+	}
+}
+
+// The parsers take far more memory than the text of a file, so a file of many small parts is refused before.
+func TestDecode_RefusesAFileOfTooManyParts(t *testing.T) {
+	cases := map[string][3]string{
+		"objects.json":    {`{"a": [`, `{},`, `{}]}`},
+		"lists.json":      {`{"a": [`, `[],`, `[]]}`},
+		"elements.json":   {`{"a": [`, `0,`, `0]}`},
+		"properties.json": {`{`, `"a":0,`, `"a":0}`},
+		"blocks.hcl":      {"", "a{}\n", ""},
+		"arguments.hcl":   {"", "a=1\n", ""},
+		"objects.hcl":     {"a=[", "{},", "{}]"},
+		"elements.hcl":    {"a=[", "0,", "0]"},
+		"keys.hcl":        {"a={", "a:0\n", "}"},
+		"calls.hcl":       {"a=[", "f()", "]"},
+		"templates.hcl":   {`a="`, "${0}", `"`},
+	}
+	for name, c := range cases {
+		src := []byte(c[0] + strings.Repeat(c[1], structs.MaxParts+1) + c[2])
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := Decode(name, src, &sample{})
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "too many parts") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; path.Ext(name) == ".json" && used > 1<<20 {
+			t.Errorf("%s: the refusal allocated %d bytes", name, used)
+		}
+	}
+	text := `{"text": "` + strings.Repeat(`{[,\"`, structs.MaxParts) + `"}`
+	if err := Decode("text.json", []byte(text), &sample{}); err != nil && strings.Contains(err.Error(), "parts") {
+		t.Errorf("brackets within a string count: %v", err)
 	}
 }

@@ -26,14 +26,26 @@ func whyUnreadable(filename string, src []byte, isJSON bool) (at hcl.Range, reas
 		return at, fmt.Sprintf("the file has %d bytes; expected at most %d", len(src), maxSource)
 	case !utf8.Valid(src):
 		return at, "the file is not text in UTF-8"
-	case isJSON && jsonDepth(src) > maxNesting:
-		return at, tooDeep
 	case isJSON:
-		return at, ""
+		return at, whyUnreadableJSON(src)
 	}
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos) // the parser reports its faults
 	return tokenCounts{}.add(tokens)
 }
+
+func whyUnreadableJSON(src []byte) string {
+	depth, parts := measureJSON(src)
+	switch {
+	case depth > maxNesting:
+		return tooDeep
+	case parts > structs.MaxParts:
+		return tooMany
+	}
+	return ""
+}
+
+var tooMany = fmt.Sprintf("the file has too many parts; "+
+	"expected at most %d brackets, arguments and elements", structs.MaxParts)
 
 var tooDeep = fmt.Sprintf("the file nests too deep; expected at most %d levels", maxNesting)
 
@@ -59,12 +71,21 @@ var repeating = []hclsyntax.TokenType{
 	hclsyntax.TokenGreaterThanEq, hclsyntax.TokenOBrack,
 }
 
+// partTokens lists the tokens of which each part of a file needs one.
+var partTokens = []hclsyntax.TokenType{
+	hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp,
+	hclsyntax.TokenEqual, hclsyntax.TokenColon, hclsyntax.TokenComma,
+}
+
 // tokenCounts has the number of tokens of each type in a file.
 type tokenCounts map[hclsyntax.TokenType]int
 
 // add counts tokens. It returns the reason why they must not be parsed with its position, or "".
 func (c tokenCounts) add(tokens hclsyntax.Tokens) (at hcl.Range, reason string) {
-	depth := 0
+	depth, parts := 0, 0
+	for _, p := range partTokens {
+		parts += c[p]
+	}
 	for _, t := range tokens {
 		depth = max(0, depth+levels[t.Type])
 		c[t.Type]++
@@ -76,13 +97,20 @@ func (c tokenCounts) add(tokens hclsyntax.Tokens) (at hcl.Range, reason string) 
 			return t.Range, fmt.Sprintf("too many %q; expected at most %d in one file",
 				t.Bytes, structs.MaxRepeats)
 		}
+		if slices.Contains(partTokens, t.Type) {
+			parts++
+		}
+		if parts > structs.MaxParts {
+			return t.Range, tooMany
+		}
 	}
 	return at, ""
 }
 
-// jsonDepth returns the nesting depth of a JSON text. Brackets within strings do not count.
-func jsonDepth(src []byte) int {
-	depth, deepest := 0, 0
+// measureJSON returns the nesting depth of a JSON text, and its objects, lists and further properties and
+// elements. Brackets and commas within strings do not count.
+func measureJSON(src []byte) (deepest, parts int) {
+	depth := 0
 	quoted := false
 	for i := 0; i < len(src); i++ {
 		switch c := src[i]; {
@@ -92,11 +120,14 @@ func jsonDepth(src []byte) int {
 			quoted = !quoted
 		case quoted:
 		case c == '{' || c == '[':
+			parts++
 			depth++
 			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
 			depth--
+		case c == ',':
+			parts++
 		}
 	}
-	return deepest
+	return deepest, parts
 }

@@ -154,6 +154,7 @@ var allLimits = []limit{
 		"MaxRepeats", structs.MaxRepeats, "",
 		"of each operator in a row without brackets in such a file", beyondInvalid,
 	},
+	{"MaxParts", structs.MaxParts, "", "brackets, arguments and elements in such a file", beyondInvalid},
 	{"MaxVariables", structs.MaxVariables, "", "variables of a job file, and its locals", beyondInvalid},
 	{
 		"MaxEvaluation", structs.MaxEvaluation, "bytes",
