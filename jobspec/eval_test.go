@@ -299,7 +299,7 @@ func TestReadJob_BoundsEvaluations(t *testing.T) {
 		"faulty loops":  big + "locals {\n x = " + nested(5, "local.list", "local.no") + "\n}",
 		"shared values": "locals {\n x = " + sharing(60) + "\n}",
 		"long body": "locals {\n four = flatten([for i in range(4) : range(1000)])\n x = [for x in local.four : [" +
-			strings.Repeat("x,", 100_000) + "]]\n}",
+			strings.Repeat("x,", 50_000) + "]]\n}",
 		"conditions":    big + "locals {\n x = " + nested(3, "local.list", "0 == 0 ? local.list : []") + "\n}",
 		"template":      big + "locals {\n x = \"" + strings.Repeat("${local.big}", 5000) + "\"\n}",
 		"format":        `locals { x = format("%999999999d", 1) }`,

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// TestExpand_ReplacesEveryText fills each field that has texts. A new one that expand leaves out fails the test.
+// TestExpand_ReplacesEveryText fills each field that has texts. A field that expand leaves out fails it.
 func TestExpand_ReplacesEveryText(t *testing.T) {
 	spec := &structs.TaskArtifact{}
 	fields := reflect.ValueOf(spec).Elem()
