@@ -373,6 +373,9 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 		if u.ClientStatus != structs.AllocRunning || fx.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
+		if s := u.TaskStates["web"]; !s.StartedAt.Equal(time.Now()) {
+			t.Errorf("the task runs since %s, and its start was found at %s", s.StartedAt, time.Now())
+		}
 		b.stop()
 	})
 }

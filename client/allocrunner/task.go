@@ -195,6 +195,9 @@ func (t *task) findProcess(ctx context.Context) {
 		t.live = true
 		e := newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted")
 		t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+			if rec.Starting { // the agent ended before it recorded the start
+				s.StartedAt = time.Now()
+			}
 			rec.markRunning(h)
 			s.State = structs.TaskRunning
 		})
