@@ -77,7 +77,7 @@ func TestUnstage_WithAMountElsewhere(t *testing.T) {
 	w.must("unstage", v.doUnstage())
 	w.mustFail("delete what is mounted elsewhere", "FailedPrecondition", v.doDelete())
 	endNamespace()
-	w.must("delete", v.doDelete())
+	w.must("delete", whileBusy(v.doDelete))
 }
 
 // holdNamespace starts a process with a private copy of the mount table. The returned function ends the

@@ -286,7 +286,7 @@ func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 		t.Errorf("listed %+v, %v", page, err)
 	}
 	w.must("remove", os.Remove(w.path("data", "filler")))
-	w.must("delete", v.doDelete())
+	w.must("delete", whileBusy(v.doDelete))
 }
 
 func smaller(k kind) kind {

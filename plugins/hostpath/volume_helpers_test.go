@@ -190,7 +190,7 @@ func (o *testVolume) remove() {
 	o.t.Helper()
 	o.must("unpublish", o.doUnpublish(o.target))
 	o.must("unstage", o.doUnstage())
-	o.must("delete", o.doDelete())
+	o.must("delete", whileBusy(o.doDelete))
 }
 
 // write writes text to a volume at a target, durably.

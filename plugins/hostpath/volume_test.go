@@ -56,7 +56,7 @@ func TestVolume_DataOutlivesTheProcess(t *testing.T) {
 		v.stageAndPublish()
 		v.mustHold(v.target, "precious")
 		v.remove()
-		w.must("delete again", v.doDelete())
+		w.must("delete again", whileBusy(v.doDelete))
 	})
 }
 
@@ -148,7 +148,7 @@ func TestDelete_KeepsDataThatOthersMount(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(foreign, unix.MNT_DETACH) })
 	w.mustFail("delete", "FailedPrecondition", v.doDelete())
 	w.must("unbind", unix.Unmount(foreign, 0))
-	w.must("delete", v.doDelete())
+	w.must("delete", whileBusy(v.doDelete))
 }
 
 func TestUnpublish_RefusesABusyVolume(t *testing.T) {
@@ -248,7 +248,7 @@ func TestCapabilities_AreChecked(t *testing.T) {
 			t.Errorf("%s: got %v, want InvalidArgument", name, err)
 		}
 	}
-	w.must("delete", errors.Join(directory.doDelete(), block.doDelete()))
+	w.must("delete", errors.Join(whileBusy(directory.doDelete), whileBusy(block.doDelete)))
 }
 
 func TestMountFlags_TakeEffect(t *testing.T) {
@@ -346,7 +346,7 @@ func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 	_, err := w.CreateVolume(t.Context(), req)
 	w.mustFail("a clone smaller than its source", "OutOfRange", err)
 	clone.remove()
-	w.must("delete", v.doDelete())
+	w.must("delete", whileBusy(v.doDelete))
 }
 
 func fsSize(t *testing.T, path string) int64 {
@@ -377,7 +377,7 @@ func TestCreate_ThickImagesReserveBlocks(t *testing.T) {
 	if thinBytes > anImage.size/2 || thickBytes < anImage.size {
 		t.Fatalf("the thin image uses %d bytes, the thick one %d of %d", thinBytes, thickBytes, anImage.size)
 	}
-	w.must("delete", errors.Join(thin.doDelete(), thick.doDelete()))
+	w.must("delete", errors.Join(whileBusy(thin.doDelete), whileBusy(thick.doDelete)))
 }
 
 func TestCapacity_IsBooked(t *testing.T) {
@@ -405,7 +405,7 @@ func TestCapacity_IsBooked(t *testing.T) {
 	if len(rows) != 1 {
 		t.Fatalf("a refused volume left %v", rows)
 	}
-	w.must("delete", a.doDelete())
+	w.must("delete", whileBusy(a.doDelete))
 }
 
 func TestVolume_IsOnItsNodeOnly(t *testing.T) {
