@@ -346,6 +346,17 @@ func (a *agent) cleanUp() {
 	}
 }
 
+// explainFailure logs the state of a job, if the test has failed.
+func (a *agent) explainFailure(job string) {
+	if !a.t.Failed() {
+		return
+	}
+	for _, args := range [][]string{{"job", "why", job}, {"job", "allocs", "-json", job}} {
+		out, err := a.run(args...)
+		a.t.Logf("berth %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
 // processesOf returns the processes whose command line has a path below dir.
 func processesOf(dir string) (pids []int) {
 	entries, _ := os.ReadDir("/proc")

@@ -95,7 +95,11 @@ func (a *agent) awaitedDeployment(job string, version uint64) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the deployments are %+v", all)
+	var states []string
+	for _, d := range all {
+		states = append(states, fmt.Sprintf("version %d %s (%s)", d.JobVersion, d.Status, d.StatusDescription))
+	}
+	return fmt.Errorf("the deployments are %q", states)
 }
 
 // A rolling update loses its leader and then the agent of a node, each at a random step. It ends all the
@@ -106,6 +110,7 @@ func TestRollingUpdate_WithVolumesSurvivesKills(t *testing.T) {
 	st, c := clusterWithShelf(t, 2)
 	leader, followers := c.leader()
 	s := followers[0]
+	t.Cleanup(func() { s.explainFailure("roll") })
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, fmt.Sprintf("dir-roll[%d]", i))
