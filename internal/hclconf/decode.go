@@ -123,8 +123,9 @@ func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, block
 func (d *decoder) addUnknown(s *spec, it *item) {
 	remedy, rejected := s.rejected[it.name]
 	reason, ignored := s.ignored[it.name]
+	unsupported := slices.Contains(s.unsupported, it.name)
 	switch {
-	case (rejected || ignored) && d.asksForNothing(it):
+	case (rejected || ignored || unsupported) && d.asksForNothing(it):
 		return
 	case rejected:
 		d.addFault(it.at, "%q is not supported by berth: %s", it.name, remedy)
@@ -132,7 +133,7 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 	case ignored:
 		d.diags = append(d.diags, Warning(it.at, "%q has no effect: %s", it.name, reason))
 		return
-	case slices.Contains(s.unsupported, it.name):
+	case unsupported:
 		d.addFault(it.at, "%q is not supported by berth yet", it.name)
 		return
 	}

@@ -14,7 +14,7 @@
 // outer struct. A struct with a method Unsupported() string also knows the names in that string. It rejects
 // them with a message of their own. So it does with the names of Rejected() map[string]string, whose values
 // tell the user what to do instead. The names of Ignored() map[string]string are accepted with a warning,
-// whose reason is the value. An argument of these two with an empty value asks for nothing and is accepted
+// whose reason is the value. An argument of these three with an empty value asks for nothing and is accepted
 // without a warning.
 //
 // Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of nanoseconds), an

@@ -194,6 +194,7 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"a.hcl", "name = \"x\"\ncount { }\n", `"count" is an argument; expected count = a whole number`},
 		{"a.hcl", "name = \"x\"\nkeyed \"k\" { }\nkeyed \"k\" { }\n", `a.hcl:3,1: duplicate block keyed "k"`},
 		{"a.hcl", "name = \"x\"\nlater { a = 1 }\n", `a.hcl:2,1: "later" is not supported by berth yet`},
+		{"a.hcl", "name = \"x\"\nlater = true\n", `a.hcl:2,1: "later" is not supported by berth yet`},
 		{"a.json", `{"name": "x", "later": {"a": 1}}`, `"later" is not supported by berth yet`},
 		{"a.hcl", "name = \"x\"\nnever { a = 1 }\n", `a.hcl:2,1: "never" is not supported by berth: leave it out`},
 		{"a.hcl", "name = \"x\"\nnever {}\n", `"never" is not supported by berth: leave it out`},
@@ -287,6 +288,8 @@ func TestDecodeBody_WarnsOfIgnoredNames(t *testing.T) {
 		{"a.hcl", "name = \"x\"\nformer = \"\"\n", ""},
 		{"a.hcl", "name = \"x\"\nformer = []\n", ""},
 		{"a.hcl", "name = \"x\"\nformer = null\n", ""},
+		{"a.hcl", "name = \"x\"\nlater = false\n", ""},
+		{"a.hcl", "name = \"x\"\nnever = \"\"\n", ""},
 	} {
 		body, diags := Parse(c.file, []byte(c.src))
 		if diags.HasErrors() {
