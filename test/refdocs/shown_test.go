@@ -177,20 +177,17 @@ func isGroup(commands map[string]*command, path string) bool {
 	return false
 }
 
+// shellWord is a word of a command. A quoted part may hold blanks.
+var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s"'])+`)
+
 // shellWords splits a command as a shell does, as far as the docs go, up to a comment, a pipe or a
 // redirection.
 func shellWords(line string) (words []string) {
-	for i, part := range strings.Split(line, `"`) {
-		if i%2 == 1 {
-			words = append(words, part)
-			continue
+	for _, word := range shellWord.FindAllString(line, -1) {
+		if strings.ContainsAny(word[:1], "#|>") {
+			return words
 		}
-		for _, word := range strings.Fields(part) {
-			if strings.ContainsAny(word[:1], "#|>") {
-				return words
-			}
-			words = append(words, word)
-		}
+		words = append(words, strings.NewReplacer(`"`, "", "'", "").Replace(word))
 	}
 	return words
 }
