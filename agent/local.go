@@ -161,6 +161,14 @@ func (l local) AllocStats(ctx context.Context, allocID, task string) (*structs.A
 	return l.client.AllocStats(ctx, allocID, task)
 }
 
+// AllocChecks returns the results of an allocation's checks on this agent's node.
+func (l local) AllocChecks(allocID string) (map[string]*structs.CheckResult, error) {
+	if l.client == nil {
+		return nil, notOnAgent(allocID)
+	}
+	return l.client.AllocChecks(allocID)
+}
+
 // AllocExec finds a running task of an allocation on this agent's node.
 func (l local) AllocExec(allocID, task string) (api.ExecFunc, error) {
 	if l.client == nil {

@@ -14,7 +14,8 @@ import (
 // dialectDefaults has the values that clients of the dialect fill into fields that berth does not have. A
 // field with exactly this value asks for nothing.
 var dialectDefaults = map[string]string{
-	"Enabled": `true`, // of logs; berth has Disabled
+	"Enabled": `true`,      // of logs; berth has Disabled
+	"Cluster": `"default"`, // of services, in Consul
 }
 
 // dialectDefault reports whether an unknown field has the default of the dialect.
@@ -33,6 +34,7 @@ func dialectDefault(field string, value json.RawMessage) bool {
 var withoutEffect = map[string]string{
 	"IOPS":       "operations of disks are neither reserved nor limited",
 	"MBits":      "bandwidth is neither reserved nor limited",
+	"Notes":      "nothing shows the notes of a check",
 	"VaultGrace": "nothing reads it any more",
 }
 

@@ -36,6 +36,7 @@ var nodeRequests = map[string][]nodeRequest{
 	},
 	"GET /v1/client/allocation/{id}/checks": {
 		{target: "/v1/client/allocation/here/checks"},
+		{target: "/v1/client/allocation/gone/checks", status: 404},
 	},
 	"GET /v1/client/allocation/{id}/exec": {
 		{target: "/v1/client/allocation/here/exec?command=[]", status: 400},
@@ -137,6 +138,9 @@ func runsNode(t *testing.T, s *server) {
 	t.Helper()
 	s.agent.Node = "n"
 	s.agent.UsageIs = measured("web")
+	s.agent.ChecksAre = map[string]map[string]*structs.CheckResult{
+		"here": {"c": {ID: "c", Check: "up", Status: structs.CheckFailing, Output: "refused"}},
+	}
 	writeFiles(t, s.agent)
 	writeLogs(t, s, "one\n", "two\n")
 	runsCommands(s, echo)
@@ -234,7 +238,7 @@ func TestNodeRoutes_NameTheNodeThatCannotBeReached(t *testing.T) {
 		eachNodeRequest(t, func(method string, r nodeRequest) {
 			status, answer := answerOf(t, near, method, r)
 			if status == 200 || status == 400 {
-				return // the servers answer for checks, and this agent a wrong request
+				return // this agent answers a wrong request itself
 			}
 			asked++
 			for _, part := range c.parts {

@@ -65,6 +65,9 @@ type Agent interface {
 	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
 	// not run the allocation, invalid if it has no such task, and a failed precondition if that does not run.
 	AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error)
+	// AllocChecks returns the last results of an allocation's checks by their IDs. The error is not-found if the
+	// agent does not run the allocation.
+	AllocChecks(allocID string) (map[string]*structs.CheckResult, error)
 	// AllocExec finds a running task, "" for the only one or the leader, and returns the function that runs
 	// commands in it. The error is not-found if the allocation is not on this agent, a conflict if the task does
 	// not run, and invalid if there is no such task.

@@ -24,8 +24,10 @@ func TestJobRegister_WarnsOfFieldsWithoutEffect(t *testing.T) {
 		return &structs.JobValidateResponse{}, nil
 	})
 	const body = `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Networks": [{"MBits": 10}],
+		"Services": [{"Cluster": "default", "Checks": [{"Notes": "of the shop"}]}],
 		"Tasks": [{"Name": "t", "Resources": {"IOPS": 3}}, {"Name": "u", "Resources": {"IOPS": 0}}]}]}}`
 	const lines = `MBits 10 has no effect: bandwidth is neither reserved nor limited\n` +
+		`Notes \"of the shop\" has no effect: nothing shows the notes of a check\n` +
 		`IOPS 3 has no effect: operations of disks are neither reserved nor limited"`
 	for path, want := range map[string]string{
 		"/v1/jobs":         `"Warnings":"of the server\n` + lines,

@@ -385,13 +385,6 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Status.Peers",
 			request: &structs.QueryRequest{},
 		},
-		"GET /v1/services":     {path: "/v1/services", status: 200},
-		"GET /v1/service/{id}": {path: "/v1/service/web", status: 200},
-		"GET /v1/job/{id}/services": {
-			path:    "/v1/job/a%2Fb/services?namespace=default",
-			rpc:     "Job.GetJob",
-			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns},
-		},
 		"GET /v1/metrics":      {path: "/v1/metrics", status: 200},
 		"GET /v1/client/stats": {path: "/v1/client/stats", status: 200},
 		"GET /v1/client/allocation/{id}/exec": {
@@ -487,5 +480,6 @@ func routeCalls() map[string]routeCall {
 	}
 	maps.Copy(calls, childCalls())
 	maps.Copy(calls, evalCalls())
+	maps.Copy(calls, serviceCalls())
 	return calls
 }

@@ -6,48 +6,76 @@ import (
 	"berth/structs"
 )
 
-// The routes of services and checks return empty lists in the dialect's shape: berth registers no services,
-// and rejects a job with one. They reject an allocation or a job that does not exist.
-var (
-	_ = handle(get, "/v1/services", serveServices)
-	_ = handle(get, "/v1/service/{id}", serveServices)
+var serviceList = route(get, "/v1/services",
+	serveList(structs.ServiceList, nil,
+		func(a *structs.ServiceListResponse) []*structs.ServiceListStub { return a.Services }))
 
-	_ = handle(get, "/v1/allocation/{id}/services",
-		serveMethod(structs.AllocGet, bindAlloc,
-			func(*structs.AllocGetResponse) []struct{} { return []struct{}{} }))
+// Services lists the services that allocations offer, by namespace.
+func (c *Client) Services(ctx context.Context, q *Query) ([]*structs.ServiceListStub, *Meta, error) {
+	return serviceList.fetch(ctx, c, "", q)
+}
 
-	_ = handle(get, "/v1/job/{id}/services",
-		serveMethod(structs.JobGet, bindJob,
-			func(*structs.JobGetResponse) []struct{} { return []struct{}{} }))
-)
+func instances(a *structs.ServiceGetResponse) []*structs.ServiceRegistration { return a.Services }
 
-func serveServices(c *call) (any, error) {
-	c.setIndex(1)
-	return []struct{}{}, nil
+func bindService(c *call, q *structs.ServiceGetRequest) error {
+	q.ServiceName = c.id()
+	q.Choose = c.param("choose")
+	return nil
+}
+
+var serviceGet = route(get, "/v1/service/{id}", serveList(structs.ServiceGet, bindService, instances))
+
+// Service lists the instances of a service, none if nothing offers it.
+func (c *Client) Service(ctx context.Context, name string, q *Query) (
+	[]*structs.ServiceRegistration, *Meta, error,
+) {
+	return serviceGet.fetch(ctx, c, name, q)
+}
+
+// An instance goes with its allocation, so there is never one to delete.
+var _ = handle(remove, "/v1/service/{id}/{instance}", func(c *call) (any, error) {
+	return nil, structs.Preconditionf(
+		"an instance of a service belongs to its allocation and ends with it: stop the allocation, "+
+			"or register the job without the service (instance %q)",
+		structs.Cut(c.r.PathValue("instance"), structs.MaxQuoted))
+})
+
+var allocServices = route(get, "/v1/allocation/{id}/services",
+	serveList(structs.AllocOffers, bindAlloc, instances))
+
+// AllocServices lists the instances of services of an allocation.
+func (c *Client) AllocServices(ctx context.Context, id string, q *Query) (
+	[]*structs.ServiceRegistration, *Meta, error,
+) {
+	return allocServices.fetch(ctx, c, id, q)
+}
+
+var jobServices = route(get, "/v1/job/{id}/services",
+	serveList(structs.JobOffers, bindJob, instances))
+
+// JobServices lists the instances of services of a job's allocations.
+func (c *Client) JobServices(ctx context.Context, id string, q *Query) (
+	[]*structs.ServiceRegistration, *Meta, error,
+) {
+	return jobServices.fetch(ctx, c, id, q)
 }
 
 var bindAlloc = withID(func(q *structs.AllocGetRequest, id string) { q.AllocID = id })
 
-var allocChecks = route(get, "/v1/client/allocation/{id}/checks",
-	serveMethod(structs.AllocGet, bindAlloc,
-		func(*structs.AllocGetResponse) map[string]CheckStatus {
-			return map[string]CheckStatus{}
-		}))
+var allocChecks = route[map[string]*structs.CheckResult](
+	get, "/v1/client/allocation/{id}/checks", serveAllocChecks)
 
-// CheckStatus is the last result of a check of a service, in the dialect's shape.
-type CheckStatus struct {
-	ID        string
-	Check     string
-	Group     string
-	Task      string
-	Service   string
-	Mode      string
-	Status    string
-	Output    string
-	Timestamp int64
+// serveAllocChecks returns the results of an allocation on the node of this agent. It forwards the request to
+// the agent of another node, over one hop.
+func serveAllocChecks(c *call) (any, error) {
+	checks, err := c.Agent.AllocChecks(c.id())
+	if err != nil {
+		return nil, c.forwardIfFar(err)
+	}
+	return checks, nil
 }
 
-// AllocChecks returns the results of an allocation's checks by their IDs. berth has no checks yet.
-func (c *Client) AllocChecks(ctx context.Context, id string) (map[string]CheckStatus, error) {
+// AllocChecks returns the last results of an allocation's checks by their IDs.
+func (c *Client) AllocChecks(ctx context.Context, id string) (map[string]*structs.CheckResult, error) {
 	return allocChecks.send(ctx, c, request{id: id})
 }

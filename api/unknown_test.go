@@ -29,7 +29,7 @@ func TestHandler_NamesTheRouteOfAnUnknownPath(t *testing.T) {
 		"/v1/volume/csi/v/snapshot",
 		"/v1/volume/csi/v/unpublish",
 		"/v1/volume/nosuch/v",
-		"/v1/service/s/nosuch",
+		"/v1/service/s/i/nosuch",
 		"/v1/search/nosuch",
 		"/v1/operator/nosuch",
 		"/v1/system/nosuch",
@@ -69,7 +69,7 @@ func hasRoute(path string) bool {
 // nearRoutes returns the paths of all routes with one segment more, or with another word in place of one.
 func nearRoutes() (paths []string) {
 	for _, r := range api.Routes() {
-		path := strings.NewReplacer("{id}", "x", "{path...}", "x").Replace(r.Path)
+		path := strings.NewReplacer("{id}", "x", "{instance}", "x", "{path...}", "x").Replace(r.Path)
 		segments := strings.Split(path, "/")
 		for i := 2; i <= len(segments); i++ {
 			paths = append(paths, strings.Join(slices.Insert(slices.Clone(segments), i, "nosuch"), "/"))

@@ -65,7 +65,7 @@ var allocCommands = []Command{
 	{
 		Name:     "checks",
 		Args:     "<alloc>",
-		Synopsis: "Show the checks of an allocation; berth has none yet",
+		Synopsis: "Show the checks of an allocation's services",
 		Renders:  true,
 		Run:      showAllocChecks,
 		Examples: "berth alloc checks 53b92b20",

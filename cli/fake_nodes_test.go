@@ -13,6 +13,7 @@ import (
 
 func (w *fakeCluster) answerCluster() {
 	c := w.caller
+	w.answerServices()
 	w.answerNodes()
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})

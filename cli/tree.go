@@ -40,6 +40,12 @@ var tree = []Command{
 		Sub:      scalingCommands,
 	},
 	{
+		Name:     "service",
+		Group:    groupWork,
+		Synopsis: "Show the services that allocations offer",
+		Sub:      serviceCommands,
+	},
+	{
 		Name:     "volume",
 		Group:    groupStorage,
 		Synopsis: "Create, show and delete volumes",

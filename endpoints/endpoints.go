@@ -258,6 +258,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		change = volumeWrites{e}
 		search = searches{e}
 		deploy = deployments{e}
+		offer  = services{e}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -322,6 +323,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		shed(read(e, structs.ScalingPolicyList, anyone, job.scalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, anyone, job.scalingPolicy))),
+
+		shed(read(e, structs.ServiceList, anyone, offer.list)),
+		shed(read(e, structs.ServiceGet, anyone, offer.get)),
+		shed(read(e, structs.AllocOffers, anyone, alloc.services)),
+		shed(read(e, structs.JobOffers, anyone, job.services)),
 
 		shed(read(e, structs.DeploymentList, anyone, deploy.list)),
 		shed(e.quick(read(e, structs.DeploymentGet, anyone, deploy.get))),

@@ -30,6 +30,9 @@ func hostiles(path string, v reflect.Value) (all []hostile) {
 	set := func(as string, x any) {
 		all = append(all, hostile{path + " = " + as, func() { v.Set(reflect.ValueOf(x).Convert(v.Type())) }})
 	}
+	if (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0 {
+		return nil // see requireFilled
+	}
 	switch v.Kind() {
 	case reflect.String:
 		set("1 MiB", mebibyte)
@@ -65,9 +68,6 @@ func hostiles(path string, v reflect.Value) (all []hostile) {
 			all = append(all, hostile{path + "[0] = null", func() { v.Index(0).SetZero() }})
 		}
 	case reflect.Map:
-		if v.Len() == 0 {
-			return nil // see requireFilled
-		}
 		all = hostilesInMap(path, v, reflect.ValueOf(mebibyte).Convert(v.Type().Key()))
 	}
 	return all
@@ -360,6 +360,8 @@ func filledJob() *structs.Job {
 		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
 		DynamicPorts:  []structs.Port{{Label: "b"}},
 	}}
+	g.Services = []*structs.Service{filledService("s", "main", httpCheck())}
+	task.Services = []*structs.Service{filledService("t", task.Name, scriptCheck(task.Name))}
 	g.Update = &structs.UpdateStrategy{
 		Stagger: 1, MaxParallel: 1, HealthCheck: structs.HealthManual, MinHealthyTime: 1, HealthyDeadline: 2,
 		ProgressDeadline: 3, AutoRevert: true, AutoPromote: true, Canary: 1,

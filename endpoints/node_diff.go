@@ -54,5 +54,6 @@ func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) b
 	return u.ClientStatus == a.ClientStatus &&
 		u.ClientDescription == a.ClientDescription &&
 		(!u.DeploymentStatus.IsKnown() || a.DeploymentStatus.IsKnown()) &&
+		structs.SameInstances(a.Services, u.Services) &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)
 }

@@ -19,16 +19,17 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	const want = "Alloc.GetAlloc Alloc.List CSIPlugin.Get CSIPlugin.List CSIVolume.Get CSIVolume.List " +
-		"CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
+	const want = "Alloc.GetAlloc Alloc.List Alloc.Services CSIPlugin.Get CSIPlugin.List CSIVolume.Get " +
+		"CSIVolume.List CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
 		"Eval.Allocations Eval.Count Eval.GetEval Eval.List " +
 		"Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +
-		"Job.GetJobSubmission Job.GetJobVersions Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
+		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
 		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
 		"Node.DrainStatus Node.Get Node.GetAllocs Node.List NodePool.GetNodePool " +
 		"NodePool.List NodePool.ListJobs NodePool.ListNodes " +
-		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch"
+		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
+		"ServiceRegistration.GetService ServiceRegistration.List"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

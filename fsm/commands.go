@@ -27,7 +27,8 @@ var (
 
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
-		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement))
+		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
+		sinceField(ServicesSince, jobHasServices))
 	JobStable      = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister  = command(11, "JobDeregister", state.JobDeregister)
 	JobReschedule  = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
@@ -40,7 +41,7 @@ var (
 		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
 		sinceField(PlacementSince, planUsesPlacement))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
-		sinceField(PlacementSince, reportsHealth))
+		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices))
 	AllocStop     = command(23, "AllocStop", state.AllocStop)
 	AllocsMigrate = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
 	Reap          = command(24, "Reap", state.Reap)

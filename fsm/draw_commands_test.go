@@ -150,7 +150,15 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 						"u": {},
 					},
 				},
-				{ID: d.alloc(), ClientStatus: d.of("running", "complete")},
+				{
+					ID:           d.alloc(),
+					ClientStatus: d.of("running", "complete"),
+					Services: []*structs.ServiceInstance{
+						{ID: d.of("i", "j"), ServiceName: "web", Status: d.of("", structs.CheckFailing)},
+						{ID: d.of("i", "j"), ServiceName: "api"},
+						nil,
+					},
+				},
 			},
 		})
 	},

@@ -114,6 +114,19 @@ func reportsHealth(p *structs.AllocsClientUpdateRequest) bool {
 	})
 }
 
+// ServicesSince is the version whose servers know services.
+const ServicesSince = 9
+
+func jobHasServices(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, (*structs.TaskGroup).HasServices)
+}
+
+func reportsServices(p *structs.AllocsClientUpdateRequest) bool {
+	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
+		return u != nil && len(u.Services) > 0
+	})
+}
+
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }

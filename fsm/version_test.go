@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,11 +27,11 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {later: later(4, 5, 7, 8)},
+		"JobRegister":        {later: later(4, 5, 7, 8, 9)},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
-		"AllocsClientUpdate": {Batched: true, later: later(8)},
+		"AllocsClientUpdate": {Batched: true, later: later(8, 9)},
 		"AllocStop":          {},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince},
@@ -208,6 +209,41 @@ func TestNeeds_CountsEvents(t *testing.T) {
 			if old := c.AppliedBy(EventsSince-1, entry); old == record || !c.AppliedBy(EventsSince, entry) {
 				t.Errorf("%s with events %v: a server without events applies it: %v", c.Name, record, old)
 			}
+		}
+	}
+}
+
+// An older server would drop the services of a job, and those that an allocation offers.
+func TestNeeds_CountsServices(t *testing.T) {
+	for name, edit := range map[string]func(*structs.TaskGroup){
+		"none":        func(*structs.TaskGroup) {},
+		"of a group":  func(g *structs.TaskGroup) { g.Services = []*structs.Service{{}} },
+		"of a task":   func(g *structs.TaskGroup) { g.Tasks[0].Services = []*structs.Service{{}} },
+		"only a null": func(g *structs.TaskGroup) { g.Services = []*structs.Service{nil} },
+	} {
+		c := newCluster()
+		edit(c.job.TaskGroups[0])
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{Job: c.job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if strings.HasPrefix(name, "of") {
+			want = ServicesSince
+		}
+		if got := CommandOf(entry).Needs(entry); got != want {
+			t.Errorf("a job with services %s needs version %d, want %d", name, got, want)
+		}
+	}
+	for n, services := range [][]*structs.ServiceInstance{{}, {{ID: "i"}}} {
+		entry, err := AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{
+			Allocs: []*structs.AllocClientUpdate{nil, {ID: "a", Services: services}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := CommandOf(entry).Needs(entry); got != n*ServicesSince {
+			t.Errorf("a report of %d services needs version %d", n, got)
 		}
 	}
 }

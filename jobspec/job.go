@@ -60,13 +60,14 @@ type group struct {
 	EphemeralDisk *ephemeralDisk     `hcl:"ephemeral_disk,block"`
 	Network       *network           `hcl:"network,block"`
 	Volumes       map[string]*volume `hcl:"volume,block"`
+	Services      []*service         `hcl:"service,block"`
 	Meta          map[string]string  `hcl:"meta"`
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
 	Tasks         []*task            `hcl:"task,block"`
 }
 
 func (group) Unsupported() string {
-	return "consul service vault"
+	return "consul vault"
 }
 
 type task struct {
@@ -91,12 +92,13 @@ type task struct {
 	Templates     []*templateBlock  `hcl:"template,block"`
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
 	Artifacts     []*artifact       `hcl:"artifact,block"`
+	Services      []*service        `hcl:"service,block"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }
 
 func (task) Unsupported() string {
-	return "consul service vault"
+	return "consul vault"
 }
 
 type periodic struct {

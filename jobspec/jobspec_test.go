@@ -140,7 +140,7 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
 			`expected one of: count, constraint, affinity, spread, restart, reschedule, update, migrate, scaling, ephemeral_disk, network, ` +
-			`volume, meta, shutdown_delay, task`},
+			`volume, service, meta, shutdown_delay, task`},
 		{head + "    network {\n      dns {}\n    }" + tail,
 			`j.hcl:4,7: "dns" is not supported by berth: its networks have the mode host`},
 		{head + "    network {\n      port \"x\" {\n        ignore_collision = true\n      }\n    }" + tail,
@@ -152,7 +152,6 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{head + "    scaling { }" + tail, `j.hcl:3,13: missing argument "max"`},
 		{"job \"j\" {\n  group \"g\" {\n    task \"t\" {\n      scaling \"cpu\" {}\n    }\n  }\n}\n",
 			`j.hcl:4,7: "scaling" is not supported by berth: the sizes of a task are those of its job`},
-		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
 		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      role = \"x\"\n    }\n  }\n}\n",
 			`j.hcl:4,5: "vault" is not supported by berth yet`},
 		{"job \"j\" {\n  vault { role = \"x\" }\n}\n", `j.hcl:2,3: "vault" is not supported by berth yet`},

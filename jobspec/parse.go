@@ -157,6 +157,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		Spreads:       spreads(g.Spreads),
 		Meta:          g.Meta,
 		ShutdownDelay: g.ShutdownDelay,
+		Services:      services(g.Services),
 	}
 	c.policies(g, out)
 	override(&out.Count, g.Count)
@@ -222,6 +223,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		ShutdownDelay:   t.ShutdownDelay,
 		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
 		DispatchPayload: (*structs.DispatchPayloadConfig)(t.DispatchPayload),
+		Services:        services(t.Services),
 	}
 	if t.Restart != nil {
 		out.RestartPolicy = t.Restart.override(restart)

@@ -33,11 +33,13 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.Update = nil
 	r.Group.Migrate = nil
 	r.Group.Scaling = nil
+	r.Group.Services = nil
 	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
 		task := *t
 		task.Constraints = nil
 		task.Affinities = nil
+		task.Services = nil
 		r.Tasks = append(r.Tasks, task)
 	}
 	out, err := json.Marshal(r)

@@ -28,6 +28,7 @@ var protocolFields = []protocolField{
 		return t.Resources != nil && len(t.Resources.Devices) > 0
 	})},
 	{"network", 1, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 }},
+	{"service", structs.ServicesProtocol, (*structs.TaskGroup).HasServices},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 	for _, f := range protocolFields {
 		untested[f.name] = true
 	}
+	since := map[string]int{"service": structs.ServicesProtocol}
 	for name, edit := range map[string]func(*structs.TaskGroup){
 		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
 		"template":  task(func(t *structs.Task) { t.Templates = []*structs.Template{{}} }),
@@ -35,13 +37,14 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 			g.Volumes = map[string]*structs.VolumeRequest{"v": {Type: structs.VolumeTypeHost, Source: "v"}}
 		},
 		"ephemeral_disk.sticky": func(g *structs.TaskGroup) { g.EphemeralDisk.Sticky = true },
+		"service":               task(func(t *structs.Task) { t.Services = []*structs.Service{{}} }),
 	} {
 		job := aJob("web", structs.JobService)
 		edit(job.TaskGroups[0])
 		g := newGroupPlan(job, job.TaskGroups[0])
 		why := knowsFields(g, oldNode("n1"))
-		want := "the agent of the node has berth.protocol 0 (version 0.0.9); " + name +
-			" needs 1 or later: update the agent"
+		want := fmt.Sprintf("the agent of the node has berth.protocol 0 (version 0.0.9); %s needs %d or later: "+
+			"update the agent", name, max(1, since[name]))
 		if why != want {
 			t.Errorf("%s: got %q, want %q", name, why, want)
 		}

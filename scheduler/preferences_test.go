@@ -268,6 +268,26 @@ func TestPreferences_ChangeNoRunningTask(t *testing.T) {
 	}
 }
 
+func TestServices_ChangeNoRunningTask(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, count(3)))
+	w.run("web")
+	service := &structs.Service{Name: "web", Provider: structs.ServiceProviderBerth}
+	for name, edit := range map[string]func(*structs.Job){
+		"a service of the group": func(j *structs.Job) { j.TaskGroups[0].Services = []*structs.Service{service} },
+		"a service of a task": func(j *structs.Job) {
+			j.TaskGroups[0].Tasks[0].Services = []*structs.Service{service}
+		},
+	} {
+		w.job(aJob("web", structs.JobService, count(3), edit))
+		p := w.run("web")
+		if len(p.Update) != 3 || len(p.Place)+len(p.Stop) > 0 {
+			t.Errorf("%s: got %s, want three updates in place", name, describe(p))
+		}
+	}
+}
+
 func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 	for algorithm, want := range map[string]string{
 		"":                       "n1",

@@ -90,9 +90,12 @@ func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
 }
 
 // putAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A
-// terminal allocation leaves every claim queue. An ended one no longer counts for its plugins and frees
-// capacity.
+// terminal allocation leaves every claim queue. An ended one offers no services, no longer counts for its
+// plugins and frees capacity.
 func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
+	if a.ClientTerminal() {
+		a.Services = nil
+	}
 	recountAlloc(tx, old, a)
 	recountDeployments(tx, old, a)
 	allocs.Put(tx, a)
@@ -188,6 +191,7 @@ func applyClientUpdate(
 		a.TaskStates = maps.Clone(u.TaskStates)
 	}
 	a.DeploymentStatus = reportedHealth(tx, a, u, now)
+	a.Services = offeredServices(tx, a, u)
 	if reflect.DeepEqual(old, a) {
 		return nil
 	}

@@ -351,9 +351,25 @@ func (c *checker) allocs() {
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
 		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
+		c.services(a)
 	}
 	c.devices()
 	c.ports()
+}
+
+// services checks the instances of an allocation: they end with it, each is there once, and none is newer
+// than the row.
+func (c *checker) services(a *structs.Allocation) {
+	c.want(!a.ClientTerminal() || len(a.Services) == 0,
+		"allocation %s: it has ended and offers services", a.ID)
+	seen := map[string]bool{}
+	for _, i := range a.Services {
+		c.want(!seen[i.ID], "allocation %s: service %s is there twice", a.ID, i.ID)
+		seen[i.ID] = true
+		c.want(i.CreateIndex != 0 && i.CreateIndex <= i.ModifyIndex && i.ModifyIndex <= a.ModifyIndex,
+			"allocation %s: service %s was created at %d and modified at %d, the row at %d",
+			a.ID, i.ID, i.CreateIndex, i.ModifyIndex, a.ModifyIndex)
+	}
 }
 
 // devices checks that no device is given to two allocations that hold resources.

@@ -216,6 +216,7 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	a := placed.Copy()
 	a.Resources = new(resourcesOf(a, group))
 	a.Job = nil
+	a.Services = nil // its node reports them
 	a.CSIPlugins = group.Plugins()
 	a.CSIVolumes = group.CSIUses(a.Index())
 	a.Namespace = structs.NamespaceOr(a.Namespace)

@@ -282,6 +282,18 @@ var (
 		}
 		return keys
 	})
+
+	// Allocations by the services that others may find.
+	allocsByService = allocs.MultiIndex("service", func(a *structs.Allocation) []Key {
+		if !a.Offered() {
+			return nil
+		}
+		var keys []Key
+		for name := range a.ServiceNames() {
+			keys = append(keys, mvcc.KeyOf(a.Namespace, name))
+		}
+		return keys
+	})
 )
 
 var (

@@ -170,9 +170,11 @@ type Allocation struct {
 	Migrate               bool                   // an operator requested to stop and replace it
 	Metrics               *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
-	CSIPlugins       []string       `json:",omitempty"`
-	CSIVolumes       []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
-	AllocModifyIndex uint64         // when the servers last changed it, as against its node
+	CSIPlugins []string       `json:",omitempty"`
+	CSIVolumes []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
+	// Services are those that it offers, as its node reports them.
+	Services         []*ServiceInstance `json:"-" codec:"Services,omitempty"`
+	AllocModifyIndex uint64             // when the servers last changed it, as against its node
 	CreateTime       int64
 	ModifyTime       int64
 	Indexes
@@ -338,6 +340,7 @@ type AllocClientUpdate struct {
 	TaskStates        map[string]*TaskState
 	DeploymentID      string                 `json:",omitempty" codec:",omitempty"` // of the health
 	DeploymentStatus  *AllocDeploymentStatus `json:",omitempty" codec:",omitempty"` // nil: not known
+	Services          []*ServiceInstance     `json:",omitempty" codec:",omitempty"` // all that it offers
 }
 
 // NodeUpdateAllocs reports the states of allocations on a node.

@@ -13,11 +13,14 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
 	if !(v.DeploymentID != "") {
 		n--
 	}
 	if !(v.DeploymentStatus != nil) {
+		n--
+	}
+	if !(len(v.Services) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -37,6 +40,12 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	if len(v.Services) != 0 {
+		b = append(b, "\xa8Services"...)
+		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xaaTaskStates"...)
 	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
 		return b, err
@@ -66,6 +75,8 @@ func (v *AllocClientUpdate) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = codec.ReadString(b, &v.DeploymentID)
 	case "DeploymentStatus":
 		b, err = codec.ReadOther(b, &v.DeploymentStatus)
+	case "Services":
+		b, err = codec.ReadOther(b, &v.Services)
 	default:
 		return b, false, nil
 	}
@@ -302,7 +313,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(36)
+	n := uint32(37)
 	if !(len(v.AwaitedAllocations) != 0) {
 		n--
 	}
@@ -331,6 +342,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.PreemptedByAllocation != "") {
+		n--
+	}
+	if !(len(v.Services) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -438,6 +452,12 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = v.Resources.AppendMsgpack(b); err != nil {
 		return b, err
 	}
+	if len(v.Services) != 0 {
+		b = append(b, "\xa8Services"...)
+		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
@@ -519,6 +539,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadStrings(b, &v.CSIPlugins)
 	case "CSIVolumes":
 		b, err = codec.ReadSlice(b, &v.CSIVolumes, (*CSIVolumeUse).DecodeMsgpack)
+	case "Services":
+		b, err = codec.ReadOther(b, &v.Services)
 	case "AllocModifyIndex":
 		b, err = codec.ReadUint(b, &v.AllocModifyIndex)
 	case "CreateTime":

@@ -247,6 +247,7 @@ type TaskGroup struct {
 	EphemeralDisk    *EphemeralDisk
 	Networks         []*NetworkResource `json:",omitempty" codec:",omitempty"`
 	Volumes          map[string]*VolumeRequest
+	Services         []*Service `json:",omitempty" codec:",omitempty"`
 	Meta             map[string]string
 	ShutdownDelay    *time.Duration `json:",omitempty"`
 }
@@ -310,6 +311,7 @@ type Task struct {
 	VolumeMounts    []*VolumeMount
 	CSIPluginConfig *CSIPluginConfig
 	Artifacts       []*TaskArtifact `json:",omitempty" codec:",omitempty"`
+	Services        []*Service      `json:",omitempty" codec:",omitempty"`
 
 	DispatchPayload *DispatchPayloadConfig `json:",omitempty" codec:",omitempty"`
 }

@@ -122,6 +122,9 @@ func (g *TaskGroup) canonicalize(j *Job) {
 			t.canonicalize(g)
 		}
 	}
+	for s := range g.AllServices() {
+		s.canonicalize(j, g, s.Owner)
+	}
 }
 
 // withDefaults completes a policy from the default. It returns the default itself for nil.

@@ -261,6 +261,42 @@ Volume: Added
 Volume.Name: Added "" -> "more"
 Volume.Source: Added "" -> "x"
 `},
+		"services": {
+			func(j *Job) {
+				j.TaskGroups[0].Services = []*Service{{
+					Name:         "web",
+					Tags:         []string{"a"},
+					Meta:         map[string]string{"k": "v"},
+					CheckRestart: &CheckRestart{Limit: 3},
+					Checks: []*ServiceCheck{{
+						Name: "up", Type: CheckHTTP, Interval: time.Second,
+						Header:       map[string][]string{"X": {"y"}},
+						CheckRestart: &CheckRestart{Limit: 2, Grace: new(time.Minute)},
+					}},
+				}}
+				j.TaskGroups[0].Tasks[0].Services = []*Service{{Name: "admin"}}
+			}, `job web: Edited
+group app: Edited
+Service: Added
+Service.Meta[k]: Added "" -> "v"
+Service.Name: Added "" -> "web"
+Service.Check: Added
+Service.Check.Interval: Added "" -> "1s"
+Service.Check.Name: Added "" -> "up"
+Service.Check.Type: Added "" -> "http"
+Service.Check.CheckRestart: Added
+Service.Check.CheckRestart.Grace: Added "" -> "1m0s"
+Service.Check.CheckRestart.Limit: Added "" -> "2"
+Service.Check.Header[X]: Added
+Service.Check.Header[X].Header[X]: Added "" -> "y"
+Service.CheckRestart: Added
+Service.CheckRestart.Limit: Added "" -> "3"
+Service.Tags: Added
+Service.Tags.Tags: Added "" -> "a"
+task server: Edited
+Service: Added
+Service.Name: Added "" -> "admin"
+`},
 		"another group": {
 			func(j *Job) { j.TaskGroups[0] = &TaskGroup{Name: "other", Tasks: []*Task{{Name: "t"}}} },
 			`job web: Edited

@@ -109,6 +109,7 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 	g.validateNetworks(f)
 	g.validateVolumes(f, j)
 	g.validateTasks(f, j)
+	g.validateServices(f)
 	g.Ask().validateSum(f)
 }
 

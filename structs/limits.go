@@ -84,6 +84,12 @@ const (
 	MaxNodeAddresses = 256     // networks of one node, and their addresses
 	MaxPortsText     = 1 << 10 // a list of ports
 
+	// Bounds of services.
+	MaxServices      = 64       // of one group, with those of its tasks
+	MaxServiceTags   = 64       // of one service
+	MaxServiceChecks = 64       // of one service
+	MaxServiceBytes  = 16 << 10 // names, tags and meta of the services of one group
+
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096     // claims in one request

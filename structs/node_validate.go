@@ -260,6 +260,7 @@ func (u *AllocClientUpdate) CheckStates() error {
 		f.require(slices.Contains(states, state),
 			"task %q: State %q must be %s", task, state, oneOf(states))
 	}
+	f.checkInstances(u.Services)
 	return f.err()
 }
 
@@ -275,6 +276,7 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 		ClientDescription: Cut(u.ClientDescription, MaxText),
 		DeploymentID:      Cut(u.DeploymentID, MaxName),
 		DeploymentStatus:  u.DeploymentStatus,
+		Services:          u.Services,
 	}
 	if u.TaskStates == nil {
 		return c // nil keeps the stored states

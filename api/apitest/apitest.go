@@ -91,6 +91,8 @@ type Agent struct {
 	HealthIs  *api.AgentHealth
 	// StatsAre is the result of HostStats for the node with the ID Node.
 	StatsAre *structs.HostStats
+	// ChecksAre has the results of AllocChecks by the ID of the allocation.
+	ChecksAre map[string]map[string]*structs.CheckResult
 	// UsageIs has the results of AllocStats by the ID of the allocation.
 	UsageIs    map[string]*structs.AllocResourceUsage
 	Node       string
@@ -262,6 +264,15 @@ func (a *Agent) AllocStats(_ context.Context, allocID, task string) (*structs.Al
 		return nil, structs.Preconditionf("task %q does not run", task)
 	}
 	return usage, nil
+}
+
+// AllocChecks returns ChecksAre for the allocation with its ID.
+func (a *Agent) AllocChecks(allocID string) (map[string]*structs.CheckResult, error) {
+	checks := a.ChecksAre[allocID]
+	if checks == nil {
+		return nil, structs.NotFoundf("allocation %s is not here", allocID)
+	}
+	return checks, nil
 }
 
 // AllocExec calls Exec.

@@ -26,7 +26,10 @@ func (r *Runner) Exec(name string) (ExecFunc, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
-		return t.exec(ctx, execer, x)
+		t.logger.Info("session started in the task", "tty", x.TTY)
+		result, err := t.exec(ctx, execer, x)
+		t.logger.Debug("session ended in the task", "tty", x.TTY, "error", err)
+		return result, err
 	}, nil
 }
 
@@ -67,11 +70,9 @@ func (t *task) exec(
 	})
 	defer watching.Wait()
 	defer cancel(nil)
-	t.logger.Info("session started in the task", "tty", x.TTY)
 	result, err := d.Exec(ctx, t.id, x)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	t.logger.Debug("session ended in the task", "tty", x.TTY, "error", err)
 	return result, err
 }

@@ -66,6 +66,7 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 		states[t.name] = t.state()
 	}
 	look := nextHealth(strategy, r.group().Tasks, states, rec.Begun)
+	look = r.withChecks(look, strategy)
 	rec.decide(look, now)
 	if rec != before {
 		r.saveHealth(rec)

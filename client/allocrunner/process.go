@@ -181,8 +181,15 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	defer stopWaiting()
 	wait.Go(func() { t.waitForExit(waiting, d, exited) })
 	defer t.startHooks(ctx)()
+	t.offerServices()
+	defer func() {
+		if ctx.Err() == nil { // otherwise the process keeps its services for the next agent
+			t.r.services.Stop(t.name)
+		}
+	}()
 	select {
 	case res := <-exited:
+		t.r.services.Stop(t.name) // no report has the end of the process and its services
 		return t.recordExit(res), true
 	case order := <-t.restarts:
 		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.reason))
@@ -282,6 +289,7 @@ func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *
 func (t *task) endProcess(
 	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
 ) *driver.ExitResult {
+	t.r.services.Withdraw(t.name)
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		select {
 		case <-time.After(delay):

@@ -12,14 +12,15 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/client/services"
 	"berth/client/store"
 	"berth/structs"
 )
 
 // Drivers are the task drivers of a node.
 type Drivers interface {
-	// Driver finds a driver by its name. The error is invalid for an unknown name, and unavailable if the driver
-	// cannot work now.
+	// Driver finds a driver by its name. The error is invalid for an unknown name, and unavailable if the
+	// driver cannot work now.
 	Driver(name string) (driver.Driver, error)
 	// FollowTask passes the events that drivers send about a task to handle. After stop it is not called.
 	FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (stop func())
@@ -55,6 +56,9 @@ type Runner struct {
 	env      *hook.AllocEnv
 	restored bool // the agent has found it in the store
 	hooks    *hookSequence
+	services *services.Set
+
+	notifying sync.Mutex // held while Deps.Changed is called; before all other locks
 
 	mu         sync.Mutex
 	rec        allocRecord
@@ -143,6 +147,14 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 
 		Running: r.anyRunning,
 	}
+	r.services = services.New(services.Config{
+		Logger:  r.logger,
+		Alloc:   r.Alloc,
+		Group:   r.group,
+		Node:    deps.Node,
+		Expand:  r.expandFor,
+		Changed: r.notifyChanged,
+	})
 	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}
 	for _, h := range deps.AllocHooks(r.env) {
 		up := func(ctx context.Context) error {
@@ -201,6 +213,7 @@ func (r *Runner) Update(alloc *structs.Allocation) error {
 	if err == nil && alloc.ServerTerminal() {
 		r.Stop(stopReason(alloc))
 	}
+	r.services.Update()
 	r.noteHealth()
 	return err
 }
@@ -209,9 +222,12 @@ func stopReason(alloc *structs.Allocation) string {
 	return cmp.Or(alloc.DesiredDescription, "the allocation is no longer needed")
 }
 
-// notifyChanged passes the new state on for the servers.
+// notifyChanged passes the new state on for the servers. Several goroutines call it, and no older state
+// follows a newer one.
 func (r *Runner) notifyChanged() {
+	r.notifying.Lock()
 	r.deps.Changed(r.ClientState())
+	r.notifying.Unlock()
 	r.noteHealth()
 }
 
@@ -220,6 +236,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u := &structs.AllocClientUpdate{
 		ID:         r.id,
 		TaskStates: map[string]*structs.TaskState{},
+		Services:   r.services.Instances(), // before the lock: it reads the allocation
 	}
 	for _, t := range r.taskList() {
 		u.TaskStates[t.name] = t.state()
@@ -279,14 +296,16 @@ func (r *Runner) saveBegun(begun []string) error {
 // next agent.
 func (r *Runner) Run(ctx context.Context) {
 	defer close(r.ended)
+	defer r.services.Close()
 	defer r.wg.Wait()
 	watched, endWatch := context.WithCancel(ctx)
 	defer endWatch()
 	for _, t := range r.tasks {
 		t.reattach(ctx)
 	}
-	close(r.attached)
 	r.resumeStop()
+	r.resumeServices()
+	close(r.attached)
 	r.openGates()
 	r.notifyChanged()
 	r.wg.Go(func() { r.watchHealth(watched) })

@@ -76,6 +76,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *round, tasks []*task) {
 		return
 	}
 	cause := context.Cause(rd.stopping)
+	r.withdrawServices(tasks)
 	d := r.group().ShutdownDelay
 	if d != nil && r.anyRunning() {
 		sleepUnless(ctx, r.lost, *d)

@@ -333,6 +333,9 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 		return endingOf(former), true
 	}
 	if !t.live {
+		if ctx.Err() == nil {
+			t.r.services.Stop(t.name) // those of a process that has not been found
+		}
 		if !t.awaitMayStart(ctx) {
 			return ending{}, false
 		}

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 	switch role {
 	case "shelf":
 		os.Exit(runShelf(os.Args[2:]))
+	case "web":
+		os.Exit(runWeb(os.Args[2:]))
 	case "guard":
 		os.Exit(runGuard(os.Args[2]))
 	case "victim":

@@ -135,6 +135,14 @@ var allLimits = []limit{
 		beyondInvalid,
 	},
 	{"MaxPortsText", structs.MaxPortsText, "bytes", "a list of reserved ports", beyondInvalid},
+	{"MaxServices", structs.MaxServices, "", "services of one group, with those of its tasks", beyondInvalid},
+	{"MaxServiceTags", structs.MaxServiceTags, "", "tags of one service, and its canary tags", beyondInvalid},
+	{"MaxServiceChecks", structs.MaxServiceChecks, "", "checks of one service", beyondInvalid},
+	{
+		"MaxServiceBytes", structs.MaxServiceBytes, "bytes",
+		"names, addresses, tags and meta of the services of one group; an allocation offers twice as much at most",
+		beyondInvalid,
+	},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
 	{

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// checksOne has two checks of the first allocation, and none of the second.
+func checksOne() map[string]map[string]*structs.CheckResult {
+	return map[string]map[string]*structs.CheckResult{
+		alloc1: {
+			"c1": {
+				ID: "c1", Check: "answers", Service: "web", Status: structs.CheckFailing,
+				Output: "the answer has the status 503", Timestamp: today.Unix(),
+			},
+			"c2": {ID: "c2", Check: "runs", Service: "admin", Task: "server", Status: structs.CheckPending},
+		},
+		alloc2: {},
+	}
+}
+
+// answerServices answers with the services of two namespaces.
+func (w *fakeCluster) answerServices() {
+	w.agent.ChecksAre = checksOne()
+	apitest.On(w.caller, structs.ServiceList,
+		func(_ context.Context, r *structs.QueryRequest) (*structs.ServiceListResponse, error) {
+			resp := &structs.ServiceListResponse{}
+			if r.Namespace == "empty" {
+				return resp, nil
+			}
+			resp.Services = append(resp.Services, &structs.ServiceListStub{
+				Namespace: structs.DefaultNamespace,
+				Services: []*structs.ServiceStub{
+					{ServiceName: "admin", Tags: []string{}, Instances: 1},
+					{ServiceName: "web", Tags: []string{"http", "v2"}, Instances: 2, Passing: 1},
+				},
+			})
+			if r.Namespace == structs.AllNamespaces {
+				resp.Services = append(resp.Services, &structs.ServiceListStub{
+					Namespace: "prod",
+					Services:  []*structs.ServiceStub{{ServiceName: "db", Instances: 1, Passing: 1}},
+				})
+			}
+			return resp, nil
+		})
+	instances := []*structs.ServiceRegistration{
+		{
+			ID: "i1", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: node1, JobID: "web",
+			AllocID: alloc1, Tags: []string{"http", "v2"}, Address: "10.0.0.1", Port: 20001,
+			Status: structs.CheckFailing,
+		},
+		{
+			ID: "i2", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: node2, JobID: "web",
+			AllocID: alloc2, Address: "fd00::1", Port: 20002, Status: structs.CheckPassing,
+		},
+		{
+			ID: "i3", ServiceName: "admin", Namespace: structs.DefaultNamespace, NodeID: node1, JobID: "web",
+			AllocID: alloc1, Address: "10.0.0.1",
+		},
+	}
+	apitest.On(w.caller, structs.ServiceGet,
+		func(_ context.Context, r *structs.ServiceGetRequest) (*structs.ServiceGetResponse, error) {
+			resp := &structs.ServiceGetResponse{}
+			for _, i := range instances {
+				kept := r.Filter == "" || strings.Contains(r.Filter, i.Status)
+				if i.ServiceName == r.ServiceName && kept {
+					resp.Services = append(resp.Services, i)
+				}
+			}
+			return resp, nil
+		})
+}

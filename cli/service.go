@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// serviceCommands are the verbs of berth service.
+var serviceCommands = []Command{
+	{
+		Name:     "list",
+		Synopsis: "List the services that allocations offer",
+		Renders:  true,
+		Run:      serviceList,
+		Examples: "berth service list\n" +
+			"berth service list -namespace '*'",
+	},
+	{
+		Name:     "info",
+		Args:     "<service>",
+		Synopsis: "Show the instances of a service with their addresses",
+		Renders:  true,
+		Flags: []Flag{
+			{Name: "filter", Kind: String, Value: "expression", Usage: "Show only the instances that match"},
+		},
+		Run: serviceInfo,
+		Examples: "berth service info redis\n" +
+			`berth service info -filter "Status == success" redis`,
+	},
+}
+
+func serviceList(ctx context.Context, c *Call) error {
+	all, _, err := c.API.Services(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(all, func() error {
+		var rows grid
+		for _, space := range all {
+			for _, s := range space.Services {
+				rows.addRow(s.ServiceName, space.Namespace, strconv.Itoa(s.Instances),
+					strconv.Itoa(s.Passing), list(s.Tags))
+			}
+		}
+		if len(rows) == 0 {
+			c.Printf("No service is offered\n")
+			return nil
+		}
+		c.table("Service|Namespace|Instances|Passing|Tags", rows)
+		return nil
+	})
+}
+
+func serviceInfo(ctx context.Context, c *Call) error {
+	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
+	if err != nil {
+		return err
+	}
+	return c.show(instances, func() error {
+		if len(instances) == 0 {
+			return structs.NotFoundf("no allocation offers a service %q", c.Arg(0))
+		}
+		printInstances(c, instances)
+		return nil
+	})
+}
+
+func printInstances(c *Call, instances []*structs.ServiceRegistration) {
+	var rows grid
+	for _, i := range instances {
+		rows.addRow(i.JobID, i.ServiceName, instanceAddress(i), i.Status, list(i.Tags),
+			c.id(i.NodeID), c.id(i.AllocID))
+	}
+	c.table("Job|Service|Address|Status|Tags|Node|Alloc", rows)
+}
+
+func instanceAddress(i *structs.ServiceRegistration) string {
+	if i.Port == 0 {
+		return i.Address
+	}
+	return net.JoinHostPort(i.Address, strconv.Itoa(i.Port))
+}
+
+func list(tags []string) string { return "[" + strings.Join(tags, ",") + "]" }

@@ -1,0 +1,76 @@
+package allocrunner
+
+import (
+	"time"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// resumeServices offers the services of the tasks that a former agent has left running, before the first
+// report of this agent. A task counts as running until the driver knows that it has ended.
+func (r *Runner) resumeServices() {
+	for _, t := range r.taskList() {
+		if t.live || t.sought != nil && t.state().State == structs.TaskRunning {
+			t.offerServices()
+		}
+	}
+}
+
+// offerServices offers the services of a task that runs, unless it is to stop.
+func (t *task) offerServices() {
+	if t.halt.Err() != nil {
+		return
+	}
+	t.r.services.Start(t.name, t, t.state().StartedAt)
+	if t.halt.Err() != nil { // withdrawServices may have passed before Start
+		t.r.services.Withdraw(t.name)
+	}
+}
+
+// withdrawServices ends the services of the tasks of a round that is to stop.
+func (r *Runner) withdrawServices(tasks []*task) {
+	var names []string
+	for _, t := range tasks {
+		if !t.isPoststop() {
+			names = append(names, t.name)
+		}
+	}
+	r.services.Withdraw(names...)
+}
+
+// Checks returns the last results of the allocation's checks by their IDs.
+func (r *Runner) Checks() map[string]*structs.CheckResult { return r.services.Checks() }
+
+// expandFor returns the function that replaces placeholders in texts of a task, or of the group for "".
+func (r *Runner) expandFor(name string) func(string) string {
+	f := taskFacts{
+		alloc:  r.Alloc(),
+		group:  r.group(),
+		task:   &structs.Task{},
+		node:   r.deps.Node(),
+		dirs:   driver.Inside,
+		region: r.deps.Region,
+	}
+	if t := f.group.Task(name); t != nil {
+		f.task = t
+	}
+	_, vars := f.variables()
+	return vars.expand
+}
+
+// withChecks adds the checks of services to what the states of the tasks say about the health.
+func (r *Runner) withChecks(look healthLook, strategy *structs.UpdateStrategy) healthLook {
+	if look.healthy.IsZero() || strategy.HealthCheck != structs.HealthChecks {
+		return look
+	}
+	since, passing := r.services.HealthySince()
+	if !passing {
+		look.healthy = time.Time{}
+		return look
+	}
+	if from := since.Add(strategy.MinHealthyTime); from.After(look.healthy) {
+		look.healthy = from
+	}
+	return look
+}

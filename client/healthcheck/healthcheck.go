@@ -1,0 +1,172 @@
+// Package healthcheck runs the checks of services: requests by HTTP, TCP and gRPC, and scripts in tasks.
+package healthcheck
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"berth/client/driver"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// Target is a check with all that its runs need.
+type Target struct {
+	Check   *structs.ServiceCheck
+	Address string // host:port, "" for a script
+	// Expand replaces the placeholders in a text of the check.
+	Expand func(string) string
+	// Exec runs a command in the task of a script; nil if it does not run.
+	Exec func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error)
+}
+
+// Status is the state of a check.
+type Status struct {
+	Status string    // structs.CheckPending and so on
+	Output string    // of the last run
+	At     time.Time // of the last run; zero before it
+	Since  time.Time // from when on it has been Status
+	// UsableSince is the time from which on it has been passing or warning; zero if it is neither.
+	UsableSince time.Time
+}
+
+// Check runs a check again and again. Make it with Start.
+type Check struct {
+	target  Target
+	changed func()
+	restart func(reason string)
+	begun   func() time.Time
+
+	mu     sync.Mutex
+	status Status
+
+	// Only the check's own goroutine touches them.
+	streak    int    // results in a row that are like last
+	last      string // the last result
+	unhealthy int    // results in a row that count for check_restart
+	cancel    context.CancelFunc
+	done      chan struct{}
+}
+
+// Config is the surrounding of a check. None of the functions may block.
+type Config struct {
+	// Changed is called after each change of the status.
+	Changed func()
+	// Restart restarts the tasks of the service. It is called when check_restart demands it.
+	Restart func(reason string)
+	// Begun returns the start of the tasks, from which the grace of check_restart counts; zero if none runs.
+	Begun func() time.Time
+}
+
+// Start runs a check at once and then at its interval, until Cancel.
+func Start(ctx context.Context, t Target, c Config) *Check {
+	ctx, cancel := context.WithCancel(ctx)
+	k := &Check{
+		target:  t,
+		changed: c.Changed,
+		restart: c.Restart,
+		begun:   c.Begun,
+		cancel:  cancel,
+		done:    make(chan struct{}),
+	}
+	k.status.become(cmp.Or(t.Check.InitialStatus, structs.CheckPending), time.Now())
+	go k.run(ctx)
+	return k
+}
+
+// become changes the status.
+func (s *Status) become(status string, now time.Time) {
+	s.Status = status
+	s.Since = now
+	switch {
+	case status != structs.CheckPassing && status != structs.CheckWarning:
+		s.UsableSince = time.Time{}
+	case s.UsableSince.IsZero():
+		s.UsableSince = now
+	}
+}
+
+// Cancel ends the check without a wait.
+func (k *Check) Cancel() { k.cancel() }
+
+// Wait waits until the check has ended, after Cancel or with the context of Start.
+func (k *Check) Wait() { <-k.done }
+
+// Status returns the state of the check.
+func (k *Check) Status() Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+func (k *Check) run(ctx context.Context) {
+	defer close(k.done)
+	for {
+		limited, cancel := context.WithTimeout(ctx, k.target.Check.Timeout)
+		r := probe(limited, k.target)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if k.record(r, time.Now()) {
+			k.changed()
+		}
+		k.countRestart(r, time.Now())
+		if !backoff.Sleep(ctx, k.target.Check.Interval) {
+			return
+		}
+	}
+}
+
+// record notes a result and reports whether it has changed the status.
+func (k *Check) record(r result, now time.Time) bool {
+	if r.status == k.last {
+		k.streak++
+	} else {
+		k.last = r.status
+		k.streak = 1
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.Output = r.output
+	k.status.At = now
+	needed := 1
+	switch r.status {
+	case structs.CheckPassing:
+		needed = k.target.Check.SuccessBeforePassing
+	case structs.CheckFailing:
+		needed = k.target.Check.FailuresBeforeCritical
+	}
+	if r.status == k.status.Status || k.streak < needed {
+		return false
+	}
+	k.status.become(r.status, now)
+	return true
+}
+
+// countRestart restarts the tasks after as many results in a row as check_restart allows. A result counts
+// once it has changed the status, and while a task runs.
+func (k *Check) countRestart(r result, now time.Time) {
+	rule := k.target.Check.CheckRestart
+	if rule == nil || rule.Limit == 0 {
+		return
+	}
+	begun := k.begun()
+	early := begun.IsZero() || rule.Grace != nil && now.Sub(begun) < *rule.Grace
+	if early || !counts(rule, r.status) || !counts(rule, k.Status().Status) {
+		k.unhealthy = 0
+		return
+	}
+	k.unhealthy++
+	if k.unhealthy < rule.Limit {
+		return
+	}
+	k.unhealthy = 0
+	k.restart("healthcheck: check \"" + structs.Cut(k.target.Check.Name, structs.MaxQuoted) + "\" unhealthy")
+}
+
+func counts(rule *structs.CheckRestart, status string) bool {
+	return status == structs.CheckFailing || status == structs.CheckWarning && !rule.IgnoreWarnings
+}

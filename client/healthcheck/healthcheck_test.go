@@ -1,0 +1,263 @@
+package healthcheck
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func same(s string) string { return s }
+
+// probeOnce runs a check once within a limit.
+func probeOnce(t *testing.T, target Target, limit time.Duration) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if target.Expand == nil {
+		target.Expand = same
+	}
+	return probe(ctx, target)
+}
+
+func checkResult(t *testing.T, got result, status, output string) {
+	t.Helper()
+	if got.status != status || !strings.Contains(got.output, output) {
+		t.Errorf("got %s %q, want %s with %q", got.status, got.output, status, output)
+	}
+}
+
+func TestHTTP_JudgesTheStatus(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/busy":
+			w.WriteHeader(http.StatusTooManyRequests)
+		case r.URL.Path == "/long":
+			_, _ = w.Write([]byte(strings.Repeat("x", 4*MaxOutput)))
+		case r.URL.Path == "/hang":
+			<-r.Context().Done()
+		case r.Method != "PUT" || r.Host != "web.example" || r.Header.Get("X-Name") != "one":
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			_, _ = w.Write([]byte("fine"))
+		}
+	}))
+	defer server.Close()
+	at := func(path string) Target {
+		return Target{
+			Address: server.Listener.Addr().String(),
+			Check: &structs.ServiceCheck{
+				Type:     structs.CheckHTTP,
+				Protocol: "http",
+				Method:   "PUT",
+				Path:     path,
+				Header:   map[string][]string{"Host": {"web.example"}, "X-Name": {"${name}"}},
+			},
+			Expand: func(s string) string { return strings.ReplaceAll(s, "${name}", "one") },
+		}
+	}
+	checkResult(t, probeOnce(t, at("/"), time.Minute), structs.CheckPassing, "200 OK: fine")
+	checkResult(t, probeOnce(t, at("/busy"), time.Minute), structs.CheckWarning, "429")
+	checkResult(t, probeOnce(t, at("/hang"), 50*time.Millisecond), structs.CheckFailing, "deadline")
+	if got := probeOnce(t, at("/long"), time.Minute); len(got.output) > MaxOutput+8 {
+		t.Errorf("the output has %d bytes", len(got.output))
+	}
+	wrong := at("/")
+	wrong.Check.Method = "GET"
+	checkResult(t, probeOnce(t, wrong, time.Minute), structs.CheckFailing, "400")
+}
+
+func TestHTTPS_VerifiesTheCertificateUnlessTold(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	target := Target{
+		Address: server.Listener.Addr().String(),
+		Check:   &structs.ServiceCheck{Type: structs.CheckHTTP, Protocol: "https", Method: "GET", Path: "/"},
+	}
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "certificate")
+	target.Check.TLSSkipVerify = true
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "200")
+}
+
+func TestTCP_NeedsAListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckTCP}}
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "connected")
+	_ = l.Close()
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "refused")
+}
+
+func TestGRPC_AsksTheHealthService(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := health.NewServer()
+	state.SetServingStatus("api", healthpb.HealthCheckResponse_NOT_SERVING)
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, state)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() { server.Stop(); <-served }()
+	target := Target{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckGRPC}}
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "SERVING")
+	target.Check.GRPCService = "api"
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "NOT_SERVING")
+	target.Check.GRPCService = "unknown"
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "unknown service")
+}
+
+func TestScript_JudgesTheExitCode(t *testing.T) {
+	for code, want := range map[int]string{
+		0: structs.CheckPassing,
+		1: structs.CheckWarning,
+		2: structs.CheckFailing,
+	} {
+		target := Target{
+			Check: &structs.ServiceCheck{Type: structs.CheckScript, Command: "look", Args: []string{"-v"}},
+			Exec: func(_ context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+				_, _ = x.Stdout.Write([]byte(strings.Join(x.Command, " ")))
+				_, _ = x.Stderr.Write([]byte(strings.Repeat("x", 4*MaxOutput)))
+				return &driver.ExitResult{ExitCode: code}, nil
+			},
+		}
+		got := probeOnce(t, target, time.Minute)
+		checkResult(t, got, want, "look -v")
+		if len(got.output) > MaxOutput+8 {
+			t.Errorf("the output has %d bytes", len(got.output))
+		}
+		target.Exec = func(ctx context.Context, _ *driver.ExecConfig) (*driver.ExitResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		checkResult(t, probeOnce(t, target, time.Millisecond), structs.CheckFailing, "no end within")
+	}
+}
+
+// fixture is a check of a script in virtual time, once a second.
+type fixture struct {
+	codes    []int // of the runs; the last one stays
+	runs     int
+	changes  int
+	restarts int
+	idle     bool // no task runs
+}
+
+func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *Check {
+	c := &structs.ServiceCheck{
+		Type:     structs.CheckScript,
+		Command:  "look",
+		Interval: time.Second,
+		Timeout:  time.Second,
+	}
+	edit(c)
+	begun := time.Now()
+	if f.idle {
+		begun = time.Time{}
+	}
+	target := Target{Check: c, Expand: same}
+	target.Exec = func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
+		code := f.codes[min(f.runs, len(f.codes)-1)]
+		f.runs++
+		return &driver.ExitResult{ExitCode: code}, nil
+	}
+	return Start(ctx, target, Config{
+		Changed: func() { f.changes++ },
+		Restart: func(string) { f.restarts++ },
+		Begun:   func() time.Time { return begun },
+	})
+}
+
+func TestCheck_ChangesAfterAsManyResultsAsItNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{codes: []int{0, 2, 0, 0, 2, 2, 2}}
+		k := f.start(t.Context(), func(c *structs.ServiceCheck) {
+			c.SuccessBeforePassing = 2
+			c.FailuresBeforeCritical = 3
+		})
+		defer k.Wait()
+		defer k.Cancel()
+		wanted := []string{"pending", "pending", "pending", "success", "success", "success", "failure"}
+		for second, want := range wanted {
+			synctest.Wait()
+			if got := k.Status().Status; got != want {
+				t.Errorf("after run %d the status is %s, want %s", second+1, got, want)
+			}
+			time.Sleep(time.Second)
+		}
+		if f.changes != 2 {
+			t.Errorf("%d changes, want 2", f.changes)
+		}
+	})
+}
+
+func TestCheckRestart_CountsFailuresAfterTheGrace(t *testing.T) {
+	grace := 2 * time.Second
+	for name, c := range map[string]struct {
+		code   int
+		ignore bool
+		begun  bool
+		needed int
+		want   int // restarts after 9 runs
+	}{
+		"failures":               {2, false, true, 0, 2}, // of the runs 3 to 5 and 6 to 8
+		"warnings":               {1, false, true, 0, 2},
+		"warnings, ignored":      {1, true, true, 0, 0},
+		"no task runs":           {2, false, false, 0, 0},
+		"the status has changed": {2, false, true, 5, 1}, // of the runs 5 to 7
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fixture{codes: []int{c.code}, idle: !c.begun}
+				k := f.start(t.Context(), func(check *structs.ServiceCheck) {
+					check.FailuresBeforeCritical = c.needed
+					check.CheckRestart = &structs.CheckRestart{Limit: 3, Grace: &grace, IgnoreWarnings: c.ignore}
+				})
+				time.Sleep(8*time.Second + time.Millisecond)
+				k.Cancel()
+				k.Wait()
+				if f.restarts != c.want {
+					t.Errorf("%d restarts after %d runs, want %d", f.restarts, f.runs, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{codes: []int{2, 1, 0}}
+		k := f.start(t.Context(), func(c *structs.ServiceCheck) {
+			c.InitialStatus = structs.CheckPassing
+			c.FailuresBeforeCritical = 2
+		})
+		time.Sleep(2*time.Second + time.Millisecond)
+		k.Cancel()
+		k.Wait()
+		if s := k.Status(); s.Status != structs.CheckPassing || !s.UsableSince.Before(s.Since) || f.changes != 2 {
+			t.Errorf("status %+v after %d changes", s, f.changes)
+		}
+	})
+}

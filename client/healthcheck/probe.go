@@ -1,0 +1,186 @@
+package healthcheck
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// MaxOutput bounds the output of one result, in bytes.
+const MaxOutput = 3 << 10
+
+// maxHeader bounds the header of an answer, in bytes.
+const maxHeader = 64 << 10
+
+// result is what one run of a check says.
+type result struct {
+	status string // success, warning, failure
+	output string
+}
+
+func failed(format string, args ...any) result {
+	return result{structs.CheckFailing, fmt.Sprintf(format, args...)}
+}
+
+// probe runs a check once. ctx has its timeout.
+func probe(ctx context.Context, t Target) result {
+	var r result
+	switch t.Check.Type {
+	case structs.CheckHTTP:
+		r = probeHTTP(ctx, t)
+	case structs.CheckTCP:
+		r = probeTCP(ctx, t)
+	case structs.CheckGRPC:
+		r = probeGRPC(ctx, t)
+	case structs.CheckScript:
+		r = probeScript(ctx, t)
+	default:
+		r = failed("this agent knows no check of type %q", t.Check.Type)
+	}
+	r.output = structs.Cut(strings.ToValidUTF8(r.output, "\uFFFD"), MaxOutput)
+	return r
+}
+
+// probeTCP succeeds when the address accepts a connection.
+func probeTCP(ctx context.Context, t Target) result {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.Address)
+	if err != nil {
+		return failed("tcp: %v", err)
+	}
+	_ = conn.Close()
+	return result{structs.CheckPassing, "tcp: connected to " + t.Address}
+}
+
+func tlsConfig(c *structs.ServiceCheck) *tls.Config {
+	return &tls.Config{
+		ServerName:         c.TLSServerName,
+		InsecureSkipVerify: c.TLSSkipVerify,
+		MinVersion:         tls.VersionTLS12,
+	}
+}
+
+// probeHTTP sends one request. An answer 2xx is a success and 429 a warning: the service has too many
+// requests.
+func probeHTTP(ctx context.Context, t Target) result {
+	c := t.Check
+	url := c.Protocol + "://" + t.Address + t.Expand(c.Path)
+	req, err := http.NewRequestWithContext(ctx, c.Method, url, strings.NewReader(t.Expand(c.Body)))
+	if err != nil {
+		return failed("http: %v", err)
+	}
+	for name, values := range c.Header {
+		for _, v := range values {
+			req.Header.Add(name, t.Expand(v))
+		}
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	req.Header.Set("User-Agent", cmp.Or(req.Header.Get("User-Agent"), "berth-check"))
+	transport := &http.Transport{
+		TLSClientConfig:        tlsConfig(c),
+		DisableKeepAlives:      true,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return failed("http: %v", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
+	r := result{structs.CheckFailing, fmt.Sprintf("http: %s: %s", resp.Status, body)}
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		r.status = structs.CheckPassing
+	case resp.StatusCode == http.StatusTooManyRequests:
+		r.status = structs.CheckWarning
+	}
+	return r
+}
+
+// probeGRPC asks the health service of the gRPC health checking protocol.
+func probeGRPC(ctx context.Context, t Target) result {
+	creds := insecure.NewCredentials()
+	if t.Check.GRPCUseTLS {
+		creds = credentials.NewTLS(tlsConfig(t.Check))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+t.Address,
+		grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
+	if err != nil {
+		return failed("grpc: %v", err)
+	}
+	defer func() { _ = conn.Close() }()
+	req := &healthpb.HealthCheckRequest{Service: t.Check.GRPCService}
+	resp, err := healthpb.NewHealthClient(conn).Check(ctx, req)
+	if err != nil {
+		return failed("grpc: %v", err)
+	}
+	if resp.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		return failed("grpc: the status is %s", resp.GetStatus())
+	}
+	return result{structs.CheckPassing, "grpc: SERVING"}
+}
+
+// probeScript runs the command in its task. Exit code 0 is a success, 1 a warning.
+func probeScript(ctx context.Context, t Target) result {
+	if t.Exec == nil {
+		return failed("script: task %q does not run", t.Check.TaskName)
+	}
+	command := []string{t.Expand(t.Check.Command)}
+	for _, arg := range t.Check.Args {
+		command = append(command, t.Expand(arg))
+	}
+	out := &output{}
+	res, err := t.Exec(ctx, &driver.ExecConfig{
+		Command: command,
+		Stdout:  out,
+		Stderr:  out,
+	})
+	switch {
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return failed("script: no end within %s: %s", t.Check.Timeout, out)
+	case err != nil:
+		return failed("script: %v", err)
+	case res.Successful():
+		return result{structs.CheckPassing, out.String()}
+	case res.ExitCode == 1:
+		return result{structs.CheckWarning, out.String()}
+	}
+	return failed("script: exit code %d: %s", res.ExitCode, out)
+}
+
+// output keeps the first MaxOutput bytes of a command's output. Both streams write to it.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Write(b[:min(len(b), MaxOutput-o.buf.Len())])
+	return len(b), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}

@@ -1,0 +1,188 @@
+package services
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"strconv"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/healthcheck"
+	"berth/structs"
+)
+
+// offer is a service that the allocation offers now.
+type offer struct {
+	key      string // of the service in its job
+	by       string // the task that offers it, "" for the group
+	owner    string // the task that has it, "" for the group
+	instance structs.ServiceInstance
+	expand   func(string) string
+	checks   []*running
+}
+
+// running is a check that runs.
+type running struct {
+	id     string
+	key    string // equal for the same check with the same target
+	target healthcheck.Target
+	run    *healthcheck.Check
+}
+
+// offerKey tells the services of a group apart. Their names may be equal once placeholders are replaced.
+func offerKey(s structs.OwnedService) string { return s.InstanceID("", s.Owner) }
+
+// resolve replaces the placeholders of a service and finds its address.
+func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
+	alloc := s.Alloc()
+	expand := s.Expand(service.Owner)
+	o := &offer{
+		key:    offerKey(service),
+		by:     service.OfferedBy(),
+		owner:  service.Owner,
+		expand: expand,
+	}
+	i := &o.instance
+	i.ID = service.InstanceID(alloc.ID, service.Owner)
+	i.ServiceName = expand(service.Name)
+	if !structs.IsServiceName(i.ServiceName) {
+		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits and dashes",
+			structs.Cut(service.Name, structs.MaxQuoted), structs.Cut(i.ServiceName, structs.MaxQuoted))
+	}
+	host, port, err := s.address(expand(service.PortLabel))
+	if err != nil {
+		return nil, structs.Invalidf("service %q: %w", i.ServiceName, err)
+	}
+	i.Address = host
+	if own := expand(service.Address); own != "" {
+		i.Address = own
+	}
+	i.Port = port
+	canary := alloc.DeploymentStatus.IsCanary()
+	tags := service.Tags
+	if canary && len(service.CanaryTags) > 0 {
+		tags = service.CanaryTags
+	}
+	for _, tag := range tags {
+		i.Tags = append(i.Tags, expand(tag))
+	}
+	meta := service.Meta
+	if canary && len(service.CanaryMeta) > 0 {
+		meta = service.CanaryMeta
+	}
+	for k, v := range meta {
+		if i.Meta == nil {
+			i.Meta = map[string]string{}
+		}
+		i.Meta[k] = expand(v)
+	}
+	for n, c := range service.Checks {
+		check, err := s.resolveCheck(o, n, c)
+		if err != nil {
+			return nil, structs.Invalidf("service %q: check %q: %w", i.ServiceName, c.Name, err)
+		}
+		o.checks = append(o.checks, check)
+	}
+	return o, nil
+}
+
+// address returns the address for the label of a port, for a number, or for "".
+func (s *Set) address(label string) (host string, port int, err error) {
+	for _, p := range s.Alloc().Ports {
+		if p.Label == label {
+			return p.HostIP, p.Value, nil
+		}
+	}
+	addresses := s.Node().HostAddresses(structs.DefaultHostNetwork)
+	if len(addresses) > 0 {
+		host = addresses[0].Address
+	}
+	if label == "" {
+		return host, 0, nil
+	}
+	port, err = strconv.Atoi(label)
+	if err != nil || port < 1 || port > structs.MaxPort {
+		return "", 0, structs.Invalidf("port %q is neither a number nor a port of the allocation",
+			structs.Cut(label, structs.MaxQuoted))
+	}
+	return host, port, nil
+}
+
+// resolveCheck makes a check of an offer, without a start.
+func (s *Set) resolveCheck(o *offer, n int, c *structs.ServiceCheck) (*running, error) {
+	r := &running{
+		id: structs.CheckID(o.instance.ID, n),
+		target: healthcheck.Target{
+			Check:  c,
+			Expand: o.expand,
+		},
+	}
+	host, port := o.instance.Address, o.instance.Port
+	if c.PortLabel != "" {
+		var err error
+		host, port, err = s.address(o.expand(c.PortLabel))
+		if err != nil {
+			return nil, err
+		}
+	}
+	if c.Type == structs.CheckScript {
+		r.target.Exec = s.exec(c.TaskName)
+	} else {
+		r.target.Address = net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	definition, _ := json.Marshal(c)
+	r.key = r.id + "\x00" + r.target.Address + "\x00" + string(definition)
+	return r, nil
+}
+
+// exec returns a function that runs commands in a task.
+func (s *Set) exec(task string) func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
+	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+		tasks := s.tasks(task)
+		if len(tasks) == 0 {
+			return nil, structs.Conflictf("task %q does not run", task)
+		}
+		return tasks[0].control.Exec(ctx, x)
+	}
+}
+
+// healthySince returns the time since which the checks are passing that count for the health.
+func (o *offer) healthySince() (since time.Time, healthy bool) {
+	for _, c := range o.checks {
+		rule := c.target.Check.OnUpdate
+		if rule == structs.OnUpdateIgnore {
+			continue
+		}
+		status := c.run.Status()
+		from := status.Since
+		switch {
+		case rule == structs.OnUpdateIgnoreWarnings && !status.UsableSince.IsZero():
+			from = status.UsableSince
+		case status.Status != structs.CheckPassing:
+			return since, false
+		}
+		if from.After(since) {
+			since = from
+		}
+	}
+	return since, true
+}
+
+func (r *running) result(o *offer, allocName string) *structs.CheckResult {
+	status := r.run.Status()
+	out := &structs.CheckResult{
+		ID:      r.id,
+		Check:   r.target.Check.Name,
+		Group:   allocName,
+		Task:    o.owner,
+		Service: o.instance.ServiceName,
+		Mode:    structs.CheckHealthiness,
+		Status:  status.Status,
+		Output:  status.Output,
+	}
+	if !status.At.IsZero() {
+		out.Timestamp = status.At.Unix()
+	}
+	return out
+}

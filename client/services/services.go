@@ -1,0 +1,330 @@
+// Package services offers the services of an allocation while its tasks run, and runs their checks. The
+// servers get the instances with the other state of the allocation.
+package services
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/healthcheck"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// Config is the surrounding of a Set.
+type Config struct {
+	Logger hclog.Logger
+	// Alloc returns the allocation as the servers last sent it, Group its task group, and Node the row of the
+	// node. The caller must not change them.
+	Alloc func() *structs.Allocation
+	Group func() *structs.TaskGroup
+	Node  func() *structs.Node
+	// Expand returns the function that replaces the placeholders in the texts of a service of a task, ""
+	// for the group.
+	Expand func(task string) func(string) string
+	// Changed is called after each change of the instances or of the state of a check. It must not block.
+	Changed func()
+}
+
+// Set has the services of one allocation. A service of a task is offered while the task runs. A service of
+// the group is offered from the time when all main tasks run until none does. No service of a task that is
+// about to stop is offered.
+type Set struct {
+	Config
+	ctx   context.Context
+	close context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu       sync.Mutex
+	running  map[string]*runningTask
+	whole    bool // all main tasks have run since the last time that none did
+	offered  []*offer
+	reported map[string]bool // faults that the log has
+}
+
+// runningTask is a task that may offer services.
+type runningTask struct {
+	control hook.Control
+	started time.Time
+	// serving is false once the task is about to stop.
+	serving bool
+}
+
+// New makes the set of an allocation. It offers nothing before the first Start.
+func New(c Config) *Set {
+	s := &Set{
+		Config:   c,
+		running:  map[string]*runningTask{},
+		reported: map[string]bool{},
+	}
+	s.ctx, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends all checks and waits for them. The instances stay as they are: the next agent continues.
+func (s *Set) Close() {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// Start notes that a task runs. It may be called again for a task that runs, and for one that a former
+// agent has started.
+func (s *Set) Start(task string, control hook.Control, started time.Time) {
+	s.change(func() {
+		s.running[task] = &runningTask{control, started, true}
+		missing := func(name string) bool { return !s.serves(name) }
+		s.whole = s.whole || !slices.ContainsFunc(s.mainTasks(), missing)
+	})
+}
+
+// Withdraw offers the services of tasks no longer, because they are about to stop.
+func (s *Set) Withdraw(tasks ...string) {
+	s.change(func() {
+		for _, name := range tasks {
+			if t := s.running[name]; t != nil {
+				t.serving = false
+			}
+		}
+		s.endWhole()
+	})
+}
+
+// Stop notes that a task runs no longer.
+func (s *Set) Stop(task string) {
+	s.change(func() {
+		delete(s.running, task)
+		s.endWhole()
+	})
+}
+
+// Update follows a change of the allocation or of its job.
+func (s *Set) Update() { s.change(func() {}) }
+
+// Instances returns what the allocation offers, in the order of the job.
+func (s *Set) Instances() []*structs.ServiceInstance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*structs.ServiceInstance
+	for _, o := range s.offered {
+		i := o.instance
+		for _, c := range o.checks {
+			i.Status = structs.WorstStatus(i.Status, c.run.Status().Status)
+		}
+		all = append(all, &i)
+	}
+	return all
+}
+
+// Checks returns the last results of all checks by their IDs.
+func (s *Set) Checks() map[string]*structs.CheckResult {
+	name := s.Alloc().Name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]*structs.CheckResult{}
+	for _, o := range s.offered {
+		for _, c := range o.checks {
+			all[c.id] = c.result(o, name)
+		}
+	}
+	return all
+}
+
+// HealthySince returns the time since which all checks are passing that count for the health of the
+// allocation. It is false while one is not, or a service cannot be offered.
+func (s *Set) HealthySince() (since time.Time, healthy bool) {
+	group := s.Group()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	offered := map[string]*offer{}
+	for _, o := range s.offered {
+		offered[o.key] = o
+	}
+	for service := range group.AllServices() {
+		o := offered[offerKey(service)]
+		if o == nil && endsEarly(group, service) {
+			continue
+		}
+		if o == nil {
+			return since, false
+		}
+		at, ok := o.healthySince()
+		if !ok {
+			return since, false
+		}
+		if at.After(since) {
+			since = at
+		}
+	}
+	return since, true
+}
+
+// endsEarly reports whether a task offers the service that may have ended without a fault: it prepares
+// others, or it runs after them.
+func endsEarly(g *structs.TaskGroup, s structs.OwnedService) bool {
+	t := g.Task(s.OfferedBy())
+	return t != nil && t.Lifecycle != nil && !t.Lifecycle.Sidecar
+}
+
+// change applies a change of the running tasks and reports new instances.
+func (s *Set) change(apply func()) {
+	before := s.Instances()
+	var faults []fault
+	s.mu.Lock()
+	if s.ctx.Err() == nil {
+		apply()
+		faults = s.sync()
+	}
+	s.mu.Unlock()
+	for _, f := range faults {
+		s.report(f)
+	}
+	if !structs.SameInstances(before, s.Instances()) {
+		s.Changed()
+	}
+}
+
+// fault is the reason for which a service is not offered.
+type fault struct {
+	service string
+	err     error
+	tell    hook.Control // a task that runs
+}
+
+func (s *Set) serves(task string) bool {
+	t := s.running[task]
+	return t != nil && t.serving
+}
+
+func (s *Set) endWhole() {
+	s.whole = s.whole && slices.ContainsFunc(s.mainTasks(), s.serves)
+}
+
+func (s *Set) mainTasks() []string {
+	var names []string
+	for _, t := range s.Group().Tasks {
+		if t.Lifecycle == nil {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// sync makes the offers those of the current version of the job and of the running tasks. A check that has
+// not changed goes on. It returns the faults that are new.
+func (s *Set) sync() (faults []fault) {
+	former := map[string]*running{}
+	for _, o := range s.offered {
+		for _, c := range o.checks {
+			former[c.key] = c
+		}
+	}
+	s.offered = nil
+	var all []*structs.ServiceInstance
+	for service := range s.Group().AllServices() {
+		by := service.OfferedBy()
+		if by == "" && !s.whole || by != "" && !s.serves(by) {
+			continue
+		}
+		o, err := s.resolve(service)
+		if err == nil { // with those before: the servers refuse a report with too many bytes
+			err = structs.CheckInstances(append(all, &o.instance))
+		}
+		if err != nil {
+			if text := service.Name + ": " + err.Error(); !s.reported[text] {
+				s.reported[text] = true
+				faults = append(faults, fault{service.Name, err, s.anyControl()})
+			}
+			continue
+		}
+		s.keepOrStart(o, former)
+		all = append(all, &o.instance)
+		s.offered = append(s.offered, o)
+	}
+	for _, c := range former {
+		c.run.Cancel()
+	}
+	return faults
+}
+
+// anyControl returns that of the first task that runs.
+func (s *Set) anyControl() hook.Control {
+	first := slices.Min(slices.Collect(maps.Keys(s.running)))
+	return s.running[first].control
+}
+
+// keepOrStart starts the checks of an offer. It takes those that go on out of former.
+func (s *Set) keepOrStart(o *offer, former map[string]*running) {
+	for n, c := range o.checks {
+		if old := former[c.key]; old != nil {
+			delete(former, c.key)
+			o.checks[n] = old
+		} else {
+			s.start(o, c)
+		}
+	}
+}
+
+// start starts a check. Its goroutine ends with the set.
+func (s *Set) start(o *offer, r *running) {
+	by := o.by
+	restarted := by
+	if r.target.Check.TaskName != "" {
+		restarted = r.target.Check.TaskName
+	}
+	r.run = healthcheck.Start(s.ctx, r.target, healthcheck.Config{
+		Changed: s.Changed,
+		Restart: func(reason string) { s.restart(restarted, reason) },
+		Begun:   func() time.Time { return s.begun(restarted) },
+	})
+	s.wg.Go(r.run.Wait)
+}
+
+// tasks returns a task if it runs, or all main tasks that run for "".
+func (s *Set) tasks(name string) []*runningTask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{name}
+	if name == "" {
+		names = s.mainTasks()
+	}
+	var all []*runningTask
+	for _, n := range names {
+		if t := s.running[n]; t != nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (s *Set) restart(task, reason string) {
+	for _, t := range s.tasks(task) {
+		t.control.Restart(reason)
+	}
+}
+
+// begun returns the newest start of the tasks, zero if none runs.
+func (s *Set) begun(task string) (newest time.Time) {
+	for _, t := range s.tasks(task) {
+		if t.started.After(newest) {
+			newest = t.started
+		}
+	}
+	return newest
+}
+
+// report writes a fault of a service to the log and to a task.
+func (s *Set) report(f fault) {
+	s.Logger.Warn("a service is not offered", "service", f.service, "error", f.err)
+	f.tell.Emit(&structs.TaskEvent{
+		Type:    structs.TaskEventHookMessage,
+		Time:    time.Now().UnixNano(),
+		Message: "a service is not offered: " + f.err.Error(),
+	})
+}

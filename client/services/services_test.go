@@ -1,0 +1,238 @@
+package services
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// control is a task in which scripts succeed.
+type control struct {
+	hook.Control
+	mu     sync.Mutex
+	events []string
+	runs   int
+}
+
+func (c *control) Emit(e *structs.TaskEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, e.Message)
+}
+
+func (c *control) Exec(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs++
+	return &driver.ExitResult{}, nil
+}
+
+type fixture struct {
+	*Set
+	alloc   *structs.Allocation
+	group   *structs.TaskGroup
+	task    *control
+	mu      sync.Mutex
+	changes int
+}
+
+// newFixture makes the set of a group with the main tasks a and b.
+func newFixture(t *testing.T, edit func(g *structs.TaskGroup)) *fixture {
+	f := &fixture{
+		alloc: &structs.Allocation{
+			ID:    "alloc1",
+			Name:  "job.g[0]",
+			Ports: []structs.AllocatedPort{{Label: "http", Value: 20000, HostIP: "10.0.0.1"}},
+		},
+		group: &structs.TaskGroup{Tasks: []*structs.Task{{Name: "a"}, {Name: "b"}}},
+		task:  &control{},
+	}
+	edit(f.group)
+	f.Set = New(Config{
+		Logger: hclog.NewNullLogger(),
+		Alloc:  func() *structs.Allocation { return f.alloc },
+		Group:  func() *structs.TaskGroup { return f.group },
+		Node:   func() *structs.Node { return &structs.Node{} },
+		Expand: func(task string) func(string) string {
+			return func(s string) string { return strings.ReplaceAll(s, "${task}", task) }
+		},
+		Changed: func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.changes++
+		},
+	})
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fixture) begin(tasks ...string) {
+	for _, name := range tasks {
+		f.Start(name, f.task, time.Now())
+	}
+}
+
+func (f *fixture) checkOffered(t *testing.T, when string, want ...string) {
+	t.Helper()
+	var got []string
+	for _, i := range f.Instances() {
+		got = append(got, i.ServiceName)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: the services are %q, want %q", when, got, want)
+	}
+}
+
+func scriptCheck() *structs.ServiceCheck {
+	return &structs.ServiceCheck{
+		Name:     "look",
+		Type:     structs.CheckScript,
+		Command:  "look",
+		TaskName: "a",
+		Interval: time.Minute,
+		Timeout:  time.Second,
+		OnUpdate: structs.OnUpdateRequireHealthy,
+	}
+}
+
+func TestSet_OffersServicesWhileTheirTasksRun(t *testing.T) {
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		g.Services = []*structs.Service{{Name: "group"}, {Name: "of-b", TaskName: "b"}}
+		g.Tasks[0].Services = []*structs.Service{{Name: "own-${task}", PortLabel: "http"}}
+	})
+	f.begin("a")
+	f.checkOffered(t, "with one task", "own-a")
+	if i := f.Instances()[0]; i.Address != "10.0.0.1" || i.Port != 20000 {
+		t.Errorf("the address is %s:%d", i.Address, i.Port)
+	}
+	f.begin("b")
+	f.checkOffered(t, "with all tasks", "group", "of-b", "own-a")
+	f.Withdraw("a")
+	f.checkOffered(t, "while a is about to stop", "group", "of-b")
+	f.Stop("a")
+	f.Stop("b")
+	f.checkOffered(t, "at the end")
+	f.begin("b")
+	f.checkOffered(t, "after a restart of b", "of-b")
+	f.begin("a")
+	f.checkOffered(t, "after all restarts", "group", "of-b", "own-a")
+	before := f.changes
+	f.Update()
+	if f.changes != before {
+		t.Error("an update without a change was reported")
+	}
+}
+
+func TestSet_ReportsABadNameOnce(t *testing.T) {
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		g.Tasks[0].Services = []*structs.Service{{Name: "no ${task}"}, {Name: "good"}}
+	})
+	f.begin("a")
+	f.Update()
+	f.Stop("a")
+	f.begin("a")
+	f.checkOffered(t, "beside a bad name", "good")
+	if len(f.task.events) != 1 || !strings.Contains(f.task.events[0], "no a") {
+		t.Errorf("the events are %q", f.task.events)
+	}
+	if _, healthy := f.HealthySince(); healthy {
+		t.Error("the allocation is healthy without one of its services")
+	}
+}
+
+// The servers refuse a report with more bytes than they accept, with all other allocations of the report.
+func TestSet_BoundsAllInstancesTogether(t *testing.T) {
+	tag := strings.Repeat("x", structs.MaxText-1)
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		for _, name := range strings.Fields("one two three four five six seven eight nine ten") {
+			tags := slices.Repeat([]string{tag}, structs.MaxServiceBytes/structs.MaxText)
+			g.Services = append(g.Services, &structs.Service{Name: name, Tags: tags})
+		}
+	})
+	f.begin("a", "b")
+	all := f.Instances()
+	if err := structs.CheckInstances(all); err != nil || len(all) == 0 || len(all) == 10 {
+		t.Errorf("%d instances: %v", len(all), err)
+	}
+}
+
+func TestSet_EndsCanaryTagsWithThePromotion(t *testing.T) {
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		g.Services = []*structs.Service{{Name: "web", Tags: []string{"live"}, CanaryTags: []string{"canary"}}}
+	})
+	f.alloc.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
+	f.begin("a", "b")
+	if got := f.Instances()[0].Tags; !slices.Equal(got, []string{"canary"}) {
+		t.Errorf("the tags of a canary are %q", got)
+	}
+	f.alloc = &structs.Allocation{ID: "alloc1"}
+	f.Update()
+	if got := f.Instances()[0].Tags; !slices.Equal(got, []string{"live"}) {
+		t.Errorf("the tags after the promotion are %q", got)
+	}
+}
+
+func TestSet_RestartsOnlyChecksThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := scriptCheck()
+		other.Name = "other"
+		f := newFixture(t, func(g *structs.TaskGroup) {
+			g.Services = []*structs.Service{{Name: "web", Checks: []*structs.ServiceCheck{scriptCheck(), other}}}
+		})
+		defer f.Close()
+		f.begin("a", "b")
+		synctest.Wait()
+		if f.task.runs != 2 || f.Instances()[0].Status != structs.CheckPassing {
+			t.Fatalf("%d runs, status %s", f.task.runs, f.Instances()[0].Status)
+		}
+		began := time.Now()
+		time.Sleep(time.Second)
+		changed := *other
+		changed.Command = "look again"
+		f.group = &structs.TaskGroup{Tasks: f.group.Tasks, Services: []*structs.Service{
+			{Name: "web", Tags: []string{"new"}, Checks: []*structs.ServiceCheck{scriptCheck(), &changed}},
+		}}
+		f.Update()
+		synctest.Wait()
+		if f.task.runs != 3 || !slices.Equal(f.Instances()[0].Tags, []string{"new"}) {
+			t.Errorf("%d runs after the change of one check, instance %+v", f.task.runs, f.Instances()[0])
+		}
+		since, healthy := f.HealthySince()
+		if !healthy || since.Sub(began) != time.Second || len(f.Checks()) != 2 {
+			t.Errorf("healthy %v since %s, checks %v", healthy, since, f.Checks())
+		}
+		f.Withdraw("a", "b")
+		time.Sleep(time.Hour)
+		if f.task.runs != 3 {
+			t.Errorf("%d runs after the withdrawal", f.task.runs)
+		}
+	})
+}
+
+func TestSet_IsHealthyWithoutTheServicesOfTasksThatHaveEnded(t *testing.T) {
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		g.Tasks[0].Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePrestart}
+		g.Tasks[0].Services = []*structs.Service{{Name: "early"}}
+		g.Tasks[1].Services = []*structs.Service{{Name: "late"}}
+	})
+	if _, healthy := f.HealthySince(); healthy {
+		t.Error("healthy before the main task")
+	}
+	f.begin("b")
+	if _, healthy := f.HealthySince(); !healthy {
+		t.Error("not healthy after the end of a task that prepares others")
+	}
+}
