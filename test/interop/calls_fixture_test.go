@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,12 +65,49 @@ func newCallFixture(t *testing.T, c *public.Client) *callFixture {
 	// The client lists the volumes of a plugin by a prefix of their IDs.
 	f.volume = fmt.Sprint(f.plugin, "-calls-", os.Getpid())
 	runJob(t, c, plugin)
-	f.alloc = runJob(t, c, quickJob(f.job, `printf 'one\ntwo\n' > /local/lines; echo hello; sleep 600`))
+	job := quickJob(f.job, `printf 'one\ntwo\n' > /local/lines; echo hello; sleep 600`)
+	job.TaskGroups[0].Services = []*public.Service{serviceOfCalls}
+	f.alloc = runJob(t, c, job)
+	f.await("a service whose check passes", func() (bool, error) {
+		checks, err := c.Allocations().Checks(f.alloc.ID, nil)
+		for _, check := range checks {
+			return check.Status == "success", err
+		}
+		return false, err
+	})
 	f.await("a healthy plugin", func() (bool, error) {
 		p, _, err := c.CSIPlugins().Info(f.plugin, nil)
 		return err == nil && p.NodesHealthy == 1 && p.ControllersHealthy == 1, err
 	})
 	return f
+}
+
+// serviceOfCalls is a service as a client sends it, with the values that mean nothing.
+var serviceOfCalls = &public.Service{
+	Name:      "calls",
+	PortLabel: "8080",
+	Provider:  "nomad",
+	Cluster:   "default",
+	Tags:      []string{"b", "a"},
+	Checks: []public.ServiceCheck{{
+		Name:     "true",
+		Type:     "script",
+		Command:  "/bin/echo",
+		Args:     []string{"fine"},
+		TaskName: "app",
+		Interval: time.Second,
+		Timeout:  10 * time.Second,
+	}},
+}
+
+// checkInstances returns the error of a call, or one for an answer other than the instance of serviceOfCalls.
+func (f *callFixture) checkInstances(list []*public.ServiceRegistration, err error) error {
+	return check(err, func() bool {
+		return len(list) == 1 && list[0].ServiceName == "calls" && list[0].AllocID == f.alloc.ID &&
+			list[0].JobID == f.job && list[0].NodeID == f.nodeID && list[0].Port == 8080 &&
+			list[0].Address != "" && slices.Equal(list[0].Tags, []string{"b", "a"}) &&
+			list[0].CreateIndex > 0 && list[0].ModifyIndex >= list[0].CreateIndex
+	}, list)
 }
 
 // quickJob returns a job of one line of shell whose allocations are healthy as soon as they run.

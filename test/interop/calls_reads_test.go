@@ -1,6 +1,8 @@
 package interop
 
 import (
+	"slices"
+
 	"github.com/hashicorp/nomad/api/contexts"
 
 	public "github.com/hashicorp/nomad/api"
@@ -39,15 +41,19 @@ var readCalls = []callRow{
 	}},
 	{"Jobs.Services", func(f *callFixture) error {
 		services, _, err := f.c.Jobs().Services(f.job, nil)
-		return check(err, func() bool { return services != nil && len(services) == 0 }, services)
+		return f.checkInstances(services, err)
 	}},
 	{"Services.List", func(f *callFixture) error {
 		services, _, err := f.c.Services().List(nil)
-		return check(err, func() bool { return services != nil && len(services) == 0 }, services)
+		return check(err, func() bool {
+			return len(services) == 1 && services[0].Namespace == "default" && len(services[0].Services) == 1 &&
+				services[0].Services[0].ServiceName == "calls" &&
+				slices.Equal(services[0].Services[0].Tags, []string{"a", "b"})
+		}, services)
 	}},
 	{"Services.Get", func(f *callFixture) error {
-		services, _, err := f.c.Services().Get("web", nil)
-		return check(err, func() bool { return services != nil && len(services) == 0 }, services)
+		services, _, err := f.c.Services().Get("calls", nil)
+		return f.checkInstances(services, err)
 	}},
 	{"HostVolumes.List", func(f *callFixture) error {
 		volumes, _, err := f.c.HostVolumes().List(&public.HostVolumeListRequest{}, nil)
@@ -67,11 +73,17 @@ var readCalls = []callRow{
 	}},
 	{"Allocations.Services", func(f *callFixture) error {
 		services, _, err := f.c.Allocations().Services(f.alloc.ID, nil)
-		return check(err, func() bool { return services != nil && len(services) == 0 }, services)
+		return f.checkInstances(services, err)
 	}},
 	{"Allocations.Checks", func(f *callFixture) error {
 		checks, err := f.c.Allocations().Checks(f.alloc.ID, nil)
-		return check(err, func() bool { return checks != nil && len(checks) == 0 }, checks)
+		return check(err, func() bool {
+			for id, c := range checks {
+				return c.ID == id && c.Check == "true" && c.Service == "calls" && c.Status == "success" &&
+					c.Output == "fine\n" && c.Mode == "healthiness" && c.Timestamp > 0
+			}
+			return false
+		}, checks)
 	}},
 	{"Evaluations.List", func(f *callFixture) error {
 		evals, _, err := f.c.Evaluations().List(nil)

@@ -32,12 +32,9 @@ var withoutRoute = map[string]string{
 	"ACLOIDC":                            unauthenticated,
 	"Agent.Monitor":                      "the log of an agent is on its machine",
 	"Agent.MonitorExport":                "the log of an agent is on its machine",
-	"Allocations.Checks":                 "berth has no services yet",
-	"Allocations.Services":               "berth has no services yet",
 	"Deployments.Unblock":                "only deployments in several regions are blocked",
 	"EventStream":                        "a blocking query waits for changes",
 	"Jobs.ActionExec":                    "jobs have no actions: berth alloc exec runs commands",
-	"Jobs.Services":                      "berth has no services yet",
 	"Jobs.VersionByTag":                  "versions have no tags",
 	"Nodes.Identity":                     "nodes have no signed identities",
 	"Nodes.Meta":                         "the metadata of a node is in its configuration, which SIGHUP reads again",
@@ -63,7 +60,7 @@ var withoutRoute = map[string]string{
 	"Quotas":                                     enterprise,
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
-	"Services":                                   "berth has no services yet",
+	"Services.Delete":                            "an instance ends with its allocation",
 	"TaskGroupHostVolumeClaims":                  "host volumes are those in the configuration of nodes",
 }
 
@@ -82,12 +79,7 @@ func reasonOf(call string) string {
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
 // have such things. A refused call has a row because it needs an object to be refused for.
 var notWorking = map[string]string{
-	"Allocations.Checks":   "empty",
-	"Allocations.Services": "empty",
-	"Deployments.Unblock":  "refused",
-	"HostVolumes.List":     "empty",
-	"Jobs.Services":        "empty",
-	"Nodes.GcAlloc":        "refused",
-	"Services.Get":         "empty",
-	"Services.List":        "empty",
+	"Deployments.Unblock": "refused",
+	"HostVolumes.List":    "empty",
+	"Nodes.GcAlloc":       "refused",
 }
