@@ -31,7 +31,7 @@ func (w *world) describe() string {
 			state.ClaimBlocked(v.Tx, c))
 	}
 	for _, n := range w.nodes {
-		for a := range state.AttachmentsByNode(v.Tx, n.row.ID) {
+		for a := range state.AttachmentsByNode(v.Tx, n.id) {
 			fmt.Fprintf(&b, "volume %s is %s to %s: %+v\n", a.VolumeID, a.State, a.NodeID, a.LastError)
 		}
 	}

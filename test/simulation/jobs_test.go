@@ -193,6 +193,8 @@ func (w *world) randomGroup(j *structs.Job, name string) *structs.TaskGroup {
 			MaxDelay:      30 * time.Second,
 			Unlimited:     true,
 		}
+	case structs.JobSystem:
+		w.addWaves(g)
 	case structs.JobBatch:
 		g.ReschedulePolicy = &structs.ReschedulePolicy{
 			Attempts:      w.IntN(3),
@@ -272,6 +274,17 @@ func (w *world) addStrategies(g *structs.TaskGroup) {
 	m.MinHealthyTime = oneOf(w, time.Second, 10*time.Second)
 	m.HealthyDeadline = time.Minute
 	g.Migrate = &m
+}
+
+// addWaves draws how a job on each node is updated: at once, or some nodes after others.
+func (w *world) addWaves(g *structs.TaskGroup) {
+	if w.chance(2) {
+		return
+	}
+	u := structs.DefaultUpdateStrategy()
+	u.MaxParallel = 1 + w.IntN(2)
+	u.Stagger = oneOf(w, 5*time.Second, 30*time.Second, time.Minute)
+	g.Update = &u
 }
 
 // thePlugin returns the job that runs the plugin on each node.

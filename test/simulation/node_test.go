@@ -13,14 +13,15 @@ import (
 
 // node is a simulated agent with its machine.
 type node struct {
-	w   *world
-	row *structs.Node
-
-	ctx  context.Context // ends with the power
-	off  context.CancelFunc
-	work sync.WaitGroup
+	w      *world
+	id     string
+	secret string
+	work   sync.WaitGroup
 
 	mu      sync.Mutex
+	row     *structs.Node
+	ctx     context.Context // ends with the power; the next one begins with it
+	off     context.CancelFunc
 	linked  chan struct{}       // closed when the connection is cut; nil: it is cut
 	runs    map[string]*run     // by allocation; those that have ended stay
 	records map[string]*claimed // claims that are not released, by allocation; they survive the loss of power
@@ -30,7 +31,7 @@ type node struct {
 type claimed struct{ keys []structs.CSIClaimKey }
 
 func (w *world) addNode(row *structs.Node) {
-	n := &node{w: w, row: row, records: map[string]*claimed{}}
+	n := &node{w: w, id: row.ID, secret: row.SecretID, row: row, records: map[string]*claimed{}}
 	w.nodes = append(w.nodes, n)
 	n.powerOn()
 }
@@ -50,10 +51,17 @@ func (n *node) powerOn() {
 func (n *node) powerOff() {
 	n.off()
 	n.work.Wait()
-	n.w.storage.powerOff(n.row.ID)
+	n.w.storage.powerOff(n.id)
 }
 
-func (n *node) isOn() bool { return n.ctx.Err() == nil }
+// life returns the context that ends when the power of this moment is gone.
+func (n *node) life() context.Context {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ctx
+}
+
+func (n *node) isOn() bool { return n.life().Err() == nil }
 
 // cut cuts the connection to the servers, or heals it.
 func (n *node) cut(cut bool) {
@@ -79,7 +87,7 @@ func (n *node) idle(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
-	case <-n.ctx.Done():
+	case <-n.life().Done():
 		return false
 	}
 }
@@ -93,6 +101,13 @@ func (n *node) latency() bool {
 	return n.idle(n.w.log.pause(most))
 }
 
+// ownRow returns a copy of the node's row.
+func (n *node) ownRow() *structs.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.row.Copy()
+}
+
 // call calls a procedure until it answers. The error is that of the request, or of ctx.
 func call[Req, Resp any](
 	ctx context.Context, n *node, m structs.Method[Req, Resp], req *Req,
@@ -100,14 +115,14 @@ func call[Req, Resp any](
 	for ctx.Err() == nil {
 		linked := n.link()
 		if !n.latency() {
-			return nil, n.ctx.Err()
+			return nil, n.life().Err()
 		}
 		if linked == nil {
 			n.idle(200 * time.Millisecond)
 			continue
 		}
 		limited, cancel := context.WithCancel(ctx)
-		stop := context.AfterFunc(n.ctx, cancel)
+		stop := context.AfterFunc(n.life(), cancel)
 		done := make(chan struct{})
 		go func() {
 			select {
@@ -130,7 +145,7 @@ func call[Req, Resp any](
 			return nil, err
 		}
 		if !n.idle(500 * time.Millisecond) {
-			return nil, n.ctx.Err()
+			return nil, n.life().Err()
 		}
 	}
 	return nil, ctx.Err()
@@ -139,17 +154,17 @@ func call[Req, Resp any](
 // keepLease registers the node and sends heartbeats.
 func (n *node) keepLease() {
 	for n.isOn() {
-		_, err := call(n.ctx, n, structs.NodeRegister, &structs.NodeRegisterRequest{
-			Node: n.row.Copy(),
+		_, err := call(n.life(), n, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: n.ownRow(),
 			CSI:  n.instances(),
 		})
 		if err != nil {
 			return
 		}
 		for n.idle(3 * time.Second) {
-			_, err := call(n.ctx, n, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
-				NodeID:   n.row.ID,
-				SecretID: n.row.SecretID,
+			_, err := call(n.life(), n, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				NodeID:   n.id,
+				SecretID: n.secret,
 				Status:   structs.NodeReady,
 			})
 			if err != nil {
@@ -167,8 +182,8 @@ const (
 // instances is the report of the node on its CSI plugins.
 func (n *node) instances() (all []*structs.CSIPluginInstance) {
 	info := structs.CSIInfo{PluginID: sharePlugin, Healthy: true, Provider: "share.csi", ProviderVersion: "1"}
-	info.NodeInfo = &structs.CSINodeInfo{ID: n.row.ID}
-	all = append(all, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.row.ID, CSIInfo: info})
+	info.NodeInfo = &structs.CSINodeInfo{ID: n.id}
+	all = append(all, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.id, CSIInfo: info})
 	if !n.runsPlugin() {
 		return all
 	}
@@ -181,10 +196,10 @@ func (n *node) instances() (all []*structs.CSIPluginInstance) {
 	}
 	control := info
 	control.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: true}
-	info.NodeInfo = &structs.CSINodeInfo{ID: n.row.ID}
+	info.NodeInfo = &structs.CSINodeInfo{ID: n.id}
 	return append(all,
-		&structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.row.ID, CSIInfo: info},
-		&structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.row.ID, CSIInfo: control})
+		&structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.id, CSIInfo: info},
+		&structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.id, CSIInfo: control})
 }
 
 // runsPlugin reports whether an allocation with the plugin runs.
@@ -201,9 +216,9 @@ func (n *node) runsPlugin() bool {
 
 // reportPlugins tells the servers which plugins run.
 func (n *node) reportPlugins() {
-	_, _ = call(n.ctx, n, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-		NodeID:   n.row.ID,
-		SecretID: n.row.SecretID,
+	_, _ = call(n.life(), n, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   n.id,
+		SecretID: n.secret,
 		Upserts:  n.instances(),
 		Full:     true,
 	})
@@ -213,10 +228,10 @@ func (n *node) reportPlugins() {
 func (n *node) follow() {
 	index := uint64(1)
 	for n.isOn() {
-		req := &structs.NodeGetRequest{NodeID: n.row.ID, SecretID: n.row.SecretID}
+		req := &structs.NodeGetRequest{NodeID: n.id, SecretID: n.secret}
 		req.MinIndex = index
 		req.MaxWait = 5 * time.Minute
-		resp, err := call(n.ctx, n, structs.NodeClientAllocs, req)
+		resp, err := call(n.life(), n, structs.NodeClientAllocs, req)
 		if err != nil {
 			n.idle(time.Second) // not registered yet
 			continue
@@ -246,9 +261,9 @@ func (n *node) forget(wanted map[string]uint64) {
 }
 
 func (n *node) fetch(ids []string) bool {
-	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: n.row.ID, SecretID: n.row.SecretID}
+	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: n.id, SecretID: n.secret}
 	req.Namespace = structs.AllNamespaces
-	resp, err := call(n.ctx, n, structs.AllocsGet, req)
+	resp, err := call(n.life(), n, structs.AllocsGet, req)
 	if err != nil {
 		return false
 	}
@@ -280,14 +295,14 @@ func (n *node) apply(a *structs.Allocation) {
 func (n *node) serve(ctx context.Context, method string, req, resp any) error {
 	linked := n.link()
 	if linked == nil || !n.isOn() {
-		return structs.Unavailablef("node %s is not connected", n.row.ID)
+		return structs.Unavailablef("node %s is not connected", n.id)
 	}
 	if !n.latency() {
-		return structs.Unavailablef("node %s is gone", n.row.ID)
+		return structs.Unavailablef("node %s is gone", n.id)
 	}
 	failing := !n.w.friendly.Load() && n.w.log.pause(time.Second) < 100*time.Millisecond
 	if failing || ctx.Err() != nil {
-		return structs.Unavailablef("the plugin on node %s is busy", n.row.ID)
+		return structs.Unavailablef("the plugin on node %s is busy", n.id)
 	}
 	switch r := req.(type) {
 	case *structs.ClientCSIAttachRequest:
@@ -297,7 +312,7 @@ func (n *node) serve(ctx context.Context, method string, req, resp any) error {
 	case *structs.ClientCSINodeDetachRequest:
 		return n.release(r)
 	default:
-		return fmt.Errorf("node %s does not know %s", n.row.ID, method)
+		return fmt.Errorf("node %s does not know %s", n.id, method)
 	}
 	return nil
 }
@@ -311,8 +326,8 @@ func (n *node) release(r *structs.ClientCSINodeDetachRequest) error {
 	case run != nil && !run.isUnwound():
 		return structs.Preconditionf("allocation %s has not ended", r.AllocID)
 	case usesPlugin(r.VolumeID) && !n.runsPlugin():
-		return structs.Unavailablef("the plugin does not run on node %s", n.row.ID)
+		return structs.Unavailablef("the plugin does not run on node %s", n.id)
 	}
-	n.w.storage.unmount(r.VolumeID, func(m mount) bool { return m.alloc == r.AllocID && m.node == n.row.ID })
+	n.w.storage.unmount(r.VolumeID, func(m mount) bool { return m.alloc == r.AllocID && m.node == n.id })
 	return nil
 }

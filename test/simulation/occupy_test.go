@@ -29,12 +29,12 @@ func (r *run) occupy() bool {
 		if portsOf(a).Holder(own) != "" || (structs.DeviceUse{}).Add(a).Holder(own) != "" ||
 			r.group.HostVolumeConflict(other.group) != "" {
 			n.w.fail("node %s: allocation %s starts while %s has one of its devices, ports or host volumes",
-				n.row.ID, own.ID, a.ID)
+				n.id, own.ID, a.ID)
 		}
 	}
 	if short := n.row.Available().Exceeded(used); short != "" {
 		n.w.fail("node %s: allocation %s starts beside %v with too little %s: %+v",
-			n.row.ID, own.ID, beside, short, used)
+			n.id, own.ID, beside, short, used)
 	}
 	r.occupies = true
 	return true

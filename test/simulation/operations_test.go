@@ -126,16 +126,16 @@ func (w *world) promote(d *structs.Deployment) {
 // drainNode drains a node, or ends its drain.
 func (w *world) drainNode() {
 	n := oneOf(w, w.nodes...)
-	req := &structs.NodeDrainRequest{NodeID: n.row.ID}
+	req := &structs.NodeDrainRequest{NodeID: n.id}
 	if w.chance(3) {
 		req.MarkEligible = true
-		w.record("end the drain of %s", n.row.ID)
+		w.record("end the drain of %s", n.id)
 	} else {
 		req.DrainSpec = &structs.DrainSpec{
 			Deadline:         oneOf(w, 0, -1, 30*time.Second, 5*time.Minute),
 			IgnoreSystemJobs: w.chance(2),
 		}
-		w.record("drain %s: %+v", n.row.ID, *req.DrainSpec)
+		w.record("drain %s: %+v", n.id, *req.DrainSpec)
 	}
 	_ = operate(w, structs.NodeDrain, req)
 }
@@ -145,9 +145,9 @@ func (w *world) changeEligibility() {
 }
 
 func (w *world) setEligibility(n *node, eligibility string) {
-	w.record("%s becomes %s", n.row.ID, eligibility)
+	w.record("%s becomes %s", n.id, eligibility)
 	_ = operate(w, structs.NodeEligibility, &structs.NodeEligibilityRequest{
-		NodeID:      n.row.ID,
+		NodeID:      n.id,
 		Eligibility: eligibility,
 	})
 }
@@ -156,17 +156,17 @@ func (w *world) setEligibility(n *node, eligibility string) {
 func (w *world) cutNode() {
 	n := oneOf(w, w.nodes...)
 	cut := n.link() != nil
-	w.record("cut %s: %v", n.row.ID, cut)
+	w.record("cut %s: %v", n.id, cut)
 	n.cut(cut)
 }
 
 // resetNode takes the power from a node and gives it back later.
 func (w *world) resetNode() {
 	n := oneOf(w, w.nodes...)
-	w.record("power off %s", n.row.ID)
+	w.record("power off %s", n.id)
 	n.powerOff()
 	time.Sleep(time.Duration(w.Int64N(int64(30 * time.Second))))
-	w.record("power on %s", n.row.ID)
+	w.record("power on %s", n.id)
 	n.powerOn()
 }
 

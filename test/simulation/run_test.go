@@ -168,7 +168,7 @@ func (r *run) awaitOther(id string) bool {
 		case err != nil:
 			r.n.idle(time.Second)
 			continue
-		case resp.Alloc.ClientTerminal(), resp.Alloc.NodeID == r.n.row.ID:
+		case resp.Alloc.ClientTerminal(), resp.Alloc.NodeID == r.n.id:
 			return true
 		}
 		index = resp.Index
@@ -204,8 +204,8 @@ func (r *run) mountAll() bool {
 	r.n.records[r.id] = rec
 	r.n.mu.Unlock()
 	_, err := call(r.stopped, r.n, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
-		NodeID:   r.n.row.ID,
-		SecretID: r.n.row.SecretID,
+		NodeID:   r.n.id,
+		SecretID: r.n.secret,
 		Claims:   claims,
 	})
 	for _, c := range claims {
@@ -228,8 +228,8 @@ func (r *run) mountOne(c *structs.CSIClaim) error {
 		req := &structs.CSIClaimGetRequest{
 			VolumeID: c.VolumeID,
 			AllocID:  r.id,
-			NodeID:   r.n.row.ID,
-			SecretID: r.n.row.SecretID,
+			NodeID:   r.n.id,
+			SecretID: r.n.secret,
 		}
 		req.Namespace = c.Namespace
 		req.MinIndex = index
@@ -241,7 +241,7 @@ func (r *run) mountOne(c *structs.CSIClaim) error {
 		case resp.Claim == nil:
 			return structs.NotFoundf("volume %s: the claim is gone", c.VolumeID)
 		case resp.Ready && (!usesPlugin(c.VolumeID) || r.n.runsPlugin()):
-			r.n.w.storage.mount(c.VolumeID, mount{r.n.row.ID, r.id, c.Class()})
+			r.n.w.storage.mount(c.VolumeID, mount{r.n.id, r.id, c.Class()})
 			return nil
 		case resp.Ready:
 			r.n.idle(time.Second)
@@ -396,9 +396,9 @@ func (r *run) state() *structs.AllocClientUpdate {
 }
 
 func (r *run) send(u *structs.AllocClientUpdate) {
-	_, _ = call(r.n.ctx, r.n, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
-		NodeID:   r.n.row.ID,
-		SecretID: r.n.row.SecretID,
+	_, _ = call(r.n.life(), r.n, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   r.n.id,
+		SecretID: r.n.secret,
 		Allocs:   []*structs.AllocClientUpdate{u},
 	})
 }
@@ -428,9 +428,9 @@ func (r *run) release() bool {
 		}
 		r.n.w.storage.unmount(k.VolumeID, func(m mount) bool { return m.alloc == r.id })
 	}
-	_, err := call(r.n.ctx, r.n, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
-		NodeID:   r.n.row.ID,
-		SecretID: r.n.row.SecretID,
+	_, err := call(r.n.life(), r.n, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:   r.n.id,
+		SecretID: r.n.secret,
 		Claims:   rec.keys,
 	})
 	if err != nil {

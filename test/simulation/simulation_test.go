@@ -135,7 +135,7 @@ func (w *world) checkCalm(when string) {
 			return
 		}
 		for _, n := range w.nodes {
-			if row := state.Node(w.store.Read(), n.row.ID); row != nil && !row.Drain && !row.Ready() {
+			if row := state.Node(w.store.Read(), n.id); row != nil && !row.Drain && !row.Ready() {
 				w.setEligibility(n, structs.NodeEligible) // what ended there needs its plugin
 			}
 		}

@@ -197,7 +197,7 @@ func propose[P any](w *world, c fsm.Command[P], payload *P) {
 // Call implements nodeconn.Caller: the leader calls a node.
 func (w *world) Call(ctx context.Context, nodeID, method string, req, resp any) error {
 	for _, n := range w.nodes {
-		if n.row.ID == nodeID {
+		if n.id == nodeID {
 			return n.serve(ctx, method, req, resp)
 		}
 	}
