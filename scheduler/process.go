@@ -105,7 +105,10 @@ type planner struct {
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
-	values         []*valueCount // those that have counted the job's allocations
+	live           []*structs.Allocation            // of the job, that the servers want to run
+	knowsOwn       bool                             // live has those on all nodes
+	own            map[string][]*structs.Allocation // of live, by node; nil until ownOn
+	values         []*valueCount                    // those that have counted the job's allocations
 	groups         []*groupPlan
 	deployment     *structs.Deployment        // of the job's version: see findDeployment
 	deployed       bool                       // the job's version has, or had, a deployment
@@ -154,6 +157,8 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		}
 		p.noteData(a)
 	}
+	p.live = out
+	p.knowsOwn = p.scope == ""
 	return out
 }
 

@@ -123,8 +123,33 @@ func otherGroup(cpu int) func(*structs.Job) {
 // planJob makes a plan, if none of the job is in flight.
 func (c *lateCluster) planJob(id string) {
 	if c.plans[id] == nil && state.Job(c.s.Read(), "default", id) != nil {
+		c.checkSums(id)
 		c.plans[id] = c.process(c.eval(id))
 		c.checkVictims(c.plans[id])
+	}
+}
+
+// checkSums checks that the view of a node by sums equals the one that reads each allocation, after the stops
+// that a plan begins with.
+func (c *lateCluster) checkSums(id string) {
+	p, err := newPlanner(c.s.Read(), c.eval(id), c.clock, options{enough: enough})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p.decide()
+	for n := range state.Nodes(p) {
+		use := state.UseOfNode(p, n.ID)
+		if !p.knowsOwn || !use.Suffices() {
+			continue
+		}
+		each := &nodeView{node: n, room: structs.NewNodeRoom(n)}
+		sums := &nodeView{node: n, room: structs.NewNodeRoom(n)}
+		each.holdEach(p)
+		sums.holdAll(p, use)
+		if got, want := fmt.Sprintf("%+v %v", sums.room, sums.groups),
+			fmt.Sprintf("%+v %v", each.room, each.groups); got != want {
+			c.t.Fatalf("node %s has by sums %s, by its allocations %s", n.ID, got, want)
+		}
 	}
 }
 

@@ -91,8 +91,32 @@ func (p *planner) viewOf(n *structs.Node) *nodeView {
 		return v
 	}
 	v := &nodeView{node: n, room: structs.NewNodeRoom(n)}
+	use := state.UseOfNode(p, n.ID)
+	if p.knowsOwn && use.Suffices() {
+		v.holdAll(p, use)
+	} else {
+		v.holdEach(p)
+	}
+	p.views[n.ID] = v
+	return v
+}
+
+// holdAll adds all allocations that are on the node before the plan, by their sums. Of the job's own ones it
+// reads the rows. Those of other jobs still run: the plan stops such only on nodes whose view it has.
+func (v *nodeView) holdAll(p *planner, use structs.NodeUse) {
+	v.room.HoldAll(use)
+	for _, a := range p.ownOn(v.node.ID) {
+		v.countGroup(p, a, 1)
+		if p.stopped[a.ID] {
+			v.stop(p, a)
+		}
+	}
+}
+
+// holdEach adds each allocation that is on the node before the plan.
+func (v *nodeView) holdEach(p *planner) {
 	var stopped []*structs.Allocation
-	for a := range state.HoldersByNode(p, n.ID) {
+	for a := range state.HoldersByNode(p, v.node.ID) {
 		v.hold(p, a)
 		if a.ServerTerminal() {
 			continue
@@ -108,8 +132,19 @@ func (p *planner) viewOf(n *structs.Node) *nodeView {
 	for _, a := range stopped {
 		v.stop(p, a)
 	}
-	p.views[n.ID] = v
-	return v
+}
+
+// ownOn returns the allocations of the job on a node that are not terminal, as knowsOwn says.
+func (p *planner) ownOn(node string) []*structs.Allocation {
+	if p.own == nil {
+		p.own = map[string][]*structs.Allocation{}
+		for _, a := range p.live {
+			if !a.ClientTerminal() {
+				p.own[a.NodeID] = append(p.own[a.NodeID], a)
+			}
+		}
+	}
+	return p.own[node]
 }
 
 // stopAlloc plans to stop an allocation, which has ended with clientStatus if that is not empty.

@@ -72,7 +72,7 @@ func wantCounts[N comparable](
 		is, found := counted[k]
 		row, there := kept[k]
 		c.want(is == row && found == there,
-			"%s %s: counted %v, kept %v", subject, k, is, row)
+			"%s %s: counted %+v, kept %+v", subject, k, is, row)
 	}
 }
 
@@ -355,6 +355,7 @@ func (c *checker) allocs() {
 	}
 	c.devices()
 	c.ports()
+	c.nodeUses()
 }
 
 // services checks the instances of an allocation: they end with it, each is there once, and none is newer

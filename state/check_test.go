@@ -108,6 +108,9 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			twin.ID = "twin"
 			allocs.Put(tx, twin)
 		},
+		"use of node n1: counted {allocs:2": func(tx *WriteTx) {
+			nodeUses.Delete(tx, &nodeUseRow{NodeID: "n1"})
+		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
 			nodes.Put(tx, n)

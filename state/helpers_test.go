@@ -59,6 +59,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, nodePools)
 	count(tx, counted, deployments)
 	count(tx, counted, periodicLaunches)
+	count(tx, counted, nodeUses)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

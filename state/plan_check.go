@@ -13,8 +13,9 @@ type planCheck struct {
 	Reader
 
 	plan    *structs.Plan
-	stopped map[string]bool     // the allocations that the plan stops
-	used    map[string]*nodeUse // by node
+	stopped map[string]bool                  // the allocations that the plan stops
+	ending  map[string][]*structs.Allocation // the live ones of them, by node
+	used    map[string]*nodeUse              // by node
 }
 
 // rejectedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
@@ -25,9 +26,14 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		Reader:  tx,
 		plan:    p,
 		stopped: map[string]bool{},
+		ending:  map[string][]*structs.Allocation{},
 		used:    map[string]*nodeUse{},
 	}
 	for _, s := range p.Stop {
+		a := Alloc(tx, s.AllocID)
+		if a != nil && !a.Terminal() && !c.stopped[a.ID] {
+			c.ending[a.NodeID] = append(c.ending[a.NodeID], a)
+		}
 		c.stopped[s.AllocID] = true
 	}
 	refused := map[string]string{}
@@ -96,15 +102,15 @@ func (c *planCheck) holders(nodeID string) iter.Seq[*structs.Allocation] {
 // useOf counts the allocations that have something of a node.
 func (c *planCheck) useOf(n *structs.Node) *nodeUse {
 	use := &nodeUse{node: n, room: structs.NewNodeRoom(n)}
-	var stopped []*structs.Allocation
-	for a := range c.holders(n.ID) {
-		use.room.Hold(a)
-		use.devices = use.devices.Add(a)
-		if c.stopped[a.ID] && !a.ServerTerminal() {
-			stopped = append(stopped, a)
+	if sums := UseOfNode(c, n.ID); c.plan.CountsEnding && sums.Suffices() {
+		use.room.HoldAll(sums)
+	} else {
+		for a := range c.holders(n.ID) {
+			use.room.Hold(a)
+			use.devices = use.devices.Add(a)
 		}
 	}
-	for _, a := range stopped {
+	for _, a := range c.ending[n.ID] {
 		use.giveRoom(a)
 		use.room.Stop(a)
 		use.devices.Remove(a)

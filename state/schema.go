@@ -221,7 +221,7 @@ var (
 var (
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
-	}).OnPut(internAlloc)
+	}).OnPut(internAlloc).OnChange(recountUse)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID,
@@ -295,6 +295,11 @@ var (
 		return keys
 	})
 )
+
+// The sums over the allocations of each node.
+var nodeUses = mvcc.NewTable("node_uses", func(u *nodeUseRow) Key {
+	return mvcc.KeyOf(u.NodeID)
+}).Computed()
 
 var (
 	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key {
@@ -393,6 +398,7 @@ var schema = mvcc.Schema{
 		nodePools,
 		deployments,
 		periodicLaunches,
+		nodeUses,
 	},
 }
 

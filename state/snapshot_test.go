@@ -73,9 +73,10 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 }
 
 // TestSchema_RowsAreTypesOfStructs holds rows in package structs, because its golden file lists their fields.
+// Those of computed tables are in no file.
 func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 	for _, table := range Tables() {
-		if !strings.HasPrefix(table.RowType(), "structs.") {
+		if !table.IsComputed() && !strings.HasPrefix(table.RowType(), "structs.") {
 			t.Errorf("the rows of table %s are of type %s", table.Name(), table.RowType())
 		}
 	}

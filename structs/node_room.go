@@ -30,6 +30,14 @@ func (r *NodeRoom) Hold(a *Allocation) {
 	}
 }
 
+// HoldAll is Hold for all allocations of the node, whose use suffices.
+func (r *NodeRoom) HoldAll(u NodeUse) {
+	all := u.all.resources()
+	r.before.count(all)
+	r.Used.count(all)
+	r.live.count(u.live.resources())
+}
+
 // Stop counts a stop of the plan. One that ends already keeps its room.
 func (r *NodeRoom) Stop(a *Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {

@@ -29,6 +29,9 @@ type AnyTable interface {
 	// Has reports whether the table has a row whose key begins with parts.
 	Has(tx Reader, parts ...string) bool
 
+	// IsComputed reports whether the rows follow from those of other tables: no snapshot file has them.
+	IsComputed() bool
+
 	numberPaths(number int) []*path
 	save(tx *ReadTx, out pieceWriter) error
 	load(l *loading, in pieceReader) error
@@ -102,7 +105,7 @@ func (tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 	v := tx.view
 	rows := []*structs.TableIndex{{Name: appliedRow, Newest: v.applied}}
 	for n, t := range v.schema.tables {
-		if n > 0 && v.newest[n] == 0 {
+		if n > 0 && v.newest[n] == 0 || t.IsComputed() {
 			continue // files of versions before a table do not name it
 		}
 		row := &structs.TableIndex{Name: t.Name(), Newest: v.newest[n]}

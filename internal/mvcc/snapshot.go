@@ -50,8 +50,8 @@ func (tx *ReadTx) Save(w io.Writer) error {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
 	for n, t := range tx.view.schema.tables {
-		if n > 0 && !t.Has(tx) {
-			continue // the first table computes its rows
+		if n > 0 && !t.Has(tx) || t.IsComputed() {
+			continue // the first table makes its rows in save
 		}
 		err := out.encode(t.Name())
 		if err == nil {
@@ -104,8 +104,9 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	l.txn.Commit()
 	for _, fix := range fixups {
 		tx := &LoadTx{
-			ReadTx: fresh.read(),
-			txn:    fresh.db.Txn(true),
+			ReadTx:  fresh.read(),
+			txn:     fresh.db.Txn(true),
+			loading: l,
 		}
 		fix(tx)
 		tx.txn.Commit()
@@ -119,7 +120,17 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 // LoadTx is the transaction of a fixup of DB.Load.
 type LoadTx struct {
 	*ReadTx
-	txn *memdb.Txn
+	txn     *memdb.Txn
+	loading *loading
+}
+
+// Insert adds a row of a computed table, which has no indexes besides its key. It does not stamp the row. The
+// LoadTx does not see it.
+func (t *Table[T]) Insert(tx *LoadTx, r *T) {
+	v := tx.loading.view
+	s := &slot{number: v.slots.fresh()}
+	v.rows.set(tx.loading.writing, s.number, r)
+	v.tree.setSlot(tx.txn, t.at(t.KeyOfRow(r)), s)
 }
 
 // Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row.
@@ -176,7 +187,7 @@ func (l *loading) readTables(in pieceReader) error {
 func (l *loading) readTable(in pieceReader, name string) error {
 	n := l.view.schema.find(name)
 	switch {
-	case n < 0:
+	case n < 0 || l.view.schema.tables[n].IsComputed():
 		return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
 	case l.tables&(1<<n) != 0:
 		return fmt.Errorf("it is there twice")

@@ -18,6 +18,9 @@ type Table[T any] struct {
 	stamps func(*T) *structs.Indexes
 	onPut  func(now, before *T)
 	whole  func(*T) bool // nil: each row is
+
+	onChange func(tx *WriteTx, before, now *T) // or nil
+	computed bool
 }
 
 // ownIndex is the embedded index of a table, whose field cannot have the name of the method Index.
@@ -55,6 +58,22 @@ func (t *Table[T]) Require(whole func(*T) bool) *Table[T] {
 	t.whole = whole
 	return t
 }
+
+// OnChange declares a function that Put and Delete call after they have changed a row. It may change rows of
+// computed tables. One of before and now may be nil. DB.Load does not call it: a fixup computes these rows.
+func (t *Table[T]) OnChange(fn func(tx *WriteTx, before, now *T)) *Table[T] {
+	t.onChange = fn
+	return t
+}
+
+// Computed declares that the rows follow from those of other tables. Snapshot files do not have them.
+func (t *Table[T]) Computed() *Table[T] {
+	t.computed = true
+	return t
+}
+
+// IsComputed implements AnyTable.
+func (t *Table[T]) IsComputed() bool { return t.computed }
 
 // Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys
 // in the table.
@@ -149,6 +168,11 @@ func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
 	tx.set(t.at(id), old, now)
 	for _, x := range t.others {
 		x.change(tx, id, old, now)
+	}
+	if t.onChange != nil {
+		before, _ := old.row.(*T)
+		after, _ := now.row.(*T)
+		t.onChange(tx, before, after)
 	}
 	tx.spill()
 }

@@ -92,11 +92,16 @@ func raftCommands(*testing.T) string {
 
 func schema(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file. The leading parts of a key also select rows.\n\n" +
+	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file, which leaves computed ones out. The leading parts of a key also\n" +
+		"select rows.\n\n" +
 		"| table | row | indexes beside its key |\n|---|---|---|\n")
 	for _, t := range state.Tables() {
+		name := t.Name()
+		if t.IsComputed() {
+			name += " (computed)"
+		}
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n",
-			t.Name(), t.RowType(), strings.Join(t.IndexNames(), ", "))
+			name, t.RowType(), strings.Join(t.IndexNames(), ", "))
 	}
 	return b.String()
 }

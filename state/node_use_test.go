@@ -1,0 +1,107 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// TestNodeUse_IsTheSumOfTheAllocations puts and deletes random allocations, in entries that fail, too. The
+// uses of nodes equal the sums over the allocations after each entry, and after the load of a snapshot file.
+func TestNodeUse_IsTheSumOfTheAllocations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New()
+		for index := range rapid.IntRange(1, 40).Draw(t, "entries") {
+			fails := rapid.IntRange(0, 4).Draw(t, "fails") == 0
+			err := s.Write(uint64(index+1), func(tx *WriteTx) error {
+				for range rapid.IntRange(1, 4).Draw(t, "changes") {
+					changeAnAlloc(t, tx)
+				}
+				if fails {
+					return fmt.Errorf("the entry fails")
+				}
+				return nil
+			})
+			if fails != (err != nil) {
+				t.Fatal(err)
+			}
+			checkNodeUses(t, s)
+		}
+		var file bytes.Buffer
+		if err := s.Save(&file); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(file.String(), "node_uses") {
+			t.Fatal("the snapshot file has the computed table")
+		}
+		loaded := New()
+		if err := loaded.Load(&file); err != nil {
+			t.Fatal(err)
+		}
+		checkNodeUses(t, loaded)
+		_ = loaded.Write(100, func(tx *WriteTx) error { changeAnAlloc(t, tx); return nil })
+		checkNodeUses(t, loaded)
+	})
+}
+
+// changeAnAlloc puts or deletes one of a few allocations.
+func changeAnAlloc(t *rapid.T, tx *WriteTx) {
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "alloc")
+	old := Alloc(tx, id)
+	if old != nil && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
+		allocs.Delete(tx, old)
+		return
+	}
+	amount := rapid.SampledFrom([]int{0, 1, 100, 1 << 40, 1<<63 - 1, -7})
+	a := &structs.Allocation{
+		ID:     id,
+		NodeID: rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"),
+		DesiredStatus: rapid.SampledFrom([]string{
+			structs.AllocDesiredRun, structs.AllocDesiredStop,
+		}).Draw(t, "desired"),
+		ClientStatus: rapid.SampledFrom([]string{
+			structs.AllocRunning, structs.AllocRunning, structs.AllocComplete,
+		}).Draw(t, "status"),
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0: // its row is of a version without resources
+	case 1:
+		a.CSIVolumes = []structs.CSIVolumeUse{{VolumeID: "v"}}
+		fallthrough
+	default:
+		a.Resources = &structs.Resources{
+			CPU:      amount.Draw(t, "cpu"),
+			MemoryMB: amount.Draw(t, "memory"),
+			DiskMB:   amount.Draw(t, "disk"),
+		}
+	}
+	allocs.Put(tx, a)
+}
+
+func checkNodeUses(t *rapid.T, s *Store) {
+	c := &checker{ReadTx: s.Read()}
+	c.nodeUses()
+	if len(c.faults) > 0 {
+		t.Fatal(c.faults)
+	}
+	for node, use := range usesOf(c) {
+		if !use.Suffices() {
+			continue
+		}
+		n := &structs.Node{ID: node}
+		each := structs.NewNodeRoom(n)
+		for a := range HoldersByNode(c, node) {
+			each.Hold(a)
+		}
+		sums := structs.NewNodeRoom(n)
+		sums.HoldAll(use)
+		if got, want := fmt.Sprintf("%+v", sums), fmt.Sprintf("%+v", each); got != want {
+			t.Fatalf("the room of node %s is by sums %s, by its allocations %s", node, got, want)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package structs
+
+// NodeUse sums what allocations have of a node, those whose end it has not reported. The servers keep it
+// beside the allocations, so that a placement does not read each of them. It is comparable.
+type NodeUse struct {
+	allocs int
+	apart  int
+	all    amounts
+	live   amounts // of those that are to run
+}
+
+// amounts are resources that are summed.
+type amounts struct{ cpu, memoryMB, diskMB int }
+
+// mostSummed bounds an amount in a NodeUse, so that the sums never leave the range of an int.
+const mostSummed = 1 << 32
+
+// NodeUseOf returns what one allocation, or nil, has of its node.
+func NodeUseOf(a *Allocation) NodeUse {
+	if a == nil || a.ClientTerminal() {
+		return NodeUse{}
+	}
+	u := NodeUse{allocs: 1}
+	if len(a.Devices) > 0 || len(a.CSIVolumes) > 0 {
+		u.apart = 1
+	}
+	r := a.Resources
+	if r == nil {
+		return u
+	}
+	if max(r.CPU, r.MemoryMB, r.DiskMB) > mostSummed || min(r.CPU, r.MemoryMB, r.DiskMB) < 0 {
+		u.apart = 1
+		return u
+	}
+	u.all = amounts{r.CPU, r.MemoryMB, r.DiskMB}
+	if !a.ServerTerminal() {
+		u.live = u.all
+	}
+	return u
+}
+
+// Suffices reports whether a placement needs no more than the sums. Else an allocation has devices, uses CSI
+// volumes, or has amounts that the sums leave out.
+func (u NodeUse) Suffices() bool { return u.apart == 0 }
+
+// Plus returns the sum.
+func (u NodeUse) Plus(o NodeUse) NodeUse {
+	return NodeUse{u.allocs + o.allocs, u.apart + o.apart, u.all.plus(o.all), u.live.plus(o.live)}
+}
+
+// Minus returns the difference.
+func (u NodeUse) Minus(o NodeUse) NodeUse {
+	return NodeUse{u.allocs - o.allocs, u.apart - o.apart, u.all.minus(o.all), u.live.minus(o.live)}
+}
+
+func (m amounts) plus(o amounts) amounts {
+	return amounts{m.cpu + o.cpu, m.memoryMB + o.memoryMB, m.diskMB + o.diskMB}
+}
+
+func (m amounts) minus(o amounts) amounts {
+	return amounts{m.cpu - o.cpu, m.memoryMB - o.memoryMB, m.diskMB - o.diskMB}
+}
+
+func (m amounts) resources() *Resources {
+	return &Resources{CPU: m.cpu, MemoryMB: m.memoryMB, DiskMB: m.diskMB}
+}
