@@ -27,7 +27,7 @@ func preferredDevice(a Affinity) func(*Job) {
 }
 
 func TestRequestedDevice_NamesTheFault(t *testing.T) {
-	const named = `the name must be type, vendor/type or vendor/type/name`
+	const named = `must be type, vendor/type or vendor/type/name`
 	for _, c := range []struct {
 		want string
 		edit func(*Job)
@@ -38,7 +38,7 @@ func TestRequestedDevice_NamesTheFault(t *testing.T) {
 		{named, demanding(func(d *RequestedDevice) { d.Name = "" })},
 		{named, demanding(func(d *RequestedDevice) { d.Name = "acme/" })},
 		{named, demanding(func(d *RequestedDevice) { d.Name = "a/b/c/d" })},
-		{"the name has 5000 bytes", demanding(func(d *RequestedDevice) { d.Name = strings.Repeat("n", 5000) })},
+		{"device 1: name has 5000 bytes", demanding(func(d *RequestedDevice) { d.Name = strings.Repeat("n", 5000) })},
 		{"count 0 must be at least 1", demanding(func(d *RequestedDevice) { d.Count = 0 })},
 		{"count 1025 must be at most 1024", demanding(func(d *RequestedDevice) { d.Count = MaxDevices + 1 })},
 		{"33 devices; at most 32", task(func(t *Task) {

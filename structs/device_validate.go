@@ -14,8 +14,8 @@ var deviceAttributeTarget = pattern(`^\$\{device\.attr\.[^{}\s]+\}$`)
 func (r *RequestedDevice) validate(f fieldErrors) {
 	parts := strings.Split(r.Name, "/")
 	f.require(len(parts) <= 3 && !slices.Contains(parts, ""),
-		"the name must be type, vendor/type or vendor/type/name")
-	f.checkText("the name", r.Name)
+		"name %q must be type, vendor/type or vendor/type/name", r.Name)
+	f.checkText("name", r.Name)
 	f.require(r.Count >= 1, "count %d must be at least 1", r.Count)
 	f.require(r.Count <= MaxDevices, "count %d must be at most %d", r.Count, MaxDevices)
 	for i, c := range firstOf(f, "constraints", r.Constraints, MaxConstraints) {

@@ -315,7 +315,7 @@ func (r *Resources) validate(f fieldErrors) {
 			f.addf("device %d is null", i+1)
 			continue
 		}
-		d.validate(f.at("device %q", d.Name))
+		d.validate(f.at("device %d", i+1))
 	}
 }
 
@@ -361,13 +361,13 @@ func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 	has := g.volumeNames()
 	for i, m := range firstOf(f, "volume_mounts", t.VolumeMounts, MaxListed) {
 		if m == nil {
-			f.addf("volume_mount %d is null", i)
+			f.addf("volume_mount %d is null", i+1)
 			continue
 		}
-		f := f.at("volume_mount %q", m.Volume)
+		f := f.at("volume_mount %d", i+1)
 		interpolated := strings.Contains(m.Volume, "${")
 		f.require(interpolated || g.Volumes[m.Volume] != nil,
-			"the group has no volume of this name; it has: %s", has)
+			"volume %q is no volume of the group; it has: %s", m.Volume, has)
 		if !strings.Contains(m.PropagationMode, "${") {
 			f.checkOneOf("propagation_mode", m.PropagationMode, modes)
 		}

@@ -157,11 +157,11 @@ func TestService_NamesTheFault(t *testing.T) {
 
 		{"a service is null", group(func(g *TaskGroup) { g.Services = []*Service{nil} })},
 		{"a service of a task is null", task(func(t *Task) { t.Services = []*Service{nil} })},
-		{`service "a_b": the name must be 1 to 63`, serving(func(s *Service) { s.Name = "a_b" })},
-		{`the name must be 1 to 63`, serving(func(s *Service) { s.Name = "-a" })},
-		{`the name must be 1 to 63`, serving(func(s *Service) { s.Name = strings.Repeat("a", 64) })},
-		{`the name must be 1 to 63`, serving(func(s *Service) { s.Name = "${a}" + strings.Repeat("a", MaxName) })},
-		{`service "web": provider: berth does not register services in Consul yet`,
+		{`service 1: name "a_b" must be 1 to 63`, serving(func(s *Service) { s.Name = "a_b" })},
+		{`must be 1 to 63`, serving(func(s *Service) { s.Name = "-a" })},
+		{`must be 1 to 63`, serving(func(s *Service) { s.Name = strings.Repeat("a", 64) })},
+		{`must be 1 to 63`, serving(func(s *Service) { s.Name = "${a}" + strings.Repeat("a", MaxName) })},
+		{`service 1: provider: berth does not register services in Consul yet`,
 			serving(func(s *Service) { s.Provider = "" })},
 		{`provider "etcd" must be`, serving(func(s *Service) { s.Provider = "etcd" })},
 		{`on_update "never" must be`, serving(func(s *Service) { s.OnUpdate = "never" })},
@@ -184,7 +184,7 @@ func TestService_NamesTheFault(t *testing.T) {
 		{`services: all names, tags and meta has 2`, serving(func(s *Service) {
 			s.Meta = map[string]string{"k": strings.Repeat("x", 20_000)}
 		})},
-		{`service "web": task "none": the group has no such task`,
+		{`service 1: task "none": the group has no such task`,
 			serving(func(s *Service) { s.TaskName = "none" })},
 		{`task "none": the service is that of task`, group(func(g *TaskGroup) {
 			g.Tasks[0].Services = []*Service{{Name: "web", Provider: "berth", TaskName: "none"}}

@@ -17,6 +17,7 @@ func (g *TaskGroup) validateServices(f fieldErrors) {
 	total := 0
 	size := 0
 	seen := map[string]bool{}
+	numbers := map[string]int{} // of services by their owner
 	f.require(!slices.Contains(g.Services, nil), "a service is null")
 	for _, t := range g.Tasks {
 		f.require(t == nil || !slices.Contains(t.Services, nil), "a service of a task is null")
@@ -26,7 +27,8 @@ func (g *TaskGroup) validateServices(f fieldErrors) {
 		if s.Owner != "" {
 			f = f.at("task %q", s.Owner)
 		}
-		f = f.at("service %q", s.Name)
+		numbers[s.Owner]++
+		f = f.at("service %d", numbers[s.Owner])
 		total++
 		if total > MaxServices {
 			continue
@@ -52,7 +54,7 @@ func (s *Service) bytes() int {
 
 func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	f.require(IsServiceName(s.Name) || strings.Contains(s.Name, placeholder) && len(s.Name) <= MaxName,
-		"the name must be 1 to 63 letters, digits and dashes, and neither begin nor end with a dash")
+		"name %q must be 1 to 63 letters, digits and dashes, and neither begin nor end with a dash", s.Name)
 	f.require(s.Provider != ServiceProviderConsul,
 		"provider: berth does not register services in Consul yet, the default of the dialect; "+
 			"use provider = %q, and find them with berth service info", ServiceProviderBerth)

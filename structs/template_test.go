@@ -64,7 +64,7 @@ func TestTemplate_Validate(t *testing.T) {
 		{"is a directory", func(x *Template) { x.DestPath = "local/" }},
 		{"without NUL", func(x *Template) { x.DestPath = "local/\x00" }},
 		{"bytes; at most", func(x *Template) { x.DestPath = "local/" + strings.Repeat("x", MaxText) }},
-		{"does not see its destination", func(x *Template) { x.DestPath = "etc/x" }},
+		{`destination "etc/x": a task of the driver exec does not see it`, func(x *Template) { x.DestPath = "etc/x" }},
 		{"change_mode", func(x *Template) { x.ChangeMode = "reload" }},
 		{`change_signal "SIGNO" is not a signal`, func(x *Template) { x.ChangeSignal = "SIGNO" }},
 		{"use change_mode restart", func(x *Template) { x.ChangeMode, x.Envvars = TemplateSignal, true }},
@@ -102,8 +102,8 @@ func TestTemplates_OfATaskAreChecked(t *testing.T) {
 	one := Template{EmbeddedTmpl: "x", DestPath: "local/x"}
 	same := Template{EmbeddedTmpl: "y", DestPath: "./local/x"}
 	for want, list := range map[string][]*Template{
-		"the same destination": {&one, &same},
-		"template 2 is null":   {&one, nil},
+		`template 2: destination "./local/x" is that of another`: {&one, &same},
+		"template 2 is null": {&one, nil},
 		"65 templates; at most 64 are allowed": func() (many []*Template) {
 			for range MaxTemplates + 1 {
 				many = append(many, new(one))

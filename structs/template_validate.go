@@ -17,14 +17,14 @@ func (t *Task) validateTemplates(f fieldErrors) {
 			f.addf("template %d is null", i+1)
 			continue
 		}
-		f := f.at("template %q", x.DestPath)
+		f := f.at("template %d", i+1)
 		x.validate(f)
 		if t.Driver == driverExec {
-			f.require(shownByExec(x.DestPath), "a task of the driver exec does not see its destination; "+
-				"it sees local, secrets, tmp and alloc")
+			f.require(shownByExec(x.DestPath), "destination %q: a task of the driver exec does not see it; "+
+				"it sees local, secrets, tmp and alloc", x.DestPath)
 		}
 		clean := path.Clean(x.DestPath)
-		f.require(!seen[clean], "another template of the task has the same destination")
+		f.require(!seen[clean], "destination %q is that of another template of the task", x.DestPath)
 		seen[clean] = true
 	}
 }

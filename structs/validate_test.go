@@ -308,14 +308,14 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`csi_plugin: health_timeout must be above zero`,
 			plugin(func(c *CSIPluginConfig) { c.HealthTimeout = -1 })},
 
-		{`volume_mount "other": the group has no volume of this name; it has: data`,
+		{`volume_mount 1: volume "other" is no volume of the group; it has: data`,
 			mount(func(m *VolumeMount) { m.Volume = "other" })},
-		{`volume_mount "data": destination is required`, mount(func(m *VolumeMount) { m.Destination = "" })},
-		{`volume_mount "data": destination "/a/../../etc"`,
+		{`volume_mount 1: destination is required`, mount(func(m *VolumeMount) { m.Destination = "" })},
+		{`volume_mount 1: destination "/a/../../etc"`,
 			mount(func(m *VolumeMount) { m.Destination = "/a/../../etc" })},
-		{`volume_mount "data": destination "/"`, mount(func(m *VolumeMount) { m.Destination = "/" })},
+		{`volume_mount 1: destination "/"`, mount(func(m *VolumeMount) { m.Destination = "/" })},
 		{``, mount(func(m *VolumeMount) { m.Destination = "${NOMAD_TASK_DIR}/x" })},
-		{`volume_mount "data": propagation_mode "shared" must be one of private, host-to-task, bidirectional`,
+		{`volume_mount 1: propagation_mode "shared" must be one of private, host-to-task, bidirectional`,
 			mount(func(m *VolumeMount) { m.PropagationMode = "shared" })},
 		{`destination "data/" is taken by another volume_mount`, task(func(t *Task) {
 			t.VolumeMounts = append(t.VolumeMounts, &VolumeMount{Volume: "data", Destination: "data/"})

@@ -138,10 +138,10 @@ func (r *CSITopologyRequest) validate(f fieldErrors) {
 		return
 	}
 	for i, t := range firstOf(f, "required", r.Required, MaxListed) {
-		t.validate(f.at("required %d", i+1))
+		t.validate(f.at("required").at("topology %d", i+1))
 	}
 	for i, t := range firstOf(f, "preferred", r.Preferred, MaxListed) {
-		f := f.at("preferred %d", i+1)
+		f := f.at("preferred").at("topology %d", i+1)
 		t.validate(f)
 		equal := func(q *CSITopology) bool {
 			return q != nil &&

@@ -66,8 +66,8 @@ func TestVolumeValidate_NamesTheFault(t *testing.T) {
 			v.RequestedCapabilities[0].AttachmentMode = CSIBlockDevice
 			v.MountOptions = &CSIMountOptions{}
 		},
-		`volume "db": topology_request: required 1: segments must not be empty`: required(nil),
-		`volume "db": topology_request: preferred 1: it must also be among the required`: func(v *CSIVolume) {
+		`volume "db": topology_request: required: topology 1: segments must not be empty`: required(nil),
+		`volume "db": topology_request: preferred: topology 1: it must also be among the required`: func(v *CSIVolume) {
 			required(map[string]string{"a": "b"})(v)
 			v.RequestedTopologies.Preferred = []*CSITopology{{Segments: map[string]string{"a": "c"}}}
 		},

@@ -143,6 +143,6 @@ func TestTemplate_IsCheckedAtRegistration(t *testing.T) {
 	a.start()
 	file := strings.Replace(templateJob, `file "alloc/data/in" | trimSpace`, `key "a"`, 1)
 	a.mustFail(2, []string{
-		`template "local/dir/conf": data: the function key is refused: it reads from Consul`,
+		`template 1: data: the function key is refused: it reads from Consul`,
 	}, "job", "run", "-detach", a.writeFile("shows.hcl", file))
 }
