@@ -165,6 +165,33 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 	}
 }
 
+// TestTemplate_NamesEachRefusedFunction lists the functions by the places of their first calls.
+func TestTemplate_NamesEachRefusedFunction(t *testing.T) {
+	x := &Template{
+		EmbeddedTmpl: "{{ define `a` }}{{ plugin `x` }}{{ end }}{{ key `k` }}{{ env `A` }}{{ key `l` }}{{ secret `s` }}",
+		DestPath:     "local/x",
+		LeftDelim:    "{{",
+		RightDelim:   "}}",
+		ChangeMode:   TemplateRestart,
+		Perms:        "644",
+	}
+	f := newFieldErrors("")
+	x.validate(f.at("template 1"))
+	var named []string
+	for _, line := range f.found.Lines() {
+		text, _, _ := strings.Cut(line, " is refused: ")
+		named = append(named, text)
+	}
+	want := []string{
+		"template 1: data: the function plugin",
+		"template 1: data: the function key",
+		"template 1: data: the function secret",
+	}
+	if !slices.Equal(named, want) {
+		t.Errorf("got %q\nwant %q", named, want)
+	}
+}
+
 // No splay and the user 0 are values of their own, also after a row was written and read.
 func TestTemplate_KeepsZerosOverTheWire(t *testing.T) {
 	in := &Template{Splay: new(time.Duration(0)), Uid: new(0), Gid: new(0)}

@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -49,39 +50,62 @@ var refusedTemplateFunctions = map[string][]string{
 func TemplateFunctions() []string { return slices.Clone(templateFunctions) }
 
 // ParseText parses a text with the delimiters of the template: EmbeddedTmpl, or that of the file at
-// SourcePath. The text calls only functions that a node has. The error is invalid.
+// SourcePath. The text calls only functions that a node has. The error is invalid, with a line for each
+// function that no node has.
 func (t *Template) ParseText(text string) (map[string]*parse.Tree, error) {
-	if len(text) > MaxTemplateText {
-		return nil, Invalidf("the text has %d bytes; at most %d are allowed", len(text), MaxTemplateText)
-	}
-	trees := map[string]*parse.Tree{}
-	tree := parse.New("text")
-	tree.Mode = parse.SkipFuncCheck
-	_, err := tree.Parse(text, t.LeftDelim, t.RightDelim, trees)
-	if err != nil {
-		return nil, Invalidf("%s", Cut(err.Error(), MaxText))
-	}
-	for _, tree := range trees {
-		err := checkCalls(tree.Root)
-		if err != nil {
-			return nil, err
-		}
+	trees, faults := t.parseText(text)
+	if len(faults) > 0 {
+		return nil, InvalidAll(faults)
 	}
 	return trees, nil
 }
 
-// checkCalls refuses the first call of a function that no node has.
-func checkCalls(root parse.Node) (err error) {
-	VisitTemplate(root, func(n parse.Node) {
-		call, ok := n.(*parse.IdentifierNode)
-		if !ok || err != nil {
-			return
+func (t *Template) parseText(text string) (trees map[string]*parse.Tree, faults []error) {
+	if len(text) > MaxTemplateText {
+		return nil, []error{
+			Invalidf("the text has %d bytes; at most %d are allowed", len(text), MaxTemplateText),
 		}
-		if reason := refusal(call.Ident); reason != "" {
-			err = Invalidf("the function %s is refused: %s", Cut(call.Ident, MaxQuoted), reason)
-		}
+	}
+	trees = map[string]*parse.Tree{}
+	tree := parse.New("text")
+	tree.Mode = parse.SkipFuncCheck
+	_, err := tree.Parse(text, t.LeftDelim, t.RightDelim, trees)
+	if err != nil {
+		return nil, []error{Invalidf("%s", Cut(err.Error(), MaxText))}
+	}
+	return trees, refusedCalls(trees)
+}
+
+// refusedCalls refuses each function that no node has, by the places of their first calls. It names at most
+// MaxFaults.
+func refusedCalls(trees map[string]*parse.Tree) (faults []error) {
+	called := map[string]parse.Pos{}
+	for _, tree := range trees {
+		VisitTemplate(tree.Root, func(n parse.Node) {
+			call, ok := n.(*parse.IdentifierNode)
+			if !ok {
+				return
+			}
+			first, seen := called[call.Ident]
+			if !seen || call.Pos < first {
+				called[call.Ident] = call.Pos
+			}
+		})
+	}
+	names := slices.SortedFunc(maps.Keys(called), func(a, b string) int {
+		return int(called[a] - called[b])
 	})
-	return err
+	for _, name := range names {
+		reason := refusal(name)
+		if reason == "" {
+			continue
+		}
+		faults = append(faults, Invalidf("the function %s is refused: %s", Cut(name, MaxQuoted), reason))
+		if len(faults) == MaxFaults {
+			break
+		}
+	}
+	return faults
 }
 
 // refusal returns the reason for which a text may not call a function, "" if it may.

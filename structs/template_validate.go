@@ -54,8 +54,10 @@ func (t *Template) validate(f fieldErrors) {
 	f.checkString("left_delimiter", t.LeftDelim, MaxDelimiter)
 	f.checkString("right_delimiter", t.RightDelim, MaxDelimiter)
 	if t.EmbeddedTmpl != "" {
-		_, err := t.ParseText(t.EmbeddedTmpl)
-		f.require(err == nil, "data: %v", ownError(err))
+		_, faults := t.parseText(t.EmbeddedTmpl)
+		for _, err := range faults {
+			f.addf("data: %v", ownError(err))
+		}
 	}
 	_, err := t.Mode()
 	f.require(err == nil, "perms %q must be an octal number from 0 to 777", t.Perms)
