@@ -17,7 +17,15 @@ import (
 // DecodeBody reads a body into dst, a pointer to a struct. A nil ctx allows constants only. In JSON it also
 // keeps strings as they are written, without templates.
 func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, dst any) hcl.Diagnostics {
-	d := decoder{ctx: ctx}
+	return DecodePartly(body, ctx, dst, nil)
+}
+
+// DecodePartly is DecodeBody. It also adds to unset what dst lacks because of the faults.
+func DecodePartly(body hcl.Body, ctx *hcl.EvalContext, dst any, unset *Unset) hcl.Diagnostics {
+	d := decoder{
+		ctx:   ctx,
+		unset: unset,
+	}
 	d.decodeBody(body, reflect.ValueOf(dst).Elem())
 	return d.diags
 }
@@ -27,6 +35,7 @@ var expressionType = reflect.TypeFor[hcl.Expression]()
 type decoder struct {
 	ctx   *hcl.EvalContext
 	diags hcl.Diagnostics
+	unset *Unset
 
 	positions Positions
 	path      string // of the block that is being decoded, with a dot after it
@@ -39,6 +48,7 @@ func (d *decoder) addFault(at hcl.Range, format string, args ...any) {
 // item is one argument or block of a body, in either syntax.
 type item struct {
 	name   string
+	in     hcl.Body
 	at     hcl.Range
 	expr   hcl.Expression // of an argument
 	body   hcl.Body       // of a block
@@ -67,6 +77,7 @@ func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 	}
 	for _, f := range s.fields {
 		if f.required && !seen[f.name] {
+			d.unset.AddArgument(body, f.name)
 			d.addFault(body.MissingItemRange(),
 				"missing argument %q; expected %s", f.name, expected(f.typ))
 		}
@@ -81,6 +92,7 @@ func (d *decoder) itemsOf(body hcl.Body, s *spec) []*item {
 	for _, a := range attrs {
 		out = append(out, &item{
 			name: a.Name,
+			in:   body,
 			at:   a.NameRange,
 			expr: a.Expr,
 		})
@@ -88,6 +100,7 @@ func (d *decoder) itemsOf(body hcl.Body, s *spec) []*item {
 	for _, b := range blocks {
 		out = append(out, &item{
 			name:   b.Type,
+			in:     body,
 			at:     b.TypeRange,
 			body:   b.Body,
 			labels: b.Labels,
@@ -119,7 +132,8 @@ func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, block
 	return attrs, known.Blocks
 }
 
-// addUnknown adds a fault for an item that the struct does not have, or a warning if the item is ignored.
+// addUnknown adds a fault for an item that the struct does not have, or a warning if the item is ignored. An
+// item that the file probably means is then unset.
 func (d *decoder) addUnknown(s *spec, it *item) {
 	remedy, rejected := s.rejected[it.name]
 	reason, ignored := s.ignored[it.name]
@@ -139,13 +153,25 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 	}
 	names := s.names()
 	hint := ""
-	best := suggest.Closest(it.name, names)
-	if best != "" {
-		hint = fmt.Sprintf(" (did you mean %q?)", best)
+	meant := suggest.Closest(it.name, names)
+	if meant != "" {
+		hint = fmt.Sprintf(" (did you mean %q?)", meant)
+		if s.find(meant).block == (it.body != nil) {
+			d.lose(it, meant)
+		}
 	}
 	known := strings.Join(names, ", ")
 	d.addFault(it.at, "unsupported %s %q%s; expected one of: %s",
 		it.kind(), it.name, hint, known)
+}
+
+// lose notes that the struct lacks an item, or the item of another name that it probably means.
+func (d *decoder) lose(it *item, name string) {
+	if it.body != nil {
+		d.unset.AddBlock(it.in, name)
+	} else {
+		d.unset.AddArgument(it.in, name)
+	}
 }
 
 // asksForNothing reports whether an item is an argument with an empty value: a file that says false, 0, "" or
@@ -176,11 +202,13 @@ func (d *decoder) asksForNothing(it *item) bool {
 func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) {
 	switch {
 	case f.block && it.body == nil:
+		d.unset.AddBlock(it.in, it.name)
 		d.addFault(it.at, "%q is a block; expected %s { ... }",
 			it.name, blockHeader(f))
 	case f.block:
 		d.decodeBlock(f, it, dst, again)
 	case it.body != nil && !f.isMap():
+		d.lose(it, it.name)
 		d.addFault(it.at, "%q is an argument; expected %s = %s",
 			it.name, it.name, expected(f.typ))
 	case again:
@@ -206,11 +234,13 @@ func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
 	}
 	v, diags := it.expr.Value(d.ctx)
 	d.diags = append(d.diags, diags...)
-	if diags.HasErrors() {
+	if diags.HasErrors() || !v.IsWhollyKnown() {
+		d.lose(it, it.name)
 		return
 	}
 	err := setField(dst, v)
 	if err != nil {
+		d.lose(it, it.name)
 		d.addFault(it.expr.Range(),
 			"invalid value for %q: %v", it.name, err)
 	}
@@ -218,6 +248,7 @@ func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
 
 func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool) {
 	if len(f.labels()) != len(it.labels) {
+		d.lose(it, it.name)
 		d.addFault(it.at, "block %q has %d labels; expected %s { ... }",
 			it.name, len(it.labels), blockHeader(f))
 		return
@@ -272,6 +303,7 @@ func newElem(t reflect.Type, it *item) reflect.Value {
 // decodeMapBlock reads `meta { a = "b" }` into a map argument.
 func (d *decoder) decodeMapBlock(f *field, it *item, dst reflect.Value) {
 	if len(it.labels) > 0 {
+		d.lose(it, it.name)
 		d.addFault(it.at, "block %q has a label; expected %s { ... }",
 			it.name, it.name)
 		return
@@ -312,7 +344,11 @@ func (d *decoder) freeItem(it *item, m map[string]any) {
 		m[it.name] = v
 		return
 	}
+	before := d.unset.len()
 	var inner any = d.freeBody(it.body)
+	if d.unset.len() > before {
+		d.lose(it, it.name)
+	}
 	for _, label := range slices.Backward(it.labels) {
 		inner = map[string]any{label: []any{inner}}
 	}

@@ -3,16 +3,11 @@ package hclconf
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
-
-	"berth/structs"
 )
 
 // Decode reads a file into dst, a pointer to a struct. A file whose name ends in .json is JSON. Expressions
@@ -52,53 +47,6 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 		return nil, diags
 	}
 	return file.Body, diags
-}
-
-// maxLine bounds the text of one fault, in bytes.
-const maxLine = 1 << 10
-
-// Error turns diagnostics into one error of kind invalid. Each one is a line `file:line,col: message`. Error
-// returns nil if no diagnostic is an error.
-func Error(diags hcl.Diagnostics) error {
-	if !diags.HasErrors() {
-		return nil
-	}
-	var lines []string
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			lines = append(lines, structs.Cut(formatLine(d), maxLine))
-		}
-	}
-	return structs.Invalidf("%s", structs.JoinFaults(slices.Compact(lines)))
-}
-
-// Warnings returns a line `file:line,col: message` for each diagnostic that is no error.
-func Warnings(diags hcl.Diagnostics) []string {
-	var lines []string
-	for _, d := range diags {
-		if d.Severity == hcl.DiagWarning {
-			lines = append(lines, structs.Cut(formatLine(d), maxLine))
-		}
-	}
-	return slices.Compact(lines)
-}
-
-func formatLine(d *hcl.Diagnostic) string {
-	text := d.Summary
-	if d.Detail != "" {
-		text = lowerFirst(d.Summary) + ": " + d.Detail
-	}
-	if d.Subject == nil {
-		return text
-	}
-	at := d.Subject.Start
-	return fmt.Sprintf("%s:%d,%d: %s",
-		d.Subject.Filename, at.Line, at.Column, text)
-}
-
-func lowerFirst(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToLower(r)) + s[n:]
 }
 
 // Fault returns an error diagnostic. Its text is a complete message.

@@ -1,13 +1,10 @@
 package hclconf
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-
-	"berth/structs"
 )
 
 // Positions has the positions of settings in files, by their paths: a setting of a block has the name of the
@@ -29,28 +26,22 @@ func (p Positions) record(path string, it *item) {
 // Locate adds a position to each line of an invalid error that begins with the path of a setting: that of the
 // setting, or else that of the innermost block in its path. It does not change errors of other kinds.
 func (p Positions) Locate(err error) error {
-	if len(p) == 0 || !structs.IsKind(err, structs.KindInvalid) {
-		return err
-	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		if at, found := p.find(line); found {
-			lines[i] = fmt.Sprintf("%s:%d,%d: %s", at.Filename, at.Start.Line, at.Start.Column, line)
-		}
-	}
-	return structs.Invalidf("%s", strings.Join(lines, "\n"))
+	return Place(err, p.find)
 }
 
-// find returns the position of the longest path with which a line begins.
-func (p Positions) find(line string) (at hcl.Range, found bool) {
+// find returns the position of the longest path with which a line begins, nil for none. Every fault counts.
+func (p Positions) find(line string) (position *hcl.Range, counts bool) {
 	longest := ""
 	for path := range p {
 		if len(path) > len(longest) && beginsWith(line, path) {
 			longest = path
 		}
 	}
-	at, found = p[longest]
-	return at, found
+	at, found := p[longest]
+	if !found {
+		return nil, true
+	}
+	return &at, true
 }
 
 // beginsWith reports whether a line begins with a path, and not with a longer name.

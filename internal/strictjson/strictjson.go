@@ -62,18 +62,32 @@ type walker struct {
 	ignore Ignore
 }
 
-// fault returns an error at a position in the source. Lines and columns count from 1.
+// Fault is a fault at a position of the source. Lines and columns count from 1.
+type Fault struct {
+	Text   string // with the path of the field before it
+	Offset int
+	Line   int
+	Column int // in bytes
+}
+
+// Error returns the text, followed by the position.
+func (f *Fault) Error() string {
+	return fmt.Sprintf("%s (line %d, column %d)", f.Text, f.Line, f.Column)
+}
+
+// fault returns an error at a position in the source.
 func (w *walker) fault(offset int64, path, format string, args ...any) error {
 	end := min(max(offset, 0), int64(len(w.src)))
 	before := w.src[:end]
-	line := bytes.Count(before, []byte("\n")) + 1
-	column := len(before) - bytes.LastIndexByte(before, '\n')
 	if path != "" {
 		path += ": "
 	}
-	text := fmt.Sprintf(format, args...)
-	return structs.Invalidf("%s%s (line %d, column %d)",
-		path, text, line, column)
+	return structs.Invalidf("%w", &Fault{
+		Text:   path + fmt.Sprintf(format, args...),
+		Offset: len(before),
+		Line:   bytes.Count(before, []byte("\n")) + 1,
+		Column: len(before) - bytes.LastIndexByte(before, '\n'),
+	})
 }
 
 // explain describes an error of encoding/json in the form of this package's own errors.
