@@ -78,6 +78,7 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
 	var exited exitError
+	var ofFiles *fileFaults
 	switch {
 	case err == nil:
 		return 0
@@ -88,7 +89,11 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 			usage.text, usage.path)
 		return exitUsage
 	}
-	fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
+	if errors.As(err, &ofFiles) {
+		ofFiles.write(std.Err)
+	} else {
+		fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
+	}
 	return structs.KindOf(err).ExitCode()
 }
 

@@ -184,7 +184,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	}
 	answer, err := c.API.JobRegister(ctx, job, o)
 	if err != nil {
-		return err
+		return inFiles(source.sources(), source.locate(err))
 	}
 	c.warn(source, answer.Warnings)
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {

@@ -9,14 +9,16 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"berth/api"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
+	"berth/internal/hclconf"
 	"berth/internal/suggest"
 	"berth/jobspec"
 	"berth/structs"
@@ -55,7 +57,7 @@ func (c *Call) readJob(name string) (*jobSource, error) {
 }
 
 // parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
-// inspect" writes.
+// inspect" writes. If faults of the file leave a job, they are those of jobSource.check.
 func (c *Call) parseJob(name string) (*jobSource, error) {
 	f := &jobSource{name: shownName(name)}
 	var err error
@@ -67,19 +69,18 @@ func (c *Call) parseJob(name string) (*jobSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = f.parse()
-	if err != nil {
-		return nil, f.excerpt(err)
+	f.faults = f.parse()
+	if f.job == nil {
+		return nil, inFiles(f.sources(), f.faults)
 	}
 	f.warnings = f.job.Warnings()
-	for _, line := range f.ofFile {
-		fmt.Fprintf(c.Err, "Warning: %s\n", line)
-	}
 	for _, line := range f.warnings {
-		fmt.Fprintf(c.Err, "Warning: %v\n", f.locate(structs.Invalidf("%s", line)))
+		located := hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line)))
+		f.ofFile = append(f.ofFile, located...)
 	}
+	err = hclconf.Write(c.Err, f.sources(), f.ofFile)
 	f.job.Canonicalize()
-	return f, nil
+	return f, err
 }
 
 // warn shows the warnings of an answer that are not those of the file.
@@ -109,9 +110,7 @@ func jobValidate(ctx context.Context, c *Call) error {
 	}
 	c.warn(f, answer.Warnings)
 	for _, line := range answer.ValidationErrors {
-		if faults == nil || !slices.Contains(strings.Split(faults.Error(), "\n"), line) {
-			faults = errors.Join(faults, errors.New(line))
-		}
+		faults = errors.Join(faults, structs.Invalidf("%s", line))
 	}
 	if faults != nil {
 		return f.fault(faults)
@@ -158,23 +157,33 @@ type jobSource struct {
 	text   []byte
 	inputs *jobspec.Inputs
 	job    *structs.Job
-	locate func(error) error // adds positions in the file to faults of the job
+	faults error             // of the file: the job lacks the parts with faults
+	locate func(error) error // adds places in the file to faults of the job
 
-	ofFile   []string // warnings with their positions
-	warnings []string // those of the job
+	ofFile   hcl.Diagnostics // warnings of the file
+	warnings []string        // those of the job
 }
 
-// check returns the faults of the job.
+// check returns the faults of the file and of its job.
 func (f *jobSource) check() error {
-	return errors.Join(f.job.Validate(), checkDrivers(f.job))
+	return errors.Join(f.faults, f.job.Validate(), checkDrivers(f.job))
 }
 
-// fault returns faults of the job with their positions and excerpts.
+// fault returns faults of the file and its job, which are then shown with their places.
 func (f *jobSource) fault(faults error) error {
 	if faults == nil {
 		return nil
 	}
-	return f.excerpt(f.locate(structs.Invalidf("%w", faults)))
+	return inFiles(f.sources(), f.locate(structs.Invalidf("%w", faults)))
+}
+
+// sources returns the text of the files.
+func (f *jobSource) sources() map[string][]byte {
+	files := map[string][]byte{f.name: f.text}
+	for _, v := range f.inputs.Files {
+		files[v.Name] = v.Source
+	}
+	return files
 }
 
 // submission returns the source that the servers store with the job. It leaves out variables of the
@@ -200,27 +209,17 @@ func (f *jobSource) submission() *structs.JobSubmission {
 	return s
 }
 
-// excerpt adds excerpts of the files to the faults.
-func (f *jobSource) excerpt(err error) error {
-	err = excerpt(f.name, f.text, err)
-	for _, v := range f.inputs.Files {
-		err = excerpt(v.Name, v.Source, err)
-	}
-	return err
-}
-
-// parse reads the job.
+// parse reads the job. It may return an error and a job, too.
 func (f *jobSource) parse() error {
 	inspected := apiJob(f.text)
 	if inspected == nil {
 		file, err := jobspec.ReadJob(f.name, f.text, f.inputs)
-		if err != nil {
-			return err
+		if file != nil {
+			f.job = file.Job
+			f.locate = file.Locate
+			f.ofFile = file.Warnings
 		}
-		f.job = file.Job
-		f.locate = file.Locate
-		f.ofFile = file.Warnings
-		return nil
+		return err
 	}
 	if len(f.inputs.Vars)+len(f.inputs.Files) > 0 {
 		return structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
@@ -228,41 +227,26 @@ func (f *jobSource) parse() error {
 	}
 	job, warnings, err := api.DecodeJob(padToPosition(f.text, inspected))
 	if err != nil {
-		return movePositions(f.name, err)
+		return placeJSON(f.name, err)
 	}
 	f.job = job
-	f.ofFile = warnings
 	f.locate = func(err error) error { return err }
+	if len(warnings) > 0 {
+		f.ofFile = hclconf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
+	}
 	return nil
 }
 
-// padToPosition returns a part of a file after blanks, so that it has the same line and column as in the
-// file.
+// padToPosition returns a part of a file after blanks, so that it has the same position as in the file.
 func padToPosition(src, part []byte) []byte {
-	before := bytes.Map(func(r rune) rune {
-		if r == '\n' {
-			return r
+	at := bytes.Index(src, part)
+	padded := bytes.Repeat([]byte(" "), at)
+	for i, c := range src[:at] {
+		if c == '\n' {
+			padded[i] = c
 		}
-		return ' '
-	}, src[:bytes.Index(src, part)])
-	return append(before, part...)
-}
-
-// atPosition matches a fault of JSON with its position at the end.
-var atPosition = regexp.MustCompile(`^(.*) \(line (\d+), column (\d+)\)$`)
-
-// movePositions moves the positions of JSON faults to the front, as HCL faults have them.
-func movePositions(name string, err error) error {
-	var lines []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if m := atPosition.FindStringSubmatch(line); m != nil {
-			line = fmt.Sprintf("%s:%s,%s: %s", name, m[2], m[3], m[1])
-		} else {
-			line = name + ": " + line
-		}
-		lines = append(lines, line)
 	}
-	return structs.Invalidf("%s", strings.Join(lines, "\n"))
+	return append(padded, part...)
 }
 
 // apiJob returns the job of a file in the JSON of the API, alone or as the value of "Job". It returns nil for

@@ -196,13 +196,13 @@ func readDefinition[T interface{ Validate() error }](
 	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
 		found, err = fromJSON(src)
 		if err != nil {
-			err = movePositions(name, err)
+			err = placeJSON(name, err)
 		}
 	} else {
 		found, err = fromHCL(name, src)
 	}
 	if err != nil {
-		return none, excerpt(name, src, err)
+		return none, inFiles(map[string][]byte{name: src}, err)
 	}
 	return found, found.Validate()
 }

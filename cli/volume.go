@@ -181,13 +181,14 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 		return nil, nil, err
 	}
 	name = shownName(name)
+	sources := map[string][]byte{name: src}
 	v, err = jobspec.ParseVolume(name, src)
 	if err != nil {
-		return nil, nil, excerpt(name, src, err)
+		return nil, nil, inFiles(sources, err)
 	}
 	v.Namespace = cmp.Or(v.Namespace, c.namespace())
 	return v, func(err error) error {
-		return excerpt(name, src, jobspec.Locate(name, src, err))
+		return inFiles(sources, jobspec.Locate(name, src, err))
 	}, nil
 }
 

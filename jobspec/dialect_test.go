@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/hclconf"
 	"berth/structs"
 )
 
@@ -76,7 +77,7 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 		`j.hcl:38,9: "wait" has no effect`,
 		`j.hcl:27,9: the ports of a network in resources are those of the group; write network in the group`,
 	}
-	for i, w := range f.Warnings {
+	for i, w := range hclconf.Warnings(f.Warnings) {
 		if i >= len(want) || !strings.HasPrefix(w, want[i]) {
 			t.Errorf("warning %d: got %s", i, w)
 		}

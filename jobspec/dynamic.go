@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"berth/internal/hclconf"
 )
 
 // expander replaces dynamic blocks by the blocks that they make. HCL's own expansion reads a body by its
@@ -14,6 +16,7 @@ import (
 type expander struct {
 	faults
 	budget *budget
+	unset  *hclconf.Unset // has the kinds of blocks of which some are not made because of a fault
 }
 
 // scoped is an expression in the content of a dynamic block.
@@ -48,7 +51,11 @@ func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hcl
 	out.Blocks = nil
 	for _, in := range b.Blocks {
 		if in.Type == "dynamic" {
-			out.Blocks = append(out.Blocks, x.generate(in, ctx)...)
+			made, complete := x.generate(in, ctx)
+			if !complete {
+				x.unset.AddBlock(b, madeKind(in))
+			}
+			out.Blocks = append(out.Blocks, made...)
 			continue
 		}
 		inner := *in
@@ -58,6 +65,14 @@ func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hcl
 	return &out
 }
 
+// madeKind returns the kind of the blocks that a dynamic block makes.
+func madeKind(b *hclsyntax.Block) string {
+	if len(b.Labels) == 0 {
+		return b.Type
+	}
+	return b.Labels[0]
+}
+
 // dynamic is a dynamic block.
 type dynamic struct {
 	block   *hclsyntax.Block
@@ -65,21 +80,23 @@ type dynamic struct {
 	content *hclsyntax.Block
 }
 
-// generate returns the blocks that a dynamic block makes: one for each element of for_each.
-func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsyntax.Blocks) {
+// generate returns the blocks that a dynamic block makes: one for each element of for_each. After a fault
+// they are not complete.
+func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsyntax.Blocks, complete bool) {
 	forEach, d := x.readDynamic(b)
 	if forEach == nil {
-		return nil
+		return nil, false
 	}
 	list, diags := forEach.Value(ctx)
 	x.diags = append(x.diags, diags...)
 	switch {
 	case diags.HasErrors() || !list.IsKnown():
-		return nil
+		return nil, false
 	case list.IsNull() || !list.CanIterateElements():
 		x.fault(forEach.Range(), "for_each has no elements; expected a list, a set or a map")
-		return nil
+		return nil, false
 	}
+	complete = true
 	for it := list.ElementIterator(); it.Next() && !x.budget.exceeded; {
 		key, value := it.Element()
 		child := ctx.NewChild()
@@ -90,11 +107,13 @@ func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsy
 			}),
 		}
 		made := x.generateOne(d, child)
-		if made != nil {
-			out = append(out, made)
+		if made == nil {
+			complete = false
+			continue
 		}
+		out = append(out, made)
 	}
-	return out
+	return out, complete
 }
 
 // readDynamic returns the parts of a dynamic block, and nil after a fault.

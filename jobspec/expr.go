@@ -23,6 +23,7 @@ type syntax struct {
 	body   *hclsyntax.Body
 	text   []byte                // in which the ranges of expressions count
 	locate func(hcl.Diagnostics) // moves ranges from text to the file
+	faults hcl.Diagnostics       // of values, which are unknown
 }
 
 // parseSyntax reads the syntax of a job file. A file whose first character is a brace is JSON.
@@ -39,6 +40,7 @@ func parseSyntax(filename string, src []byte) (*syntax, hcl.Diagnostics) {
 			body:   f.Body,
 			text:   f.Text,
 			locate: f.Locate,
+			faults: f.Faults,
 		}, diags
 	}
 	body, diags := hclconf.Parse(filename, plainEnv(src))
@@ -56,6 +58,7 @@ func parseSyntax(filename string, src []byte) (*syntax, hcl.Diagnostics) {
 // evaluation.
 func (f *syntax) prepare(filename string, in *Inputs) (hcl.Body, *scope) {
 	s := newScope(filename, f.body, in)
+	s.diags = append(s.diags, f.faults...)
 	var locals hclsyntax.Blocks
 	rest := *f.body
 	rest.Blocks = nil
@@ -78,7 +81,10 @@ func (f *syntax) prepare(filename string, in *Inputs) (hcl.Body, *scope) {
 	})
 	s.readVariables(&variables, in)
 	s.readLocals(declared)
-	x := expander{budget: s.budget}
+	x := expander{
+		budget: s.budget,
+		unset:  s.unset,
+	}
 	expanded := x.body(&rest, s.context(), false)
 	s.diags = append(s.diags, x.diags...)
 	return expanded, s

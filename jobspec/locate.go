@@ -1,12 +1,13 @@
 package jobspec
 
 import (
-	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"berth/internal/hclconf"
@@ -21,112 +22,275 @@ func Locate(filename string, src []byte, err error) error {
 	if diags.HasErrors() {
 		return err
 	}
-	return locator{}.locate(body, err)
+	return locator{body: body}.locate(err)
 }
 
-// Locate adds the position in the file to each fault of Job.Validate, as the function of this name.
+// Locate adds the position in the file to each fault of Job.Validate, as the function of this name. It drops
+// faults that may be due to parts that the job lacks because of faults of the file.
 func (f *JobFile) Locate(err error) error {
-	return locator{f.ctx}.locate(f.body, err)
-}
-
-// locator finds positions. Its context evaluates the arguments that name a block.
-type locator struct{ ctx *hcl.EvalContext }
-
-func (l locator) locate(body hcl.Body, err error) error {
-	if !structs.IsKind(err, structs.KindInvalid) {
-		return err
-	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		if at := l.locateFault(body, line); at.Filename != "" {
-			lines[i] = fmt.Sprintf("%s:%d,%d: %s",
-				at.Filename, at.Start.Line, at.Start.Column, line)
-		}
-	}
-	return structs.Invalidf("%s", strings.Join(lines, "\n"))
+	return locator{
+		body:    f.body,
+		unset:   f.unset,
+		spoiled: f.spoiled,
+	}.locate(err)
 }
 
 // step matches one step of a fault's path: a block with its label or its number, or an argument.
 var step = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
 
-// labelled has the blocks with a label.
-var labelled = map[string]bool{
-	"job":    true,
-	"group":  true,
-	"task":   true,
-	"volume": true,
-	"device": true,
-	"port":   true,
+// locator finds the places of faults in a file. See JobFile for its parts.
+type locator struct {
+	body    hcl.Body
+	unset   *hclconf.Unset
+	spoiled map[hcl.Range]bool
 }
 
-// locateFault returns the range that a fault names, or an empty one if the fault has no path. Of an argument
-// it is the value, or the name if no such argument is allowed.
-func (l locator) locateFault(body hcl.Body, line string) (at hcl.Range) {
+func (l locator) locate(err error) error {
+	return hclconf.Place(err, func(text string) (at *hcl.Range, counts bool) {
+		w := walk{
+			locator: l,
+			rest:    text,
+		}
+		w.followPath()
+		if w.at.Filename == "" {
+			return nil, true
+		}
+		w.findWord()
+		return &w.at, !w.due
+	})
+}
+
+// dependsOn has the kinds of blocks whose absence causes faults of other arguments and blocks.
+var dependsOn = map[string][]string{
+	"volume_mount": {"volume"},
+	"config":       {"network", "port"},
+	"service":      {"network", "port", "task"},
+}
+
+// inherited has the kinds of blocks that a group or a task without one has from the block around it.
+var inherited = map[string]bool{
+	"migrate":    true,
+	"reschedule": true,
+	"restart":    true,
+	"update":     true,
+}
+
+// walk is the way to the place of a fault.
+type walk struct {
+	locator
+	rest   string     // the text after the steps of the way
+	bodies []hcl.Body // from the outermost to that of the innermost block
+	kind   string     // of the innermost block
+
+	argument *hcl.Attribute // the map at the end of the path, if it is an argument
+	at       hcl.Range
+	due      bool // the fault may be due to a part that is unset
+}
+
+// followPath walks along the path of the fault. at is empty if it has none.
+func (w *walk) followPath() {
+	w.bodies = []hcl.Body{w.body}
 	for depth := 0; ; depth++ {
-		m := step.FindStringSubmatch(line)
+		m := step.FindStringSubmatch(w.rest)
 		if m == nil {
-			break
+			return
 		}
 		if depth == 0 {
-			at = body.MissingItemRange()
+			w.at = w.body.MissingItemRange()
 		}
-		rest := line[len(m[0]):]
-		if depth == 0 && m[1] == "volume" { // a volume file is the body of its volume
-			line = rest
-			continue
+		isOutermost := depth == 0 && m[1] == "volume" // a volume file is the body of its volume
+		if !isOutermost && !standsAlone(w.inner(), m) && !w.enter(m) {
+			w.enterMap(m)
+			return
 		}
-		block := l.findBlock(body, m[1], m[2], m[3])
-		if block == nil {
-			break
-		}
-		body = block.Body
-		at = block.DefRange
-		line = rest
+		w.rest = w.rest[len(m[0]):]
 	}
-	if at.Filename == "" {
-		return at
+}
+
+// inner returns the body of the innermost block.
+func (w *walk) inner() hcl.Body { return w.bodies[len(w.bodies)-1] }
+
+// enter enters the block of a step. It returns false if there is none.
+func (w *walk) enter(m []string) bool {
+	kind := m[1]
+	for _, needed := range dependsOn[kind] {
+		w.due = w.due || w.unset.HasBlocks(needed)
 	}
-	word, rest, _ := strings.Cut(line, " ")
-	word = strings.TrimRight(word, ":;,")
-	a := findArgument(body, word)
+	block := blockAt(w.inner(), kind, m[2], m[3])
+	for i := len(w.bodies) - 2; i >= 0 && block == nil && inherited[kind]; i-- {
+		block = blockAt(w.bodies[i], kind, m[2], m[3])
+	}
+	if w.unset.Has(w.inner(), kind) && (block == nil || m[3] != "") { // also the numbers of others change
+		w.due = true
+	}
+	if block == nil {
+		return false
+	}
+	w.due = w.due || w.spoiled[block.TypeRange]
+	w.bodies = append(w.bodies, block.Body)
+	w.kind = kind
+	w.at = block.DefRange
+	return true
+}
+
+// enterMap enters the argument of a step, if its value is a map.
+func (w *walk) enterMap(m []string) {
+	a := findArgument(w.inner(), m[1])
+	if a == nil || w.isUnknown(m[1]) {
+		return
+	}
+	_, diags := hcl.ExprMap(a.Expr)
+	if !diags.HasErrors() {
+		w.argument = a
+		w.rest = w.rest[len(m[0]):]
+	}
+}
+
+// words matches the names of arguments and blocks in the text of a fault.
+var words = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*`)
+
+// findWord moves the place to the argument or block that the fault names first. Of an argument that is the
+// value, or the name if no such argument is allowed.
+func (w *walk) findWord() {
+	name := words.FindString(w.rest)
+	if !strings.HasPrefix(w.rest, name) {
+		name = ""
+	}
+	if w.argument != nil {
+		w.due = w.due || w.unset.Has(w.inner(), w.argument.Name)
+		w.at = entryOf(w.argument, name, w.isUnknown(name))
+		return
+	}
+	body := w.inner()
+	named := name != "" && w.moveTo(name)
 	switch {
-	case a == nil:
-		return at
-	case strings.HasPrefix(rest, structs.UnknownField):
-		return a.NameRange
+	case name != "" && w.unset.Has(body, name):
+		w.due = true
+	case !named && w.unset.In(body) && (!structural[w.kind] || w.unset.HasBlocksIn(body)):
+		w.due = true // the fault is one of the whole block
+	}
+	for _, other := range words.FindAllString(w.rest, -1) {
+		w.due = w.due || w.means(other)
+	}
+}
+
+// structural has the blocks whose faults as a whole depend on their blocks, and not on their arguments.
+var structural = map[string]bool{
+	"job":   true,
+	"group": true,
+	"task":  true,
+}
+
+// moveTo moves the place to an argument or the first block with a name.
+func (w *walk) moveTo(name string) bool {
+	if a := findArgument(w.inner(), name); a != nil {
+		w.at = a.Expr.Range()
+		if w.isUnknown(name) {
+			w.at = a.NameRange
+		}
+		return true
+	}
+	blocks := blocksNamed(w.inner(), name)
+	if len(blocks) == 0 || w.kind != "config" {
+		return false
+	}
+	w.at = blocks[0].DefRange
+	return true
+}
+
+// isUnknown reports whether the fault is that no argument of the name is allowed.
+func (w *walk) isUnknown(name string) bool {
+	rest := strings.TrimLeft(w.rest[len(name):], ":;, ")
+	return strings.HasPrefix(rest, structs.UnknownField)
+}
+
+// entryOf returns the range of the value, or the key, of an entry of a map, and that of the map if it has no
+// such entry.
+func entryOf(a *hcl.Attribute, key string, ofKey bool) hcl.Range {
+	entries, _ := hcl.ExprMap(a.Expr)
+	for _, e := range entries {
+		name, diags := e.Key.Value(nil)
+		isKey := !diags.HasErrors() && name.RawEquals(cty.StringVal(key))
+		switch {
+		case isKey && ofKey:
+			return e.Key.Range()
+		case isKey:
+			return e.Value.Range()
+		}
 	}
 	return a.Expr.Range()
 }
 
-// findBlock finds a block by its label, its number or the argument that names it. It also returns the only
-// block of its kind.
-func (l locator) findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
-	header := hcl.BlockHeaderSchema{Type: kind}
-	if labelled[kind] {
-		header.LabelNames = []string{"name"}
-	}
-	content, _, _ := body.PartialContent(&hcl.BodySchema{
-		Blocks: []hcl.BlockHeaderSchema{header},
-	})
-	if content == nil {
-		return nil
-	}
-	n, err := strconv.Atoi(number)
-	if err == nil &&
-		n >= 1 &&
-		n <= len(content.Blocks) {
-		return content.Blocks[n-1]
-	}
-	name, _ := strconv.Unquote(quoted)
-	for _, b := range content.Blocks {
-		if quoted == "" ||
-			len(content.Blocks) == 1 ||
-			len(b.Labels) > 0 && b.Labels[0] == name ||
-			l.textOf(b.Body, "volume") == name {
-			return b
+// means reports whether a word of a fault is the name of an unset argument: that of the innermost block in
+// which it has a meaning.
+func (w *walk) means(word string) bool {
+	for _, body := range slices.Backward(w.bodies) {
+		if w.unset.HasArgument(body, word) {
+			return true
+		}
+		if findArgument(body, word) != nil {
+			return false
 		}
 	}
-	return nil
+	return false
+}
+
+// standsAlone reports whether a step is the group of a task that stands in the job without a group, and
+// that has its name.
+func standsAlone(body hcl.Body, step []string) bool {
+	if step[1] != "group" {
+		return false
+	}
+	name := unquoted(step[2])
+	isIts := func(b *hcl.Block) bool { return hasLabel(b, name) }
+	return !slices.ContainsFunc(blocksNamed(body, "group"), isIts) &&
+		slices.ContainsFunc(blocksNamed(body, "task"), isIts)
+}
+
+// blockAt finds a block by its label or its number. The ID of a job may differ from its label: a file has
+// one job.
+func blockAt(body hcl.Body, kind, quoted, number string) *hcl.Block {
+	blocks := blocksNamed(body, kind)
+	n := 1
+	if number != "" {
+		n, _ = strconv.Atoi(number) // it is the largest int for a number that is too large
+	}
+	if quoted != "" && kind != "job" {
+		name := unquoted(quoted)
+		n = 1 + slices.IndexFunc(blocks, func(b *hcl.Block) bool { return hasLabel(b, name) })
+	}
+	if n < 1 || n > len(blocks) {
+		return nil
+	}
+	return blocks[n-1]
+}
+
+// unquoted returns the text of a quoted label, "" for another text.
+func unquoted(quoted string) string {
+	name, _ := strconv.Unquote(quoted)
+	return name
+}
+
+// hasLabel reports whether a block has the label that a fault shows, which cuts long ones.
+func hasLabel(b *hcl.Block, shown string) bool {
+	return len(b.Labels) > 0 && structs.Cut(b.Labels[0], structs.MaxQuoted) == shown
+}
+
+// blocksNamed returns the blocks of a kind in their order. In JSON it finds only blocks without labels.
+func blocksNamed(body hcl.Body, kind string) (blocks hcl.Blocks) {
+	native, ok := body.(*hclsyntax.Body)
+	if !ok {
+		content, _, _ := body.PartialContent(&hcl.BodySchema{
+			Blocks: []hcl.BlockHeaderSchema{{Type: kind}},
+		})
+		return content.Blocks
+	}
+	for _, b := range native.Blocks {
+		if b.Type == kind {
+			blocks = append(blocks, b.AsHCLBlock())
+		}
+	}
+	return blocks
 }
 
 // findArgument returns an argument of a body, or nil.
@@ -138,20 +302,4 @@ func findArgument(body hcl.Body, name string) *hcl.Attribute {
 		return nil
 	}
 	return content.Attributes[name]
-}
-
-// textOf returns the value of an argument that is a string, or "".
-func (l locator) textOf(body hcl.Body, name string) string {
-	a := findArgument(body, name)
-	if a == nil {
-		return ""
-	}
-	v, diags := a.Expr.Value(l.ctx)
-	if diags.HasErrors() ||
-		v.IsNull() ||
-		!v.IsKnown() ||
-		v.Type() != cty.String {
-		return ""
-	}
-	return v.AsString()
 }

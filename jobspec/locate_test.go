@@ -85,10 +85,10 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 		"x.hcl:12,24: job \"x\": group \"g\": network: port \"b-c\": host_network \"x y\" must be",
 		"x.hcl:14,7: job \"x\": group \"g\": network: port \"b_c\": port \"b-c\" has the same name",
 		"x.hcl:19,25: job \"x\": group \"g\": volume \"v\": access_mode",
-		"x.hcl:31,25: job \"x\": group \"g\": task \"t\": resources: device \"gpu\": affinity 1: weight 101",
-		"x.hcl:34,9: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": the name must be",
-		"x.hcl:35,11: job \"x\": group \"g\": task \"t\": resources: device \"a//b\": constraint 1: \"${attr.kernel",
-		"x.hcl:45,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
+		"x.hcl:31,25: job \"x\": group \"g\": task \"t\": resources: device 1: affinity 1: weight 101",
+		"x.hcl:34,9: job \"x\": group \"g\": task \"t\": resources: device 2: name \"a//b\" must be",
+		"x.hcl:35,11: job \"x\": group \"g\": task \"t\": resources: device 2: constraint 1: \"${attr.kernel",
+		"x.hcl:46,23: job \"x\": group \"g\": task \"t\": volume_mount 2: volume \"nope\" is no volume",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %s", err, want)
@@ -120,17 +120,17 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 	const volume = "id = \"v\"\n" +
 		"capability {\n  access_mode = \"x\"\n}\n" +
 		"capability {\n  attachment_mode = \"y\"\n}\n"
-	const asJSON = "{\"job\": {\"x\": {\n  \"type\": \"sevrice\",\n" +
-		"  \"group\": {\"g\": {\n    \"count\": -1}}}}}"
 	for _, c := range []struct{ name, src, fault, want string }{
 		{"v.hcl", volume, `volume "v": capability 1: access_mode is required`, "v.hcl:3,17: "},
 		{"v.hcl", volume, `volume "v": capability 2: attachment_mode is required`, "v.hcl:6,21: "},
 		{"v.hcl", volume, `volume "v": capability 2: access_mode is required`, "v.hcl:5,1: "},
 		{"v.hcl", volume, `volume "v": external_id is required`, "v.hcl:1,1: "},
 		{"v.hcl", volume, `the plugin does not like it`, ""},
-		{"x.json", asJSON, `job "x": type "sevrice" must be`, "x.json:2,11: "},
-		{"x.json", asJSON, `job "x": group "g": count -1`, "x.json:4,14: "},
-		{"x.hcl", faulty, `job "x": group "other": count 1`, "x.hcl:"},
+		{"v.json", `{"id": "v", "capability": [{},
+  {"access_mode": "x"}]}`, `volume "v": capability 2: access_mode "x"`, "v.json:2,19: "},
+		{"x.hcl", faulty, `job "other": group "g": count 1`, "x.hcl:4,13: "},
+		{"x.hcl", faulty, `job "x": group "other": count 1`, "x.hcl:1,1: "},
+		{"x.hcl", faulty, `job "x": group "g": task "t": volume_mount 3: destination`, "x.hcl:22,5: "},
 		{"x.hcl", "{{", `job "x": count 1`, ""},
 	} {
 		fault := structs.Errorf(structs.KindInvalid, "%s", c.fault)

@@ -13,13 +13,16 @@ import (
 // JobFile is a job that was read from a file.
 type JobFile struct {
 	Job      *structs.Job
-	Warnings []string // a line `file:line,col: message` for each part of the file that has no effect
-	body     hcl.Body
-	ctx      *hcl.EvalContext
+	Warnings hcl.Diagnostics // of parts of the file that have no effect
+
+	body    hcl.Body
+	unset   *hclconf.Unset
+	spoiled map[hcl.Range]bool // the blocks, by the ranges of their kinds, of which the job has not all parts
 }
 
 // ReadJob reads a job file with values from outside. A file whose first character is a brace, or whose name
 // ends in .json, is JSON. An error is of kind invalid and has a line `file:line,col: message` for each fault.
+// If the faults leave a job, ReadJob also returns the file: its job lacks the parts with faults.
 func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	parsed, diags := parseSyntax(filename, src)
 	if diags.HasErrors() {
@@ -27,12 +30,16 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	}
 	body, s := parsed.prepare(filename, in)
 	f := &JobFile{
-		body: body,
-		ctx:  s.context(),
+		body:    body,
+		unset:   s.unset,
+		spoiled: map[hcl.Range]bool{},
 	}
-	c := converter{faults: s.faults}
+	c := converter{
+		faults:  s.faults,
+		spoiled: f.spoiled,
+	}
 	var file jobFile
-	diags = hclconf.DecodeBody(body, f.ctx, &file)
+	diags = hclconf.DecodePartly(body, s.context(), &file, s.unset)
 	c.diags = append(c.diags, diags...)
 	if len(file.Jobs) != 1 && !c.diags.HasErrors() {
 		at := body.MissingItemRange()
@@ -44,13 +51,20 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	for _, j := range file.Jobs {
 		f.Job = c.job(j)
 	}
+	if len(file.Jobs) != 1 {
+		f.Job = nil
+	}
 	if s.budget.exceeded {
+		f.Job = nil
 		c.diags = nil // unknown values may have caused others
 		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
 			structs.MaxEvaluation)
 	}
 	parsed.locate(c.diags)
-	f.Warnings = hclconf.Warnings(c.diags)
+	f.Warnings = hclconf.WarningsOf(c.diags)
+	if f.Job == nil {
+		return nil, hclconf.Error(c.diags)
+	}
 	return f, hclconf.Error(c.diags)
 }
 
@@ -79,6 +93,7 @@ type converter struct {
 	faults
 	jobType string
 	ofJob   *job
+	spoiled map[hcl.Range]bool
 }
 
 func (c *converter) job(j *job) *structs.Job {
@@ -110,11 +125,15 @@ func (c *converter) job(j *job) *structs.Job {
 	}
 	seen := map[string]bool{}
 	for _, g := range j.Groups {
-		c.checkUnique(seen, "group", g.Name, g.At)
+		if !c.isFirst(seen, "group", g.Name, g.At) {
+			continue
+		}
 		out.TaskGroups = append(out.TaskGroups, c.group(g))
 	}
 	for _, t := range j.Tasks {
-		c.checkUnique(seen, "group", t.Name, t.At)
+		if !c.isFirst(seen, "group", t.Name, t.At) {
+			continue
+		}
 		out.TaskGroups = append(out.TaskGroups, c.group(&group{
 			Name:  t.Name,
 			At:    t.At,
@@ -140,12 +159,14 @@ func (p *periodic) config() *structs.PeriodicConfig {
 	return out
 }
 
-// checkUnique adds a fault if name is in seen, and adds name to seen.
-func (c *converter) checkUnique(seen map[string]bool, noun, name string, at hcl.Range) {
+// isFirst adds name to seen. It adds a fault and returns false if name is there already.
+func (c *converter) isFirst(seen map[string]bool, noun, name string, at hcl.Range) bool {
 	if seen[name] {
 		c.fault(at, "duplicate %s %q; expected each name once", noun, name)
+		return false
 	}
 	seen[name] = true
+	return true
 }
 
 func (c *converter) group(g *group) *structs.TaskGroup {
@@ -185,7 +206,9 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	}
 	seen := map[string]bool{}
 	for _, t := range g.Tasks {
-		c.checkUnique(seen, "task", t.Name, t.At)
+		if !c.isFirst(seen, "task", t.Name, t.At) {
+			continue
+		}
 		out.Tasks = append(out.Tasks, c.task(t, def))
 		c.moveNetworks(out, t)
 	}
@@ -340,6 +363,7 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 
 func (c *converter) oneForm(x *constraint, is bool) {
 	if !is {
+		c.spoiled[x.At] = true
 		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, "+
 			"version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone, "+
 			"or distinct_property with value")

@@ -173,7 +173,7 @@ func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
 		{`check { type = "tcp" }`, `missing argument "interval"`},
 		{ours + `address_mode = "alloc"`, `its networks have the mode host`},
 		{ours + `task = "other"`, `the group has no such task`},
-		{ours + `name = "a_b"`, `the name must be 1 to 63 letters, digits and dashes`},
+		{ours + `name = "a_b"`, `must be 1 to 63 letters, digits and dashes`},
 		{ours + checkLines("method = \"SEND\""), `method`},
 		{ours + checkLines("header {\n\"a b\" = [\"c\"]\n}"), `is not the name of a header`},
 		{ours + checkLines("command = \"/x\""), `command and args are those of a check of type script`},
@@ -201,7 +201,7 @@ func TestReadJob_WarnsOfNotes(t *testing.T) {
 	if err := f.Job.Validate(); err != nil {
 		t.Error(err)
 	}
-	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "nothing shows the notes of a check") {
+	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0].Summary, "nothing shows the notes of a check") {
 		t.Errorf("the warnings are %q", f.Warnings)
 	}
 }

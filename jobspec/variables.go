@@ -36,6 +36,7 @@ type scope struct {
 	faults
 	start        hcl.Range
 	budget       *budget
+	unset        *hclconf.Unset
 	functions    map[string]function.Function
 	vars, locals map[string]cty.Value
 }
@@ -45,6 +46,7 @@ func newScope(filename string, body *hclsyntax.Body, in *Inputs) *scope {
 	return &scope{
 		start:     hcl.Range{Filename: filename, Start: body.SrcRange.Start, End: body.SrcRange.Start},
 		budget:    b,
+		unset:     hclconf.NewUnset(),
 		functions: b.table(files{in.Dir, in.Allowed}),
 		vars:      map[string]cty.Value{},
 		locals:    map[string]cty.Value{},

@@ -20,6 +20,9 @@ type JSONFile struct {
 	// within such an expression count from the start of Text.
 	Text []byte
 
+	// Faults has the faults of strings that are no templates. Their values are unknown.
+	Faults hcl.Diagnostics
+
 	filename string
 	size     int // of the file
 	strings  []jsonString
@@ -30,6 +33,17 @@ type jsonString struct {
 	at      hcl.Range
 	start   int  // in Text
 	escaped bool // its text has another length than in the file
+}
+
+// inFile returns the range in the file of a range within the text of the string.
+func (s *jsonString) inFile(at hcl.Range) *hcl.Range {
+	if s.escaped {
+		return &s.at
+	}
+	moved := s.at.Start.Byte + len(`"`) - s.start
+	at.Start.Byte += moved
+	at.End.Byte += moved
+	return &at
 }
 
 // JSONForm is the form of a file in JSON.
@@ -60,6 +74,10 @@ func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagn
 	}
 	r.file.Body = r.body(root, specOf(reflect.TypeOf(form.Shape)))
 	r.file.Locate(r.diags)
+	r.file.Locate(r.file.Faults)
+	if r.diags.HasErrors() {
+		return nil, append(r.diags, r.file.Faults...)
+	}
 	return r.file, r.diags
 }
 
@@ -73,8 +91,8 @@ func (f *JSONFile) Locate(diags hcl.Diagnostics) {
 		i := sort.Search(len(f.strings), func(i int) bool {
 			return f.strings[i].start > d.Subject.Start.Byte
 		})
-		if i > 0 && f.strings[i-1].escaped {
-			d.Subject = &f.strings[i-1].at
+		if i > 0 {
+			d.Subject = f.strings[i-1].inFile(*d.Subject)
 		}
 	}
 }
@@ -345,7 +363,13 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 		return constant
 	}
 	e, diags := g.parse(src, at.Filename, start)
-	r.diags = append(r.diags, diags...)
+	switch {
+	case diags.HasErrors() && g == templateText:
+		r.file.Faults = append(r.file.Faults, diags...)
+		return literal(cty.DynamicVal, at)
+	case diags.HasErrors():
+		r.diags = append(r.diags, diags...)
+	}
 	switch e := e.(type) {
 	case *hclsyntax.TemplateExpr:
 		e.SrcRange = at

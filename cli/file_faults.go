@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"errors"
+	"io"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"berth/internal/hclconf"
+	"berth/internal/strictjson"
+	"berth/structs"
+)
+
+// fileFaults is the error of faults in files, which Run writes with the lines of the files.
+type fileFaults struct {
+	error
+	sources map[string][]byte
+}
+
+// inFiles returns an invalid error as one whose faults are shown with the lines of files.
+func inFiles(sources map[string][]byte, err error) error {
+	if !structs.IsKind(err, structs.KindInvalid) {
+		return err
+	}
+	return &fileFaults{err, sources}
+}
+
+// Unwrap returns the error without the files.
+func (f *fileFaults) Unwrap() error { return f.error }
+
+// write writes the faults.
+func (f *fileFaults) write(w io.Writer) {
+	_ = hclconf.Write(w, f.sources, hclconf.Faults(f.error))
+}
+
+// placeJSON returns the error of a file in JSON with the place of its fault.
+func placeJSON(name string, err error) error {
+	var fault *strictjson.Fault
+	if !errors.As(err, &fault) {
+		return structs.Invalidf("%s: %w", name, err)
+	}
+	at := hcl.Pos{
+		Line:   fault.Line,
+		Column: fault.Column,
+		Byte:   fault.Offset,
+	}
+	return hclconf.Error(hcl.Diagnostics{
+		hclconf.Fault(hcl.Range{Filename: name, Start: at, End: at}, "%s", fault.Text),
+	})
+}

@@ -1,0 +1,218 @@
+package jobspec
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// inJob, inGroup and inTask are job files with a part.
+const (
+	inJob   = "job \"j\" {\nPART\n  group \"g\" {\n    task \"t\" {\n      driver = \"docker\"\n    }\n  }\n}\n"
+	inGroup = "job \"j\" {\n  group \"g\" {\n    # the part:\nPART\n" +
+		"    task \"t\" {\n      driver = \"docker\"\n    }\n  }\n}\n"
+	inTask = "job \"j\" {\n  group \"g\" {\n    task \"t\" {\n" +
+		"      driver = \"docker\"\nPART\n    }\n  }\n}\n"
+)
+
+// repeatedBlocks has for each block that may be repeated a file with two of them, of which the second one has
+// a fault at BAD.
+var repeatedBlocks = map[string]struct{ file, good, bad string }{
+	"job.constraint": {
+		inJob,
+		`constraint { distinct_hosts = true }`,
+		`constraint { operator = BAD"like" }`,
+	},
+	"job.affinity": {
+		inJob,
+		"affinity {\n attribute = \"a\"\n value = \"b\"\n }",
+		"affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }",
+	},
+	"job.spread": {
+		inJob,
+		`spread { attribute = "a" }`,
+		`spread { attribute = BAD"" }`,
+	},
+	"job.group": {
+		"job \"j\" {\nPART\n}\n",
+		"group \"g\" {\n task \"t\" {\n driver = \"docker\"\n }\n }",
+		"group \"h\" {\n count = BAD-1\n task \"t\" {\n driver = \"docker\"\n }\n }",
+	},
+	"job.task": {
+		"job \"j\" {\nPART\n}\n",
+		"task \"t\" {\n driver = \"docker\"\n }",
+		"task \"u\" {\n driver = \"docker\"\n kill_signal = BAD\"SIGNOPE\"\n }",
+	},
+	"group.constraint": {inGroup, `constraint { distinct_hosts = true }`, `constraint { operator = BAD"like" }`},
+	"group.affinity": {
+		inGroup,
+		"affinity {\n attribute = \"a\"\n value = \"b\"\n }",
+		"affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }",
+	},
+	"group.spread": {inGroup, `spread { attribute = "a" }`, `spread { attribute = BAD"" }`},
+	"spread.target": {
+		strings.Replace(inGroup, "PART", "spread {\n attribute = \"a\"\nPART\n }", 1),
+		`target "a" { percent = 1 }`,
+		`target "b" { percent = BAD101 }`,
+	},
+	"group.volume": {
+		inGroup,
+		"volume \"v\" {\n type = \"host\"\n source = \"s\"\n }",
+		"volume \"w\" {\n type = BAD\"nfs\"\n source = \"s\"\n }",
+	},
+	"group.service": {
+		inGroup,
+		"service {\n provider = \"berth\"\n name = \"a\"\n }",
+		"service {\n provider = \"berth\"\n name = BAD\"a_b\"\n }",
+	},
+	"task.service": {
+		inTask,
+		"service {\n provider = \"berth\"\n name = \"a\"\n }",
+		"service {\n provider = \"berth\"\n name = BAD\"a_b\"\n }",
+	},
+	"service.check": {
+		strings.Replace(inTask, "PART", "service {\n provider = \"berth\"\n port = \"80\"\nPART\n }", 1),
+		"check {\n type = \"tcp\"\n interval = \"1s\"\n timeout = \"1s\"\n }",
+		"check {\n type = BAD\"udp\"\n interval = \"1s\"\n timeout = \"1s\"\n }",
+	},
+	"group.task": {
+		inGroup,
+		"task \"u\" {\n driver = \"docker\"\n }",
+		"task \"v\" {\n driver = \"docker\"\n kill_signal = BAD\"SIGNOPE\"\n }",
+	},
+	"network.port": {
+		strings.Replace(inGroup, "PART", "network {\nPART\n }", 1),
+		`port "a" { static = 80 }`,
+		`port "b" { to = BAD70000 }`,
+	},
+	"task.constraint": {inTask, `constraint { attribute = "a" }`, `constraint { operator = BAD"like" }`},
+	"task.affinity": {
+		inTask,
+		"affinity {\n attribute = \"a\"\n value = \"b\"\n }",
+		"affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }",
+	},
+	"task.volume_mount": {
+		strings.Replace(inTask, "task", "volume \"v\" {\n type = \"host\"\n source = \"s\"\n }\n task", 1),
+		"volume_mount {\n volume = \"v\"\n destination = \"/a\"\n }",
+		"volume_mount {\n volume = \"v\"\n destination = BAD\"..\"\n }",
+	},
+	"task.template": {
+		inTask,
+		"template {\n data = \"x\"\n destination = \"local/x\"\n }",
+		"template {\n data = BAD\"{{\"\n destination = \"local/x\"\n }",
+	},
+	"task.artifact": {inTask, `artifact { source = "http://x/y" }`, `artifact { source = BAD"" }`},
+	"resources.device": {
+		strings.Replace(inTask, "PART", "resources {\nPART\n }", 1),
+		`device "gpu" { count = 1 }`,
+		`device "gpu" { count = BAD0 }`,
+	},
+	"device.constraint": {
+		strings.Replace(inTask, "PART", "resources {\n device \"gpu\" {\nPART\n }\n }", 1),
+		"constraint {\n attribute = \"${device.model}\"\n value = \"x\"\n }",
+		`constraint { operator = BAD"like" }`,
+	},
+	"device.affinity": {
+		strings.Replace(inTask, "PART", "resources {\n device \"gpu\" {\nPART\n }\n }", 1),
+		"affinity {\n attribute = \"${device.model}\"\n value = \"b\"\n }",
+		"affinity {\n attribute = \"${device.model}\"\n value = \"b\"\n weight = BAD0\n }",
+	},
+}
+
+// notValidated has the repeated blocks of which only the syntax has faults, or others are those of another
+// block.
+var notValidated = []string{"resources.network"}
+
+// TestLocate_FindsTheRightOneOfRepeatedBlocks has a case for each block that a job file may repeat.
+func TestLocate_FindsTheRightOneOfRepeatedBlocks(t *testing.T) {
+	for name, c := range repeatedBlocks {
+		parts := "  " + c.good + "\n  " + c.bad
+		src := strings.Replace(c.file, "PART", parts, 1)
+		before, after, _ := strings.Cut(src, "BAD")
+		line := strings.Count(before, "\n") + 1
+		column := len(before) - strings.LastIndexByte(before, '\n')
+		want := "x.hcl:" + strconv.Itoa(line) + "," + strconv.Itoa(column) + ": "
+		err := validateFile(t, before+after)
+		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+want) {
+			t.Errorf("%s: got %v, want a fault at %s", name, err, want)
+		}
+	}
+	seen := slices.Sorted(maps.Keys(repeatedBlocks))
+	for _, name := range repeatedIn(reflect.TypeFor[job](), "job") {
+		if !slices.Contains(seen, name) && !slices.Contains(notValidated, name) {
+			t.Errorf("the repeated block %s has no case", name)
+		}
+	}
+}
+
+// repeatedIn returns the names of the blocks that may be repeated within a block, with that of the block
+// around each.
+func repeatedIn(block reflect.Type, name string) (found []string) {
+	for f := range block.Fields() {
+		inner, options, _ := strings.Cut(f.Tag.Get("hcl"), ",")
+		if options != "block" {
+			continue
+		}
+		elem := f.Type
+		for elem.Kind() != reflect.Struct {
+			elem = elem.Elem()
+		}
+		if f.Type.Kind() != reflect.Pointer {
+			found = append(found, name+"."+inner)
+		}
+		found = append(found, repeatedIn(elem, inner)...)
+	}
+	return found
+}
+
+func TestLocate_FindsTheRightOneOfRepeatedBlocksOfAVolume(t *testing.T) {
+	const src = `id        = "v"
+plugin_id = "p"
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}
+capability {
+  access_mode     = "x"
+  attachment_mode = "file-system"
+}
+topology_request {
+  required {
+    topology {
+      segments { a = "b" }
+    }
+    topology {
+      segments = {}
+    }
+  }
+  preferred {
+    topology {
+      segments { a = "b" }
+    }
+    topology {
+      segments { a = "c" }
+    }
+  }
+}
+`
+	v, err := ParseVolume("v.hcl", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Namespace = structs.DefaultNamespace
+	got := Locate("v.hcl", []byte(src), v.Validate())
+	for _, want := range []string{
+		`v.hcl:8,21: volume "v": capability 2: access_mode`,
+		`v.hcl:17,18: volume "v": topology_request: required: topology 2: segments must not be empty`,
+		`v.hcl:24,5: volume "v": topology_request: preferred: topology 2: it must also be among the required`,
+	} {
+		if got == nil || !strings.Contains(got.Error(), want) {
+			t.Errorf("got %v\nit lacks %s", got, want)
+		}
+	}
+}
