@@ -225,12 +225,15 @@ func (f *jobSource) parse() error {
 		return structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
 			f.name)
 	}
-	job, warnings, err := api.DecodeJob(padToPosition(f.text, inspected))
+	src := padToPosition(f.text, inspected)
+	job, warnings, err := api.DecodeJob(src)
 	if err != nil {
 		return placeJSON(f.name, err)
 	}
 	f.job = job
-	f.locate = func(err error) error { return err }
+	f.locate = func(err error) error {
+		return jobspec.LocateAPI(f.name, src, err)
+	}
 	if len(warnings) > 0 {
 		f.ofFile = hclconf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
 	}

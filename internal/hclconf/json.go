@@ -52,14 +52,19 @@ type JSONForm struct {
 	Plain func([]byte) []byte // prepares a template for the parser, and keeps its length
 }
 
-// ParseJSON reads a file in JSON into the syntax of HCL. Its strings are templates, and a block may have
-// dynamic blocks. An argument with the tag syntax has the text of an expression.
-func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagnostics) {
+// ParseValue reads a value in JSON, whose strings are constants.
+func ParseValue(filename string, src []byte) (hcl.Expression, hcl.Diagnostics) {
 	at, reason := whyUnreadable(filename, src, true)
 	if reason != "" {
 		return nil, hcl.Diagnostics{Fault(at, "%s", reason)}
 	}
-	root, diags := json.ParseExpression(src, filename)
+	return json.ParseExpression(src, filename)
+}
+
+// ParseJSON reads a file in JSON into the syntax of HCL. Its strings are templates, and a block may have
+// dynamic blocks. An argument with the tag syntax has the text of an expression.
+func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagnostics) {
+	root, diags := ParseValue(filename, src)
 	if diags.HasErrors() {
 		return nil, diags
 	}
