@@ -147,6 +147,35 @@ func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 	})
 }
 
+// A task whose plugin does not run when its allocation is stopped has its kill_timeout once the plugin runs.
+func TestRestore_StopsATaskInOrderThatIsFoundAfterTheStop(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.stop()
+		tries := 0
+		fx.machine.Before = func(p string) error {
+			if p == "recover alloc1/web" {
+				tries++
+				if tries == 1 {
+					return errors.New("the plugin does not run now")
+				}
+			}
+			return nil
+		}
+		b := fx.agent()
+		defer b.stop()
+		r := b.restore()[0]
+		synctest.Wait()
+		r.Stop("enough")
+		<-r.Unwound()
+		equal(t, "driver", fx.machine.Log(),
+			[]string{"start alloc1/web", "recover alloc1/web", "stop alloc1/web", "destroy alloc1/web"})
+	})
+}
+
 func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)

@@ -221,6 +221,9 @@ func (t *task) findProcessUntilKnown(ctx context.Context) {
 	for t.sought != nil && sleepUnless(ctx, t.killed, pause.Next()) {
 		t.findProcess(ctx)
 	}
+	if t.sought != nil && ctx.Err() == nil { // killed: a process that is found now has its time to end
+		t.findProcess(ctx)
+	}
 }
 
 func (t *task) snapshot() taskRecord {
@@ -414,14 +417,15 @@ func (t *task) cleanUp(ctx context.Context) {
 
 func (t *task) destroyProcess(ctx context.Context) error {
 	name := t.spec().Driver
-	if h := t.snapshot().Handle; h != nil {
+	h := t.snapshot().Handle
+	if h != nil {
 		name = h.Driver
 	}
 	d, err := t.r.deps.Drivers.Driver(name)
 	if err != nil {
 		return err
 	}
-	err = d.Destroy(ctx, t.id)
+	err = d.Destroy(ctx, t.id, h)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil
 	}

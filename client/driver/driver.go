@@ -35,8 +35,9 @@ type Driver interface {
 	// Signal sends a signal to the task's main process.
 	Signal(ctx context.Context, taskID, signal string) error
 	// Destroy kills the task if it has not ended, and removes everything that the driver made for it:
-	// processes, cgroups, mounts, sockets. It is idempotent.
-	Destroy(ctx context.Context, taskID string) error
+	// processes, cgroups, mounts, sockets. It is idempotent. h is the handle that the agent has recorded, nil
+	// if it has none: it tells where the task is if the driver has not recovered it.
+	Destroy(ctx context.Context, taskID string, h *Handle) error
 	// Stats returns the present usage of the task.
 	Stats(ctx context.Context, taskID string) (*Stats, error)
 }

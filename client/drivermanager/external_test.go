@@ -111,7 +111,7 @@ func TestDriver_ThatIsExternalAndDenied(t *testing.T) {
 	if err := d.Validate(nil); !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("got %v", err)
 	}
-	if err := d.Destroy(t.Context(), "a1/web"); !structs.IsKind(err, structs.KindUnavailable) {
+	if err := d.Destroy(t.Context(), "a1/web", nil); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("destroying a task: %v", err)
 	}
 }

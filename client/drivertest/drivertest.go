@@ -319,7 +319,7 @@ func (d *Driver) Signal(_ context.Context, id, signal string) error {
 }
 
 // Destroy implements driver.Driver. It finds a task that no driver holds by its ID.
-func (d *Driver) Destroy(_ context.Context, id string) error {
+func (d *Driver) Destroy(_ context.Context, id string, _ *driver.Handle) error {
 	return d.Machine.logCall("destroy", id, func() error {
 		t := d.Machine.tasks[id]
 		if t == nil {

@@ -99,10 +99,10 @@ func TestStart_RunsAContainer(t *testing.T) {
 	if got := f.result(ended); !reflect.DeepEqual(got, &driver.ExitResult{ExitCode: 7}) {
 		t.Errorf("got %+v", got)
 	}
-	if err := d.Destroy(t.Context(), cfg.ID); err != nil {
+	if err := d.Destroy(t.Context(), cfg.ID, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Destroy(t.Context(), cfg.ID); err != nil {
+	if err := d.Destroy(t.Context(), cfg.ID, nil); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 	if len(f.Containers()) != 0 || f.output.stopped[cfg.ID] == 0 {
@@ -347,7 +347,7 @@ func TestWait_ReportsAContainerThatAnotherProgramRemoved(t *testing.T) {
 	if got := f.result(f.waiting(d, cfg)); !strings.Contains(got.Err, "removed by another program") {
 		t.Errorf("got %+v", got)
 	}
-	if err := d.Destroy(t.Context(), cfg.ID); err != nil {
+	if err := d.Destroy(t.Context(), cfg.ID, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -392,11 +392,11 @@ func TestStop_ReportsASignalThatWasNotSent(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the runtime is broken") {
 		t.Errorf("stop: %v", err)
 	}
-	if err := d.Destroy(t.Context(), cfg.ID); err == nil {
+	if err := d.Destroy(t.Context(), cfg.ID, nil); err == nil {
 		t.Error("destroy: no error")
 	}
 	f.Handle("POST /containers/{id}/kill", nil)
-	if err := d.Destroy(t.Context(), cfg.ID); err != nil {
+	if err := d.Destroy(t.Context(), cfg.ID, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -449,7 +449,7 @@ func TestDriver_IsNotHeldUpByAHungDaemon(t *testing.T) {
 	ctx := shortContext(t)
 	soon("stop", func(*fixture) error { return d.Stop(ctx, cfg.ID, "SIGTERM", time.Minute) })
 	soon("wait", func(*fixture) error { _, err := d.Wait(ctx, cfg.ID); return err })
-	soon("destroy", func(*fixture) error { return d.Destroy(ctx, cfg.ID) })
+	soon("destroy", func(*fixture) error { return d.Destroy(ctx, cfg.ID, nil) })
 	soon("start", func(f *fixture) error { _, err := d.Start(ctx, f.task("a2")); return err })
 	if info := d.Fingerprint(t.Context()); !info.Healthy {
 		t.Errorf("a call that is answered: %+v", info)
@@ -483,7 +483,7 @@ func TestStart_LoadsAnArchiveInsideTheTask(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if err == nil {
-			if err := d.Destroy(t.Context(), cfg.ID); err != nil {
+			if err := d.Destroy(t.Context(), cfg.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -140,7 +140,7 @@ func TestDestroy_KeepsTheContainerIfTheNodeDoes(t *testing.T) {
 	d := f.agent(cfg)
 	task := f.task("a1")
 	f.start(d, task)
-	if err := d.Destroy(t.Context(), task.ID); err != nil {
+	if err := d.Destroy(t.Context(), task.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	if c := f.Find("web-a1"); c == nil || c.State.Running {
@@ -153,7 +153,7 @@ func TestDestroy_FindsATaskWithoutARecord(t *testing.T) {
 	f := newFixture(t)
 	task := f.task("a1")
 	f.start(f.agent(f.config()), task)
-	if err := f.agent(f.config()).Destroy(t.Context(), task.ID); err != nil {
+	if err := f.agent(f.config()).Destroy(t.Context(), task.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.Containers()) != 0 {
@@ -169,7 +169,7 @@ func TestDestroy_RemovesTheImageLater(t *testing.T) {
 	f.run(d)
 	task := f.task("a1")
 	f.start(d, task)
-	if err := d.Destroy(t.Context(), task.ID); err != nil {
+	if err := d.Destroy(t.Context(), task.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitCalls("DELETE /images/sha256:a", 1)
@@ -186,7 +186,7 @@ func TestRecover_CountsTheUserOfTheImage(t *testing.T) {
 	if err := d.Recover(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Destroy(t.Context(), task.ID); err != nil {
+	if err := d.Destroy(t.Context(), task.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitCalls("DELETE /images/sha256:a", 1)

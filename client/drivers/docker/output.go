@@ -122,7 +122,7 @@ func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
 			return err
 		}
 	}
-	err = o.tasks.Destroy(ctx, taskID)
+	err = o.tasks.Destroy(ctx, taskID, nil)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (n *node) wait(d *Driver, cfg *driver.TaskConfig) *driver.ExitResult {
 
 func (n *node) destroy(d *Driver, cfg *driver.TaskConfig) {
 	n.t.Helper()
-	if err := d.Destroy(n.ctx, cfg.ID); err != nil {
+	if err := d.Destroy(n.ctx, cfg.ID, nil); err != nil {
 		n.t.Error(err)
 	}
 }

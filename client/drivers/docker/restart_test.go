@@ -142,7 +142,7 @@ func TestDaemon_ReplacesAHelperThatWasKilled(t *testing.T) {
 	h := n.start(d, cfg)
 	helpers := d.output.(*helperProcesses)
 	time.Sleep(1500 * time.Millisecond) // so that a position is saved
-	if err := helpers.tasks.Destroy(n.ctx, cfg.ID); err != nil {
+	if err := helpers.tasks.Destroy(n.ctx, cfg.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	stop()

@@ -259,7 +259,7 @@ func (d *Driver) send(ctx context.Context, t *task, signal string) error {
 }
 
 // Destroy implements driver.Driver. It also removes the container of a task that this agent does not hold.
-func (d *Driver) Destroy(ctx context.Context, id string) error {
+func (d *Driver) Destroy(ctx context.Context, id string, _ *driver.Handle) error {
 	t, err := d.findTask(id)
 	if err != nil {
 		t, err = d.findLost(ctx, id)

@@ -118,7 +118,7 @@ func TestRecover_AfterAKilledAgent(t *testing.T) {
 	if got := r.readLog(cfg, "stdout"); got != want {
 		t.Fatalf("got the log %q, want no gap: %q", got, want)
 	}
-	if err := next.Destroy(r.ctx(), cfg.ID); err != nil {
+	if err := next.Destroy(r.ctx(), cfg.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.checkClean(cfg)
@@ -160,7 +160,7 @@ func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.awaitEnd(h.PID)
-	if err := next.Destroy(r.ctx(), cfg.ID); err != nil {
+	if err := next.Destroy(r.ctx(), cfg.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.checkClean(cfg)

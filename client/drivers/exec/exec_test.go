@@ -120,7 +120,7 @@ func (r *fixture) destroy(cfg *driver.TaskConfig) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.Destroy(ctx, cfg.ID); err != nil {
+	if err := r.Destroy(ctx, cfg.ID, nil); err != nil {
 		r.t.Error(err)
 	}
 	r.checkClean(cfg)

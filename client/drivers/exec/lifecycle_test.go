@@ -166,7 +166,7 @@ func TestDriver_UnknownTaskIsNotFound(t *testing.T) {
 			t.Errorf("%s: got %v, want not-found", name, err)
 		}
 	}
-	if err := r.Destroy(ctx, "x"); err != nil {
+	if err := r.Destroy(ctx, "x", nil); err != nil {
 		t.Errorf("destroy: %v", err)
 	}
 }
@@ -322,7 +322,7 @@ func TestStart_ManyAtOnce(t *testing.T) {
 			if err == nil && res.ExitCode != i {
 				err = fmt.Errorf("task %d got the end %+v", i, res)
 			}
-			return errors.Join(err, r.Destroy(r.ctx(), cfg.ID))
+			return errors.Join(err, r.Destroy(r.ctx(), cfg.ID, nil))
 		})
 	}
 	if err := all.Wait(); err != nil {

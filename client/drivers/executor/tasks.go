@@ -115,7 +115,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 			return nil, errors.Join(err, running)
 		}
 	}
-	err = ts.Destroy(ctx, spec.TaskID)
+	err = ts.Destroy(ctx, spec.TaskID, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (ts *Tasks) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 }
 
 // Destroy implements driver.Driver. It also removes a task that this agent does not hold.
-func (ts *Tasks) Destroy(ctx context.Context, id string) error {
+func (ts *Tasks) Destroy(ctx context.Context, id string, _ *driver.Handle) error {
 	t := ts.heldOrNew(id)
 	t.busy.Lock()
 	defer t.busy.Unlock()

@@ -98,7 +98,7 @@ func TestDriver_WithoutAProcessIsUnavailable(t *testing.T) {
 	for name, err := range map[string]error{
 		"Start":   started,
 		"Recover": d.Recover(t.Context(), h),
-		"Destroy": d.Destroy(t.Context(), "a1/web"),
+		"Destroy": d.Destroy(t.Context(), "a1/web", nil),
 	} {
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("%s: %v", name, err)

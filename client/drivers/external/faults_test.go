@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 				t.Errorf("got %v, want an error of kind %s", err, want)
 			}
 			f.plugin.Set("StartTask", "")
-			f.until("nothing is left", func() bool { return a.Destroy(t.Context(), cfg.ID) == nil })
+			f.until("nothing is left", func() bool { return a.Destroy(t.Context(), cfg.ID, nil) == nil })
 			if left := f.helpers(); len(left) != 0 {
 				t.Errorf("helpers are left: %v", left)
 			}
@@ -80,7 +81,7 @@ func TestCalls_OfAPluginThatHangsHaveABound(t *testing.T) {
 		"RecoverTask": func() error { return a.Recover(ctx, lost) },
 		"StopTask":    func() error { return a.Stop(ctx, cfg.ID, "", 100*time.Millisecond) },
 		"SignalTask":  func() error { return a.Signal(ctx, cfg.ID, "SIGHUP") },
-		"DestroyTask": func() error { return a.Destroy(ctx, cfg.ID) },
+		"DestroyTask": func() error { return a.Destroy(ctx, cfg.ID, nil) },
 		"TaskStats": func() error {
 			_, err := a.Stats(ctx, cfg.ID)
 			return err
@@ -316,6 +317,32 @@ func TestDestroy_ReachesATaskWithoutAHandle(t *testing.T) {
 	first.destroy(cfg.ID)
 }
 
+// An allocation may be stopped before the driver has found its task again.
+func TestDestroy_ReachesATaskThatWasNotRecovered(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.agent()
+	cfg := f.task("a1", "echo $$ > local/pid; "+loops)
+	h := first.start(cfg)
+	f.awaitOutput(cfg, "up\n")
+	text, err := os.ReadFile(filepath.Join(cfg.Dirs.Local, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmdline := filepath.Join("/proc", strings.TrimSpace(string(text)), "cmdline")
+	first.stop()
+	f.open(map[string]any{"label": "new"}) // for a process that does not know the task
+	second := f.agent()
+	err = second.Destroy(t.Context(), cfg.ID, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, _ := os.ReadFile(cmdline) // that of a zombie is empty
+	if len(left) != 0 {
+		t.Errorf("the process is left: %q", left)
+	}
+}
+
 // A plugin that cannot remove a task has it still.
 func TestDestroy_ThatFailsIsRepeated(t *testing.T) {
 	t.Parallel()
@@ -324,7 +351,7 @@ func TestDestroy_ThatFailsIsRepeated(t *testing.T) {
 	cfg := f.task("a1", loops)
 	a.start(cfg)
 	f.plugin.Set("DestroyTask", plugintest.Fail)
-	if err := a.Destroy(t.Context(), cfg.ID); !structs.IsKind(err, structs.KindInternal) {
+	if err := a.Destroy(t.Context(), cfg.ID, nil); !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("got %v", err)
 	}
 	f.plugin.Set("DestroyTask", "")

@@ -281,7 +281,7 @@ func (a *agent) waiting(id string) <-chan *driver.ExitResult {
 
 func (a *agent) destroy(id string) {
 	a.f.t.Helper()
-	if err := a.Destroy(a.f.t.Context(), id); err != nil {
+	if err := a.Destroy(a.f.t.Context(), id, nil); err != nil {
 		a.f.t.Error(err)
 	}
 }

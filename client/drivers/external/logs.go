@@ -108,5 +108,5 @@ func (l Logs) stop(ctx context.Context, id string) error {
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
-	return l.tasks.Destroy(ctx, id)
+	return l.tasks.Destroy(ctx, id, nil)
 }

@@ -17,7 +17,7 @@ import (
 // wantUnavailable checks that a task is neither started nor gone.
 func (a *agent) wantUnavailable(cfg *driver.TaskConfig, why string) {
 	a.f.t.Helper()
-	err := a.Destroy(a.f.t.Context(), cfg.ID)
+	err := a.Destroy(a.f.t.Context(), cfg.ID, nil)
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), why) {
 		a.f.t.Errorf("destroying: %v, want %q", err, why)
 	}
@@ -48,7 +48,7 @@ func TestStart_ThatWasGivenUpIsRemovedAfterItsEnd(t *testing.T) {
 	}
 	a.wantUnavailable(cfg, "still starts task")
 	f.plugin.Set("pull", "")
-	f.until("the task is gone", func() bool { return a.Destroy(t.Context(), cfg.ID) == nil })
+	f.until("the task is gone", func() bool { return a.Destroy(t.Context(), cfg.ID, nil) == nil })
 	if left := f.helpers(); len(left) != 0 {
 		t.Errorf("helpers are left: %v", left)
 	}
@@ -72,7 +72,7 @@ func TestStart_WithoutAnAnswerLeavesATaskThatIsNotForgotten(t *testing.T) {
 	a.await("healthy again", func(info *structs.DriverInfo) bool { return info.Healthy })
 	a.wantUnavailable(cfg, "web.stdout.fifo")
 	f.end(cfg)
-	f.until("the task is gone", func() bool { return a.Destroy(t.Context(), cfg.ID) == nil })
+	f.until("the task is gone", func() bool { return a.Destroy(t.Context(), cfg.ID, nil) == nil })
 	a.start(cfg)
 	a.destroy(cfg.ID)
 }

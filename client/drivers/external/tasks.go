@@ -48,17 +48,13 @@ func (d *Driver) findTask(id string) (*task, error) {
 
 // Recover implements driver.Driver. Without a process of the plugin it is not known whether the task runs.
 func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
-	if h.State == nil || h.Version != handleVersion {
-		return structs.NotFoundf("task %q has no handle of this version", h.TaskID)
+	t, err := taskOf(h)
+	if err != nil {
+		return err
 	}
 	p, err := d.current()
 	if err != nil {
 		return err
-	}
-	t := &task{id: h.TaskID, handle: &protocol.TaskHandle{}}
-	err = proto.Unmarshal(h.State, t.handle)
-	if err != nil {
-		return structs.NotFoundf("the handle of task %q cannot be read: %w", h.TaskID, err)
 	}
 	err = t.takeUp(ctx, p)
 	if err != nil {
@@ -70,6 +66,19 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 	d.hold(t)
 	return nil
+}
+
+// taskOf returns the task of a handle. It is not-found without a handle that this version can read.
+func taskOf(h *driver.Handle) (*task, error) {
+	if h == nil || h.State == nil || h.Version != handleVersion {
+		return nil, structs.NotFoundf("the task has no handle of this version")
+	}
+	t := &task{id: h.TaskID, handle: &protocol.TaskHandle{}}
+	err := proto.Unmarshal(h.State, t.handle)
+	if err != nil {
+		return nil, structs.NotFoundf("the handle of task %q cannot be read: %w", h.TaskID, err)
+	}
+	return t, nil
 }
 
 // takeUp makes a process of the plugin know the task. It is not-found if the task is gone.
@@ -217,9 +226,9 @@ func (d *Driver) Signal(ctx context.Context, id, signal string) error {
 	})
 }
 
-// Destroy implements driver.Driver. A task that the plugin does not know is gone. The plugin may know a task
-// that the agent does not: one whose handle an agent that was killed did not record.
-func (d *Driver) Destroy(ctx context.Context, id string) error {
+// Destroy implements driver.Driver. A task that the plugin can neither find nor take up is gone. The plugin
+// may know a task that the agent does not: one whose handle an agent that was killed did not record.
+func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error {
 	unanswered := d.unansweredStart(id)
 	if unanswered != nil && !unanswered.hasEnded() {
 		return structs.Unavailablef("the driver %q still starts task %q", d.name, id)
@@ -229,6 +238,9 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 		return err
 	}
 	t, err := d.findTask(id)
+	if err != nil {
+		t, err = taskOf(h)
+	}
 	if err == nil {
 		err = t.takeUp(ctx, p)
 	}

@@ -91,7 +91,7 @@ func (r *fixture) task(script string) *driver.TaskConfig {
 	r.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := r.d.Destroy(ctx, cfg.ID); err != nil {
+		if err := r.d.Destroy(ctx, cfg.ID, nil); err != nil {
 			r.t.Error(err)
 		}
 	})
@@ -384,7 +384,7 @@ func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
 		if res := r.wait(cfg); !res.Successful() {
 			t.Errorf("%d: got the end %+v", i, res)
 		}
-		if err := r.d.Destroy(r.ctx, cfg.ID); err != nil {
+		if err := r.d.Destroy(r.ctx, cfg.ID, nil); err != nil {
 			t.Error(err)
 		}
 		if info, err := os.Stat(r.dir); err != nil || info.Mode().Perm() != step.want {

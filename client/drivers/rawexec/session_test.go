@@ -70,7 +70,7 @@ func TestExec_EndsWithTheSupervisor(t *testing.T) {
 		if err := <-ended; !structs.IsKind(err, structs.KindConflict) {
 			r.t.Errorf("got %v", err)
 		}
-		if err := r.d.Destroy(r.ctx, cfg.ID); err != nil {
+		if err := r.d.Destroy(r.ctx, cfg.ID, nil); err != nil {
 			r.t.Fatal(err)
 		}
 		r.awaitGone(pid)
