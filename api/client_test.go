@@ -122,12 +122,15 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 			_, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{})
 			return err
 		},
-		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", api.JobDeregisterOptions{Purge: true}); return err },
-		"Job.Validate":           func() error { _, err := c.JobValidate(ctx, fullJob()); return err },
-		"Job.Dispatch":           func() error { _, err := c.JobDispatch(ctx, "a/b", api.JobDispatchBody{}); return err },
-		"Periodic.Force":         func() error { _, err := c.JobPeriodicForce(ctx, "a/b"); return err },
-		"Job.Revert":             func() error { _, err := c.JobRevert(ctx, "a/b", 3, nil); return err },
-		"Job.Scale":              func() error { _, err := c.JobScale(ctx, "a/b", "g", 3); return err },
+		"Job.Deregister": func() error { _, err := c.JobDeregister(ctx, "a/b", api.JobDeregisterOptions{Purge: true}); return err },
+		"Job.Validate":   func() error { _, err := c.JobValidate(ctx, fullJob()); return err },
+		"Job.Dispatch":   func() error { _, err := c.JobDispatch(ctx, "a/b", api.JobDispatchBody{}); return err },
+		"Periodic.Force": func() error { _, err := c.JobPeriodicForce(ctx, "a/b"); return err },
+		"Job.Revert":     func() error { _, err := c.JobRevert(ctx, "a/b", 3, nil); return err },
+		"Job.Scale": func() error {
+			_, err := c.JobScale(ctx, "a/b", "g", structs.ScalingEvent{Count: new(int64(3))})
+			return err
+		},
 		"Job.ScaleStatus":        func() error { _, err := c.JobScaleStatus(ctx, "a/b"); return err },
 		"Job.Plan":               func() error { _, err := c.JobPlan(ctx, fullJob(), true); return err },
 		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b", true); return err },

@@ -92,7 +92,7 @@ func (c *Client) JobRevert(ctx context.Context, id string, version uint64, prior
 var jobScale = route(put, "/v1/job/{id}/scale",
 	serveMethod(structs.JobScale, bindJobScale, whole))
 
-// jobScaleBody has the new count. The servers store neither messages nor errors of an autoscaler.
+// jobScaleBody has the new count, or none, and what the event tells.
 type jobScaleBody struct {
 	Count          *int64
 	Target         map[string]string
@@ -108,27 +108,30 @@ func bindJobScale(c *call, req *structs.JobScaleRequest) error {
 		jobScaleBody
 		dialectOptions
 	}
-	err := c.decodeBody(&b)
-	switch {
-	case err != nil:
+	if err := c.decodeBody(&b); err != nil {
 		return err
-	case b.Error:
-		return structs.Preconditionf("Error: the servers store no events of scaling; send a Count")
 	}
 	req.JobID = c.id()
+	req.Message = b.Message
+	req.Error = b.Error
+	req.Meta = b.Meta
 	req.Group = b.Target["Group"]
 	req.Count = b.Count
 	req.JobModifyIndex = b.JobModifyIndex
 	return c.sameID("job", b.Target["Job"])
 }
 
-// JobScale changes the count of a group.
-func (c *Client) JobScale(ctx context.Context, id, group string, count int64) (
+// JobScale changes the count of a group, or only stores an event of it if the event has no count. Of the
+// event it sends Count, Message, Error and Meta.
+func (c *Client) JobScale(ctx context.Context, id, group string, event structs.ScalingEvent) (
 	*structs.JobRegisterResponse, error,
 ) {
 	return jobScale.send(ctx, c, request{id: id, body: jobScaleBody{
-		Count:  &count,
-		Target: map[string]string{"Group": group},
+		Count:   event.Count,
+		Target:  map[string]string{"Group": group},
+		Message: event.Message,
+		Error:   event.Error,
+		Meta:    event.Meta,
 	}})
 }
 

@@ -33,13 +33,15 @@ func childCalls() map[string]routeCall {
 		},
 		"PUT /v1/job/{id}/scale": {
 			path: "/v1/job/j/scale",
-			body: `{"Count":4,"Target":{"Job":"j","Group":"g"},"Message":"m","PolicyOverride":false,"JobModifyIndex":9}`,
+			body: `{"Count":4,"Target":{"Job":"j","Group":"g"},"Message":"m","Meta":{"k":[1]},"PolicyOverride":false,"JobModifyIndex":9}`,
 			rpc:  "Job.Scale",
 			request: &structs.JobScaleRequest{
 				JobID:          "j",
 				Group:          "g",
 				Count:          new(int64(4)),
 				JobModifyIndex: 9,
+				Message:        "m",
+				Meta:           map[string]any{"k": []any{1.0}},
 			},
 		},
 		"GET /v1/job/{id}/scale": {

@@ -24,18 +24,7 @@ func (w *fakeCluster) answerChanges() {
 		id := slices.IndexFunc(words, func(s string) bool { return strings.HasPrefix(s, "f0f0f0f") })
 		return w.restartFleet(words[id])
 	}
-	apitest.On(c, structs.JobScale, func(_ context.Context, r *structs.JobScaleRequest) (
-		*structs.JobRegisterResponse, error,
-	) {
-		return w.changeFleet(r.JobID, func(j *structs.Job) error {
-			g := j.Group(r.Group)
-			if g == nil {
-				return structs.NotFoundf("job %q has no group %q", j.ID, r.Group)
-			}
-			g.Count = int(*r.Count)
-			return nil
-		})
-	})
+	w.answerScale()
 	apitest.On(c, structs.JobRevert, func(_ context.Context, r *structs.JobRevertRequest) (
 		*structs.JobRegisterResponse, error,
 	) {
@@ -85,6 +74,48 @@ func (w *fakeCluster) dispatch(_ context.Context, r *structs.JobDispatchRequest)
 		resp.EvalID = ""
 	}
 	return resp, nil
+}
+
+// answerScale changes the counts of groups, and keeps the events.
+func (w *fakeCluster) answerScale() {
+	c := w.caller
+	scaled := map[string][]*structs.ScalingEvent{} // by job and group
+	apitest.On(c, structs.JobScale, func(_ context.Context, r *structs.JobScaleRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
+		return w.changeFleet(r.JobID, func(j *structs.Job) error {
+			g := j.Group(r.Group)
+			if g == nil {
+				return structs.NotFoundf("job %q has no group %q", j.ID, r.Group)
+			}
+			key := r.JobID + "/" + g.Name
+			all := scaled[key]
+			e := &structs.ScalingEvent{
+				Time:          time.Date(2026, 1, 2, 3, 4, len(all), 0, time.UTC).UnixNano(),
+				PreviousCount: int64(g.Count),
+				Count:         r.Count,
+				Message:       r.Message,
+				EvalID:        new(eval1),
+			}
+			scaled[key] = append([]*structs.ScalingEvent{e}, all...)
+			g.Count = int(*r.Count)
+			return nil
+		})
+	})
+	apitest.On(c, structs.JobScaleStatus, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.JobScaleStatusResponse, error,
+	) {
+		job, err := w.job(r.JobID)
+		if err != nil {
+			return nil, err
+		}
+		out := &structs.JobScaleCounts{JobID: job.ID, TaskGroups: map[string]*structs.TaskGroupScaleStatus{}}
+		for _, g := range job.TaskGroups {
+			events := scaled[job.ID+"/"+g.Name]
+			out.TaskGroups[g.Name] = &structs.TaskGroupScaleStatus{Desired: g.Count, Events: events}
+		}
+		return &structs.JobScaleStatusResponse{JobScaleStatus: out}, nil
+	})
 }
 
 // changeFleet makes a new version of the job fleet, at once with all its allocations.

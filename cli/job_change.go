@@ -80,7 +80,10 @@ func jobScale(ctx context.Context, c *Call) error {
 		}
 		group = job.TaskGroups[0].Name
 	}
-	answer, err := c.API.JobScale(ctx, id, group, int64(n))
+	answer, err := c.API.JobScale(ctx, id, group, structs.ScalingEvent{
+		Count:   new(int64(n)),
+		Message: "submitted with berth job scale",
+	})
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}

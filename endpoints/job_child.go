@@ -145,6 +145,21 @@ func (j jobs) scale(
 		return 0, structs.Conflictf("enforcing index %d: job %q has changed, its index is %d",
 			req.JobModifyIndex, job.ID, job.JobModifyIndex)
 	}
+	event := &structs.GroupScalingEvent{Group: req.Group, Event: &structs.ScalingEvent{
+		Time:    req.Now,
+		Count:   req.Count,
+		Error:   req.Error,
+		Message: req.Message,
+		Meta:    req.Meta,
+	}}
+	err = event.Event.Validate()
+	if err != nil {
+		return 0, err
+	}
+	if req.Count == nil {
+		resp.JobModifyIndex = job.JobModifyIndex
+		return j.noteScaling(ctx, req, event)
+	}
 	scaled, err := scaledJob(job, req)
 	if err != nil {
 		return 0, err
@@ -157,14 +172,30 @@ func (j jobs) scale(
 		Submission:     source,
 		WriteOptions:   req.WriteOptions,
 	}
+	if version := j.version(); version == 0 || version >= fsm.PlacementSince {
+		register.Scaling = event
+	}
 	return j.registerFor(ctx, structs.TriggerScaling, register, resp)
+}
+
+// noteScaling stores an event without a change of the job.
+func (j jobs) noteScaling(
+	ctx context.Context, req *structs.JobScaleRequest, event *structs.GroupScalingEvent,
+) (uint64, error) {
+	err := j.refuseRegistration()
+	if err != nil {
+		return 0, err
+	}
+	return fsm.Propose(ctx, j.raft, fsm.JobScalingEvent, &structs.JobScalingEventRequest{
+		JobID:             req.JobID,
+		GroupScalingEvent: *event,
+		WriteOptions:      req.WriteOptions,
+	})
 }
 
 // scaledJob returns a copy of a job with another count of one group.
 func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, error) {
 	switch {
-	case req.Count == nil:
-		return nil, structs.Invalidf("Count: nothing is given; expected a number")
 	case *req.Count < 0 || *req.Count > structs.MaxGroupCount:
 		return nil, structs.Invalidf("Count is %d; expected a number from 0 to %d",
 			*req.Count, structs.MaxGroupCount)
@@ -213,6 +244,11 @@ func (j jobs) scaleStatus(
 	}
 	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
 		countScaled(out.TaskGroups[a.TaskGroup], a)
+	}
+	for row := range state.ScalingEventsOf(tx, job.Namespace, job.ID) {
+		if g := out.TaskGroups[row.Group]; g != nil {
+			g.Events = row.Events
+		}
 	}
 	resp.JobScaleStatus = out
 	return nil

@@ -2,6 +2,8 @@ package endpoints
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 
 	"berth/fsm"
@@ -51,9 +53,25 @@ func TestJobScale_Refuses(t *testing.T) {
 		kind structs.Kind
 		req  structs.JobScaleRequest
 	}{
-		"an unknown job":   {structs.KindNotFound, request("none", "g", 1)},
-		"an unknown group": {structs.KindNotFound, request("web", "x", 1)},
-		"no count":         {structs.KindInvalid, structs.JobScaleRequest{JobID: "web", Group: "g"}},
+		"an unknown job":               {structs.KindNotFound, request("none", "g", 1)},
+		"an unknown group":             {structs.KindNotFound, request("web", "x", 1)},
+		"an event of an unknown group": {structs.KindNotFound, structs.JobScaleRequest{JobID: "web", Group: "x"}},
+		"an error with a count": {structs.KindInvalid, structs.JobScaleRequest{
+			JobID: "web",
+			Group: "g",
+			Count: new(int64(1)),
+			Error: true,
+		}},
+		"too long a message": {structs.KindInvalid, structs.JobScaleRequest{
+			JobID:   "web",
+			Group:   "g",
+			Message: strings.Repeat("x", structs.MaxScalingMessage+1),
+		}},
+		"too much metadata": {structs.KindInvalid, structs.JobScaleRequest{
+			JobID: "web",
+			Group: "g",
+			Meta:  map[string]any{"k": strings.Repeat("x", structs.MaxScalingMeta)},
+		}},
 		"a negative count": {structs.KindInvalid, request("web", "g", -1)},
 		"too high a count": {structs.KindInvalid, request("web", "g", structs.MaxGroupCount+1)},
 		"another index": {structs.KindConflict, structs.JobScaleRequest{
@@ -73,8 +91,47 @@ func TestJobScale_Refuses(t *testing.T) {
 	}
 	s.rejectJobs()
 	refused(s, structs.KindDenied, structs.JobScale, new(request("web", "g", 1)))
+	refused(s, structs.KindDenied, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g"})
 	if job := s.job("web"); job.Version != 0 {
 		t.Errorf("a rejected scaling made version %d", job.Version)
+	}
+}
+
+// TestJobScaleStatus_HasTheEvents scales a group, and stores an event of an autoscaler.
+func TestJobScaleStatus_HasTheEvents(t *testing.T) {
+	s := newServer(t)
+	before := int64(s.addJob("web").Group("g").Count)
+	events := func() []*structs.ScalingEvent {
+		status := must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
+		return status.TaskGroups["g"].Events
+	}
+	if all := events(); len(all) != 0 {
+		t.Errorf("a job that was not scaled has the events %v", all)
+	}
+	answer := must(s, structs.JobScale, &structs.JobScaleRequest{
+		JobID:   "web",
+		Group:   "g",
+		Count:   new(int64(5)),
+		Message: "more load",
+		Meta:    map[string]any{"load": []any{0.5, "high"}},
+	})
+	first := events()[0]
+	if first.Count == nil || *first.Count != 5 || first.PreviousCount != before ||
+		first.Message != "more load" || first.EvalID == nil || *first.EvalID != answer.EvalID || first.Time == 0 || first.CreateIndex == 0 ||
+		!reflect.DeepEqual(first.Meta, map[string]any{"load": []any{0.5, "high"}}) {
+		t.Errorf("got the event %+v for the answer %+v", first, answer)
+	}
+	version := s.job("web").Version
+	answer = must(s, structs.JobScale, &structs.JobScaleRequest{
+		JobID:   "web",
+		Group:   "g",
+		Error:   true,
+		Message: "no metrics",
+	})
+	all := events()
+	if len(all) != 2 || !all[0].Error || all[0].Count != nil || all[0].PreviousCount != 5 ||
+		all[0].EvalID != nil || s.job("web").Version != version || answer.EvalID != "" || answer.JobModifyIndex != s.job("web").JobModifyIndex {
+		t.Errorf("got the events %+v for the answer %+v", all[0], answer)
 	}
 }
 
@@ -139,7 +196,7 @@ func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 	report("canary", structs.AllocRunning, new(true))
 	got := must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus
 	want := structs.TaskGroupScaleStatus{Desired: 4, Placed: 4, Running: 3, Healthy: 1, Unhealthy: 1}
-	if g := got.TaskGroups["g"]; g == nil || *g != want {
+	if g := got.TaskGroups["g"]; g == nil || !reflect.DeepEqual(*g, want) {
 		t.Errorf("got %+v, want %+v", g, want)
 	}
 	if got.JobID != "web" || got.Namespace != "default" || got.JobStopped ||

@@ -29,12 +29,13 @@ var (
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
 		sinceField(ServicesSince, jobHasServices))
-	JobStable      = command(12, "JobStable", state.JobStable, since(PlacementSince))
-	JobDeregister  = command(11, "JobDeregister", state.JobDeregister)
-	JobReschedule  = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
-	JobRevert      = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
-	JobDispatch    = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
-	PeriodicLaunch = command(14, "PeriodicLaunch", state.JobPeriodicLaunch, since(PlacementSince))
+	JobStable       = command(12, "JobStable", state.JobStable, since(PlacementSince))
+	JobDeregister   = command(11, "JobDeregister", state.JobDeregister)
+	JobReschedule   = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
+	JobRevert       = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
+	JobDispatch     = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
+	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent, since(PlacementSince))
+	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch, since(PlacementSince))
 
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,

@@ -114,8 +114,16 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			Submission:     d.submission(),
 			EnforceIndex:   d.flip(),
 			CheckNamespace: d.flip(),
+			Scaling:        d.scaling(),
 			WriteOptions:   d.now(),
 		})
+	},
+	"JobScalingEvent": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		p := &structs.JobScalingEventRequest{JobID: d.job(), WriteOptions: d.now()}
+		if s := d.scaling(); s != nil {
+			p.GroupScalingEvent = *s
+		}
+		return JobScalingEvent.Encode(p)
 	},
 	"SchedulerConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		p := &structs.SchedulerConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
@@ -260,4 +268,17 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		}
 		return CallNote.Encode(note)
 	},
+}
+
+// scaling returns an event of a group, or nil.
+func (d dice) scaling() *structs.GroupScalingEvent {
+	if d.flip() {
+		return nil
+	}
+	e := &structs.ScalingEvent{Time: int64(d.upTo(9)), Error: d.flip(), Message: d.of("", "m")}
+	if d.flip() {
+		e.Count = new(int64(d.upTo(9)))
+		e.Meta = map[string]any{"k": []any{"v", 1.5}}
+	}
+	return &structs.GroupScalingEvent{Group: d.of("g", "h"), Event: e}
 }

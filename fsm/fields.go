@@ -90,7 +90,7 @@ const PlacementSince = 8
 
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
 	j := p.Job
-	return p.CheckNamespace || p.PreserveCounts ||
+	return p.CheckNamespace || p.PreserveCounts || p.Scaling != nil ||
 		j != nil && (j.HasPreferences() || j.HasScaling() || hasUpdates(j) || j.StartsOthers())
 }
 

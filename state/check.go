@@ -29,6 +29,7 @@ func Check(tx *ReadTx) []string {
 	c.namespaces()
 	c.nodePools()
 	c.deployments()
+	c.scalingEvents()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -108,6 +109,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, nodePools)
 	checkIndexes(c, deployments)
 	checkIndexes(c, periodicLaunches)
+	checkIndexes(c, scalingEvents)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

@@ -111,6 +111,12 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"use of node n1: counted {allocs:2": func(tx *WriteTx) {
 			nodeUses.Delete(tx, &nodeUseRow{NodeID: "n1"})
 		},
+		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
+			scalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})
+		},
+		"of job default/j: there are 0": func(tx *WriteTx) {
+			scalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "j", Group: "g"})
+		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
 			nodes.Put(tx, n)

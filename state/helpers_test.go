@@ -60,6 +60,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, deployments)
 	count(tx, counted, periodicLaunches)
 	count(tx, counted, nodeUses)
+	count(tx, counted, scalingEvents)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

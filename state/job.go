@@ -135,6 +135,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 		j = old
 	}
 	putSubmission(tx, p.Submission, j)
+	noteScaling(tx, p, old, j)
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
@@ -264,6 +265,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
 	if p.Purge {
 		dropSchedule(tx, j)
+		dropScalingEvents(tx, j)
 		jobs.Delete(tx, j)
 		pruneVersions(tx, j.Namespace, j.ID)
 	}

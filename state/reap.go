@@ -24,6 +24,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 		j := Job(tx, k.Namespace, k.ID)
 		if j != nil && reapableJob(tx, j) {
 			dropSchedule(tx, j)
+			dropScalingEvents(tx, j)
 			jobs.Delete(tx, j)
 			pruneVersions(tx, j.Namespace, j.ID)
 		}

@@ -193,6 +193,10 @@ var (
 		return mvcc.KeyOf(orderedTime(j.SubmitTime))
 	})
 
+	scalingEvents = mvcc.NewTable("scaling_events", func(s *structs.ScalingEvents) Key {
+		return mvcc.KeyOf(s.Namespace, s.JobID, s.Group)
+	})
+
 	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
 		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
 	}).Require(wholeGroups)
@@ -398,6 +402,7 @@ var schema = mvcc.Schema{
 		nodePools,
 		deployments,
 		periodicLaunches,
+		scalingEvents,
 		nodeUses,
 	},
 }

@@ -32,6 +32,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
+	w.scale("j", 2)
 	return w
 }
 
@@ -97,7 +98,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	}
 	later := []string{
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
-		periodicLaunches.Name(),
+		periodicLaunches.Name(), scalingEvents.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

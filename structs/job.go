@@ -375,6 +375,8 @@ type JobRegisterRequest struct {
 	// PreserveCounts keeps the counts of the groups that the stored job has.
 	PreserveCounts bool `json:",omitempty" codec:",omitempty"`
 	EvalPriority   int  `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
+	// Scaling is set by the server: the registration scales a group, and stores the event.
+	Scaling *GroupScalingEvent `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

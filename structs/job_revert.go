@@ -16,11 +16,15 @@ type JobRevertRequest struct {
 var JobScale = write[JobScaleRequest, JobRegisterResponse]("Job.Scale")
 
 // JobScaleRequest has the new count of a group. A JobModifyIndex that is not 0 must be that of the job.
+// Without a Count the servers only store the event.
 type JobScaleRequest struct {
 	JobID          string
 	Group          string
 	Count          *int64
 	JobModifyIndex uint64
+	Message        string         `json:",omitempty" codec:",omitempty"` // of the event
+	Error          bool           `json:",omitempty" codec:",omitempty"` // likewise
+	Meta           map[string]any `json:",omitempty" codec:",omitempty"` // likewise
 	WriteOptions
 }
 
@@ -50,4 +54,5 @@ type TaskGroupScaleStatus struct {
 	Running   int
 	Healthy   int
 	Unhealthy int
+	Events    []*ScalingEvent // the newest first
 }

@@ -88,7 +88,22 @@ var jobCalls = []callRow{
 	}},
 	{"Jobs.ScaleStatus", func(f *callFixture) error {
 		resp, _, err := f.c.Jobs().ScaleStatus("changed", nil)
-		return check(err, func() bool { return resp.TaskGroups["g"].Desired == 1 }, resp)
+		if err != nil {
+			return err
+		}
+		meta := map[string]any{"n": 1}
+		_, _, err = f.c.Jobs().Scale("changed", "g", nil, "no metrics", true, meta, nil)
+		if err != nil {
+			return err
+		}
+		told, _, err := f.c.Jobs().ScaleStatus("changed", nil)
+		return check(err, func() bool {
+			all := told.TaskGroups["g"].Events
+			return resp.TaskGroups["g"].Desired == 1 && len(all) == 3 &&
+				all[0].Error && all[0].Count == nil && all[0].Message == "no metrics" && all[0].Meta["n"] == 1.0 &&
+				*all[1].Count == 1 && all[1].PreviousCount == 2 && all[1].EvalID != nil &&
+				*all[2].Count == 2 && all[2].Message == "more" && all[2].Time > 0 && all[2].CreateIndex > 0
+		}, told)
 	}},
 	{"Jobs.ForceEvaluate", func(f *callFixture) error {
 		id, _, err := f.c.Jobs().ForceEvaluate("changed", nil)

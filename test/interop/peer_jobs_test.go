@@ -198,7 +198,8 @@ func testPeerScales(t *testing.T, peer peerCLI, web peerJob) {
 	if g := status.TaskGroups["g"]; g.Desired != 3 || g.Running != 3 || g.Healthy != 3 || g.Unhealthy != 0 {
 		t.Errorf("the status of the scaling is %+v", g)
 	}
-	peer.run("job", "scaling-events", "-verbose", web.id)
+	peer.checkOutput(peer.run("job", "scaling-events", "-verbose", web.id),
+		"Task Group", "submitted using the Nomad CLI", "false")
 	peer.run("job", "run", "-detach", "-preserve-counts", web.web(t, "echo v1", 0))
 	if count := *web.read(t).TaskGroups[0].Count; count != 3 {
 		t.Errorf("a registration that preserves the counts: got %d, want 3", count)

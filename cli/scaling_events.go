@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"berth/structs"
+)
+
+var jobScalingEventsCommand = Command{
+	Name:     "scaling-events",
+	Args:     "<job>",
+	Synopsis: "List the requests that scaled the groups of a job",
+	Help: `
+Lists the newest 20 events of each group: changes of its count, and what an
+autoscaler told about it. With -verbose also the messages and evaluations.`,
+	Renders: true,
+	Flags:   []Flag{verboseFlag},
+	Run:     jobScalingEvents,
+	Examples: "berth job scaling-events web\n" +
+		"berth job scaling-events -verbose web",
+}
+
+// groupScaling is an event with its group.
+type groupScaling struct {
+	Group string
+	*structs.ScalingEvent
+}
+
+var scalingEventSheet = sheet[groupScaling]{
+	titles: "Task Group|Count|PrevCount|Date",
+	row: func(_ *Call, e groupScaling) []string {
+		return []string{e.Group, countText(e.Count), fmt.Sprint(e.PreviousCount), eventTime(e)}
+	},
+	order: newestScaling,
+}
+
+var verboseScalingEventSheet = sheet[groupScaling]{
+	titles: "Task Group|Count|PrevCount|Error|Message|Eval ID|Date",
+	row: func(_ *Call, e groupScaling) []string {
+		eval := ""
+		if e.EvalID != nil {
+			eval = *e.EvalID
+		}
+		return []string{
+			e.Group,
+			countText(e.Count),
+			fmt.Sprint(e.PreviousCount),
+			fmt.Sprint(e.Error),
+			e.Message,
+			eval,
+			eventTime(e),
+		}
+	},
+	order: newestScaling,
+}
+
+func newestScaling(a, b groupScaling) int {
+	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Group, b.Group))
+}
+
+func eventTime(e groupScaling) string { return formatTime(time.Unix(0, e.Time)) }
+
+// countText is empty for an event without a count.
+func countText(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+func jobScalingEvents(ctx context.Context, c *Call) error {
+	id, err := c.resolve(ctx, "job", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	status, err := c.API.JobScaleStatus(ctx, id)
+	if err != nil {
+		return err
+	}
+	var all []groupScaling
+	for name, group := range status.TaskGroups {
+		for _, e := range group.Events {
+			all = append(all, groupScaling{name, e})
+		}
+	}
+	if c.Bool("verbose") {
+		return verboseScalingEventSheet.list(c, "scaling event", all)
+	}
+	return scalingEventSheet.list(c, "scaling event", all)
+}
