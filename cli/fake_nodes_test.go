@@ -17,7 +17,6 @@ func (w *fakeCluster) answerCluster() {
 	w.answerNodes()
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
-	apitest.Answer(c, structs.NodeDrain, structs.Empty{})
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
 	w.answerDefinitions()
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
@@ -157,6 +156,22 @@ func usageOne() *structs.AllocResourceUsage {
 
 func (w *fakeCluster) answerNodes() {
 	c := w.caller
+	row := nodeOne() // drains change it
+	apitest.On(c, structs.NodeDrain, func(_ context.Context, r *structs.NodeDrainRequest) (
+		*structs.Empty, error,
+	) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		row.DrainStrategy = nil
+		switch {
+		case r.DrainSpec != nil:
+			row.DrainStrategy = &structs.DrainStrategy{DrainSpec: *r.DrainSpec}
+			row.SchedulingEligibility = structs.NodeIneligible
+		case r.MarkEligible:
+			row.SchedulingEligibility = structs.NodeEligible
+		}
+		return &structs.Empty{}, nil
+	})
 	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (
 		*structs.NodeListResponse, error,
 	) {
@@ -191,9 +206,11 @@ func (w *fakeCluster) answerNodes() {
 		if r.NodeID != node1 {
 			return nil, notFound("node", r.NodeID)
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		return &structs.NodeGetResponse{
 			Node: &structs.NodeDetail{
-				Node:           nodeOne(),
+				Node:           row,
 				CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()},
 			},
 		}, nil
