@@ -246,6 +246,9 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 		case sameSpec(target, j):
 			target = nil
 			why += structs.DeploymentStableIsIdentical
+		case j.CheckChange(target) != nil:
+			target = nil
+			why += structs.DeploymentStableIsOther
 		case CheckJobNamespace(tx, target) != nil:
 			target = nil
 			why += structs.DeploymentStableIsRefused

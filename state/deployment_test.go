@@ -202,6 +202,28 @@ func TestDeployment_PromotesNoneWhilePaused(t *testing.T) {
 	}
 }
 
+// A deployment that fails does not go back to a version from which the job may only be changed while it is
+// stopped: nothing would stop the allocations of a service that becomes periodic.
+func TestDeployment_RevertsToNoPeriodicVersion(t *testing.T) {
+	w := onANode(t)
+	w.job(periodicJob("p", "@daily"))
+	do(w, JobStable, &structs.JobStableRequest{JobID: "p", JobVersion: 0, Stable: true})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "p", WriteOptions: w.now()})
+	w.job(aJob("p", structs.JobService))
+	version := Job(w.s.Read(), "default", "p").Version
+	w.deployment("d", "p", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
+	w.deployed("a", "p", "d", false)
+	w.reportHealth("a", "d", false)
+	d := Deployment(w.s.Read(), "d")
+	why := structs.DeploymentFailedByAlloc + structs.DeploymentStableIsOther
+	if d.Status != structs.DeploymentFailed || d.StatusDescription != why || d.RevertedVersion != nil {
+		t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
+	}
+	if j := Job(w.s.Read(), "default", "p"); j.Version != version || j.IsPeriodic() {
+		t.Errorf("the job is at version %d, periodic: %t", j.Version, j.IsPeriodic())
+	}
+}
+
 // A deployment that fails goes back to the newest stable version, as a revert by a user: under the rule that
 // its namespace has now.
 func TestDeployment_RevertsUnderTheRuleOfTheNamespace(t *testing.T) {

@@ -32,6 +32,7 @@ const (
 	DeploymentFailedByDeadline  = "Failed due to progress deadline"
 	DeploymentRollsBack         = " - rolling back to job version "
 	DeploymentHasNoStable       = " - no stable job version to auto revert to"
+	DeploymentStableIsOther     = " - not rolling back: only one of the versions is periodic, or parameterized"
 	DeploymentStableIsRefused   = " - not rolling back: the namespace does not allow the stable version"
 	DeploymentStableIsIdentical = " - not rolling back: the stable version has the current specification"
 )
