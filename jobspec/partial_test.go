@@ -99,6 +99,36 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 	}
 }
 
+// TestLocate_LeavesOutFaultsOfIncompleteConfigs has faults of a driver for a config that has values without a
+// fault of the file, and others.
+func TestLocate_LeavesOutFaultsOfIncompleteConfigs(t *testing.T) {
+	const path = `job "j": group "g": task "t": config: `
+	for config, faults := range map[string][]string{
+		"config {\n image = var.none\n mount {\n type = var.none\n }\n }": {
+			"image: missing; expected the name of an image",
+			"mount[0].type: missing; expected one of: bind, volume",
+		},
+		"config = { image = var.none }": {"image: missing; expected the name of an image"},
+		"config = var.none":             {"image: missing; expected the name of an image"},
+	} {
+		src := "job \"j\" {\n group \"g\" {\n task \"t\" {\n driver = \"docker\"\n" + config + "\n}\n}\n}\n"
+		f, err := ReadJob("x.hcl", []byte(src), &Inputs{})
+		if f == nil || err == nil {
+			t.Errorf("%s: got %v, %v, want a file with faults", config, f, err)
+			continue
+		}
+		for _, fault := range faults {
+			if got := f.Locate(structs.Invalidf("%s", path+fault)); got != nil {
+				t.Errorf("%s: got %v", config, got)
+			}
+		}
+		const other = `job "j": group "g": count -1 must not be negative`
+		if got := f.Locate(structs.Invalidf("%s", other)); got == nil {
+			t.Errorf("%s: the fault of the group is left out", config)
+		}
+	}
+}
+
 // TestReadJob_KeepsNoJobWithoutItsValues returns no file whose job could not be read at all.
 func TestReadJob_KeepsNoJobWithoutItsValues(t *testing.T) {
 	for _, src := range []string{

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"berth/structs"
@@ -61,8 +62,10 @@ func TestWrite_ShowsTheLineWithACaret(t *testing.T) {
 func TestWrite_ShowsNoValuesAndNoMissingFile(t *testing.T) {
 	d := Fault(hcl.Range{Filename: "-var a", Start: hcl.InitialPos}, "bad")
 	d.Detail = "The reason."
-	d.Expression = hcl.StaticExpr(cty.StringVal("s3cret"), hcl.Range{})
-	d.EvalContext = &hcl.EvalContext{}
+	d.Expression, _ = hclsyntax.ParseExpression([]byte("a"), "b", hcl.InitialPos)
+	d.EvalContext = &hcl.EvalContext{
+		Variables: map[string]cty.Value{"a": cty.StringVal("s3cret")},
+	}
 	var out strings.Builder
 	err := Write(&out, nil, hcl.Diagnostics{d, Warning(hcl.Range{Filename: "b"}, "odd")})
 	const want = "Error: -var a: bad\n\nThe reason.\n\nWarning: b: odd\n\n"

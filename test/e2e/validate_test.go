@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -48,17 +49,24 @@ func TestValidate_ShowsAllFaultsInTheirLines(t *testing.T) {
 	if exitCode(err) != 2 {
 		t.Fatalf("exit code %d: %v", exitCode(err), err)
 	}
-	for _, fault := range []struct{ at, says, line, caret string }{
-		{":2,14:", "priority 500 must be", `2 |   priority = 500`, `  |              ^`},
-		{":5,16:", `did you mean "exec"?`, `5 |       driver = "exce"`, `  |                ^`},
-		{":14,9:", `arsg: unknown field; did you mean "args"?`, `14 |         arsg    = ["x"]`, `   |         ^`},
-		{":20,19:", "command: expected a string, found a list", `20 |         command = ["/bin/true"]`, `   |                   ^`},
-		{":21,9:", "image: unknown field", `21 |         image   = "busybox"`, `   |         ^`},
+	for _, fault := range []struct {
+		says   string
+		line   int
+		text   string
+		column int
+	}{
+		{"priority 500 must be", 2, `  priority = 500`, 14},
+		{`did you mean "exec"?`, 5, `      driver = "exce"`, 16},
+		{`arsg: unknown field; did you mean "args"?`, 14, `        arsg    = ["x"]`, 9},
+		{"command: expected a string, found a list", 20, `        command = ["/bin/true"]`, 19},
+		{"image: unknown field", 21, `        image   = "busybox"`, 9},
 	} {
-		_, rest, found := strings.Cut(err.Error(), path+fault.at)
-		shown := fault.line + "\n  " + fault.caret
-		if !found || !strings.Contains(strings.Split(rest, "\n")[0], fault.says) || !strings.Contains(rest, shown) {
-			t.Errorf("no fault at %s says %s and shows\n  %s\nin\n%v", fault.at, fault.says, shown, err)
+		shown := fmt.Sprintf("\n\n  on %s line %d:\n%4d: %s\n      %*s", path, fault.line, fault.line, fault.text,
+			fault.column, "^")
+		before, _, found := strings.Cut(err.Error(), shown)
+		message := before[strings.LastIndexByte(before, '\n')+1:]
+		if !found || !strings.Contains(message, fault.says) {
+			t.Errorf("no fault says %s and shows%s\nin\n%v", fault.says, shown, err)
 		}
 	}
 	if out := a.must("job", "status"); strings.Contains(out, "wrong") {
