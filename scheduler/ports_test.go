@@ -293,6 +293,10 @@ func TestPlan_RefusesOtherPorts(t *testing.T) {
 		"none":     func(p *structs.Plan) { p.Place[0].Ports = nil },
 		"the same": func(p *structs.Plan) { p.Place[1].Ports = p.Place[0].Ports },
 		"reserved": func(p *structs.Plan) { p.Place[0].Ports[0].Value = 1005 },
+		"that of one that it stops and places": func(p *structs.Plan) {
+			p.Place[1].Ports = p.Place[0].Ports
+			p.Stop = []*structs.PlanStop{{AllocID: p.Place[0].ID}}
+		},
 	} {
 		w := newFixture(t)
 		w.node(withPorts("n1", 9, reserving("1005")))

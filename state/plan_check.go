@@ -13,7 +13,7 @@ type planCheck struct {
 	Reader
 
 	plan    *structs.Plan
-	stopped map[string]bool                  // the allocations that the plan stops
+	stopped map[string]bool                  // the allocations that the plan stops, not those that it places
 	ending  map[string][]*structs.Allocation // the live ones of them, by node
 	used    map[string]*nodeUse              // by node
 }
@@ -34,7 +34,7 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		if a != nil && !a.Terminal() && !c.stopped[a.ID] {
 			c.ending[a.NodeID] = append(c.ending[a.NodeID], a)
 		}
-		c.stopped[s.AllocID] = true
+		c.stopped[s.AllocID] = a != nil
 	}
 	refused := map[string]string{}
 	for _, a := range p.Place {
