@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -226,4 +227,31 @@ func TestServices_OfALostNodeAreGone(t *testing.T) {
 	n.start() // it ends the lost allocation, and gets another one
 	s.awaitServices("web", 1, passes)
 	s.must("job", "stop", "-purge", "web")
+}
+
+// TestServices_ChecksRestartTasks makes a check fail whose limit restarts the task.
+func TestServices_ChecksRestartTasks(t *testing.T) {
+	t.Parallel()
+	a := agentWithPorts(t)
+	a.must("job", "run", a.webJob(1, "check_restart {\n limit = 2\n grace = \"0s\"\n }", ""))
+	alloc := a.awaitServices("web", 1, passes)[0].AllocID
+	a.makeSick(alloc)
+	eventually(t, "the check restarts the task", func() error {
+		row := decode[structs.Allocation](t, a.must("alloc", "status", "-json", alloc))
+		state := row.TaskStates["server"]
+		if state.Restarts == 0 {
+			return errors.New("no restart yet")
+		}
+		for _, e := range state.Events {
+			if strings.Contains(e.Message, `healthcheck: check "service: "web" check" unhealthy`) {
+				return nil
+			}
+		}
+		return errors.New("no event has the reason")
+	})
+	a.makeWell(alloc)
+	if now := a.awaitServices("web", 1, passes)[0].AllocID; now != alloc {
+		t.Errorf("allocation %s has replaced %s", now, alloc)
+	}
+	a.must("job", "stop", "-purge", "web")
 }
