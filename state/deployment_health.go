@@ -95,6 +95,9 @@ func promote(tx *WriteTx, d *structs.Deployment, groups []string, now int64) {
 			status.Canary = false
 			status.ModifyIndex = tx.Index
 			a.DeploymentStatus = &status
+			if g := groupOf(tx, a); g != nil && g.HasServices() {
+				a.AllocModifyIndex = tx.Index // its node changes the tags of its services
+			}
 			putAlloc(tx, old, a)
 		}
 	}

@@ -237,3 +237,28 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 		}
 	}
 }
+
+// The node of a promoted canary learns of the promotion, because it changes the tags of the services.
+func TestDeployment_TellsTheNodeOfAPromotedService(t *testing.T) {
+	for name, services := range map[string][]*structs.Service{"some": {{Name: "web"}}, "none": nil} {
+		w := newFixture(t)
+		w.node("n1")
+		j := aJob("j", structs.JobService)
+		j.TaskGroups[0].Services = services
+		w.job(j)
+		w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 2, DesiredCanaries: 1})
+		w.deployed("canary", "j", "d", true)
+		w.reportHealth("canary", "d", true)
+		before := Alloc(w.s.Read(), "canary").AllocModifyIndex
+		do(w, DeploymentPromote, &structs.DeploymentPromoteRequest{
+			DeploymentID: "d",
+			All:          true,
+			WriteOptions: w.now(),
+		})
+		a := Alloc(w.s.Read(), "canary")
+		if a.DeploymentStatus.IsCanary() || a.AllocModifyIndex > before != (len(services) > 0) {
+			t.Errorf("%s: canary %v, changed at %d, before at %d",
+				name, a.DeploymentStatus.IsCanary(), a.AllocModifyIndex, before)
+		}
+	}
+}
