@@ -210,8 +210,8 @@ func (a *agent) makeWell(allocID string) {
 	}
 }
 
-// TestServices_OfALostNodeAreGone kills the agent of a node and its tasks.
-func TestServices_OfALostNodeAreGone(t *testing.T) {
+// TestServices_GoWithTheirNodes kills the agent of a node and its tasks, and drains the node later.
+func TestServices_GoWithTheirNodes(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
 	s.args = append(s.args, "-config",
@@ -226,6 +226,11 @@ func TestServices_OfALostNodeAreGone(t *testing.T) {
 	s.awaitServices("web", 0, anyState)
 	n.start() // it ends the lost allocation, and gets another one
 	s.awaitServices("web", 1, passes)
+	newAgent(t, "n1", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc)).allowRaw().start()
+	other := s.nodeID("n1")
+	s.must("node", "drain", "-enable", s.nodeID("n0"))
+	moved := func(i *structs.ServiceRegistration) bool { return passes(i) && i.NodeID == other }
+	s.awaitServices("web", 1, moved)
 	s.must("job", "stop", "-purge", "web")
 }
 
@@ -233,7 +238,8 @@ func TestServices_OfALostNodeAreGone(t *testing.T) {
 func TestServices_ChecksRestartTasks(t *testing.T) {
 	t.Parallel()
 	a := agentWithPorts(t)
-	a.must("job", "run", a.webJob(1, "check_restart {\n limit = 2\n grace = \"0s\"\n }", ""))
+	file := a.webJob(1, "check_restart {\n limit = 2\n grace = \"0s\"\n }", "")
+	a.must("job", "run", file)
 	alloc := a.awaitServices("web", 1, passes)[0].AllocID
 	a.makeSick(alloc)
 	eventually(t, "the check restarts the task", func() error {
@@ -250,8 +256,55 @@ func TestServices_ChecksRestartTasks(t *testing.T) {
 		return errors.New("no event has the reason")
 	})
 	a.makeWell(alloc)
-	if now := a.awaitServices("web", 1, passes)[0].AllocID; now != alloc {
-		t.Errorf("allocation %s has replaced %s", now, alloc)
+	a.awaitServices("web", 1, passes)
+	// Another version of the job that changes only its services replaces no allocation.
+	first, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
+	second := strings.Replace(string(first), `tags     = ["group"`, `tags = ["other"`, 1)
+	a.must("job", "run", a.writeFile("second.hcl", second))
+	a.awaitServices("web", 1, func(i *structs.ServiceRegistration) bool {
+		return i.AllocID == alloc && slices.Equal(i.Tags, []string{"other", "of-web"})
+	})
+	a.must("job", "stop", "-purge", "web")
+}
+
+// TestServices_OfACanary updates a job to a version whose check fails at first. The deployment waits for the
+// check, and the canary has its own tags until it is promoted.
+func TestServices_OfACanary(t *testing.T) {
+	t.Parallel()
+	a := agentWithPorts(t)
+	file := a.webJob(1, "", "")
+	a.must("job", "run", file)
+	old := a.awaitServices("web", 1, passes)[0].AllocID
+	first, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := strings.NewReplacer(
+		`min_healthy_time = "0s"`, "min_healthy_time = \"0s\"\n    canary = 1",
+		`tags     =`, "canary_tags = [\"new\"]\n      tags =",
+		a.sick("${NOMAD_ALLOC_ID}"), a.sick("second"),
+	).Replace(string(first))
+	a.makeSick("second")
+	a.must("job", "run", "-detach", a.writeFile("second.hcl", second))
+	a.awaitServices("web", 2, func(i *structs.ServiceRegistration) bool {
+		return i.AllocID == old || fails(i) && slices.Equal(i.Tags, []string{"new"})
+	})
+	if d := a.deployment(); d.Status != structs.DeploymentRunning || d.TaskGroups["g"].HealthyAllocs != 0 {
+		t.Errorf("while the check fails the deployment is %s, %+v", d.Status, d.TaskGroups["g"])
+	}
+	a.makeWell("second")
+	eventually(t, "the canary is healthy", func() error {
+		if g := a.deployment().TaskGroups["g"]; g.HealthyAllocs != 1 {
+			return fmt.Errorf("the group is %+v", g)
+		}
+		return nil
+	})
+	a.must("job", "promote", "web")
+	a.awaitServices("web", 1, func(i *structs.ServiceRegistration) bool {
+		return passes(i) && i.AllocID != old && slices.Equal(i.Tags, []string{"group", "of-web"})
+	})
 	a.must("job", "stop", "-purge", "web")
 }
