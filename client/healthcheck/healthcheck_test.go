@@ -163,6 +163,7 @@ type fixture struct {
 	changes  int
 	restarts int
 	idle     bool // no task runs
+	hang     bool // a run has no end
 }
 
 func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *Check {
@@ -178,7 +179,11 @@ func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *
 		begun = time.Time{}
 	}
 	target := Target{Check: c, Expand: same}
-	target.Exec = func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
+	target.Exec = func(ctx context.Context, _ *driver.ExecConfig) (*driver.ExitResult, error) {
+		if f.hang {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
 		code := f.codes[min(f.runs, len(f.codes)-1)]
 		f.runs++
 		return &driver.ExitResult{ExitCode: code}, nil
@@ -258,6 +263,72 @@ func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
 		k.Wait()
 		if s := k.Status(); s.Status != structs.CheckPassing || !s.UsableSince.Before(s.Since) || f.changes != 2 {
 			t.Errorf("status %+v after %d changes", s, f.changes)
+		}
+	})
+}
+
+func TestCheckRestart_CountsResultsInARow(t *testing.T) {
+	for limit, want := range map[int]int{0: 0, 2: 1, 3: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fixture{codes: []int{2, 0, 2, 2, 0}}
+			k := f.start(t.Context(), func(c *structs.ServiceCheck) {
+				c.CheckRestart = &structs.CheckRestart{Limit: limit}
+			})
+			time.Sleep(6 * time.Second)
+			k.Cancel()
+			k.Wait()
+			if f.restarts != want {
+				t.Errorf("limit %d: %d restarts, want %d", limit, f.restarts, want)
+			}
+		})
+	}
+}
+
+func TestCheck_TellsItsLastResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{codes: []int{0, 2}}
+		k := f.start(t.Context(), func(*structs.ServiceCheck) {})
+		if s := k.Status(); !s.At.IsZero() || s.Output != "" {
+			t.Errorf("before the first run: %+v", s)
+		}
+		synctest.Wait()
+		if s := k.Status(); !s.At.Equal(time.Now()) || s.UsableSince.IsZero() {
+			t.Errorf("after a success: %+v", s)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s := k.Status()
+		if !s.At.Equal(time.Now()) || !strings.Contains(s.Output, "exit code 2") || !s.UsableSince.IsZero() {
+			t.Errorf("after a failure: %+v", s)
+		}
+		k.Cancel()
+		k.Wait()
+	})
+}
+
+// The result of a run that the end of the check has cut off says nothing about the service.
+func TestCheck_DropsTheResultOfItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{hang: true}
+		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.Timeout = time.Hour })
+		time.Sleep(time.Minute)
+		k.Cancel()
+		k.Wait()
+		if s := k.Status(); s.Status != structs.CheckPending || f.changes != 0 {
+			t.Errorf("after the end: %+v, %d changes", s, f.changes)
+		}
+	})
+}
+
+func TestCheck_EndsARunAtItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{hang: true}
+		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.Timeout = 2 * time.Second })
+		time.Sleep(2*time.Second + time.Millisecond)
+		k.Cancel()
+		k.Wait()
+		if s := k.Status(); s.Status != structs.CheckFailing || !strings.Contains(s.Output, "no end within 2s") {
+			t.Errorf("after the timeout: %+v", s)
 		}
 	})
 }

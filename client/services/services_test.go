@@ -25,6 +25,21 @@ type control struct {
 	mu     sync.Mutex
 	events []string
 	runs   int
+	code   int // of the scripts
+
+	restarts int
+}
+
+func (c *control) Restart(string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restarts++
+}
+
+func (c *control) setCode(code int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.code = code
 }
 
 func (c *control) Emit(e *structs.TaskEvent) {
@@ -33,17 +48,19 @@ func (c *control) Emit(e *structs.TaskEvent) {
 	c.events = append(c.events, e.Message)
 }
 
-func (c *control) Exec(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
+func (c *control) Exec(_ context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs++
-	return &driver.ExitResult{}, nil
+	_, err := x.Stdout.Write([]byte("looked"))
+	return &driver.ExitResult{ExitCode: c.code}, err
 }
 
 type fixture struct {
 	*Set
 	alloc   *structs.Allocation
 	group   *structs.TaskGroup
+	node    *structs.Node
 	task    *control
 	mu      sync.Mutex
 	changes int
@@ -58,6 +75,7 @@ func newFixture(t *testing.T, edit func(g *structs.TaskGroup)) *fixture {
 			Ports: []structs.AllocatedPort{{Label: "http", Value: 20000, HostIP: "10.0.0.1"}},
 		},
 		group: &structs.TaskGroup{Tasks: []*structs.Task{{Name: "a"}, {Name: "b"}}},
+		node:  &structs.Node{},
 		task:  &control{},
 	}
 	edit(f.group)
@@ -65,7 +83,7 @@ func newFixture(t *testing.T, edit func(g *structs.TaskGroup)) *fixture {
 		Logger: hclog.NewNullLogger(),
 		Alloc:  func() *structs.Allocation { return f.alloc },
 		Group:  func() *structs.TaskGroup { return f.group },
-		Node:   func() *structs.Node { return &structs.Node{} },
+		Node:   func() *structs.Node { return f.node },
 		Expand: func(task string) func(string) string {
 			return func(s string) string { return strings.ReplaceAll(s, "${task}", task) }
 		},
@@ -234,5 +252,119 @@ func TestSet_IsHealthyWithoutTheServicesOfTasksThatHaveEnded(t *testing.T) {
 	f.begin("b")
 	if _, healthy := f.HealthySince(); !healthy {
 		t.Error("not healthy after the end of a task that prepares others")
+	}
+}
+
+func TestSet_WaitsForTheServicesOfSidecars(t *testing.T) {
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		g.Tasks[0].Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePrestart, Sidecar: true}
+		g.Tasks[0].Services = []*structs.Service{{Name: "proxy"}}
+	})
+	f.begin("b")
+	if _, healthy := f.HealthySince(); healthy {
+		t.Error("healthy without a sidecar")
+	}
+	f.begin("a")
+	if _, healthy := f.HealthySince(); !healthy {
+		t.Error("not healthy with all tasks")
+	}
+}
+
+func TestSet_IsHealthySinceTheLastOfItsServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := &structs.Service{Name: "one", Checks: []*structs.ServiceCheck{scriptCheck()}}
+		two := &structs.Service{Name: "two", Checks: []*structs.ServiceCheck{scriptCheck()}}
+		two.Checks[0].TaskName = "b"
+		f := newFixture(t, func(g *structs.TaskGroup) {
+			g.Tasks[0].Services = []*structs.Service{one}
+			g.Tasks[1].Services = []*structs.Service{two}
+		})
+		defer f.Close()
+		f.begin("b")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		last := time.Now()
+		f.begin("a")
+		synctest.Wait()
+		if since, healthy := f.HealthySince(); !healthy || !since.Equal(last) {
+			t.Errorf("healthy %v since %s, want since %s", healthy, since, last)
+		}
+	})
+}
+
+func TestSet_KeepsItsInstancesForTheNextAgent(t *testing.T) {
+	f := newFixture(t, func(g *structs.TaskGroup) {
+		g.Services = []*structs.Service{{Name: "web"}}
+	})
+	f.begin("a", "b")
+	before := f.changes
+	f.Close()
+	f.Withdraw("a", "b")
+	f.Stop("a")
+	f.checkOffered(t, "after the end of the agent", "web")
+	if f.changes != before {
+		t.Error("the end of the agent was reported as a change")
+	}
+}
+
+// A service of the group restarts the main tasks that run, one of a task this task, and a check in a task the
+// one in which it runs. The grace counts from the newest start.
+func TestSet_RestartsTheTasksOfAService(t *testing.T) {
+	grace := 10 * time.Second
+	failing := func(task string) *structs.ServiceCheck {
+		return &structs.ServiceCheck{
+			Type:         "unknown", // it fails
+			Interval:     time.Minute,
+			Timeout:      time.Second,
+			TaskName:     task,
+			CheckRestart: &structs.CheckRestart{Limit: 1, Grace: &grace},
+		}
+	}
+	for name, c := range map[string]struct {
+		of    string // the task that has the service
+		check *structs.ServiceCheck
+		want  map[string]int
+	}{
+		"of the group":       {"", failing(""), map[string]int{"a": 1, "b": 1, "early": 0}},
+		"of a task":          {"b", failing(""), map[string]int{"a": 0, "b": 1, "early": 0}},
+		"of another's check": {"b", failing("a"), map[string]int{"a": 1, "b": 0, "early": 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, func(g *structs.TaskGroup) {
+					list := []*structs.Service{{Name: "web", Checks: []*structs.ServiceCheck{c.check}}}
+					early := &structs.Task{
+						Name:      "early",
+						Lifecycle: &structs.TaskLifecycle{Hook: structs.LifecyclePrestart, Sidecar: true},
+					}
+					g.Tasks = append(g.Tasks, early)
+					if c.of == "" {
+						g.Services = list
+					} else {
+						g.Task(c.of).Services = list
+					}
+				})
+				defer f.Close()
+				controls := map[string]*control{"a": {}, "b": {}, "early": {}}
+				old := time.Now().Add(-time.Hour)
+				for task, control := range controls {
+					f.Start(task, control, old)
+				}
+				synctest.Wait()
+				for task, want := range c.want {
+					if got := controls[task].restarts; got != want {
+						t.Errorf("%d restarts of %s, want %d", got, task, want)
+					}
+				}
+				// The second run is within the grace of one of the tasks.
+				f.Start("a", controls["a"], time.Now().Add(time.Minute-time.Second))
+				f.Start("b", controls["b"], old)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if c.of == "" && controls["b"].restarts != 1 {
+					t.Error("the grace counts from an older start")
+				}
+			})
+		})
 	}
 }
