@@ -72,6 +72,11 @@ func TestWrite_ShowsNoValuesAndNoMissingFile(t *testing.T) {
 	if err != nil || out.String() != want {
 		t.Errorf("got %q, %v, want %q", out.String(), err, want)
 	}
+	out.Reset()
+	err = Write(&out, map[string][]byte{"-var a": []byte("a")}, hcl.Diagnostics{d})
+	if err != nil || strings.Contains(out.String(), "s3cret") || !strings.Contains(out.String(), "line 1:") {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
 }
 
 func TestWrite_IsBounded(t *testing.T) {

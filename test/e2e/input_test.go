@@ -32,32 +32,32 @@ func TestInput_ErrorsHavePositions(t *testing.T) {
 		says          []string
 	}{
 		{"unknown.hcl", "job \"x\" {\n  group \"g\" {\n    cuont = 2\n  }\n}\n", []string{"job", "run"},
-			[]string{":3,5:", `"cuont"`, `"count"`}},
+			[]string{" line 3:", `"cuont"`, `"count"`}},
 		{"type.hcl", "job \"x\" {\n  priority = \"high\"\n}\n", []string{"job", "run"},
-			[]string{":2,14:", "expected a whole number"}},
+			[]string{" line 2:", "expected a whole number"}},
 		{"syntax.hcl", "job \"x\" {\n  group \"g\" {\n", []string{"job", "validate"},
-			[]string{":2,13:", "closing brace"}},
-		{"binary.hcl", "\x00\xff\xfe", []string{"job", "run"}, []string{":1,1:", "UTF-8"}},
-		{"empty.hcl", "", []string{"job", "run"}, []string{":1,1:", "expected"}},
-		{"job.json", `{"job": {"x": {"grup": {}}}}`, []string{"job", "run"}, []string{":1,", `"grup"`, "expected"}},
+			[]string{" line 2:", "closing brace"}},
+		{"binary.hcl", "\x00\xff\xfe", []string{"job", "run"}, []string{" line 1:", "UTF-8"}},
+		{"empty.hcl", "", []string{"job", "run"}, []string{" line 1:", "expected"}},
+		{"job.json", `{"job": {"x": {"grup": {}}}}`, []string{"job", "run"}, []string{" line 1:", `"grup"`, "expected"}},
 		{"volume.hcl", "id = \"v\"\nplugin_id = \"p\"\nsize = 3\n", []string{"volume", "create"},
-			[]string{":3,1:", `"size"`, "expected"}},
+			[]string{" line 3:", `"size"`, "expected"}},
 		{"size.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"1XB\"\n", []string{"volume", "create"},
-			[]string{":3,", "1XB", "expected"}},
-		{"missing.hcl", "id = \"v\"\n", []string{"volume", "register"}, []string{":1,1:", "plugin_id"}},
+			[]string{" line 3:", "1XB", "expected"}},
+		{"missing.hcl", "id = \"v\"\n", []string{"volume", "register"}, []string{" line 1:", "plugin_id"}},
 		{"meaning.hcl",
 			"job \"x\" {\n  type = \"sevrice\"\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n    }\n  }\n}\n",
-			[]string{"job", "run"}, []string{":2,10:", "sevrice", "service, batch"}},
+			[]string{"job", "run"}, []string{" line 2:", "sevrice", "service, batch"}},
 		{"mount.hcl",
 			"job \"x\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n      volume_mount {\n        volume = \"nope\"\n        destination = \"/x\"\n      }\n    }\n  }\n}\n",
-			[]string{"job", "run"}, []string{":5,7:", "nope"}},
+			[]string{"job", "run"}, []string{" line 6:", "nope"}},
 		{"mode.hcl",
 			"id = \"v\"\nplugin_id = \"p\"\ncapability {\n  access_mode = \"all\"\n  attachment_mode = \"file-system\"\n}\n",
-			[]string{"volume", "create"}, []string{":4,17:", "single-node-writer"}},
+			[]string{"volume", "create"}, []string{" line 4:", "single-node-writer"}},
 	} {
 		path := a.writeFile(c.name, c.content)
 		says := c.says
-		says[0] = path + says[0]
+		says[0] = "on " + path + says[0]
 		a.mustFail(2, says, append(c.args, path)...)
 	}
 	a.mustFail(2, []string{"no-such.hcl"}, "job", "run", "no-such.hcl")
