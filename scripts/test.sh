@@ -30,6 +30,8 @@ PEER_PLUGINS=$(./scripts/peer-plugins.sh)
 export PEER_PLUGINS
 PEER_BIN=$(./scripts/peer.sh)
 export PEER_BIN
+CONSUL_BIN=$(./scripts/consul.sh)
+export CONSUL_BIN
 
 # Both start programs that the test cache does not know, so they run each time.
 outside=(berth/test/e2e berth/test/guest)
