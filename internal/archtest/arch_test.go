@@ -33,10 +33,11 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb": {"internal/mvcc"},
 	"google.golang.org/grpc": {"csi", "plugins", "client/plugincatalog", "client/plugintest",
 		"client/drivers/external", "client/healthcheck"},
-	"go.etcd.io/bbolt":               {"client/store"},
-	"github.com/hashicorp/raft-wal":  {"server"},
-	"github.com/hashicorp/serf/serf": {"server"},
-	"github.com/shirou/gopsutil/v4":  {"client/hoststats"},
+	"go.etcd.io/bbolt":                {"client/store"},
+	"github.com/hashicorp/raft-wal":   {"server"},
+	"github.com/hashicorp/consul/api": {"client/consul", "internal/consultest", "test"},
+	"github.com/hashicorp/serf/serf":  {"server"},
+	"github.com/shirou/gopsutil/v4":   {"client/hoststats"},
 }
 
 // maxLines is the most that a file may have.

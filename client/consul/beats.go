@@ -1,0 +1,160 @@
+package consul
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/consul/api"
+	"golang.org/x/sync/errgroup"
+
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// maxBeats bounds the results that are sent to Consul at once.
+const maxBeats = 8
+
+// beat is the last result of a check that berth runs itself.
+type beat struct {
+	status string // as Consul has it, "" before the first result
+	output string
+	unsent bool
+}
+
+// beats sends results to Consul: of each check only the newest one.
+type beats struct {
+	mu      sync.Mutex
+	last    map[string]beat // by the IDs of all wanted checks
+	pending chan struct{}   // has an item if a result is unsent
+}
+
+func (b *beats) init() {
+	b.last = map[string]beat{}
+	b.pending = make(chan struct{}, 1)
+}
+
+// replace makes the checks of services those that may have results. Those that stay keep theirs.
+func (b *beats) replace(old, wanted []*Service) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range old {
+		for _, c := range s.Checks {
+			has := func(s *Service) bool { return hasCheck(s, c.CheckID) }
+			if !slices.ContainsFunc(wanted, has) {
+				delete(b.last, c.CheckID)
+			}
+		}
+	}
+	for _, s := range wanted {
+		for _, c := range s.Checks {
+			b.last[c.CheckID] = b.last[c.CheckID]
+		}
+	}
+}
+
+// Beat sends the result of a check that berth runs itself: a state of structs with its output. It does not
+// wait for Consul. The result of a check that nobody wants is dropped.
+func (s *Syncer) Beat(checkID, status, output string) {
+	b := &s.beats
+	b.mu.Lock()
+	_, wanted := b.last[checkID]
+	if wanted {
+		b.last[checkID] = beat{consulStatus(status), output, true}
+	}
+	b.mu.Unlock()
+	if wanted {
+		wake(b.pending)
+	}
+}
+
+// withStatus returns the service with the last results of its checks, so that none changes by a registration.
+func (b *beats) withStatus(s *Service) *Service {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := *s
+	out.Checks = nil
+	for _, c := range s.Checks {
+		check := *c
+		check.Status = cmp.Or(b.last[c.CheckID].status, c.Status)
+		out.Checks = append(out.Checks, &check)
+	}
+	return &out
+}
+
+// unsent returns the results to send, by the IDs of the checks.
+func (b *beats) unsent() map[string]beat {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[string]beat{}
+	for id, last := range b.last {
+		if last.unsent {
+			out[id] = last
+		}
+	}
+	return out
+}
+
+// sent notes that Consul has a result.
+func (b *beats) sent(checkID string, now beat) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last[checkID] == now {
+		now.unsent = false
+		b.last[checkID] = now
+	}
+}
+
+// runBeats sends results until ctx ends.
+func (s *Syncer) runBeats(ctx context.Context) {
+	pause := backoff.Backoff{Min: retryMin, Max: retryMax}
+	for {
+		select {
+		case <-s.beats.pending:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.sendBeats(ctx); err == nil {
+			pause.Reset()
+			continue
+		}
+		wake(s.beats.pending)
+		if !pause.Wait(ctx) {
+			return
+		}
+	}
+}
+
+// sendBeats sends all results. Consul may lack a check that is not there yet: the sync registers it with
+// its result.
+func (s *Syncer) sendBeats(ctx context.Context) error {
+	var group errgroup.Group
+	group.SetLimit(maxBeats)
+	for id, b := range s.beats.unsent() {
+		group.Go(func() error {
+			query := (&api.QueryOptions{}).WithContext(ctx)
+			err := s.agent.UpdateTTLOpts(id, b.output, b.status, query)
+			switch {
+			case err == nil:
+				s.beats.sent(id, b)
+			case statusOf(err) == http.StatusNotFound:
+				s.wake()
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// consulStatus returns Consul's name of a state of a check.
+func consulStatus(status string) string {
+	switch status {
+	case structs.CheckPassing:
+		return api.HealthPassing
+	case structs.CheckWarning:
+		return api.HealthWarning
+	}
+	return api.HealthCritical
+}

@@ -1,0 +1,224 @@
+package consul
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"berth/structs"
+)
+
+// The bounds of the configuration.
+const (
+	minTimeout = 100 * time.Millisecond
+	maxTimeout = time.Minute
+	maxTags    = 64
+)
+
+// Secret is a text that no log, event or answer shows.
+type Secret string
+
+// String never shows the text.
+func (s Secret) String() string { return structs.Redacted }
+
+// Format covers every verb of fmt.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(structs.Redacted)) }
+
+// MarshalJSON writes null.
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// Config is the `consul {}` block of an agent: how it reaches the Consul agent of its machine, and what it
+// does there.
+type Config struct {
+	Address     string `hcl:"address"`      // host:port, a URL or unix:///path; "" turns Consul off
+	GRPCAddress string `hcl:"grpc_address"` // host:port or unix:///path; that of sidecars
+	Token       Secret `hcl:"token"`        // of Consul's ACLs
+	TokenFile   string `hcl:"token_file"`   // has the token; it is read again when it changes
+	Auth        Secret `hcl:"auth"`         // user:password of HTTP
+
+	SSL       bool   `hcl:"ssl"`        // talk to the address by https
+	VerifySSL bool   `hcl:"verify_ssl"` // verify the certificate of Consul
+	CAFile    string `hcl:"ca_file"`
+	CertFile  string `hcl:"cert_file"` // of this agent
+	KeyFile   string `hcl:"key_file"`  // of this agent
+	// Timeout bounds each request to Consul.
+	Timeout time.Duration `hcl:"timeout"`
+
+	// AutoAdvertise registers this agent in Consul.
+	AutoAdvertise     bool     `hcl:"auto_advertise"`
+	ServerServiceName string   `hcl:"server_service_name"`
+	ClientServiceName string   `hcl:"client_service_name"`
+	Tags              []string `hcl:"tags"` // of the agent's own services
+	// ChecksUseAdvertise makes Consul check the advertised addresses of this agent, not those that it
+	// listens on.
+	ChecksUseAdvertise bool `hcl:"checks_use_advertise"`
+	// ServerAutoJoin and ClientAutoJoin look for servers in Consul, where no address of a server is
+	// configured.
+	ServerAutoJoin bool `hcl:"server_auto_join"`
+	ClientAutoJoin bool `hcl:"client_auto_join"`
+	// AllowUnauthenticated lets jobs register services without a token of their submitter. False is
+	// refused: berth does not check such tokens yet.
+	AllowUnauthenticated bool `hcl:"allow_unauthenticated"`
+}
+
+// Rejected has the settings of the dialect that berth does not have, with what to do instead.
+func (Config) Rejected() map[string]string {
+	return map[string]string{
+		"namespace": "namespaces are a feature of Consul's enterprise edition; leave it out",
+		"partition": "partitions are a feature of Consul's enterprise edition; leave it out",
+	}
+}
+
+// DefaultConfig returns the configuration for a Consul agent with its default address on this machine.
+func DefaultConfig() Config {
+	return Config{
+		Address:              "127.0.0.1:8500",
+		VerifySSL:            true,
+		Timeout:              5 * time.Second,
+		AutoAdvertise:        true,
+		ServerServiceName:    "berth",
+		ClientServiceName:    "berth-client",
+		ServerAutoJoin:       true,
+		ClientAutoJoin:       true,
+		AllowUnauthenticated: true,
+	}
+}
+
+// Enabled reports whether the agent uses Consul.
+func (c *Config) Enabled() bool { return c.Address != "" }
+
+// Validate reports every fault at once, each beginning with the path of its setting.
+func (c *Config) Validate() error {
+	var faults []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, structs.Invalidf(format, args...))
+		}
+	}
+	if !c.Enabled() {
+		return nil
+	}
+	_, err := c.url()
+	require(err == nil, "consul.address: %w", err)
+	_, err = parseAddress(c.GRPCAddress, false)
+	require(c.GRPCAddress == "" || err == nil, "consul.grpc_address: %w", err)
+	for _, s := range []struct {
+		name, text string
+		most       int
+	}{
+		{"address", c.Address, structs.MaxName},
+		{"grpc_address", c.GRPCAddress, structs.MaxName},
+		{"token", string(c.Token), structs.MaxName},
+		{"auth", string(c.Auth), structs.MaxText},
+		{"token_file", c.TokenFile, structs.MaxText},
+		{"ca_file", c.CAFile, structs.MaxText},
+		{"cert_file", c.CertFile, structs.MaxText},
+		{"key_file", c.KeyFile, structs.MaxText},
+	} {
+		require(len(s.text) <= s.most, "consul.%s: it has %d bytes; at most %d are allowed",
+			s.name, len(s.text), s.most)
+		require(!strings.ContainsAny(s.text, "\x00\r\n"), "consul.%s: it must be one line", s.name)
+	}
+	require(c.Auth == "" || strings.Contains(string(c.Auth), ":"), "consul.auth: expected user:password")
+	c.validateFiles(require)
+	c.validateOwn(require)
+	require(c.Timeout >= minTimeout && c.Timeout <= maxTimeout, "consul.timeout: %s is not within %s to %s",
+		c.Timeout, minTimeout, maxTimeout)
+	return structs.InvalidAll(faults)
+}
+
+// require reports a fault unless ok.
+type require = func(ok bool, format string, args ...any)
+
+func (c *Config) validateFiles(require require) {
+	for _, f := range []struct{ name, path string }{
+		{"token_file", c.TokenFile},
+		{"ca_file", c.CAFile},
+		{"cert_file", c.CertFile},
+		{"key_file", c.KeyFile},
+	} {
+		require(f.path == "" || filepath.IsAbs(f.path), "consul.%s: %q is not an absolute path", f.name, f.path)
+	}
+	require(c.Token == "" || c.TokenFile == "",
+		"consul.token_file: there is a token, too; expected one of both")
+	require((c.CertFile == "") == (c.KeyFile == ""), "consul.cert_file and key_file: expected both or none")
+}
+
+// validateOwn checks the settings of the agent's own services and of those of jobs.
+func (c *Config) validateOwn(require require) {
+	require(structs.IsServiceName(c.ServerServiceName),
+		"consul.server_service_name: %q is not the name of a service", c.ServerServiceName)
+	require(structs.IsServiceName(c.ClientServiceName),
+		"consul.client_service_name: %q is not the name of a service", c.ClientServiceName)
+	require(c.AllowUnauthenticated,
+		"consul.allow_unauthenticated: berth does not check the tokens of submitters yet, "+
+			"so false would protect nothing; leave it out")
+	require(len(c.Tags) <= maxTags, "consul.tags: there are %d; at most %d are allowed", len(c.Tags), maxTags)
+	for _, tag := range c.Tags {
+		require(tag != "" && len(tag) <= structs.MaxName,
+			"consul.tags: a tag must have 1 to %d bytes", structs.MaxName)
+	}
+}
+
+// url returns the address with its scheme.
+func (c *Config) url() (*url.URL, error) { return parseAddress(c.Address, c.SSL) }
+
+var errAddress = structs.Invalidf(
+	"expected host:port, http://host:port, https://host:port or unix:///path")
+
+// parseAddress reads host:port, a URL of http or https without a path, or unix:///path.
+func parseAddress(text string, https bool) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errAddress
+	}
+	if u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path) {
+		return u, nil
+	}
+	_, port, err := net.SplitHostPort(u.Host)
+	bare := u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
+	if err != nil || port == "" || !bare || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errAddress
+	}
+	if https {
+		u.Scheme = "https"
+	}
+	return u, nil
+}
+
+// Redact describes the block without its secrets.
+func (c *Config) Redact() map[string]any {
+	shown := func(s Secret) string {
+		if s == "" {
+			return ""
+		}
+		return structs.Redacted
+	}
+	return map[string]any{
+		"Addr":                 c.Address,
+		"GRPCAddr":             c.GRPCAddress,
+		"Token":                shown(c.Token),
+		"TokenFile":            c.TokenFile,
+		"Auth":                 shown(c.Auth),
+		"EnableSSL":            c.SSL,
+		"VerifySSL":            c.VerifySSL,
+		"CAFile":               c.CAFile,
+		"CertFile":             c.CertFile,
+		"KeyFile":              c.KeyFile,
+		"Timeout":              c.Timeout,
+		"AutoAdvertise":        c.AutoAdvertise,
+		"ServerServiceName":    c.ServerServiceName,
+		"ClientServiceName":    c.ClientServiceName,
+		"Tags":                 c.Tags,
+		"ChecksUseAdvertise":   c.ChecksUseAdvertise,
+		"ServerAutoJoin":       c.ServerAutoJoin,
+		"ClientAutoJoin":       c.ClientAutoJoin,
+		"AllowUnauthenticated": c.AllowUnauthenticated,
+	}
+}

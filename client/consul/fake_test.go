@@ -1,0 +1,248 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeAgent is a Consul agent in memory that can fail.
+type fakeAgent struct {
+	mu       sync.Mutex
+	services map[string]*api.AgentService
+	checks   map[string]*api.AgentCheck
+	fault    error // of every call
+	hangs    bool  // a sync gets no answer before the end of its context
+	refused  map[string]error
+	calls    map[string]int // by method
+	beats    []string
+}
+
+func newFakeAgent() *fakeAgent {
+	return &fakeAgent{
+		services: map[string]*api.AgentService{},
+		checks:   map[string]*api.AgentCheck{},
+		refused:  map[string]error{},
+		calls:    map[string]int{},
+	}
+}
+
+var errAway = errors.New("connection refused")
+
+func refusal(code int) error { return api.StatusError{Code: code, Body: "no"} }
+
+func (f *fakeAgent) enter(method, id string) error {
+	f.calls[method]++
+	return cmpOr(f.fault, f.refused[id])
+}
+
+func cmpOr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeAgent) ServicesWithFilterOpts(
+	_ string, q *api.QueryOptions,
+) (map[string]*api.AgentService, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hangs {
+		<-q.Context().Done()
+		return nil, q.Context().Err()
+	}
+	out := map[string]*api.AgentService{}
+	for id, s := range f.services {
+		if strings.HasPrefix(id, idPrefix) {
+			copied := *s
+			out[id] = &copied
+		}
+	}
+	return out, f.enter("services", "")
+}
+
+func (f *fakeAgent) ChecksWithFilterOpts(
+	string, *api.QueryOptions,
+) (map[string]*api.AgentCheck, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]*api.AgentCheck{}
+	for id, c := range f.checks {
+		if strings.HasPrefix(id, idPrefix) {
+			copied := *c
+			out[id] = &copied
+		}
+	}
+	return out, f.enter("checks", "")
+}
+
+func (f *fakeAgent) ServiceRegisterOpts(s *api.AgentServiceRegistration, _ api.ServiceRegisterOpts) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter("register", s.ID); err != nil {
+		return err
+	}
+	f.set(s.ID, s)
+	if side := sidecarOf(s); side != nil {
+		beside := *side
+		beside.Kind = api.ServiceKindConnectProxy
+		beside.Name = s.Name + sidecarSuffix
+		beside.Port = 21000
+		f.set(s.ID+sidecarSuffix, &beside)
+	}
+	for _, c := range s.Checks {
+		if f.checks[c.CheckID] == nil {
+			f.checks[c.CheckID] = &api.AgentCheck{CheckID: c.CheckID, ServiceID: s.ID, Status: c.Status}
+		}
+	}
+	return nil
+}
+
+func (f *fakeAgent) set(id string, s *api.AgentServiceRegistration) {
+	f.services[id] = &api.AgentService{
+		Kind:              s.Kind,
+		ID:                id,
+		Service:           s.Name,
+		Tags:              append([]string{}, s.Tags...), // Consul answers with an empty list
+		Meta:              maps.Clone(s.Meta),
+		Port:              s.Port,
+		Address:           s.Address,
+		EnableTagOverride: s.EnableTagOverride,
+	}
+}
+
+func (f *fakeAgent) ServiceDeregisterOpts(id string, _ *api.QueryOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter("deregister", id); err != nil {
+		return err
+	}
+	if f.services[id] == nil {
+		return refusal(http.StatusNotFound)
+	}
+	delete(f.services, id)
+	delete(f.services, id+sidecarSuffix)
+	maps.DeleteFunc(f.checks, func(_ string, c *api.AgentCheck) bool { return c.ServiceID == id })
+	return nil
+}
+
+func (f *fakeAgent) CheckDeregisterOpts(id string, _ *api.QueryOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter("deregister check", id); err != nil {
+		return err
+	}
+	delete(f.checks, id)
+	return nil
+}
+
+func (f *fakeAgent) UpdateTTLOpts(id, output, status string, _ *api.QueryOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter("beat", id); err != nil {
+		return err
+	}
+	if f.checks[id] == nil {
+		return refusal(http.StatusNotFound)
+	}
+	f.checks[id].Status = status
+	f.checks[id].Output = output
+	f.beats = append(f.beats, status+" "+output)
+	return nil
+}
+
+// change edits the agent as somebody else would.
+func (f *fakeAgent) change(edit func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	edit()
+}
+
+func (f *fakeAgent) count(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[method]
+}
+
+func (f *fakeAgent) ids() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.services))
+}
+
+func (f *fakeAgent) tags(id string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.services[id] == nil {
+		return []string{"there is no service"}
+	}
+	return f.services[id].Tags
+}
+
+// bubble runs a test of a syncer in virtual time. The syncer ends with the test.
+func bubble(t *testing.T, test func(t *testing.T, f *fakeAgent, s *Syncer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeAgent()
+		s, end := startSyncer(f)
+		defer end()
+		test(t, f, s)
+	})
+}
+
+// startSyncer runs a syncer of the agent "a" until end.
+func startSyncer(f AgentAPI) (s *Syncer, end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s = newSyncer(f, "a", hclog.NewNullLogger())
+	var loops sync.WaitGroup
+	loops.Go(func() { s.run(ctx) })
+	loops.Go(func() { s.runBeats(ctx) })
+	loops.Go(func() { s.runStatus(ctx) })
+	return s, func() {
+		cancel()
+		loops.Wait()
+	}
+}
+
+func service(name string, tags ...string) *Service {
+	return &Service{
+		ID:   taskPrefix + name,
+		Name: name,
+		Tags: tags,
+		Port: 80,
+	}
+}
+
+func overridable(name string, tags ...string) *Service {
+	s := service(name, tags...)
+	s.EnableTagOverride = true
+	return s
+}
+
+func withScript(s *Service) (*Service, string) {
+	c := Check{ServiceCheck: &structs.ServiceCheck{
+		Name: "script",
+		Type: structs.CheckScript,
+	}, Expand: func(text string) string { return text }}
+	r := c.registration()
+	r.CheckID = checkID(s.ID, 0, r)
+	s.Checks = append(s.Checks, r)
+	return s, r.CheckID
+}

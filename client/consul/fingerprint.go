@@ -1,0 +1,136 @@
+package consul
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-version"
+
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// fingerprintInterval is the time between two looks at Consul, as in the dialect.
+const fingerprintInterval = 15 * time.Second
+
+// fingerprint has the attributes that a node gets from its Consul. They stay while Consul is away, because
+// the tasks of the node do not depend on it.
+type fingerprint struct {
+	logger hclog.Logger
+	self   func(ctx context.Context) (map[string]map[string]any, error)
+	https  bool
+
+	first     chan struct{} // closed after the first look
+	available chan struct{} // closed after the first answer
+	changes   chan struct{} // has an item after a change
+
+	mu         sync.Mutex
+	attributes map[string]string
+}
+
+func newFingerprint(client *api.Client, https bool, logger hclog.Logger) *fingerprint {
+	return &fingerprint{
+		logger: logger,
+		self: func(ctx context.Context) (self map[string]map[string]any, err error) {
+			query := (&api.QueryOptions{}).WithContext(ctx)
+			_, err = client.Raw().Query("/v1/agent/self", &self, query)
+			return self, err
+		},
+		https:     https,
+		first:     make(chan struct{}),
+		available: make(chan struct{}),
+		changes:   make(chan struct{}, 1),
+	}
+}
+
+// run looks at Consul until ctx ends.
+func (f *fingerprint) run(ctx context.Context) {
+	available := false
+	once := sync.OnceFunc(func() { close(f.first) })
+	answered := sync.OnceFunc(func() { close(f.available) })
+	defer once()
+	for ctx.Err() == nil {
+		self, err := f.self(ctx)
+		switch {
+		case err == nil:
+			if !available {
+				f.logger.Info("Consul is available")
+			}
+			f.set(attributesOf(self, f.https))
+			answered()
+		case available && ctx.Err() == nil:
+			f.logger.Warn("Consul is not available; services keep their last state there", "error", err)
+		case ctx.Err() == nil:
+			f.logger.Debug("Consul is not available", "error", err)
+		}
+		available = err == nil
+		once()
+		backoff.Sleep(ctx, fingerprintInterval)
+	}
+}
+
+func (f *fingerprint) set(now map[string]string) {
+	f.mu.Lock()
+	same := maps.Equal(f.attributes, now)
+	f.attributes = now
+	f.mu.Unlock()
+	if !same {
+		wake(f.changes)
+	}
+}
+
+func (f *fingerprint) current() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.attributes)
+}
+
+// grpcTLSSince is the version of Consul with a port of its own for gRPC with TLS.
+var grpcTLSSince = version.Must(version.NewVersion("1.14.0"))
+
+// attributesOf returns the attributes of the dialect from Consul's description of itself.
+func attributesOf(self map[string]map[string]any, https bool) map[string]string {
+	out := map[string]string{}
+	add := func(name string, value any) {
+		switch v := value.(type) {
+		case string:
+			if v != "" {
+				out[name] = structs.Cut(v, structs.MaxName)
+			}
+		case bool:
+			out[name] = strconv.FormatBool(v)
+		case float64:
+			out[name] = strconv.Itoa(int(v))
+		}
+	}
+	config := self["Config"]
+	debug := self["DebugConfig"]
+	add("consul.server", config["Server"])
+	add("consul.version", config["Version"])
+	add("consul.revision", config["Revision"])
+	add("consul.datacenter", config["Datacenter"])
+	add("unique.consul.name", config["NodeName"])
+	add("consul.connect", debug["ConnectEnabled"])
+	if tags, ok := self["Member"]["Tags"].(map[string]any); ok {
+		add("consul.segment", tags["segment"])
+	}
+	port := "GRPCPort"
+	v, err := version.NewVersion(strings.TrimSpace(out["consul.version"]))
+	if err == nil {
+		out["consul.sku"] = "oss"
+		if strings.Contains(v.Metadata(), "ent") {
+			out["consul.sku"] = "ent"
+		}
+		if https && !v.Core().LessThan(grpcTLSSince) {
+			port = "GRPCTLSPort"
+		}
+	}
+	add("consul.grpc", debug[port])
+	return out
+}

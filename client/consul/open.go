@@ -1,0 +1,163 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"berth/structs"
+)
+
+// The bounds of what Consul and the token file may have, in bytes.
+const (
+	maxAnswer = 64 << 20
+	maxHeader = 64 << 10
+	maxToken  = 4 << 10
+)
+
+// open makes a client of Consul's HTTP API. The error is invalid for files that cannot be read.
+func (c *Config) open() (*api.Client, *http.Transport, error) {
+	u, err := c.url()
+	if err != nil {
+		return nil, nil, structs.Invalidf("consul.address: %w", err)
+	}
+	dialer := &net.Dialer{Timeout: c.Timeout}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		MaxIdleConnsPerHost:    maxBeats,
+		IdleConnTimeout:        time.Minute,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+	conf := &api.Config{
+		Address:   u.Host,
+		Scheme:    u.Scheme,
+		Transport: transport,
+		HttpClient: &http.Client{
+			Timeout:   c.Timeout,
+			Transport: &authorized{c, transport},
+		},
+	}
+	if u.Scheme == "unix" {
+		conf.Address = "localhost" // only the Host of requests
+		conf.Scheme = "http"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", u.Path)
+		}
+	}
+	transport.TLSClientConfig, err = c.tlsConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := api.NewClient(conf)
+	if err != nil {
+		return nil, nil, structs.Invalidf("consul: %w", err)
+	}
+	return client, transport, nil
+}
+
+// tlsConfig reads the files of the configuration.
+func (c *Config) tlsConfig() (*tls.Config, error) {
+	t := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: !c.VerifySSL,
+	}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, structs.Invalidf("consul.ca_file: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, structs.Invalidf("consul.ca_file: %s has no certificate in PEM", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, structs.Invalidf("consul.cert_file and key_file: %w", err)
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+// authorized sends requests with the token of the configuration, and without what the library takes from the
+// environment of the agent: another token, a namespace, a partition.
+type authorized struct {
+	c    *Config
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
+	token, err := a.c.token()
+	if err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	query := req.URL.Query()
+	query.Del("ns")
+	query.Del("partition")
+	req.URL.RawQuery = query.Encode()
+	req.Header.Del("X-Consul-Token")
+	if token != "" {
+		req.Header.Set("X-Consul-Token", string(token))
+	}
+	if user, password, ok := strings.Cut(string(a.c.Auth), ":"); ok {
+		req.SetBasicAuth(user, password)
+	}
+	resp, err := a.next.RoundTrip(req)
+	if err == nil {
+		resp.Body = &bounded{resp.Body, maxAnswer}
+	}
+	return resp, err
+}
+
+// token returns the token of the configuration or of its file.
+func (c *Config) token() (Secret, error) {
+	if c.TokenFile == "" {
+		return c.Token, nil
+	}
+	f, err := os.Open(c.TokenFile)
+	if err != nil {
+		return "", structs.Preconditionf("consul.token_file: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	if err != nil {
+		return "", structs.Preconditionf("consul.token_file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(text) > maxToken || strings.ContainsAny(token, "\r\n\x00") {
+		return "", structs.Preconditionf("consul.token_file: %s has more than one line or %d bytes",
+			c.TokenFile, maxToken)
+	}
+	return Secret(token), nil
+}
+
+// bounded is the body of an answer that may not be longer than left.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+var errTooLong = errors.New("the answer of Consul is too long")
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

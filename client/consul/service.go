@@ -1,0 +1,258 @@
+package consul
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"berth/structs"
+)
+
+// The prefixes of the IDs that berth gives services and checks in Consul.
+const (
+	idPrefix    = "_berth-"
+	taskPrefix  = idPrefix + "task-"
+	checkPrefix = idPrefix + "check-"
+)
+
+// The entries that berth adds to the meta of a service. Each agent has its own metaAgent. The value of
+// metaDefinition is that of digest.
+const (
+	metaSource     = "external-source"
+	metaAgent      = "berth-agent"
+	metaDefinition = "berth-definition"
+)
+
+// The bounds of Consul on the meta of a service. berth has three of the entries.
+const (
+	MaxMetaEntries = 64 - 3
+	MaxMetaKey     = 128
+	MaxMetaValue   = 512
+)
+
+// sidecarSuffix is what Consul adds to the ID and to the name of a service for those of its sidecar.
+const sidecarSuffix = "-sidecar-proxy"
+
+// ttlMargin is added to the interval and the timeout of a script for the time until Consul counts its check
+// as failed.
+const ttlMargin = 30 * time.Second
+
+// Service is a service as Consul is to have it. The syncer adds the meta that says whose it is.
+type Service = api.AgentServiceRegistration
+
+// TaskServiceID returns the ID in Consul of a service of an allocation, whose own ID is that of
+// structs.Service.InstanceID.
+func TaskServiceID(instanceID string) string {
+	return taskPrefix + strings.TrimPrefix(instanceID, idPrefix)
+}
+
+// Instance is a service of an allocation with its placeholders replaced.
+type Instance struct {
+	structs.ServiceInstance
+	EnableTagOverride bool
+	Checks            []Check
+}
+
+// Check is a check of an instance.
+type Check struct {
+	*structs.ServiceCheck
+	Address string              // host:port, "" for a script
+	Expand  func(string) string // replaces the placeholders in its texts
+}
+
+// Registration returns the service that Consul is to have, and the IDs of its checks in the order of the
+// instance.
+func (i *Instance) Registration() (s *Service, checkIDs []string) {
+	s = &Service{
+		ID:                TaskServiceID(i.ID),
+		Name:              i.ServiceName,
+		Tags:              i.Tags,
+		Meta:              i.Meta,
+		Address:           i.Address,
+		Port:              i.Port,
+		EnableTagOverride: i.EnableTagOverride,
+	}
+	for n, c := range i.Checks {
+		check := c.registration()
+		check.CheckID = checkID(s.ID, n, check)
+		s.Checks = append(s.Checks, check)
+		checkIDs = append(checkIDs, check.CheckID)
+	}
+	return s, checkIDs
+}
+
+// checkID returns an ID that changes with the definition of the check: Consul does not say how a check is
+// defined.
+func checkID(serviceID string, index int, c *api.AgentServiceCheck) string {
+	return checkPrefix + digestOf(serviceID, index, c)
+}
+
+// registration returns the check as Consul is to run it. A script runs in its task, and berth sends the
+// results.
+func (c Check) registration() *api.AgentServiceCheck {
+	out := &api.AgentServiceCheck{
+		Name:                   c.Expand(c.Name),
+		Interval:               c.Interval.String(),
+		Timeout:                c.Timeout.String(),
+		Status:                 api.HealthCritical,
+		TLSServerName:          c.Expand(c.TLSServerName),
+		TLSSkipVerify:          c.TLSSkipVerify,
+		SuccessBeforePassing:   c.SuccessBeforePassing,
+		FailuresBeforeCritical: c.FailuresBeforeCritical,
+	}
+	if c.InitialStatus == structs.CheckPassing {
+		out.Status = api.HealthPassing
+	}
+	switch c.Type {
+	case structs.CheckHTTP:
+		out.HTTP = c.Protocol + "://" + c.Address + c.Expand(c.Path)
+		out.Method = c.Method
+		out.Body = c.Expand(c.Body)
+		out.Header = c.header()
+	case structs.CheckTCP:
+		out.TCP = c.Address
+	case structs.CheckGRPC:
+		out.GRPC = c.Address
+		if name := c.Expand(c.GRPCService); name != "" {
+			out.GRPC += "/" + name
+		}
+		out.GRPCUseTLS = c.GRPCUseTLS
+	default: // the results are those of berth, with all that they depend on
+		return &api.AgentServiceCheck{
+			Name:   out.Name,
+			Status: out.Status,
+			TTL:    (c.Interval + c.Timeout + ttlMargin).String(),
+			Notes:  "run by berth in task " + c.TaskName,
+		}
+	}
+	return out
+}
+
+func (c Check) header() map[string][]string {
+	out := map[string][]string{}
+	for name, values := range c.Header {
+		for _, v := range values {
+			out[name] = append(out[name], c.Expand(v))
+		}
+	}
+	return out
+}
+
+// ownService returns a copy with the meta of this node.
+func ownService(s *Service, node string) *Service {
+	owned := *s
+	owned.Meta = ownMeta(s.Meta, node, digestOf(s))
+	if sidecar := sidecarOf(s); sidecar != nil {
+		side := *sidecar
+		if len(side.Tags) == 0 { // so does Consul
+			side.Tags = s.Tags
+		}
+		if len(side.Meta) == 0 {
+			side.Meta = s.Meta
+		}
+		side.Meta = ownMeta(side.Meta, node, owned.Meta[metaDefinition])
+		side.EnableTagOverride = s.EnableTagOverride
+		connect := *s.Connect
+		connect.SidecarService = &side
+		owned.Connect = &connect
+	}
+	return &owned
+}
+
+func ownMeta(given map[string]string, node, definition string) map[string]string {
+	meta := maps.Clone(given)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[metaSource] = "berth"
+	meta[metaAgent] = node
+	meta[metaDefinition] = definition
+	return meta
+}
+
+// digestOf returns a digest of values.
+func digestOf(values ...any) string {
+	text, _ := json.Marshal(values) // all are texts, numbers and structs of them
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:10])
+}
+
+// sidecarOf returns the sidecar of a service, nil if it has none.
+func sidecarOf(s *Service) *Service {
+	if s.Connect == nil {
+		return nil
+	}
+	return s.Connect.SidecarService
+}
+
+// idsOf returns the IDs of a service and of its sidecar.
+func idsOf(s *Service) []string {
+	if sidecarOf(s) == nil {
+		return []string{s.ID}
+	}
+	return []string{s.ID, s.ID + sidecarSuffix}
+}
+
+// keepTags returns the service with the tags that others have given it in Consul. Only a service with
+// enable_tag_override keeps them, and only while its definition stays: a new definition replaces them.
+func keepTags(s *Service, services map[string]*api.AgentService) *Service {
+	now := services[s.ID]
+	if !s.EnableTagOverride || now == nil || now.Meta[metaDefinition] != s.Meta[metaDefinition] {
+		return s
+	}
+	kept := *s
+	kept.Tags = slices.Clone(now.Tags)
+	sidecar := sidecarOf(s)
+	if beside := services[s.ID+sidecarSuffix]; sidecar != nil && beside != nil {
+		side := *sidecar
+		side.Tags = slices.Clone(beside.Tags)
+		connect := *s.Connect
+		connect.SidecarService = &side
+		kept.Connect = &connect
+	}
+	return &kept
+}
+
+// differs reports whether Consul has the service or its sidecar otherwise. Missing and empty tags and meta
+// are equal.
+func differs(s *Service, services map[string]*api.AgentService) bool {
+	if !sameService(s, services[s.ID]) {
+		return true
+	}
+	sidecar := sidecarOf(s)
+	beside := services[s.ID+sidecarSuffix]
+	if sidecar == nil { // the sync removes one that is left
+		return false
+	}
+	named := *sidecar
+	named.Kind = api.ServiceKindConnectProxy
+	if named.Name == "" {
+		named.Name = s.Name + sidecarSuffix
+	}
+	if named.Port == 0 && beside != nil {
+		named.Port = beside.Port // Consul has chosen it
+	}
+	if named.Address == "" && beside != nil {
+		named.Address = beside.Address
+	}
+	named.ID = s.ID + sidecarSuffix
+	return !sameService(&named, beside)
+}
+
+func sameService(s *Service, now *api.AgentService) bool {
+	return now != nil && s.Kind == now.Kind && s.ID == now.ID && s.Name == now.Service &&
+		s.Address == now.Address && s.Port == now.Port &&
+		s.EnableTagOverride == now.EnableTagOverride &&
+		slices.Equal(s.Tags, now.Tags) && maps.Equal(s.Meta, now.Meta)
+}
+
+// hostPort joins a host and a port.
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,0 +1,340 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// The pace of the syncer.
+const (
+	syncInterval = 30 * time.Second
+	retryMin     = time.Second
+	retryMax     = 30 * time.Second
+	// probation is the time after the start in which services of this node that nobody wants stay: their
+	// allocations may not have been restored yet.
+	probation = time.Minute
+	// lastSync bounds the sync at the end of the agent.
+	lastSync = 5 * time.Second
+)
+
+// AgentAPI is the part of the API of Consul's agent that the syncer calls. *api.Agent implements it.
+type AgentAPI interface {
+	ServicesWithFilterOpts(filter string, q *api.QueryOptions) (map[string]*api.AgentService, error)
+	ChecksWithFilterOpts(filter string, q *api.QueryOptions) (map[string]*api.AgentCheck, error)
+	ServiceRegisterOpts(s *api.AgentServiceRegistration, opts api.ServiceRegisterOpts) error
+	ServiceDeregisterOpts(serviceID string, q *api.QueryOptions) error
+	CheckDeregisterOpts(checkID string, q *api.QueryOptions) error
+	UpdateTTLOpts(checkID, output, status string, q *api.QueryOptions) error
+}
+
+// The filters of what berth has registered.
+const (
+	ownServices = `ID matches "^` + idPrefix + `"`
+	ownChecks   = `CheckID matches "^` + idPrefix + `"`
+)
+
+// Syncer keeps the services of one agent in Consul as their owners want them. It never touches services
+// that it has not registered, nor those of other nodes that use the same Consul. Its methods may be called
+// at any time, and they do not wait for Consul.
+type Syncer struct {
+	logger hclog.Logger
+	agent  AgentAPI
+	node   string // metaAgent of its services
+
+	mu     sync.Mutex
+	wanted map[string][]*Service // by owner
+	// gone are the IDs that are no longer wanted and that Consul may still have.
+	gone    map[string]bool
+	removed map[string]bool // owners whose services go when the agent ends
+	pending chan struct{}   // has an item if wanted or gone have changed, or Consul lacks something
+
+	beats  beats
+	status statusCache
+}
+
+// newSyncer makes a syncer for the services of a node.
+func newSyncer(agent AgentAPI, node string, logger hclog.Logger) *Syncer {
+	s := &Syncer{
+		logger:  logger,
+		agent:   agent,
+		node:    node,
+		wanted:  map[string][]*Service{},
+		gone:    map[string]bool{},
+		removed: map[string]bool{},
+		pending: make(chan struct{}, 1),
+	}
+	s.beats.init()
+	s.status.init()
+	return s
+}
+
+// Put replaces the services of an owner. No services remove those that it had.
+func (s *Syncer) Put(owner string, services []*Service) {
+	s.put(owner, services)
+	s.wake()
+}
+
+// PutUntilEnd is Put for services that the syncer removes when the agent ends.
+func (s *Syncer) PutUntilEnd(owner string, services []*Service) {
+	s.mu.Lock()
+	s.removed[owner] = true
+	s.mu.Unlock()
+	s.Put(owner, services)
+}
+
+func (s *Syncer) put(owner string, services []*Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, old := range s.wanted[owner] {
+		for _, id := range idsOf(old) {
+			s.gone[id] = true
+		}
+	}
+	s.beats.replace(s.wanted[owner], services)
+	delete(s.wanted, owner)
+	for _, service := range services {
+		for _, id := range idsOf(service) {
+			delete(s.gone, id)
+		}
+		s.wanted[owner] = append(s.wanted[owner], ownService(service, s.node))
+	}
+}
+
+// wake makes the syncer compare its services with Consul's now.
+func (s *Syncer) wake() { wake(s.pending) }
+
+// wake puts an item into a channel with space for one.
+func wake(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// run syncs after each change and at syncInterval until ctx ends. Then it syncs once more, without the
+// services of PutUntilEnd.
+func (s *Syncer) run(ctx context.Context) {
+	begin := time.Now()
+	retry := backoff.Backoff{Min: retryMin, Max: retryMax}
+	failures := 0
+	for ctx.Err() == nil {
+		err := s.sync(ctx, time.Since(begin) >= probation)
+		if err != nil && ctx.Err() == nil {
+			failures++
+			if worthLogging(failures) && !s.idle() {
+				s.logger.Warn("failed to sync services with Consul, retrying",
+					"failures", failures, "error", err)
+			}
+			backoff.Sleep(ctx, retry.Next())
+			continue
+		}
+		if failures > 0 && !s.idle() {
+			s.logger.Info("services are in sync with Consul again", "failures", failures)
+		}
+		failures = 0
+		retry.Reset()
+		s.await(ctx)
+	}
+	s.leave()
+}
+
+// idle reports whether nobody needs Consul.
+func (s *Syncer) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.wanted) == 0 && len(s.gone) == 0
+}
+
+// worthLogging reports whether to log the failure with a number in a row: 1, 2, 4, 8 and so on.
+func worthLogging(n int) bool { return n&(n-1) == 0 }
+
+// await waits for a change or for the time of the next sync.
+func (s *Syncer) await(ctx context.Context) {
+	t := time.NewTimer(syncInterval)
+	defer t.Stop()
+	select {
+	case <-s.pending:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// leave syncs for the last time.
+func (s *Syncer) leave() {
+	s.mu.Lock()
+	owners := slices.Collect(maps.Keys(s.removed))
+	s.mu.Unlock()
+	for _, owner := range owners {
+		s.put(owner, nil)
+	}
+	if s.idle() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastSync)
+	defer cancel()
+	if err := s.sync(ctx, false); err != nil {
+		s.logger.Warn("failed to sync services with Consul at the end; some may stay there", "error", err)
+	}
+}
+
+// goal is what Consul is to have and not to have.
+type goal struct {
+	services []*Service // in the order of their IDs
+	ids      map[string]bool
+	gone     []string
+}
+
+func (s *Syncer) goal() goal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := goal{ids: map[string]bool{}}
+	for _, list := range s.wanted {
+		g.services = append(g.services, list...)
+	}
+	slices.SortFunc(g.services, func(a, b *Service) int { return strings.Compare(a.ID, b.ID) })
+	for _, service := range g.services {
+		for _, id := range idsOf(service) {
+			g.ids[id] = true
+		}
+	}
+	g.gone = slices.Sorted(maps.Keys(s.gone))
+	return g
+}
+
+// forget notes that Consul does not have a service any more.
+func (s *Syncer) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.gone, id)
+}
+
+// sync makes Consul have the wanted services, and no others of this node. A service of this node that
+// nobody has removed stays if settled is false. A fault of one service does not keep it from the others,
+// unless Consul does not answer.
+func (s *Syncer) sync(ctx context.Context, settled bool) error {
+	g := s.goal()
+	query := (&api.QueryOptions{}).WithContext(ctx)
+	services, err := s.agent.ServicesWithFilterOpts(ownServices, query)
+	if err != nil {
+		return plain("reading the services", err)
+	}
+	checks, err := s.agent.ChecksWithFilterOpts(ownChecks, query)
+	if err != nil {
+		return plain("reading the checks", err)
+	}
+	s.status.store(checks)
+	var faults []error
+	for _, id := range s.outdated(g, services, settled) {
+		err := s.deregister(ctx, id)
+		faults = append(faults, err)
+		if unanswered(err) {
+			return errors.Join(faults...)
+		}
+	}
+	for _, service := range g.services {
+		err := s.syncService(ctx, service, services, checks)
+		faults = append(faults, err)
+		if unanswered(err) {
+			return errors.Join(faults...)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// outdated returns the services to remove.
+func (s *Syncer) outdated(g goal, services map[string]*api.AgentService, settled bool) (ids []string) {
+	for _, id := range g.gone {
+		if services[id] == nil {
+			s.forget(id)
+		} else {
+			ids = append(ids, id)
+		}
+	}
+	if !settled {
+		return ids
+	}
+	for _, id := range slices.Sorted(maps.Keys(services)) {
+		ours := services[id].Meta[metaAgent] == s.node
+		if ours && !g.ids[id] && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (s *Syncer) deregister(ctx context.Context, id string) error {
+	err := s.agent.ServiceDeregisterOpts(id, (&api.QueryOptions{}).WithContext(ctx))
+	if err != nil && statusOf(err) != http.StatusNotFound {
+		return plain("removing service "+id, err)
+	}
+	s.logger.Debug("service removed from Consul", "service_id", id)
+	s.forget(id)
+	return nil
+}
+
+// syncService registers a service if Consul has it otherwise, and removes checks that it had.
+func (s *Syncer) syncService(
+	ctx context.Context, service *Service,
+	services map[string]*api.AgentService, checks map[string]*api.AgentCheck,
+) error {
+	service = keepTags(service, services)
+	if differs(service, services) || lacksCheck(service, checks) {
+		opts := api.ServiceRegisterOpts{}.WithContext(ctx)
+		err := s.agent.ServiceRegisterOpts(s.beats.withStatus(service), opts)
+		if err != nil {
+			return plain("registering service "+service.ID, err)
+		}
+		s.logger.Debug("service registered in Consul", "service_id", service.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(checks)) {
+		if checks[id].ServiceID != service.ID || hasCheck(service, id) {
+			continue
+		}
+		err := s.agent.CheckDeregisterOpts(id, (&api.QueryOptions{}).WithContext(ctx))
+		if err != nil && statusOf(err) != http.StatusNotFound {
+			return plain("removing a check of service "+service.ID, err)
+		}
+	}
+	return nil
+}
+
+func lacksCheck(s *Service, checks map[string]*api.AgentCheck) bool {
+	lacks := func(c *api.AgentServiceCheck) bool { return checks[c.CheckID] == nil }
+	return slices.ContainsFunc(s.Checks, lacks)
+}
+
+func hasCheck(s *Service, id string) bool {
+	return slices.ContainsFunc(s.Checks, func(c *api.AgentServiceCheck) bool { return c.CheckID == id })
+}
+
+// statusOf returns the HTTP status of a refusal by Consul, 0 if the error is none.
+func statusOf(err error) int {
+	var status api.StatusError
+	if errors.As(err, &status) {
+		return status.Code
+	}
+	return 0
+}
+
+// unanswered reports whether Consul has not answered, so that further calls would not get an answer either.
+func unanswered(err error) bool { return err != nil && statusOf(err) == 0 }
+
+// plain adds the place to an error of Consul.
+func plain(doing string, err error) error {
+	if statusOf(err) == http.StatusForbidden {
+		return structs.Errorf(structs.KindDenied, "%s: Consul denies it to the agent's token: %w", doing, err)
+	}
+	return structs.Unavailablef("%s: %w", doing, err)
+}
