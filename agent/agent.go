@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/client"
+	"berth/client/consul"
 	"berth/internal/telemetry"
 	"berth/internal/version"
 	"berth/rpc"
@@ -32,6 +33,7 @@ type Agent struct {
 	logger   hclog.Logger
 	server   *server.Server // nil on a pure client
 	client   *client.Client // nil on a pure server
+	consul   *consul.Link   // nil: the configuration turns Consul off
 	caller   rpc.Caller
 	ln       net.Listener
 	// metrics ends last, because all other parts emit through it.
@@ -73,6 +75,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := a.open(ctx); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
+	a.advertiseInConsul()
 	httpLogger := logger.Named("http")
 	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
 	a.http = &http.Server{
@@ -105,10 +108,14 @@ func (a *Agent) close() error {
 func (a *Agent) open(ctx context.Context) (err error) {
 	cfg := a.config()
 	httpAddr := a.advertisedHTTP()
+	if err := a.openConsul(); err != nil {
+		return err
+	}
 	if cfg.Server.Enabled {
 		sc := cfg.Server
 		sc.Version = version.Version
 		sc.HTTPAdvertise = httpAddr
+		sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
 		a.server, err = server.New(sc, a.logger.Named("server"))
 		if err != nil {
 			return err
@@ -121,10 +128,17 @@ func (a *Agent) open(ctx context.Context) (err error) {
 	cc := a.nodeSettings(cfg.Client)
 	cc.HTTPAddr = httpAddr
 	cc.Version = version.Version
-	a.client, err = client.New(cc, client.Deps{
+	deps := client.Deps{
 		Starting: ctx,
 		Logger:   a.logger,
-	})
+	}
+	if a.server == nil {
+		deps.FindServers = a.findServers(cfg.Consul.ClientAutoJoin, consul.TagRPC)
+	}
+	if a.consul != nil {
+		deps.Consul = a.consul
+	}
+	a.client, err = client.New(cc, deps)
 	if err != nil {
 		return err
 	}
@@ -158,7 +172,7 @@ func (a *Agent) HTTPAddr() string {
 // Run blocks until ctx ends, the server has left the cluster, or a part of the agent fails. It then stops the
 // other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {
-	ended := make(chan error, 4)
+	ended := make(chan error, 5)
 	defer a.metrics.Close()
 	var stops []func()
 	run := func(part func(context.Context) error) {
@@ -168,6 +182,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.metrics.Run(ctx)
 		return nil
 	})
+	if a.consul != nil { // it ends after the node, whose last services it removes
+		run(func(ctx context.Context) error {
+			a.consul.Run(ctx)
+			return nil
+		})
+	}
 	if a.server != nil {
 		run(a.server.Run)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-sockaddr"
 
 	"berth/client"
+	"berth/client/consul"
 	"berth/client/plugincatalog"
 	"berth/internal/hclconf"
 	"berth/internal/telemetry"
@@ -60,6 +61,7 @@ type Config struct {
 	Telemetry telemetry.Config `hcl:"telemetry,block"`
 	Server    server.Config    `hcl:"server,block"`
 	Client    *client.Config   `hcl:"client,block"`
+	Consul    consul.Config    `hcl:"consul,block"`
 
 	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of them.
 	PluginDir string                        `hcl:"plugin_dir"`
@@ -88,6 +90,7 @@ func DefaultConfig() Config {
 		Telemetry:  telemetry.DefaultConfig(),
 		Server:     server.DefaultConfig(),
 		Client:     client.DefaultConfig(),
+		Consul:     consul.DefaultConfig(),
 	}
 }
 
@@ -144,7 +147,7 @@ func (c *Config) Finish() error {
 		fault("neither server nor client is enabled; " +
 			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
-	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate())
+	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate(), c.Consul.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
@@ -181,6 +184,7 @@ func (c *Config) finishServer() {
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
 	s.SerfAdvertise = c.advertise(c.Advertise.Serf, c.Ports.Serf)
+	s.AutoJoin = c.Consul.Enabled() && c.Consul.ServerAutoJoin
 }
 
 func (c *Config) finishClient() {

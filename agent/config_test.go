@@ -136,11 +136,14 @@ func TestConfig_ReportsAllFaults(t *testing.T) {
 	c.BindAddr = "nowhere"
 	c.Server.Enabled = true
 	c.Server.BootstrapExpect = 2
+	c.Consul.ServerAutoJoin = false
+	c.Consul.Timeout = 0
 	err := c.Finish()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"log_level", "data_dir", "bind_addr", "bootstrap_expect", "retry_join"} {
+	for _, want := range []string{"log_level", "data_dir", "bind_addr", "bootstrap_expect", "retry_join",
+		"consul.timeout"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %s", err, want)
 		}

@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"net"
 	"os"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/server"
 	"berth/structs"
 )
 
@@ -44,6 +41,7 @@ func runServer(t *testing.T, name string, edit func(*Config)) (
 	cfg.Ports = Ports{}
 	cfg.Server.Enabled = true
 	cfg.Server.RaftTimeout = 100 * time.Millisecond
+	cfg.Consul.Address = "" // a test must not use the Consul of its machine
 	edit(&cfg)
 	if err := cfg.Finish(); err != nil {
 		t.Fatal(err)
@@ -152,10 +150,4 @@ func joinServer(c *Config, other *Agent) {
 // voters returns the number of servers with a vote, as the server of an agent knows them.
 func voters(a *Agent) int {
 	return len(a.server.Configuration())
-}
-
-// serfAddr returns the address at which others reach the gossip of a server.
-func serfAddr(s *server.Server) string {
-	m := s.Member()
-	return net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port)))
 }

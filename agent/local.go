@@ -39,6 +39,7 @@ func (l local) Self() *api.AgentSelf {
 				"NodePool":  c.Client.NodePool,
 				"NodeClass": c.Client.NodeClass,
 			},
+			"Consul": c.Consul.Redact(),
 			"Ports": map[string]int{
 				"HTTP": c.Ports.HTTP,
 				"RPC":  c.Ports.RPC,

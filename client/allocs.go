@@ -17,7 +17,7 @@ const fetchBatch = 64
 
 func (c *Client) runnerDeps() allocrunner.Deps {
 	cfg := c.config()
-	return allocrunner.Deps{
+	deps := allocrunner.Deps{
 		Logger:           c.logger,
 		DB:               c.db,
 		Dir:              cfg.AllocDir(),
@@ -31,6 +31,10 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 		DeniedUsers:      cfg.DeniedUsers(),
 		MaxKillTimeout:   cfg.MaxKillTimeout,
 	}
+	if c.consul != nil { // a nil Consul in another interface would not be nil
+		deps.Consul = c.consul
+	}
+	return deps
 }
 
 // restoreAllocs starts the runners of the allocations in the store. Allocations that run plugins come first,

@@ -19,6 +19,7 @@ import (
 	"berth/client/fingerprint"
 	"berth/client/hook"
 	"berth/client/servers"
+	"berth/client/services"
 	"berth/client/store"
 	"berth/rpc"
 	"berth/structs"
@@ -55,8 +56,8 @@ type Plugins interface {
 
 // Devices are the devices of this node.
 type Devices interface {
-	// WaitFirst returns when each device plugin has reported once, or with an error that names those that have
-	// not when ctx ends.
+	// WaitFirst returns when each device plugin has reported once, or with an error that names those that
+	// have not when ctx ends.
 	WaitFirst(ctx context.Context) error
 	// Groups returns the last report, by vendor, type and name. The values are read-only.
 	Groups() []*structs.NodeDeviceResource
@@ -88,6 +89,17 @@ type Subsystems struct {
 	Destroy func() error
 }
 
+// Consul is the link with the Consul of this node. Package consul has it.
+type Consul interface {
+	services.Consul
+	// WaitFirst returns when Consul has been asked once, with or without an answer, or when ctx ends.
+	WaitFirst(ctx context.Context)
+	// Attributes returns those of the node. It is empty until Consul has answered once.
+	Attributes() map[string]string
+	// Changes receives a value after Attributes may have changed. It has one reader.
+	Changes() <-chan struct{}
+}
+
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.
 type Deps struct {
 	// Starting ends if New is to give up. Nil never ends. New does not keep it.
@@ -95,6 +107,11 @@ type Deps struct {
 	Logger   hclog.Logger
 	// Pool reaches the servers. Nil makes an rpc.Pool over which they can call the node back.
 	Pool servers.Pool
+	// Consul has the services that jobs register there. It has to run for longer than the client. Nil: the
+	// node uses none.
+	Consul Consul
+	// FindServers, if not nil, finds the RPC addresses of servers when none of the known ones answers.
+	FindServers func(ctx context.Context) ([]string, error)
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(Parts) (*Subsystems, error)
 }
@@ -108,6 +125,8 @@ type Client struct {
 	facts      *fingerprint.Facts
 	networks   []*structs.NodeNetworkResource
 	subsystems *Subsystems
+	consul     Consul // nil: the node uses none
+	find       func(ctx context.Context) ([]string, error)
 	pool       servers.Pool
 	closers    []func()
 	servers    *servers.List
@@ -165,6 +184,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
 		sessions:       newSessions(structs.MaxExecs),
+		consul:         deps.Consul,
+		find:           deps.FindServers,
 	}
 	c.settings.Store(cfg)
 	if err := c.open(deps); err != nil {
@@ -425,6 +446,9 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 		c.subsystems.Plugins.WaitFirst(ctx))
 	if c.subsystems.Devices != nil {
 		err = errors.Join(err, c.subsystems.Devices.WaitFirst(ctx))
+	}
+	if c.consul != nil {
+		c.consul.WaitFirst(ctx)
 	}
 	if err != nil {
 		c.logger.Warn("first fingerprint incomplete, registering anyway",

@@ -149,6 +149,8 @@ type fixture struct {
 	done    chan struct{}
 	node    *structs.DriverInfo
 	holds   map[structs.CSIClaimKey]uint64
+	consul  Consul
+	find    func(context.Context) ([]string, error)
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -197,7 +199,9 @@ func (r *fixture) prepare(slow bool) {
 	cfg.Version = "0.1"
 	r.edit(cfg)
 	c, err := New(cfg, Deps{
-		Pool: r.servers,
+		Pool:        r.servers,
+		Consul:      r.consul,
+		FindServers: r.find,
 		Build: func(made Parts) (*Subsystems, error) {
 			return &Subsystems{
 				Drivers: fakeDrivers{p.drivers, p.Set,

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	callTimeout = 30 * time.Second       // bounds a call that does not wait for a change
+	callTimeout = 30 * time.Second // bounds a call that does not wait for a change
+	maxServers  = 64
 	defaultTTL  = 10 * time.Second       // of a lease without a length in the server's answer
 	minBeatGap  = 250 * time.Millisecond // between two heartbeats, in any case
 
@@ -54,6 +55,9 @@ func (c *Client) buildNode() *structs.Node {
 	}
 	n.Attributes["berth.version"] = cfg.Version
 	n.Attributes[structs.AttrNodeProtocol] = strconv.Itoa(structs.NodeProtocol)
+	if c.consul != nil {
+		maps.Copy(n.Attributes, c.consul.Attributes())
+	}
 	addDriverAttributes(n)
 	res := c.facts.Resources
 	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)
@@ -131,10 +135,35 @@ func (c *Client) runLease(ctx context.Context) {
 		}
 		wait := pause.After(err)
 		c.logger.Warn("failed to reach the servers", "retry_in", wait, "error", err)
+		c.findServers(ctx)
 		if held.graceEnded(time.Now(), c.config().HeartbeatGrace) {
 			c.logger.Error("lease ended, the servers consider this node down", "ended_at", held.until)
 		}
 		backoff.Sleep(ctx, wait)
+	}
+}
+
+// findServers adds servers that are not known yet to the list. The next registration replaces the list by
+// the servers' own one.
+func (c *Client) findServers(ctx context.Context) {
+	if c.find == nil {
+		return
+	}
+	found, err := c.find(ctx)
+	if err != nil {
+		c.logger.Warn("failed to look for servers", "error", err)
+		return
+	}
+	all := c.servers.All()
+	known := len(all)
+	for _, addr := range found {
+		if len(all) < maxServers && !slices.Contains(all, addr) {
+			all = append(all, addr)
+		}
+	}
+	if len(all) > known {
+		c.logger.Info("found servers", "servers", all)
+		c.servers.Set(all)
 	}
 }
 

@@ -21,10 +21,15 @@ func (c *Client) runDrivers(ctx context.Context) {
 	if c.subsystems.Devices != nil {
 		devices = c.subsystems.Devices.Changes()
 	}
+	var consul <-chan struct{}
+	if c.consul != nil {
+		consul = c.consul.Changes()
+	}
 	for {
 		select {
 		case <-c.subsystems.Drivers.Changes():
 		case <-devices:
+		case <-consul:
 		case <-c.reloaded:
 		case <-ctx.Done():
 			return

@@ -20,10 +20,12 @@ type service struct {
 	CanaryMeta   map[string]string `hcl:"canary_meta"`
 	Checks       []*check          `hcl:"check,block"`
 	CheckRestart *checkRestart     `hcl:"check_restart,block"`
+
+	EnableTagOverride bool `hcl:"enable_tag_override"`
 }
 
 func (service) Unsupported() string {
-	return "cluster connect enable_tag_override identity kind tagged_addresses weights"
+	return "cluster connect identity kind tagged_addresses weights"
 }
 
 type check struct {
@@ -87,6 +89,8 @@ func (s *service) service() *structs.Service {
 		Meta:         s.Meta,
 		CanaryMeta:   s.CanaryMeta,
 		CheckRestart: (*structs.CheckRestart)(s.CheckRestart),
+
+		EnableTagOverride: s.EnableTagOverride,
 	}
 	for _, c := range s.Checks {
 		out.Checks = append(out.Checks, c.check())

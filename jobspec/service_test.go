@@ -157,11 +157,9 @@ func checkLines(lines string) string {
 func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
 	const ours = "provider = \"berth\"\n"
 	for _, c := range []struct{ lines, want string }{
-		{``, `berth does not register services in Consul yet, the default of the dialect; use provider = "berth"`},
-		{`provider = "consul"`, `berth does not register services in Consul yet`},
 		{`provider = "dns"`, `provider`},
 		{`connect {}`, `"connect" is not supported by berth yet`},
-		{`enable_tag_override = true`, `"enable_tag_override" is not supported by berth yet`},
+		{ours + `enable_tag_override = true`, `enable_tag_override is for services with provider = "consul"`},
 		{`tagged_addresses { lan = "192.0.2.1" }`, `"tagged_addresses" is not supported by berth yet`},
 		{`identity { aud = ["x"] }`, `"identity" is not supported by berth yet`},
 		{`weights { passing = 2 }`, `"weights" is not supported by berth yet`},
@@ -203,5 +201,19 @@ func TestReadJob_WarnsOfNotes(t *testing.T) {
 	}
 	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0].Summary, "nothing shows the notes of a check") {
 		t.Errorf("the warnings are %q", f.Warnings)
+	}
+}
+
+// TestReadJob_RegistersServicesInConsulByDefault reads services without a provider.
+func TestReadJob_RegistersServicesInConsulByDefault(t *testing.T) {
+	f, err := ReadJob("j.hcl", []byte(serviceFile("enable_tag_override = true")), &Inputs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Job.Canonicalize()
+	for s := range f.Job.TaskGroups[0].AllServices() {
+		if s.Provider != structs.ServiceProviderConsul || !s.EnableTagOverride {
+			t.Errorf("got %+v", s.Service)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"berth/state"
 	"berth/structs"
@@ -83,6 +84,7 @@ type groupPlan struct {
 	ports         []structs.Port
 	hostVolumes   []*structs.VolumeRequest
 	newest        *protocolField // that the agent of a node has to know, or nil
+	consul        bool           // it registers services in Consul
 	drivers       []string
 	specified     [][]*structs.Constraint // those of the job, the group and the tasks
 	constraints   []constraint            // all of specified, compiled
@@ -118,6 +120,10 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		}
 	}
 	p.constraints = compileConstraints(p.specified...)
+	if g.HasConsulServices() {
+		p.consul = true
+		p.specified = append(p.specified, []*structs.Constraint{consulConstraint}) // for the shape
+	}
 	p.only = onlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
@@ -295,7 +301,21 @@ func inParentheses(description string) string {
 	return " (" + description + ")"
 }
 
+// consulConstraint is met by the nodes that can register services in Consul, as in the dialect.
+var consulConstraint = &structs.Constraint{
+	LTarget: "${attr.consul.version}",
+	RTarget: ">= 1.8.0",
+	Operand: structs.ConstraintSemver,
+}
+
+var reachesConsul = sync.OnceValue(func() []constraint {
+	return compileConstraints([]*structs.Constraint{consulConstraint})
+})
+
 func meetsConstraints(g *groupPlan, n *structs.Node) string {
+	if g.consul && !reachesConsul()[0].metBy(n) {
+		return "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
+	}
 	for _, c := range g.constraints {
 		if !c.metBy(n) {
 			return c.text

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -51,6 +52,10 @@ type Config struct {
 	SerfBind      string // host:port of the gossip
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
+
+	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.
+	AutoJoin    bool
+	FindServers func(context.Context) ([]string, error)
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
 
@@ -112,8 +117,9 @@ func (c *Config) Validate() error {
 		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
 			"failures than the odd one below it", c.BootstrapExpect)
 	}
-	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 {
-		bad("server: retry_join is required where bootstrap_expect is not 1: the servers have to find each other")
+	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 && !c.AutoJoin {
+		bad("server: retry_join is required where bootstrap_expect is not 1: " +
+			"the servers have to find each other, unless consul.server_auto_join finds them")
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {
 		bad("server: raft_multiplier is %d; expected 1 to 10", c.RaftMultiplier)

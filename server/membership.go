@@ -124,17 +124,22 @@ func (m *membership) run(ctx context.Context) {
 	}
 }
 
-// join tries to reach other servers until one is found. This server itself may be among the addresses: its
-// own answer does not count.
-func (m *membership) join(ctx context.Context, addrs []string, interval time.Duration) {
-	for len(addrs) > 0 {
-		_, err := m.joinEach(ctx, addrs)
+// join tries to reach other servers until one is found: first those of retry_join, then those of
+// FindServers. This server itself may be among the addresses: its own answer does not count. A server that
+// forms a cluster alone looks for no others unless retry_join names some.
+func (m *membership) join(ctx context.Context, cfg *Config) {
+	interval := cfg.RetryInterval
+	for len(cfg.RetryJoin) > 0 || cfg.FindServers != nil && cfg.BootstrapExpect != 1 {
+		_, err := m.joinEach(ctx, cfg.RetryJoin)
+		if m.serf.NumNodes() <= 1 && cfg.FindServers != nil {
+			err = errors.Join(err, m.joinFound(ctx, cfg.FindServers))
+		}
 		servers := m.serf.NumNodes()
 		if servers > 1 {
 			m.logger.Info("joined the gossip", "servers", servers)
 			break
 		}
-		m.logger.Warn("failed to join a server of retry_join, retrying",
+		m.logger.Warn("failed to join another server, retrying; retry_join or Consul has to name one",
 			"retry_in", interval,
 			"error", err)
 		if !backoff.Sleep(ctx, interval) {
@@ -142,6 +147,16 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 		}
 	}
 	close(m.joined)
+}
+
+// joinFound joins the servers that find knows.
+func (m *membership) joinFound(ctx context.Context, find func(context.Context) ([]string, error)) error {
+	addrs, err := find(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = m.joinEach(ctx, addrs)
+	return err
 }
 
 // joinEach tries one address after the other, so that the end of ctx does not wait for the timeouts of all.

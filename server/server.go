@@ -218,7 +218,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	loops.Go(func() {
-		s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval)
+		s.members.join(ctx, &s.cfg)
 	})
 	listening, stopListening := context.WithCancel(context.Background())
 	var port sync.WaitGroup

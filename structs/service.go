@@ -13,7 +13,7 @@ import (
 // The providers of services.
 const (
 	ServiceProviderBerth  = "berth"  // the servers keep the instances
-	ServiceProviderConsul = "consul" // the default of the dialect; not supported yet
+	ServiceProviderConsul = "consul" // the default: the node registers the instances in its Consul
 	serviceProviderNomad  = "nomad"  // the dialect's name of the servers
 )
 
@@ -60,7 +60,7 @@ type Service struct {
 	PortLabel    string // a port of the group, or a number; "" for a service without a port
 	AddressMode  string // auto, host
 	Address      string `json:",omitempty" codec:",omitempty"` // instead of that of the port or of the node
-	Provider     string // berth
+	Provider     string // consul, berth
 	OnUpdate     string // the default of its checks
 	Tags         []string
 	CanaryTags   []string          `json:",omitempty" codec:",omitempty"` // Tags of a canary
@@ -68,6 +68,8 @@ type Service struct {
 	CanaryMeta   map[string]string `json:",omitempty" codec:",omitempty"` // Meta of a canary
 	Checks       []*ServiceCheck   `json:",omitempty" codec:",omitempty"`
 	CheckRestart *CheckRestart     `json:",omitempty" codec:",omitempty"` // the default of its checks
+	// EnableTagOverride lets others change the tags of an instance in Consul until the next definition.
+	EnableTagOverride bool `json:",omitempty" codec:",omitempty"`
 }
 
 // ServiceCheck is a `check {}` of a service. The node runs it while the service is offered.
@@ -273,6 +275,16 @@ func (g *TaskGroup) HasServices() bool {
 	return false
 }
 
+// HasConsulServices reports whether the group or one of its tasks has a service in Consul.
+func (g *TaskGroup) HasConsulServices() bool {
+	for s := range g.AllServices() {
+		if s.Provider == ServiceProviderConsul {
+			return true
+		}
+	}
+	return false
+}
+
 // OfferedBy returns the task that offers the service, "" for all main tasks of the group.
 func (s *OwnedService) OfferedBy() string { return cmp.Or(s.Owner, s.TaskName) }
 
@@ -334,8 +346,11 @@ func (c *ServiceCheck) canonicalize(s *Service, task string) {
 	if c.Type == CheckScript {
 		setDefault(&c.TaskName, cmp.Or(task, s.TaskName))
 	}
-	if c.InitialStatus == "passing" {
+	switch {
+	case c.InitialStatus == "passing":
 		c.InitialStatus = CheckPassing
+	case c.InitialStatus == "critical" && s.Provider == ServiceProviderConsul:
+		c.InitialStatus = CheckPending
 	}
 	c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)
 	c.FailuresBeforeCritical = max(c.FailuresBeforeCritical, 0)

@@ -161,8 +161,32 @@ func TestService_NamesTheFault(t *testing.T) {
 		{`must be 1 to 63`, serving(func(s *Service) { s.Name = "-a" })},
 		{`must be 1 to 63`, serving(func(s *Service) { s.Name = strings.Repeat("a", 64) })},
 		{`must be 1 to 63`, serving(func(s *Service) { s.Name = "${a}" + strings.Repeat("a", MaxName) })},
-		{`service 1: provider: berth does not register services in Consul yet`,
-			serving(func(s *Service) { s.Provider = "" })},
+		{"", serving(func(s *Service) { s.Provider = ""; s.EnableTagOverride = true })},
+		{"", serving(func(s *Service) {
+			s.Provider = ServiceProviderConsul
+			s.Meta = map[string]string{"a-B_9": strings.Repeat("x", maxConsulMetaValue)}
+		})},
+		{`enable_tag_override is for services with provider = "consul"`,
+			serving(func(s *Service) { s.EnableTagOverride = true })},
+		{`62 meta of a service in Consul; at most 61`, serving(func(s *Service) {
+			s.Provider = ServiceProviderConsul
+			s.Meta = map[string]string{}
+			for i := range maxConsulMeta + 1 {
+				s.Meta[fmt.Sprint("k", i)] = "v"
+			}
+		})},
+		{`meta: key "a b": Consul takes 1 to 128 letters`, serving(func(s *Service) {
+			s.Provider = ServiceProviderConsul
+			s.Meta = map[string]string{"a b": "v"}
+		})},
+		{`canary_meta: key "consul-x" is one of Consul or berth`, serving(func(s *Service) {
+			s.Provider = ServiceProviderConsul
+			s.CanaryMeta = map[string]string{"consul-x": "v"}
+		})},
+		{`meta: the value of "k" has 513 bytes`, serving(func(s *Service) {
+			s.Provider = ServiceProviderConsul
+			s.Meta = map[string]string{"k": strings.Repeat("x", maxConsulMetaValue+1)}
+		})},
 		{`provider "etcd" must be`, serving(func(s *Service) { s.Provider = "etcd" })},
 		{`on_update "never" must be`, serving(func(s *Service) { s.OnUpdate = "never" })},
 		{`address_mode "alloc" is that of a network of the allocation's own`,

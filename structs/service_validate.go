@@ -55,12 +55,13 @@ func (s *Service) bytes() int {
 func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	f.require(IsServiceName(s.Name) || strings.Contains(s.Name, placeholder) && len(s.Name) <= MaxName,
 		"name %q must be 1 to 63 letters, digits and dashes, and neither begin nor end with a dash", s.Name)
-	f.require(s.Provider != ServiceProviderConsul,
-		"provider: berth does not register services in Consul yet, the default of the dialect; "+
-			"use provider = %q, and find them with berth service info", ServiceProviderBerth)
-	if s.Provider != ServiceProviderConsul {
-		f.checkOneOf("provider", s.Provider, []string{ServiceProviderBerth})
+	f.checkOneOf("provider", s.Provider, []string{ServiceProviderConsul, ServiceProviderBerth})
+	if s.Provider == ServiceProviderConsul {
+		f.checkConsulMeta("meta", s.Meta)
+		f.checkConsulMeta("canary_meta", s.CanaryMeta)
 	}
+	f.require(!s.EnableTagOverride || s.Provider == ServiceProviderConsul,
+		"enable_tag_override is for services with provider = %q", ServiceProviderConsul)
 	f.checkOneOf("on_update", s.OnUpdate,
 		[]string{OnUpdateRequireHealthy, OnUpdateIgnoreWarnings, OnUpdateIgnore})
 	f.checkAddressMode(s.AddressMode)
@@ -89,6 +90,27 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 			continue
 		}
 		c.validate(f.at("check %d", i+1), s, g)
+	}
+}
+
+// consulMetaForm is that of a key of Consul's meta.
+var consulMetaForm = pattern(`^[A-Za-z0-9_-]{1,128}$`)
+
+// The bounds of Consul on the meta of a service. berth adds three entries.
+const (
+	maxConsulMeta      = 64 - 3
+	maxConsulMetaValue = 512
+)
+
+// checkConsulMeta checks the bounds of Consul on meta, so that a job learns of them before it runs.
+func (f fieldErrors) checkConsulMeta(name string, meta map[string]string) {
+	f.atMost(name+" of a service in Consul", len(meta), maxConsulMeta)
+	for k, v := range meta {
+		f.require(consulMetaForm().MatchString(k),
+			"%s: key %q: Consul takes 1 to 128 letters, digits, - and _", name, Cut(k, MaxQuoted))
+		f.require(!strings.HasPrefix(k, "consul-") && !strings.HasPrefix(k, "berth-") && k != "external-source",
+			"%s: key %q is one of Consul or berth", name, Cut(k, MaxQuoted))
+		f.checkBytes(name+": the value of "+strconv.Quote(Cut(k, MaxQuoted)), len(v), maxConsulMetaValue)
 	}
 }
 

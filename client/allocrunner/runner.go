@@ -43,6 +43,8 @@ type Deps struct {
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
 	// ServersContacted is closed once the servers have sent the allocations of this node.
 	ServersContacted <-chan struct{}
+	// Consul keeps services in the Consul of the node. It is nil on a node that uses none.
+	Consul services.Consul
 	// Changed takes each new state of the allocation for the servers. It must not block.
 	Changed func(*structs.AllocClientUpdate)
 }
@@ -153,6 +155,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Group:   r.group,
 		Node:    deps.Node,
 		Expand:  r.expandFor,
+		Consul:  deps.Consul,
 		Changed: r.notifyChanged,
 	})
 	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}

@@ -38,6 +38,8 @@ type Check struct {
 	changed func()
 	restart func(reason string)
 	begun   func() time.Time
+	results func(Status)
+	direct  bool // each result is the status
 
 	mu     sync.Mutex
 	status Status
@@ -58,21 +60,29 @@ type Config struct {
 	Restart func(reason string)
 	// Begun returns the start of the tasks, from which the grace of check_restart counts; zero if none runs.
 	Begun func() time.Time
+	// Results, if not nil, is called after each run with the status after it.
+	Results func(Status)
 }
 
 // Start runs a check at once and then at its interval, until Cancel.
 func Start(ctx context.Context, t Target, c Config) *Check {
 	ctx, cancel := context.WithCancel(ctx)
+	k := newCheck(t, c, cancel)
+	go k.run(ctx)
+	return k
+}
+
+func newCheck(t Target, c Config, cancel context.CancelFunc) *Check {
 	k := &Check{
 		target:  t,
 		changed: c.Changed,
 		restart: c.Restart,
 		begun:   c.Begun,
+		results: c.Results,
 		cancel:  cancel,
 		done:    make(chan struct{}),
 	}
 	k.status.become(cmp.Or(t.Check.InitialStatus, structs.CheckPending), time.Now())
-	go k.run(ctx)
 	return k
 }
 
@@ -113,6 +123,9 @@ func (k *Check) run(ctx context.Context) {
 		if k.record(r, time.Now()) {
 			k.changed()
 		}
+		if k.results != nil {
+			k.results(k.Status())
+		}
 		k.countRestart(r, time.Now())
 		if !backoff.Sleep(ctx, k.target.Check.Interval) {
 			return
@@ -139,7 +152,7 @@ func (k *Check) record(r result, now time.Time) bool {
 	case structs.CheckFailing:
 		needed = k.target.Check.FailuresBeforeCritical
 	}
-	if r.status == k.status.Status || k.streak < needed {
+	if r.status == k.status.Status || k.streak < needed && !k.direct {
 		return false
 	}
 	k.status.become(r.status, now)

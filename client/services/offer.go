@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/healthcheck"
 	"berth/structs"
@@ -20,6 +21,7 @@ type offer struct {
 	instance structs.ServiceInstance
 	expand   func(string) string
 	checks   []*running
+	inConsul *consul.Service // nil for one that the servers keep
 }
 
 // running is a check that runs.
@@ -28,6 +30,8 @@ type running struct {
 	key    string // equal for the same check with the same target
 	target healthcheck.Target
 	run    *healthcheck.Check
+	// consulID is the ID of the check in Consul, "" if Consul does not have it.
+	consulID string
 }
 
 // offerKey tells the services of a group apart. Their names may be equal once placeholders are replaced.
@@ -84,7 +88,36 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		}
 		o.checks = append(o.checks, check)
 	}
+	if service.Provider == structs.ServiceProviderConsul {
+		return o, s.resolveConsul(o, service)
+	}
 	return o, nil
+}
+
+// resolveConsul adds the service as Consul is to have it.
+func (s *Set) resolveConsul(o *offer, service structs.OwnedService) error {
+	if s.Consul == nil {
+		return structs.Preconditionf("service %q: this node uses no Consul (consul.address)",
+			o.instance.ServiceName)
+	}
+	i := consul.Instance{
+		ServiceInstance:   o.instance,
+		EnableTagOverride: service.EnableTagOverride,
+	}
+	for _, c := range o.checks {
+		i.Checks = append(i.Checks, consul.Check{
+			ServiceCheck: c.target.Check,
+			Address:      c.target.Address,
+			Expand:       o.expand,
+		})
+	}
+	registration, ids := i.Registration()
+	o.inConsul = registration
+	for n, c := range o.checks {
+		c.consulID = ids[n]
+		c.key += "\x00" + ids[n]
+	}
+	return nil
 }
 
 // address returns the address for the label of a port, for a number, or for "".

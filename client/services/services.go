@@ -5,16 +5,27 @@ package services
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/consul"
 	"berth/client/healthcheck"
 	"berth/client/hook"
 	"berth/structs"
 )
+
+// Consul keeps services in the Consul of the node. consul.Syncer has the contracts. None of the methods waits
+// for Consul.
+type Consul interface {
+	Put(owner string, services []*consul.Service)
+	Beat(checkID, status, output string)
+	Check(checkID string) (consul.CheckState, bool)
+	Follow() (release func())
+}
 
 // Config is the surrounding of a Set.
 type Config struct {
@@ -27,6 +38,8 @@ type Config struct {
 	// Expand returns the function that replaces the placeholders in the texts of a service of a task, ""
 	// for the group.
 	Expand func(task string) func(string) string
+	// Consul has the services with that provider. It is nil on a node that uses none.
+	Consul Consul
 	// Changed is called after each change of the instances or of the state of a check. It must not block.
 	Changed func()
 }
@@ -44,6 +57,7 @@ type Set struct {
 	running  map[string]*runningTask
 	whole    bool // all main tasks have run since the last time that none did
 	offered  []*offer
+	inConsul []*consul.Service
 	reported map[string]bool // faults that the log has
 }
 
@@ -107,12 +121,15 @@ func (s *Set) Stop(task string) {
 // Update follows a change of the allocation or of its job.
 func (s *Set) Update() { s.change(func() {}) }
 
-// Instances returns what the allocation offers, in the order of the job.
+// Instances returns the instances that the servers keep, in the order of the job.
 func (s *Set) Instances() []*structs.ServiceInstance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*structs.ServiceInstance
 	for _, o := range s.offered {
+		if o.inConsul != nil {
+			continue
+		}
 		i := o.instance
 		for _, c := range o.checks {
 			i.Status = structs.WorstStatus(i.Status, c.run.Status().Status)
@@ -243,14 +260,31 @@ func (s *Set) sync() (faults []fault) {
 			}
 			continue
 		}
-		s.keepOrStart(o, former)
 		all = append(all, &o.instance)
 		s.offered = append(s.offered, o)
+	}
+	s.syncConsul() // before the checks, because it takes results only of checks that it knows
+	for _, o := range s.offered {
+		s.keepOrStart(o, former)
 	}
 	for _, c := range former {
 		c.run.Cancel()
 	}
 	return faults
+}
+
+// syncConsul makes Consul have the services that are offered there.
+func (s *Set) syncConsul() {
+	var now []*consul.Service
+	for _, o := range s.offered {
+		if o.inConsul != nil {
+			now = append(now, o.inConsul)
+		}
+	}
+	if !reflect.DeepEqual(now, s.inConsul) {
+		s.inConsul = now
+		s.Consul.Put(s.Alloc().ID, now)
+	}
 }
 
 // anyControl returns that of the first task that runs.
@@ -278,12 +312,39 @@ func (s *Set) start(o *offer, r *running) {
 	if r.target.Check.TaskName != "" {
 		restarted = r.target.Check.TaskName
 	}
-	r.run = healthcheck.Start(s.ctx, r.target, healthcheck.Config{
+	c := healthcheck.Config{
 		Changed: s.Changed,
 		Restart: func(reason string) { s.restart(restarted, reason) },
 		Begun:   func() time.Time { return s.begun(restarted) },
+	}
+	ended := func() {}
+	switch {
+	case r.consulID == "":
+		r.run = healthcheck.Start(s.ctx, r.target, c)
+	case r.target.Check.Type == structs.CheckScript:
+		c.Results = func(now healthcheck.Status) { s.Consul.Beat(r.consulID, now.Status, now.Output) }
+		r.run = healthcheck.Start(s.ctx, r.target, c)
+	default:
+		ended = s.Consul.Follow()
+		r.run = healthcheck.Follow(s.ctx, r.target, c, s.readConsul(r.consulID))
+	}
+	s.wg.Go(func() {
+		r.run.Wait()
+		ended()
 	})
-	s.wg.Go(r.run.Wait)
+}
+
+// readConsul returns the function that reads the results of a check that Consul runs.
+func (s *Set) readConsul(checkID string) healthcheck.Read {
+	var last uint64
+	return func() (status, output string, fresh bool) {
+		now, known := s.Consul.Check(checkID)
+		if !known || now.Read == last || now.Status == structs.CheckPending {
+			return "", "", false
+		}
+		last = now.Read
+		return now.Status, now.Output, true
+	}
 }
 
 // tasks returns a task if it runs, or all main tasks that run for "".

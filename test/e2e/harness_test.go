@@ -168,7 +168,8 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	}
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port",
-		strconv.Itoa(ports[2])}, extra...)
+		strconv.Itoa(ports[2]), "-config", a.writeFile("no-consul.hcl", "consul {\n  address = \"\"\n}\n"),
+	}, extra...) // a test must not use the Consul of its machine
 	a.log, err = os.Create(filepath.Join(dir, "agent.log"))
 	if err != nil {
 		t.Fatal(err)

@@ -41,8 +41,11 @@ func connectToAgent(t *testing.T) *public.Client {
 	return c
 }
 
-// agentConfig gives the agent a device.
-const agentConfig = `client {
+// agentConfig gives the agent a device, and not the Consul of its machine.
+const agentConfig = `consul {
+  address = ""
+}
+client {
   device "berth/test/null" {
     paths      = ["/dev/null"]
     attributes = { size = "3 GiB" }
