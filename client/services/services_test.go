@@ -163,7 +163,7 @@ func TestSet_ReportsABadNameOnce(t *testing.T) {
 	f.Stop("a")
 	f.begin("a")
 	f.checkOffered(t, "beside a bad name", "good")
-	if len(f.task.events) != 1 || !strings.Contains(f.task.events[0], "no a") {
+	if len(f.task.events) != 1 || !strings.Contains(f.task.events[0], `its name is "no a" here`) {
 		t.Errorf("the events are %q", f.task.events)
 	}
 	if _, healthy := f.HealthySince(); healthy {
@@ -357,8 +357,8 @@ func TestSet_RestartsTheTasksOfAService(t *testing.T) {
 					}
 				}
 				// The second run is within the grace of one of the tasks.
-				f.Start("a", controls["a"], time.Now().Add(time.Minute-time.Second))
-				f.Start("b", controls["b"], old)
+				f.Start("a", controls["a"], old)
+				f.Start("b", controls["b"], time.Now().Add(time.Minute-time.Second))
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if c.of == "" && controls["b"].restarts != 1 {
