@@ -2,6 +2,7 @@ package allocrunner
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,6 +62,41 @@ func TestServices_CountForTheHealth(t *testing.T) {
 		a.wantHealth(t, "")
 		time.Sleep(time.Second)
 		a.wantHealth(t, "healthy")
+	})
+}
+
+func TestServices_DoNotCountForTheHealthByTasks(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		var code atomic.Int64
+		code.Store(2)
+		fx.exitWith(&code)
+		a := fx.agent()
+		defer a.stop()
+		alloc := serviceAlloc()
+		alloc.Job.TaskGroups[0].Update.HealthCheck = structs.HealthTaskStates
+		a.new(alloc)
+		time.Sleep(10*time.Second + time.Millisecond)
+		a.wantHealth(t, "healthy")
+	})
+}
+
+func TestServices_FollowAnotherVersionOfTheJob(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		r := a.new(serviceAlloc())
+		a.wantServices(t, "of the first version", 1)
+		alloc := serviceAlloc()
+		alloc.Job.TaskGroups[0].Tasks[0].Services[0].Tags = []string{"of-${NOMAD_TASK_NAME}"}
+		if err := r.Update(alloc); err != nil {
+			t.Fatal(err)
+		}
+		a.wantServices(t, "of the second version", 1)
+		if tags := a.last().Services[0].Tags; !slices.Equal(tags, []string{"of-web"}) {
+			t.Errorf("the tags of the second version are %q", tags)
+		}
 	})
 }
 

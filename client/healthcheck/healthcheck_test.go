@@ -258,6 +258,9 @@ func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
 			c.InitialStatus = structs.CheckPassing
 			c.FailuresBeforeCritical = 2
 		})
+		if got := k.Status().Status; got != structs.CheckPassing {
+			t.Errorf("it begins as %s", got)
+		}
 		time.Sleep(2*time.Second + time.Millisecond)
 		k.Cancel()
 		k.Wait()
