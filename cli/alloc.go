@@ -163,6 +163,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		return err
 	}
 	printAllocPorts(c, a.AllocatedResources)
+	printAllocNetwork(c, a)
 	printAllocDevices(c, a.AllocatedResources)
 	for name, state := range sorted(a.TaskStates) {
 		printTask(c, taskTitle(groupOf(a), name), state, a.ClientStatus)

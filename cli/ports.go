@@ -19,7 +19,19 @@ func printAllocPorts(c *Call, r *structs.AllocatedResources) {
 	printSome(c, "Ports", "Label|Address|Task's Port", rows)
 }
 
-// printHostNetworks shows the addresses of a node from which allocations get ports.
+// printAllocNetwork shows the network of an allocation that has one of its own.
+func printAllocNetwork(c *Call, a *structs.Allocation) {
+	s := a.NetworkStatus
+	if s == nil {
+		return
+	}
+	var rows grid
+	rows.addRow(a.ModeOf(), s.InterfaceName, s.Address)
+	printSome(c, "Network", "Mode|Interface|Address", rows)
+}
+
+// printHostNetworks shows the addresses of a node from which allocations get ports, and the networks that
+// allocations may have.
 func printHostNetworks(c *Call, r *structs.NodeResources) {
 	if r == nil {
 		return
@@ -31,6 +43,13 @@ func printHostNetworks(c *Call, r *structs.NodeResources) {
 		}
 	}
 	printSome(c, "Host networks", "Name|Interface|Address|Reserved Ports", rows)
+	rows = grid{}
+	for _, link := range r.NodeNetworks {
+		if link.Mode != structs.NetworkModeHost {
+			rows.addRow(link.Mode, link.Device)
+		}
+	}
+	printSome(c, "Networks of allocations", "Mode|Interface", rows)
 }
 
 // dynamicPorts formats the dynamic ports of a node, "" for a node that reports no networks.

@@ -357,6 +357,13 @@ func filledJob() *structs.Job {
 	}}}
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "main", Driver: "exec"}) // not all tasks have a lifecycle
 	g.Networks = []*structs.NetworkResource{{
+		Mode:     structs.NetworkModeBridge,
+		Hostname: "h",
+		DNS: &structs.DNSConfig{
+			Servers:  []string{"10.0.0.1"},
+			Searches: []string{"a.b"},
+			Options:  []string{"ndots:2"},
+		},
 		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
 		DynamicPorts:  []structs.Port{{Label: "b"}},
 	}}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"berth/endpoints/query"
@@ -59,14 +60,18 @@ func (n nodes) register(
 	return index, nil
 }
 
-// dropNewFields drops host volumes, devices and ports from the report of a node while a server of an older
+// dropNewFields drops networks of allocations, host volumes, devices and ports from the report of a node while a server of an older
 // version is in the cluster: that server would not store them. The node registers without them, and again
 // until the servers keep all, which it reports. While the version of the servers is not known, the log
 // rejects an entry with new fields.
 func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
 	version := n.version()
-	if version == 0 || version >= fsm.TasksSince {
+	if version == 0 || version >= fsm.NetworksSince {
 		return true
+	}
+	keepsAll = !dropModes(node)
+	if version >= fsm.TasksSince {
+		return keepsAll
 	}
 	node.HostVolumes = nil
 	if version >= fsm.PortsSince {
@@ -88,6 +93,20 @@ func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
 		node.ReservedResources = &reserved
 	}
 	return false
+}
+
+// dropModes drops the networks of allocations from the report of a node and reports whether it had any.
+func dropModes(node *structs.Node) bool {
+	if len(node.NetworkModes()) == 0 {
+		return false
+	}
+	resources := *node.NodeResources
+	resources.NodeNetworks = slices.DeleteFunc(slices.Clone(resources.NodeNetworks),
+		func(n *structs.NodeNetworkResource) bool {
+			return n != nil && n.Mode != "" && n.Mode != structs.NetworkModeHost
+		})
+	node.NodeResources = &resources
+	return true
 }
 
 // recordsEvents reports whether all servers add events to the history of a node as they apply its report.

@@ -55,3 +55,27 @@ func TestNodeRegister_DropsNewFieldsWhileAServerIsOlder(t *testing.T) {
 		}
 	}
 }
+
+// Likewise for networks of allocations: the node keeps its other networks.
+func TestNodeRegister_DropsNetworksOfAllocationsWhileAServerIsOlder(t *testing.T) {
+	for version, want := range map[int]int{fsm.NetworksSince: 2, fsm.NetworksSince - 1: 1, 0: 2} {
+		s := newServer(t)
+		s.Endpoints.version = func() int { return version }
+		r := testRegistration("n1")
+		r.Node.NodeResources.NodeNetworks = []*structs.NodeNetworkResource{
+			{Mode: structs.NetworkModeHost, Device: "eth0"},
+			{Mode: structs.NetworkModeBridge, Device: "berth"},
+		}
+		resp := must(s, structs.NodeRegister, r)
+		if resp.KeepsAll != (want == 2) {
+			t.Errorf("version %d: the answer says %v", version, resp.KeepsAll)
+		}
+		stored := state.Node(s.store.Read(), "n1").NodeResources.NodeNetworks
+		if len(stored) != want || stored[0].Device != "eth0" {
+			t.Errorf("version %d: stored %+v", version, stored)
+		}
+		if len(r.Node.NodeResources.NodeNetworks) != 2 {
+			t.Error("the report itself has changed")
+		}
+	}
+}

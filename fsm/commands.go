@@ -14,7 +14,8 @@ import (
 var (
 	NodeRegister = command(1, "NodeRegister", state.NodeRegister, batched,
 		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks),
-		sinceField(EventsSince, registrationRecords), sinceField(TasksSince, nodeHasHostVolumes))
+		sinceField(EventsSince, registrationRecords), sinceField(TasksSince, nodeHasHostVolumes),
+		sinceField(NetworksSince, nodeHasModes))
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
@@ -28,7 +29,7 @@ var (
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
-		sinceField(ServicesSince, jobHasServices))
+		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks))
 	JobStable       = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister   = command(11, "JobDeregister", state.JobDeregister)
 	JobReschedule   = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
@@ -42,7 +43,8 @@ var (
 		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
 		sinceField(PlacementSince, planUsesPlacement))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
-		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices))
+		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
+		sinceField(NetworksSince, reportsNetworks))
 	AllocStop     = command(23, "AllocStop", state.AllocStop)
 	AllocsMigrate = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
 	Reap          = command(24, "Reap", state.Reap)

@@ -202,6 +202,13 @@ func (d dice) jobSpec() *structs.Job {
 		}}
 	}
 	if d.flip() {
+		g.Networks = []*structs.NetworkResource{{
+			Mode:     structs.NetworkModeBridge,
+			Hostname: "h",
+			DNS:      &structs.DNSConfig{Servers: []string{"10.0.0.1"}},
+		}}
+	}
+	if d.flip() {
 		j.Affinities = []*structs.Affinity{{LTarget: "${node.class}", Operand: "=", RTarget: "x", Weight: 9}}
 		g.Spreads = []*structs.Spread{{
 			Attribute:    "${meta.rack}",
@@ -316,7 +323,7 @@ func (d dice) networks() []*structs.NodeNetworkResource {
 	if d.flip() {
 		return nil
 	}
-	return []*structs.NodeNetworkResource{{
+	return []*structs.NodeNetworkResource{{Mode: structs.NetworkModeBridge, Device: "berth"}, {
 		Mode:   structs.NetworkModeHost,
 		Device: "eth0",
 		Addresses: []*structs.NodeNetworkAddress{{

@@ -88,6 +88,26 @@ func taskHasNewFields(t *structs.Task) bool {
 // deployments, drains, and jobs that start others.
 const PlacementSince = 8
 
+// NetworksSince is the version whose servers know networks of allocations.
+const NetworksSince = 10
+
+func jobWantsNetworks(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+		n := g.Network()
+		return n.Isolated() || n != nil && n.DNS != nil
+	})
+}
+
+func nodeHasModes(p *structs.NodeRegisterRequest) bool {
+	return p.Node != nil && len(p.Node.NetworkModes()) > 0
+}
+
+func reportsNetworks(p *structs.AllocsClientUpdateRequest) bool {
+	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
+		return u != nil && u.NetworkStatus != nil
+	})
+}
+
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
 	j := p.Job
 	return p.CheckNamespace || p.PreserveCounts || p.Scaling != nil ||

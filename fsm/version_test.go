@@ -20,18 +20,18 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		return fields
 	}
 	held := map[string]CommandInfo{
-		"NodeRegister":       {Batched: true, later: later(4, 5, 6, 7)},
+		"NodeRegister":       {Batched: true, later: later(4, 5, 6, 7, 10)},
 		"NodeDeregister":     {},
 		"NodeStatus":         {Batched: true},
 		"NodeEligibility":    {},
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {later: later(4, 5, 7, 8, 9)},
+		"JobRegister":        {later: later(4, 5, 7, 8, 9, 10)},
 		"JobDeregister":      {},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
-		"AllocsClientUpdate": {Batched: true, later: later(8, 9)},
+		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10)},
 		"AllocStop":          {},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince},
@@ -307,5 +307,35 @@ func TestNeeds_CountsDataThatMoves(t *testing.T) {
 		if got := JobRegister.Needs(w.entries(t)[1]) == TasksSince; got != c.later {
 			t.Errorf("%+v needs version %d: %v", c.disk, TasksSince, got)
 		}
+	}
+}
+
+// An older server would run the tasks of such a job in the network of the node.
+func TestNeeds_CountsNetworksOfAllocations(t *testing.T) {
+	for _, n := range []*structs.NetworkResource{
+		{Mode: structs.NetworkModeBridge},
+		{Mode: structs.NetworkModeHost, DNS: &structs.DNSConfig{}},
+	} {
+		c := newCluster()
+		c.job.TaskGroups[0].Networks = []*structs.NetworkResource{n}
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{Job: c.job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := JobRegister.Needs(entry); got != NetworksSince {
+			t.Errorf("%+v needs version %d", n, got)
+		}
+	}
+	c := newCluster()
+	c.node.NodeResources.NodeNetworks = []*structs.NodeNetworkResource{{Mode: structs.NetworkModeBridge}}
+	entry, err := NodeRegister.Encode(&structs.NodeRegisterRequest{Node: c.node})
+	if err != nil || NodeRegister.Needs(entry) != NetworksSince {
+		t.Errorf("a node needs version %d, %v", NodeRegister.Needs(entry), err)
+	}
+	entry, err = AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{
+		Allocs: []*structs.AllocClientUpdate{{ID: "a", NetworkStatus: &structs.AllocNetworkStatus{}}},
+	})
+	if err != nil || AllocsClientUpdate.Needs(entry) != NetworksSince {
+		t.Errorf("a report needs version %d, %v", AllocsClientUpdate.Needs(entry), err)
 	}
 }

@@ -47,12 +47,10 @@ func (restart) Ignored() map[string]string {
 
 func (network) Rejected() map[string]string {
 	return map[string]string{
-		"cni":      "its networks have the mode host",
-		"dns":      "its networks have the mode host; a container has dns_servers in its config",
-		"hostname": "its networks have the mode host; a container has hostname in its config",
-		"device":   "name a host_network in the port",
-		"cidr":     "name a host_network in the port",
-		"ip":       "name a host_network in the port",
+		"cni":    "the configuration of the network on the node has the arguments of its plugins",
+		"device": "name a host_network in the port",
+		"cidr":   "name a host_network in the port",
+		"ip":     "name a host_network in the port",
 	}
 }
 

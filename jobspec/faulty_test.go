@@ -15,7 +15,7 @@ var faultyParts = []string{
 	"restart {\n attempts = 10\n interval = \"1s\"\n delay = \"1s\"\n}",
 	"reschedule {\n delay_function = \"odd\"\n}",
 	"ephemeral_disk {\n size = -5\n}",
-	"network {\n mode = \"cni/x\"\n}",
+	"network {\n mode = \"cni/\"\n}",
 	"network {\n port \"a b\" {}\n port \"c\" {\n static = 70000\n }\n}",
 	"network {\n hostname = \"x\"\n}",
 	"volume \"v\" {\n type = \"nfs\"\n source = \"x\"\n}",

@@ -176,9 +176,17 @@ type ephemeralDisk struct {
 }
 
 type network struct {
-	At    hcl.Range `hcl:",range"`
-	Mode  string    `hcl:"mode"`
-	Ports []*port   `hcl:"port,block"`
+	At       hcl.Range `hcl:",range"`
+	Mode     string    `hcl:"mode"`
+	Ports    []*port   `hcl:"port,block"`
+	DNS      *dns      `hcl:"dns,block"`
+	Hostname string    `hcl:"hostname"`
+}
+
+type dns struct {
+	Servers  []string `hcl:"servers"`
+	Searches []string `hcl:"searches"`
+	Options  []string `hcl:"options"`
 }
 
 type port struct {

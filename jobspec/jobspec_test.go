@@ -141,8 +141,8 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
 			`expected one of: count, constraint, affinity, spread, restart, reschedule, update, migrate, scaling, ephemeral_disk, network, ` +
 			`volume, service, meta, shutdown_delay, task`},
-		{head + "    network {\n      dns {}\n    }" + tail,
-			`j.hcl:4,7: "dns" is not supported by berth: its networks have the mode host`},
+		{head + "    network {\n      cni {}\n    }" + tail,
+			`j.hcl:4,7: "cni" is not supported by berth: the configuration of the network`},
 		{head + "    network {\n      port \"x\" {\n        ignore_collision = true\n      }\n    }" + tail,
 			`j.hcl:5,9: "ignore_collision" is not supported by berth: a static port has one allocation`},
 		{head + "    network {}\n    network {}" + tail,

@@ -12,7 +12,7 @@ const faulty = `job "x" {
   group "g" {
     count = -1
     network {
-      mode = "bridge"
+      mode = "bridges"
       port "a" {
         static = 0
       }
@@ -79,7 +79,7 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 	for _, want := range []string{
 		"x.hcl:2,10: job \"x\": type \"sevrice\" must be",
 		"x.hcl:4,13: job \"x\": group \"g\": count -1",
-		"x.hcl:6,14: job \"x\": group \"g\": network: mode \"bridge\" is not supported by berth yet",
+		"x.hcl:6,14: job \"x\": group \"g\": network: mode \"bridges\" is none of \"host\", \"bridge\", \"none\" and \"cni/NAME\"",
 		"x.hcl:8,18: job \"x\": group \"g\": network: port \"a\": static 0 must be at least 1",
 		"x.hcl:11,24: job \"x\": group \"g\": network: port \"b-c\": to 70000 must be at most",
 		"x.hcl:12,24: job \"x\": group \"g\": network: port \"b-c\": host_network \"x y\" must be",

@@ -9,7 +9,13 @@ import (
 
 // resource returns the network with its static and its dynamic ports.
 func (n *network) resource() *structs.NetworkResource {
-	out := &structs.NetworkResource{Mode: n.Mode}
+	out := &structs.NetworkResource{
+		Mode:     n.Mode,
+		Hostname: n.Hostname,
+	}
+	if n.DNS != nil {
+		out.DNS = (*structs.DNSConfig)(n.DNS)
+	}
 	for _, p := range n.Ports {
 		p.addTo(out)
 	}
@@ -39,8 +45,8 @@ func (c *converter) moveNetworks(g *structs.TaskGroup, t *task) {
 	spec := g.Tasks[len(g.Tasks)-1]
 	for _, n := range t.Resources.Networks {
 		c.warn(n.At, "the ports of a network in resources are those of the group; write network in the group")
-		if n.Mode != "" {
-			c.fault(n.At, "a network in resources has no mode; write network in the group")
+		if n.Mode != "" || n.DNS != nil || n.Hostname != "" {
+			c.fault(n.At, "a network in resources has no mode, dns and hostname; write network in the group")
 		}
 		if len(g.Networks) == 0 {
 			g.Networks = []*structs.NetworkResource{{}}

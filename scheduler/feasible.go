@@ -53,7 +53,7 @@ var groupFilters = []groupFilter{
 	{filterDriver, hasDrivers},
 	{filterConstraint, meetsConstraints},
 	{filterDevice, hasDevices},
-	{filterNetwork, hasPorts},
+	{filterNetwork, hasNetwork},
 	{filterHostVolume, hasHostVolumes},
 }
 
@@ -81,6 +81,7 @@ type groupPlan struct {
 	group         *structs.TaskGroup
 	ask           structs.Resources
 	devices       []*deviceDemand
+	network       *structs.NetworkResource // nil: none
 	ports         []structs.Port
 	hostVolumes   []*structs.VolumeRequest
 	newest        *protocolField // that the agent of a node has to know, or nil
@@ -107,6 +108,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		group:         g,
 		ask:           g.Ask(),
 		devices:       deviceDemands(g),
+		network:       g.Network(),
 		ports:         g.PortDemands(),
 		hostVolumes:   g.HostVolumes(),
 		newest:        newestField(g),

@@ -29,7 +29,13 @@ var protocolFields = []protocolField{
 	})},
 	{"network", 1, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 }},
 	{"service", structs.ServicesProtocol, (*structs.TaskGroup).HasServices},
+	{"network.mode, dns or hostname", structs.NetworksProtocol, wantsNetworkOfItsOwn},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
+}
+
+func wantsNetworkOfItsOwn(g *structs.TaskGroup) bool {
+	n := g.Network()
+	return n.Isolated() || n != nil && !n.DNS.IsEmpty()
 }
 
 func anyTask(is func(*structs.Task) bool) func(*structs.TaskGroup) bool {

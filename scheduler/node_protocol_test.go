@@ -24,7 +24,10 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 	for _, f := range protocolFields {
 		untested[f.name] = true
 	}
-	since := map[string]int{"service": structs.ServicesProtocol}
+	since := map[string]int{
+		"service":                       structs.ServicesProtocol,
+		"network.mode, dns or hostname": structs.NetworksProtocol,
+	}
 	for name, edit := range map[string]func(*structs.TaskGroup){
 		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
 		"template":  task(func(t *structs.Task) { t.Templates = []*structs.Template{{}} }),
@@ -32,6 +35,9 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"device": task(func(t *structs.Task) {
 			t.Resources.Devices = []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
 		}),
+		"network.mode, dns or hostname": func(g *structs.TaskGroup) {
+			g.Networks = []*structs.NetworkResource{{Mode: structs.NetworkModeNone}}
+		},
 		"network": func(g *structs.TaskGroup) { g.Networks = []*structs.NetworkResource{{}} },
 		"a volume of type host": func(g *structs.TaskGroup) {
 			g.Volumes = map[string]*structs.VolumeRequest{"v": {Type: structs.VolumeTypeHost, Source: "v"}}
@@ -43,8 +49,8 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		edit(job.TaskGroups[0])
 		g := newGroupPlan(job, job.TaskGroups[0])
 		why := knowsFields(g, oldNode("n1"))
-		want := fmt.Sprintf("the agent of the node has berth.protocol 0 (version 0.0.9); %s needs %d or later: "+
-			"update the agent", name, max(1, since[name]))
+		want := fmt.Sprintf("the agent of the node has berth.protocol 0 (version 0.0.9); %s "+
+			"needs %d or later: update the agent", name, max(1, since[name]))
 		if why != want {
 			t.Errorf("%s: got %q, want %q", name, why, want)
 		}

@@ -9,7 +9,26 @@ import (
 	"berth/structs"
 )
 
-// hasPorts is a group filter: the node has the host networks that the group names, and does not reserve its
+// hasNetwork is a group filter: the node has the network of the group, and its drivers can start tasks in
+// it.
+func hasNetwork(g *groupPlan, n *structs.Node) string {
+	if !g.network.Isolated() {
+		return hasPorts(g, n)
+	}
+	mode := g.network.Mode
+	if mode != structs.NetworkModeNone && !slices.Contains(n.NetworkModes(), mode) {
+		return fmt.Sprintf("the node has no network with mode %q", structs.Cut(mode, structs.MaxQuoted))
+	}
+	for _, name := range g.drivers {
+		d := n.Drivers[name]
+		if d == nil || d.Attributes[structs.AttrNetworkNamespace(name)] == "" {
+			return fmt.Sprintf("driver %s cannot start tasks in the network of a group here", name)
+		}
+	}
+	return hasPorts(g, n)
+}
+
+// hasPorts reports whether the node has the host networks that the group names, and does not reserve its
 // static ports.
 func hasPorts(g *groupPlan, n *structs.Node) string {
 	if len(g.ports) == 0 {

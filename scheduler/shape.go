@@ -20,6 +20,7 @@ type groupShape struct {
 	Volumes             map[string]*structs.VolumeRequest
 	Devices             []*structs.RequestedDevice `codec:",omitempty"`
 	Ports               []structs.Port             `codec:",omitempty"` // without labels
+	Network             string                     `codec:",omitempty"` // the mode of a network of its own
 	Protocol            int                        `codec:",omitempty"` // of the agent
 	Type                string                     // of the job: it decides whether others are displaced
 }
@@ -51,6 +52,9 @@ func (p *planner) shape() string {
 		}
 		if g.newest != nil {
 			s.Protocol = g.newest.since
+		}
+		if g.network.Isolated() {
+			s.Network = g.network.Mode
 		}
 		for _, d := range g.devices {
 			s.Devices = append(s.Devices, d.demand)

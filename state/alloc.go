@@ -190,6 +190,9 @@ func applyClientUpdate(
 	if u.TaskStates != nil {
 		a.TaskStates = maps.Clone(u.TaskStates)
 	}
+	if u.NetworkStatus != nil {
+		a.NetworkStatus = u.NetworkStatus
+	}
 	a.DeploymentStatus = reportedHealth(tx, a, u, now)
 	a.Services = offeredServices(tx, a, u)
 	if reflect.DeepEqual(old, a) {

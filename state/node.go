@@ -74,6 +74,9 @@ func computedClass(n *structs.Node) string {
 	if networks := n.HostNetworks(); len(networks) > 0 {
 		inputs = append(inputs, networks)
 	}
+	if modes := n.NetworkModes(); len(modes) > 0 {
+		inputs = append(inputs, "network modes", modes)
+	}
 	if len(n.HostVolumes) > 0 {
 		names := map[string]bool{} // with whether each is read-only; paths differ from node to node
 		for name, v := range n.HostVolumes {

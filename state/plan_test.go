@@ -273,6 +273,29 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 	}
 }
 
+// A report without the network is that of an agent that has just restarted.
+func TestAllocClientUpdate_KeepsTheNetwork(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	w.alloc("a", "j", "n1")
+	for _, reported := range []string{"10.0.0.1", "", "10.0.0.2"} {
+		u := &structs.AllocClientUpdate{ID: "a", ClientStatus: structs.AllocRunning}
+		want := "10.0.0.1"
+		if reported != "" {
+			u.NetworkStatus = &structs.AllocNetworkStatus{Address: reported}
+			want = reported
+		}
+		do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			NodeID:       "n1",
+			WriteOptions: w.now(),
+			Allocs:       []*structs.AllocClientUpdate{u},
+		})
+		if got := Alloc(w.s.Read(), "a").NetworkStatus; got == nil || got.Address != want {
+			t.Errorf("after a report of %q: %+v", reported, got)
+		}
+	}
+}
+
 func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")

@@ -127,3 +127,19 @@ func TestNodeRegister_SharesResourcesWithoutNetworks(t *testing.T) {
 		t.Errorf("the networks are %+v and %+v", a.NodeNetworks[0], b.NodeNetworks[0])
 	}
 }
+
+func TestComputedClass_OfNetworkModes(t *testing.T) {
+	class := func(mode, device string) string {
+		n := aNode("n1")
+		n.NodeResources = &structs.NodeResources{
+			NodeNetworks: []*structs.NodeNetworkResource{{Mode: mode, Device: device}},
+		}
+		return computedClass(n)
+	}
+	if class("bridge", "a") != class("bridge", "b") {
+		t.Error("the interface changes the class")
+	}
+	if class("bridge", "a") == class("cni/x", "a") || class("bridge", "a") == class("host", "a") {
+		t.Error("the mode does not change the class")
+	}
+}

@@ -167,8 +167,10 @@ type Allocation struct {
 	RescheduleTracker     *RescheduleTracker
 	DeploymentID          string                 `json:",omitempty" codec:",omitempty"`
 	DeploymentStatus      *AllocDeploymentStatus `json:",omitempty" codec:",omitempty"` // nil: not known
-	Migrate               bool                   // an operator requested to stop and replace it
-	Metrics               *AllocMetric
+	// NetworkStatus is nil if the node has not reported it, or the allocation has no network of its own.
+	NetworkStatus *AllocNetworkStatus `json:",omitempty" codec:",omitempty"`
+	Migrate       bool                // an operator requested to stop and replace it
+	Metrics       *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
 	CSIPlugins []string       `json:",omitempty"`
 	CSIVolumes []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
@@ -341,6 +343,7 @@ type AllocClientUpdate struct {
 	DeploymentID      string                 `json:",omitempty" codec:",omitempty"` // of the health
 	DeploymentStatus  *AllocDeploymentStatus `json:",omitempty" codec:",omitempty"` // nil: not known
 	Services          []*ServiceInstance     `json:",omitempty" codec:",omitempty"` // all that it offers
+	NetworkStatus     *AllocNetworkStatus    `json:",omitempty" codec:",omitempty"` // nil: not known
 }
 
 // NodeUpdateAllocs reports the states of allocations on a node.

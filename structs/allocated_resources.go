@@ -57,7 +57,7 @@ func (a *Allocation) WithResources() *Allocation {
 		all.Tasks[task].Devices = devices
 	}
 	all.Shared.Ports = a.Ports
-	all.Shared.Networks = networksOf(a.Ports)
+	all.Shared.Networks = networksOf(a.Ports, a.ModeOf())
 	c := *a
 	c.AllocatedResources = all
 	c.TaskResources = demands
@@ -65,13 +65,13 @@ func (a *Allocation) WithResources() *Allocation {
 }
 
 // networksOf returns the ports of an allocation by their address, in the dialect's older shape.
-func networksOf(ports []AllocatedPort) []*NetworkResource {
+func networksOf(ports []AllocatedPort, mode string) []*NetworkResource {
 	var all []*NetworkResource
 	byIP := map[string]*NetworkResource{}
 	for _, p := range ports {
 		n := byIP[p.HostIP]
 		if n == nil {
-			n = &NetworkResource{Mode: NetworkModeHost, IP: p.HostIP}
+			n = &NetworkResource{Mode: mode, IP: p.HostIP}
 			byIP[p.HostIP] = n
 			all = append(all, n)
 		}

@@ -13,11 +13,14 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(7)
+	n := uint32(8)
 	if !(v.DeploymentID != "") {
 		n--
 	}
 	if !(v.DeploymentStatus != nil) {
+		n--
+	}
+	if !(v.NetworkStatus != nil) {
 		n--
 	}
 	if !(len(v.Services) != 0) {
@@ -40,6 +43,12 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	if v.NetworkStatus != nil {
+		b = append(b, "\xadNetworkStatus"...)
+		if b, err = codec.AppendOther(b, &v.NetworkStatus); err != nil {
+			return b, err
+		}
+	}
 	if len(v.Services) != 0 {
 		b = append(b, "\xa8Services"...)
 		if b, err = codec.AppendOther(b, &v.Services); err != nil {
@@ -77,6 +86,8 @@ func (v *AllocClientUpdate) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = codec.ReadOther(b, &v.DeploymentStatus)
 	case "Services":
 		b, err = codec.ReadOther(b, &v.Services)
+	case "NetworkStatus":
+		b, err = codec.ReadOther(b, &v.NetworkStatus)
 	default:
 		return b, false, nil
 	}
@@ -313,7 +324,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(37)
+	n := uint32(38)
 	if !(len(v.AwaitedAllocations) != 0) {
 		n--
 	}
@@ -333,6 +344,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Job != nil) {
+		n--
+	}
+	if !(v.NetworkStatus != nil) {
 		n--
 	}
 	if !(len(v.Ports) != 0) {
@@ -422,6 +436,12 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
+	if v.NetworkStatus != nil {
+		b = append(b, "\xadNetworkStatus"...)
+		if b, err = codec.AppendOther(b, &v.NetworkStatus); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xaeNextAllocation"...)
 	b = msgp.AppendString(b, v.NextAllocation)
 	b = append(b, "\xa6NodeID"...)
@@ -531,6 +551,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadString(b, &v.DeploymentID)
 	case "DeploymentStatus":
 		b, err = codec.ReadOther(b, &v.DeploymentStatus)
+	case "NetworkStatus":
+		b, err = codec.ReadOther(b, &v.NetworkStatus)
 	case "Migrate":
 		b, err = codec.ReadBool(b, &v.Migrate)
 	case "Metrics":

@@ -39,5 +39,21 @@ func (g *TaskGroup) warnings() []string {
 				"the group's ephemeral_disk requests scratch space", Cut(t.Name, MaxQuoted), t.Resources.DiskMB))
 		}
 	}
+	return append(all, g.networkWarnings()...)
+}
+
+// networkWarnings are about settings of the network that tasks of raw_exec do not see.
+func (g *TaskGroup) networkWarnings() []string {
+	n := g.Network()
+	if n == nil || n.DNS.IsEmpty() && n.Hostname == "" {
+		return nil
+	}
+	var all []string
+	for _, t := range g.Tasks {
+		if t != nil && t.Driver == "raw_exec" {
+			all = append(all, fmt.Sprintf("task %q: raw_exec shows it the files and the name of the node: "+
+				"dns and hostname of the network have no effect on it", Cut(t.Name, MaxQuoted)))
+		}
+	}
 	return all
 }

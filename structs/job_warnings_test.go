@@ -15,13 +15,17 @@ func TestJobWarnings_NamePartsWithoutEffect(t *testing.T) {
 				"b": {Source: "${volume}"},
 				"c": nil,
 			},
-			Tasks: []*Task{nil, {Name: "t"}, {Name: "u", Resources: &Resources{DiskMB: 64}}},
+			Networks: []*NetworkResource{{Mode: NetworkModeBridge, Hostname: "h"}},
+			Tasks: []*Task{nil, {Name: "t", Driver: "raw_exec"},
+				{Name: "u", Driver: "exec", Resources: &Resources{DiskMB: 64}}},
 		}},
 	}
 	want := []string{
 		`job "j": group "g": volume "b": source "${volume}" is used as it is, because nothing replaces ${...} in it`,
 		`job "j": group "g": task "u": resources: disk 64 has no effect: ` +
 			"the group's ephemeral_disk requests scratch space",
+		`job "j": group "g": task "t": raw_exec shows it the files and the name of the node: ` +
+			"dns and hostname of the network have no effect on it",
 	}
 	if got := job.Warnings(); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -81,6 +81,7 @@ const (
 
 	// Bounds of networks.
 	MaxGroupPorts    = 128     // ports of one group
+	MaxResolvers     = 16      // name servers of one group; domains, and options, likewise
 	MaxNodeAddresses = 256     // networks of one node, and their addresses
 	MaxPortsText     = 1 << 10 // a list of ports
 

@@ -29,12 +29,16 @@ const (
 // NetworkResource is the network of a group: the ports that each of its allocations demands. In an answer it
 // is also the network of an allocation, or of an interface of a node. Only these have Device, CIDR and IP.
 type NetworkResource struct {
-	Mode          string // in a stored job NetworkModeHost
+	Mode          string // in a stored job never empty
 	Device        string `json:",omitempty"`
 	CIDR          string `json:",omitempty"`
 	IP            string `json:",omitempty"`
 	ReservedPorts []Port // static ones
 	DynamicPorts  []Port
+	// DNS replaces settings of the node in the tasks of the group.
+	DNS *DNSConfig `json:",omitempty" codec:",omitempty"`
+	// Hostname is the name that the tasks have for their host, "" for that of the node.
+	Hostname string `json:",omitempty" codec:",omitempty"`
 }
 
 // Port is a port that a group demands.
@@ -71,9 +75,11 @@ func (p *AllocatedPort) HostAddr() string {
 	return net.JoinHostPort(p.HostIP, strconv.Itoa(p.Value))
 }
 
-// NodeNetworkResource is an interface of a node with its addresses.
+// NodeNetworkResource is an interface of a node with its addresses, or a mode of networks that the node has.
 type NodeNetworkResource struct {
-	Mode       string // NetworkModeHost
+	// Mode is NetworkModeHost for an interface with addresses. An item with another mode says that the node can
+	// run allocations of that mode.
+	Mode       string
 	Device     string
 	MacAddress string
 	Addresses  []*NodeNetworkAddress

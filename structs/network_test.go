@@ -59,8 +59,36 @@ func TestNetwork_NamesTheFault(t *testing.T) {
 		{"", dynamic(Port{Label: "http", To: -1})},
 		{"", static(Port{Label: "a", Value: 80}, Port{Label: "b", Value: 80, HostNetwork: "private"})},
 		{"", dynamic(many[1:]...)},
-		{`network: mode "bridge" is not supported by berth yet`, networked(NetworkResource{Mode: "bridge"})},
-		{`network: mode "none" is not supported by berth yet`, networked(NetworkResource{Mode: "none"})},
+		{"", networked(NetworkResource{Mode: "bridge", DynamicPorts: []Port{{Label: "a"}}, Hostname: "a.b-c"})},
+		{"", networked(NetworkResource{Mode: "none", Hostname: "${NOMAD_ALLOC_ID}"})},
+		{"", networked(NetworkResource{Mode: "cni/lab-1.x", DynamicPorts: []Port{{Label: "a"}}})},
+		{"", networked(NetworkResource{DNS: &DNSConfig{
+			Servers:  []string{"10.0.0.1", "fd00::1", "${meta.dns}"},
+			Searches: []string{"a.b", "."},
+			Options:  []string{"ndots:2"},
+		}})},
+		{`network: mode "cni/" is none of "host", "bridge", "none" and "cni/NAME"`,
+			networked(NetworkResource{Mode: "cni/"})},
+		{`network: mode "cni/../x" is none of`, networked(NetworkResource{Mode: "cni/../x"})},
+		{`network: mode "Bridge" is none of`, networked(NetworkResource{Mode: "Bridge"})},
+		{`a network with mode "none" has no ports`,
+			networked(NetworkResource{Mode: "none", DynamicPorts: []Port{{Label: "a"}}})},
+		{`network: hostname: the tasks have the name of the node with mode "host"`,
+			networked(NetworkResource{Hostname: "a"})},
+		{`network: hostname "-a" must be a name`, networked(NetworkResource{Mode: "none", Hostname: "-a"})},
+		{`network: hostname "aaaaaaaa`, networked(NetworkResource{Mode: "none", Hostname: strings.Repeat("a", 65)})},
+		{`network: dns: servers 1: "dns.example" is not an IP address`,
+			networked(NetworkResource{DNS: &DNSConfig{Servers: []string{"dns.example"}}})},
+		{`network: dns: searches 1: "" is not a domain`,
+			networked(NetworkResource{DNS: &DNSConfig{Searches: []string{""}}})},
+		{`network: dns: options 1: "a\nnameserver 1.1.1.1" is not an option`,
+			networked(NetworkResource{DNS: &DNSConfig{Options: []string{"a\nnameserver 1.1.1.1"}}})},
+		{"network: dns: 17 servers; at most 16",
+			networked(NetworkResource{DNS: &DNSConfig{Servers: make([]string, MaxResolvers+1)}})},
+		{`mode "bridge": task "t" of driver docker cannot join the network of the group yet`, func(j *Job) {
+			networked(NetworkResource{Mode: "bridge"})(j)
+			group(func(g *TaskGroup) { g.Tasks[0].Driver = "docker" })(j)
+		}},
 		{"network: device, cidr and ip are not settings", networked(NetworkResource{Device: "eth0"})},
 		{"network: device, cidr and ip are not settings", networked(NetworkResource{IP: "10.0.0.1"})},
 		{"network 1 is null", group(func(g *TaskGroup) { g.Networks = []*NetworkResource{nil} })},
@@ -136,8 +164,8 @@ func TestNode_NamesTheFaultOfItsNetworks(t *testing.T) {
 	}
 	for want, edit := range map[string]func(*Node){
 		"network 2 is null": func(n *Node) { n.NodeResources.NodeNetworks[1] = nil },
-		`Mode "bridge" must be one of host`: func(n *Node) {
-			n.NodeResources.NodeNetworks[0].Mode = "bridge"
+		`Mode "bridges" is not a mode of networks`: func(n *Node) {
+			n.NodeResources.NodeNetworks[0].Mode = "bridges"
 		},
 		"an address is null": func(n *Node) { n.NodeResources.NodeNetworks[0].Addresses[1] = nil },
 		"257 networks; at most 256": func(n *Node) {

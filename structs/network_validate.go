@@ -2,13 +2,18 @@ package structs
 
 import (
 	"net/netip"
+	"strings"
 )
 
 var (
 	// Labels become parts of the names of variables.
 	portLabelForm   = pattern(`^[a-zA-Z0-9_-]{1,64}$`)
 	hostNetworkForm = pattern(`^[a-zA-Z0-9_.-]{1,64}$`)
-	notInVariables  = pattern(`[^a-zA-Z0-9_]`)
+	cniNameForm     = pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
+	domainForm      = pattern(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?` +
+		`(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+	resolverOption = pattern(`^[!-~]{1,64}$`)
+	notInVariables = pattern(`[^a-zA-Z0-9_]`)
 )
 
 // VariableName replaces the characters that the name of an environment variable must not have.
@@ -16,6 +21,39 @@ func VariableName(s string) string { return notInVariables().ReplaceAllString(s,
 
 // IsHostNetwork reports whether a text can be the name of a host network.
 func IsHostNetwork(name string) bool { return hostNetworkForm().MatchString(name) }
+
+// maxDomain is the length of the longest name of a host that Linux takes.
+const maxDomain = 64
+
+// IsDomain reports whether a text can be the name of a host.
+func IsDomain(name string) bool { return len(name) <= maxDomain && domainForm().MatchString(name) }
+
+// IsSearch reports whether a text can be a domain in which names are looked up.
+func IsSearch(name string) bool {
+	return name == "." || len(name) <= MaxName && domainForm().MatchString(strings.TrimSuffix(name, "."))
+}
+
+// IsResolverOption reports whether a text can be an option of name resolution.
+func IsResolverOption(text string) bool { return resolverOption().MatchString(text) }
+
+func (d *DNSConfig) validate(f fieldErrors) {
+	if d == nil {
+		return
+	}
+	check := func(list string, texts []string, ok func(string) bool, form string) {
+		for i, text := range firstOf(f, list, texts, MaxResolvers) {
+			f.require(ok(text) || len(text) <= MaxText && strings.Contains(text, "${"),
+				"%s %d: %q is not %s", list, i+1, Cut(text, MaxQuoted), form)
+		}
+	}
+	isAddress := func(text string) bool {
+		_, err := netip.ParseAddr(text)
+		return err == nil
+	}
+	check("servers", d.Servers, isAddress, "an IP address")
+	check("searches", d.Searches, IsSearch, "a domain")
+	check("options", d.Options, IsResolverOption, "an option such as ndots:2")
+}
 
 // validateNetworks checks the network of a group.
 func (g *TaskGroup) validateNetworks(f fieldErrors) {
@@ -28,11 +66,42 @@ func (g *TaskGroup) validateNetworks(f fieldErrors) {
 		return
 	}
 	g.Networks[0].validate(f.at("network"))
+	g.validateIsolation(f.at("network"))
+}
+
+// validateIsolation checks the mode of the network and the settings that depend on it.
+func (g *TaskGroup) validateIsolation(f fieldErrors) {
+	n := g.Networks[0]
+	f.require(IsNetworkMode(n.Mode),
+		`mode %q is none of "host", "bridge", "none" and "cni/NAME"`, Cut(n.Mode, MaxQuoted))
+	ports := len(n.ReservedPorts) + len(n.DynamicPorts)
+	f.require(n.Mode != NetworkModeNone || ports == 0,
+		"a network with mode %q has no ports, because nothing reaches its tasks; use %q",
+		NetworkModeNone, NetworkModeBridge)
+	f.require(n.Hostname == "" || n.Isolated(),
+		"hostname: the tasks have the name of the node with mode %q; use %q", n.Mode, NetworkModeBridge)
+	for _, t := range g.Tasks {
+		f.require(t == nil || !n.Isolated() || t.Driver != driverDocker,
+			"mode %q: task %q of driver %s cannot join the network of the group yet; "+
+				"leave mode out, and use network_mode in its config", n.Mode, taskName(t), driverDocker)
+	}
+}
+
+// driverDocker is the name of the driver whose containers do not join network namespaces.
+const driverDocker = "docker"
+
+func taskName(t *Task) string {
+	if t == nil {
+		return ""
+	}
+	return Cut(t.Name, MaxQuoted)
 }
 
 func (n *NetworkResource) validate(f fieldErrors) {
-	f.require(n.Mode == NetworkModeHost,
-		"mode %q is not supported by berth yet; leave it out or use %q", n.Mode, NetworkModeHost)
+	n.DNS.validate(f.at("dns"))
+	f.require(n.Hostname == "" || strings.Contains(n.Hostname, "${") || IsDomain(n.Hostname),
+		"hostname %q must be a name of letters, digits, dashes and dots with at most %d characters",
+		Cut(n.Hostname, MaxQuoted), maxDomain)
 	f.require(n.Device == "" && n.CIDR == "" && n.IP == "",
 		"device, cidr and ip are not settings of a group; a port names a host_network")
 	ports := len(n.ReservedPorts) + len(n.DynamicPorts)
@@ -83,7 +152,7 @@ func (r *NodeResources) validateNetworks(f fieldErrors) {
 			continue
 		}
 		f := f.at("network %d", i+1)
-		f.checkOneOf("Mode", link.Mode, []string{NetworkModeHost})
+		f.require(IsNetworkMode(link.Mode), "Mode %q is not a mode of networks", Cut(link.Mode, MaxQuoted))
 		f.checkBytes("Device", len(link.Device), MaxName)
 		f.checkBytes("MacAddress", len(link.MacAddress), MaxName)
 		addresses += len(link.Addresses)

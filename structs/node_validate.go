@@ -277,6 +277,7 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 		DeploymentID:      Cut(u.DeploymentID, MaxName),
 		DeploymentStatus:  u.DeploymentStatus,
 		Services:          u.Services,
+		NetworkStatus:     u.NetworkStatus.Bounded(),
 	}
 	if u.TaskStates == nil {
 		return c // nil keeps the stored states
@@ -294,6 +295,7 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 func (u *AllocClientUpdate) bounded() bool {
 	if len(u.ClientStatus) > MaxName ||
 		len(u.ClientDescription) > MaxText ||
+		!u.NetworkStatus.bounded() ||
 		len(u.TaskStates) > MaxListed {
 		return false
 	}

@@ -109,3 +109,57 @@ func TestClient_ReadsPorts(t *testing.T) {
 		t.Errorf("the client reads the networks %+v", shared.Networks)
 	}
 }
+
+// The network of an allocation goes both ways, and so does its state.
+func TestClient_SendsAndReadsNetworksOfAllocations(t *testing.T) {
+	c, caller := clientOfFakeServers(t)
+	var got *structs.Job
+	apitest.On(caller, structs.JobRegister, recordJob(&got))
+	job := fullJob()
+	job.TaskGroups[0].Networks = []*public.NetworkResource{{
+		Mode:     "bridge",
+		Hostname: "web",
+		DNS: &public.DNSConfig{
+			Servers:  []string{"10.0.0.53"},
+			Searches: []string{"a.b"},
+			Options:  []string{"ndots:2"},
+		},
+	}}
+	if _, _, err := c.Jobs().Register(job, nil); err != nil {
+		t.Fatal(err)
+	}
+	dns := &structs.DNSConfig{
+		Servers:  []string{"10.0.0.53"},
+		Searches: []string{"a.b"},
+		Options:  []string{"ndots:2"},
+	}
+	has := got.TaskGroups[0].Networks[0]
+	if has.Mode != structs.NetworkModeBridge || has.Hostname != "web" || !reflect.DeepEqual(has.DNS, dns) {
+		t.Errorf("the network arrives as %+v", has)
+	}
+	apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
+	read, _, err := c.Jobs().Info("web/one", nil)
+	if err != nil || !reflect.DeepEqual(read.TaskGroups[0].Networks[0].DNS, job.TaskGroups[0].Networks[0].DNS) {
+		t.Errorf("the client reads %+v, %v", read, err)
+	}
+	apitest.Answer(caller, structs.AllocGet, structs.AllocGetResponse{Alloc: &structs.Allocation{
+		ID: "a1",
+		NetworkStatus: &structs.AllocNetworkStatus{
+			InterfaceName: "eth0",
+			Address:       "172.26.64.2",
+			DNS:           dns,
+		},
+	}})
+	placed, _, err := c.Allocations().Info("a1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &public.AllocNetworkStatus{
+		InterfaceName: "eth0",
+		Address:       "172.26.64.2",
+		DNS:           job.TaskGroups[0].Networks[0].DNS,
+	}
+	if !reflect.DeepEqual(placed.NetworkStatus, want) {
+		t.Errorf("the client reads %+v", placed.NetworkStatus)
+	}
+}

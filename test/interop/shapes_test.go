@@ -154,8 +154,8 @@ func TestClient_SendsJobs(t *testing.T) {
 		})
 	}
 	networked := fullJob()
-	resolver := &public.DNSConfig{Servers: []string{"10.0.0.53"}}
-	networked.TaskGroups[0].Networks = []*public.NetworkResource{{Mode: "host", DNS: resolver}}
+	arguments := &public.CNIConfig{Args: map[string]string{"a": "b"}}
+	networked.TaskGroups[0].Networks = []*public.NetworkResource{{Mode: "host", CNI: arguments}}
 	_, _, err := c.Jobs().Register(networked, nil)
 	if refused, ok := err.(public.UnexpectedResponseError); !ok || refused.StatusCode() != 400 {
 		t.Errorf("a field that berth does not know: %v", err)

@@ -130,6 +130,10 @@ var allLimits = []limit{
 	{"MaxArtifactBytes", structs.MaxArtifactBytes, "bytes", "keys and values of these", beyondInvalid},
 	{"MaxGroupPorts", structs.MaxGroupPorts, "", "ports of one group", beyondInvalid},
 	{
+		"MaxResolvers", structs.MaxResolvers, "", "name servers of one group; domains, and options, likewise",
+		beyondInvalid,
+	},
+	{
 		"MaxNodeAddresses", structs.MaxNodeAddresses, "",
 		"interfaces of one node, and their addresses in host networks; its agent leaves out those beyond it",
 		beyondInvalid,
