@@ -64,6 +64,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/containernetworking/cni v1.3.1
+
 require (
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/hashicorp/go-rootcerts v1.0.2 // indirect

@@ -1,0 +1,220 @@
+// Package cni attaches network namespaces to networks by plugins of the Container Network Interface, through
+// libcni. A network is that of the node's bridge, or one that the operator has configured by a file.
+//
+// An Attachment is the durable record of one namespace in one network. It is stored before the first plugin is
+// called and after each of them, so that Detach undoes whatever has been done, also in another process. A
+// plugin outlives a killed agent: a lock that it inherits keeps the next agent from calling another plugin for
+// the network before it has ended.
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
+
+	"berth/client/netns"
+	"berth/structs"
+)
+
+// ifName is the name of the interface in the namespace.
+const ifName = "eth0"
+
+const (
+	// callTimeout bounds the plugins of one attachment or detachment, and also the wait for the lock.
+	callTimeout = 2 * time.Minute
+	// endGrace is the time that a plugin has to end when the caller no longer waits.
+	endGrace = 5 * time.Second
+)
+
+// Networks are the networks of a node.
+type Networks struct {
+	cfg Settings
+	dir string // holds the locks, and the cache of libcni
+}
+
+// New returns the networks. dir holds the locks and is kept as long as attachments are.
+func New(cfg Settings, dir string) *Networks {
+	return &Networks{
+		cfg: cfg.withDefaults(),
+		dir: dir,
+	}
+}
+
+// Attachment is a namespace in a network. ID and Namespace are those of Attach.
+type Attachment struct {
+	Network string // the name of the network
+	List    []byte // its configuration at the time of Attach
+	Ports   []Port
+	// Result is that of the last plugin that has succeeded.
+	Result []byte `codec:",omitempty"`
+}
+
+// Port is a port of the node that leads into the namespace, as plugins read it.
+type Port struct {
+	HostPort      int    `json:"hostPort"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol"`
+	HostIP        string `json:"hostIP,omitempty"`
+}
+
+// Target names the namespace of an attachment to plugins.
+type Target struct {
+	ID        string // of the allocation
+	Namespace string // its file
+}
+
+func (t Target) runtime(a *Attachment) *libcni.RuntimeConf {
+	r := &libcni.RuntimeConf{
+		ContainerID: t.ID,
+		NetNS:       t.Namespace,
+		IfName:      ifName,
+	}
+	if !netns.IsLive(t.Namespace) {
+		r.NetNS = "" // after a reboot: plugins then release only what is outside
+	}
+	if len(a.Ports) > 0 {
+		r.CapabilityArgs = map[string]any{"portMappings": a.Ports}
+	}
+	return r
+}
+
+// Plan returns the attachment of an allocation in the network of a mode. Nothing is done yet.
+func (n *Networks) Plan(mode string, ports []structs.AllocatedPort) (*Attachment, error) {
+	list, err := n.configuration(mode)
+	if err != nil {
+		return nil, err
+	}
+	a := &Attachment{
+		Network: list.Name,
+		List:    list.Bytes,
+	}
+	for i := range ports {
+		p := &ports[i]
+		for _, protocol := range []string{"tcp", "udp"} { // a job does not name one
+			a.Ports = append(a.Ports, Port{
+				HostPort:      p.Value,
+				ContainerPort: p.Inside(),
+				Protocol:      protocol,
+				HostIP:        p.HostIP,
+			})
+		}
+	}
+	return a, nil
+}
+
+// Attach calls the plugins of a planned attachment. save stores the attachment after each of them. After an
+// error or a crash Detach undoes the part that was done.
+func (n *Networks) Attach(
+	ctx context.Context, t Target, a *Attachment, save func() error,
+) (*structs.AllocNetworkStatus, error) {
+	list, lock, err := n.begin(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	ctx, cancel := patient(ctx)
+	defer cancel()
+	if a.Network == n.cfg.BridgeName {
+		err = n.cfg.ensureRules(ctx)
+		if err != nil {
+			return nil, err
+		}
+	}
+	run := &plugins{
+		lock: lock,
+		done: func(result []byte) error {
+			a.Result = result
+			return save()
+		},
+	}
+	result, err := n.library(run).AddNetworkList(ctx, list, t.runtime(a))
+	if err != nil {
+		return nil, fmt.Errorf("attaching to network %q: %w", a.Network, err)
+	}
+	return statusOf(result)
+}
+
+// Detach undoes an attachment, also a part of one. It is idempotent.
+func (n *Networks) Detach(ctx context.Context, t Target, a *Attachment) error {
+	list, lock, err := n.begin(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	ctx, cancel := patient(ctx)
+	defer cancel()
+	run := &plugins{lock: lock}
+	takes, err := version.GreaterThanOrEqualTo(list.CNIVersion, "0.4.0")
+	if err == nil && takes {
+		run.previous = a.Result
+	}
+	err = n.library(run).DelNetworkList(ctx, list, t.runtime(a))
+	if err != nil {
+		return fmt.Errorf("detaching from network %q: %w", a.Network, err)
+	}
+	return nil
+}
+
+func (n *Networks) library(run *plugins) *libcni.CNIConfig {
+	return libcni.NewCNIConfigWithCacheDir(n.cfg.paths(), filepath.Join(n.dir, "cache"), run)
+}
+
+// begin reads the configuration of an attachment and takes the lock of its network.
+func (n *Networks) begin(ctx context.Context, a *Attachment) (*libcni.NetworkConfigList, *os.File, error) {
+	list, err := libcni.NetworkConfFromBytes(a.List)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the configuration of network %q: %w", a.Network, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	lock, err := n.lock(ctx, a.Network)
+	return list, lock, err
+}
+
+// patient returns a context that ends a while after ctx: a plugin that is killed may leave a part of its work.
+func patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	leave := context.AfterFunc(ctx, func() { time.AfterFunc(endGrace, cancel) })
+	return longer, func() { leave(); cancel() }
+}
+
+// statusOf returns the first address of an interface in the namespace.
+func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
+	r, err := current.NewResultFromResult(result)
+	if err != nil {
+		return nil, err
+	}
+	status := &structs.AllocNetworkStatus{}
+	for _, ip := range r.IPs {
+		if ip == nil || ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
+			continue
+		}
+		link := r.Interfaces[*ip.Interface]
+		address, ok := netip.AddrFromSlice(ip.Address.IP)
+		if link != nil && link.Sandbox != "" && ok {
+			status.InterfaceName = link.Name
+			status.Address = address.Unmap().String()
+			break
+		}
+	}
+	if status.Address == "" {
+		return nil, errors.New("the plugins of the network gave no interface with an address")
+	}
+	if len(r.DNS.Nameservers)+len(r.DNS.Search)+len(r.DNS.Options) > 0 {
+		status.DNS = &structs.DNSConfig{
+			Servers:  r.DNS.Nameservers,
+			Searches: r.DNS.Search,
+			Options:  r.DNS.Options,
+		}
+	}
+	return status.Bounded(), nil
+}
