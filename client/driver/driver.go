@@ -54,6 +54,7 @@ type TaskConfig struct {
 	Ports     []structs.AllocatedPort // of the allocation
 	Dirs      Dirs
 	Mounts    []Mount
+	Network   *Network // nil: that of the node
 	LogConfig structs.LogConfig
 	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
 	// CSI plugin.
@@ -82,6 +83,29 @@ var Inside = Dirs{
 	AllocShared: "/alloc",
 	Local:       "/local",
 	Secrets:     "/secrets",
+}
+
+// Network is the network of the allocation of a task, as far as it differs from that of the node.
+type Network struct {
+	// Namespace is the file of the network namespace in which the task has to start, "" for that of the node. A
+	// driver that cannot do so does not start the task.
+	Namespace string
+	Hostname  string // "": that of the node
+	// Address is that of the allocation, "" if it has none of its own.
+	Address string
+	// DNS has the settings of the job and the network, nil if all are those of the node.
+	DNS *structs.DNSConfig
+	// Hosts and Resolver are files of the node that a task with a private root sees as /etc/hosts and
+	// /etc/resolv.conf, "" for those of the node.
+	Hosts, Resolver string
+}
+
+// NamespaceOf returns the file of the network namespace of a task, "" for that of the node.
+func (c *TaskConfig) NamespaceOf() string {
+	if c.Network == nil {
+		return ""
+	}
+	return c.Network.Namespace
 }
 
 // Mount binds a host path into the task.

@@ -56,6 +56,12 @@ func (d *driverService) Capabilities(
 	default:
 		can.MountConfigs = driver.DriverCapabilities_NO_MOUNTS
 	}
+	if d.plugin.setting("network") == "group" {
+		can.NetworkIsolationModes = []driver.NetworkIsolationSpec_NetworkIsolationMode{
+			driver.NetworkIsolationSpec_HOST,
+			driver.NetworkIsolationSpec_GROUP,
+		}
+	}
 	return &driver.CapabilitiesResponse{Capabilities: can}, nil
 }
 

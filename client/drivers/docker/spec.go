@@ -40,6 +40,9 @@ func (d *Driver) containerOf(
 	cfg *driver.TaskConfig, want *taskconfig.Task, image *engine.Image,
 ) (client.ContainerCreateOptions, error) {
 	var options client.ContainerCreateOptions
+	if cfg.NamespaceOf() != "" {
+		return options, structs.Preconditionf("docker cannot start a container in the network of its allocation")
+	}
 	labels, err := d.labelsOf(cfg, want.Labels)
 	if err != nil {
 		return options, err
@@ -99,12 +102,26 @@ func healthOf(h taskconfig.Health) *container.HealthConfig {
 	return c
 }
 
+// dnsOf returns the settings of the task, and those of its group for which it has none.
+func dnsOf(cfg *driver.TaskConfig, want *taskconfig.Task) structs.DNSConfig {
+	dns := structs.DNSConfig{
+		Servers:  want.DNSServers,
+		Searches: want.DNSSearch,
+		Options:  want.DNSOptions,
+	}
+	if cfg.Network != nil && cfg.Network.DNS != nil {
+		dns.Fill(cfg.Network.DNS)
+	}
+	return dns
+}
+
 func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*container.HostConfig, error) {
+	dns := dnsOf(cfg, want)
 	h := &container.HostConfig{
 		LogConfig:      logConfigOf(cfg),
 		NetworkMode:    container.NetworkMode(want.NetworkMode),
-		DNSOptions:     want.DNSOptions,
-		DNSSearch:      want.DNSSearch,
+		DNSOptions:     dns.Options,
+		DNSSearch:      dns.Searches,
 		ExtraHosts:     want.ExtraHosts,
 		GroupAdd:       want.GroupAdd,
 		IpcMode:        container.IpcMode(want.IPCMode),
@@ -121,7 +138,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 	if want.Init {
 		h.Init = &want.Init
 	}
-	for _, s := range want.DNSServers {
+	for _, s := range dns.Servers {
 		address, err := netip.ParseAddr(s)
 		if err != nil {
 			return nil, structs.Invalidf("config.dns_servers: %w", err)

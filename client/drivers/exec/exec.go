@@ -1,7 +1,8 @@
 // Package exec is the task driver with isolation. A program runs in a private root, made of the host's own
 // directories (read-only) and the task's, with its own process tree, ipc and host name, in a cgroup. Unless
-// it is privileged, it has no capabilities and system calls that reach beyond these. It shares network and
-// users with the host, and starts with the host's name (programs look up their own name).
+// it is privileged, it has no capabilities and system calls that reach beyond these. It shares users with the
+// host, and the network unless its allocation has one. It starts with the host's name (programs look up their
+// own name) unless the job gives one.
 //
 // The root has /local, /secrets and /alloc, /tmp (the task's, on disk), /run, and the agent's executable as
 // /run/berth/bin/berth, which is last in PATH. The root itself is read-only. The program starts there without
@@ -184,6 +185,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		Root:       filepath.Join(dir, executor.RootDir),
 		HostPaths:  d.cfg.ChrootEnv,
 		Binds:      binds,
+		Hostname:   hostnameOf(cfg),
 		Privileged: cfg.Privileged,
 		Program: sandbox.Program{
 			Driver:   Name,

@@ -38,12 +38,50 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 		})
 	}
 	mounts, err := jobMounts(cfg.Mounts)
-	return append(binds, mounts...), err
+	return slices.Concat(binds, networkBinds(cfg.Network), mounts), err
 }
+
+// networkBinds returns the files of the network of the task's allocation. A mount of the job on one of their
+// places hides it.
+func networkBinds(n *driver.Network) []sandbox.Bind {
+	var binds []sandbox.Bind
+	add := func(source, target string) {
+		if source != "" {
+			binds = append(binds, sandbox.Bind{
+				Source:   source,
+				Target:   realPath(target),
+				ReadOnly: true,
+			})
+		}
+	}
+	if n != nil {
+		add(n.Hosts, "/etc/hosts")
+		add(n.Resolver, resolverFile)
+	}
+	return binds
+}
+
+// realPath follows the links of the host, which are those of the task. A path that is not there stays.
+func realPath(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return path
+	}
+	return real
+}
+
+func hostnameOf(cfg *driver.TaskConfig) string {
+	if cfg.Network == nil {
+		return ""
+	}
+	return cfg.Network.Hostname
+}
+
+const resolverFile = "/etc/resolv.conf"
 
 // resolverDir returns the target of /etc/resolv.conf if it is a symlink out of the visible paths.
 func resolverDir(shown map[string]string) string {
-	real, err := filepath.EvalSymlinks("/etc/resolv.conf")
+	real, err := filepath.EvalSymlinks(resolverFile)
 	if err != nil {
 		return "" // the host has no file of name servers either
 	}

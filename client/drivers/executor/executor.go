@@ -42,6 +42,8 @@ type Spec struct {
 	Sandbox *sandbox.Config
 	Program *sandbox.Program // the program, if there is no Sandbox
 	Logs    Logs
+	// Network is the file of the network namespace of the supervisor and the task, "" for that of the agent.
+	Network string `json:",omitempty"`
 }
 
 // Cgroup describes the cgroup of the task.

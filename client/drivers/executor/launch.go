@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/sandbox"
+	"berth/client/netns"
 )
 
 // launch makes the directory and starts a supervisor in it. It returns when the task runs. After a failure
@@ -28,7 +29,7 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	status, err := t.spawn(text)
+	status, err := t.spawn(text, spec.Network)
 	if err != nil {
 		return 0, fmt.Errorf("starting a supervisor: %w", err)
 	}
@@ -55,8 +56,9 @@ func interruptAtEnd(
 }
 
 // spawn starts the supervisor, which inherits the lock, and returns the pipe on which it answers. A goroutine
-// of this process writes the spec. It ends when the supervisor has read the spec or has ended.
-func (t *task) spawn(spec []byte) (*os.File, error) {
+// of this process writes the spec. It ends when the supervisor has read the spec or has ended. All processes
+// of the task are in the network namespace of the supervisor.
+func (t *task) spawn(spec []byte, network string) (*os.File, error) {
 	lock, err := takeLock(t.dir)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,12 @@ func (t *task) spawn(spec []byte) (*os.File, error) {
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{lock, status}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if network == "" {
+		err = cmd.Start()
+	} else {
+		err = netns.Do(network, cmd.Start)
+	}
+	if err != nil {
 		return nil, errors.Join(err, answer.Close())
 	}
 	t.child = cmd

@@ -122,6 +122,8 @@ func (ts *Tasks) Healthy() *structs.DriverInfo {
 		HealthDescription: description,
 		UpdateTime:        time.Now(),
 		Attributes: map[string]string{
+			structs.AttrNetworkNamespace(ts.driver): "1",
+
 			"driver." + ts.driver:              "1",
 			"driver." + ts.driver + ".cgroups": used,
 		},

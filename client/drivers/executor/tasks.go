@@ -72,6 +72,7 @@ func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 		Command: ts.cfg.Command,
 		Cgroup:  ts.limits.cgroup(cfg.Resources),
 		Logs:    logsOf(cfg),
+		Network: cfg.NamespaceOf(),
 	}
 }
 

@@ -3,6 +3,7 @@ package external
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"berth/client/driver"
@@ -30,7 +31,43 @@ func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfi
 		AllocId:       allocID,
 		NodeId:        d.cfg.Node.ID,
 		NodeName:      d.cfg.Node.Name,
+		Dns:           dnsOf(cfg.Network),
+
+		NetworkIsolationSpec: isolationOf(cfg.Network),
 	}
+}
+
+// isolationOf returns the network of the task's allocation, nil for that of the node.
+func isolationOf(n *driver.Network) *protocol.NetworkIsolationSpec {
+	if n == nil || n.Namespace == "" {
+		return nil
+	}
+	return &protocol.NetworkIsolationSpec{
+		Mode: protocol.NetworkIsolationSpec_GROUP,
+		Path: n.Namespace,
+		HostsConfig: &protocol.HostsConfig{
+			Hostname: n.Hostname,
+			Address:  n.Address,
+		},
+	}
+}
+
+func dnsOf(n *driver.Network) *protocol.DNSConfig {
+	if n == nil || n.DNS.IsEmpty() {
+		return nil
+	}
+	return &protocol.DNSConfig{
+		Servers:  n.DNS.Servers,
+		Searches: n.DNS.Searches,
+		Options:  n.DNS.Options,
+	}
+}
+
+// joinsNetworks reports whether the driver starts tasks in the network namespace of an allocation. One that
+// has to make the namespace itself cannot share it with the tasks of other drivers.
+func joinsNetworks(can *protocol.DriverCapabilities) bool {
+	return slices.Contains(can.GetNetworkIsolationModes(), protocol.NetworkIsolationSpec_GROUP) &&
+		!can.GetMustCreateNetwork()
 }
 
 // cpuPeriod is the period of the processor quota, in microseconds.

@@ -138,3 +138,62 @@ func TestAddVersion_KeepsThatOfTheDriver(t *testing.T) {
 		}
 	}
 }
+
+func TestStart_PassesTheNetworkOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.plugin.Set("network", "group")
+	a := f.agent()
+	cfg := f.task("a1", "exit 0")
+	cfg.Network = &driver.Network{
+		Namespace: "/var/run/netns/a1",
+		Hostname:  "web",
+		Address:   "10.0.0.7",
+		DNS:       &structs.DNSConfig{Servers: []string{"10.0.0.53"}},
+	}
+	a.start(cfg)
+	got := f.lastStarted()
+	n := got.GetNetworkIsolationSpec()
+	if n.GetPath() != "/var/run/netns/a1" || n.GetMode() != protocol.NetworkIsolationSpec_GROUP ||
+		n.GetHostsConfig().GetHostname() != "web" || n.GetHostsConfig().GetAddress() != "10.0.0.7" {
+		t.Errorf("the network is %v", n)
+	}
+	if d := got.GetDns(); !slices.Equal(d.GetServers(), []string{"10.0.0.53"}) {
+		t.Errorf("the resolver is %v", d)
+	}
+	a.destroy(cfg.ID)
+}
+
+func TestStart_RefusesANetworkThatTheDriverCannotJoin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", "exit 0")
+	cfg.Network = &driver.Network{Namespace: "/var/run/netns/a1"}
+	_, err := a.Start(t.Context(), cfg)
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddIsolation_IsThatOfTheCapabilities(t *testing.T) {
+	group := []protocol.NetworkIsolationSpec_NetworkIsolationMode{protocol.NetworkIsolationSpec_GROUP}
+	name := structs.AttrNetworkNamespace("x")
+	for _, c := range []struct {
+		can  *protocol.DriverCapabilities
+		want string
+	}{
+		{nil, ""},
+		{&protocol.DriverCapabilities{}, ""},
+		{&protocol.DriverCapabilities{NetworkIsolationModes: group}, "1"},
+		{&protocol.DriverCapabilities{NetworkIsolationModes: group, MustCreateNetwork: true}, ""},
+	} {
+		d := New("x", Config{}, hclog.NewNullLogger())
+		d.can = c.can
+		info := &structs.DriverInfo{Attributes: map[string]string{name: "of the plugin"}}
+		d.addIsolation(info)
+		if got := info.Attributes[name]; got != c.want {
+			t.Errorf("%v: got %q", c.can, got)
+		}
+	}
+}

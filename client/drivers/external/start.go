@@ -88,6 +88,10 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) prepare(
 	ctx context.Context, p *process, cfg *driver.TaskConfig,
 ) (*protocol.TaskConfig, pipes, error) {
+	if cfg.NamespaceOf() != "" && !joinsNetworks(p.can) {
+		return nil, pipes{}, structs.Preconditionf(
+			"the driver %q cannot start a task in the network of its allocation", d.name)
+	}
 	config, err := p.schema.Decode(cfg.Config)
 	if err != nil {
 		return nil, pipes{}, err

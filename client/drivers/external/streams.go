@@ -50,6 +50,7 @@ func (d *Driver) followFingerprints(ctx context.Context, service protocol.Driver
 			pace.Reset()
 			info := infoOf(answer)
 			d.addVersion(info)
+			d.addIsolation(info)
 			h.setReport(info)
 			backoff.Sleep(ctx, reportPause)
 		})
@@ -139,6 +140,18 @@ func (d *Driver) addVersion(info *structs.DriverInfo) {
 	name := "driver." + d.name + ".version"
 	if info.Attributes[name] == "" && d.cfg.Version != "" {
 		info.Attributes[name] = d.cfg.Version
+	}
+}
+
+// addIsolation adds whether the driver starts tasks in the network of an allocation.
+func (d *Driver) addIsolation(info *structs.DriverInfo) {
+	d.mu.Lock()
+	joins := joinsNetworks(d.can)
+	d.mu.Unlock()
+	name := structs.AttrNetworkNamespace(d.name)
+	delete(info.Attributes, name) // what the node knows is not what the plugin says
+	if joins {
+		info.Attributes[name] = "1"
 	}
 }
 

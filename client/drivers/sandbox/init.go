@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/signal"
@@ -66,6 +67,12 @@ func beginInit(cfg *Config, group *cgroups.Group) (*Sessions, int, error) {
 	entry, err := group.Entry()
 	if err != nil {
 		return nil, 0, err
+	}
+	if cfg.Hostname != "" {
+		err = unix.Sethostname([]byte(cfg.Hostname))
+		if err != nil {
+			return nil, 0, fmt.Errorf("setting the name of the host: %w", err)
+		}
 	}
 	err = buildRoot(cfg)
 	if err != nil {

@@ -2,7 +2,7 @@
 // plain system calls and without cgo. The parent (Start) makes a child in new mount, pid, ipc and uts
 // namespaces from its own executable. The child (Init) is pid 1 there: it builds the root, starts the
 // program, reaps, forwards signals and reports the end of the program. When it ends, the kernel ends
-// everything in the sandbox. The sandbox shares network and users with the host.
+// everything in the sandbox. The sandbox shares users with the host, and the network of its parent.
 //
 // Its rules: the host never sees a mount of the sandbox, except the program's own mounts below a
 // bidirectional bind. The program is in its cgroup before its first instruction. pid 1 never is, so that it
@@ -28,6 +28,8 @@ type Config struct {
 	// symlinks. A path that does not exist is ignored.
 	HostPaths map[string]string
 	Binds     []Bind // in this order
+	// Hostname is the name of the host that the program sees, "" for that of the host.
+	Hostname string
 	// Privileged keeps all capabilities and system calls, shows the host's /dev and leaves /sys and /proc
 	// writable. Another sandbox mounts everything nosuid, and nodev except its own /dev and devices.
 	Privileged bool
