@@ -13,6 +13,7 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/allocwatcher"
 	"berth/client/artifacthook"
+	"berth/client/cni"
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
@@ -26,6 +27,8 @@ import (
 	"berth/client/hook"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
+	"berth/client/netns"
+	"berth/client/networkhook"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/store"
@@ -83,6 +86,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 			devices.Run,
 			plugins.Run,
 			reconcileVolumes(p, plugins),
+			reconcileNetworks(p),
 		},
 		Destroy: func() error {
 			return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root))
@@ -136,6 +140,24 @@ func diskConfig(p Parts) diskhook.Config {
 	}
 }
 
+func networkConfig(p Parts) networkhook.Config {
+	dir := p.Config.NetworkDir()
+	return networkhook.Config{
+		DB:         p.DB,
+		Dir:        filepath.Join(dir, "allocs"),
+		Namespaces: namespaces{},
+		Networks:   cni.New(p.Config.Settings, dir),
+		Logger:     p.Logger,
+	}
+}
+
+// namespaces are those of this machine.
+type namespaces struct{}
+
+func (namespaces) Make(path string) error   { return netns.Make(path) }
+func (namespaces) IsLive(path string) bool  { return netns.IsLive(path) }
+func (namespaces) Remove(path string) error { return netns.Remove(path) }
+
 func watcherConfig(p Parts) allocwatcher.Config {
 	return allocwatcher.Config{
 		NodeID:   p.NodeID,
@@ -153,7 +175,7 @@ func watcherConfig(p Parts) allocwatcher.Config {
 }
 
 // allocHooks returns the hooks of an allocation: the wait for its predecessors, and those of its disk, its
-// volumes and its ports.
+// volumes, its ports and its network.
 func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hook.Alloc {
 	return func(env *hook.AllocEnv) []hook.Alloc {
 		var hooks []hook.Alloc
@@ -165,6 +187,9 @@ func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hoo
 		}
 		hooks = append(hooks, csihooks.NewVolumes(volumesConfig(p, plugins), env))
 		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
+			hooks = append(hooks, h)
+		}
+		if h := networkhook.New(networkConfig(p), env); h != nil { // it maps the ports
 			hooks = append(hooks, h)
 		}
 		if h := hostvolumes.New(env, hostvolumes.Config{
@@ -316,6 +341,20 @@ func reconcileVolumes(p Parts, plugins *csimanager.Manager) func(context.Context
 		pause.Retry(ctx, p.Logger, failed, func(ctx context.Context) error {
 			_, err := plugins.Volumes().Reconcile(ctx, known)
 			return err
+		})
+	}
+}
+
+// reconcileNetworks returns a loop for the agent's start. It takes down the networks of allocations that this
+// node does not have.
+func reconcileNetworks(p Parts) func(context.Context) {
+	return func(ctx context.Context) {
+		const failed = "failed to remove networks of deleted allocations, retrying"
+		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
+		pause.Retry(ctx, p.Logger, failed, func(ctx context.Context) error {
+			return networkhook.RemoveUnknown(ctx, networkConfig(p), func() (map[string]bool, error) {
+				return knownAllocs(p.DB)
+			})
 		})
 	}
 }

@@ -1,7 +1,12 @@
 package client
 
 import (
+	"context"
+	"maps"
+	"time"
+
 	"berth/client/allocrunner"
+	"berth/client/cni"
 	"berth/client/networks"
 	"berth/structs"
 )
@@ -12,11 +17,13 @@ func (c *Client) readNetworks() error {
 	found, err := networks.Read(networks.Config{
 		Interface: cfg.NetworkInterface,
 		Networks:  cfg.HostNetworks,
+		Exclude:   cfg.BridgeName,
 	})
 	if err != nil {
 		return err
 	}
 	c.networks = found.Links
+	c.findModes()
 	for _, name := range found.Missing {
 		c.logger.Warn("host network has no address on this machine", "host_network", name)
 	}
@@ -24,6 +31,26 @@ func (c *Client) readNetworks() error {
 		c.logger.Warn("too many addresses in host networks, leaving out some", "left_out", found.LeftOut)
 	}
 	return nil
+}
+
+// findTimeout bounds the look for the plugins of networks.
+const findTimeout = 20 * time.Second
+
+// findModes finds the networks of allocations that this node has, once.
+func (c *Client) findModes() {
+	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
+	defer cancel()
+	cfg := c.config()
+	found := cni.New(cfg.Settings, cfg.NetworkDir()).Find(ctx)
+	room := structs.MaxNodeAddresses - len(c.networks)
+	c.networks = append(c.networks, found.Modes[:min(len(found.Modes), room)]...)
+	maps.Copy(c.facts.Attributes, found.Attributes)
+	if found.NoBridge != nil {
+		c.logger.Info("no network with mode bridge on this node", "reason", found.NoBridge)
+	}
+	for _, err := range found.Faults {
+		c.logger.Warn("leaving out a network", "error", err)
+	}
 }
 
 // setPorts adds the networks and ports of the node to its row.

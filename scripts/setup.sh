@@ -10,6 +10,8 @@ need mkfs.ext4 e2fsprogs
 need resize2fs e2fsprogs
 need mkfs.xfs xfsprogs
 need ip iproute2
+need iptables iptables
+[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
 need curl curl
 need dockerd docker.io
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every

@@ -1,6 +1,7 @@
 package allocrunner
 
 import (
+	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,6 +25,8 @@ type taskFacts struct {
 	node   *structs.Node
 	dirs   driver.Dirs // as the task sees them
 	region string
+	// network is that of the allocation, nil if it has none of its own.
+	network *structs.AllocNetworkStatus
 }
 
 // variables returns the task's environment and everything that may be referred to, the environment included.
@@ -31,12 +34,15 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	alloc, t := f.alloc, f.task
 	own := f.named()
 	addPorts(own, alloc.Ports, structs.VariableName)
+	f.addInside(own, structs.VariableName)
 	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
 	setPrefixed(env, own)
 	vars = nodeVariables(f.node)
 	vars["node.region"] = f.region
 	labelled := map[string]string{}
-	addPorts(labelled, alloc.Ports, func(label string) string { return label })
+	asWritten := func(label string) string { return label }
+	addPorts(labelled, alloc.Ports, asWritten)
+	f.addInside(labelled, asWritten)
 	setPrefixed(vars, labelled)
 	vars.addEnv(env)
 	setPrefixed(env, f.meta(vars))
@@ -124,6 +130,20 @@ func addPorts(own map[string]string, ports []structs.AllocatedPort, nameOf func(
 		own["HOST_IP_"+name] = p.HostIP
 		own["HOST_PORT_"+name] = strconv.Itoa(p.Value)
 		own["HOST_ADDR_"+name] = p.HostAddr()
+	}
+}
+
+// addInside adds the variables of ports in the network of the allocation, if it has an address of its own.
+func (f taskFacts) addInside(own map[string]string, nameOf func(label string) string) {
+	if f.network == nil || f.network.Address == "" {
+		return
+	}
+	for i := range f.alloc.Ports {
+		p := &f.alloc.Ports[i]
+		name := nameOf(p.Label)
+		own["ALLOC_INTERFACE_"+name] = f.network.InterfaceName
+		own["ALLOC_IP_"+name] = f.network.Address
+		own["ALLOC_ADDR_"+name] = net.JoinHostPort(f.network.Address, strconv.Itoa(p.Inside()))
 	}
 }
 

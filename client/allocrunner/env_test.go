@@ -39,7 +39,7 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 		Attributes: map[string]string{"kernel.name": "linux"},
 		Meta:       map[string]string{"rack": "r1"},
 	}
-	env, vars := taskFacts{alloc, g, task, node, driver.Inside, "global"}.variables()
+	env, vars := taskFacts{alloc, g, task, node, driver.Inside, "global", nil}.variables()
 	for _, name := range []string{"NOMAD_", "BERTH_"} {
 		for k, want := range map[string]string{
 			"ALLOC_ID": "alloc1", "ALLOC_NAME": "job.g[0]", "ALLOC_INDEX": "0", "TASK_NAME": "web", "GROUP_NAME": "g",
@@ -123,7 +123,7 @@ func TestTaskVariables_OfPorts(t *testing.T) {
 		{Label: "http", Value: 20000, To: 80, HostIP: "10.0.0.1"},
 		{Label: "web-admin", Value: 8080, HostIP: "fd00::1"},
 	}
-	env, vars := taskFacts{alloc, g, task, &structs.Node{}, driver.Inside, "global"}.variables()
+	env, vars := taskFacts{alloc, g, task, &structs.Node{}, driver.Inside, "global", nil}.variables()
 	for _, prefix := range envPrefixes {
 		for name, want := range map[string]string{
 			"PORT_http": "80", "ALLOC_PORT_http": "80", "HOST_PORT_http": "20000", "IP_http": "10.0.0.1",
@@ -158,7 +158,7 @@ func TestTaskVariables_OfPorts(t *testing.T) {
 func TestTaskVariables_NameTheParent(t *testing.T) {
 	alloc := testAlloc("web")
 	g := alloc.Job.TaskGroups[0]
-	facts := taskFacts{alloc, g, g.Tasks[0], &structs.Node{}, driver.Inside, "global"}
+	facts := taskFacts{alloc, g, g.Tasks[0], &structs.Node{}, driver.Inside, "global", nil}
 	env, vars := facts.variables()
 	const reference = "${NOMAD_JOB_PARENT_ID}"
 	if _, has := env["NOMAD_JOB_PARENT_ID"]; has || vars.expand(reference) != reference {
@@ -186,7 +186,7 @@ func TestDocs_ListTheVariables(t *testing.T) {
 		Attributes: map[string]string{"NAME": "value"},
 		Meta:       map[string]string{"NAME": "value"},
 	}
-	env, vars := taskFacts{alloc, g, g.Tasks[0], node, driver.Inside, "global"}.variables()
+	env, vars := taskFacts{alloc, g, g.Tasks[0], node, driver.Inside, "global", nil}.variables()
 	want := map[string]bool{}
 	for name := range env {
 		if short, ok := strings.CutPrefix(name, "NOMAD_"); ok {

@@ -49,6 +49,9 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	if spec.Resources != nil {
 		cfg.Resources = *spec.Resources
 	}
+	if n := t.r.env.Network(); n != nil {
+		cfg.Network = &n.Network
+	}
 	if spec.LogConfig != nil {
 		cfg.LogConfig = *spec.LogConfig
 	}
@@ -87,7 +90,24 @@ func (t *task) variables() (env map[string]string, vars variables) {
 		dirs:   t.seenDirs(spec),
 		region: t.r.deps.Region,
 	}
+	if n := t.r.env.Network(); n != nil {
+		f.network = n.Status
+	}
 	return f.variables()
+}
+
+// expandGroup replaces the references to variables that do not depend on a task.
+func (r *Runner) expandGroup(text string) string {
+	f := taskFacts{
+		alloc:  r.Alloc(),
+		group:  r.group(),
+		task:   &structs.Task{},
+		node:   r.deps.Node(),
+		dirs:   driver.Inside,
+		region: r.deps.Region,
+	}
+	_, vars := f.variables()
+	return vars.expand(text)
 }
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.

@@ -148,6 +148,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Dir:   r.dir,
 
 		Running: r.anyRunning,
+		Expand:  r.expandGroup,
 	}
 	r.services = services.New(services.Config{
 		Logger:  r.logger,
@@ -245,6 +246,9 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		u.TaskStates[t.name] = t.state()
 	}
 	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
+	if n := r.env.Network(); n != nil {
+		u.NetworkStatus = n.Status
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u.DeploymentStatus = r.rec.Health.reported(r.rec.Alloc.DeploymentID)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"berth/client/artifacthook"
+	"berth/client/cni"
 	"berth/client/devicemanager"
 	"berth/client/diskhook"
 	"berth/client/drivermanager"
@@ -69,6 +70,8 @@ type Config struct {
 	NetworkInterface string `hcl:"network_interface"`
 	// HostNetworks are further networks of the node, which ports may name.
 	HostNetworks []*networks.HostNetwork `hcl:"host_network,block"`
+	// The settings of the networks of allocations.
+	cni.Settings
 	// HostVolumes are directories that jobs may mount by name.
 	HostVolumes []*HostVolume `hcl:"host_volume,block"`
 	// MinDynamicPort and MaxDynamicPort are the range of the ports that the servers choose.
@@ -175,6 +178,7 @@ func DefaultConfig() *Config {
 		MinDynamicPort:          structs.DefaultMinDynamicPort,
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 drivermanager.DefaultConfig(),
+		Settings:                cni.DefaultSettings(),
 		Artifact:                artifacthook.DefaultSettings(),
 		MovedData:               diskhook.DefaultSettings(),
 		GCMaxAllocs:             50,
@@ -207,6 +211,11 @@ func (c *Config) ArtifactDir() string {
 // has at most 107 bytes.
 func (c *Config) PluginSocketDir() string {
 	return filepath.Join(c.DataDir, "plugins")
+}
+
+// NetworkDir holds the locks and files of the networks of allocations.
+func (c *Config) NetworkDir() string {
+	return filepath.Join(c.DataDir, "networks")
 }
 
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
@@ -322,6 +331,7 @@ func (c *Config) Validate() error {
 		seen[g.ID] = true
 	}
 	faults = append(faults, c.checkNetworks()...)
+	faults = append(faults, c.Settings.Faults()...)
 	faults = append(faults, c.checkHostVolumes()...)
 	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
 		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)

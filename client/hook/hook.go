@@ -6,6 +6,7 @@ package hook
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"berth/client/driver"
 	"berth/structs"
@@ -71,9 +72,24 @@ type AllocEnv struct {
 	Dir   string // the allocation's directory on the host
 	// Running reports whether a task runs: it does before the first Up of an agent that has restarted.
 	Running func() bool
+	// Expand replaces the references to variables of the allocation, its job and its node in a text.
+	Expand func(string) string
 
 	volumes sync.Map // VolumeMount by alias
+	network atomic.Pointer[Network]
 }
+
+// Network is the network of an allocation, as far as it differs from that of the node.
+type Network struct {
+	driver.Network
+	Status *structs.AllocNetworkStatus // for the servers; nil if it has no namespace of its own
+}
+
+// SetNetwork stores the network of the allocation.
+func (e *AllocEnv) SetNetwork(n *Network) { e.network.Store(n) }
+
+// Network returns the network of the allocation, nil for that of the node.
+func (e *AllocEnv) Network() *Network { return e.network.Load() }
 
 // SetVolume stores a volume under its alias.
 func (e *AllocEnv) SetVolume(alias string, m VolumeMount) {

@@ -56,6 +56,7 @@ func (n *HostNetwork) has(device string, address netip.Addr) bool {
 type Config struct {
 	Interface string // of the default network; "": that of the default route
 	Networks  []*HostNetwork
+	Exclude   string // an interface that is in no host network: the bridge of allocations
 }
 
 // link is an interface of the machine.
@@ -78,6 +79,7 @@ func Read(cfg Config) (Found, error) {
 	if err != nil {
 		return Found{}, fmt.Errorf("reading the interfaces of this machine: %w", err)
 	}
+	links = slices.DeleteFunc(links, func(l link) bool { return l.name == cfg.Exclude })
 	return assign(cfg, links, defaultRoute("/proc/net"))
 }
 

@@ -206,3 +206,19 @@ func TestHostNetwork_NamesTheFault(t *testing.T) {
 		}
 	}
 }
+
+// The address of the bridge of allocations must not become that of the node.
+func TestRead_LeavesAnInterfaceOut(t *testing.T) {
+	for _, left := range []string{"", "lo"} {
+		found, err := Read(Config{
+			Networks: []*HostNetwork{{Name: "own", Interface: "lo"}},
+			Exclude:  left,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if missing := slices.Contains(found.Missing, "own"); missing != (left == "lo") {
+			t.Errorf("without %q: %+v", left, found)
+		}
+	}
+}

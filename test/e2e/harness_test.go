@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runShelf(os.Args[2:]))
 	case "web":
 		os.Exit(runWeb(os.Args[2:]))
+	case "answer":
+		os.Exit(runAnswer(os.Args[2], strings.Join(os.Args[3:], " ")))
 	case "guard":
 		os.Exit(runGuard(os.Args[2]))
 	case "victim":
