@@ -356,17 +356,7 @@ func filledJob() *structs.Job {
 		Affinities:  affinities(),
 	}}}
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "main", Driver: "exec"}) // not all tasks have a lifecycle
-	g.Networks = []*structs.NetworkResource{{
-		Mode:     structs.NetworkModeBridge,
-		Hostname: "h",
-		DNS: &structs.DNSConfig{
-			Servers:  []string{"10.0.0.1"},
-			Searches: []string{"a.b"},
-			Options:  []string{"ndots:2"},
-		},
-		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
-		DynamicPorts:  []structs.Port{{Label: "b"}},
-	}}
+	g.Networks = []*structs.NetworkResource{filledNetwork()}
 	g.Services = []*structs.Service{filledService("s", "main", httpCheck())}
 	task.Services = []*structs.Service{filledService("t", task.Name, scriptCheck(task.Name))}
 	g.Update = &structs.UpdateStrategy{

@@ -60,10 +60,10 @@ func (n nodes) register(
 	return index, nil
 }
 
-// dropNewFields drops networks of allocations, host volumes, devices and ports from the report of a node while a server of an older
-// version is in the cluster: that server would not store them. The node registers without them, and again
-// until the servers keep all, which it reports. While the version of the servers is not known, the log
-// rejects an entry with new fields.
+// dropNewFields drops networks of allocations, host volumes, devices and ports from the report of a node
+// while a server of an older version is in the cluster: that server would not store them. The node registers
+// without them, and again until the servers keep all, which it reports. While the version of the servers is
+// not known, the log rejects an entry with new fields.
 func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
 	version := n.version()
 	if version == 0 || version >= fsm.NetworksSince {

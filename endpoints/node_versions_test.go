@@ -79,3 +79,18 @@ func TestNodeRegister_DropsNetworksOfAllocationsWhileAServerIsOlder(t *testing.T
 		}
 	}
 }
+
+// filledNetwork is a network with all settings that a job may have.
+func filledNetwork() *structs.NetworkResource {
+	return &structs.NetworkResource{
+		Mode:     structs.NetworkModeBridge,
+		Hostname: "h",
+		DNS: &structs.DNSConfig{
+			Servers:  []string{"10.0.0.1"},
+			Searches: []string{"a.b"},
+			Options:  []string{"ndots:2"},
+		},
+		ReservedPorts: []structs.Port{{Label: "a", Value: 80}},
+		DynamicPorts:  []structs.Port{{Label: "b"}},
+	}
+}

@@ -17,7 +17,8 @@ func inMode(mode string) func(*structs.Job) {
 // withModes adds networks of allocations to a node whose driver starts tasks in them.
 func withModes(n *structs.Node, modes ...string) *structs.Node {
 	for _, mode := range modes {
-		n.NodeResources.NodeNetworks = append(n.NodeResources.NodeNetworks, &structs.NodeNetworkResource{Mode: mode})
+		n.NodeResources.NodeNetworks = append(n.NodeResources.NodeNetworks,
+			&structs.NodeNetworkResource{Mode: mode})
 	}
 	for name, d := range n.Drivers {
 		d.Attributes = map[string]string{structs.AttrNetworkNamespace(name): "1"}
@@ -57,7 +58,8 @@ func TestNetworkMode_FiltersNodes(t *testing.T) {
 			continue
 		}
 		refusals := blocked[0].FailedTGAllocs["g"].Refusals
-		if len(refusals) != 1 || refusals[0].Filter != filterNetwork || !strings.Contains(refusals[0].Reason, c.want) {
+		if len(refusals) != 1 || refusals[0].Filter != filterNetwork ||
+			!strings.Contains(refusals[0].Reason, c.want) {
 			t.Errorf("%s: refusals %+v", c.mode, refusals)
 		}
 	}

@@ -1,10 +1,10 @@
 // Package cni attaches network namespaces to networks by plugins of the Container Network Interface, through
 // libcni. A network is that of the node's bridge, or one that the operator has configured by a file.
 //
-// An Attachment is the durable record of one namespace in one network. It is stored before the first plugin is
-// called and after each of them, so that Detach undoes whatever has been done, also in another process. A
-// plugin outlives a killed agent: a lock that it inherits keeps the next agent from calling another plugin for
-// the network before it has ended.
+// An Attachment is the durable record of one namespace in one network. It is stored before the first plugin
+// is called and after each of them, so that Detach undoes whatever has been done, also in another process. A
+// plugin outlives a killed agent: a lock that it inherits keeps the next agent from calling another plugin
+// for the network before it has ended.
 package cni
 
 import (
@@ -180,7 +180,8 @@ func (n *Networks) begin(ctx context.Context, a *Attachment) (*libcni.NetworkCon
 	return list, lock, err
 }
 
-// patient returns a context that ends a while after ctx: a plugin that is killed may leave a part of its work.
+// patient returns a context that ends a while after ctx: a plugin that is killed may leave a part of its
+// work.
 func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	leave := context.AfterFunc(ctx, func() { time.AfterFunc(endGrace, cancel) })
@@ -195,7 +196,8 @@ func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
 	}
 	status := &structs.AllocNetworkStatus{}
 	for _, ip := range r.IPs {
-		if ip == nil || ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
+		if ip == nil || ip.Interface == nil ||
+			*ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
 			continue
 		}
 		link := r.Interfaces[*ip.Interface]

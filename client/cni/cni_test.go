@@ -119,7 +119,10 @@ func TestAttach_CallsThePluginsInOrder(t *testing.T) {
 // A plugin finds the result of an attachment that was never complete: it may have to undo something for it.
 func TestDetach_GivesTheResultOfAPart(t *testing.T) {
 	l := newLab(t)
-	l.plugin("second", `[ $CNI_COMMAND = ADD ] && { echo '{"code": 11, "msg": "no room", "details": "at all"}'; exit 1; }`)
+	l.plugin("second", `[ $CNI_COMMAND = ADD ] && {
+		echo '{"code": 11, "msg": "no room", "details": "at all"}'
+		exit 1
+	}`)
 	a := l.planned()
 	_, err := l.networks().Attach(t.Context(), target, a, saved)
 	if err == nil || !strings.Contains(err.Error(), "plugin second: no room; at all") {
@@ -152,12 +155,13 @@ func TestDetach_UsesTheConfigurationOfTheAttachment(t *testing.T) {
 
 func TestAttach_NamesTheFaultOfAPlugin(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
-		"exit":           {"echo oops >&2; exit 3", "plugin second: exit status 3: oops"},
-		"no result":      {"exit 0", "attaching to network"},
-		"a long result":  {"head -c 2000000 /dev/zero; exit 0", "more than 1048576 bytes"},
-		"not a result":   {"echo hello; exit 0", "attaching to network"},
-		"no address":     {`echo '{"cniVersion": "0.4.0"}'; exit 0`, "no interface with an address"},
-		"bad interfaces": {`echo '{"cniVersion": "0.4.0", "ips": [{"version":"4","interface":7,"address":"1.1.1.1/8"}]}'; exit 0`, "no interface"},
+		"exit":          {"echo oops >&2; exit 3", "plugin second: exit status 3: oops"},
+		"no result":     {"exit 0", "attaching to network"},
+		"a long result": {"head -c 2000000 /dev/zero; exit 0", "more than 1048576 bytes"},
+		"not a result":  {"echo hello; exit 0", "attaching to network"},
+		"no address":    {`echo '{"cniVersion": "0.4.0"}'; exit 0`, "no interface with an address"},
+		"bad interfaces": {`echo '{"cniVersion": "0.4.0",
+			"ips": [{"version": "4", "interface": 7, "address": "1.1.1.1/8"}]}'; exit 0`, "no interface"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
@@ -169,7 +173,8 @@ func TestAttach_NamesTheFaultOfAPlugin(t *testing.T) {
 		})
 	}
 	l := newLab(t)
-	_, err := l.networks().Attach(t.Context(), target, l.planned(), func() error { return errors.New("disk full") })
+	full := func() error { return errors.New("disk full") }
+	_, err := l.networks().Attach(t.Context(), target, l.planned(), full)
 	if err == nil || strings.Contains(l.calls(), "second") {
 		t.Errorf("an attachment that cannot be recorded goes on: %v", err)
 	}
@@ -192,11 +197,13 @@ func TestAttach_WaitsForAPluginOfAnEarlierAgent(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = n.Attach(t.Context(), target, l.planned(), saved); err != nil {
+	_, err = n.Attach(t.Context(), target, l.planned(), saved)
+	if err != nil {
 		t.Error(err)
 	}
 	l.plugin("second", `(sleep 5) >/dev/null 2>&1 & echo $! >`+l.dir+`/child`)
-	if _, err = n.Attach(t.Context(), target, l.planned(), saved); err != nil {
+	_, err = n.Attach(t.Context(), target, l.planned(), saved)
+	if err != nil {
 		t.Error(err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -144,8 +144,8 @@ const (
 	maxConfigSize = 256 << 10
 )
 
-// configured returns the networks that the operator has configured, by name, and the faults of other files. Of
-// two files with one network the first by its name counts.
+// configured returns the networks that the operator has configured, by name, and the faults of other files.
+// Of two files with one network the first by its name counts.
 func (n *Networks) configured() (lists []*libcni.NetworkConfigList, faults []error) {
 	if isMissing(n.cfg.ConfigDir) {
 		return nil, nil

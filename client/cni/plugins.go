@@ -43,7 +43,9 @@ func (p *plugins) FindInPath(plugin string, paths []string) (string, error) {
 }
 
 // ExecPlugin implements invoke.Exec.
-func (p *plugins) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
+func (p *plugins) ExecPlugin(
+	ctx context.Context, path string, stdin []byte, environ []string,
+) ([]byte, error) {
 	detaches := slices.Contains(environ, "CNI_COMMAND=DEL")
 	if detaches && len(p.previous) > 0 {
 		var err error

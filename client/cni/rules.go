@@ -18,8 +18,8 @@ type rule struct {
 }
 
 // rules are those of the bridge. They name the bridge and its subnet, not an allocation, so no crash leaves
-// one too many. Packets to and from allocations are forwarded also where the policy is to drop them, and those
-// that leave the bridge have the address of the node.
+// one too many. Packets to and from allocations are forwarded also where the policy is to drop them, and
+// those that leave the bridge have the address of the node.
 func (c Settings) rules() []rule {
 	comment := []string{"-m", "comment", "--comment", "berth bridge"}
 	return []rule{
@@ -39,7 +39,7 @@ func (c Settings) rules() []rule {
 // the next allocation adds them again.
 func (c Settings) ensureRules(ctx context.Context) error {
 	for _, r := range c.rules() {
-		err := iptables(ctx, r.table, "-C", r.chain, r.match)
+		err := r.iptables(ctx, "-C")
 		if _, absent := errors.AsType[*exec.ExitError](err); !absent {
 			if err != nil {
 				return err
@@ -50,7 +50,7 @@ func (c Settings) ensureRules(ctx context.Context) error {
 		if r.insert {
 			how = "-I"
 		}
-		err = iptables(ctx, r.table, how, r.chain, r.match)
+		err = r.iptables(ctx, how)
 		if err != nil {
 			return err
 		}
@@ -61,8 +61,9 @@ func (c Settings) ensureRules(ctx context.Context) error {
 // lockWait is the time in seconds that iptables waits for its own lock.
 const lockWait = "30"
 
-func iptables(ctx context.Context, table, how, chain string, match []string) error {
-	args := slices.Concat([]string{"-w", lockWait, "-t", table, how, chain}, match)
+// iptables looks for the rule (-C), adds it at the end (-A) or before all others (-I).
+func (r rule) iptables(ctx context.Context, how string) error {
+	args := slices.Concat([]string{"-w", lockWait, "-t", r.table, how, r.chain}, r.match)
 	out, err := exec.CommandContext(ctx, "iptables", args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("iptables %q: %w: %s", args, err, structs.Cut(string(out), structs.MaxText))

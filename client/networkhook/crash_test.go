@@ -174,8 +174,8 @@ func (p *plan) crash(t *testing.T, dir string) {
 	write("at", "", 0o600)
 }
 
-// An agent is killed at each step of the set-up and the end of a network. The next agent makes the network for
-// tasks that still run, or takes it down. Nothing is left then.
+// An agent is killed at each step of the set-up and the end of a network. The next agent makes the network
+// for tasks that still run, or takes it down. Nothing is left then.
 func TestCrash_LeavesNothing(t *testing.T) {
 	nettest.Plugins(t)
 	if !nettest.Alone(t, "iptables") {
@@ -185,7 +185,7 @@ func TestCrash_LeavesNothing(t *testing.T) {
 		for j, again := range []bool{true, false} {
 			p := &plan{
 				ID:     fmt.Sprintf("crash-%d-%d-%d", os.Getpid(), i, j),
-				Bridge: fmt.Sprintf("bt%d-%d", i, j),
+				Bridge: fmt.Sprintf("b%d-%d-%d", os.Getpid(), i, j),
 				Subnet: fmt.Sprintf("10.%d.%d.0/24", 100+j, i),
 				Port:   20_000 + 2*i + j,
 				At:     at,

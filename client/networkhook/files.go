@@ -23,8 +23,8 @@ var resolverFiles = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.co
 // maxResolver bounds the part of a file of the node that is read.
 const maxResolver = 64 << 10
 
-// settingsOf returns the settings of name resolution of the job, and those of the network for which the job has
-// none, nil if neither has any.
+// settingsOf returns the settings of name resolution of the job, and those of the network for which the job
+// has none, nil if neither has any.
 func (n *network) settingsOf(given *structs.DNSConfig) *structs.DNSConfig {
 	own := structs.DNSConfig{}
 	if d := n.want.DNS; d != nil {
@@ -80,8 +80,8 @@ func (n *network) addFiles(made *driver.Network) error {
 	return writeFile(made.Hosts, hostsText(cmp.Or(made.Address, "127.0.0.1"), name))
 }
 
-// checkDNS checks settings of a job whose references are replaced, and those of a network: a line break in one
-// of them would be another setting.
+// checkDNS checks settings of a job whose references are replaced, and those of a network: a line break in
+// one of them would be another setting.
 func checkDNS(d *structs.DNSConfig) error {
 	if d == nil {
 		return nil
@@ -93,7 +93,8 @@ func checkDNS(d *structs.DNSConfig) error {
 	check := func(list string, texts []string, ok func(string) bool) error {
 		for _, text := range texts {
 			if !ok(text) {
-				return structs.Invalidf("network: dns: %s: %q is not valid", list, structs.Cut(text, structs.MaxQuoted))
+				return structs.Invalidf("network: dns: %s: %q is not valid",
+					list, structs.Cut(text, structs.MaxQuoted))
 			}
 		}
 		return nil
@@ -104,8 +105,8 @@ func checkDNS(d *structs.DNSConfig) error {
 		check("options", d.Options, structs.IsResolverOption))
 }
 
-// nodeDNS returns the settings of the node. Tasks with a loopback interface of their own do not reach a server
-// on that of the node, so a file that names only such servers does not count for them.
+// nodeDNS returns the settings of the node. Tasks with a loopback interface of their own do not reach a
+// server on that of the node, so a file that names only such servers does not count for them.
 func nodeDNS(files []string, isolated bool) *structs.DNSConfig {
 	first := &structs.DNSConfig{}
 	for i, file := range files {

@@ -3,8 +3,8 @@
 // resolve names.
 //
 // A durable record precedes the namespace and each call of a plugin. A namespace outlives the agent. An agent
-// that finds a complete record and its namespace goes on with both. It takes an incomplete one down, because no
-// task has started in it, and makes another.
+// that finds a complete record and its namespace goes on with both. It takes an incomplete one down, because
+// no task has started in it, and makes another.
 package networkhook
 
 import (
