@@ -82,6 +82,7 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 	}
 	spec := l.tasks.NewSpec(cfg)
 	spec.Cgroup = nil
+	spec.Network = "" // it is no process of the task
 	spec.Program = &sandbox.Program{
 		Driver:  l.tasks.Name(),
 		Where:   "on this machine",
