@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 
 	"berth/structs"
 )
@@ -37,13 +39,28 @@ var allocStop = route(put, "/v1/allocation/{id}/stop",
 	serveMethod(structs.AllocStop, bindAllocStop, whole))
 
 func bindAllocStop(c *call, req *structs.AllocStopRequest) error {
+	undelayed, err := c.flag("no_shutdown_delay")
+	if err != nil {
+		return err
+	}
 	req.AllocID = c.id()
+	req.NoShutdownDelay = undelayed
 	return c.decodeOptionalBody(&dialectOptions{})
 }
 
+// AllocStopOptions has the parameters of a stop. NoShutdownDelay ends the tasks without their shutdown_delay.
+type AllocStopOptions struct {
+	NoShutdownDelay bool
+}
+
 // AllocStop stops an allocation. The scheduler then replaces it.
-func (c *Client) AllocStop(ctx context.Context, id string) (*structs.AllocStopResponse, error) {
-	return allocStop.send(ctx, c, request{id: id})
+func (c *Client) AllocStop(ctx context.Context, id string, o AllocStopOptions) (
+	*structs.AllocStopResponse, error,
+) {
+	return allocStop.send(ctx, c, request{
+		id:    id,
+		query: url.Values{"no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)}},
+	})
 }
 
 // withResources adds the resources of each allocation of a list (Allocation.WithResources).

@@ -136,7 +136,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b", true); return err },
 		"Alloc.List":             func() error { _, _, err := c.Allocations(ctx, nil); return err },
 		"Alloc.GetAlloc":         func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },
-		"Alloc.Stop":             func() error { _, err := c.AllocStop(ctx, "x"); return err },
+		"Alloc.Stop":             func() error { _, err := c.AllocStop(ctx, "x", api.AllocStopOptions{}); return err },
 		"Eval.List":              func() error { _, _, err := c.Evaluations(ctx, nil); return err },
 		"Eval.GetEval":           func() error { _, _, err := c.Evaluation(ctx, "x", nil); return err },
 		"Eval.Allocations":       func() error { _, _, err := c.EvalAllocations(ctx, "x", nil); return err },

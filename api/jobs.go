@@ -252,18 +252,24 @@ func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) error {
 	if err != nil {
 		return err
 	}
+	undelayed, err := c.flag("no_shutdown_delay")
+	if err != nil {
+		return err
+	}
 	priority, err := numberParam[int32](c, "eval_priority", 32)
 	req.JobID = c.id()
 	req.Purge = purge
+	req.NoShutdownDelay = undelayed
 	req.EvalPriority = int(priority)
 	return err
 }
 
 // JobDeregisterOptions has the parameters of a stop. Purge also deletes the job. EvalPriority is that of the
-// evaluation, 0 for that of the job.
+// evaluation, 0 for that of the job. NoShutdownDelay ends the tasks without their shutdown_delay.
 type JobDeregisterOptions struct {
-	Purge        bool
-	EvalPriority int
+	Purge           bool
+	EvalPriority    int
+	NoShutdownDelay bool
 }
 
 // JobDeregister stops a job.
@@ -273,8 +279,9 @@ func (c *Client) JobDeregister(ctx context.Context, id string, o JobDeregisterOp
 	return jobDeregister.send(ctx, c, request{
 		id: id,
 		query: url.Values{
-			"purge":         {strconv.FormatBool(o.Purge)},
-			"eval_priority": {strconv.Itoa(o.EvalPriority)},
+			"purge":             {strconv.FormatBool(o.Purge)},
+			"eval_priority":     {strconv.Itoa(o.EvalPriority)},
+			"no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)},
 		},
 	})
 }

@@ -89,13 +89,14 @@ func routeCalls() map[string]routeCall {
 			},
 		},
 		"DELETE /v1/job/{id}": {
-			path: "/v1/job/j?purge=true&eval_priority=70&namespace=default",
+			path: "/v1/job/j?purge=true&eval_priority=70&no_shutdown_delay=true&namespace=default",
 			rpc:  "Job.Deregister",
 			request: &structs.JobDeregisterRequest{
-				JobID:        "j",
-				Purge:        true,
-				EvalPriority: 70,
-				WriteOptions: wns,
+				JobID:           "j",
+				Purge:           true,
+				EvalPriority:    70,
+				NoShutdownDelay: true,
+				WriteOptions:    wns,
 			},
 		},
 		"GET /v1/job/{id}/allocations": {
@@ -161,9 +162,9 @@ func routeCalls() map[string]routeCall {
 			request: &structs.AllocGetRequest{AllocID: "x"},
 		},
 		"PUT /v1/allocation/{id}/stop": {
-			path:    "/v1/allocation/x/stop",
+			path:    "/v1/allocation/x/stop?no_shutdown_delay=true",
 			rpc:     "Alloc.Stop",
-			request: &structs.AllocStopRequest{AllocID: "x"},
+			request: &structs.AllocStopRequest{AllocID: "x", NoShutdownDelay: true},
 		},
 		"GET /v1/client/fs/logs/{id}": {
 			path: "/v1/client/fs/logs/x?task=t&type=stdout",

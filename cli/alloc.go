@@ -75,9 +75,10 @@ var allocCommands = []Command{
 		Args:     "<alloc>",
 		Synopsis: "Stop an allocation; the scheduler replaces it",
 		Acts:     true,
-		Flags:    detachFlags,
+		Flags:    append([]Flag{noShutdownDelay}, detachFlags...),
 		Run:      allocStop,
-		Examples: "berth alloc stop 53b92b20",
+		Examples: "berth alloc stop 53b92b20\n" +
+			"berth alloc stop -no-shutdown-delay 53b92b20",
 	},
 }
 
@@ -326,12 +327,22 @@ func eventText(e *structs.TaskEvent) string {
 	return cmp.Or(e.DisplayMessage, e.Message)
 }
 
+// noShutdownDelay is the flag of the commands that stop allocations.
+var noShutdownDelay = Flag{
+	Name:  "no-shutdown-delay",
+	Usage: "Skip the shutdown_delay of groups and tasks, also one that has begun",
+}
+
+func (c *Call) allocStopOptions() api.AllocStopOptions {
+	return api.AllocStopOptions{NoShutdownDelay: c.Bool(noShutdownDelay.Name)}
+}
+
 func allocStop(ctx context.Context, c *Call) error {
 	id, err := c.resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	answer, err := c.API.AllocStop(ctx, id)
+	answer, err := c.API.AllocStop(ctx, id, c.allocStopOptions())
 	if err != nil {
 		return err
 	}

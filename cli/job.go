@@ -69,22 +69,7 @@ file is invalid.`,
 			"berth job status web\n" +
 			"berth job status -evals web",
 	},
-	{
-		Name:     "stop",
-		Args:     "<job>",
-		Synopsis: "Stop a job and watch until its allocations have ended",
-		Acts:     true,
-		Flags: append([]Flag{
-			{Name: "purge", Usage: "Also delete the job at once"},
-			evalPriority,
-			{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
-			{Name: "global", Usage: "Accepted for the dialect; a job has one region"},
-			{Name: "no-shutdown-delay", Usage: "Accepted for the dialect; tasks have no shutdown_delay"},
-		}, detachFlags...),
-		Run: jobStop,
-		Examples: "berth job stop web\n" +
-			"berth job stop -purge web",
-	},
+	jobStopCommand,
 	{
 		Name:     "deployments",
 		Args:     "<job>",
@@ -227,80 +212,6 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 		return err
 	}
 	return w.awaitRunning(ctx, stored)
-}
-
-func jobStop(ctx context.Context, c *Call) error {
-	id := c.Arg(0)
-	job, _, err := c.API.Job(ctx, id, nil)
-	if err == nil { // otherwise the next request fails, too
-		c.warnOfVolumes(ctx, job)
-	}
-	answer, err := c.API.JobDeregister(ctx, id, api.JobDeregisterOptions{
-		Purge:        c.Bool("purge"),
-		EvalPriority: int(c.Number("eval-priority")),
-	})
-	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
-	}
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Job %q is stopping", id)
-		if answer.EvalID != "" {
-			_, err := w.awaitEvaluation(ctx, answer.EvalID)
-			if err != nil {
-				return err
-			}
-		}
-		return w.awaitJobEnd(ctx, id, volumesOf(job))
-	})
-}
-
-// maxHeldShown bounds the volumes of one group, one per allocation, that a stop of the job follows.
-const maxHeldShown = 128
-
-// volumesOf returns the IDs of the volumes that the allocations of a job use.
-func volumesOf(job *structs.Job) (ids []string) {
-	if job == nil {
-		return nil
-	}
-	for _, g := range job.TaskGroups {
-		for _, v := range g.Volumes {
-			if v.Type != structs.VolumeTypeCSI {
-				continue
-			}
-			for n := range min(max(g.Count, 1), maxHeldShown) {
-				ids = append(ids, v.VolumeID(n))
-			}
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// warnOfVolumes warns before the stop of a job that runs a plugin if volumes of the plugin are in use. It
-// does not prevent the stop, and it ignores errors.
-func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
-	for _, plugin := range job.Plugins() {
-		filter := api.VolumeFilter{PluginID: plugin}
-		q := &api.Query{Namespace: structs.AllNamespaces}
-		volumes, _, err := c.API.Volumes(ctx, filter, q)
-		if err != nil {
-			return
-		}
-		inUse := 0
-		for _, v := range volumes {
-			if v.CurrentReaders+v.CurrentWriters > 0 {
-				inUse++
-			}
-		}
-		verb := "are"
-		if inUse == 1 {
-			verb = "is"
-		}
-		if inUse > 0 {
-			fmt.Fprintf(c.Err, "Warning: %s %s in use that plugin %q serves; without the plugin "+
-				"no node can mount or unmount them\n", plural(inUse, "volume"), verb, plugin)
-		}
-	}
 }
 
 func jobInspect(ctx context.Context, c *Call) error {

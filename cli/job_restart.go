@@ -46,7 +46,7 @@ batch follows when the successors run.`,
 			Usage:   "How long to await one allocation",
 		},
 		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
-		{Name: "no-shutdown-delay", Usage: "Accepted for the dialect; tasks have no shutdown_delay"},
+		{Name: "no-shutdown-delay", Usage: "With -reschedule, skip the shutdown_delay of groups and tasks"},
 		verboseFlag,
 	},
 	Run: jobRestart,
@@ -80,6 +80,9 @@ func jobRestart(ctx context.Context, c *Call) error {
 			!c.Bool("reschedule") && len(c.restartedTasks(a)) == 0
 	})
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int { return strings.Compare(a.Name, b.Name) })
+	if c.Bool(noShutdownDelay.Name) && !c.Bool("reschedule") {
+		fmt.Fprintln(c.Err, "Warning: -no-shutdown-delay has an effect only with -reschedule")
+	}
 	failed, err := c.restartBatches(ctx, allocs)
 	switch {
 	case err != nil:
@@ -187,7 +190,7 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 	defer cancel()
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.id(a.ID), a.Name)
-		_, err := c.API.AllocStop(ctx, a.ID)
+		_, err := c.API.AllocStop(ctx, a.ID, c.allocStopOptions())
 		if err != nil {
 			return err
 		}

@@ -248,3 +248,66 @@ func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
 		t.Errorf("got exit code %d: %q\n%s", code, errs, out)
 	}
 }
+
+// The commands that stop allocations pass the order to skip the shutdown_delay on.
+func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
+	var skips []bool
+	c := &apitest.Caller{}
+	job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
+	alloc := &structs.Allocation{
+		ID:             alloc1,
+		JobID:          "db",
+		DesiredStatus:  structs.AllocDesiredStop,
+		ClientStatus:   structs.AllocComplete,
+		NextAllocation: alloc2,
+	}
+	next := &structs.Allocation{ID: alloc2, JobID: "db", ClientStatus: structs.AllocRunning}
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
+	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
+		Allocations: []*structs.AllocListStub{{
+			ID:            alloc1,
+			DesiredStatus: structs.AllocDesiredRun,
+			ClientStatus:  structs.AllocRunning,
+		}},
+	})
+	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
+		*structs.AllocGetResponse, error,
+	) {
+		found := alloc
+		if r.AllocID == alloc2 {
+			found = next
+		}
+		return &structs.AllocGetResponse{Alloc: found}, nil
+	})
+	apitest.On(c, structs.JobDeregister, func(_ context.Context, r *structs.JobDeregisterRequest) (
+		*structs.JobDeregisterResponse, error,
+	) {
+		skips = append(skips, r.NoShutdownDelay)
+		return &structs.JobDeregisterResponse{}, nil
+	})
+	apitest.On(c, structs.AllocStop, func(_ context.Context, r *structs.AllocStopRequest) (
+		*structs.AllocStopResponse, error,
+	) {
+		skips = append(skips, r.NoShutdownDelay)
+		return &structs.AllocStopResponse{}, nil
+	})
+	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	for _, command := range [][]string{
+		{"job", "stop", "-detach"},
+		{"alloc", "stop", "-detach"},
+		{"job", "restart", "-reschedule"},
+	} {
+		for _, flags := range [][]string{nil, {"-no-shutdown-delay"}} {
+			subject := "db"
+			if command[0] == "alloc" {
+				subject = alloc1
+			}
+			skips = nil
+			args := slices.Concat(command, flags, []string{"-address", addr, subject})
+			code, out, errs := runArgs(t, args)
+			if code != 0 || len(skips) != 1 || skips[0] != (flags != nil) {
+				t.Errorf("%v: exit code %d, skips %v: %s%s", args, code, skips, out, errs)
+			}
+		}
+	}
+}

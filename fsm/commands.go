@@ -30,8 +30,9 @@ var (
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
 		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks))
-	JobStable       = command(12, "JobStable", state.JobStable, since(PlacementSince))
-	JobDeregister   = command(11, "JobDeregister", state.JobDeregister)
+	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
+	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
+		sinceField(PlacementSince, deregisterSkipsDelay))
 	JobReschedule   = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
 	JobRevert       = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
@@ -45,7 +46,7 @@ var (
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
 		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
 		sinceField(NetworksSince, reportsNetworks))
-	AllocStop     = command(23, "AllocStop", state.AllocStop)
+	AllocStop     = command(23, "AllocStop", state.AllocStop, sinceField(PlacementSince, stopSkipsDelay))
 	AllocsMigrate = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
 	Reap          = command(24, "Reap", state.Reap)
 

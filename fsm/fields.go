@@ -118,6 +118,14 @@ func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {
 	return p.CheckNamespace
 }
 
+func deregisterSkipsDelay(p *structs.JobDeregisterRequest) bool {
+	return p.NoShutdownDelay
+}
+
+func stopSkipsDelay(p *structs.AllocStopRequest) bool {
+	return p.NoShutdownDelay
+}
+
 func hasUpdates(j *structs.Job) bool {
 	return j.Update != nil ||
 		hasGroup(j, func(g *structs.TaskGroup) bool { return g.Update != nil || g.Migrate != nil })

@@ -28,11 +28,11 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
 		"JobRegister":        {later: later(4, 5, 7, 8, 9, 10)},
-		"JobDeregister":      {},
+		"JobDeregister":      {later: later(8)},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10)},
-		"AllocStop":          {},
+		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince},
 		"AllocsMigrate":      {Since: PlacementSince},
@@ -337,5 +337,25 @@ func TestNeeds_CountsNetworksOfAllocations(t *testing.T) {
 	})
 	if err != nil || AllocsClientUpdate.Needs(entry) != NetworksSince {
 		t.Errorf("a report needs version %d, %v", AllocsClientUpdate.Needs(entry), err)
+	}
+}
+
+// An older server would apply a stop with the shutdown_delay of the tasks.
+func TestNeeds_CountsASkippedDelay(t *testing.T) {
+	for skip, want := range map[bool]int{false: 0, true: PlacementSince} {
+		job, err := JobDeregister.Encode(&structs.JobDeregisterRequest{JobID: "j", NoShutdownDelay: skip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alloc, err := AllocStop.Encode(&structs.AllocStopRequest{AllocID: "a", NoShutdownDelay: skip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range [][]byte{job, alloc} {
+			c := CommandOf(entry)
+			if got := c.Needs(entry); got != want {
+				t.Errorf("%s that skips the delay (%v) needs version %d, want %d", c.Name, skip, got, want)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"reflect"
+	"slices"
 
 	"berth/structs"
 )
@@ -217,22 +218,51 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	enqueueEval(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }
 
-// AllocStop requests that an allocation be stopped and replaced. The scheduler does both.
+// AllocStop requests that an allocation be stopped and replaced. The scheduler does both. For one that is
+// being stopped it only ends the shutdown_delay.
 func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 	old := Alloc(tx, p.AllocID)
 	if old == nil {
 		return structs.NotFoundf("no allocation %q", p.AllocID)
 	}
-	if old.Terminal() {
+	delayed := old.ServerTerminal() && !old.ClientTerminal()
+	if old.Terminal() && !(delayed && p.NoShutdownDelay) {
 		return structs.Preconditionf("allocation %q has ended or is being stopped", p.AllocID)
 	}
 	a := old.Copy()
-	a.Migrate = true
 	a.ModifyTime = p.Now
+	if !delayed {
+		a.Migrate = true
+	}
+	if p.NoShutdownDelay {
+		skipDelay(tx, a)
+	}
 	putAlloc(tx, old, a)
 	j := Job(tx, a.Namespace, a.JobID)
 	if j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
 	return nil
+}
+
+// skipDelay ends the shutdown_delay of an allocation. The node of one that is being stopped reads it again;
+// for another one, that comes with the order to stop.
+func skipDelay(tx *WriteTx, a *structs.Allocation) {
+	a.NoShutdownDelay = true
+	if a.ServerTerminal() {
+		a.AllocModifyIndex = tx.Index
+	}
+}
+
+// skipDelays ends the shutdown_delay of all allocations of a job.
+func skipDelays(tx *WriteTx, j *structs.Job, now int64) {
+	for _, old := range slices.Collect(AllocsByJob(tx, j.Namespace, j.ID)) {
+		if old.ClientTerminal() || old.NoShutdownDelay {
+			continue
+		}
+		a := old.Copy()
+		a.ModifyTime = now
+		skipDelay(tx, a)
+		putAlloc(tx, old, a)
+	}
 }

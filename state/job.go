@@ -263,6 +263,9 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	}
 	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}
 	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
+	if p.NoShutdownDelay {
+		skipDelays(tx, j, p.Now)
+	}
 	if p.Purge {
 		dropSchedule(tx, j)
 		dropScalingEvents(tx, j)

@@ -189,6 +189,7 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.JobVersion = u.JobVersion
 		a.DeploymentID = u.DeploymentID
 		a.DeploymentStatus = nil
+		a.NoShutdownDelay = false // of a stop that a later registration took back
 	}
 	if reflect.DeepEqual(old, a) {
 		return

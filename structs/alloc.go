@@ -170,7 +170,12 @@ type Allocation struct {
 	// NetworkStatus is nil if the node has not reported it, or the allocation has no network of its own.
 	NetworkStatus *AllocNetworkStatus `json:",omitempty" codec:",omitempty"`
 	Migrate       bool                // an operator requested to stop and replace it
-	Metrics       *AllocMetric
+	// NoShutdownDelay makes the node end the tasks of the stopped allocation without their shutdown_delay and
+	// that of the group.
+	NoShutdownDelay bool `json:"-" codec:"NoShutdownDelay,omitempty"`
+	// DesiredTransition has the requests of operators in the dialect's form. See WithResources; no row has it.
+	DesiredTransition *DesiredTransition `json:",omitempty" codec:"-"`
+	Metrics           *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
 	CSIPlugins []string       `json:",omitempty"`
 	CSIVolumes []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
@@ -180,6 +185,12 @@ type Allocation struct {
 	CreateTime       int64
 	ModifyTime       int64
 	Indexes
+}
+
+// DesiredTransition has the requests of operators for an allocation. nil is false.
+type DesiredTransition struct {
+	Migrate         *bool
+	NoShutdownDelay *bool
 }
 
 // CSIVolumeUse is a CSI volume that an allocation is to claim, and how.
@@ -401,10 +412,12 @@ type AllocListResponse struct {
 // AllocStop stops one allocation and makes the scheduler place it again.
 var AllocStop = write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
 
-// AllocStopRequest names the allocation.
+// AllocStopRequest names the allocation. NoShutdownDelay ends its tasks without their shutdown_delay, also if
+// it is being stopped already.
 type AllocStopRequest struct {
-	AllocID string
-	Eval    *Evaluation // set by the server
+	AllocID         string
+	Eval            *Evaluation // set by the server
+	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

@@ -29,8 +29,8 @@ type AllocatedSharedResources struct {
 	Ports    []AllocatedPort    `json:",omitempty"`
 }
 
-// WithResources returns a copy with AllocatedResources and TaskResources. Without its job an allocation has
-// only those of tasks with devices. nil stays nil.
+// WithResources returns a copy with AllocatedResources, TaskResources and DesiredTransition. Without its job
+// an allocation has only the resources of tasks with devices. nil stays nil.
 func (a *Allocation) WithResources() *Allocation {
 	if a == nil {
 		return nil
@@ -61,6 +61,10 @@ func (a *Allocation) WithResources() *Allocation {
 	c := *a
 	c.AllocatedResources = all
 	c.TaskResources = demands
+	c.DesiredTransition = &DesiredTransition{
+		Migrate:         &c.Migrate,
+		NoShutdownDelay: &c.NoShutdownDelay,
+	}
 	return &c
 }
 

@@ -324,7 +324,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(38)
+	n := uint32(39)
 	if !(len(v.AwaitedAllocations) != 0) {
 		n--
 	}
@@ -347,6 +347,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.NetworkStatus != nil) {
+		n--
+	}
+	if !(v.NoShutdownDelay) {
 		n--
 	}
 	if !(len(v.Ports) != 0) {
@@ -444,6 +447,10 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xaeNextAllocation"...)
 	b = msgp.AppendString(b, v.NextAllocation)
+	if v.NoShutdownDelay {
+		b = append(b, "\xafNoShutdownDelay"...)
+		b = msgp.AppendBool(b, v.NoShutdownDelay)
+	}
 	b = append(b, "\xa6NodeID"...)
 	b = msgp.AppendString(b, v.NodeID)
 	b = append(b, "\xa8NodeName"...)
@@ -555,6 +562,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadOther(b, &v.NetworkStatus)
 	case "Migrate":
 		b, err = codec.ReadBool(b, &v.Migrate)
+	case "NoShutdownDelay":
+		b, err = codec.ReadBool(b, &v.NoShutdownDelay)
 	case "Metrics":
 		b, err = codec.ReadOther(b, &v.Metrics)
 	case "CSIPlugins":

@@ -324,7 +324,23 @@ func TestAllocation_ShowsResourcesInTheDialect(t *testing.T) {
 	if r := a.WithResources().TaskResources; len(r) != 1 || r["t"] != a.Job.TaskGroups[0].Tasks[0].Resources {
 		t.Errorf("the tasks demand %+v", r)
 	}
-	if a.AllocatedResources != nil || a.TaskResources != nil {
+	if a.AllocatedResources != nil || a.TaskResources != nil || a.DesiredTransition != nil {
 		t.Error("the row has changed")
+	}
+}
+
+func TestAllocation_ShowsRequestsInTheDialect(t *testing.T) {
+	for _, c := range []struct {
+		row  Allocation
+		want string
+	}{
+		{Allocation{}, `{"Migrate":false,"NoShutdownDelay":false}`},
+		{Allocation{Migrate: true}, `{"Migrate":true,"NoShutdownDelay":false}`},
+		{Allocation{NoShutdownDelay: true}, `{"Migrate":false,"NoShutdownDelay":true}`},
+	} {
+		got, err := json.Marshal(c.row.WithResources().DesiredTransition)
+		if err != nil || string(got) != c.want {
+			t.Errorf("got  %s\nwant %s: %v", got, c.want, err)
+		}
 	}
 }

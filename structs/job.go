@@ -392,12 +392,14 @@ type JobRegisterResponse struct {
 // JobDeregister stops a job.
 var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 
-// JobDeregisterRequest names the job. Purge also deletes it at once.
+// JobDeregisterRequest names the job. Purge also deletes it at once. NoShutdownDelay ends its tasks without
+// their shutdown_delay, also those that are being stopped already.
 type JobDeregisterRequest struct {
-	JobID        string
-	Purge        bool
-	Eval         *Evaluation // set by the server
-	EvalPriority int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
+	JobID           string
+	Purge           bool
+	Eval            *Evaluation // set by the server
+	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
+	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

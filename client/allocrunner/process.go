@@ -313,7 +313,7 @@ func (t *task) endProcess(
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		select {
 		case <-time.After(delay):
-		case <-t.r.lost.Done():
+		case <-t.r.undelayed.Done():
 		case res := <-exited:
 			return res
 		case <-ctx.Done():

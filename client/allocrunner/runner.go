@@ -79,6 +79,9 @@ type Runner struct {
 	// lost ends when the allocation has lost a volume: then there is no time for a graceful end.
 	lost context.Context
 	lose context.CancelFunc
+	// undelayed ends when no shutdown_delay precedes the end of the tasks any more.
+	undelayed context.Context
+	skipDelay context.CancelFunc
 
 	healthChanged chan struct{} // has an item if the health may have changed
 
@@ -141,6 +144,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
 	r.abandoned, r.abandon = context.WithCancelCause(context.Background())
 	r.lost, r.lose = context.WithCancel(context.Background())
+	r.undelayed, r.skipDelay = context.WithCancel(r.lost)
 	group := alloc.Job.Group(alloc.TaskGroup)
 	r.env = &hook.AllocEnv{
 		Alloc: alloc,
@@ -215,11 +219,19 @@ func (r *Runner) Update(alloc *structs.Allocation) error {
 		rec.Alloc = alloc
 	})
 	if err == nil && alloc.ServerTerminal() {
-		r.Stop(stopReason(alloc))
+		r.stopAs(alloc)
 	}
 	r.services.Update()
 	r.noteHealth()
 	return err
+}
+
+// stopAs stops an allocation as the servers have ordered.
+func (r *Runner) stopAs(alloc *structs.Allocation) {
+	if alloc.NoShutdownDelay {
+		r.skipDelay()
+	}
+	r.Stop(stopReason(alloc))
 }
 
 func stopReason(alloc *structs.Allocation) string {

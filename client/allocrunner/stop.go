@@ -59,7 +59,7 @@ func (r *Runner) resumeStop() {
 		r.lose()
 		r.giveUp(stopError{rec.Failure, structs.TaskEventLost, true})
 	case rec.Alloc.ServerTerminal():
-		r.Stop(stopReason(rec.Alloc))
+		r.stopAs(rec.Alloc)
 	case rec.Failure != "":
 		r.giveUp(stopError{rec.Failure, structs.TaskEventSetupFailure, true})
 	case rec.Restarting:
@@ -79,7 +79,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *round, tasks []*task) {
 	r.withdrawServices(tasks)
 	d := r.group().ShutdownDelay
 	if d != nil && r.anyRunning() {
-		sleepUnless(ctx, r.lost, *d)
+		sleepUnless(ctx, r.undelayed, *d)
 		if ctx.Err() != nil {
 			return
 		}

@@ -136,6 +136,7 @@ var all = []any{
 	new(structs.DeploymentStatusRequest),
 	new(structs.DeploymentStatusUpdate),
 	new(structs.DeploymentUpdateResponse),
+	new(structs.DesiredTransition),
 	new(structs.DesiredUpdates),
 	new(structs.DeviceAttribute),
 	new(structs.DeviceGroupStats),

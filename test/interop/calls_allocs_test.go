@@ -40,13 +40,27 @@ var allocCalls = []callRow{
 		return err
 	}},
 	{"Allocations.Stop", func(f *callFixture) error {
-		alloc := runJob(f.t, f.c, quickJob("stopped", "sleep 600"))
-		resp, err := f.c.Allocations().Stop(alloc, nil)
+		job := quickJob("stopped", "sleep 600")
+		delay := time.Hour
+		job.TaskGroups[0].ShutdownDelay = &delay
+		alloc := runJob(f.t, f.c, job)
+		resp, err := f.c.Allocations().Stop(alloc, &public.QueryOptions{
+			Params: map[string]string{"no_shutdown_delay": "true"},
+		})
+		f.await("its end without the delay", func() (bool, error) {
+			ended, _, err := f.c.Allocations().Info(alloc.ID, nil)
+			if err != nil {
+				return false, err
+			}
+			return ended.ClientStatus == "complete" && ended.DesiredTransition.ShouldIgnoreShutdownDelay(), nil
+		})
 		f.await("a replacement", func() (bool, error) {
 			allocs, _, err := f.c.Jobs().Allocations("stopped", true, nil)
 			return len(allocs) == 2, err
 		})
-		return check(err, func() bool { return resp.EvalID != "" }, resp)
+		_, _, stopErr := f.c.Jobs().DeregisterOpts("stopped", &public.DeregisterOptions{NoShutdownDelay: true}, nil)
+		f.awaitEnd("stopped")
+		return check(errors.Join(err, stopErr), func() bool { return resp.EvalID != "" }, resp)
 	}},
 	{"Allocations.GC", func(f *callFixture) error {
 		alloc := f.endedAlloc()

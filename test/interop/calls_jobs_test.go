@@ -119,7 +119,10 @@ var jobCalls = []callRow{
 		return check(err, func() bool { return id != "" }, id)
 	}},
 	{"Jobs.DeregisterOpts", func(f *callFixture) error {
-		_, _, err := f.c.Jobs().DeregisterOpts("changed", &public.DeregisterOptions{Purge: true}, nil)
+		_, _, err := f.c.Jobs().DeregisterOpts("changed", &public.DeregisterOptions{
+			Purge:           true,
+			NoShutdownDelay: true,
+		}, nil)
 		if err != nil {
 			return err
 		}
