@@ -72,7 +72,7 @@ func (j jobs) registerFor(
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
 	j.answerRegistration(resp, req.Eval, index)
-	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job))
+	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job), boundMemory(tx, job))
 	return index, nil
 }
 

@@ -52,7 +52,7 @@ func (j jobs) validate(
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),
-		Warnings:              joinWarnings(warnings, structs.JoinFaults(c.warnings)),
+		Warnings:              joinWarnings(warnings, structs.JoinFaults(c.warnings), boundMemory(tx, job)),
 	}, nil
 }
 

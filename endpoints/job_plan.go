@@ -53,7 +53,8 @@ func (j jobs) plan(
 		resp.Diff = structs.DiffJobs(old, job, true)
 		scheduler.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
-	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job))
+	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job),
+		boundMemory(tx, job))
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}

@@ -34,6 +34,21 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 	return warning, nil
 }
 
+// boundMemory returns a line for each group whose tasks have a memory_max that does not count in their pool.
+func boundMemory(tx state.Reader, job *structs.Job) string {
+	if state.MemoryOversubscribed(tx, job.NodePool) {
+		return ""
+	}
+	var lines []string
+	for _, g := range job.TaskGroups {
+		if g != nil && g.HasMemoryMax() {
+			lines = append(lines, fmt.Sprintf("group %q: memory_max has no effect: "+
+				"enable memory_oversubscription in the configuration of the scheduler or of the node pool", g.Name))
+		}
+	}
+	return structs.JoinFaults(lines)
+}
+
 // joinWarnings joins those that are not empty.
 func joinWarnings(all ...string) string {
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })

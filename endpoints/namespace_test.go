@@ -81,12 +81,11 @@ func TestNodePoolApply_RejectsFaults(t *testing.T) {
 		{Name: "a b"},
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", SchedulerConfiguration: settings("random", nil)},
-		{Name: "a", SchedulerConfiguration: settings("", new(true))},
 	} {
 		refused(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &p})
 	}
 	must(s, structs.NodePoolApply, &structs.NodePoolApplyRequest{
-		Pool: &structs.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(false))},
+		Pool: &structs.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
 	})
 	must(s, structs.NodePoolDelete, &structs.NodePoolDeleteRequest{Name: "a_b"})
 }

@@ -29,7 +29,7 @@ func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	if !set(first, false) || read().SchedulerAlgorithm != structs.AlgorithmBinpack {
 		t.Error("a change without a condition was not made")
 	}
-	first.MemoryOversubscriptionEnabled = true
+	first.SchedulerAlgorithm = "best"
 	entries := s.raft.entries
 	refused(s, structs.KindInvalid, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: first})
 	if s.raft.entries != entries {

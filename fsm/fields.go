@@ -166,7 +166,11 @@ func planGivesPorts(p *structs.Plan) bool {
 }
 
 func planUsesPlacement(p *structs.Plan) bool {
-	return planKeepsRoom(p) || planDeploys(p)
+	return planKeepsRoom(p) || planDeploys(p) || planBoundsMemory(p)
+}
+
+func planBoundsMemory(p *structs.Plan) bool {
+	return slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a != nil && a.NoMemoryMax })
 }
 
 func planKeepsRoom(p *structs.Plan) bool {

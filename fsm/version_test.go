@@ -359,3 +359,16 @@ func TestNeeds_CountsASkippedDelay(t *testing.T) {
 		}
 	}
 }
+
+// An older server would store an allocation whose memory_max counts.
+func TestNeeds_CountsABoundOfMemory(t *testing.T) {
+	for bounded, want := range map[bool]int{false: 0, true: PlacementSince} {
+		entry, err := PlanApply.Encode(&structs.Plan{Place: []*structs.Allocation{{NoMemoryMax: bounded}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := PlanApply.Needs(entry); got != want {
+			t.Errorf("bounded %v: needs version %d, want %d", bounded, got, want)
+		}
+	}
+}

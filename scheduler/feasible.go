@@ -77,6 +77,7 @@ var placeFilters = []placeFilter{
 type groupPlan struct {
 	planner       *planner
 	emptier       bool // prefers the emptier of two nodes
+	noMemoryMax   bool // the memory_max of its tasks does not count
 	job           *structs.Job
 	group         *structs.TaskGroup
 	ask           structs.Resources
@@ -148,6 +149,7 @@ func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *gr
 	g := newGroupPlan(version, group)
 	g.planner = p
 	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
+	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	p.groups = append(p.groups, g)
 	return g
 }

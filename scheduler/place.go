@@ -308,6 +308,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		Metrics:           t.toMetric(structs.MaxReasons),
 
 		PreemptedAllocations: w.victims,
+		NoMemoryMax:          w.plan.noMemoryMax,
 	}
 	if prev := cmp.Or(w.prev, w.data); prev != nil {
 		a.PreviousAllocation = prev.ID

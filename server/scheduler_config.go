@@ -6,7 +6,7 @@ import "berth/structs"
 // default.
 type SchedulerConfig struct {
 	Algorithm              string     `hcl:"scheduler_algorithm"`
-	MemoryOversubscription bool       `hcl:"memory_oversubscription_enabled"` // refused
+	MemoryOversubscription bool       `hcl:"memory_oversubscription_enabled"`
 	RejectJobRegistration  bool       `hcl:"reject_job_registration"`
 	PauseEvalBroker        bool       `hcl:"pause_eval_broker"`
 	Preemption             Preemption `hcl:"preemption_config,block"`

@@ -23,6 +23,17 @@ func SchedulerAlgorithm(tx Reader, pool string) string {
 	return SchedulerConfig(tx).SchedulerAlgorithm
 }
 
+// MemoryOversubscribed reports whether the memory_max of tasks counts for the jobs of a node pool: by its own
+// setting, or else by that of the cluster.
+func MemoryOversubscribed(tx Reader, pool string) bool {
+	p := NodePool(tx, pool)
+	if p != nil && p.SchedulerConfiguration != nil &&
+		p.SchedulerConfiguration.MemoryOversubscriptionEnabled != nil {
+		return *p.SchedulerConfiguration.MemoryOversubscriptionEnabled
+	}
+	return SchedulerConfig(tx).MemoryOversubscriptionEnabled
+}
+
 // SchedulerConfigSet stores the configuration of the scheduler. If jobs of more types may displace
 // allocations by it, it unblocks the evaluations that wait for capacity. The error is of kind conflict if the
 // request demands another version than the stored one.

@@ -45,9 +45,6 @@ func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 
 func TestSchedulerConfigSet_RefusesWhatBerthCannotDo(t *testing.T) {
 	w := newFixture(t)
-	over := setConfig(0, "binpack")
-	over.Config.MemoryOversubscriptionEnabled = true
-	wantKind(t, try(w, SchedulerConfigSet, over), structs.KindInvalid)
 	wantKind(t, try(w, SchedulerConfigSet, setConfig(0, "best")), structs.KindInvalid)
 }
 

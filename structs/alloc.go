@@ -173,6 +173,9 @@ type Allocation struct {
 	// NoShutdownDelay makes the node end the tasks of the stopped allocation without their shutdown_delay and
 	// that of the group.
 	NoShutdownDelay bool `json:"-" codec:"NoShutdownDelay,omitempty"`
+	// NoMemoryMax bounds its tasks to the memory that they reserve: their memory_max did not count in its node
+	// pool when it was placed.
+	NoMemoryMax bool `json:"-" codec:"NoMemoryMax,omitempty"`
 	// DesiredTransition has the requests of operators in the dialect's form. See WithResources; no row has it.
 	DesiredTransition *DesiredTransition `json:",omitempty" codec:"-"`
 	Metrics           *AllocMetric

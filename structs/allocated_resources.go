@@ -44,6 +44,9 @@ func (a *Allocation) WithResources() *Allocation {
 		if g := a.Job.Group(a.TaskGroup); g != nil {
 			for _, t := range g.Tasks {
 				all.Tasks[t.Name] = t.allocated()
+				if a.NoMemoryMax {
+					all.Tasks[t.Name].Memory.MemoryMaxMB = 0
+				}
 				if t.Resources != nil {
 					demands[t.Name] = t.Resources
 				}

@@ -324,7 +324,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(39)
+	n := uint32(40)
 	if !(len(v.AwaitedAllocations) != 0) {
 		n--
 	}
@@ -347,6 +347,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.NetworkStatus != nil) {
+		n--
+	}
+	if !(v.NoMemoryMax) {
 		n--
 	}
 	if !(v.NoShutdownDelay) {
@@ -447,6 +450,10 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xaeNextAllocation"...)
 	b = msgp.AppendString(b, v.NextAllocation)
+	if v.NoMemoryMax {
+		b = append(b, "\xabNoMemoryMax"...)
+		b = msgp.AppendBool(b, v.NoMemoryMax)
+	}
 	if v.NoShutdownDelay {
 		b = append(b, "\xafNoShutdownDelay"...)
 		b = msgp.AppendBool(b, v.NoShutdownDelay)
@@ -564,6 +571,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadBool(b, &v.Migrate)
 	case "NoShutdownDelay":
 		b, err = codec.ReadBool(b, &v.NoShutdownDelay)
+	case "NoMemoryMax":
+		b, err = codec.ReadBool(b, &v.NoMemoryMax)
 	case "Metrics":
 		b, err = codec.ReadOther(b, &v.Metrics)
 	case "CSIPlugins":

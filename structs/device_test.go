@@ -344,3 +344,16 @@ func TestAllocation_ShowsRequestsInTheDialect(t *testing.T) {
 		}
 	}
 }
+
+func TestAllocation_ShowsTheMemoryMaxThatCounts(t *testing.T) {
+	job := &Job{TaskGroups: []*TaskGroup{{Name: "g", Tasks: []*Task{
+		{Name: "t", Resources: &Resources{MemoryMB: 20, MemoryMaxMB: 40}},
+	}}}}
+	for bounded, want := range map[bool]int64{false: 40, true: 0} {
+		a := &Allocation{TaskGroup: "g", Job: job, NoMemoryMax: bounded}
+		got := a.WithResources().AllocatedResources.Tasks["t"].Memory
+		if got.MemoryMB != 20 || got.MemoryMaxMB != want {
+			t.Errorf("bounded %v: %+v", bounded, got)
+		}
+	}
+}

@@ -389,6 +389,13 @@ type JobRegisterResponse struct {
 	WriteMeta
 }
 
+// HasMemoryMax reports whether a task may use more memory than it reserves.
+func (g *TaskGroup) HasMemoryMax() bool {
+	return slices.ContainsFunc(g.Tasks, func(t *Task) bool {
+		return t != nil && t.Resources != nil && t.Resources.MemoryMaxMB > 0
+	})
+}
+
 // JobDeregister stops a job.
 var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 

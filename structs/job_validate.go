@@ -305,7 +305,9 @@ const driverRawExec = "raw_exec"
 
 func (r *Resources) validate(f fieldErrors) {
 	f.require(r.Cores == 0, "cores is not supported by berth yet; use cpu")
-	f.checkRange("cpu", r.CPU, intRange{1, MaxCPU, " MHz"})
+	if r.Cores == 0 || r.CPU != 0 { // with cores there is no default of cpu
+		f.checkRange("cpu", r.CPU, intRange{1, MaxCPU, " MHz"})
+	}
 	f.checkRange("memory", r.MemoryMB, intRange{1, MaxMemoryMB, " MiB"})
 	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
 	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,

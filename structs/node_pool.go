@@ -58,9 +58,6 @@ func (p *NodePool) Validate() error {
 		known := []string{AlgorithmBinpack, AlgorithmSpread}
 		f.require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
 			"scheduler_algorithm %q must be %s", c.SchedulerAlgorithm, oneOf(known))
-		more := c.MemoryOversubscriptionEnabled
-		f.require(more == nil || !*more, "memory_oversubscription_enabled must be false: "+
-			"berth places no more memory on a node than it has")
 	}
 	return f.err()
 }

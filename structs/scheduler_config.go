@@ -13,7 +13,8 @@ const (
 type SchedulerConfiguration struct {
 	SchedulerAlgorithm string
 	PreemptionConfig   PreemptionConfig
-	// MemoryOversubscriptionEnabled is always false: see Validate.
+	// MemoryOversubscriptionEnabled lets the memory_max of tasks count, in allocations that are placed from
+	// then on.
 	MemoryOversubscriptionEnabled bool
 	RejectJobRegistration         bool // the servers accept no new versions of jobs
 	PauseEvalBroker               bool // the leader processes no evaluations
@@ -71,18 +72,13 @@ func (c *SchedulerConfiguration) Canonicalize() {
 	}
 }
 
-// Validate checks the algorithm. It refuses oversubscription of memory, because no task can demand it: a node
-// would never grant what the configuration promises.
+// Validate checks the algorithm.
 func (c *SchedulerConfiguration) Validate() error {
 	switch c.SchedulerAlgorithm {
 	case AlgorithmBinpack, AlgorithmSpread:
 	default:
 		return Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
 			Cut(c.SchedulerAlgorithm, MaxQuoted), AlgorithmBinpack, AlgorithmSpread)
-	}
-	if c.MemoryOversubscriptionEnabled {
-		return Invalidf("MemoryOversubscriptionEnabled is true; expected false: " +
-			"berth gives a task the memory that it reserves, and tasks have no memory_max")
 	}
 	return nil
 }

@@ -447,3 +447,22 @@ func TestAllocClientUpdateBounded_AddsNoTaskStates(t *testing.T) {
 		t.Errorf("the task states are %#v", bounded.TaskStates)
 	}
 }
+
+// A task with cores has no default of cpu, which would be a second fault.
+func TestResources_HaveOneFaultForCores(t *testing.T) {
+	for _, c := range []struct {
+		cores, cpu int
+		want       string
+	}{
+		{1, 0, "cores is not supported by berth yet; use cpu"},
+		{1, -1, "cores is not supported by berth yet; use cpu\ncpu -1 must be at least 1 MHz"},
+		{0, 0, "cpu 0 must be at least 1 MHz"},
+	} {
+		f := newFieldErrors("")
+		given := Resources{Cores: c.cores, CPU: c.cpu, MemoryMB: 10}
+		given.validate(f)
+		if got := f.err(); got == nil || got.Error() != c.want {
+			t.Errorf("%+v: got %v, want %s", given, got, c.want)
+		}
+	}
+}

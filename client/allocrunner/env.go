@@ -79,7 +79,7 @@ func (f taskFacts) named() map[string]string {
 	if r := t.Resources; r != nil {
 		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
 		own["MEMORY_LIMIT"] = strconv.Itoa(r.MemoryMB)
-		if r.MemoryMaxMB > 0 {
+		if r.MemoryMaxMB > 0 && !alloc.NoMemoryMax {
 			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
 		}
 	}

@@ -49,6 +49,9 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	if spec.Resources != nil {
 		cfg.Resources = *spec.Resources
 	}
+	if t.r.Alloc().NoMemoryMax {
+		cfg.Resources.MemoryMaxMB = 0
+	}
 	if n := t.r.env.Network(); n != nil {
 		cfg.Network = &n.Network
 	}

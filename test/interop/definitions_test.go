@@ -89,8 +89,10 @@ func TestClient_ChangesNodePools(t *testing.T) {
 	}
 	p.SchedulerConfiguration.MemoryOversubscriptionEnabled = new(true)
 	_, err = c.NodePools().Register(p, nil)
-	if err == nil || !strings.Contains(err.Error(), "memory_oversubscription_enabled must be false") {
-		t.Errorf("a pool with more memory than its nodes: %v", err)
+	checkNoError(t, "register with oversubscription", err)
+	p, _, err = c.NodePools().Info("gpu", nil)
+	if checkNoError(t, "info", err) && !*p.SchedulerConfiguration.MemoryOversubscriptionEnabled {
+		t.Errorf("got node pool %+v", p)
 	}
 	_, err = c.NodePools().Delete("gpu", nil)
 	checkNoError(t, "delete", err)

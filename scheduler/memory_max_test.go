@@ -1,0 +1,51 @@
+package scheduler
+
+import (
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// TestPlace_MemoryMaxCountsByTheSwitch places a group in the cases of both switches. The setting of the pool
+// comes before that of the cluster.
+func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
+	on, off := true, false
+	for name, c := range map[string]struct {
+		cluster bool
+		pool    *bool
+		most    int // memory_max
+		bounded bool
+	}{
+		"off":                       {false, nil, 200, true},
+		"on":                        {true, nil, 200, false},
+		"on, and off in the pool":   {true, &off, 200, true},
+		"off, and on in the pool":   {false, &on, 200, false},
+		"off, without a memory_max": {false, nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			config := structs.DefaultSchedulerConfiguration()
+			config.MemoryOversubscriptionEnabled = c.cluster
+			do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+			do(w, state.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{
+				Name: "gpu",
+				SchedulerConfiguration: &structs.NodePoolSchedulerConfiguration{
+					MemoryOversubscriptionEnabled: c.pool,
+				},
+			}})
+			n := aNode("n1")
+			n.NodePool = "gpu"
+			do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n})
+			job := aJob("web", structs.JobService)
+			job.NodePool = "gpu"
+			job.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = c.most
+			w.job(job)
+			w.run("web")
+			w.wantPlaced("web", "0@n1")
+			if got := w.allocs("web")[0].NoMemoryMax; got != c.bounded {
+				t.Errorf("bounded to the reserved memory: %v", got)
+			}
+		})
+	}
+}
