@@ -169,7 +169,7 @@ func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
 		{checkLines(`advertise = "x"`), `"advertise" is not supported by berth yet`},
 		{checkLines(`failures_before_warning = 2`), `"failures_before_warning" is not supported by berth yet`},
 		{`check { type = "tcp" }`, `missing argument "interval"`},
-		{ours + `address_mode = "alloc"`, `its networks have the mode host`},
+		{ours + `address_mode = "alloc"`, `a service has an address of the node`},
 		{ours + `task = "other"`, `the group has no such task`},
 		{ours + `name = "a_b"`, `must be 1 to 63 letters, digits and dashes`},
 		{ours + checkLines("method = \"SEND\""), `method`},

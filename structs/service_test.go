@@ -189,7 +189,7 @@ func TestService_NamesTheFault(t *testing.T) {
 		})},
 		{`provider "etcd" must be`, serving(func(s *Service) { s.Provider = "etcd" })},
 		{`on_update "never" must be`, serving(func(s *Service) { s.OnUpdate = "never" })},
-		{`address_mode "alloc" is that of a network of the allocation's own`,
+		{`address_mode "alloc" is not supported by berth yet`,
 			serving(func(s *Service) { s.AddressMode = "alloc" })},
 		{`address_mode "far" must be`, serving(func(s *Service) { s.AddressMode = "far" })},
 		{`address: address_mode "host" is for a service without an address`,
@@ -248,7 +248,7 @@ func TestService_NamesTheFault(t *testing.T) {
 		{"grpc_service has 4097", checking(ofType(CheckGRPC), func(c *ServiceCheck) { c.GRPCService = long })},
 		{`check 1: task "none": the group has no such task`, checking(func(c *ServiceCheck) { c.TaskName = "none" })},
 		{"command and args are those of a check of type script", checking(func(c *ServiceCheck) { c.Command = "x" })},
-		{`address_mode "driver" is that of a network`, checking(func(c *ServiceCheck) { c.AddressMode = "driver" })},
+		{`address_mode "driver" is not supported by berth yet`, checking(func(c *ServiceCheck) { c.AddressMode = "driver" })},
 		{`port "none": the network of the group has no`, checking(func(c *ServiceCheck) { c.PortLabel = "none" })},
 		{"a port is required, in the check or in its service", serving(func(s *Service) {
 			s.PortLabel = ""

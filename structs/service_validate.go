@@ -116,8 +116,8 @@ func (f fieldErrors) checkConsulMeta(name string, meta map[string]string) {
 
 func (f fieldErrors) checkAddressMode(mode string) {
 	if mode == "alloc" || mode == "driver" {
-		f.addf("address_mode %q is that of a network of the allocation's own; its networks have the mode host",
-			mode)
+		f.addf("address_mode %q is not supported by berth yet: a service has an address of the node; "+
+			"leave it out, and give the service a port of the group", mode)
 		return
 	}
 	f.checkOneOf("address_mode", mode, []string{AddressModeAuto, AddressModeHost})
