@@ -67,7 +67,10 @@ func TestAgent_FindsServersInConsul(t *testing.T) {
 	}
 	end(nil)
 	<-ended
-	awaitServers(t, c, "http", "rpc", "serf")
+	services, err = c.API.Agent().Services()
+	if err != nil || len(services) != 3 {
+		t.Errorf("after the end of a server Consul has %v, %v", services, err)
+	}
 }
 
 // TestAgent_RunsWithoutConsul has an address at which nobody answers.
