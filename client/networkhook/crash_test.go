@@ -202,6 +202,7 @@ func (p *plan) testCrash(t *testing.T, again bool) {
 	dir := t.TempDir()
 	ipam := "/var/lib/cni/networks/" + p.Bridge
 	t.Cleanup(func() { _ = os.RemoveAll(ipam) })
+	t.Cleanup(func() { _ = netns.Remove(netns.Path(p.ID)) }) // if the test fails
 	p.crash(t, dir)
 	db := openDB(t, filepath.Join(dir, "db"))
 	h, env := p.hookIn(db, dir, crashing{})
