@@ -131,7 +131,7 @@ func TestTemplate_OfAnotherDriverMayBeAnywhereInTheDirectory(t *testing.T) {
 
 func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{ key "a" }}`:                                       "the function key is refused: it reads from Consul, which berth does not support yet",
+		`{{ key "a" }}`:                                       "the function key is refused: it reads from Consul, which templates do not do yet",
 		`{{ with secret "a" }}{{ end }}`:                      "Vault",
 		`{{ range nomadService "a" }}{{ end }}`:               "services",
 		`{{ (nomadVar "a").x }}`:                              "until secrets are encrypted",
@@ -143,7 +143,7 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 		`{{ sprig_uuidv4 }}`:                                  "another value each time",
 		`{{ sprig_none }}`:                                    "sprig has no such function",
 		`{{ sprig_upper "x" | sprig_quote }}`:                 "",
-		`{{ define "a" }}{{ sockaddr "x" }}{{ end }}`:         "reads no addresses",
+		`{{ define "a" }}{{ sockaddr "x" }}{{ end }}`:         "",
 		`{{ if false }}{{ else }}{{ spew_dump 1 }}{{ end }}`:  "use toJSON",
 		`{{ range $x := split (tree) "a" }}{{ end }}`:         "Consul",
 		`{{ template "a" (key "b") }}`:                        "Consul",

@@ -15,8 +15,8 @@ var templateFunctions = []string{
 	"divide", "env", "envOrDefault", "executeTemplate", "explodeMap", "file", "hmacSHA256Hex",
 	"in", "indent", "join", "loop", "maximum", "md5sum", "mergeMap", "mergeMapWithOverride", "minimum",
 	"modulo", "multiply", "mustEnv", "parseBool", "parseFloat", "parseInt", "parseJSON", "parseUint",
-	"parseYAML", "regexMatch", "regexReplaceAll", "replaceAll", "scratch", "sha256Hex", "split",
-	"splitToMap", "subtract", "timestamp", "toJSON", "toJSONPretty", "toLower", "toTOML", "toTitle",
+	"parseYAML", "regexMatch", "regexReplaceAll", "replaceAll", "scratch", "sha256Hex", "sockaddr",
+	"split", "splitToMap", "subtract", "timestamp", "toJSON", "toJSONPretty", "toLower", "toTOML", "toTitle",
 	"toUnescapedJSON", "toUnescapedJSONPretty", "toUpper", "toYAML", "trim", "trimPrefix", "trimSpace",
 	"trimSuffix",
 }
@@ -28,19 +28,18 @@ var builtinTemplateFunctions = []string{
 
 // refusedTemplateFunctions are functions of the dialect that berth refuses, by the reason.
 var refusedTemplateFunctions = map[string][]string{
-	"it reads from Consul, which berth does not support yet": {
+	"it reads from Consul, which templates do not do yet": {
 		"byKey", "byMeta", "byTag", "caLeaf", "caRoots", "connect", "datacenters", "explode",
 		"exportedServices", "key", "keyExists", "keyExistsGet", "keyOrDefault", "ls", "node", "nodes",
 		"partitions", "peerings", "safeLs", "safeTree", "service", "services", "tree",
 	},
 	"it reads from Vault, which berth does not support yet": {"pkiCert", "secret", "secrets"},
-	"it reads services, which berth does not support yet":   {"nomadService", "nomadServices"},
+	"it reads services, which templates do not do yet":      {"nomadService", "nomadServices"},
 	"it reads variables, which berth does not support until secrets are encrypted": {
 		"nomadVar", "nomadVarExists", "nomadVarList", "nomadVarListSafe",
 	},
-	"a template runs no programs on the node":                                {"plugin"},
-	"a template writes no file but its destination":                          {"writeToFile"},
-	"a template reads no addresses; use env with a port's or a node's names": {"sockaddr"},
+	"a template runs no programs on the node":       {"plugin"},
+	"a template writes no file but its destination": {"writeToFile"},
 	"it shows the inside of values; use toJSON": {
 		"spew_dump", "spew_printf", "spew_sdump", "spew_sprintf",
 	},

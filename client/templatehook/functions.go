@@ -24,21 +24,16 @@ func (r *rendering) functions() template.FuncMap {
 		"mustEnv":      r.mustEnv,
 		"envOrDefault": r.envOrDefault,
 		"file":         r.file,
+		"sockaddr":     r.sockaddr,
 		"timestamp":    timestamp,
 
 		"executeTemplate": r.executeTemplate,
 		"loop":            loop,
 		"scratch":         func() (*scratch, error) { return r.scratch, nil },
-
-		"print":    func(args ...any) (string, error) { return fmt.Sprint(args...), nil },
-		"println":  func(args ...any) (string, error) { return fmt.Sprintln(args...), nil },
-		"printf":   r.printf,
-		"html":     func(args ...any) (string, error) { return template.HTMLEscaper(args...), nil },
-		"js":       func(args ...any) (string, error) { return template.JSEscaper(args...), nil },
-		"urlquery": func(args ...any) (string, error) { return template.URLQueryEscaper(args...), nil },
 	}
 	for _, some := range []template.FuncMap{
-		r.textFunctions(), listFunctions, r.encodings(), numberFunctions, r.sprigFunctions(),
+		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numberFunctions,
+		r.sprigFunctions(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -49,6 +44,18 @@ func (r *rendering) functions() template.FuncMap {
 	all[enterFunc] = r.enter
 	all[leaveFunc] = r.leave
 	return all
+}
+
+// printFunctions returns the functions of text/template that make texts.
+func (r *rendering) printFunctions() template.FuncMap {
+	return template.FuncMap{
+		"print":    func(args ...any) (string, error) { return fmt.Sprint(args...), nil },
+		"println":  func(args ...any) (string, error) { return fmt.Sprintln(args...), nil },
+		"printf":   r.printf,
+		"html":     func(args ...any) (string, error) { return template.HTMLEscaper(args...), nil },
+		"js":       func(args ...any) (string, error) { return template.JSEscaper(args...), nil },
+		"urlquery": func(args ...any) (string, error) { return template.URLQueryEscaper(args...), nil },
+	}
 }
 
 func (r *rendering) textFunctions() template.FuncMap {

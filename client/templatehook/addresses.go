@@ -1,0 +1,101 @@
+package templatehook
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"github.com/hashicorp/go-sockaddr"
+	addresses "github.com/hashicorp/go-sockaddr/template"
+
+	"berth/structs"
+)
+
+// maxAddressText bounds a text of the function sockaddr, and each text that such a text gives to a function:
+// a pattern takes time, and a separator memory, in proportion to its length for each address of the node.
+const maxAddressText = 1000
+
+// logicFunctions are the functions of text/template that a text of sockaddr may call beside its own.
+var logicFunctions = template.FuncMap{}
+
+func init() {
+	for _, name := range []string{
+		"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "index", "len",
+	} {
+		logicFunctions[name] = true // the parser only looks for the name
+	}
+}
+
+// sockaddr executes a text of go-sockaddr, without its delimiters, over the addresses of the node's
+// interfaces. It counts steps and values as part of the rendering: such a text can loop and call itself, too.
+func (r *rendering) sockaddr(words ...string) (string, error) {
+	text := "{{ " + strings.Join(words, " ") + " }}"
+	if len(text) > maxAddressText {
+		return "", structs.Invalidf("sockaddr: the text has more than %d bytes", maxAddressText)
+	}
+	functions := r.addressFunctions()
+	trees, err := parse.Parse("sockaddr", text, "", "", functions, logicFunctions)
+	if err != nil {
+		return "", err
+	}
+	functions[stepFunc] = r.step
+	functions[enterFunc] = r.enter
+	functions[leaveFunc] = r.leave
+	set := template.New("sockaddr").Funcs(functions).Option("missingkey=error")
+	for name, tree := range trees {
+		r.countSteps(tree)
+		_, err = set.AddParseTree(name, tree)
+		if err != nil {
+			return "", err
+		}
+	}
+	all, err := sockaddr.GetAllInterfaces()
+	if err != nil {
+		return "", err
+	}
+	out := &output{}
+	err = set.ExecuteTemplate(out, "sockaddr", all)
+	return out.String(), err
+}
+
+// addressFunctions returns those of go-sockaddr, with those that print.
+func (r *rendering) addressFunctions() template.FuncMap {
+	all := template.FuncMap{}
+	for _, some := range []template.FuncMap{
+		addresses.SourceFuncs, addresses.SortFuncs, addresses.FilterFuncs, addresses.HelperFuncs,
+	} {
+		maps.Copy(all, some)
+	}
+	for name, f := range all {
+		all[name] = r.bound(addressFunction(name, f))
+	}
+	for name, f := range r.printFunctions() {
+		all[name] = r.bound(f)
+	}
+	return all
+}
+
+// addressFunction returns a function that refuses long texts. An error of a function without arguments has no
+// value of the text, so it is shown.
+func addressFunction(name string, f any) any {
+	v := reflect.ValueOf(f)
+	result := func(value reflect.Value, err error) []reflect.Value {
+		return []reflect.Value{value, reflect.ValueOf(&err).Elem()}
+	}
+	return reflect.MakeFunc(v.Type(), func(args []reflect.Value) []reflect.Value {
+		for _, arg := range args {
+			if arg.Kind() == reflect.String && arg.Len() > maxAddressText {
+				return result(reflect.Zero(v.Type().Out(0)),
+					beyond("the function %s of sockaddr gets more than %d bytes", name, maxAddressText))
+			}
+		}
+		out := v.Call(args)
+		err, _ := out[1].Interface().(error)
+		if err != nil && len(args) == 0 {
+			err = structs.Preconditionf("%s: %w", name, err)
+		}
+		return result(out[0], err)
+	}).Interface()
+}
