@@ -291,7 +291,7 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 			"Prioritize: berth does not know this field"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":7}}`, 400, "Job.ID: expected a string, found a number"},
 		{"PUT", "/v1/job/other", `{"Job":{"ID":"j"}}`, 400, `the path names job "other", the body "j"`},
-		{"PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("x", 17<<20) + `"}}`, 413,
+		{"PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("x", structs.MaxHTTPJob) + `"}}`, 413,
 			"the body is larger than 16777216 bytes"},
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {"}`, 400, "job.hcl:1"},
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {\n  priority = \"x\"\n  name = var.n\n}","Variables":"x = 1"}`, 400,
