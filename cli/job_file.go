@@ -281,16 +281,14 @@ func checkCommand(config map[string]any, _ *structs.TaskGroup) error {
 	return err
 }
 
-// checkContainer accepts a config with references: the values of numbers and names are known on the node
-// only.
 func checkContainer(config map[string]any, g *structs.TaskGroup) error {
-	if structs.HasReference(config) {
-		return nil
-	}
-	task, err := taskconfig.Decode(config)
+	task, err := taskconfig.Check(config)
 	if err != nil {
 		return err
 	}
+	task.Ports = slices.DeleteFunc(task.Ports, func(label string) bool {
+		return structs.HasReference(label) // known on the node only
+	})
 	var labels []string
 	for _, p := range g.PortDemands() {
 		labels = append(labels, p.Label)

@@ -87,13 +87,14 @@ type driverCheck struct {
 	known    map[string][]string
 	faults   *structs.Faults
 	warnings []string
-	skipped  bool // a task is not checked: it is one too many, or only its node knows values of its config
+	skipped  bool // a task is one too many, or only its node knows values of its config
 }
 
 // taskOf is a task with the path of its faults.
 type taskOf struct {
 	*structs.Task
 	path string
+	open bool // only its node knows values of its config
 }
 
 func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
@@ -156,11 +157,12 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 	req := &structs.ClientDriverValidateRequest{Driver: name}
 	var asked []taskOf
 	for _, t := range tasks {
-		tooDeep := !structs.NestsWithin(t.Config, structs.MaxConfigNesting)
-		if tooDeep || structs.HasReference(t.Config) {
+		if !structs.NestsWithin(t.Config, structs.MaxConfigNesting) {
 			c.skipped = true
 			continue
 		}
+		t.open = structs.HasReference(t.Config)
+		c.skipped = c.skipped || t.open
 		asked = append(asked, t)
 		req.Configs = append(req.Configs, t.Config)
 	}
@@ -183,7 +185,7 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 		return
 	}
 	for i, t := range asked {
-		if answer.Faults[i] == "" {
+		if answer.Faults[i] == "" || t.open && !answer.LeavesReferences {
 			continue
 		}
 		for line := range strings.SplitSeq(answer.Faults[i], "\n") {

@@ -31,7 +31,10 @@ func (s *server) addDrivers(id string, healthy map[string]bool) {
 }
 
 // rejectKeys makes the node accept only configs with the key "image".
-func (n *fakeNode) rejectKeys(err error) {
+func (n *fakeNode) rejectKeys(err error) { n.rejectKeysOf(err, true) }
+
+// rejectKeysOf is rejectKeys of a node that does or does not leave values with references open.
+func (n *fakeNode) rejectKeysOf(err error, leavesReferences bool) {
 	n.answer = func(method string, req, resp any) error {
 		if method != structs.ClientDriverValidate.Name {
 			return errors.New("unexpected call of " + method)
@@ -42,6 +45,7 @@ func (n *fakeNode) rejectKeys(err error) {
 				fault = "config.image: missing\nconfig.imgae: unknown field"
 			}
 			answer := resp.(*structs.ClientDriverValidateResponse)
+			answer.LeavesReferences = leavesReferences
 			answer.Faults = append(answer.Faults, fault)
 		}
 		return err
@@ -61,7 +65,7 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 	placeholder := &structs.Task{
 		Name:   "later",
 		Driver: "vm",
-		Config: map[string]any{"n": []any{"${NOMAD_PORT_x}"}},
+		Config: map[string]any{"image": "x", "n": []any{"${NOMAD_PORT_x}"}},
 	}
 	typo := &structs.Task{Name: "typo", Driver: "vn", Config: map[string]any{}}
 	const fault = `job "j": group "g": task `
@@ -116,6 +120,21 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 		})
 	}
 	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
+}
+
+// A node of an earlier version takes a reference for the value itself.
+func TestJobValidate_ChecksTheKeysOfAConfigWithAReference(t *testing.T) {
+	task := &structs.Task{Name: "t", Driver: "vm", Config: map[string]any{"imgae": "${node.class}"}}
+	for leavesReferences, want := range map[bool]int{true: 2, false: 0} {
+		s := newServer(t)
+		s.addNode("n1", "a").rejectKeysOf(nil, leavesReferences)
+		s.addDrivers("n1", map[string]bool{"vm": true})
+		got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(task)})
+		if len(got.ValidationErrors) != want || got.DriverConfigValidated {
+			t.Errorf("a node that leaves references, %t: got %q, validated %t; want %d faults",
+				leavesReferences, got.ValidationErrors, got.DriverConfigValidated, want)
+		}
+	}
 }
 
 // A job that breaks a rule of its own is checked against the drivers all the same.

@@ -37,9 +37,11 @@ type ClientDriverValidateRequest struct {
 	QueryOptions
 }
 
-// ClientDriverValidateResponse has the faults of each config, "" for a valid one.
+// ClientDriverValidateResponse has the faults of each config, "" for a valid one. LeavesReferences reports
+// that a value with a reference is no fault of its config. Nodes of earlier versions do not say so.
 type ClientDriverValidateResponse struct {
-	Faults []string
+	Faults           []string
+	LeavesReferences bool
 	QueryMeta
 }
 

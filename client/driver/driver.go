@@ -18,7 +18,9 @@ type Driver interface {
 	Name() string
 	// Fingerprint reports whether the driver can work on this machine, and the reason if it cannot.
 	Fingerprint(ctx context.Context) *structs.DriverInfo
-	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path.
+	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path. A value
+	// with a reference (structs.HasReference) counts as valid where a string may stand for the value that
+	// replaces it: Start checks that one.
 	Validate(config map[string]any) error
 	// Start starts the task and returns the handle for Recover. A failed start leaves nothing behind that
 	// Destroy does not remove.

@@ -19,7 +19,7 @@ func (m *Manager) validateConfigs(
 	if err != nil {
 		return nil, err
 	}
-	resp := &structs.ClientDriverValidateResponse{}
+	resp := &structs.ClientDriverValidateResponse{LeavesReferences: true}
 	for _, config := range req.Configs {
 		fault := ""
 		if err := d.Validate(config); err != nil {

@@ -33,6 +33,9 @@ func TestManager_ValidatesConfigs(t *testing.T) {
 	if err != nil || !slices.Equal(got.Faults, []string{"", "ok: missing", "ok: missing"}) {
 		t.Errorf("got %+v, error %v", got, err)
 	}
+	if !got.LeavesReferences {
+		t.Error("the answer does not say that values with references are left open")
+	}
 	_, err = m.validateConfigs(t.Context(), &structs.ClientDriverValidateRequest{Driver: "other"})
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("another driver: got %v, want invalid", err)

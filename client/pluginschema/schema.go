@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hcldec"
 	hcljson "github.com/hashicorp/hcl/v2/json"
+	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/msgpack"
 
 	"berth/plugins/protocol/hclspec"
@@ -35,7 +36,16 @@ func Parse(announced *hclspec.Spec) (*Schema, error) {
 
 // Decode returns the configuration in msgpack. Each fault is an invalid error that names the setting. Strings
 // are taken as they are: they hold no templates.
-func (s *Schema) Decode(config map[string]any) (packed []byte, err error) {
+func (s *Schema) Decode(config map[string]any) ([]byte, error) {
+	value, err := s.decode(config, nil) // nil: strings are no templates
+	if err != nil {
+		return nil, err
+	}
+	return msgpack.Marshal(value, value.Type())
+}
+
+// decode evaluates the strings of a configuration as templates, unless ctx is nil.
+func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.Value, err error) {
 	defer func() { // hcldec panics for some combinations of specs, which only it knows
 		if r := recover(); r != nil {
 			err = structs.Internalf("the schema cannot be used: %v", r)
@@ -46,17 +56,17 @@ func (s *Schema) Decode(config map[string]any) (packed []byte, err error) {
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
-		return nil, structs.Invalidf("config: %w", err)
+		return cty.NilVal, structs.Invalidf("config: %w", err)
 	}
 	file, diags := hcljson.Parse(text, "config")
 	if diags.HasErrors() {
-		return nil, invalid(diags)
+		return cty.NilVal, invalid(diags)
 	}
-	value, diags := hcldec.Decode(file.Body, s.spec, nil) // nil: strings are no templates
+	value, diags = hcldec.Decode(file.Body, s.spec, ctx)
 	if diags.HasErrors() {
-		return nil, invalid(diags)
+		return cty.NilVal, invalid(diags)
 	}
-	return msgpack.Marshal(value, value.Type())
+	return value, nil
 }
 
 // invalid joins the faults. The positions are left out: they are those of the text in JSON, which nobody

@@ -109,7 +109,7 @@ func (d *Driver) Name() string { return Name }
 // Validate implements driver.Driver. Start checks what the node allows: it depends on the rest of the task,
 // too.
 func (d *Driver) Validate(config map[string]any) error {
-	_, err := taskconfig.Decode(config)
+	_, err := taskconfig.Check(config)
 	return err
 }
 

@@ -140,16 +140,26 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 
 // Validate implements driver.Driver.
 func (d *Driver) Validate(config map[string]any) error {
-	_, err := decodeCommand(config)
-	return err
+	c, err := executor.DecodeCommand(config)
+	if err != nil || structs.HasReference(c.WorkDir) {
+		return err
+	}
+	return checkWorkDir(c)
 }
 
 func decodeCommand(config map[string]any) (*executor.Command, error) {
 	c, err := executor.DecodeCommand(config)
-	if err != nil || c.WorkDir == "" || filepath.IsAbs(c.WorkDir) {
-		return c, err
+	if err != nil {
+		return nil, err
 	}
-	return nil, structs.Invalidf(
+	return c, checkWorkDir(c)
+}
+
+func checkWorkDir(c *executor.Command) error {
+	if c.WorkDir == "" || filepath.IsAbs(c.WorkDir) {
+		return nil
+	}
+	return structs.Invalidf(
 		"config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
 }
 

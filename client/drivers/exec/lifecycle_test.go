@@ -427,6 +427,14 @@ func TestValidate_Config(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	err = r.Validate(map[string]any{"command": "${meta.x}", "work_dir": "${NOMAD_TASK_DIR}/x"})
+	if err != nil {
+		t.Errorf("values with references: %v", err)
+	}
+	err = r.Validate(map[string]any{"comand": "${meta.x}", "command": "x"})
+	if err == nil || !contains(err.Error(), "config.comand: unknown field") {
+		t.Errorf("a wrong key: %v", err)
+	}
 }
 
 func TestFingerprint_ReportsTheDriver(t *testing.T) {

@@ -220,8 +220,7 @@ func (d *Driver) Validate(config map[string]any) error {
 	if err != nil {
 		return nil
 	}
-	_, err = p.schema.Decode(config)
-	return err
+	return p.schema.Check(config)
 }
 
 // errEnded is the reason for a stream that the plugin has closed.

@@ -22,19 +22,19 @@ func checkReference(b *block, image string) {
 	}
 	_, err := reference.ParseAnyReference(image)
 	if err != nil {
-		b.fault("image", "%q: %v", structs.Cut(image, structs.MaxQuoted), err)
+		b.reject("image", image, "%v", err)
 	}
 }
 
 func requireAbsolute(b *block, name, value string) {
 	if value != "" && !path.IsAbs(value) {
-		b.fault(name, "%q: expected an absolute path", structs.Cut(value, structs.MaxQuoted))
+		b.reject(name, value, "expected an absolute path")
 	}
 }
 
 func checkPermissions(b *block, p string) {
 	if strings.Trim(p, "rwm") != "" || len(p) > 3 {
-		b.fault("cgroup_permissions", "%q: expected any of \"rwm\"", structs.Cut(p, structs.MaxQuoted))
+		b.reject("cgroup_permissions", p, "expected any of \"rwm\"")
 	}
 }
 
@@ -48,8 +48,7 @@ func readCapabilities(b *block, name string) []string {
 	for i, s := range b.texts(name) {
 		c := Capability(s)
 		if !capability().MatchString(c) {
-			b.fault(fmt.Sprintf("%s[%d]", name, i), "%q: expected a capability such as \"net_admin\", or \"all\"",
-				structs.Cut(s, structs.MaxQuoted))
+			b.reject(fmt.Sprintf("%s[%d]", name, i), s, "expected a capability such as \"net_admin\", or \"all\"")
 			continue
 		}
 		out = append(out, c)
@@ -70,8 +69,7 @@ func readSecurity(b *block) []string {
 		name, _, _ := strings.Cut(o, "=")
 		name, _, _ = strings.Cut(name, ":")
 		if !slices.Contains(securityOptions, name) {
-			b.fault(fmt.Sprintf("security_opt[%d]", i), "%q: expected one of %s",
-				structs.Cut(o, structs.MaxQuoted), strings.Join(securityOptions, ", "))
+			b.reject(fmt.Sprintf("security_opt[%d]", i), o, "expected one of %s", strings.Join(securityOptions, ", "))
 		}
 	}
 	return options
@@ -83,8 +81,7 @@ func readTmpfs(b *block) map[string]string {
 	for i, s := range b.texts("tmpfs") {
 		target, options, _ := strings.Cut(s, ":")
 		if !path.IsAbs(target) || path.Clean(target) == "/" {
-			b.fault(fmt.Sprintf("tmpfs[%d]", i), "%q: expected a path in the container, and options after a colon",
-				structs.Cut(s, structs.MaxQuoted))
+			b.reject(fmt.Sprintf("tmpfs[%d]", i), s, "expected a path in the container, and options after a colon")
 			continue
 		}
 		target = path.Clean(target)
@@ -111,7 +108,7 @@ func readMount(b *block) Mount {
 	checkTarget(b, m.Target)
 	only := func(kind, name string, read func(*block)) {
 		_, set := b.take(name)
-		if set && m.Type != kind {
+		if set && m.Type != kind && !b.isOpen(m.Type) {
 			b.fault(name, "is for a mount of type %q, and the type is %q", kind, m.Type)
 			return
 		}
@@ -138,7 +135,7 @@ func readMount(b *block) Mount {
 
 func checkTarget(b *block, target string) {
 	if target != "" && (!path.IsAbs(target) || path.Clean(target) == "/") {
-		b.fault("target", "%q: expected an absolute path in the container", structs.Cut(target, structs.MaxQuoted))
+		b.reject("target", target, "expected an absolute path in the container")
 	}
 }
 
@@ -149,7 +146,7 @@ func checkSource(b *block, m Mount) {
 	case m.Type == MountTmpfs && m.Source != "":
 		b.fault("source", "a mount of type %q has none", MountTmpfs)
 	case m.Type == MountVolume && m.Source != "" && !volumeName().MatchString(m.Source):
-		b.fault("source", "%q: expected the name of a volume", structs.Cut(m.Source, structs.MaxQuoted))
+		b.reject("source", m.Source, "expected the name of a volume")
 	}
 }
 
@@ -191,7 +188,7 @@ func readAddresses(b *block, name string) []string {
 	for i, s := range list {
 		_, err := netip.ParseAddr(s)
 		if err != nil {
-			b.fault(fmt.Sprintf("%s[%d]", name, i), "%q: expected an address", structs.Cut(s, structs.MaxQuoted))
+			b.reject(fmt.Sprintf("%s[%d]", name, i), s, "expected an address")
 		}
 	}
 	return list
@@ -203,8 +200,7 @@ func readExtraHosts(b *block) []string {
 		name, address, _ := strings.Cut(s, ":")
 		_, err := netip.ParseAddr(address)
 		if name == "" || err != nil && address != "host-gateway" {
-			b.fault(fmt.Sprintf("extra_hosts[%d]", i), "%q: expected \"name:address\"",
-				structs.Cut(s, structs.MaxQuoted))
+			b.reject(fmt.Sprintf("extra_hosts[%d]", i), s, "expected \"name:address\"")
 		}
 	}
 	return list
@@ -216,6 +212,9 @@ func readUlimits(b *block) []*units.Ulimit {
 	pairs := b.pairs("ulimit")
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		u, err := units.ParseUlimit(name + "=" + pairs[name])
+		if err != nil && b.isOpen(pairs[name]) {
+			continue
+		}
 		if err != nil {
 			b.fault("ulimit", "%v; expected a limit such as nofile = \"2048:4096\"", err)
 			continue

@@ -20,6 +20,7 @@ type block struct {
 	values map[string]any
 	known  map[string]bool // the names that were asked for
 	faults *[]error
+	early  bool // references are not replaced yet
 }
 
 func newBlock(path string, values map[string]any, faults *[]error) *block {
@@ -37,6 +38,16 @@ func (b *block) fault(name, format string, args ...any) {
 		path += "." + name
 	}
 	*b.faults = append(*b.faults, fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
+}
+
+// isOpen reports whether a value cannot be checked yet: it has a reference.
+func (b *block) isOpen(value any) bool { return b.early && structs.HasReference(value) }
+
+// reject reports the text of a field, unless it is open.
+func (b *block) reject(name, text, format string, args ...any) {
+	if !b.isOpen(text) {
+		b.fault(name, "%q: %s", structs.Cut(text, structs.MaxQuoted), fmt.Sprintf(format, args...))
+	}
 }
 
 // take returns a field, and whether the job has it.
@@ -107,14 +118,14 @@ func (b *block) required(name, meaning string) string {
 func (b *block) oneOf(name string, values ...string) string {
 	s := b.text(name)
 	if s != "" && !slices.Contains(values, s) {
-		b.fault(name, "%q: expected %s", structs.Cut(s, structs.MaxQuoted), strings.Join(values, ", "))
+		b.reject(name, s, "expected %s", strings.Join(values, ", "))
 	}
 	return s
 }
 
 func (b *block) boolean(name string) bool {
 	v, ok := b.take(name)
-	if !ok {
+	if !ok || b.isOpen(v) {
 		return false
 	}
 	switch v := v.(type) {
@@ -134,7 +145,7 @@ func (b *block) boolean(name string) bool {
 // a job are replaced by strings.
 func (b *block) number(name string, least, most int64) int64 {
 	v, ok := b.take(name)
-	if !ok {
+	if !ok || b.isOpen(v) {
 		return 0
 	}
 	n, ok := wholeNumber(v)
@@ -169,7 +180,7 @@ func wholeNumber(v any) (int64, bool) {
 // duration is a time such as "30s", 0 if it is absent.
 func (b *block) duration(name string, most time.Duration) time.Duration {
 	v, ok := b.take(name)
-	if !ok {
+	if !ok || b.isOpen(v) {
 		return 0
 	}
 	s, isText := v.(string)
@@ -285,6 +296,7 @@ func (b *block) readEach(name string, list []map[string]any, read func(*block)) 
 			path = fmt.Sprintf("%s[%d]", path, i)
 		}
 		inner := newBlock(path, m, b.faults)
+		inner.early = b.early
 		read(inner)
 		inner.end()
 	}

@@ -116,9 +116,16 @@ const (
 )
 
 // Decode reads the block. The error is invalid and has a line for each fault.
-func Decode(config map[string]any) (*Task, error) {
+func Decode(config map[string]any) (*Task, error) { return read(config, false) }
+
+// Check is Decode for a block as the job has it. A value with a reference is not checked, because only the
+// node knows the value at the start of the task. It must be a text or absent in the result.
+func Check(config map[string]any) (*Task, error) { return read(config, true) }
+
+func read(config map[string]any, early bool) (*Task, error) {
 	var faults []error
 	b := newBlock("config", config, &faults)
+	b.early = early
 	t := &Task{}
 	t.readImage(b)
 	t.readProgram(b)
@@ -221,6 +228,9 @@ func (t *Task) readFiles(b *block) {
 	}
 	for i, text := range b.texts("volumes") {
 		v, problem := parseVolume(text)
+		if problem != "" && b.isOpen(text) {
+			continue
+		}
 		if problem != "" {
 			b.fault("volumes", "element %d: %s", i, problem)
 			continue

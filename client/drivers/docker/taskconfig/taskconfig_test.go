@@ -1,6 +1,7 @@
 package taskconfig
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,14 +16,7 @@ import (
 // decode decodes a config block as a job file has it.
 func decode(t *testing.T, text string) (*Task, error) {
 	t.Helper()
-	var file struct {
-		Config map[string]any `hcl:"config"`
-	}
-	err := hclconf.Decode("job.hcl", []byte("config {\n"+text+"\n}\n"), &file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Decode(file.Config)
+	return Decode(parse(t, text))
 }
 
 const everything = `
@@ -294,6 +288,98 @@ func TestDecode_ReadsTheFormsOfOtherSources(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// Each text of ofReferences is a fault of the value alone: Decode finds it, and Check does not.
+const ofReferences = `
+image              = "${meta.image}:${NOMAD_META_v}!"
+image_pull_timeout = "${meta.timeout}"
+force_pull         = "${meta.pull}"
+work_dir           = "${meta.dir}"
+cap_add            = ["net_admin", "${meta.cap}"]
+security_opt       = ["${meta.security}"]
+pid_mode           = "${meta.pid}"
+tmpfs              = ["${meta.tmpfs}"]
+volumes            = ["${meta.volume}"]
+dns_servers        = ["${attr.dns}"]
+extra_hosts        = ["db:${attr.ip}"]
+pids_limit         = "${meta.pids}"
+memory_hard_limit  = "${meta.memory}"
+devices {
+  host_path          = "${meta.device}"
+  cgroup_permissions = "${meta.permissions}"
+}
+mount {
+  type   = "${meta.type}"
+  target = "${meta.target}"
+  bind_options {
+    propagation = "${meta.propagation}"
+  }
+}
+mount {
+  source = "${meta.source}"
+  target = "/x"
+}
+ulimit {
+  nofile = "${meta.files}"
+}
+`
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var file struct {
+		Config map[string]any `hcl:"config"`
+	}
+	text = strings.ReplaceAll(text, "${", "$${") // no expression of the file
+	err := hclconf.Decode("job.hcl", []byte("config {\n"+text+"\n}\n"), &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Config
+}
+
+func TestCheck_LeavesValuesWithReferencesOpen(t *testing.T) {
+	config := parse(t, ofReferences)
+	_, err := Check(config)
+	if err != nil {
+		t.Errorf("early: %v", err)
+	}
+	_, err = Decode(config)
+	faults := strings.Count(fmt.Sprint(err), "\n") + 1
+	if want := 20; faults != want {
+		t.Errorf("at the start: %d faults, want %d: %v", faults, want, err)
+	}
+}
+
+func TestCheck_NamesOtherFaultsOfAConfigWithReferences(t *testing.T) {
+	_, err := Check(parse(t, `
+imgae   = "${meta.image}"
+args    = "${meta.args}"
+cap_add = ["${meta.cap}", "!"]
+shm_size = -1
+mount {
+  type      = "${meta.type}"
+  bind_options {
+    propagated = "${meta.p}"
+  }
+}
+`))
+	for _, want := range []string{
+		"config.image: missing",
+		`config.imgae: unknown field; did you mean "image"?`,
+		"config.args: expected a list of strings, found a string",
+		`config.cap_add[1]: "!": expected a capability`,
+		"config.shm_size: -1: expected a number from 0",
+		"config.mount.target: missing",
+		"config.mount.bind_options.propagated: unknown field",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named: %v", want, err)
+		}
+	}
+	if n := strings.Count(fmt.Sprint(err), "\n") + 1; n != 7 {
+		t.Errorf("%d faults: %v", n, err)
 	}
 }
 
