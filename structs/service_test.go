@@ -149,6 +149,16 @@ func TestService_NamesTheFault(t *testing.T) {
 		{"", serving(func(s *Service) { s.PortLabel = "" })},
 		{"", checking()},
 		{"", checking(ofType(CheckTCP))},
+		{"", checking(func(c *ServiceCheck) {
+			c.Protocol = "${a}"
+			c.Method = "${a}"
+			c.Path = "${a}"
+			c.Header = map[string][]string{"${a}": {"${a}"}}
+		})},
+		{"", serving(func(s *Service) {
+			s.Provider = ServiceProviderConsul
+			s.Meta = map[string]string{"${a}": "${a}"}
+		})},
 		{"", checking(ofType(CheckGRPC), func(c *ServiceCheck) { c.GRPCService = "x" })},
 		{"", checking(ofType(CheckScript), func(c *ServiceCheck) { c.Command = "/bin/true"; c.TaskName = "t" })},
 		{"", group(func(g *TaskGroup) {

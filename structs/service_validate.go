@@ -12,6 +12,9 @@ var serviceNameForm = pattern(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 // IsServiceName reports whether a name without placeholders can be that of a service.
 func IsServiceName(name string) bool { return serviceNameForm().MatchString(name) }
 
+// hasPlaceholder reports whether only the node knows the value of a text.
+func hasPlaceholder(text string) bool { return strings.Contains(text, placeholder) }
+
 // validateServices checks the services of the group and of its tasks.
 func (g *TaskGroup) validateServices(f fieldErrors) {
 	total := 0
@@ -106,12 +109,19 @@ const (
 func (f fieldErrors) checkConsulMeta(name string, meta map[string]string) {
 	f.atMost(name+" of a service in Consul", len(meta), maxConsulMeta)
 	for k, v := range meta {
-		f.require(consulMetaForm().MatchString(k),
+		f.require(hasPlaceholder(k) || consulMetaForm().MatchString(k),
 			"%s: key %q: Consul takes 1 to 128 letters, digits, - and _", name, Cut(k, MaxQuoted))
 		f.require(!strings.HasPrefix(k, "consul-") && !strings.HasPrefix(k, "berth-") && k != "external-source",
 			"%s: key %q is one of Consul or berth", name, Cut(k, MaxQuoted))
 		f.checkBytes(name+": the value of "+strconv.Quote(Cut(k, MaxQuoted)), len(v), maxConsulMetaValue)
 	}
+}
+
+// CheckConsulMeta checks the meta of a service in Consul, once the node has replaced its placeholders.
+func CheckConsulMeta(meta map[string]string) error {
+	f := newFieldErrors("")
+	f.checkConsulMeta("meta", meta)
+	return f.err()
 }
 
 func (f fieldErrors) checkAddressMode(mode string) {
@@ -203,16 +213,32 @@ func (c *ServiceCheck) validateScript(f fieldErrors) {
 	f.require(c.TaskName != "", "task is required: the task in which the script runs")
 }
 
+// ValidateExpanded checks the texts of a check, once the node has replaced their placeholders.
+func (c *ServiceCheck) ValidateExpanded() error {
+	f := newFieldErrors("")
+	if c.Type == CheckHTTP {
+		c.validateHTTP(f)
+	}
+	return f.err()
+}
+
+// validateHTTP leaves texts with placeholders to the node.
 func (c *ServiceCheck) validateHTTP(f fieldErrors) {
-	f.checkOneOf("protocol", c.Protocol, []string{"http", "https"})
-	f.require(strings.HasPrefix(c.Path, "/"), "path %q must begin with /", c.Path)
+	if !hasPlaceholder(c.Protocol) {
+		f.checkOneOf("protocol", c.Protocol, []string{"http", "https"})
+	}
+	f.require(strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, placeholder),
+		"path %q must begin with /", c.Path)
 	f.checkText("path", c.Path)
 	f.checkText("body", c.Body)
-	f.checkOneOf("method", c.Method,
-		[]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+	if !hasPlaceholder(c.Method) {
+		f.checkOneOf("method", c.Method,
+			[]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+	}
 	size := 0
 	for name, values := range c.Header {
-		f.require(headerForm().MatchString(name), "header: %q is not the name of a header", name)
+		f.require(hasPlaceholder(name) || headerForm().MatchString(name),
+			"header: %q is not the name of a header", name)
 		for _, v := range values {
 			f.require(inHeader().MatchString(v), "header: the value of %q must be one line", name)
 			size += len(name) + len(v)

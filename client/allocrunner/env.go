@@ -1,8 +1,10 @@
 package allocrunner
 
 import (
+	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,13 +88,14 @@ func (f taskFacts) named() map[string]string {
 	return own
 }
 
-// meta returns the variables of the job's, the group's and the task's meta: the nearer wins. Its values may
-// refer to all in vars, not to each other.
+// meta returns the variables of the job's, the group's and the task's meta: the nearer wins, and the last of
+// equal keys of one meta. Its keys and values may refer to all in vars, not to each other.
 func (f taskFacts) meta(vars variables) map[string]string {
 	own := map[string]string{}
 	for _, meta := range []map[string]string{f.alloc.Job.Meta, f.group.Meta, f.task.Meta} {
-		for k, v := range meta {
-			value := vars.expand(v)
+		for _, written := range slices.Sorted(maps.Keys(meta)) {
+			k := vars.expand(written)
+			value := vars.expand(meta[written])
 			own["META_"+structs.VariableName(k)] = value
 			own["META_"+structs.VariableName(strings.ToUpper(k))] = value
 		}

@@ -93,14 +93,21 @@ func (t *task) variables() (env map[string]string, vars variables) {
 		dirs:   t.seenDirs(spec),
 		region: t.r.deps.Region,
 	}
-	if n := t.r.env.Network(); n != nil {
-		f.network = n.Status
-	}
+	f.setNetwork(t.r.env)
 	return f.variables()
 }
 
+// setNetwork sets the network of the allocation, once a hook has made it.
+func (f *taskFacts) setNetwork(env *hook.AllocEnv) {
+	if n := env.Network(); n != nil {
+		f.network = n.Status
+	}
+}
+
 // expandGroup replaces the references to variables that do not depend on a task.
-func (r *Runner) expandGroup(text string) string {
+func (r *Runner) expandGroup(text string) string { return r.groupVariables().expand(text) }
+
+func (r *Runner) groupVariables() variables {
 	f := taskFacts{
 		alloc:  r.Alloc(),
 		group:  r.group(),
@@ -109,8 +116,9 @@ func (r *Runner) expandGroup(text string) string {
 		dirs:   driver.Inside,
 		region: r.deps.Region,
 	}
+	f.setNetwork(r.env)
 	_, vars := f.variables()
-	return vars.expand(text)
+	return vars
 }
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.

@@ -3,7 +3,6 @@ package allocrunner
 import (
 	"time"
 
-	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -44,19 +43,13 @@ func (r *Runner) Checks() map[string]*structs.CheckResult { return r.services.Ch
 
 // expandFor returns the function that replaces placeholders in texts of a task, or of the group for "".
 func (r *Runner) expandFor(name string) func(string) string {
-	f := taskFacts{
-		alloc:  r.Alloc(),
-		group:  r.group(),
-		task:   &structs.Task{},
-		node:   r.deps.Node(),
-		dirs:   driver.Inside,
-		region: r.deps.Region,
+	for _, t := range r.taskList() {
+		if t.name == name {
+			_, vars := t.variables()
+			return vars.expand
+		}
 	}
-	if t := f.group.Task(name); t != nil {
-		f.task = t
-	}
-	_, vars := f.variables()
-	return vars.expand
+	return r.groupVariables().expand
 }
 
 // withChecks adds the checks of services to what the states of the tasks say about the health.

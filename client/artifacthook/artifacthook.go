@@ -11,7 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -113,8 +115,8 @@ func expand(spec *structs.TaskArtifact, replace func(string) string) *structs.Ta
 
 func expandMap(m map[string]string, replace func(string) string) map[string]string {
 	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[replace(k)] = replace(v)
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out[replace(k)] = replace(m[k])
 	}
 	return out
 }

@@ -240,7 +240,7 @@ func withScript(s *Service) (*Service, string) {
 	c := Check{ServiceCheck: &structs.ServiceCheck{
 		Name: "script",
 		Type: structs.CheckScript,
-	}, Expand: func(text string) string { return text }}
+	}}
 	r := c.registration()
 	r.CheckID = checkID(s.ID, 0, r)
 	s.Checks = append(s.Checks, r)

@@ -206,14 +206,13 @@ func TestConsul_RunsChecksAndTakesTheResultsOfScripts(t *testing.T) {
 	}))
 	defer web.Close()
 	addr := strings.TrimPrefix(web.URL, "http://")
-	expand := func(text string) string { return strings.ReplaceAll(text, "${x}", "health") }
 	every := structs.ServiceCheck{Interval: time.Second, Timeout: time.Second}
 	check := func(name, typ string, edit func(*structs.ServiceCheck)) Check {
 		c := every
 		c.Name = name
 		c.Type = typ
 		edit(&c)
-		return Check{&c, addr, expand}
+		return Check{&c, addr}
 	}
 	i := Instance{ServiceInstance: structs.ServiceInstance{
 		ID:          idPrefix + "alloc-group-web-http",
@@ -224,12 +223,12 @@ func TestConsul_RunsChecksAndTakesTheResultsOfScripts(t *testing.T) {
 		check("http", structs.CheckHTTP, func(c *structs.ServiceCheck) {
 			c.Protocol = "http"
 			c.Method = "GET"
-			c.Path = "/${x}"
+			c.Path = "/health"
 			c.Header = map[string][]string{"X-Who": {"berth"}}
 		}),
 		check("tcp", structs.CheckTCP, func(*structs.ServiceCheck) {}),
 		check("script", structs.CheckScript, func(c *structs.ServiceCheck) { c.TaskName = "web" }),
-		check("grpc", structs.CheckGRPC, func(c *structs.ServiceCheck) { c.GRPCService = "${x}" }),
+		check("grpc", structs.CheckGRPC, func(c *structs.ServiceCheck) { c.GRPCService = "health" }),
 	}}
 	s, ids := i.Registration()
 	l.Put("alloc", []*Service{s})

@@ -61,11 +61,10 @@ type Instance struct {
 	Checks            []Check
 }
 
-// Check is a check of an instance.
+// Check is a check of an instance, with its placeholders replaced.
 type Check struct {
 	*structs.ServiceCheck
-	Address string              // host:port, "" for a script
-	Expand  func(string) string // replaces the placeholders in its texts
+	Address string // host:port, "" for a script
 }
 
 // Registration returns the service that Consul is to have, and the IDs of its checks in the order of the
@@ -99,11 +98,11 @@ func checkID(serviceID string, index int, c *api.AgentServiceCheck) string {
 // results.
 func (c Check) registration() *api.AgentServiceCheck {
 	out := &api.AgentServiceCheck{
-		Name:                   c.Expand(c.Name),
+		Name:                   c.Name,
 		Interval:               c.Interval.String(),
 		Timeout:                c.Timeout.String(),
 		Status:                 api.HealthCritical,
-		TLSServerName:          c.Expand(c.TLSServerName),
+		TLSServerName:          c.TLSServerName,
 		TLSSkipVerify:          c.TLSSkipVerify,
 		SuccessBeforePassing:   c.SuccessBeforePassing,
 		FailuresBeforeCritical: c.FailuresBeforeCritical,
@@ -113,16 +112,16 @@ func (c Check) registration() *api.AgentServiceCheck {
 	}
 	switch c.Type {
 	case structs.CheckHTTP:
-		out.HTTP = c.Protocol + "://" + c.Address + c.Expand(c.Path)
+		out.HTTP = c.Protocol + "://" + c.Address + c.Path
 		out.Method = c.Method
-		out.Body = c.Expand(c.Body)
-		out.Header = c.header()
+		out.Body = c.Body
+		out.Header = c.Header
 	case structs.CheckTCP:
 		out.TCP = c.Address
 	case structs.CheckGRPC:
 		out.GRPC = c.Address
-		if name := c.Expand(c.GRPCService); name != "" {
-			out.GRPC += "/" + name
+		if c.GRPCService != "" {
+			out.GRPC += "/" + c.GRPCService
 		}
 		out.GRPCUseTLS = c.GRPCUseTLS
 	default: // the results are those of berth, with all that they depend on
@@ -131,16 +130,6 @@ func (c Check) registration() *api.AgentServiceCheck {
 			Status: out.Status,
 			TTL:    (c.Interval + c.Timeout + ttlMargin).String(),
 			Notes:  "run by berth in task " + c.TaskName,
-		}
-	}
-	return out
-}
-
-func (c Check) header() map[string][]string {
-	out := map[string][]string{}
-	for name, values := range c.Header {
-		for _, v := range values {
-			out[name] = append(out[name], c.Expand(v))
 		}
 	}
 	return out

@@ -14,10 +14,8 @@ import (
 
 // Target is a check with all that its runs need.
 type Target struct {
-	Check   *structs.ServiceCheck
-	Address string // host:port, "" for a script
-	// Expand replaces the placeholders in a text of the check.
-	Expand func(string) string
+	Check   *structs.ServiceCheck // with its placeholders replaced
+	Address string                // host:port, "" for a script
 	// Exec runs a command in the task of a script; nil if it does not run.
 	Exec func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error)
 }

@@ -23,16 +23,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func same(s string) string { return s }
-
 // probeOnce runs a check once within a limit.
 func probeOnce(t *testing.T, target Target, limit time.Duration) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if target.Expand == nil {
-		target.Expand = same
-	}
 	return probe(ctx, target)
 }
 
@@ -67,9 +62,8 @@ func TestHTTP_JudgesTheStatus(t *testing.T) {
 				Protocol: "http",
 				Method:   "PUT",
 				Path:     path,
-				Header:   map[string][]string{"Host": {"web.example"}, "X-Name": {"${name}"}},
+				Header:   map[string][]string{"Host": {"web.example"}, "X-Name": {"one"}},
 			},
-			Expand: func(s string) string { return strings.ReplaceAll(s, "${name}", "one") },
 		}
 	}
 	checkResult(t, probeOnce(t, at("/"), time.Minute), structs.CheckPassing, "200 OK: fine")
@@ -178,7 +172,7 @@ func (f *fixture) start(ctx context.Context, edit func(*structs.ServiceCheck)) *
 	if f.idle {
 		begun = time.Time{}
 	}
-	target := Target{Check: c, Expand: same}
+	target := Target{Check: c}
 	target.Exec = func(ctx context.Context, _ *driver.ExecConfig) (*driver.ExitResult, error) {
 		if f.hang {
 			<-ctx.Done()

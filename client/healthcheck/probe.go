@@ -79,14 +79,14 @@ func tlsConfig(c *structs.ServiceCheck) *tls.Config {
 // requests.
 func probeHTTP(ctx context.Context, t Target) result {
 	c := t.Check
-	url := c.Protocol + "://" + t.Address + t.Expand(c.Path)
-	req, err := http.NewRequestWithContext(ctx, c.Method, url, strings.NewReader(t.Expand(c.Body)))
+	url := c.Protocol + "://" + t.Address + c.Path
+	req, err := http.NewRequestWithContext(ctx, c.Method, url, strings.NewReader(c.Body))
 	if err != nil {
 		return failed("http: %v", err)
 	}
 	for name, values := range c.Header {
 		for _, v := range values {
-			req.Header.Add(name, t.Expand(v))
+			req.Header.Add(name, v)
 		}
 	}
 	if host := req.Header.Get("Host"); host != "" {
@@ -143,13 +143,9 @@ func probeScript(ctx context.Context, t Target) result {
 	if t.Exec == nil {
 		return failed("script: task %q does not run", t.Check.TaskName)
 	}
-	command := []string{t.Expand(t.Check.Command)}
-	for _, arg := range t.Check.Args {
-		command = append(command, t.Expand(arg))
-	}
 	out := &output{}
 	res, err := t.Exec(ctx, &driver.ExecConfig{
-		Command: command,
+		Command: append([]string{t.Check.Command}, t.Check.Args...),
 		Stdout:  out,
 		Stderr:  out,
 	})

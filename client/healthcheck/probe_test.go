@@ -22,9 +22,6 @@ import (
 	"berth/structs"
 )
 
-// expandName replaces ${name} by one.
-func expandName(s string) string { return strings.ReplaceAll(s, "${name}", "one") }
-
 func TestHTTP_SendsTheRequestOfTheCheck(t *testing.T) {
 	got := ""
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -38,10 +35,9 @@ func TestHTTP_SendsTheRequestOfTheCheck(t *testing.T) {
 			Type:     structs.CheckHTTP,
 			Protocol: "http",
 			Method:   "POST",
-			Path:     "/${name}?a=b",
-			Body:     "body of ${name}",
+			Path:     "/one?a=b",
+			Body:     "body of one",
 		},
-		Expand: expandName,
 	}
 	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "200")
 	if want := "POST /one?a=b body of one berth-check"; got != want {
@@ -119,8 +115,7 @@ func TestScript_RunsTheCommandOfTheCheck(t *testing.T) {
 	command := ""
 	var fault error
 	target := Target{
-		Check:  &structs.ServiceCheck{Type: structs.CheckScript, Command: "/${name}", Args: []string{"-${name}"}},
-		Expand: expandName,
+		Check: &structs.ServiceCheck{Type: structs.CheckScript, Command: "/one", Args: []string{"-one"}},
 		Exec: func(_ context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 			command = strings.Join(x.Command, " ")
 			_, _ = x.Stderr.Write([]byte("of stderr"))

@@ -19,7 +19,6 @@ type offer struct {
 	by       string // the task that offers it, "" for the group
 	owner    string // the task that has it, "" for the group
 	instance structs.ServiceInstance
-	expand   func(string) string
 	checks   []*running
 	inConsul *consul.Service // nil for one that the servers keep
 }
@@ -42,10 +41,9 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	alloc := s.Alloc()
 	expand := s.Expand(service.Owner)
 	o := &offer{
-		key:    offerKey(service),
-		by:     service.OfferedBy(),
-		owner:  service.Owner,
-		expand: expand,
+		key:   offerKey(service),
+		by:    service.OfferedBy(),
+		owner: service.Owner,
 	}
 	i := &o.instance
 	i.ID = service.InstanceID(alloc.ID, service.Owner)
@@ -68,21 +66,18 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	if canary && len(service.CanaryTags) > 0 {
 		tags = service.CanaryTags
 	}
-	for _, tag := range tags {
-		i.Tags = append(i.Tags, expand(tag))
-	}
+	i.Tags = expandList(tags, expand)
 	meta := service.Meta
 	if canary && len(service.CanaryMeta) > 0 {
 		meta = service.CanaryMeta
 	}
-	for k, v := range meta {
-		if i.Meta == nil {
-			i.Meta = map[string]string{}
-		}
-		i.Meta[k] = expand(v)
-	}
+	i.Meta = expandMeta(meta, expand)
 	for n, c := range service.Checks {
-		check, err := s.resolveCheck(o, n, c)
+		expandText := expand
+		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
+			expandText = s.Expand(c.TaskName)
+		}
+		check, err := s.resolveCheck(o, n, expandCheck(c, expandText))
 		if err != nil {
 			return nil, structs.Invalidf("service %q: check %q: %w", i.ServiceName, c.Name, err)
 		}
@@ -100,6 +95,10 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService) error {
 		return structs.Preconditionf("service %q: this node uses no Consul (consul.address)",
 			o.instance.ServiceName)
 	}
+	err := structs.CheckConsulMeta(o.instance.Meta)
+	if err != nil {
+		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
+	}
 	i := consul.Instance{
 		ServiceInstance:   o.instance,
 		EnableTagOverride: service.EnableTagOverride,
@@ -108,7 +107,6 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService) error {
 		i.Checks = append(i.Checks, consul.Check{
 			ServiceCheck: c.target.Check,
 			Address:      c.target.Address,
-			Expand:       o.expand,
 		})
 	}
 	registration, ids := i.Registration()
@@ -142,19 +140,19 @@ func (s *Set) address(label string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// resolveCheck makes a check of an offer, without a start.
+// resolveCheck makes a check of an offer, without a start. The placeholders of c are replaced.
 func (s *Set) resolveCheck(o *offer, n int, c *structs.ServiceCheck) (*running, error) {
 	r := &running{
-		id: structs.CheckID(o.instance.ID, n),
-		target: healthcheck.Target{
-			Check:  c,
-			Expand: o.expand,
-		},
+		id:     structs.CheckID(o.instance.ID, n),
+		target: healthcheck.Target{Check: c},
+	}
+	err := c.ValidateExpanded()
+	if err != nil {
+		return nil, err
 	}
 	host, port := o.instance.Address, o.instance.Port
 	if c.PortLabel != "" {
-		var err error
-		host, port, err = s.address(o.expand(c.PortLabel))
+		host, port, err = s.address(c.PortLabel)
 		if err != nil {
 			return nil, err
 		}

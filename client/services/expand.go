@@ -1,0 +1,55 @@
+package services
+
+import (
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+// expandCheck returns a check with the placeholders of its texts replaced. Its type, its initial status and
+// its rules stay: the validation of the job decides by them.
+func expandCheck(c *structs.ServiceCheck, expand func(string) string) *structs.ServiceCheck {
+	out := *c
+	out.Name = expand(c.Name)
+	out.Command = expand(c.Command)
+	out.Args = expandList(c.Args, expand)
+	out.Protocol = expand(c.Protocol)
+	out.Method = expand(c.Method)
+	out.Path = expand(c.Path)
+	out.Body = expand(c.Body)
+	out.PortLabel = expand(c.PortLabel)
+	out.TLSServerName = expand(c.TLSServerName)
+	out.GRPCService = expand(c.GRPCService)
+	out.Header = nil
+	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
+		if out.Header == nil {
+			out.Header = map[string][]string{}
+		}
+		expanded := expand(name)
+		values := expandList(c.Header[name], expand)
+		out.Header[expanded] = append(out.Header[expanded], values...)
+	}
+	return &out
+}
+
+func expandList(texts []string, expand func(string) string) []string {
+	var out []string
+	for _, text := range texts {
+		out = append(out, expand(text))
+	}
+	return out
+}
+
+// expandMeta replaces the placeholders of keys and values. Of keys that become equal, the last one in the
+// order of the job's keys wins.
+func expandMeta(meta map[string]string, expand func(string) string) map[string]string {
+	var out map[string]string
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[expand(key)] = expand(meta[key])
+	}
+	return out
+}
