@@ -71,7 +71,11 @@ func (fx *fixture) hook() *templates {
 }
 
 func (fx *fixture) taskEnv() *hook.TaskEnv {
-	vars := map[string]string{"attr.kernel.name": "linux", "NOMAD_TASK_DIR": "/local"}
+	vars := map[string]string{
+		"attr.kernel.name": "linux",
+		"NOMAD_TASK_DIR":   "/local",
+		"NOMAD_TASK_NAME":  "web",
+	}
 	config := &driver.TaskConfig{Env: map[string]string{}, Dirs: driver.Dirs{
 		Task:        filepath.Join(fx.alloc, "web"),
 		AllocShared: filepath.Join(fx.alloc, "alloc"),

@@ -1,0 +1,62 @@
+package allocrunner
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"berth/client/hook"
+	"berth/internal/jobtext"
+	"berth/structs"
+)
+
+// TestTask_ReplacesPlaceholders starts a task with placeholders, and looks at that of the driver.
+func TestTask_ReplacesPlaceholders(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		a.allocs[0].setup = func(env *hook.AllocEnv) {
+			env.SetVolume(jobtext.Value, hook.VolumeMount{HostPath: "/data"})
+		}
+		r := a.new(allocWithPlaceholders())
+		synctest.Wait()
+		cfg := fx.machine.Task("alloc1/" + jobtext.Value).Config
+		if len(cfg.Mounts) != 1 {
+			t.Fatalf("the task has the mounts %v: %s", cfg.Mounts, eventMessages(a.last().TaskStates[jobtext.Value]))
+		}
+		m := cfg.Mounts[0]
+		r.Stop("enough")
+		<-r.Unwound()
+		jobtext.Check(t, "client/allocrunner", map[string]bool{
+			"Job.Meta":                    cfg.Env["NOMAD_META_job_web"] == jobtext.Value,
+			"TaskGroup.Meta":              cfg.Env["NOMAD_META_group_web"] == jobtext.Value,
+			"Task.Meta":                   cfg.Env["NOMAD_META_task_web"] == jobtext.Value,
+			"Task.Env":                    cfg.Env["OF_TASK"] == jobtext.Value,
+			"Task.User":                   cfg.User == "user-"+jobtext.Value,
+			"Task.Config":                 cfg.Config["command"] == jobtext.Value,
+			"Task.KillSignal":             fx.machine.Task("alloc1/"+jobtext.Value).Signal == "SIGUSR1",
+			"VolumeMount.Volume":          m.HostPath == "/data",
+			"VolumeMount.Destination":     m.TaskPath == "/"+jobtext.Value,
+			"VolumeMount.PropagationMode": m.Propagation == jobtext.Value,
+		})
+	})
+}
+
+func allocWithPlaceholders() *structs.Allocation {
+	metaOf := func(of string) map[string]string {
+		return map[string]string{of + jobtext.Placeholder: jobtext.Placeholder}
+	}
+	alloc := testAlloc(jobtext.Value)
+	alloc.Job.Meta = metaOf("job_")
+	alloc.Job.Meta["signal"] = "SIGUSR1"
+	g := alloc.Job.TaskGroups[0]
+	g.Meta = metaOf("group_")
+	task := g.Tasks[0]
+	task.Meta = metaOf("task_")
+	task.Env = map[string]string{"OF_TASK": jobtext.Placeholder}
+	task.User = "user-" + jobtext.Placeholder // the agent denies the user web
+	task.Config = map[string]any{"command": jobtext.Placeholder}
+	task.KillSignal = "${NOMAD_META_signal}"
+	task.VolumeMounts = []*structs.VolumeMount{jobtext.Fill(&structs.VolumeMount{})}
+	return alloc
+}

@@ -1,0 +1,17 @@
+package artifacthook
+
+import (
+	"strings"
+	"testing"
+
+	"berth/internal/jobtext"
+	"berth/structs"
+)
+
+func TestExpand_ReplacesPlaceholders(t *testing.T) {
+	spec := jobtext.Fill(&structs.TaskArtifact{})
+	got := expand(spec, func(s string) string {
+		return strings.ReplaceAll(s, jobtext.Placeholder, jobtext.Value)
+	})
+	jobtext.Check(t, "client/artifacthook", jobtext.Replaced(got))
+}
