@@ -32,8 +32,8 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 			[]string{`unsupported attribute`, `kill_timeout must not be negative`},
 		},
 		"a misspelt argument": {
-			"constraint {\n atribute = \"a\"\n value = \"b\"\n }\n" + task,
-			[]string{`unsupported argument "atribute" (did you mean "attribute"?)`},
+			"constraint {\n attribut = \"a\"\n value = \"b\"\n }\n" + task,
+			[]string{`unsupported argument "attribut" (did you mean "attribute"?)`},
 		},
 		"an argument that another one needs": {
 			"volume \"v\" {\n type = \"csi\"\n source = \"s\"\n access_mode = \"single-node-reader-only\"\n" +

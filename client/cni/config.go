@@ -200,5 +200,5 @@ func readList(file string) (*libcni.NetworkConfigList, error) {
 	if err != nil {
 		return nil, err
 	}
-	return libcni.ConfListFromConf(plugin)
+	return libcni.ConfListFromConf(plugin) //nolint:staticcheck // nodes have files of this older form
 }

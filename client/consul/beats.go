@@ -50,7 +50,10 @@ func (b *beats) replace(old, wanted []*Service) {
 	}
 	for _, s := range wanted {
 		for _, c := range s.Checks {
-			b.last[c.CheckID] = b.last[c.CheckID]
+			_, known := b.last[c.CheckID]
+			if !known {
+				b.last[c.CheckID] = beat{}
+			}
 		}
 	}
 }
@@ -109,7 +112,7 @@ func (b *beats) sent(checkID string, now beat) {
 
 // runBeats sends results until ctx ends.
 func (s *Syncer) runBeats(ctx context.Context) {
-	pause := backoff.Backoff{Min: retryMin, Max: retryMax}
+	pause := backoff.Backoff{Min: shortestRetry, Max: longestRetry}
 	for {
 		select {
 		case <-s.beats.pending:

@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -242,6 +240,3 @@ func sameService(s *Service, now *api.AgentService) bool {
 		s.EnableTagOverride == now.EnableTagOverride &&
 		slices.Equal(s.Tags, now.Tags) && maps.Equal(s.Meta, now.Meta)
 }
-
-// hostPort joins a host and a port.
-func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

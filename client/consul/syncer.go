@@ -19,9 +19,9 @@ import (
 
 // The pace of the syncer.
 const (
-	syncInterval = 30 * time.Second
-	retryMin     = time.Second
-	retryMax     = 30 * time.Second
+	syncInterval  = 30 * time.Second
+	shortestRetry = time.Second
+	longestRetry  = 30 * time.Second
 	// probation is the time after the start in which services of this node that nobody wants stay: their
 	// allocations may not have been restored yet.
 	probation = time.Minute
@@ -127,7 +127,7 @@ func wake(ch chan<- struct{}) {
 // services of PutUntilEnd.
 func (s *Syncer) run(ctx context.Context) {
 	begin := time.Now()
-	retry := backoff.Backoff{Min: retryMin, Max: retryMax}
+	retry := backoff.Backoff{Min: shortestRetry, Max: longestRetry}
 	failures := 0
 	for ctx.Err() == nil {
 		err := s.sync(ctx, time.Since(begin) >= probation)

@@ -238,17 +238,17 @@ func TestSyncer_RetriesWithBackoff(t *testing.T) {
 		s.Put("alloc", []*Service{service("web")})
 		pass(time.Hour)
 		if n := f.count("services"); n < 100 || n > 130 {
-			t.Errorf("%d attempts in an hour of failures, want about one each %s", n, retryMax)
+			t.Errorf("%d attempts in an hour of failures, want about one each %s", n, longestRetry)
 		}
 		f.change(func() { f.fault = nil })
-		pass(retryMax)
+		pass(longestRetry)
 		checkIDs(t, f, taskPrefix+"web")
 		// The pauses are short again.
 		f.change(func() { f.fault = errAway })
 		s.Put("alloc", []*Service{service("web"), service("db")})
 		pass(time.Second / 2)
 		f.change(func() { f.fault = nil })
-		pass(retryMin)
+		pass(shortestRetry)
 		checkIDs(t, f, taskPrefix+"db", taskPrefix+"web")
 	})
 }
@@ -360,7 +360,7 @@ func TestSyncer_ResultForALostCheckRegistersItAgain(t *testing.T) {
 		pass(time.Second)
 		f.change(func() { clear(f.services); clear(f.checks) })
 		s.Beat(id, structs.CheckPassing, "here")
-		pass(2 * retryMin)
+		pass(2 * shortestRetry)
 		if c := f.checks[id]; c == nil || c.Status != api.HealthPassing || c.Output != "here" {
 			t.Errorf("the check is %+v soon after the result", c)
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -248,9 +247,6 @@ func (p *plan) checkTraffic(t *testing.T, namespace string) {
 		t.Errorf("through the port: %q, %v", got, err)
 	}
 }
-
-// ownChain is the name of a chain that belongs to one namespace.
-var ownChain = regexp.MustCompile(`CNI-(DN-)?[0-9a-f]{12,}`)
 
 // checkGone checks that nothing of the namespace is left.
 func (p *plan) checkGone(t *testing.T, dir, ipam string) {
