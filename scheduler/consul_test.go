@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"berth/structs"
@@ -35,4 +36,22 @@ func TestConsul_IsRequiredByServicesThatNeedIt(t *testing.T) {
 	if len(p.specified) == len(other.specified) {
 		t.Error("groups with and without services in Consul have one shape")
 	}
+}
+
+// Workers plan at the same time.
+func TestConsul_IsCheckedByWorkersAtOnce(t *testing.T) {
+	g := &structs.TaskGroup{Services: []*structs.Service{{Name: "web", Provider: structs.ServiceProviderConsul}}}
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			p := newGroupPlan(&structs.Job{}, g)
+			for _, version := range []string{"1.8.0", "1.9.0", "1.10.0"} {
+				n := &structs.Node{Attributes: map[string]string{"consul.version": version}}
+				if reason := meetsConstraints(p, n); reason != "" {
+					t.Errorf("version %s: %s", version, reason)
+				}
+			}
+		})
+	}
+	workers.Wait()
 }

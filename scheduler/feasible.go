@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"berth/state"
 	"berth/structs"
@@ -86,7 +85,6 @@ type groupPlan struct {
 	ports         []structs.Port
 	hostVolumes   []*structs.VolumeRequest
 	newest        *protocolField // that the agent of a node has to know, or nil
-	consul        bool           // it registers services in Consul
 	drivers       []string
 	specified     [][]*structs.Constraint // those of the job, the group and the tasks
 	constraints   []constraint            // all of specified, compiled
@@ -124,8 +122,10 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 	}
 	p.constraints = compileConstraints(p.specified...)
 	if g.HasConsulServices() {
-		p.consul = true
-		p.specified = append(p.specified, []*structs.Constraint{consulConstraint}) // for the shape
+		c := compileConstraint(consulConstraint)
+		c.text = "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
+		p.constraints = append(p.constraints, c)
+		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
 	}
 	p.only = onlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
@@ -312,14 +312,7 @@ var consulConstraint = &structs.Constraint{
 	Operand: structs.ConstraintSemver,
 }
 
-var reachesConsul = sync.OnceValue(func() []constraint {
-	return compileConstraints([]*structs.Constraint{consulConstraint})
-})
-
 func meetsConstraints(g *groupPlan, n *structs.Node) string {
-	if g.consul && !reachesConsul()[0].metBy(n) {
-		return "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
-	}
 	for _, c := range g.constraints {
 		if !c.metBy(n) {
 			return c.text
