@@ -202,8 +202,11 @@ func (t *task) findProcess(ctx context.Context) {
 			s.State = structs.TaskRunning
 		})
 	case structs.IsKind(err, structs.KindNotFound):
-		e := newEvent(structs.TaskEventRestored,
-			"Not running any more: %v; starts again once the servers were contacted", err)
+		next := "; starts again once the servers were contacted"
+		if t.killed.Err() != nil {
+			next = ""
+		}
+		e := newEvent(structs.TaskEventRestored, "Not running any more: %v%s", err, next)
 		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
 			s.State = structs.TaskPending
 		})
