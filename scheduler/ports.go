@@ -16,7 +16,7 @@ func hasNetwork(g *groupPlan, n *structs.Node) string {
 		return hasPorts(g, n)
 	}
 	mode := g.network.Mode
-	if mode != structs.NetworkModeNone && !slices.Contains(n.NetworkModes(), mode) {
+	if mode != structs.NetworkModeNone && !n.HasNetworkMode(mode) {
 		return fmt.Sprintf("the node has no network with mode %q", structs.Cut(mode, structs.MaxQuoted))
 	}
 	for _, name := range g.drivers {

@@ -76,6 +76,13 @@ func (n *Node) NetworkModes() []string {
 	return slices.Compact(modes)
 }
 
+// HasNetworkMode reports whether the node has a network with the mode.
+func (n *Node) HasNetworkMode(mode string) bool {
+	return slices.ContainsFunc(n.networks(), func(link *NodeNetworkResource) bool {
+		return link != nil && link.Mode == mode
+	})
+}
+
 // Bounded returns the status with cut texts and lists.
 func (s *AllocNetworkStatus) Bounded() *AllocNetworkStatus {
 	if s == nil {
@@ -117,16 +124,13 @@ func cutTexts(list []string) []string {
 	return cut
 }
 
-// modeName returns the name of the network of a mode that begins with NetworkModeCNI.
-func modeName(mode string) (name string, ok bool) { return strings.CutPrefix(mode, NetworkModeCNI) }
-
 // IsNetworkMode reports whether a text is a mode of a network.
 func IsNetworkMode(mode string) bool {
 	switch mode {
 	case NetworkModeHost, NetworkModeBridge, NetworkModeNone:
 		return true
 	}
-	name, ok := modeName(mode)
+	name, ok := strings.CutPrefix(mode, NetworkModeCNI)
 	return ok && cniNameForm().MatchString(name)
 }
 
