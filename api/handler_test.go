@@ -329,7 +329,7 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"PUT", "/v1/namespace", `{"Name":"a","Quota":"q"}`, 400, "berth has no quotas"},
 		{"PUT", "/v1/namespace", `{"Name":"a","NodePoolConfiguration":{"Default":"p"}}`, 400, "NodePoolConfiguration"},
 		{"PUT", "/v1/namespace", `{"Name":"a","VaultConfiguration":{"Allowed":["p"]}}`, 400, "does not use Vault"},
-		{"PUT", "/v1/namespace", `{"Name":"a","ConsulConfiguration":{"Denied":["p"]}}`, 400, "does not use Consul"},
+		{"PUT", "/v1/namespace", `{"Name":"a","ConsulConfiguration":{"Denied":["p"]}}`, 400, "the Consul of its nodes"},
 		{"PUT", "/v1/node/pool/a", `{"Name":"b"}`, 400, `the path names node pool "a", the body "b"`},
 		{"PUT", "/v1/node/pools", `{"Name":"a","NodeIdentityTTL":"1h"}`, 400, "NodeIdentityTTL: berth does not know"},
 	} {

@@ -71,7 +71,8 @@ func (b *namespaceBody) check() error {
 	case !b.VaultConfiguration.isEmpty():
 		return structs.Invalidf("VaultConfiguration: berth does not use Vault; leave it out")
 	case !b.ConsulConfiguration.isEmpty():
-		return structs.Invalidf("ConsulConfiguration: berth does not use Consul; leave it out")
+		return structs.Invalidf("ConsulConfiguration: in berth each job of a namespace uses the Consul " +
+			"of its nodes; leave it out")
 	}
 	return nil
 }
