@@ -75,7 +75,7 @@ func (r *rendering) parseJSON(s string) (any, error) {
 	if s == "" {
 		return v, nil
 	}
-	err := r.charge(memoryOfJSON * len(s))
+	err := r.chargeTimes(len(s), memoryOfJSON)
 	if err == nil {
 		err = json.Unmarshal([]byte(s), &v)
 	}
@@ -87,7 +87,7 @@ func (r *rendering) parseYAML(s string) (any, error) {
 	if s == "" {
 		return v, nil
 	}
-	err := r.charge(memoryOfYAML * len(s))
+	err := r.chargeTimes(len(s), memoryOfYAML)
 	if err == nil {
 		err = yaml.Unmarshal([]byte(s), &v)
 	}

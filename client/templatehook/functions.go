@@ -213,7 +213,7 @@ func (r *rendering) indent(spaces int, s string) (string, error) {
 		return "", structs.Invalidf("indent: %d spaces", spaces)
 	}
 	lines := strings.SplitAfter(s, "\n")
-	err := r.charge(min(spaces, maxValues+1) * len(lines))
+	err := r.chargeTimes(len(lines), spaces)
 	if err != nil {
 		return "", err
 	}
@@ -231,7 +231,7 @@ func (r *rendering) join(separator string, list any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = r.charge(len(separator) * len(parts))
+	err = r.chargeTimes(len(parts), len(separator))
 	if err != nil {
 		return "", err
 	}
@@ -256,7 +256,7 @@ func items(list any) ([]any, error) {
 }
 
 func (r *rendering) replaceAll(from, to, s string) (string, error) {
-	err := r.charge(strings.Count(s, from) * len(to))
+	err := r.chargeTimes(strings.Count(s, from), len(to))
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,16 @@ import (
 
 var library = sprig.TxtFuncMap()
 
+// The functions of the library that others call.
+var (
+	compareSemver = library["semverCompare"].(func(_, _ string) (bool, error))
+	splitN        = library["splitn"].(func(string, int, string) map[string]string)
+	toStrings     = library["toStrings"].(func(any) []string)
+	uniq          = library["mustUniq"].(func(any) ([]any, error))
+	untilStep     = library["untilStep"].(func(_, _, _ int) []int)
+	without       = library["mustWithout"].(func(any, ...any) ([]any, error))
+)
+
 // sprigFunctions returns the functions of the library sprig. They are the library's own if their arguments
 // bound their memory and their time. The others charge their memory first.
 func (r *rendering) sprigFunctions() template.FuncMap {
@@ -121,8 +131,6 @@ func (r *rendering) padLines(before string, spaces int, s string) (string, error
 	return before + pad + strings.ReplaceAll(s, "\n", "\n"+pad), nil
 }
 
-var toStrings = library["toStrings"].(func(any) []string)
-
 func (r *rendering) joinAny(separator string, list any) (string, error) {
 	parts := toStrings(list)
 	err := r.chargeTimes(len(parts), len(separator))
@@ -165,7 +173,7 @@ func semverCompare(constraint, version string) (bool, error) {
 	if len(constraint) > maxPattern || len(version) > maxPattern {
 		return false, structs.Invalidf("a constraint or a version has more than %d bytes", maxPattern)
 	}
-	return library["semverCompare"].(func(_, _ string) (bool, error))(constraint, version)
+	return compareSemver(constraint, version)
 }
 
 // memoryOfPart is the memory of one of the parts of a text, which refers to the text.
@@ -178,8 +186,6 @@ func (r *rendering) splitList(separator, s string) ([]string, error) {
 	}
 	return strings.Split(s, separator), nil
 }
-
-var splitN = library["splitn"].(func(string, int, string) map[string]string)
 
 func (r *rendering) splitN(separator string, n int, s string) (map[string]string, error) {
 	err := r.chargeTimes(strings.Count(s, separator)+1, 4*memoryOfPart) // it is in a list and in a map
@@ -223,8 +229,6 @@ func (r *rendering) until(count int) ([]int, error) {
 	}
 	return r.untilStep(0, count, 1)
 }
-
-var untilStep = library["untilStep"].(func(_, _, _ int) []int)
 
 func (r *rendering) untilStep(start, stop, step int) ([]int, error) {
 	for _, n := range []int{start, stop, step} {
@@ -279,7 +283,7 @@ func (r *rendering) uniq(list any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return library["mustUniq"].(func(any) ([]any, error))(list)
+	return uniq(list)
 }
 
 func (r *rendering) without(list any, omit ...any) ([]any, error) {
@@ -287,7 +291,7 @@ func (r *rendering) without(list any, omit ...any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return library["mustWithout"].(func(any, ...any) ([]any, error))(list, omit...)
+	return without(list, omit...)
 }
 
 // chargePairs charges the comparison of each value of two lists with each of the other.
