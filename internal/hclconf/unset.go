@@ -1,87 +1,83 @@
 package hclconf
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // Unset has the arguments and blocks for which a fault of a file leaves a struct without a value: another
 // fault may be due to their absence. A nil one notes none, and has none.
-type Unset struct {
-	arguments map[unsetItem]bool
-	blocks    map[unsetItem]bool
-	kinds     map[string]bool // of blocks, wherever they are
-	bodies    map[hcl.Range]bool
-}
+type Unset struct{ items map[unsetItem]bool }
 
-// unsetItem is a name in a body, which its range identifies.
+// unsetItem is an argument, or the blocks of a kind, in a body, which its range identifies.
 type unsetItem struct {
-	body hcl.Range
-	name string
+	body  hcl.Range
+	name  string
+	block bool
 }
 
 // NewUnset returns an Unset that notes faults.
 func NewUnset() *Unset {
-	return &Unset{
-		arguments: map[unsetItem]bool{},
-		blocks:    map[unsetItem]bool{},
-		kinds:     map[string]bool{},
-		bodies:    map[hcl.Range]bool{},
-	}
+	return &Unset{items: map[unsetItem]bool{}}
 }
 
 // AddArgument notes an argument of a body.
-func (u *Unset) AddArgument(body hcl.Body, name string) {
-	if u != nil {
-		at := bodyRange(body)
-		u.arguments[unsetItem{at, name}] = true
-		u.bodies[at] = true
-	}
-}
+func (u *Unset) AddArgument(body hcl.Body, name string) { u.add(body, name, false) }
 
 // AddBlock notes a block of a kind in a body.
-func (u *Unset) AddBlock(body hcl.Body, kind string) {
+func (u *Unset) AddBlock(body hcl.Body, kind string) { u.add(body, kind, true) }
+
+func (u *Unset) add(body hcl.Body, name string, block bool) {
 	if u != nil {
-		at := bodyRange(body)
-		u.blocks[unsetItem{at, kind}] = true
-		u.kinds[kind] = true
-		u.bodies[at] = true
+		u.items[unsetItem{bodyRange(body), name, block}] = true
 	}
 }
 
 // HasArgument reports whether an argument is unset in a body.
 func (u *Unset) HasArgument(body hcl.Body, name string) bool {
-	return u != nil && u.arguments[unsetItem{bodyRange(body), name}]
+	return u != nil && u.items[unsetItem{bodyRange(body), name, false}]
 }
 
 // Has reports whether an argument of this name, or a block of this kind, is unset in a body.
 func (u *Unset) Has(body hcl.Body, name string) bool {
-	return u.HasArgument(body, name) || u != nil && u.blocks[unsetItem{bodyRange(body), name}]
+	return u.HasArgument(body, name) || u != nil && u.items[unsetItem{bodyRange(body), name, true}]
 }
 
 // HasBlocks reports whether blocks of a kind are unset in any body.
-func (u *Unset) HasBlocks(kind string) bool { return u != nil && u.kinds[kind] }
+func (u *Unset) HasBlocks(kind string) bool {
+	return u.hasAny(func(i unsetItem) bool { return i.block && i.name == kind })
+}
 
 // HasBlocksIn reports whether blocks of a body are unset.
 func (u *Unset) HasBlocksIn(body hcl.Body) bool {
 	at := bodyRange(body)
-	return u != nil && slices.ContainsFunc(slices.Collect(maps.Keys(u.blocks)), func(i unsetItem) bool {
-		return i.body == at
-	})
+	return u.hasAny(func(i unsetItem) bool { return i.block && i.body == at })
 }
 
 // In reports whether anything of a body is unset.
-func (u *Unset) In(body hcl.Body) bool { return u != nil && u.bodies[bodyRange(body)] }
+func (u *Unset) In(body hcl.Body) bool {
+	at := bodyRange(body)
+	return u.hasAny(func(i unsetItem) bool { return i.body == at })
+}
+
+func (u *Unset) hasAny(match func(unsetItem) bool) bool {
+	if u == nil {
+		return false
+	}
+	for i := range u.items {
+		if match(i) {
+			return true
+		}
+	}
+	return false
+}
 
 // len returns the number of items.
 func (u *Unset) len() int {
 	if u == nil {
 		return 0
 	}
-	return len(u.arguments) + len(u.blocks)
+	return len(u.items)
 }
 
 func bodyRange(body hcl.Body) hcl.Range {
