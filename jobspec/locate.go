@@ -35,8 +35,42 @@ func (f *JobFile) Locate(err error) error {
 	}.locate(err)
 }
 
-// step matches one step of a fault's path: a block with its label or its number, or an argument.
-var step = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
+// stepForm matches the first step of a fault's path.
+var stepForm = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
+
+// step is one step of a fault's path: a block with its label or its number, or an argument.
+type step struct {
+	name     string
+	quoted   string // the label, "" for none
+	number   int    // 1 for none
+	numbered bool
+	rest     string // the text of the fault after the step
+}
+
+// firstStep returns the step with which the text of a fault begins.
+func firstStep(text string) (s step, found bool) {
+	m := stepForm.FindStringSubmatch(text)
+	if m == nil {
+		return step{}, false
+	}
+	s = step{
+		name:     m[1],
+		quoted:   m[2],
+		number:   1,
+		numbered: m[3] != "",
+		rest:     text[len(m[0]):],
+	}
+	if s.numbered {
+		s.number, _ = strconv.Atoi(m[3]) // it is the largest int for a number that is too large
+	}
+	return s, true
+}
+
+// label returns the label of the step, "" for none.
+func (s *step) label() string {
+	label, _ := strconv.Unquote(s.quoted)
+	return label
+}
 
 // locator finds the places of faults in a file. See JobFile for its parts.
 type locator struct {
@@ -91,19 +125,19 @@ type walk struct {
 func (w *walk) followPath() {
 	w.bodies = []hcl.Body{w.body}
 	for depth := 0; ; depth++ {
-		m := step.FindStringSubmatch(w.rest)
-		if m == nil {
+		s, found := firstStep(w.rest)
+		if !found {
 			return
 		}
 		if depth == 0 {
 			w.at = w.body.MissingItemRange()
 		}
-		isOutermost := depth == 0 && m[1] == "volume" // a volume file is the body of its volume
-		if !isOutermost && !standsAlone(w.inner(), m) && !w.enter(m) {
-			w.enterMap(m)
+		isOutermost := depth == 0 && s.name == "volume" // a volume file is the body of its volume
+		if !isOutermost && !standsAlone(w.inner(), s) && !w.enter(s) {
+			w.enterMap(s)
 			return
 		}
-		w.rest = w.rest[len(m[0]):]
+		w.rest = s.rest
 	}
 }
 
@@ -111,16 +145,15 @@ func (w *walk) followPath() {
 func (w *walk) inner() hcl.Body { return w.bodies[len(w.bodies)-1] }
 
 // enter enters the block of a step. It returns false if there is none.
-func (w *walk) enter(m []string) bool {
-	kind := m[1]
-	for _, needed := range dependsOn[kind] {
+func (w *walk) enter(s step) bool {
+	for _, needed := range dependsOn[s.name] {
 		w.due = w.due || w.unset.HasBlocks(needed)
 	}
-	block := blockAt(w.inner(), kind, m[2], m[3])
-	for i := len(w.bodies) - 2; i >= 0 && block == nil && inherited[kind]; i-- {
-		block = blockAt(w.bodies[i], kind, m[2], m[3])
+	block := blockAt(w.inner(), s)
+	for i := len(w.bodies) - 2; i >= 0 && block == nil && inherited[s.name]; i-- {
+		block = blockAt(w.bodies[i], s)
 	}
-	if w.unset.Has(w.inner(), kind) && (block == nil || m[3] != "") { // also the numbers of others change
+	if w.unset.Has(w.inner(), s.name) && (block == nil || s.numbered) { // also the numbers of others change
 		w.due = true
 	}
 	if block == nil {
@@ -128,21 +161,21 @@ func (w *walk) enter(m []string) bool {
 	}
 	w.due = w.due || w.spoiled[block.TypeRange]
 	w.bodies = append(w.bodies, block.Body)
-	w.kind = kind
+	w.kind = s.name
 	w.at = block.DefRange
 	return true
 }
 
 // enterMap enters the argument of a step, if its value is a map.
-func (w *walk) enterMap(m []string) {
-	a := findArgument(w.inner(), m[1])
-	if a == nil || w.isUnknown(m[1]) {
+func (w *walk) enterMap(s step) {
+	a := findArgument(w.inner(), s.name)
+	if a == nil || w.isUnknown(s.name) {
 		return
 	}
 	_, diags := hcl.ExprMap(a.Expr)
 	if !diags.HasErrors() {
 		w.argument = a
-		w.rest = w.rest[len(m[0]):]
+		w.rest = s.rest
 	}
 }
 
@@ -237,38 +270,29 @@ func (w *walk) means(word string) bool {
 
 // standsAlone reports whether a step is the group of a task that stands in the job without a group, and
 // that has its name.
-func standsAlone(body hcl.Body, step []string) bool {
-	if step[1] != "group" {
+func standsAlone(body hcl.Body, s step) bool {
+	if s.name != "group" {
 		return false
 	}
-	name := unquoted(step[2])
+	name := s.label()
 	isIts := func(b *hcl.Block) bool { return hasLabel(b, name) }
 	return !slices.ContainsFunc(blocksNamed(body, "group"), isIts) &&
 		slices.ContainsFunc(blocksNamed(body, "task"), isIts)
 }
 
-// blockAt finds a block by its label or its number. The ID of a job may differ from its label: a file has
-// one job.
-func blockAt(body hcl.Body, kind, quoted, number string) *hcl.Block {
-	blocks := blocksNamed(body, kind)
-	n := 1
-	if number != "" {
-		n, _ = strconv.Atoi(number) // it is the largest int for a number that is too large
-	}
-	if quoted != "" && kind != "job" {
-		name := unquoted(quoted)
+// blockAt finds the block of a step by its label or its number. The ID of a job may differ from its label: a
+// file has one job.
+func blockAt(body hcl.Body, s step) *hcl.Block {
+	blocks := blocksNamed(body, s.name)
+	n := s.number
+	if s.quoted != "" && s.name != "job" {
+		name := s.label()
 		n = 1 + slices.IndexFunc(blocks, func(b *hcl.Block) bool { return hasLabel(b, name) })
 	}
 	if n < 1 || n > len(blocks) {
 		return nil
 	}
 	return blocks[n-1]
-}
-
-// unquoted returns the text of a quoted label, "" for another text.
-func unquoted(quoted string) string {
-	name, _ := strconv.Unquote(quoted)
-	return name
 }
 
 // hasLabel reports whether a block has the label that a fault shows, which cuts long ones.

@@ -2,7 +2,6 @@ package jobspec
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -70,21 +69,21 @@ var fieldsOf = map[string][]string{
 func locateField(job hcl.Expression, text string) *hcl.Range {
 	in := job
 	for depth := 0; ; depth++ {
-		m := step.FindStringSubmatch(text)
-		if m == nil {
-			if depth == 0 {
-				return nil
-			}
+		s, found := firstStep(text)
+		if !found && depth == 0 {
+			return nil
+		}
+		if !found {
 			break
 		}
 		if depth > 0 {
-			next := objectAt(in, m[1], unquoted(m[2]), m[3])
+			next := objectAt(in, s)
 			if next == nil {
 				break
 			}
 			in = next
 		}
-		text = text[len(m[0]):]
+		text = s.rest
 	}
 	at := in.Range()
 	for _, value := range fieldValues(in, words.FindString(text)) {
@@ -109,12 +108,9 @@ func fieldValues(object hcl.Expression, name string) (values []hcl.Expression) {
 
 // objectAt returns the object of a step, nil for none: an entry of a map by its key, an element of a list by
 // its name or its number, or else the first one.
-func objectAt(in hcl.Expression, kind, name, number string) hcl.Expression {
-	n := 1
-	if number != "" {
-		n, _ = strconv.Atoi(number) // it is the largest int for a number that is too large
-	}
-	for _, value := range fieldValues(in, kind) {
+func objectAt(in hcl.Expression, s step) hcl.Expression {
+	name := s.label()
+	for _, value := range fieldValues(in, s.name) {
 		elements, notList := hcl.ExprList(value)
 		entries, notMap := hcl.ExprMap(value)
 		switch {
@@ -126,8 +122,8 @@ func objectAt(in hcl.Expression, kind, name, number string) hcl.Expression {
 					return e.Value
 				}
 			}
-		case name == "" && n >= 1 && n <= len(elements):
-			return elements[n-1]
+		case name == "" && s.number >= 1 && s.number <= len(elements):
+			return elements[s.number-1]
 		case name != "":
 			for _, e := range elements {
 				if isNamed(e, name) {
