@@ -20,41 +20,39 @@ const (
 		"      driver = \"docker\"\nPART\n    }\n  }\n}\n"
 )
 
+// aTask returns a task with a name and further arguments.
+func aTask(name, rest string) string {
+	return "task \"" + name + "\" {\n driver = \"docker\"\n" + rest + " }"
+}
+
+// The parts that several cases have.
+const (
+	goodAffinity   = "affinity {\n attribute = \"a\"\n value = \"b\"\n }"
+	badAffinity    = "affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }"
+	goodConstraint = `constraint { distinct_hosts = true }`
+	badConstraint  = `constraint { operator = BAD"like" }`
+	goodService    = "service {\n provider = \"berth\"\n name = \"a\"\n }"
+	badService     = "service {\n provider = \"berth\"\n name = BAD\"a_b\"\n }"
+	goodSpread     = `spread { attribute = "a" }`
+	badSpread      = `spread { attribute = BAD"" }`
+	badSignal      = "kill_signal = BAD\"SIGNOPE\"\n"
+)
+
 // repeatedBlocks has for each block that may be repeated a file with two of them, of which the second one has
 // a fault at BAD.
 var repeatedBlocks = map[string]struct{ file, good, bad string }{
-	"job.constraint": {
-		inJob,
-		`constraint { distinct_hosts = true }`,
-		`constraint { operator = BAD"like" }`,
-	},
-	"job.affinity": {
-		inJob,
-		"affinity {\n attribute = \"a\"\n value = \"b\"\n }",
-		"affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }",
-	},
-	"job.spread": {
-		inJob,
-		`spread { attribute = "a" }`,
-		`spread { attribute = BAD"" }`,
-	},
+	"job.constraint": {inJob, goodConstraint, badConstraint},
+	"job.affinity":   {inJob, goodAffinity, badAffinity},
+	"job.spread":     {inJob, goodSpread, badSpread},
 	"job.group": {
 		"job \"j\" {\nPART\n}\n",
-		"group \"g\" {\n task \"t\" {\n driver = \"docker\"\n }\n }",
-		"group \"h\" {\n count = BAD-1\n task \"t\" {\n driver = \"docker\"\n }\n }",
+		"group \"g\" {\n" + aTask("t", "") + "\n }",
+		"group \"h\" {\n count = BAD-1\n" + aTask("t", "") + "\n }",
 	},
-	"job.task": {
-		"job \"j\" {\nPART\n}\n",
-		"task \"t\" {\n driver = \"docker\"\n }",
-		"task \"u\" {\n driver = \"docker\"\n kill_signal = BAD\"SIGNOPE\"\n }",
-	},
-	"group.constraint": {inGroup, `constraint { distinct_hosts = true }`, `constraint { operator = BAD"like" }`},
-	"group.affinity": {
-		inGroup,
-		"affinity {\n attribute = \"a\"\n value = \"b\"\n }",
-		"affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }",
-	},
-	"group.spread": {inGroup, `spread { attribute = "a" }`, `spread { attribute = BAD"" }`},
+	"job.task":         {"job \"j\" {\nPART\n}\n", aTask("t", ""), aTask("u", badSignal)},
+	"group.constraint": {inGroup, goodConstraint, badConstraint},
+	"group.affinity":   {inGroup, goodAffinity, badAffinity},
+	"group.spread":     {inGroup, goodSpread, badSpread},
 	"spread.target": {
 		strings.Replace(inGroup, "PART", "spread {\n attribute = \"a\"\nPART\n }", 1),
 		`target "a" { percent = 1 }`,
@@ -65,37 +63,21 @@ var repeatedBlocks = map[string]struct{ file, good, bad string }{
 		"volume \"v\" {\n type = \"host\"\n source = \"s\"\n }",
 		"volume \"w\" {\n type = BAD\"nfs\"\n source = \"s\"\n }",
 	},
-	"group.service": {
-		inGroup,
-		"service {\n provider = \"berth\"\n name = \"a\"\n }",
-		"service {\n provider = \"berth\"\n name = BAD\"a_b\"\n }",
-	},
-	"task.service": {
-		inTask,
-		"service {\n provider = \"berth\"\n name = \"a\"\n }",
-		"service {\n provider = \"berth\"\n name = BAD\"a_b\"\n }",
-	},
+	"group.service": {inGroup, goodService, badService},
+	"task.service":  {inTask, goodService, badService},
 	"service.check": {
 		strings.Replace(inTask, "PART", "service {\n provider = \"berth\"\n port = \"80\"\nPART\n }", 1),
 		"check {\n type = \"tcp\"\n interval = \"1s\"\n timeout = \"1s\"\n }",
 		"check {\n type = BAD\"udp\"\n interval = \"1s\"\n timeout = \"1s\"\n }",
 	},
-	"group.task": {
-		inGroup,
-		"task \"u\" {\n driver = \"docker\"\n }",
-		"task \"v\" {\n driver = \"docker\"\n kill_signal = BAD\"SIGNOPE\"\n }",
-	},
+	"group.task": {inGroup, aTask("u", ""), aTask("v", badSignal)},
 	"network.port": {
 		strings.Replace(inGroup, "PART", "network {\nPART\n }", 1),
 		`port "a" { static = 80 }`,
 		`port "b" { to = BAD70000 }`,
 	},
-	"task.constraint": {inTask, `constraint { attribute = "a" }`, `constraint { operator = BAD"like" }`},
-	"task.affinity": {
-		inTask,
-		"affinity {\n attribute = \"a\"\n value = \"b\"\n }",
-		"affinity {\n attribute = \"a\"\n value = \"b\"\n weight = BAD0\n }",
-	},
+	"task.constraint": {inTask, `constraint { attribute = "a" }`, badConstraint},
+	"task.affinity":   {inTask, goodAffinity, badAffinity},
 	"task.volume_mount": {
 		strings.Replace(inTask, "task", "volume \"v\" {\n type = \"host\"\n source = \"s\"\n }\n task", 1),
 		"volume_mount {\n volume = \"v\"\n destination = \"/a\"\n }",
@@ -115,7 +97,7 @@ var repeatedBlocks = map[string]struct{ file, good, bad string }{
 	"device.constraint": {
 		strings.Replace(inTask, "PART", "resources {\n device \"gpu\" {\nPART\n }\n }", 1),
 		"constraint {\n attribute = \"${device.model}\"\n value = \"x\"\n }",
-		`constraint { operator = BAD"like" }`,
+		badConstraint,
 	},
 	"device.affinity": {
 		strings.Replace(inTask, "PART", "resources {\n device \"gpu\" {\nPART\n }\n }", 1),
