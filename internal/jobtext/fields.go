@@ -162,14 +162,13 @@ func Taking() []Field {
 
 func literals() []Field {
 	var list []Field
-	for why, types := range literal {
+	for _, types := range literal {
 		for typ, names := range types {
 			for _, name := range names {
 				list = append(list, Field{
 					Type: typ,
 					Name: name,
 					By:   Literal,
-					Why:  why,
 				})
 			}
 		}

@@ -26,8 +26,6 @@ type Field struct {
 	Block, Argument string
 	// By is the package that replaces placeholders, Scheduler or Literal.
 	By string
-	// Why says why the field is literal.
-	Why string
 }
 
 // Key returns the name of the field with its type.
