@@ -44,7 +44,7 @@ func serviceList(ctx context.Context, c *Call) error {
 		for _, space := range all {
 			for _, s := range space.Services {
 				rows.addRow(s.ServiceName, space.Namespace, strconv.Itoa(s.Instances),
-					strconv.Itoa(s.Passing), list(s.Tags))
+					strconv.Itoa(s.Passing), tagList(s.Tags))
 			}
 		}
 		if len(rows) == 0 {
@@ -73,7 +73,7 @@ func serviceInfo(ctx context.Context, c *Call) error {
 func printInstances(c *Call, instances []*structs.ServiceRegistration) {
 	var rows grid
 	for _, i := range instances {
-		rows.addRow(i.JobID, i.ServiceName, instanceAddress(i), i.Status, list(i.Tags),
+		rows.addRow(i.JobID, i.ServiceName, instanceAddress(i), i.Status, tagList(i.Tags),
 			c.id(i.NodeID), c.id(i.AllocID))
 	}
 	c.table("Job|Service|Address|Status|Tags|Node|Alloc", rows)
@@ -86,4 +86,5 @@ func instanceAddress(i *structs.ServiceRegistration) string {
 	return net.JoinHostPort(i.Address, strconv.Itoa(i.Port))
 }
 
-func list(tags []string) string { return "[" + strings.Join(tags, ",") + "]" }
+// tagList formats the tags of a service.
+func tagList(tags []string) string { return "[" + strings.Join(tags, ",") + "]" }
