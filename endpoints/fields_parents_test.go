@@ -14,6 +14,10 @@ var ofSomeTypes = map[string]bool{
 	".TaskGroups[0].Migrate": true,
 
 	".TaskGroups[0].Scaling.Target": true, // it is emptied
+
+	".TaskGroups[0].Tasks[0].Kind":                true, // refused
+	".TaskGroups[0].Services[0].Connect":          true,
+	".TaskGroups[0].Tasks[0].Services[0].Connect": true,
 }
 
 // filledParents returns jobs that start others, with all that they can have.

@@ -312,6 +312,7 @@ type Task struct {
 	CSIPluginConfig *CSIPluginConfig
 	Artifacts       []*TaskArtifact `json:",omitempty" codec:",omitempty"`
 	Services        []*Service      `json:",omitempty" codec:",omitempty"`
+	Kind            TaskKind        `json:",omitempty" codec:",omitempty"` // its part in the service mesh
 
 	DispatchPayload *DispatchPayloadConfig `json:",omitempty" codec:",omitempty"`
 }

@@ -150,6 +150,7 @@ func (g *TaskGroup) validateTasks(f fieldErrors, j *Job) {
 			leaders++
 		}
 		t.validate(f.at("task %q", t.Name), g)
+		f.at("task %q", t.Name).require(t.Kind == "", "kind: the servers set it; leave it out")
 		f.at("task %q", t.Name).checkAffinities(j, t.Affinities)
 		if t.CSIPluginConfig == nil {
 			continue

@@ -69,7 +69,8 @@ type Service struct {
 	Checks       []*ServiceCheck   `json:",omitempty" codec:",omitempty"`
 	CheckRestart *CheckRestart     `json:",omitempty" codec:",omitempty"` // the default of its checks
 	// EnableTagOverride lets others change the tags of an instance in Consul until the next definition.
-	EnableTagOverride bool `json:",omitempty" codec:",omitempty"`
+	EnableTagOverride bool     `json:",omitempty" codec:",omitempty"`
+	Connect           *Connect `json:",omitempty" codec:",omitempty"` // nil: not in the service mesh
 }
 
 // ServiceCheck is a `check {}` of a service. The node runs it while the service is offered.

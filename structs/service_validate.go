@@ -65,6 +65,7 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	}
 	f.require(!s.EnableTagOverride || s.Provider == ServiceProviderConsul,
 		"enable_tag_override is for services with provider = %q", ServiceProviderConsul)
+	f.require(s.Connect == nil, "connect: this version registers no services in the service mesh; leave it out")
 	f.checkOneOf("on_update", s.OnUpdate,
 		[]string{OnUpdateRequireHealthy, OnUpdateIgnoreWarnings, OnUpdateIgnore})
 	f.checkAddressMode(s.AddressMode)

@@ -98,7 +98,25 @@ var literal = map[string]map[string][]string{
 		"VolumeRequest":   {"Name"},
 	},
 	"the servers write it": {
-		"Job": {"Status", "StatusDescription"},
+		"Job":  {"Status", "StatusDescription"},
+		"Task": {"Kind"},
+	},
+	"Consul's service mesh and its proxies act by it": {
+		"SidecarService":        {"Tags", "Port", "Meta"},
+		"SidecarTask":           {"Name", "Driver", "User", "Config", "Env", "Meta", "KillSignal"},
+		"ConnectProxy":          {"LocalServiceAddress", "Config"},
+		"ConnectMeshGateway":    {"Mode"},
+		"ConnectExposePath":     {"Path", "Protocol", "ListenerPort"},
+		"GatewayProxy":          {"EnvoyDNSDiscoveryType", "Config"},
+		"GatewayBindAddress":    {"Name", "Address"},
+		"GatewayTLS":            {"TLSMinVersion", "TLSMaxVersion", "CipherSuites"},
+		"GatewayListener":       {"Protocol"},
+		"GatewayIngressService": {"Name", "Hosts"},
+		"GatewayLinkedService":  {"Name", "CAFile", "CertFile", "KeyFile", "SNI"},
+		"ConnectUpstream": {
+			"DestinationName", "DestinationNamespace", "DestinationPeer", "DestinationType", "Datacenter",
+			"LocalBindAddress", "LocalBindSocketPath", "LocalBindSocketMode", "Config",
+		},
 	},
 	"the choice of a node depends on it": {
 		"Job":             {"Datacenters", "NodePool"},
