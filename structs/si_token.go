@@ -1,0 +1,44 @@
+package structs
+
+// NodeDeriveSIToken makes a token of Consul for each named task of an allocation. The token has the rights of
+// the task's service and no others. The servers do not keep its secret. A failed request has left no token.
+// The caller repeats it if the kind of the error is not final: there is no leader, or Consul does not answer.
+var NodeDeriveSIToken = write[DeriveSITokenRequest, DeriveSITokenResponse]("Node.DeriveSIToken")
+
+// DeriveSITokenRequest names at most MaxTasks tasks of one allocation of the calling node. Each of them uses
+// Connect.
+type DeriveSITokenRequest struct {
+	NodeID   string
+	SecretID string
+	AllocID  string
+	Tasks    []string
+	WriteOptions
+}
+
+// Credentials names the calling node.
+func (r *DeriveSITokenRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// DeriveSITokenResponse has the secret of the token of each requested task.
+type DeriveSITokenResponse struct {
+	Tokens Secrets // by task
+	WriteMeta
+}
+
+// SITokenAccessor is the row of a token that the servers made for a task. It names the token without its
+// secret. It lasts until the token is revoked. Key: (AllocID, TaskName, AccessorID).
+type SITokenAccessor struct {
+	AllocID    string
+	TaskName   string
+	AccessorID string
+	NodeID     string
+	Indexes
+}
+
+// Copy returns a copy.
+func (a *SITokenAccessor) Copy() *SITokenAccessor { return clonePtr(a) }
+
+// SITokenAccessors are the rows of tokens: their names when they are made or after they are revoked.
+type SITokenAccessors struct {
+	Accessors []*SITokenAccessor
+	WriteOptions
+}
