@@ -54,6 +54,7 @@ func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) b
 	return u.ClientStatus == a.ClientStatus &&
 		u.ClientDescription == a.ClientDescription &&
 		(!u.DeploymentStatus.IsKnown() || a.DeploymentStatus.IsKnown()) &&
+		(u.NetworkStatus == nil || codec.SameBytes(a.NetworkStatus, u.NetworkStatus)) &&
 		structs.SameInstances(a.Services, u.Services) &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)
 }

@@ -331,6 +331,32 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 	}
 }
 
+// A new agent may make the network of a running allocation again.
+func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	for i, c := range []struct {
+		reported *structs.AllocNetworkStatus
+		address  string
+		entries  int
+	}{
+		{&structs.AllocNetworkStatus{Address: "172.26.64.2"}, "172.26.64.2", 1},
+		{&structs.AllocNetworkStatus{Address: "172.26.64.2"}, "172.26.64.2", 0},
+		{nil, "172.26.64.2", 0},
+		{&structs.AllocNetworkStatus{Address: "172.26.64.3"}, "172.26.64.3", 1},
+	} {
+		before := s.raft.written()
+		report := offers("n1", "a1")
+		report.Allocs[0].NetworkStatus = c.reported
+		must(s, structs.NodeUpdateAllocs, report)
+		got := state.Alloc(s.store.Read(), "a1").NetworkStatus
+		if n := s.raft.written() - before; n != c.entries || got == nil || got.Address != c.address {
+			t.Errorf("report %d: %d log entries, want %d; the network is %+v", i, n, c.entries, got)
+		}
+	}
+}
+
 // filledService returns a service with all fields, for the fields of a job.
 func filledService(name, task string, check *structs.ServiceCheck) *structs.Service {
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
