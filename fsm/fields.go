@@ -88,26 +88,6 @@ func taskHasNewFields(t *structs.Task) bool {
 // deployments, drains, and jobs that start others.
 const PlacementSince = 8
 
-// NetworksSince is the version whose servers know networks of allocations.
-const NetworksSince = 10
-
-func jobWantsNetworks(p *structs.JobRegisterRequest) bool {
-	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
-		n := g.Network()
-		return n.Isolated() || n != nil && n.DNS != nil
-	})
-}
-
-func nodeHasModes(p *structs.NodeRegisterRequest) bool {
-	return p.Node != nil && len(p.Node.NetworkModes()) > 0
-}
-
-func reportsNetworks(p *structs.AllocsClientUpdateRequest) bool {
-	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
-		return u != nil && u.NetworkStatus != nil
-	})
-}
-
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
 	j := p.Job
 	return p.CheckNamespace || p.PreserveCounts || p.Scaling != nil ||
@@ -142,19 +122,6 @@ func reportsHealth(p *structs.AllocsClientUpdateRequest) bool {
 	})
 }
 
-// ServicesSince is the version whose servers know services.
-const ServicesSince = 9
-
-func jobHasServices(p *structs.JobRegisterRequest) bool {
-	return hasGroup(p.Job, (*structs.TaskGroup).HasServices)
-}
-
-func reportsServices(p *structs.AllocsClientUpdateRequest) bool {
-	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
-		return u != nil && len(u.Services) > 0
-	})
-}
-
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }
@@ -179,6 +146,39 @@ func planKeepsRoom(p *structs.Plan) bool {
 	})
 	return displaces || p.CountsEnding || slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
 		return a != nil && len(a.PreemptedAllocations)+len(a.AwaitedAllocations) > 0
+	})
+}
+
+// ServicesSince is the version whose servers know services.
+const ServicesSince = 9
+
+func jobHasServices(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, (*structs.TaskGroup).HasServices)
+}
+
+func reportsServices(p *structs.AllocsClientUpdateRequest) bool {
+	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
+		return u != nil && len(u.Services) > 0
+	})
+}
+
+// NetworksSince is the version whose servers know networks of allocations.
+const NetworksSince = 10
+
+func jobWantsNetworks(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+		n := g.Network()
+		return n.Isolated() || n != nil && n.DNS != nil
+	})
+}
+
+func nodeHasModes(p *structs.NodeRegisterRequest) bool {
+	return p.Node != nil && len(p.Node.NetworkModes()) > 0
+}
+
+func reportsNetworks(p *structs.AllocsClientUpdateRequest) bool {
+	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
+		return u != nil && u.NetworkStatus != nil
 	})
 }
 
