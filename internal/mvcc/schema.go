@@ -18,7 +18,8 @@ type Schema struct {
 	built *builtSchema
 }
 
-// maxTables is the largest number of tables.
+// maxTables is the largest number of tables, with that of the table indexes. It is at most 64: each view has
+// a number for each of them, and a load a bit.
 const maxTables = 24
 
 // AnyTable is a Table of any row type.
@@ -57,7 +58,8 @@ func buildSchema(s *Schema) *builtSchema {
 		tables: append([]AnyTable{newTableIndexes()}, s.Tables...),
 	}
 	if len(b.tables) > maxTables {
-		panic("there are too many tables")
+		panic(fmt.Sprintf("the schema has %d tables, with that of the table indexes, and maxTables is %d: raise it",
+			len(b.tables), maxTables))
 	}
 	names := map[string]bool{}
 	for n, t := range b.tables {
