@@ -108,7 +108,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			twin.ID = "twin"
 			allocs.Put(tx, twin)
 		},
-		"use of node n1: counted {allocs:2": func(tx *WriteTx) {
+		"use of node n1: counted {apart:0 all:{cpu:200 memoryMB:200": func(tx *WriteTx) {
 			nodeUses.Delete(tx, &nodeUseRow{NodeID: "n1"})
 		},
 		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {

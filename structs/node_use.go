@@ -3,10 +3,9 @@ package structs
 // NodeUse sums what allocations have of a node, those whose end it has not reported. The servers keep it
 // beside the allocations, so that a placement does not read each of them. It is comparable.
 type NodeUse struct {
-	allocs int
-	apart  int
-	all    amounts
-	live   amounts // of those that are to run
+	apart int // allocations of which a placement needs more than the sums
+	all   amounts
+	live  amounts // of those that are to run
 }
 
 // amounts are resources that are summed.
@@ -20,7 +19,7 @@ func NodeUseOf(a *Allocation) NodeUse {
 	if a == nil || a.ClientTerminal() {
 		return NodeUse{}
 	}
-	u := NodeUse{allocs: 1}
+	var u NodeUse
 	if len(a.Devices) > 0 || len(a.CSIVolumes) > 0 {
 		u.apart = 1
 	}
@@ -45,12 +44,12 @@ func (u NodeUse) Suffices() bool { return u.apart == 0 }
 
 // Plus returns the sum.
 func (u NodeUse) Plus(o NodeUse) NodeUse {
-	return NodeUse{u.allocs + o.allocs, u.apart + o.apart, u.all.plus(o.all), u.live.plus(o.live)}
+	return NodeUse{u.apart + o.apart, u.all.plus(o.all), u.live.plus(o.live)}
 }
 
 // Minus returns the difference.
 func (u NodeUse) Minus(o NodeUse) NodeUse {
-	return NodeUse{u.allocs - o.allocs, u.apart - o.apart, u.all.minus(o.all), u.live.minus(o.live)}
+	return NodeUse{u.apart - o.apart, u.all.minus(o.all), u.live.minus(o.live)}
 }
 
 func (m amounts) plus(o amounts) amounts {
