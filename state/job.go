@@ -267,14 +267,19 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 		skipDelays(tx, j, p.Now)
 	}
 	if p.Purge {
-		dropSchedule(tx, j)
-		dropScalingEvents(tx, j)
-		jobs.Delete(tx, j)
-		pruneVersions(tx, j.Namespace, j.ID)
+		deleteJob(tx, j)
 	}
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
+}
+
+// deleteJob deletes a job with its rows in other tables, apart from the versions that its allocations use.
+func deleteJob(tx *WriteTx, j *structs.Job) {
+	dropSchedule(tx, j)
+	dropScalingEvents(tx, j)
+	jobs.Delete(tx, j)
+	pruneVersions(tx, j.Namespace, j.ID)
 }
 
 // refreshJobStatus updates a job's status from its allocations and evaluations.

@@ -23,10 +23,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, k := range p.Jobs {
 		j := Job(tx, k.Namespace, k.ID)
 		if j != nil && reapableJob(tx, j) {
-			dropSchedule(tx, j)
-			dropScalingEvents(tx, j)
-			jobs.Delete(tx, j)
-			pruneVersions(tx, j.Namespace, j.ID)
+			deleteJob(tx, j)
 		}
 	}
 	for _, id := range p.Nodes {
