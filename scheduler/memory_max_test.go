@@ -10,18 +10,21 @@ import (
 // TestPlace_MemoryMaxCountsByTheSwitch places a group in the cases of both switches. The setting of the pool
 // comes before that of the cluster.
 func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
-	on, off := true, false
+	setting := func(on *bool) *structs.NodePoolSchedulerConfiguration {
+		return &structs.NodePoolSchedulerConfiguration{MemoryOversubscriptionEnabled: on}
+	}
 	for name, c := range map[string]struct {
 		cluster bool
-		pool    *bool
+		pool    *structs.NodePoolSchedulerConfiguration
 		most    int // memory_max
 		bounded bool
 	}{
-		"off":                       {false, nil, 200, true},
-		"on":                        {true, nil, 200, false},
-		"on, and off in the pool":   {true, &off, 200, true},
-		"off, and on in the pool":   {false, &on, 200, false},
-		"off, without a memory_max": {false, nil, 0, false},
+		"off":                            {false, setting(nil), 200, true},
+		"on":                             {true, setting(nil), 200, false},
+		"on, in a pool without settings": {true, nil, 200, false},
+		"on, and off in the pool":        {true, setting(new(false)), 200, true},
+		"off, and on in the pool":        {false, setting(new(true)), 200, false},
+		"off, without a memory_max":      {false, setting(nil), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -29,10 +32,8 @@ func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
 			config.MemoryOversubscriptionEnabled = c.cluster
 			do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
 			do(w, state.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{
-				Name: "gpu",
-				SchedulerConfiguration: &structs.NodePoolSchedulerConfiguration{
-					MemoryOversubscriptionEnabled: c.pool,
-				},
+				Name:                   "gpu",
+				SchedulerConfiguration: c.pool,
 			}})
 			n := aNode("n1")
 			n.NodePool = "gpu"
