@@ -103,12 +103,7 @@ func TestClient_ChangesNodePools(t *testing.T) {
 }
 
 func TestPeersCommandLine_ChangesNamespacesAndNodePools(t *testing.T) {
-	bin := os.Getenv("PEER_BIN")
-	if bin == "" {
-		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
-	}
-	c := connectToAgent(t)
-	peer := peerCLI{t, bin, c.Address()}
+	peer, _ := connectPeer(t)
 	file := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

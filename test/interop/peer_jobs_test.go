@@ -58,12 +58,7 @@ const batchFile = `job "%s" {
 // TestPeersCommandLine_ChangesJobs runs the verbs that change jobs, deployments and nodes against a real
 // agent. It compares their exit codes, their output and the effects.
 func TestPeersCommandLine_ChangesJobs(t *testing.T) {
-	bin := os.Getenv("PEER_BIN")
-	if bin == "" {
-		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
-	}
-	c := connectToAgent(t)
-	peer := peerCLI{t, bin, c.Address()}
+	peer, c := connectPeer(t)
 	awaitReadyNode(t, c)
 	web := peerJob{c, "peer-web", t.TempDir()}
 	for _, sub := range []struct {

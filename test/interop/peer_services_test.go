@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
@@ -48,12 +47,7 @@ const servedFile = `job "peer-served" {
 // TestPeersCommandLine_ShowsServices runs a job with a service of the dialect's own provider and shows its
 // instances and checks.
 func TestPeersCommandLine_ShowsServices(t *testing.T) {
-	bin := os.Getenv("PEER_BIN")
-	if bin == "" {
-		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
-	}
-	c := connectToAgent(t)
-	peer := peerCLI{t, bin, c.Address()}
+	peer, c := connectPeer(t)
 	node := awaitReadyNode(t, c).ID
 	file := peerJob{c, "peer-served", t.TempDir()}.file(t, "served.hcl", servedFile)
 	// The deployment waits for the checks.

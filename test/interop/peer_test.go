@@ -1,13 +1,14 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+
+	public "github.com/hashicorp/nomad/api"
 )
 
 // peerError matches the beginning of a line with an error that leaves the exit code of the peer's command at
@@ -19,6 +20,18 @@ type peerCLI struct {
 	t    *testing.T
 	bin  string
 	addr string
+}
+
+// connectPeer returns the peer's command line for the agent of the tests, with a client of this agent. It
+// skips the test without either.
+func connectPeer(t *testing.T) (peerCLI, *public.Client) {
+	t.Helper()
+	bin := os.Getenv("PEER_BIN")
+	if bin == "" {
+		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
+	}
+	c := connectToAgent(t)
+	return peerCLI{t, bin, c.Address()}, c
 }
 
 // run fails the test if the command fails, panics or reports an error.
@@ -56,12 +69,7 @@ func (p peerCLI) checkOutput(output string, texts ...string) {
 }
 
 func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
-	bin := os.Getenv("PEER_BIN")
-	if bin == "" {
-		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
-	}
-	c := connectToAgent(t)
-	peer := peerCLI{t, bin, c.Address()}
+	peer, c := connectPeer(t)
 	node := awaitReadyNode(t, c).ID
 	alloc := runJob(t, c, shellJob("sleeper", "sleep 600")).ID
 	peer.checkOutput(peer.run("job", "status", "sleeper"), "Allocations", "running")
@@ -95,19 +103,10 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 
 // berth rejects a route of the dialect that it does not have, and does not read it as the ID of a job.
 func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
-	bin := os.Getenv("PEER_BIN")
-	if bin == "" {
-		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
-	}
-	c := connectToAgent(t)
+	peer, _ := connectPeer(t)
 	for route, args := range map[string][]string{
 		"GET /v1/operator/autopilot/configuration": {"operator", "autopilot", "get-config"},
 	} {
-		cmd := exec.CommandContext(t.Context(), bin, args...)
-		cmd.Env = append(os.Environ(), "NOMAD_ADDR="+c.Address())
-		out, err := cmd.CombinedOutput()
-		if err == nil || !bytes.Contains(out, []byte("there is no route "+route+" in this API")) {
-			t.Errorf("%v: %v %s", args, err, out)
-		}
+		peer.checkOutput(peer.exits(1, args...), "there is no route "+route+" in this API")
 	}
 }

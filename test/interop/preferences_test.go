@@ -2,7 +2,6 @@ package interop
 
 import (
 	"context"
-	"os"
 	"reflect"
 	"testing"
 
@@ -113,12 +112,7 @@ func TestClient_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
 }
 
 func TestPeersCommandLine_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
-	bin := os.Getenv("PEER_BIN")
-	if bin == "" {
-		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
-	}
-	c := connectToAgent(t)
-	peer := peerCLI{t, bin, c.Address()}
+	peer, c := connectPeer(t)
 	peer.checkOutput(peer.run("operator", "scheduler", "get-config"), "Preemption System Scheduler", "binpack")
 	peer.checkOutput(peer.run("operator", "scheduler", "set-config", "-scheduler-algorithm", "spread",
 		"-preempt-batch-scheduler=true"), "Scheduler configuration updated!")
