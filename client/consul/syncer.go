@@ -243,8 +243,9 @@ func (s *Syncer) sync(ctx context.Context, settled bool) error {
 			return errors.Join(faults...)
 		}
 	}
+	checkIDs := checksByService(checks)
 	for _, service := range g.services {
-		err := s.syncService(ctx, service, services, checks)
+		err := s.syncService(ctx, service, services, checkIDs[service.ID])
 		faults = append(faults, err)
 		if unanswered(err) {
 			return errors.Join(faults...)
@@ -284,13 +285,23 @@ func (s *Syncer) deregister(ctx context.Context, id string) error {
 	return nil
 }
 
-// syncService registers a service if Consul has it otherwise, and removes checks that it had.
+// checksByService returns the IDs of the checks that Consul has, in order, by the IDs of their services.
+func checksByService(checks map[string]*api.AgentCheck) map[string][]string {
+	ids := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(checks)) {
+		service := checks[id].ServiceID
+		ids[service] = append(ids[service], id)
+	}
+	return ids
+}
+
+// syncService registers a service if Consul has it otherwise, and removes checks that it had. checkIDs are
+// those of the checks that Consul has.
 func (s *Syncer) syncService(
-	ctx context.Context, service *Service,
-	services map[string]*api.AgentService, checks map[string]*api.AgentCheck,
+	ctx context.Context, service *Service, services map[string]*api.AgentService, checkIDs []string,
 ) error {
 	service = keepTags(service, services)
-	if differs(service, services) || lacksCheck(service, checks) {
+	if differs(service, services) || lacksCheck(service, checkIDs) {
 		opts := api.ServiceRegisterOpts{}.WithContext(ctx)
 		err := s.agent.ServiceRegisterOpts(s.beats.withStatus(service), opts)
 		if err != nil {
@@ -298,8 +309,8 @@ func (s *Syncer) syncService(
 		}
 		s.logger.Debug("service registered in Consul", "service_id", service.ID)
 	}
-	for _, id := range slices.Sorted(maps.Keys(checks)) {
-		if checks[id].ServiceID != service.ID || hasCheck(service, id) {
+	for _, id := range checkIDs {
+		if hasCheck(service, id) {
 			continue
 		}
 		err := s.agent.CheckDeregisterOpts(id, (&api.QueryOptions{}).WithContext(ctx))
@@ -310,8 +321,8 @@ func (s *Syncer) syncService(
 	return nil
 }
 
-func lacksCheck(s *Service, checks map[string]*api.AgentCheck) bool {
-	lacks := func(c *api.AgentServiceCheck) bool { return checks[c.CheckID] == nil }
+func lacksCheck(s *Service, checkIDs []string) bool {
+	lacks := func(c *api.AgentServiceCheck) bool { return !slices.Contains(checkIDs, c.CheckID) }
 	return slices.ContainsFunc(s.Checks, lacks)
 }
 
