@@ -3,8 +3,8 @@ package consul
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/hashicorp/consul/api"
@@ -40,22 +40,18 @@ func (b *beats) init() {
 func (b *beats) replace(old, wanted []*Service) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, s := range old {
-		for _, c := range s.Checks {
-			has := func(s *Service) bool { return hasCheck(s, c.CheckID) }
-			if !slices.ContainsFunc(wanted, has) {
-				delete(b.last, c.CheckID)
-			}
-		}
-	}
+	kept := map[string]beat{}
 	for _, s := range wanted {
 		for _, c := range s.Checks {
-			_, known := b.last[c.CheckID]
-			if !known {
-				b.last[c.CheckID] = beat{}
-			}
+			kept[c.CheckID] = b.last[c.CheckID]
 		}
 	}
+	for _, s := range old {
+		for _, c := range s.Checks {
+			delete(b.last, c.CheckID)
+		}
+	}
+	maps.Copy(b.last, kept)
 }
 
 // Beat sends the result of a check that berth runs itself: a state of structs with its output. It does not

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -47,16 +48,7 @@ func refusal(code int) error { return api.StatusError{Code: code, Body: "no"} }
 
 func (f *fakeAgent) enter(method, id string) error {
 	f.calls[method]++
-	return cmpOr(f.fault, f.refused[id])
-}
-
-func cmpOr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(f.fault, f.refused[id])
 }
 
 func (f *fakeAgent) ServicesWithFilterOpts(

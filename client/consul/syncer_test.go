@@ -353,6 +353,29 @@ func TestSyncer_SendsTheNewestResultOfAScript(t *testing.T) {
 	})
 }
 
+func TestSyncer_KeepsResultsOnlyOfChecksThatStay(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
+		web, stays := withScript(service("web"))
+		db, ends := withScript(service("db"))
+		s.Put("alloc", []*Service{web, db})
+		s.Beat(stays, structs.CheckPassing, "")
+		pass(time.Second)
+		changed, _ := withScript(service("web", "new"))
+		s.Put("alloc", []*Service{changed})
+		f.change(func() { clear(f.services); clear(f.checks) })
+		pass(time.Second)
+		if c := f.checks[stays]; c == nil || c.Status != api.HealthPassing {
+			t.Errorf("the check after another definition of its service: %+v", c)
+		}
+		sent := f.count("beat")
+		s.Beat(ends, structs.CheckPassing, "")
+		pass(time.Minute)
+		if n := f.count("beat"); n != sent {
+			t.Errorf("%d results of a check that nobody wants any more", n-sent)
+		}
+	})
+}
+
 func TestSyncer_ResultForALostCheckRegistersItAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
 		web, id := withScript(service("web"))
