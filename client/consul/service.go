@@ -21,22 +21,15 @@ const (
 	checkPrefix = idPrefix + "check-"
 )
 
-// The entries that berth adds to the meta of a service. Each agent has its own metaAgent. The value of
-// metaDefinition is that of digest.
+// The entries that berth adds to the meta of a service; structs.CheckConsulMeta leaves space for them. Each
+// agent has its own metaAgent. The value of metaDefinition is that of digestOf.
 const (
 	metaSource     = "external-source"
 	metaAgent      = "berth-agent"
 	metaDefinition = "berth-definition"
 )
 
-// The bounds of Consul on the meta of a service. berth has three of the entries.
-const (
-	MaxMetaEntries = 64 - 3
-	MaxMetaKey     = 128
-	MaxMetaValue   = 512
-)
-
-// sidecarSuffix is what Consul adds to the ID and to the name of a service for those of its sidecar.
+// sidecarSuffix is the end of the ID and of the name of a sidecar: Consul adds it to those of the service.
 const sidecarSuffix = "-sidecar-proxy"
 
 // ttlMargin is added to the interval and the timeout of a script for the time until Consul counts its check
@@ -172,7 +165,8 @@ func digestOf(values ...any) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// sidecarOf returns the sidecar of a service, nil if it has none.
+// sidecarOf returns the sidecar of a service, nil if it has none. The services of jobs have none yet: a job
+// with connect is refused.
 func sidecarOf(s *Service) *Service {
 	if s.Connect == nil {
 		return nil
