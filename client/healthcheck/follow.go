@@ -2,11 +2,9 @@ package healthcheck
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"berth/internal/backoff"
-	"berth/structs"
 )
 
 // followInterval is the pace at which Follow reads.
@@ -32,7 +30,7 @@ func (k *Check) follow(ctx context.Context, read Read) {
 	for {
 		status, output, fresh := read()
 		now := time.Now()
-		r := result{status, structs.Cut(strings.ToValidUTF8(output, "\uFFFD"), MaxOutput)}
+		r := result{status, bound(output)}
 		if fresh && k.record(r, now) {
 			k.changed()
 		}

@@ -53,8 +53,13 @@ func probe(ctx context.Context, t Target) result {
 	default:
 		r = failed("this agent knows no check of type %q", t.Check.Type)
 	}
-	r.output = structs.Cut(strings.ToValidUTF8(r.output, "\uFFFD"), MaxOutput)
+	r.output = bound(r.output)
 	return r
+}
+
+// bound returns the beginning of an output as text that every reader can show.
+func bound(output string) string {
+	return structs.Cut(strings.ToValidUTF8(output, "\uFFFD"), MaxOutput)
 }
 
 // probeTCP succeeds when the address accepts a connection.
