@@ -85,39 +85,30 @@ func (t *task) origin() driver.Origin {
 // variables returns the environment of the task's next start, and all that its strings may refer to.
 func (t *task) variables() (env map[string]string, vars variables) {
 	spec := t.spec()
-	f := taskFacts{
-		alloc:  t.r.Alloc(),
-		group:  t.r.group(),
-		task:   spec,
-		node:   t.r.deps.Node(),
-		dirs:   t.seenDirs(spec),
-		region: t.r.deps.Region,
-	}
-	f.setNetwork(t.r.env)
-	return f.variables()
+	return t.r.facts(spec, t.seenDirs(spec)).variables()
 }
 
-// setNetwork sets the network of the allocation, once a hook has made it.
-func (f *taskFacts) setNetwork(env *hook.AllocEnv) {
-	if n := env.Network(); n != nil {
+// facts returns those of a task that sees some directories.
+func (r *Runner) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
+	f := taskFacts{
+		alloc:  r.Alloc(),
+		group:  r.group(),
+		task:   task,
+		node:   r.deps.Node(),
+		dirs:   dirs,
+		region: r.deps.Region,
+	}
+	if n := r.env.Network(); n != nil { // once a hook has made it
 		f.network = n.Status
 	}
+	return f
 }
 
 // expandGroup replaces the references to variables that do not depend on a task.
 func (r *Runner) expandGroup(text string) string { return r.groupVariables().expand(text) }
 
 func (r *Runner) groupVariables() variables {
-	f := taskFacts{
-		alloc:  r.Alloc(),
-		group:  r.group(),
-		task:   &structs.Task{},
-		node:   r.deps.Node(),
-		dirs:   driver.Inside,
-		region: r.deps.Region,
-	}
-	f.setNetwork(r.env)
-	_, vars := f.variables()
+	_, vars := r.facts(&structs.Task{}, driver.Inside).variables()
 	return vars
 }
 
