@@ -15,6 +15,17 @@ import (
 	"berth/structs"
 )
 
+// shortenDir gives the fixture a directory with a short path: sockets of processes are below it.
+func (fx *fixture) shortenDir() {
+	fx.t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		fx.t.Fatal(err)
+	}
+	fx.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	fx.dir = dir
+}
+
 // realAgent is an agent whose tasks are processes. The servers have been contacted.
 func (fx *fixture) realAgent() *agent {
 	fx.t.Helper()
@@ -117,12 +128,7 @@ func (l processLog) create(name string) {
 
 func TestLifecycle_OfProcesses(t *testing.T) {
 	fx := newFixture(t)
-	dir, err := os.MkdirTemp("/tmp", "b") // short: sockets are below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	fx.dir = dir
+	fx.shortenDir()
 	a := fx.realAgent()
 	r := a.new(processes(lifecycleAlloc()))
 	defer func() {

@@ -14,13 +14,31 @@ import (
 	"berth/structs"
 )
 
+// afterAgent is the fixture of an agent that has ended after it has run an allocation.
+func afterAgent(t *testing.T, alloc *structs.Allocation) *fixture {
+	t.Helper()
+	fx := newFixture(t)
+	a := fx.agent()
+	a.new(alloc)
+	synctest.Wait()
+	a.stop()
+	return fx
+}
+
+// failRecoveries makes the driver fail n times to find the task web of a former agent.
+func (fx *fixture) failRecoveries(n int) {
+	fx.machine.Before = func(point string) error {
+		if point != "recover alloc1/web" || n == 0 {
+			return nil
+		}
+		n--
+		return errors.New("the supervisor does not answer")
+	}
+}
+
 func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
+		fx := afterAgent(t, testAlloc("web"))
 		if got := fx.machine.Running(); len(got) != 1 {
 			t.Fatalf("running after the agent stopped: %v", got)
 		}
@@ -53,21 +71,8 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 
 func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
-		tries := 0
-		fx.machine.Before = func(p string) error {
-			if p == "recover alloc1/web" {
-				tries++
-				if tries <= 3 {
-					return errors.New("the supervisor does not answer")
-				}
-			}
-			return nil
-		}
+		fx := afterAgent(t, testAlloc("web"))
+		fx.failRecoveries(3)
 		b := fx.agent()
 		defer b.stop()
 		close(b.contacted)
@@ -90,11 +95,7 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 // The plugin of a driver may be missing for a while: its tasks run on, with their volumes.
 func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
+		fx := afterAgent(t, testAlloc("web"))
 		fx.log = nil
 		b := fx.agent()
 		b.deps.Drivers = drivertest.Set{}
@@ -123,17 +124,8 @@ func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 
 func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
-		fx.machine.Before = func(p string) error {
-			if p == "recover alloc1/web" {
-				return errors.New("the supervisor does not answer")
-			}
-			return nil
-		}
+		fx := afterAgent(t, testAlloc("web"))
+		fx.failRecoveries(1000)
 		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
@@ -150,21 +142,8 @@ func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 // A task whose plugin does not run when its allocation is stopped has its kill_timeout once the plugin runs.
 func TestRestore_StopsATaskInOrderThatIsFoundAfterTheStop(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
-		tries := 0
-		fx.machine.Before = func(p string) error {
-			if p == "recover alloc1/web" {
-				tries++
-				if tries == 1 {
-					return errors.New("the plugin does not run now")
-				}
-			}
-			return nil
-		}
+		fx := afterAgent(t, testAlloc("web"))
+		fx.failRecoveries(1)
 		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
@@ -178,11 +157,7 @@ func TestRestore_StopsATaskInOrderThatIsFoundAfterTheStop(t *testing.T) {
 
 func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(asBatch(testAlloc("web")))
-		synctest.Wait()
-		a.stop()
+		fx := afterAgent(t, asBatch(testAlloc("web")))
 		fx.machine.Exit("alloc1/web", ok)
 		b := fx.agent()
 		defer b.stop()
@@ -196,11 +171,7 @@ func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 
 func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
+		fx := afterAgent(t, testAlloc("web"))
 		fx.machine.Reboot()
 		fx.log = nil
 		b := fx.agent()
@@ -225,11 +196,7 @@ func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 
 func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
+		fx := afterAgent(t, testAlloc("web"))
 		fx.machine.Reboot()
 		b := fx.agent()
 		defer b.stop()
@@ -305,11 +272,7 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 
 func TestRestore_RetriesAHookWhileTheTaskRuns(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		a.new(testAlloc("web"))
-		synctest.Wait()
-		a.stop()
+		fx := afterAgent(t, testAlloc("web"))
 		fx.failTimes("up b", 3)
 		fx.failTimes("up web", 2)
 		fx.log = nil

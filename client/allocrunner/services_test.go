@@ -30,11 +30,15 @@ func serviceAlloc() *structs.Allocation {
 	return a
 }
 
-// exitWith makes the scripts in all tasks end with a code.
-func (fx *fixture) exitWith(code *atomic.Int64) {
+// withFailingScripts is a fixture in which the scripts in all tasks end with a code, at first with 2.
+func withFailingScripts(t *testing.T) (fx *fixture, code *atomic.Int64) {
+	fx = newFixture(t)
+	code = &atomic.Int64{}
+	code.Store(2)
 	fx.machine.Command = func(context.Context, string, *driver.ExecConfig) (*driver.ExitResult, error) {
 		return &driver.ExitResult{ExitCode: int(code.Load())}, nil
 	}
+	return fx, code
 }
 
 // wantServices checks the number of services in the last report.
@@ -48,10 +52,7 @@ func (a *agent) wantServices(t *testing.T, when string, want int) {
 
 func TestServices_CountForTheHealth(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		var code atomic.Int64
-		code.Store(2)
-		fx.exitWith(&code)
+		fx, code := withFailingScripts(t)
 		a := fx.agent()
 		defer a.stop()
 		a.new(serviceAlloc())
@@ -67,10 +68,7 @@ func TestServices_CountForTheHealth(t *testing.T) {
 
 func TestServices_DoNotCountForTheHealthByTasks(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		var code atomic.Int64
-		code.Store(2)
-		fx.exitWith(&code)
+		fx, _ := withFailingScripts(t)
 		a := fx.agent()
 		defer a.stop()
 		alloc := serviceAlloc()
@@ -148,10 +146,7 @@ func TestServices_EndWithTheProcess(t *testing.T) {
 
 func TestCheckRestart_RestartsTheTask(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		var code atomic.Int64
-		code.Store(2)
-		fx.exitWith(&code)
+		fx, code := withFailingScripts(t)
 		a := fx.agent()
 		defer a.stop()
 		alloc := serviceAlloc()
@@ -176,11 +171,7 @@ func TestServices_OfARestoredTaskAreInTheFirstReport(t *testing.T) {
 		a.new(serviceAlloc())
 		a.wantServices(t, "while it runs", 1)
 		a.stop()
-		for _, u := range a.updates[len(a.updates)-1:] {
-			if len(u.Services) != 1 {
-				t.Error("the end of the agent withdraws the service")
-			}
-		}
+		a.wantServices(t, "at the end of the agent", 1)
 		b := fx.agent()
 		b.allocs[0].block = true // the hooks of the allocation are not up for long
 		b.restore()

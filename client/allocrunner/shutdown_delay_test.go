@@ -1,7 +1,6 @@
 package allocrunner
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -132,12 +131,7 @@ func TestRestore_SkipsTheShutdownDelays(t *testing.T) {
 
 func TestShutdownDelay_OfAProcess(t *testing.T) {
 	fx := newFixture(t)
-	dir, err := os.MkdirTemp("/tmp", "b") // short: sockets are below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	fx.dir = dir
+	fx.shortenDir()
 	a := fx.realAgent()
 	alloc := processes(delayedAlloc())
 	r := a.new(alloc)
