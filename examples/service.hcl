@@ -36,7 +36,7 @@ job "web" {
 
       config {
         command = "/bin/sh"
-        args    = ["-c", "touch $NOMAD_TASK_DIR/ready; echo \"listening at $BERTH_ADDR_http\"; exec sleep 1000000"]
+        args    = ["-c", "touch $NOMAD_TASK_DIR/ready; echo \"offered at $BERTH_ADDR_http\"; exec sleep 1000000"]
       }
 
       resources {
