@@ -21,6 +21,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"berth/internal/nettest"
 	"berth/internal/testskip"
 )
 
@@ -65,7 +66,7 @@ func Start(t testing.TB, o Options) *Agent {
 		dir:    t.TempDir(),
 		end:    func() {},
 	}
-	ports := freePorts(t, 4)
+	ports := nettest.FreePorts(t, 4)
 	a.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	a.args = []string{"agent", "-config-file", filepath.Join(a.dir, "consul.json")}
 	if o.Server {
@@ -197,18 +198,4 @@ func (a *Agent) Token(rules string) string {
 		a.t.Fatal(err)
 	}
 	return made.SecretID
-}
-
-// freePorts returns ports of loopback that nobody listens on.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = ln.Close() }()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

@@ -1,5 +1,5 @@
-// Package nettest lets a test change the network of its machine without an effect on the machine: the test
-// runs in a process with a network namespace of its own.
+// Package nettest helps tests that need the network of their machine: ports of their own, or a process with a
+// network namespace of its own, in which a test changes the network without an effect on the machine.
 package nettest
 
 import (

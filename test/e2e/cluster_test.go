@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/nettest"
 	"berth/structs"
 )
 
@@ -203,7 +204,7 @@ func TestCluster_ServersMove(t *testing.T) {
 // changePort gives the agent another port at its next start.
 func (a *agent) changePort(port string) {
 	a.t.Helper()
-	a.rpc = freePorts(a.t, 1)[0]
+	a.rpc = nettest.FreePorts(a.t, 1)[0]
 	a.args = append(a.args, port, strconv.Itoa(a.rpc))
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"berth/internal/nettest"
 )
 
 // binary is the berth under test: that of the environment variable, or built once.
@@ -116,40 +116,6 @@ type agent struct {
 	log   *os.File
 }
 
-// The ports of agents are below those that the kernel gives to outgoing connections, so that a restarted
-// agent finds its own free.
-const (
-	firstPort = 16000
-	lastPort  = 32000
-)
-
-var lastTaken atomic.Int32
-
-// freePorts returns n ports without a listener, in TCP and UDP, that no other test has received.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var ports []int
-	for tries := 0; len(ports) < n; tries++ {
-		if tries > lastPort-firstPort {
-			t.Fatal("no free ports")
-		}
-		port := firstPort + (os.Getpid()*97+int(lastTaken.Add(1)))%(lastPort-firstPort)
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		l.Close()
-		u, err := net.ListenPacket("udp", addr)
-		if err != nil {
-			continue
-		}
-		u.Close()
-		ports = append(ports, port)
-	}
-	return ports
-}
-
 // newAgent makes an agent, not started yet.
 func newAgent(t testing.TB, name string, extra ...string) *agent {
 	t.Helper()
@@ -158,7 +124,7 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 		t.Fatal(err)
 	}
 	guarded.watch(t, dir)
-	ports := freePorts(t, 3)
+	ports := nettest.FreePorts(t, 3)
 	a := &agent{
 		leftovers: newLeftovers(dir),
 		t:         t,

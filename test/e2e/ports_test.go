@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/nettest"
 	"berth/structs"
 )
 
@@ -111,7 +112,7 @@ func TestPorts_HaveOneHolderAtATime(t *testing.T) {
 	}
 	a.must("job", "stop", "-purge", "one")
 
-	port := freePorts(t, 1)[0]
+	port := nettest.FreePorts(t, 1)[0]
 	network := fmt.Sprintf(`port "x" { static = %d }`, port)
 	for version := 1; version <= 3; version++ {
 		a.must("job", "run", "-detach", a.lockJob("static", network, version))
