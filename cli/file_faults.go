@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/internal/strictjson"
+	"berth/jobspec"
 	"berth/structs"
 )
 
@@ -27,6 +28,18 @@ func inFiles(sources map[string][]byte, err error) error {
 
 // Unwrap returns the error without the files.
 func (f *fileFaults) Unwrap() error { return f.error }
+
+// checkFile returns the faults of a file, and those of the specification that they leave.
+func checkFile[T interface{ Validate() error }](f *jobspec.File[T], faults error) error {
+	if f == nil {
+		return faults
+	}
+	faults = errors.Join(faults, f.Content.Validate())
+	if faults == nil {
+		return nil
+	}
+	return f.Locate(structs.Invalidf("%w", faults))
+}
 
 // write writes the faults.
 func (f *fileFaults) write(w io.Writer) {

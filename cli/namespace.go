@@ -158,7 +158,7 @@ func (c *Call) namespaceToApply(ctx context.Context) (*structs.Namespace, error)
 		if c.Given("description") {
 			return nil, badUsage("-description is for a name; the definition of %q is in the file", arg)
 		}
-		return readDefinition(c, arg, api.DecodeNamespace, jobspec.ParseNamespace)
+		return readDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
 	}
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
 	switch {
@@ -184,7 +184,7 @@ func readDefinition[T interface{ Validate() error }](
 	c *Call,
 	name string,
 	fromJSON func([]byte) (T, error),
-	fromHCL func(string, []byte) (T, error),
+	fromHCL func(string, []byte) (*jobspec.File[T], error),
 ) (T, error) {
 	var none T
 	src, err := c.readFile(name)
@@ -192,17 +192,18 @@ func readDefinition[T interface{ Validate() error }](
 		return none, err
 	}
 	name = shownName(name)
-	var found T
-	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
-		found, err = fromJSON(src)
-		if err != nil {
-			err = placeJSON(name, err)
+	sources := map[string][]byte{name: src}
+	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
+		f, faults := fromHCL(name, src)
+		faults = checkFile(f, faults)
+		if faults != nil {
+			return none, inFiles(sources, faults)
 		}
-	} else {
-		found, err = fromHCL(name, src)
+		return f.Content, nil
 	}
+	found, err := fromJSON(src)
 	if err != nil {
-		return none, inFiles(map[string][]byte{name: src}, err)
+		return none, inFiles(sources, placeJSON(name, err))
 	}
 	return found, found.Validate()
 }

@@ -140,7 +140,7 @@ func printNodePool(c *Call, p *structs.NodePool) {
 }
 
 func nodePoolApply(ctx context.Context, c *Call) error {
-	p, err := readDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ParseNodePool)
+	p, err := readDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ReadNodePool)
 	if err != nil {
 		return err
 	}

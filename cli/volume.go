@@ -174,7 +174,8 @@ var pluginTimeout = Flag{
 	Usage:   "How long to wait for the plugin",
 }
 
-// readVolume reads a volume file. locate adds positions in the file to the faults that a server finds.
+// readVolume reads and validates a volume file. locate adds positions in the file to the faults that a server
+// finds.
 func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {
 	src, err := c.readFile(name)
 	if err != nil {
@@ -182,13 +183,17 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 	}
 	name = shownName(name)
 	sources := map[string][]byte{name: src}
-	v, err = jobspec.ParseVolume(name, src)
-	if err != nil {
-		return nil, nil, inFiles(sources, err)
+	f, faults := jobspec.ReadVolume(name, src)
+	if f != nil {
+		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.namespace())
+		f.Content.Canonicalize()
 	}
-	v.Namespace = cmp.Or(v.Namespace, c.namespace())
-	return v, func(err error) error {
-		return inFiles(sources, jobspec.Locate(name, src, err))
+	faults = checkFile(f, faults)
+	if faults != nil {
+		return nil, nil, inFiles(sources, faults)
+	}
+	return f.Content, func(err error) error {
+		return inFiles(sources, f.Locate(err))
 	}, nil
 }
 

@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"github.com/hashicorp/hcl/v2"
+
 	"berth/internal/hclconf"
 	"berth/structs"
 )
@@ -41,43 +43,69 @@ type schedulerConfig struct {
 	MemoryOversubscriptionEnabled *bool  `hcl:"memory_oversubscription_enabled"`
 }
 
-// ParseNamespace reads the file of a namespace in HCL. An error is like that of ParseVolume.
-func ParseNamespace(filename string, src []byte) (*structs.Namespace, error) {
-	var f namespaceFile
-	err := decodeFile(filename, src, &f)
-	if err != nil {
-		return nil, err
+// File is a specification that was read from a file.
+type File[T any] struct {
+	Content T
+	locator
+}
+
+// readFile reads a file that is a specification of a kind, or has it as a block.
+func readFile[B, T any](filename string, src []byte, spec string, convert func(*B) T) (*File[T], error) {
+	body, diags := hclconf.Parse(filename, src)
+	if diags.HasErrors() {
+		return nil, hclconf.Error(diags)
 	}
+	f := &File[T]{
+		locator: locator{
+			body:  body,
+			spec:  spec,
+			unset: hclconf.NewUnset(),
+		},
+	}
+	var decoded B
+	diags = hclconf.DecodePartly(body, nil, &decoded, f.unset)
+	f.Content = convert(&decoded)
+	return f, hclconf.Error(diags)
+}
+
+// ReadNamespace reads the file of a namespace in HCL. Its results are like those of ReadVolume.
+func ReadNamespace(filename string, src []byte) (*File[*structs.Namespace], error) {
+	return readFile(filename, src, "namespace", (*namespaceFile).row)
+}
+
+func (f *namespaceFile) row() *structs.Namespace {
 	return &structs.Namespace{
 		Name:         f.Name,
 		Description:  f.Description,
 		Meta:         f.Meta,
 		Capabilities: (*structs.NamespaceCapabilities)(f.Capabilities),
-	}, nil
+	}
 }
 
-// ParseNodePool reads the file of a node pool in HCL. An error is like that of ParseVolume.
-func ParseNodePool(filename string, src []byte) (*structs.NodePool, error) {
-	var f nodePoolFile
-	err := decodeFile(filename, src, &f)
-	if err != nil {
-		return nil, err
+// ReadNodePool reads the file of a node pool in HCL. Its results are like those of ReadVolume.
+func ReadNodePool(filename string, src []byte) (*File[*structs.NodePool], error) {
+	f, err := readFile(filename, src, "node_pool", (*nodePoolFile).row)
+	switch {
+	case f == nil || f.Content != nil:
+		return f, err
+	case err == nil:
+		at := f.body.MissingItemRange()
+		err = hclconf.Error(hcl.Diagnostics{
+			hclconf.Fault(at, "the file has no block node_pool \"NAME\""),
+		})
 	}
+	return nil, err
+}
+
+// row returns the pool, nil for a file without one.
+func (f *nodePoolFile) row() *structs.NodePool {
 	if f.Pool == nil {
-		return nil, structs.Invalidf("%s:1,1: the file has no block node_pool \"NAME\"", filename)
+		return nil
 	}
 	return &structs.NodePool{
 		Name:                   f.Pool.Name,
 		Description:            f.Pool.Description,
 		Meta:                   f.Pool.Meta,
 		SchedulerConfiguration: (*structs.NodePoolSchedulerConfiguration)(f.Pool.Scheduler),
-	}, nil
-}
-
-func decodeFile(filename string, src []byte, into any) error {
-	body, diags := hclconf.Parse(filename, src)
-	if !diags.HasErrors() {
-		diags = hclconf.DecodeBody(body, nil, into)
 	}
-	return hclconf.Error(diags)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-func TestParseNamespace_ReadsAllFields(t *testing.T) {
-	got, err := ParseNamespace("n.hcl", []byte(`
+func TestReadNamespace_ReadsAllFields(t *testing.T) {
+	got, err := ReadNamespace("n.hcl", []byte(`
 name        = "prod"
 description = "Production"
 meta {
@@ -21,7 +21,7 @@ capabilities {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ := json.Marshal(got)
+	text, _ := json.Marshal(got.Content)
 	const want = `{"Name":"prod","Description":"Production","Meta":{"owner":"storage"},"Capabilities":{` +
 		`"EnabledTaskDrivers":["exec","docker"],"DisabledTaskDrivers":["raw_exec"]},"CreateIndex":0,"ModifyIndex":0}`
 	if string(text) != want {
@@ -29,8 +29,8 @@ capabilities {
 	}
 }
 
-func TestParseNodePool_ReadsAllFields(t *testing.T) {
-	got, err := ParseNodePool("p.hcl", []byte(`
+func TestReadNodePool_ReadsAllFields(t *testing.T) {
+	got, err := ReadNodePool("p.hcl", []byte(`
 node_pool "gpu" {
   description = "Nodes with a GPU"
   meta = { rack = "r1" }
@@ -43,7 +43,7 @@ node_pool "gpu" {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ := json.Marshal(got)
+	text, _ := json.Marshal(got.Content)
 	const want = `{"Name":"gpu","Description":"Nodes with a GPU","Meta":{"rack":"r1"},"SchedulerConfiguration":{` +
 		`"SchedulerAlgorithm":"spread","MemoryOversubscriptionEnabled":false},"CreateIndex":0,"ModifyIndex":0}`
 	if string(text) != want {
@@ -51,13 +51,13 @@ node_pool "gpu" {
 	}
 }
 
-func TestParseDefinitions_RejectWithPositions(t *testing.T) {
+func TestReadDefinitions_RejectWithPositions(t *testing.T) {
 	namespace := func(src string) error {
-		_, err := ParseNamespace("f", []byte(src))
+		_, err := ReadNamespace("f", []byte(src))
 		return err
 	}
 	pool := func(src string) error {
-		_, err := ParseNodePool("f", []byte(src))
+		_, err := ReadNodePool("f", []byte(src))
 		return err
 	}
 	for _, c := range []struct {

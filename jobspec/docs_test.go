@@ -272,7 +272,7 @@ func readJob(src string) (any, error) {
 }
 
 func readVolume(src string) (any, error) {
-	v, err := ParseVolume("volumes.md", []byte(src))
+	v, err := parseVolume("volumes.md", []byte(src))
 	if err != nil {
 		return nil, err
 	}

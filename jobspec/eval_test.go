@@ -360,11 +360,11 @@ func TestParse_BoundsNumbers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the values of the file are too large") {
 		t.Errorf("got %v", err)
 	}
-	_, err = ParseVolume("v.json", []byte(`{"id": 1e99999999, "plugin_id": "p"}`))
+	_, err = parseVolume("v.json", []byte(`{"id": 1e99999999, "plugin_id": "p"}`))
 	if err == nil || !strings.Contains(err.Error(), "the number is out of range") {
 		t.Errorf("got %v", err)
 	}
-	_, err = ParseVolume("v.hcl", []byte("id = 1e-99999999\nplugin_id = \"p\"\n"))
+	_, err = parseVolume("v.hcl", []byte("id = 1e-99999999\nplugin_id = \"p\"\n"))
 	if err == nil || !strings.Contains(err.Error(), "the number is out of range") {
 		t.Errorf("got %v", err)
 	}

@@ -33,10 +33,19 @@ func TestParseJob_MatchesTheGoldenFiles(t *testing.T) {
 	}
 }
 
+// parseVolume returns the volume of a file without faults.
+func parseVolume(file string, src []byte) (*structs.CSIVolume, error) {
+	f, err := ReadVolume(file, src)
+	if err != nil {
+		return nil, err
+	}
+	return f.Content, nil
+}
+
 func parseFile(t *testing.T, file string, src []byte) any {
 	t.Helper()
 	if strings.Contains(file, "volume") {
-		v, err := ParseVolume(file, src)
+		v, err := parseVolume(file, src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,14 +232,14 @@ func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = -1\n", `is not a size`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"99999999999TiB\"\n", `is not a size`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = [1]\n", `got a list; expected a size such as "64MiB"`},
-		{"id = \"v\"\nplugin_id = \"p\"\ntype = \"host\"\n", `volumes of type "host" are not supported by berth`},
+		{"id = \"v\"\nplugin_id = \"p\"\ntype = \"host\"\n", `v.hcl:3,8: invalid value for "type": berth does not support volumes of type "host"; expected "csi"`},
 		{"id = \"v\"\nplugin_id = \"p\"\nsecrets { a = [\"s3cret\"] }\n",
 			`v.hcl:3,15: invalid value for "a": got a list; expected a string`},
 		{"id = \"v\"\nplugin_id = \"p\"\ntopology_request {\n  required {\n    topology { }\n  }\n}\n",
 			`missing argument "segments"`},
 		{"id = var.x\nplugin_id = \"p\"\n", `variables not allowed`},
 	} {
-		_, err := ParseVolume("v.hcl", []byte(c.src))
+		_, err := parseVolume("v.hcl", []byte(c.src))
 		if !structs.IsKind(err, structs.KindInvalid) ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q:\n got %v\nwant %s", c.src, err, c.want)
@@ -283,7 +292,7 @@ func FuzzParseVolume(f *testing.F) {
 		if isJSON {
 			file = "v.json"
 		}
-		if v, err := ParseVolume(file, src); err == nil {
+		if v, err := parseVolume(file, src); err == nil {
 			v.Canonicalize()
 			_ = v.Validate()
 		}

@@ -14,27 +14,6 @@ import (
 	"berth/structs"
 )
 
-// Locate adds the position in the file to each fault of CSIVolume.Validate, also to those from a server. The
-// position is that of the argument in the fault, or else that of the innermost block in its path. Locate does
-// not change errors of other kinds and lines without a path.
-func Locate(filename string, src []byte, err error) error {
-	body, diags := hclconf.Parse(filename, src)
-	if diags.HasErrors() {
-		return err
-	}
-	return locator{body: body}.locate(err)
-}
-
-// Locate adds the position in the file to each fault of Job.Validate, as the function of this name. It drops
-// faults that may be due to parts that the job lacks because of faults of the file.
-func (f *JobFile) Locate(err error) error {
-	return locator{
-		body:    f.body,
-		unset:   f.unset,
-		spoiled: f.spoiled,
-	}.locate(err)
-}
-
 // stepForm matches the first step of a fault's path.
 var stepForm = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
 
@@ -72,14 +51,19 @@ func (s *step) label() string {
 	return label
 }
 
-// locator finds the places of faults in a file. See JobFile for its parts.
+// locator finds the places of faults in a file.
 type locator struct {
 	body    hcl.Body
+	spec    string // the kind of the specification, which is the body or a block of it
 	unset   *hclconf.Unset
-	spoiled map[hcl.Range]bool
+	spoiled map[hcl.Range]bool // the blocks, by the ranges of their kinds, of which the job has not all parts
 }
 
-func (l locator) locate(err error) error {
+// Locate adds the position in the file to each fault of the specification's Validate, also to those from a
+// server. The position is that of the argument in the fault, or else that of the innermost block in its path.
+// Locate drops faults that may be due to parts that the specification lacks because of faults of the file. It
+// does not change errors of other kinds and lines without a path.
+func (l locator) Locate(err error) error {
 	return hclconf.Place(err, func(text string) (at *hcl.Range, counts bool) {
 		w := walk{
 			locator: l,
@@ -94,11 +78,12 @@ func (l locator) locate(err error) error {
 	})
 }
 
-// dependsOn has the kinds of blocks whose absence causes faults of other arguments and blocks.
-var dependsOn = map[string][]string{
-	"volume_mount": {"volume"},
-	"config":       {"network", "port"},
-	"service":      {"network", "port", "task"},
+// dependsOn has the blocks and arguments whose absence, wherever it is, causes faults of blocks of a kind.
+var dependsOn = map[string]struct{ blocks, arguments []string }{
+	"config":       {blocks: []string{"network", "port"}},
+	"preferred":    {blocks: []string{"topology"}, arguments: []string{"segments"}},
+	"service":      {blocks: []string{"network", "port", "task"}},
+	"volume_mount": {blocks: []string{"volume"}},
 }
 
 // inherited has the kinds of blocks that a group or a task without one has from the block around it.
@@ -132,7 +117,11 @@ func (w *walk) followPath() {
 		if depth == 0 {
 			w.at = w.body.MissingItemRange()
 		}
-		isOutermost := depth == 0 && s.name == "volume" // a volume file is the body of its volume
+		isOutermost := depth == 0 && s.name == w.spec &&
+			len(blocksNamed(w.body, s.name)) == 0 // the body is that of the specification
+		if isOutermost {
+			w.kind = s.name
+		}
 		if !isOutermost && !standsAlone(w.inner(), s) && !w.enter(s) {
 			w.enterMap(s)
 			return
@@ -146,9 +135,9 @@ func (w *walk) inner() hcl.Body { return w.bodies[len(w.bodies)-1] }
 
 // enter enters the block of a step. It returns false if there is none.
 func (w *walk) enter(s step) bool {
-	for _, needed := range dependsOn[s.name] {
-		w.due = w.due || w.unset.HasBlocks(needed)
-	}
+	needed := dependsOn[s.name]
+	w.due = w.due || slices.ContainsFunc(needed.blocks, w.unset.HasBlocks) ||
+		slices.ContainsFunc(needed.arguments, w.unset.HasArguments)
 	block := blockAt(w.inner(), s)
 	for i := len(w.bodies) - 2; i >= 0 && block == nil && inherited[s.name]; i-- {
 		block = blockAt(w.bodies[i], s)
@@ -199,7 +188,7 @@ func (w *walk) findWord() {
 	switch {
 	case name != "" && w.unset.Has(body, name):
 		w.due = true
-	case !named && w.unset.In(body) && (!structural[w.kind] || w.unset.HasBlocksIn(body)):
+	case !named && w.unset.In(body) && (!w.isStructural() || w.unset.HasBlocksIn(body)):
 		w.due = true // the fault is one of the whole block
 	}
 	for _, other := range words.FindAllString(w.rest, -1) {
@@ -207,11 +196,10 @@ func (w *walk) findWord() {
 	}
 }
 
-// structural has the blocks whose faults as a whole depend on their blocks, and not on their arguments.
-var structural = map[string]bool{
-	"job":   true,
-	"group": true,
-	"task":  true,
+// isStructural reports whether the faults of the innermost block as a whole depend on its blocks, and not on
+// its arguments.
+func (w *walk) isStructural() bool {
+	return w.kind == w.spec || w.kind == "group" || w.kind == "task"
 }
 
 // moveTo moves the place to an argument or the first block with a name.

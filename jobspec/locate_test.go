@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/hclconf"
 	"berth/structs"
 )
 
@@ -134,7 +135,7 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 		{"x.hcl", "{{", `job "x": count 1`, ""},
 	} {
 		fault := structs.Errorf(structs.KindInvalid, "%s", c.fault)
-		got := Locate(c.name, []byte(c.src), fault).Error()
+		got := locateIn(c.name, c.src, fault).Error()
 		if !strings.HasPrefix(got, c.want) ||
 			!strings.HasSuffix(got, c.fault) ||
 			c.want == "" && got != c.fault {
@@ -142,17 +143,26 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 		}
 	}
 	other := structs.Errorf(structs.KindConflict, `job "x": changed`)
-	if Locate("x.hcl", []byte(faulty), other) != other ||
-		Locate("x.hcl", []byte(faulty), nil) != nil {
+	if locateIn("x.hcl", faulty, other) != other ||
+		locateIn("x.hcl", faulty, nil) != nil {
 		t.Error("Locate changed an error of another kind")
 	}
+}
+
+// locateIn locates the faults of a volume or a job in a file without faults of its own.
+func locateIn(name, src string, err error) error {
+	body, diags := hclconf.Parse(name, []byte(src))
+	if diags.HasErrors() {
+		return err
+	}
+	return locator{body: body, spec: "volume"}.Locate(err)
 }
 
 func FuzzLocate(f *testing.F) {
 	f.Add(faulty, `job "x": group "g": count -1`)
 	f.Fuzz(func(t *testing.T, src, fault string) {
 		err := structs.Errorf(structs.KindInvalid, "%s", fault)
-		got := Locate("x.hcl", []byte(src), err)
+		got := locateIn("x.hcl", src, err)
 		if got == nil {
 			t.Error("Locate dropped the error")
 		}

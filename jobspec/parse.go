@@ -15,9 +15,7 @@ type JobFile struct {
 	Job      *structs.Job
 	Warnings hcl.Diagnostics // of parts of the file that have no effect
 
-	body    hcl.Body
-	unset   *hclconf.Unset
-	spoiled map[hcl.Range]bool // the blocks, by the ranges of their kinds, of which the job has not all parts
+	locator
 }
 
 // ReadJob reads a job file with values from outside. A file whose first character is a brace, or whose name
@@ -30,9 +28,12 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	}
 	body, s := parsed.prepare(filename, in)
 	f := &JobFile{
-		body:    body,
-		unset:   s.unset,
-		spoiled: map[hcl.Range]bool{},
+		locator: locator{
+			body:    body,
+			spec:    "job",
+			unset:   s.unset,
+			spoiled: map[hcl.Range]bool{},
+		},
 	}
 	c := converter{
 		faults:  s.faults,

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"berth/structs"
 )
 
 // inJob, inGroup and inTask are job files with a part.
@@ -182,12 +180,12 @@ topology_request {
   }
 }
 `
-	v, err := ParseVolume("v.hcl", []byte(src))
+	f, err := ReadVolume("v.hcl", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Namespace = structs.DefaultNamespace
-	got := Locate("v.hcl", []byte(src), v.Validate())
+	f.Content.Canonicalize()
+	got := f.Locate(f.Content.Validate())
 	for _, want := range []string{
 		`v.hcl:8,21: volume "v": capability 2: access_mode`,
 		`v.hcl:17,18: volume "v": topology_request: required: topology 2: segments must not be empty`,

@@ -3,12 +3,11 @@ package jobspec
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/hashicorp/hcl/v2"
 
-	"berth/internal/hclconf"
 	"berth/structs"
 )
 
@@ -17,7 +16,7 @@ type volumeFile struct {
 	ID           string            `hcl:"id,required"`
 	Namespace    string            `hcl:"namespace"`
 	Name         string            `hcl:"name"`
-	Type         string            `hcl:"type"`
+	Type         volumeType        `hcl:"type"`
 	PluginID     string            `hcl:"plugin_id,required"`
 	ExternalID   string            `hcl:"external_id"`
 	SnapshotID   string            `hcl:"snapshot_id"`
@@ -50,26 +49,11 @@ type topology struct {
 	Segments map[string]string `hcl:"segments,required"`
 }
 
-// ParseVolume reads a volume file. A file whose name ends in .json is JSON. An error is of kind invalid and
-// has a line `file:line,col: message` for each fault.
-func ParseVolume(filename string, src []byte) (*structs.CSIVolume, error) {
-	var f volumeFile
-	body, diags := hclconf.Parse(filename, src)
-	if !diags.HasErrors() {
-		diags = hclconf.DecodeBody(body, nil, &f)
-	}
-	if !diags.HasErrors() &&
-		f.Type != "" &&
-		f.Type != structs.VolumeTypeCSI {
-		diags = hcl.Diagnostics{
-			hclconf.Fault(body.MissingItemRange(),
-				"volumes of type %q are not supported by berth; expected type = \"csi\"", f.Type),
-		}
-	}
-	if err := hclconf.Error(diags); err != nil {
-		return nil, err
-	}
-	return f.row(), nil
+// ReadVolume reads a volume file. A file whose name ends in .json is JSON. An error is of kind invalid and
+// has a line `file:line,col: message` for each fault. If the faults leave a volume, ReadVolume also returns
+// the file: its volume lacks the parts with faults.
+func ReadVolume(filename string, src []byte) (*File[*structs.CSIVolume], error) {
+	return readFile(filename, src, "volume", (*volumeFile).row)
 }
 
 func (f *volumeFile) row() *structs.CSIVolume {
@@ -109,6 +93,21 @@ func (t *topologies) rows() []*structs.CSITopology {
 		}
 	}
 	return out
+}
+
+// volumeType is the type of a volume, of which berth has one.
+type volumeType string
+
+// Expected describes the type.
+func (*volumeType) Expected() string { return strconv.Quote(structs.VolumeTypeCSI) }
+
+// UnmarshalText reads the type.
+func (t *volumeType) UnmarshalText(text []byte) error {
+	if len(text) > 0 && string(text) != structs.VolumeTypeCSI {
+		return fmt.Errorf("berth does not support volumes of type %.40q; expected %s", text, t.Expected())
+	}
+	*t = volumeType(text)
+	return nil
 }
 
 // byteSize is a number of bytes, with or without a unit ("64MiB", "1.5 GB").

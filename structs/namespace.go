@@ -47,10 +47,9 @@ func (n *Namespace) Copy() *Namespace {
 // Validate returns every fault of a namespace, each with its path.
 func (n *Namespace) Validate() error {
 	f := newFieldErrors("")
-	f.require(n.Name != "", "name is required")
-	if n.Name != "" {
-		f.checkNamespace(n.Name)
-	}
+	f.require(n.Name != "", "namespace: name is required")
+	f.require(n.Name == "" || namespaceForm().MatchString(n.Name),
+		"namespace: name %q must be 1 to 128 letters, digits and dashes", n.Name)
 	f = f.at("namespace %q", n.Name)
 	f.checkDescription(n.Description)
 	f.checkMeta("meta", n.Meta)

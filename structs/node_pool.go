@@ -46,11 +46,11 @@ func (p *NodePool) Copy() *NodePool {
 // Validate returns every fault of a node pool, each with its path.
 func (p *NodePool) Validate() error {
 	f := newFieldErrors("")
-	f.require(p.Name != "", "name is required")
+	f.require(p.Name != "", "node_pool: name is required")
 	f.require(p.Name == "" || nodePoolForm().MatchString(p.Name),
-		"node pool %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
-	f.require(!BuiltInNodePool(p.Name), "node pool %q is built in and cannot be changed", p.Name)
-	f = f.at("node pool %q", p.Name)
+		"node_pool: name %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
+	f.require(!BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
+	f = f.at("node_pool %q", p.Name)
 	f.checkDescription(p.Description)
 	f.checkMeta("meta", p.Meta)
 	if c := p.SchedulerConfiguration; c != nil {

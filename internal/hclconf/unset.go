@@ -48,6 +48,11 @@ func (u *Unset) HasBlocks(kind string) bool {
 	return u.hasAny(func(i unsetItem) bool { return i.block && i.name == kind })
 }
 
+// HasArguments reports whether an argument of a name is unset in any body.
+func (u *Unset) HasArguments(name string) bool {
+	return u.hasAny(func(i unsetItem) bool { return !i.block && i.name == name })
+}
+
 // HasBlocksIn reports whether blocks of a body are unset.
 func (u *Unset) HasBlocksIn(body hcl.Body) bool {
 	at := bodyRange(body)
