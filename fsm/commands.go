@@ -29,7 +29,8 @@ var (
 	JobRegister = command(10, "JobRegister", state.JobRegister,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
-		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks))
+		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks),
+		sinceField(ConnectSince, jobAddressesServices))
 	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
 		sinceField(PlacementSince, deregisterSkipsDelay))

@@ -187,3 +187,10 @@ func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
 		return g != nil && is(g)
 	})
 }
+
+// ConnectSince is the version whose servers know Connect, and the addresses and weights of services.
+const ConnectSince = 11
+
+func jobAddressesServices(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, (*structs.TaskGroup).HasServiceAddresses)
+}

@@ -27,7 +27,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {later: later(4, 5, 7, 8, 9, 10)},
+		"JobRegister":        {later: later(4, 5, 7, 8, 9, 10, 11)},
 		"JobDeregister":      {later: later(8)},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
@@ -337,6 +337,24 @@ func TestNeeds_CountsNetworksOfAllocations(t *testing.T) {
 	})
 	if err != nil || AllocsClientUpdate.Needs(entry) != NetworksSince {
 		t.Errorf("a report needs version %d, %v", AllocsClientUpdate.Needs(entry), err)
+	}
+}
+
+// An older server would drop such a field of a service.
+func TestNeeds_CountsAddressesOfServices(t *testing.T) {
+	for _, s := range []*structs.Service{
+		{Weights: &structs.ServiceWeights{}},
+		{TaggedAddresses: map[string]string{"lan": "192.0.2.1"}},
+	} {
+		c := newCluster()
+		c.job.TaskGroups[0].Services = []*structs.Service{s}
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{Job: c.job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := JobRegister.Needs(entry); got != ConnectSince {
+			t.Errorf("%+v needs version %d", s, got)
+		}
 	}
 }
 

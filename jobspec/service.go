@@ -21,11 +21,18 @@ type service struct {
 	Checks       []*check          `hcl:"check,block"`
 	CheckRestart *checkRestart     `hcl:"check_restart,block"`
 
-	EnableTagOverride bool `hcl:"enable_tag_override"`
+	EnableTagOverride bool              `hcl:"enable_tag_override"`
+	TaggedAddresses   map[string]string `hcl:"tagged_addresses"`
+	Weights           *weights          `hcl:"weights,block"`
+}
+
+type weights struct {
+	Passing int `hcl:"passing"`
+	Warning int `hcl:"warning"`
 }
 
 func (service) Unsupported() string {
-	return "cluster connect identity kind tagged_addresses weights"
+	return "cluster connect identity kind"
 }
 
 type check struct {
@@ -91,6 +98,8 @@ func (s *service) service() *structs.Service {
 		CheckRestart: (*structs.CheckRestart)(s.CheckRestart),
 
 		EnableTagOverride: s.EnableTagOverride,
+		TaggedAddresses:   s.TaggedAddresses,
+		Weights:           (*structs.ServiceWeights)(s.Weights),
 	}
 	for _, c := range s.Checks {
 		out.Checks = append(out.Checks, c.check())

@@ -160,9 +160,9 @@ func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
 		{`provider = "dns"`, `provider`},
 		{`connect {}`, `"connect" is not supported by berth yet`},
 		{ours + `enable_tag_override = true`, `enable_tag_override is for services with provider = "consul"`},
-		{`tagged_addresses { lan = "192.0.2.1" }`, `"tagged_addresses" is not supported by berth yet`},
+		{`tagged_addresses { lan = "a.example" }`, `"a.example" is neither an IP address nor "host:port"`},
 		{`identity { aud = ["x"] }`, `"identity" is not supported by berth yet`},
-		{`weights { passing = 2 }`, `"weights" is not supported by berth yet`},
+		{`weights { passing = 70000 }`, `passing 70000 must be at most 65535`},
 		{`kind = "api-gateway"`, `"kind" is not supported by berth yet`},
 		{`cluster = "other"`, `"cluster" is not supported by berth yet`},
 		{checkLines(`expose = true`), `"expose" is not supported by berth yet`},
@@ -206,13 +206,20 @@ func TestReadJob_WarnsOfNotes(t *testing.T) {
 
 // TestReadJob_RegistersServicesInConsulByDefault reads services without a provider.
 func TestReadJob_RegistersServicesInConsulByDefault(t *testing.T) {
-	f, err := ReadJob("j.hcl", []byte(serviceFile("enable_tag_override = true")), &Inputs{})
+	f, err := ReadJob("j.hcl", []byte(serviceFile(`enable_tag_override = true
+		tagged_addresses {
+			lan = "192.0.2.1"
+		}
+		weights {
+			passing = 3
+		}`)), &Inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Job.Canonicalize()
 	for s := range f.Job.TaskGroups[0].AllServices() {
-		if s.Provider != structs.ServiceProviderConsul || !s.EnableTagOverride {
+		if s.Provider != structs.ServiceProviderConsul || !s.EnableTagOverride ||
+			s.TaggedAddresses["lan"] != "192.0.2.1" || *s.Weights != (structs.ServiceWeights{Passing: 3, Warning: 1}) {
 			t.Errorf("got %+v", s.Service)
 		}
 	}

@@ -30,6 +30,8 @@ var protocolFields = []protocolField{
 	{"network", 1, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 }},
 	{"service", structs.ServicesProtocol, (*structs.TaskGroup).HasServices},
 	{"network.mode, dns or hostname", structs.NetworksProtocol, wantsNetworkOfItsOwn},
+	{"service.tagged_addresses or weights", structs.ConnectProtocol,
+		(*structs.TaskGroup).HasServiceAddresses},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
 }
 

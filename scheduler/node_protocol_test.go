@@ -25,8 +25,9 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		untested[f.name] = true
 	}
 	since := map[string]int{
-		"service":                       structs.ServicesProtocol,
-		"network.mode, dns or hostname": structs.NetworksProtocol,
+		"service":                             structs.ServicesProtocol,
+		"network.mode, dns or hostname":       structs.NetworksProtocol,
+		"service.tagged_addresses or weights": structs.ConnectProtocol,
 	}
 	for name, edit := range map[string]func(*structs.TaskGroup){
 		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
@@ -43,7 +44,10 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 			g.Volumes = map[string]*structs.VolumeRequest{"v": {Type: structs.VolumeTypeHost, Source: "v"}}
 		},
 		"ephemeral_disk.sticky": func(g *structs.TaskGroup) { g.EphemeralDisk.Sticky = true },
-		"service":               task(func(t *structs.Task) { t.Services = []*structs.Service{{}} }),
+		"service.tagged_addresses or weights": task(func(t *structs.Task) {
+			t.Services = []*structs.Service{{Weights: &structs.ServiceWeights{}}}
+		}),
+		"service": task(func(t *structs.Task) { t.Services = []*structs.Service{{}} }),
 	} {
 		job := aJob("web", structs.JobService)
 		edit(job.TaskGroups[0])

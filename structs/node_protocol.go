@@ -8,7 +8,7 @@ const AttrNodeProtocol = "berth.protocol"
 
 // NodeProtocol is the protocol of the node agent of this version. It grows with each version whose servers
 // send a field that an older agent would drop without an error. Its scheduler has the list of these fields.
-const NodeProtocol = 3
+const NodeProtocol = 4
 
 // HealthProtocol is the protocol since which agents report the health of allocations in their deployments.
 const HealthProtocol = 1
@@ -18,6 +18,9 @@ const ServicesProtocol = 2
 
 // NetworksProtocol is the protocol since which agents give allocations networks of their own.
 const NetworksProtocol = 3
+
+// ConnectProtocol is the protocol since which agents know Connect, and the addresses and weights of services.
+const ConnectProtocol = 4
 
 // Protocol returns the protocol of the node's agent.
 func (n *Node) Protocol() int {

@@ -71,6 +71,9 @@ type Service struct {
 	// EnableTagOverride lets others change the tags of an instance in Consul until the next definition.
 	EnableTagOverride bool     `json:",omitempty" codec:",omitempty"`
 	Connect           *Connect `json:",omitempty" codec:",omitempty"` // nil: not in the service mesh
+	// TaggedAddresses are other addresses of an instance in Consul, by their names there: see SplitAddress.
+	TaggedAddresses map[string]string `json:",omitempty" codec:",omitempty"`
+	Weights         *ServiceWeights   `json:",omitempty" codec:",omitempty"` // nil: those of Consul
 }
 
 // ServiceCheck is a `check {}` of a service. The node runs it while the service is offered.
@@ -330,6 +333,7 @@ func (s *Service) canonicalize(j *Job, g *TaskGroup, task string) {
 	setDefault(&s.Provider, ServiceProviderConsul)
 	setDefault(&s.AddressMode, AddressModeAuto)
 	setDefault(&s.OnUpdate, OnUpdateRequireHealthy)
+	s.Weights.canonicalize()
 	for _, c := range s.Checks {
 		if c != nil {
 			c.canonicalize(s, task)

@@ -52,7 +52,7 @@ func (s *Service) bytes() int {
 	for _, tag := range append(slices.Clone(s.Tags), s.CanaryTags...) {
 		n += len(tag)
 	}
-	return n + PairBytes(s.Meta) + PairBytes(s.CanaryMeta)
+	return n + PairBytes(s.Meta) + PairBytes(s.CanaryMeta) + PairBytes(s.TaggedAddresses)
 }
 
 func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
@@ -66,6 +66,10 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	f.require(!s.EnableTagOverride || s.Provider == ServiceProviderConsul,
 		"enable_tag_override is for services with provider = %q", ServiceProviderConsul)
 	f.require(s.Connect == nil, "connect: this version registers no services in the service mesh; leave it out")
+	f.require(len(s.TaggedAddresses) == 0 && s.Weights == nil || s.Provider == ServiceProviderConsul,
+		"tagged_addresses and weights are for services with provider = %q", ServiceProviderConsul)
+	f.checkTaggedAddresses(s.TaggedAddresses)
+	s.Weights.validate(f.at("weights"))
 	f.checkOneOf("on_update", s.OnUpdate,
 		[]string{OnUpdateRequireHealthy, OnUpdateIgnoreWarnings, OnUpdateIgnore})
 	f.checkAddressMode(s.AddressMode)

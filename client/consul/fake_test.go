@@ -117,7 +117,26 @@ func (f *fakeAgent) set(id string, s *api.AgentServiceRegistration) {
 		Port:              s.Port,
 		Address:           s.Address,
 		EnableTagOverride: s.EnableTagOverride,
+		Weights:           weightsOf(s.Weights),
+		TaggedAddresses:   addressesOf(s),
 	}
+}
+
+// addressesOf returns the tagged addresses that Consul keeps of a service.
+func addressesOf(s *api.AgentServiceRegistration) map[string]api.ServiceAddress {
+	all := maps.Clone(s.TaggedAddresses)
+	if s.Address == "" {
+		return all
+	}
+	if all == nil {
+		all = map[string]api.ServiceAddress{}
+	}
+	for _, tag := range []string{"lan_ipv4", "wan_ipv4"} {
+		if _, given := all[tag]; !given {
+			all[tag] = api.ServiceAddress{Address: s.Address, Port: s.Port}
+		}
+	}
+	return all
 }
 
 func (f *fakeAgent) ServiceDeregisterOpts(id string, _ *api.QueryOptions) error {

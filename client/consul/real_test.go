@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -230,7 +231,10 @@ func TestConsul_RunsChecksAndTakesTheResultsOfScripts(t *testing.T) {
 		check("script", structs.CheckScript, func(c *structs.ServiceCheck) { c.TaskName = "web" }),
 		check("grpc", structs.CheckGRPC, func(c *structs.ServiceCheck) { c.GRPCService = "health" }),
 	}}
-	s, ids := i.Registration()
+	s, ids, err := i.Registration()
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.Put("alloc", []*Service{s})
 	mustSync(t, l)
 	script := ids[2]
@@ -268,7 +272,10 @@ func TestConsul_RunsChecksAndTakesTheResultsOfScripts(t *testing.T) {
 		t.Errorf("%d registrations, want 2", n)
 	}
 	i.Checks = i.Checks[1:2]
-	s, _ = i.Registration()
+	s, _, err = i.Registration()
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.Put("alloc", []*Service{s})
 	mustSync(t, l)
 	if checks, err := a.API.Agent().Checks(); err != nil || len(checks) != 1 {
@@ -277,6 +284,78 @@ func TestConsul_RunsChecksAndTakesTheResultsOfScripts(t *testing.T) {
 	l.Beat(s.Checks[0].CheckID, structs.CheckPassing, "")
 	l.Put("alloc", nil)
 	mustSync(t, l)
+}
+
+func TestConsul_KeepsWeightsAndTaggedAddresses(t *testing.T) {
+	a := consultest.Start(t, consultest.Options{})
+	l, count := linkTo(t, a, nil)
+	i := Instance{
+		ServiceInstance: structs.ServiceInstance{
+			ID:          idPrefix + "alloc-group-web-http",
+			ServiceName: "web",
+			Address:     "10.0.0.1",
+			Port:        80,
+		},
+		TaggedAddresses: map[string]string{
+			"wan":      "192.0.2.1",
+			"lan_ipv6": "[2001:db8::1]:8080",
+			"name":     "web.example:81",
+		},
+		Weights: &structs.ServiceWeights{Passing: 7, Warning: 2},
+	}
+	var registered Service
+	mustPut := func() {
+		t.Helper()
+		s, _, err := i.Registration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Put("alloc", []*Service{s})
+		for range 3 {
+			mustSync(t, l)
+		}
+		registered = *ownService(s, l.node)
+	}
+	mustPut()
+	if n := count.registrations.Load(); n != 1 {
+		t.Errorf("%d registrations without a change, want 1", n)
+	}
+	id := TaskServiceID(i.ID)
+	now := servicesOf(t, a)[id]
+	if now.Weights != (api.AgentWeights{Passing: 7, Warning: 2}) ||
+		now.TaggedAddresses["wan"] != (api.ServiceAddress{Address: "192.0.2.1", Port: 80}) ||
+		now.TaggedAddresses["lan_ipv6"] != (api.ServiceAddress{Address: "2001:db8::1", Port: 8080}) ||
+		now.TaggedAddresses["name"] != (api.ServiceAddress{Address: "web.example", Port: 81}) {
+		t.Errorf("Consul has %+v", now)
+	}
+	for _, edit := range []func(*Service){
+		func(s *Service) { s.Weights = nil },
+		func(s *Service) { s.TaggedAddresses = nil },
+		func(s *Service) { s.TaggedAddresses["more"] = api.ServiceAddress{Address: "192.0.2.2"} },
+	} {
+		edited := registered
+		edited.TaggedAddresses = maps.Clone(registered.TaggedAddresses)
+		edit(&edited)
+		if err := a.API.Agent().ServiceRegister(&edited); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			mustSync(t, l)
+		}
+		now := servicesOf(t, a)[id]
+		if !sameService(&registered, now) || now.Weights.Passing != 7 || now.TaggedAddresses["wan"].Port != 80 {
+			t.Errorf("Consul has %+v after the change of another program", now)
+		}
+	}
+	i.Weights = nil
+	i.TaggedAddresses = nil
+	mustPut()
+	if now := servicesOf(t, a)[id]; now.Weights.Passing != 1 || now.TaggedAddresses["wan"].Port != 0 {
+		t.Errorf("Consul has %+v after a definition without both", now)
+	}
+	if n := count.registrations.Load(); n != 5 {
+		t.Errorf("%d registrations, want 5", n)
+	}
 }
 
 func TestConsul_AnswersWithTheExpectedRefusals(t *testing.T) {

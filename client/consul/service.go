@@ -49,6 +49,8 @@ func TaskServiceID(instanceID string) string {
 type Instance struct {
 	structs.ServiceInstance
 	EnableTagOverride bool
+	TaggedAddresses   map[string]string       // see structs.SplitAddress
+	Weights           *structs.ServiceWeights // nil: those of Consul
 	Checks            []Check
 }
 
@@ -59,8 +61,8 @@ type Check struct {
 }
 
 // Registration returns the service that Consul is to have, and the IDs of its checks in the order of the
-// instance.
-func (i *Instance) Registration() (s *Service, checkIDs []string) {
+// instance. The error is invalid.
+func (i *Instance) Registration() (s *Service, checkIDs []string, err error) {
 	s = &Service{
 		ID:                TaskServiceID(i.ID),
 		Name:              i.ServiceName,
@@ -69,6 +71,17 @@ func (i *Instance) Registration() (s *Service, checkIDs []string) {
 		Address:           i.Address,
 		Port:              i.Port,
 		EnableTagOverride: i.EnableTagOverride,
+		Weights:           (*api.AgentWeights)(i.Weights),
+	}
+	for tag, text := range i.TaggedAddresses {
+		if s.TaggedAddresses == nil {
+			s.TaggedAddresses = map[string]api.ServiceAddress{}
+		}
+		host, port, err := structs.SplitAddress(text, i.Port)
+		if err != nil {
+			return nil, nil, structs.Invalidf("tagged_addresses: %w", err)
+		}
+		s.TaggedAddresses[tag] = api.ServiceAddress{Address: host, Port: port}
 	}
 	for n, c := range i.Checks {
 		check := c.registration()
@@ -76,7 +89,7 @@ func (i *Instance) Registration() (s *Service, checkIDs []string) {
 		s.Checks = append(s.Checks, check)
 		checkIDs = append(checkIDs, check.CheckID)
 	}
-	return s, checkIDs
+	return s, checkIDs, nil
 }
 
 // checkID returns an ID that changes with the definition of the check: Consul does not say how a check is
@@ -232,5 +245,33 @@ func sameService(s *Service, now *api.AgentService) bool {
 	return now != nil && s.Kind == now.Kind && s.ID == now.ID && s.Name == now.Service &&
 		s.Address == now.Address && s.Port == now.Port &&
 		s.EnableTagOverride == now.EnableTagOverride &&
-		slices.Equal(s.Tags, now.Tags) && maps.Equal(s.Meta, now.Meta)
+		slices.Equal(s.Tags, now.Tags) && maps.Equal(s.Meta, now.Meta) &&
+		weightsOf(s.Weights) == now.Weights && sameAddresses(s.TaggedAddresses, now.TaggedAddresses)
+}
+
+// weightsOf returns the weights that Consul gives a service.
+func weightsOf(w *api.AgentWeights) api.AgentWeights {
+	if w == nil {
+		return api.AgentWeights{Passing: 1, Warning: 1}
+	}
+	return *w
+}
+
+// ownTags are the tagged addresses that Consul adds to a service.
+var ownTags = []string{"lan_ipv4", "wan_ipv4", "lan_ipv6", "wan_ipv6"}
+
+// sameAddresses compares tagged addresses. Those that Consul has added do not count.
+func sameAddresses(want, now map[string]api.ServiceAddress) bool {
+	for tag, address := range now {
+		_, wanted := want[tag]
+		if wanted && want[tag] != address || !wanted && !slices.Contains(ownTags, tag) {
+			return false
+		}
+	}
+	for tag := range want {
+		if _, there := now[tag]; !there {
+			return false
+		}
+	}
+	return true
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"berth/client/consul"
 	"berth/structs"
 )
@@ -111,6 +113,8 @@ func TestSet_RegistersServicesInConsulWhileTheirTasksRun(t *testing.T) {
 		own.EnableTagOverride = true
 		own.Tags = []string{"live"}
 		own.CanaryTags = []string{"canary"}
+		own.TaggedAddresses = map[string]string{"wan-${task}": "192.0.2.1"}
+		own.Weights = &structs.ServiceWeights{Passing: 3, Warning: 1}
 		g.Services = []*structs.Service{inConsul("group"), {Name: "kept", Provider: structs.ServiceProviderBerth}}
 		g.Tasks[0].Services = []*structs.Service{own}
 	})
@@ -119,6 +123,8 @@ func TestSet_RegistersServicesInConsulWhileTheirTasksRun(t *testing.T) {
 	f.alloc.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	f.begin("a")
 	if s := c.services[0]; s.Name != "own-a" || s.Address != "10.0.0.1" || s.Port != 20000 || !s.EnableTagOverride ||
+		s.Weights.Passing != 3 ||
+		s.TaggedAddresses["wan-a"] != (api.ServiceAddress{Address: "192.0.2.1", Port: 20000}) ||
 		!slices.Equal(s.Tags, []string{"canary"}) || s.ID != "_berth-task-"+f.alloc.ID+"-a-own-${task}-http" {
 		t.Errorf("the service of a task is %+v", s)
 	}

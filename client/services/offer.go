@@ -84,13 +84,13 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		o.checks = append(o.checks, check)
 	}
 	if service.Provider == structs.ServiceProviderConsul {
-		return o, s.resolveConsul(o, service)
+		return o, s.resolveConsul(o, service, expand)
 	}
 	return o, nil
 }
 
 // resolveConsul adds the service as Consul is to have it.
-func (s *Set) resolveConsul(o *offer, service structs.OwnedService) error {
+func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(string) string) error {
 	if s.Consul == nil {
 		return structs.Preconditionf("service %q: this node uses no Consul (consul.address)",
 			o.instance.ServiceName)
@@ -102,6 +102,8 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService) error {
 	i := consul.Instance{
 		ServiceInstance:   o.instance,
 		EnableTagOverride: service.EnableTagOverride,
+		TaggedAddresses:   expandMeta(service.TaggedAddresses, expand),
+		Weights:           service.Weights,
 	}
 	for _, c := range o.checks {
 		i.Checks = append(i.Checks, consul.Check{
@@ -109,7 +111,10 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService) error {
 			Address:      c.target.Address,
 		})
 	}
-	registration, ids := i.Registration()
+	registration, ids, err := i.Registration()
+	if err != nil {
+		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
+	}
 	o.inConsul = registration
 	for n, c := range o.checks {
 		c.consulID = ids[n]

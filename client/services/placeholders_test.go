@@ -41,6 +41,7 @@ func fill(checkType string) *structs.Service {
 	c.Type = checkType
 	s := jobtext.Fill(&structs.Service{})
 	s.Provider = structs.ServiceProviderConsul
+	s.TaggedAddresses = map[string]string{jobtext.Placeholder: jobtext.Placeholder + ":80"}
 	s.Checks = []*structs.ServiceCheck{c}
 	return s
 }
@@ -48,6 +49,7 @@ func fill(checkType string) *structs.Service {
 func TestServices_ReplacePlaceholders(t *testing.T) {
 	stable := offerOf(t, fill(structs.CheckTCP), false).instance
 	canary := offerOf(t, fill(structs.CheckTCP), true).instance
+	registered := offerOf(t, fill(structs.CheckTCP), false).inConsul
 	tags := []string{jobtext.Value}
 	meta := map[string]string{jobtext.Value: jobtext.Value}
 	replaced := map[string]bool{
@@ -58,6 +60,8 @@ func TestServices_ReplacePlaceholders(t *testing.T) {
 		"Service.Meta":       maps.Equal(stable.Meta, meta),
 		"Service.CanaryTags": slices.Equal(canary.Tags, tags),
 		"Service.CanaryMeta": maps.Equal(canary.Meta, meta),
+
+		"Service.TaggedAddresses": registered.TaggedAddresses[jobtext.Value].Address == jobtext.Value,
 	}
 	check := offerOf(t, fill(structs.CheckTCP), false).checks[0].target.Check
 	maps.Copy(replaced, jobtext.Replaced(check))

@@ -339,6 +339,7 @@ var all = []any{
 	new(structs.ServiceListStub),
 	new(structs.ServiceRegistration),
 	new(structs.ServiceStub),
+	new(structs.ServiceWeights),
 	new(structs.SidecarService),
 	new(structs.SidecarTask),
 	new(structs.Spread),

@@ -57,6 +57,7 @@ var blocks = []block{
 		{"CanaryTags", "canary_tags"},
 		{"Meta", "meta"},
 		{"CanaryMeta", "canary_meta"},
+		{"TaggedAddresses", "tagged_addresses"},
 	}},
 	{"ServiceCheck", "check", "client/services", [][2]string{
 		{"Name", "name"},
