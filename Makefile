@@ -15,8 +15,10 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/berth, one static binary
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
+build: ## build bin/berth, one static binary, with the program of the supervisors of tasks in it
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
+		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)
 	./scripts/setup.sh

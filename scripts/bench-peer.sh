@@ -11,7 +11,7 @@ mkdir -p "$bin"
 cd "$root"
 commit=$(git rev-parse --short HEAD)
 git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
-CGO_ENABLED=0 go build -trimpath -tags hashicorpmetrics -o "$bin/berth" ./cmd/berth
+make -s build BIN="$bin/berth"
 go build -trimpath -tags hashicorpmetrics -o "$bin/berth-bench" ./bench/load
 go test -tags hashicorpmetrics -c -o "$bin/berth-state.test" ./state
 go test -tags hashicorpmetrics -c -o "$bin/berth-sched.test" ./scheduler

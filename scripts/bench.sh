@@ -22,7 +22,7 @@ bench ./server VolumeRegister 500x
 bench ./server List 20x
 
 mkdir -p bin/bench
-CGO_ENABLED=0 go build -trimpath -tags hashicorpmetrics -o bin/bench/berth ./cmd/berth
+make -s build BIN=bin/bench/berth
 go build -trimpath -tags hashicorpmetrics -o bin/bench/berth-bench ./bench/load
 bin/bench/berth-bench load -agent bin/bench/berth -time 500ms
 bin/bench/berth-bench overload -agent bin/bench/berth -time 2s

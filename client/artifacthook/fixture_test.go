@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch args := os.Args[2:]; os.Args[1] {
 		case "executor":
-			os.Exit(executor.Main(args))
+			os.Exit(executor.Main(args, executor.Other{Arg: download.Arg, Main: download.Main}))
 		case hostile:
 			if args[0] == executor.InitArg {
 				os.Exit(executor.Main(args))

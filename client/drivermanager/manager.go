@@ -21,6 +21,7 @@ import (
 	"berth/client/drivers/docker"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/client/drivers/executor/program"
 	"berth/client/drivers/external"
 	"berth/client/drivers/rawexec"
 	"berth/client/plugincatalog"
@@ -103,17 +104,22 @@ func New(cfg Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	supervisor, err := program.Install(filepath.Join(o.Dir, ".program"))
+	if err != nil {
+		return nil, fmt.Errorf("installing the program of supervisors: %w", err)
+	}
 	run := func(name string) executor.Config {
 		return executor.Config{
-			Dir:     filepath.Join(o.Dir, name),
-			Command: command,
+			Dir:        filepath.Join(o.Dir, name),
+			Command:    command,
+			Supervisor: supervisor,
 		}
 	}
 	m := newManager(nil, o.Logger)
 	builtIn := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
 		rawexec.New(cfg.RawExec, run(rawexec.Name)),
-		m.newDocker(cfg.Docker, command, o),
+		m.newDocker(cfg.Docker, run(docker.Name), o),
 	}
 	for _, d := range builtIn {
 		if cfg.Allows(d.Name()) {
@@ -149,15 +155,16 @@ func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 }
 
 // newDocker makes the driver of containers. command starts the processes that keep the output of its tasks.
-func (m *Manager) newDocker(cfg docker.Config, command []string, o Options) *docker.Driver {
+func (m *Manager) newDocker(cfg docker.Config, run executor.Config, o Options) *docker.Driver {
 	return docker.New(cfg, docker.Options{
-		Dir:      filepath.Join(o.Dir, docker.Name),
-		Command:  command,
-		NodeID:   o.Node.ID,
-		NodeName: o.Node.Name,
-		MHz:      o.MHz,
-		Events:   m.events.deliver,
-		Logger:   m.logger,
+		Dir:        run.Dir,
+		Command:    run.Command,
+		Supervisor: run.Supervisor,
+		NodeID:     o.Node.ID,
+		NodeName:   o.Node.Name,
+		MHz:        o.MHz,
+		Events:     m.events.deliver,
+		Logger:     m.logger,
 	})
 }
 

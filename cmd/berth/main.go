@@ -11,13 +11,17 @@ import (
 	"berth/agent"
 	"berth/agent/commands"
 	"berth/cli"
+	"berth/client/artifacthook/download"
+	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		// The supervisor comes before all other code, so that the parent of a task stays small.
-		os.Exit(executor.Main(os.Args[2:]))
+		os.Exit(executor.Main(os.Args[2:],
+			executor.Other{Arg: download.Arg, Main: download.Main},
+			executor.Other{Arg: follow.Arg, Main: follow.Main}))
 	}
 	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	std := cli.Stdio{

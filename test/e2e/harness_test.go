@@ -76,8 +76,7 @@ func runTests(m *testing.M) int {
 		}
 		defer os.RemoveAll(dir)
 		binary = filepath.Join(dir, "berth")
-		build := exec.Command("go", "build", "-tags", "hashicorpmetrics", "-o", binary, "berth/cmd/berth")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build := exec.Command("make", "-C", filepath.Join("..", ".."), "build", "BIN="+binary)
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Printf("building berth: %v\n%s", err, out)
 			return 1

@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/prometheus/procfs"
 )
 
 // A task that runs as root neither leaves its sandbox nor leaves a program behind that gives root to another
@@ -55,4 +58,34 @@ func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 		t.Errorf("%d programs were found, %v", tried, err)
 	}
 	stopWithVolume(a, "leaver")
+}
+
+// The processes of a task are those of the small program in the binary, not the agent's own executable: an
+// executable of 348 packages starts slowly.
+func TestTask_HasASmallSupervisor(t *testing.T) {
+	t.Parallel()
+	a := agentWithVolume(t)
+	a.must("job", "run", a.writeJob(jobFile{
+		name:   "small",
+		uses:   []volumeUse{{source: "counter", at: "/data"}},
+		script: "exec sleep 1000",
+	}))
+	a.awaitRunning("small", 1)
+	var names []string
+	for _, pid := range processesOf(filepath.Join(a.dir, "data")) {
+		p, err := procfs.NewProc(pid)
+		if err != nil {
+			continue
+		}
+		exe, err := p.Executable()
+		if err != nil {
+			continue
+		}
+		names = append(names, filepath.Base(exe))
+	}
+	small := func(name string) bool { return strings.HasPrefix(name, "berth-executor-") }
+	if !slices.ContainsFunc(names, small) {
+		t.Errorf("the processes below the data directory run %q", names)
+	}
+	stopWithVolume(a, "small")
 }

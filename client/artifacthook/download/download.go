@@ -59,7 +59,7 @@ type Reply struct {
 }
 
 // Main gets the artifact that the agent asks for, and returns the exit code.
-func Main() int {
+func Main([]string) int {
 	conn := os.Stdout
 	req := &Request{}
 	err := json.NewDecoder(conn).Decode(req)

@@ -35,9 +35,10 @@ const Name = "docker"
 type Options struct {
 	// Dir has the records of the helper processes. It must not change while tasks run.
 	Dir string
-	// Command runs executor.Main.
-	Command []string
-	NodeID  string
+	// Command runs executor.Main with the duty follow.Arg, and Supervisor the supervisors (see executor.Config).
+	Command    []string
+	Supervisor []string
+	NodeID     string
 	// NodeName is shown in the labels of containers.
 	NodeName string
 	// MHz are those of the node over all cores. A hard limit of a task's processor time is a share of them.
@@ -68,8 +69,9 @@ type Driver struct {
 // New makes the driver. It does not connect to the daemon.
 func New(cfg Config, o Options) *Driver {
 	helpers := executor.Config{
-		Dir:     filepath.Join(o.Dir, "output"),
-		Command: o.Command,
+		Dir:        filepath.Join(o.Dir, "output"),
+		Command:    o.Command,
+		Supervisor: o.Supervisor,
 	}
 	d := newDriver(cfg, o)
 	d.output = &helperProcesses{

@@ -15,13 +15,14 @@ import (
 
 	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
+	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
 	"berth/structs"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:]))
+		os.Exit(executor.Main(os.Args[2:], executor.Other{Arg: follow.Arg, Main: follow.Main}))
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each helper takes a second to end
 	lostPause.Min = time.Millisecond

@@ -63,11 +63,12 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 		},
 	})
 	spec.Cgroup = nil
+	command, args := o.tasks.Duty(follow.Arg, o.endpoint, t.container, o.position(t.id))
 	spec.Program = &sandbox.Program{
 		Driver:  Name,
 		Where:   "on this machine",
-		Command: o.tasks.Executable(),
-		Args:    append(spec.Command[1:], follow.Arg, o.endpoint, t.container, o.position(t.id)),
+		Command: command,
+		Args:    args,
 		Env:     sandbox.RuntimeEnv(1),
 		Dir:     "/",
 	}

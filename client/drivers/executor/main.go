@@ -12,8 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/artifacthook/download"
-	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/sandbox"
 )
 
@@ -27,9 +25,16 @@ const (
 	statusFD = 4
 )
 
+// Other is another duty of Main, whose first argument is Arg. Main has the rest of the arguments, and returns
+// the exit code.
+type Other struct {
+	Arg  string
+	Main func(args []string) int
+}
+
 // Main is the hidden command `berth executor <dir>`: a task's supervisor. It returns the exit code. Its
 // caller has started no goroutine.
-func Main(args []string) int {
+func Main(args []string, others ...Other) int {
 	// The task inherits no file that this process has open or has inherited.
 	err := unix.CloseRange(lockFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if err != nil {
@@ -39,14 +44,13 @@ func Main(args []string) int {
 	if len(args) == 1 && args[0] == InitArg {
 		return sandbox.Init()
 	}
-	if len(args) == 1 && args[0] == download.Arg {
-		return download.Main()
-	}
 	if len(args) == 3 && args[0] == CopyArg {
 		return copyPipes(args[1], args[2])
 	}
-	if len(args) > 0 && args[0] == follow.Arg {
-		return follow.Main(args[1:])
+	for _, o := range others {
+		if len(args) > 0 && args[0] == o.Arg {
+			return o.Main(args[1:])
+		}
 	}
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,10 @@ import (
 type Config struct {
 	// Dir holds a directory for each task. It must not change as long as tasks run.
 	Dir string
-	// Command runs Main: the agent's own executable, and its arguments.
+	// Command runs Main with its other duties: the agent's own executable, and its arguments.
 	Command []string
+	// Supervisor runs Main, for supervisors. It may be a smaller program. Nil is Command.
+	Supervisor []string
 }
 
 // DefaultCommand runs this executable as `berth executor`.
@@ -54,6 +57,9 @@ type task struct {
 
 // NewTasks returns the Tasks of a driver. The first start of a task makes the directory.
 func NewTasks(name string, cfg Config, cgroup CgroupConfig) *Tasks {
+	if cfg.Supervisor == nil {
+		cfg.Supervisor = cfg.Command
+	}
 	return &Tasks{
 		driver: name,
 		cfg:    cfg,
@@ -69,7 +75,7 @@ func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 	return &Spec{
 		TaskID:  cfg.ID,
 		Driver:  ts.driver,
-		Command: ts.cfg.Command,
+		Command: ts.cfg.Supervisor,
 		Cgroup:  ts.limits.cgroup(cfg.Resources),
 		Logs:    logsOf(cfg),
 		Network: cfg.NamespaceOf(),
@@ -78,6 +84,11 @@ func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 
 // Executable is the agent's own executable.
 func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
+
+// Duty returns the command with which the agent's own executable does another duty of Main.
+func (ts *Tasks) Duty(args ...string) (command string, all []string) {
+	return ts.cfg.Command[0], append(slices.Clone(ts.cfg.Command[1:]), args...)
+}
 
 // DirOf returns the directory of a task, which need not exist. It depends only on the ID and Config.Dir, so
 // that a task with a lost handle is found, too.
@@ -101,7 +112,7 @@ func (ts *Tasks) heldOrNew(id string) *task {
 	return &task{
 		id:      id,
 		dir:     ts.DirOf(id),
-		command: ts.cfg.Command,
+		command: ts.cfg.Supervisor,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,8 +87,8 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 	spec.Program = &sandbox.Program{
 		Driver:  l.tasks.Name(),
 		Where:   "on this machine",
-		Command: l.tasks.Executable(),
-		Args:    append(spec.Command[1:], executor.CopyArg, p.stdout, p.stderr),
+		Command: spec.Command[0],
+		Args:    append(slices.Clone(spec.Command[1:]), executor.CopyArg, p.stdout, p.stderr),
 		Env:     sandbox.RuntimeEnv(1),
 		Dir:     "/",
 	}

@@ -1,0 +1,57 @@
+package program
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// runs reports whether the installed command ends well.
+func runs(command []string) error {
+	return exec.Command(command[0], command[1:]...).Run()
+}
+
+func TestInstall_ReplacesDamagedAndFormerPrograms(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "programs")
+	mustInstall := func(content string) string {
+		t.Helper()
+		command, err := install(dir, []byte(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runs(command); err != nil {
+			t.Errorf("%q: %v", content, err)
+		}
+		return command[0]
+	}
+	first := mustInstall("#!/bin/sh\nexit 0\n")
+	before, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustInstall("#!/bin/sh\nexit 0\n")
+	after, err := os.Stat(first)
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the same program was written again (%v)", err)
+	}
+	if err := os.WriteFile(first, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustInstall("#!/bin/sh\nexit 0\n")
+	if err := os.WriteFile(first+".part", nil, 0o600); err != nil { // of an agent that was killed
+		t.Fatal(err)
+	}
+	second := mustInstall("#!/bin/sh\ntrue\n")
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 || files[0] != second {
+		t.Errorf("the directory has %q, want %s alone (%v)", files, second, err)
+	}
+}
+
+func TestInstall_OfABuildWithoutAProgramIsNone(t *testing.T) {
+	command, err := install(t.TempDir(), nil)
+	if command != nil || err != nil {
+		t.Errorf("got %q, %v", command, err)
+	}
+}
