@@ -77,6 +77,11 @@ var (
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply, since(PlacementSince))
 	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete, since(PlacementSince))
 
+	SITokensRegister   = command(80, "SITokensRegister", state.SITokensRegister, batched, since(ConnectSince))
+	SITokensGiveUp     = command(81, "SITokensGiveUp", state.SITokensGiveUp, since(ConnectSince))
+	SITokensDeregister = command(82, "SITokensDeregister", state.SITokensDeregister, batched,
+		since(ConnectSince))
+
 	// Batch is the command that carries entries of other commands.
 	Batch = batchCommand{register(&CommandInfo{
 		ID:   40,

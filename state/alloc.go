@@ -91,8 +91,8 @@ func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
 }
 
 // putAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A
-// terminal allocation leaves every claim queue. An ended one offers no services, no longer counts for its
-// plugins and frees capacity.
+// terminal allocation leaves every claim queue. An ended one offers no services, gives up its tokens, no
+// longer counts for its plugins and frees capacity.
 func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	if a.ClientTerminal() {
 		a.Services = nil
@@ -110,6 +110,7 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	}
 	if a.ClientTerminal() && old != nil {
 		endClaims(tx, a.ID, a.ModifyTime)
+		giveUpSITokens(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
 	if old != nil &&

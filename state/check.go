@@ -30,6 +30,7 @@ func Check(tx *ReadTx) []string {
 	c.nodePools()
 	c.deployments()
 	c.scalingEvents()
+	c.siTokens()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -110,6 +111,8 @@ func (c *checker) indexes() {
 	checkIndexes(c, deployments)
 	checkIndexes(c, periodicLaunches)
 	checkIndexes(c, scalingEvents)
+	checkIndexes(c, siTokens)
+	checkIndexes(c, clusterMetadata)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

@@ -61,6 +61,8 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, periodicLaunches)
 	count(tx, counted, nodeUses)
 	count(tx, counted, scalingEvents)
+	count(tx, counted, siTokens)
+	count(tx, counted, clusterMetadata)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

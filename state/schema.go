@@ -380,6 +380,24 @@ var (
 	})
 )
 
+var (
+	siTokens = mvcc.NewTable("si_token_accessors", func(a *structs.SITokenAccessor) Key {
+		return mvcc.KeyOf(a.AllocID, a.TaskName, a.AccessorID)
+	})
+
+	// Tokens that the leader revokes.
+	revokedSITokens = siTokens.Index("revoked", func(a *structs.SITokenAccessor) Key {
+		return mvcc.KeyIf(a.RevokeTime != 0, a.AllocID)
+	})
+)
+
+// onlyCluster is the key of the one row of its table.
+const onlyCluster = "cluster"
+
+var clusterMetadata = mvcc.NewTable("cluster_metadata", func(*structs.ClusterMetadata) Key {
+	return mvcc.KeyOf(onlyCluster)
+})
+
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -403,6 +421,8 @@ var schema = mvcc.Schema{
 		deployments,
 		periodicLaunches,
 		scalingEvents,
+		siTokens,
+		clusterMetadata,
 		nodeUses,
 	},
 }
@@ -430,4 +450,8 @@ var (
 	// GrowingClaimRows are claims that GrowingClaims yields, or yielded before the change: namespace, volume,
 	// allocation.
 	GrowingClaimRows = growing.Topic(2)
+
+	// RevokedSITokenRows are tokens that RevokedSITokens yields, or yielded before the change: allocation, task,
+	// accessor.
+	RevokedSITokenRows = revokedSITokens.Topic(1)
 )

@@ -33,6 +33,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
+	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	return w
 }
 
@@ -98,7 +99,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	}
 	later := []string{
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
-		periodicLaunches.Name(), scalingEvents.Name(),
+		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

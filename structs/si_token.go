@@ -1,5 +1,7 @@
 package structs
 
+import "time"
+
 // NodeDeriveSIToken makes a token of Consul for each named task of an allocation. The token has the rights of
 // the task's service and no others. The servers do not keep its secret. A failed request has left no token.
 // The caller repeats it if the kind of the error is not final: there is no leader, or Consul does not answer.
@@ -24,21 +26,36 @@ type DeriveSITokenResponse struct {
 	WriteMeta
 }
 
-// SITokenAccessor is the row of a token that the servers made for a task. It names the token without its
-// secret. It lasts until the token is revoked. Key: (AllocID, TaskName, AccessorID).
+// SITokenAccessor is the row of a token that the servers make for a task. It names the token without its
+// secret. It is older than the token and lasts until the token is revoked. Key: (AllocID, TaskName,
+// AccessorID).
 type SITokenAccessor struct {
 	AllocID    string
 	TaskName   string
 	AccessorID string
 	NodeID     string
+	// RevokeTime is the time from which the leader revokes the token, in UnixNano. 0: the task may use it.
+	RevokeTime int64
 	Indexes
 }
 
 // Copy returns a copy.
 func (a *SITokenAccessor) Copy() *SITokenAccessor { return clonePtr(a) }
 
-// SITokenAccessors are the rows of tokens: their names when they are made or after they are revoked.
+// SITokenAccessors names tokens of one allocation.
 type SITokenAccessors struct {
 	Accessors []*SITokenAccessor
+	ClusterID string `json:",omitempty" codec:",omitempty"` // for a cluster that has none yet
 	WriteOptions
+}
+
+// SITokenSettle is the time for which Consul may still make a token that the servers have given up. The
+// leader revokes it afterwards.
+const SITokenSettle = time.Minute
+
+// ClusterMetadata is the only row of its table. The servers make it once.
+type ClusterMetadata struct {
+	ClusterID  string
+	CreateTime int64
+	Indexes
 }

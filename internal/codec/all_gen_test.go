@@ -121,6 +121,7 @@ var all = []any{
 	new(structs.ClientCSIValidateRequest),
 	new(structs.ClientDriverValidateRequest),
 	new(structs.ClientDriverValidateResponse),
+	new(structs.ClusterMetadata),
 	new(structs.Connect),
 	new(structs.ConnectExpose),
 	new(structs.ConnectExposePath),

@@ -1,0 +1,134 @@
+package state
+
+import (
+	"iter"
+
+	"berth/structs"
+)
+
+// ClusterID returns the ID of the cluster, "" while there is none.
+func ClusterID(tx Reader) string {
+	row := clusterMetadata.Get(tx, onlyCluster)
+	if row == nil {
+		return ""
+	}
+	return row.ClusterID
+}
+
+// SIToken returns the row of a token, nil if there is none.
+func SIToken(tx Reader, alloc, task, accessor string) *structs.SITokenAccessor {
+	return siTokens.Get(tx, alloc, task, accessor)
+}
+
+// SITokensOf yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
+func SITokensOf(tx Reader, alloc string, task ...string) iter.Seq[*structs.SITokenAccessor] {
+	return siTokens.Scan(tx, append([]string{alloc}, task...)...)
+}
+
+// RevokedSITokens yields the tokens that the leader revokes.
+func RevokedSITokens(tx Reader) iter.Seq[*structs.SITokenAccessor] {
+	return revokedSITokens.Scan(tx)
+}
+
+// SITokensRegister stores the names of tokens that a server is going to make, and gives the cluster its ID.
+// It gives up the earlier tokens of the same tasks: their node has asked again, so no task uses them.
+func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
+	for _, t := range p.Accessors {
+		if t == nil || t.TaskName == "" || t.AccessorID == "" {
+			return structs.Invalidf("a token needs a task and an accessor")
+		}
+		a := Alloc(tx, t.AllocID)
+		switch {
+		case a == nil || a.NodeID != t.NodeID:
+			return structs.NotFoundf("allocation %q is not on node %q", t.AllocID, t.NodeID)
+		case a.Terminal():
+			return structs.Preconditionf("allocation %q has ended", t.AllocID)
+		}
+	}
+	if p.ClusterID != "" && ClusterID(tx) == "" {
+		clusterMetadata.Put(tx, &structs.ClusterMetadata{
+			ClusterID:  p.ClusterID,
+			CreateTime: p.Now,
+		})
+	}
+	for _, t := range p.Accessors {
+		giveUpSITokens(tx, t.AllocID, p.Now+int64(structs.SITokenSettle), t.TaskName)
+		t.RevokeTime = 0
+	}
+	for _, t := range p.Accessors {
+		siTokens.Put(tx, t)
+	}
+	return nil
+}
+
+// SITokensGiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
+func SITokensGiveUp(tx *WriteTx, p *structs.SITokenAccessors) error {
+	for _, t := range p.Accessors {
+		row := storedSIToken(tx, t)
+		if row != nil {
+			giveUpSIToken(tx, row, p.Now+int64(structs.SITokenSettle))
+		}
+	}
+	return nil
+}
+
+// SITokensDeregister deletes the rows of tokens that are revoked.
+func SITokensDeregister(tx *WriteTx, p *structs.SITokenAccessors) error {
+	for _, t := range p.Accessors {
+		row := storedSIToken(tx, t)
+		if row != nil {
+			siTokens.Delete(tx, row)
+		}
+	}
+	return nil
+}
+
+func storedSIToken(tx Reader, t *structs.SITokenAccessor) *structs.SITokenAccessor {
+	if t == nil {
+		return nil
+	}
+	return SIToken(tx, t.AllocID, t.TaskName, t.AccessorID)
+}
+
+// giveUpSITokens makes the leader revoke the tokens of an allocation, or of one of its tasks, from a time on.
+func giveUpSITokens(tx *WriteTx, alloc string, from int64, task ...string) {
+	for t := range SITokensOf(tx, alloc, task...) {
+		giveUpSIToken(tx, t, from)
+	}
+}
+
+func giveUpSIToken(tx *WriteTx, t *structs.SITokenAccessor, from int64) {
+	if t.RevokeTime != 0 {
+		return
+	}
+	t = t.Copy()
+	t.RevokeTime = max(from, 1)
+	siTokens.Put(tx, t)
+}
+
+// keepSITokens takes over the tokens of the replaced state, because they still exist. It gives up those of
+// allocations that do not run in the restored state.
+func keepSITokens(tx *WriteTx, before Reader, now int64) {
+	for t := range siTokens.Scan(before) {
+		if storedSIToken(tx, t) != nil {
+			continue
+		}
+		t = t.Copy()
+		siTokens.Put(tx, t)
+		a := Alloc(tx, t.AllocID)
+		if a == nil || a.ClientTerminal() {
+			giveUpSIToken(tx, t, now)
+		}
+	}
+}
+
+// siTokens checks that every token that a task may use belongs to an allocation on the node of the row.
+func (c *checker) siTokens() {
+	for t := range siTokens.Scan(c) {
+		a := Alloc(c, t.AllocID)
+		c.want(a == nil || a.NodeID == t.NodeID,
+			"token %s: allocation %s is not on node %s", t.AccessorID, t.AllocID, t.NodeID)
+		c.want(t.RevokeTime != 0 || a != nil && !a.ClientTerminal(),
+			"token %s: allocation %s has ended and nothing revokes the token", t.AccessorID, t.AllocID)
+	}
+}

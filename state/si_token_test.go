@@ -1,0 +1,140 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/structs"
+)
+
+// tokens is a payload with a token for each "task accessor" of an allocation on n1.
+func (w *fixture) tokens(alloc string, names ...[2]string) *structs.SITokenAccessors {
+	p := &structs.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.index), WriteOptions: w.now()}
+	for _, n := range names {
+		p.Accessors = append(p.Accessors, &structs.SITokenAccessor{
+			AllocID:    alloc,
+			TaskName:   n[0],
+			AccessorID: n[1],
+			NodeID:     "n1",
+		})
+	}
+	return p
+}
+
+// wantTokens checks all tokens: each as "alloc task accessor", those that the leader revokes with "-" and the
+// time in seconds.
+func (w *fixture) wantTokens(want ...string) {
+	w.t.Helper()
+	var got []string
+	for t := range siTokens.Scan(w.s.Read()) {
+		text := t.AllocID + " " + t.TaskName + " " + t.AccessorID
+		if t.RevokeTime != 0 {
+			text += fmt.Sprint(" -", t.RevokeTime/1e9)
+		}
+		got = append(got, text)
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("got tokens %q, want %q", got, want)
+	}
+	revoked := 0
+	for range RevokedSITokens(w.s.Read()) {
+		revoked++
+	}
+	for _, text := range want {
+		if bytes.Contains([]byte(text), []byte(" -")) {
+			revoked--
+		}
+	}
+	if revoked != 0 {
+		w.t.Errorf("%d tokens too many are revoked", revoked)
+	}
+}
+
+func meshFixture(t *testing.T) *fixture {
+	w := newFixture(t)
+	w.node("n1")
+	w.alloc("a1", "j", "n1")
+	w.alloc("a2", "j", "n1")
+	return w
+}
+
+func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
+	w := meshFixture(t)
+	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
+	first := ClusterID(w.s.Read())
+	do(w, SITokensRegister, w.tokens("a2", [2]string{"proxy", "z"}))
+	w.wantTokens("a1 proxy x", "a1 web y", "a2 proxy z")
+	if first == "" || ClusterID(w.s.Read()) != first {
+		t.Errorf("the cluster has the ID %q, then %q", first, ClusterID(w.s.Read()))
+	}
+	w.client("n1", "a1", structs.AllocComplete)
+	for name, c := range map[string]struct {
+		edit func(*structs.SITokenAccessor)
+		kind structs.Kind
+	}{
+		"an ended allocation": {func(a *structs.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
+		"an unknown allocation":     {func(a *structs.SITokenAccessor) { a.AllocID = "a9" }, structs.KindNotFound},
+		"another node":              {func(a *structs.SITokenAccessor) { a.NodeID = "n2" }, structs.KindNotFound},
+		"a token without an ID":     {func(a *structs.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},
+		"a token without its owner": {func(a *structs.SITokenAccessor) { a.TaskName = "" }, structs.KindInvalid},
+	} {
+		p := w.tokens("a2", [2]string{"web", "first"}, [2]string{"web", "x"})
+		c.edit(p.Accessors[1])
+		if err := try(w, SITokensRegister, p); !structs.IsKind(err, c.kind) {
+			t.Errorf("%s: got error %v, want %s", name, err, c.kind)
+		}
+	}
+	if got := slices.Collect(SITokensOf(w.s.Read(), "a2")); len(got) != 1 {
+		t.Errorf("a refused request has left %d tokens", len(got)-1)
+	}
+}
+
+func TestSITokens_AreGivenUpWithTheirAllocation(t *testing.T) {
+	w := meshFixture(t)
+	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, SITokensRegister, w.tokens("a2", [2]string{"proxy", "y"}))
+	w.stop("a1", "") // its tasks still run
+	w.wantTokens("a1 proxy x", "a2 proxy y")
+	w.client("n1", "a1", structs.AllocComplete)
+	ended := fmt.Sprint("a1 proxy x -", w.index)
+	w.wantTokens(ended, "a2 proxy y")
+
+	restored := New()
+	if err := restored.Load(bytes.NewReader(saved(t, w.s))); err != nil {
+		t.Fatal(err)
+	}
+	w.s = restored
+	w.check()
+	w.wantTokens(ended, "a2 proxy y")
+	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
+	w.wantTokens(ended, "a2 proxy y") // the row outlives the allocation
+	for range 2 {
+		do(w, SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"}))
+		w.wantTokens("a2 proxy y")
+	}
+}
+
+func TestSITokens_AreGivenUpAfterAFailureOrForNewOnes(t *testing.T) {
+	w := meshFixture(t)
+	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}, [2]string{"web", "y"}))
+	do(w, SITokensGiveUp, w.tokens("a1", [2]string{"web", "y"}, [2]string{"web", "unknown"}))
+	failed := fmt.Sprint("a1 web y -", w.index+60)
+	w.wantTokens("a1 proxy x", failed)
+	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "new"}, [2]string{"web", "new"}))
+	w.wantTokens("a1 proxy new", fmt.Sprint("a1 proxy x -", w.index+60), "a1 web new", failed)
+}
+
+func TestRecover_KeepsTheTokensOfTheReplacedState(t *testing.T) {
+	w := meshFixture(t)
+	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
+	archive := w.save()
+	do(w, SITokensDeregister, w.tokens("a1", [2]string{"proxy", "x"})) // a second revocation does no harm
+	w.alloc("a3", "j", "n1")
+	do(w, SITokensRegister, w.tokens("a2", [2]string{"proxy", "later"}))
+	do(w, SITokensRegister, w.tokens("a3", [2]string{"proxy", "gone"}))
+
+	w = w.restored(archive)
+	w.wantTokens("a1 proxy x", "a2 proxy later", "a3 proxy gone -0")
+}
