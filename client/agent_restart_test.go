@@ -3,11 +3,13 @@ package client
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,14 +67,17 @@ func newMachine(t *testing.T) *machine {
 	}
 	m := &machine{t: t, dir: dir, servers: newFakeServers(), log: &bytes.Buffer{}}
 	m.addr = m.servers.listen(t)
+	t.Cleanup(func() { // also after a cleanup that gave up
+		m.kill()
+		if t.Failed() {
+			t.Logf("the agents' logs:\n%s", m.log)
+		}
+	})
 	t.Cleanup(func() {
 		m.clear()
 		m.kill()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the agents' logs:\n%s", m.log)
 		}
 	})
 	return m
@@ -252,19 +257,27 @@ func (m *machine) updates() (n int) {
 	return n
 }
 
-// clear makes the agent remove everything that a failed test has left.
+// clear makes the agent remove everything that a failed test has left: plugins after the allocations that
+// have volumes of them.
 func (m *machine) clear() {
 	if m.agent == nil {
 		m.start()
 	}
+	isPlugin := func(id string) bool { return id == "plug" }
+	m.remove(func(id string) bool { return !isPlugin(id) })
+	m.remove(isPlugin)
+}
+
+// remove makes the agent remove some of its allocations.
+func (m *machine) remove(which func(id string) bool) {
 	m.servers.do(func() {
-		clear(m.servers.allocs)
+		maps.DeleteFunc(m.servers.allocs, func(id string, _ *structs.Allocation) bool { return which(id) })
 		m.servers.index++
 		m.servers.wake()
 	})
-	m.until("nothing is left", func() bool {
+	m.until("the removed allocations have left nothing", func() bool {
 		left, _ := os.ReadDir(filepath.Join(m.dir, "alloc"))
-		return len(left) == 0
+		return !slices.ContainsFunc(left, func(e os.DirEntry) bool { return which(e.Name()) })
 	})
 }
 
