@@ -8,9 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +23,19 @@ import (
 // if this build has no program, or the file system of the directory runs none. It removes the programs of
 // other builds: a process that runs one keeps it.
 func Install(dir string) ([]string, error) {
+	defer release(embedded)
 	return install(dir, embedded)
+}
+
+// release gives the memory of the program back, which is a part of the agent's executable: the agent needs it
+// no more. A later read reads the executable again.
+func release(content []byte) {
+	page := os.Getpagesize()
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(content)))) & (page - 1)
+	whole := (len(content) - skip) &^ (page - 1)
+	if whole > 0 {
+		_ = unix.Madvise(content[skip:skip+whole], unix.MADV_DONTNEED) // it only saves memory
+	}
 }
 
 func install(dir string, content []byte) ([]string, error) {
@@ -42,17 +56,28 @@ func install(dir string, content []byte) ([]string, error) {
 	}
 	sum := sha256.Sum256(content)
 	path := filepath.Join(dir, "berth-executor-"+hex.EncodeToString(sum[:8]))
-	there, err := os.ReadFile(path)
+	there, err := digestOf(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if !bytes.Equal(there, content) {
+	if !bytes.Equal(there, sum[:]) {
 		err = write(path, content)
 		if err != nil {
 			return nil, err
 		}
 	}
 	return []string{path}, removeOthers(dir, path)
+}
+
+func digestOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	digest := sha256.New()
+	_, err = io.Copy(digest, f)
+	return digest.Sum(nil), err
 }
 
 // write makes the file at once, so that no process starts a part of it.

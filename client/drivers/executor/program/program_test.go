@@ -1,10 +1,13 @@
 package program
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // runs reports whether the installed command ends well.
@@ -53,5 +56,28 @@ func TestInstall_OfABuildWithoutAProgramIsNone(t *testing.T) {
 	command, err := install(t.TempDir(), nil)
 	if command != nil || err != nil {
 		t.Errorf("got %q, %v", command, err)
+	}
+}
+
+func TestRelease_KeepsTheContent(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	want := bytes.Repeat([]byte{7}, 4*os.Getpagesize())
+	if _, err := f.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	content, err := unix.Mmap(int(f.Fd()), 0, len(want), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(content) }()
+	for _, part := range [][]byte{content, content[7 : len(want)-7], content[:1], nil} {
+		release(part)
+		if !bytes.Equal(content, want) {
+			t.Errorf("%d bytes: the content has changed", len(part))
+		}
 	}
 }
