@@ -16,6 +16,7 @@ import (
 
 	"berth/client"
 	"berth/client/consul"
+	"berth/client/drivers/connectproxy"
 	"berth/client/plugincatalog"
 	"berth/internal/hclconf"
 	"berth/internal/telemetry"
@@ -203,6 +204,11 @@ func (c *Config) finishClient() {
 		Dir:     c.PluginDir,
 		Plugins: c.Plugins,
 		Sockets: n.PluginSocketDir(),
+	}
+	n.Connect = connectproxy.Config{
+		Consul:     c.Consul.Enabled(),
+		ConsulPath: c.Consul.ProxyPath,
+		EnvoyPath:  c.Consul.EnvoyPath,
 	}
 }
 

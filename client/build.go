@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"berth/client/allocwatcher"
 	"berth/client/artifacthook"
 	"berth/client/cni"
+	"berth/client/consulsock"
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
@@ -72,11 +74,12 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Logger:    p.Logger,
 		HostPaths: func(t *structs.Task) bool { return allocrunner.HostPaths(drivers, t) },
 	}
+	sockets := buildSockets(p)
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
 		Devices:    devices,
-		AllocHooks: allocHooks(p, plugins),
+		AllocHooks: allocHooks(p, plugins, sockets),
 		TaskHooks:  taskHooks(p, supervisors, devices.Reserve),
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Running),
@@ -85,6 +88,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 			drivers.Run,
 			devices.Run,
 			plugins.Run,
+			sockets.Run,
 			reconcileVolumes(p, plugins),
 			reconcileNetworks(p),
 		},
@@ -103,6 +107,17 @@ func buildDrivers(p Parts, external *plugincatalog.Catalog) (*drivermanager.Mana
 		MHz:     p.MHz,
 		Logger:  p.Logger,
 	})
+}
+
+// buildSockets makes the sockets of allocations that lead to Consul.
+func buildSockets(p Parts) *consulsock.Sockets {
+	if p.Consul == nil {
+		none := func(context.Context) (net.Conn, error) {
+			return nil, structs.Preconditionf("this node uses no Consul (consul.address)")
+		}
+		return consulsock.New(none, none, p.Logger)
+	}
+	return consulsock.New(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
 }
 
 func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manager {
@@ -175,8 +190,10 @@ func watcherConfig(p Parts) allocwatcher.Config {
 }
 
 // allocHooks returns the hooks of an allocation: the wait for its predecessors, and those of its disk, its
-// volumes, its ports and its network.
-func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hook.Alloc {
+// volumes, its ports, its network and its sockets.
+func allocHooks(
+	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
+) func(*hook.AllocEnv) []hook.Alloc {
 	return func(env *hook.AllocEnv) []hook.Alloc {
 		var hooks []hook.Alloc
 		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
@@ -197,6 +214,9 @@ func allocHooks(p Parts, plugins *csimanager.Manager) func(*hook.AllocEnv) []hoo
 			Holder:   p.HostVolumeHolder,
 			Progress: p.Progress,
 		}); h != nil {
+			hooks = append(hooks, h)
+		}
+		if h := consul.Hook(env); h != nil {
 			hooks = append(hooks, h)
 		}
 		return hooks

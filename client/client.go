@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -98,6 +99,9 @@ type Consul interface {
 	Attributes() map[string]string
 	// Changes receives a value after Attributes may have changed. It has one reader.
 	Changes() <-chan struct{}
+	// DialHTTP and DialGRPC connect to the APIs of Consul.
+	DialHTTP(ctx context.Context) (net.Conn, error)
+	DialGRPC(ctx context.Context) (net.Conn, error)
 }
 
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.

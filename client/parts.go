@@ -23,6 +23,7 @@ type Parts struct {
 	SecretID string
 	MHz      int // of the node, over all cores
 	Servers  rpc.Caller
+	Consul   Consul // nil: the node uses none
 	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
 	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
@@ -61,6 +62,7 @@ func (c *Client) parts(starting context.Context) Parts {
 		SecretID: c.id.SecretID,
 		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
 		Servers:  c.servers,
+		Consul:   c.consul,
 		Running:  c.allocRunning,
 
 		DeviceHolder: c.deviceHolder,

@@ -1,6 +1,7 @@
 package allocrunner
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"berth/client/driver"
+	"berth/client/mesh"
 	"berth/structs"
 )
 
@@ -37,6 +39,7 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	own := f.named()
 	addPorts(own, alloc.Ports, structs.VariableName)
 	f.addInside(own, structs.VariableName)
+	f.addUpstreams(own, structs.VariableName)
 	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
 	setPrefixed(env, own)
 	vars = nodeVariables(f.node)
@@ -45,6 +48,7 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	asWritten := func(label string) string { return label }
 	addPorts(labelled, alloc.Ports, asWritten)
 	f.addInside(labelled, asWritten)
+	f.addUpstreams(labelled, asWritten)
 	setPrefixed(vars, labelled)
 	vars.addEnv(env)
 	setPrefixed(env, f.meta(vars))
@@ -147,6 +151,21 @@ func (f taskFacts) addInside(own map[string]string, nameOf func(label string) st
 		own["ALLOC_INTERFACE_"+name] = f.network.InterfaceName
 		own["ALLOC_IP_"+name] = f.network.Address
 		own["ALLOC_ADDR_"+name] = net.JoinHostPort(f.network.Address, strconv.Itoa(p.Inside()))
+	}
+}
+
+// addUpstreams adds the variables of the services that the proxies of the group lead to.
+func (f taskFacts) addUpstreams(own map[string]string, nameOf func(label string) string) {
+	for _, u := range mesh.Upstreams(f.group) {
+		if u.LocalBindPort == 0 { // it has a socket
+			continue
+		}
+		name := nameOf(u.DestinationName)
+		host := cmp.Or(u.LocalBindAddress, mesh.Loopback)
+		port := strconv.Itoa(u.LocalBindPort)
+		own["UPSTREAM_IP_"+name] = host
+		own["UPSTREAM_PORT_"+name] = port
+		own["UPSTREAM_ADDR_"+name] = net.JoinHostPort(host, port)
 	}
 }
 

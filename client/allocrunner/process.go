@@ -10,6 +10,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/client/mesh"
 	"berth/structs"
 )
 
@@ -143,6 +144,10 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 		err = structs.Deniedf("this node runs no task as user %q", cfg.User)
 		return nil, structs.TaskEventSetupFailure, err
 	}
+	cfg.Proxy, err = t.proxy(variables(t.env.Variables))
+	if err != nil {
+		return nil, structs.TaskEventSetupFailure, err
+	}
 	if err := t.hooks.up(ctx); err != nil {
 		return nil, hookFailure(err), err
 	}
@@ -165,6 +170,12 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	t.clean = false
 	h, err = d.Start(ctx, cfg)
 	return h, structs.TaskEventDriverFailure, err
+}
+
+// proxy returns the work of a task that is a proxy of the service mesh, nil for any other.
+func (t *task) proxy(vars variables) (*driver.Proxy, error) {
+	r := mesh.Resolver{Ports: t.r.Alloc().Ports, Expand: vars.expand}
+	return r.Proxy(t.r.group(), t.env.Task)
 }
 
 // hookFailure returns the type of the event for the failure of a hook.

@@ -126,6 +126,7 @@ func (r *Runner) beginRound() bool {
 	}
 	r.setRound(rd, tasks)
 	if again {
+		r.openServices()
 		r.openGates()
 	}
 	return again

@@ -385,6 +385,7 @@ func (r *Runner) setUp(ctx context.Context) {
 	})
 	// Otherwise the hooks are taken down, or the next agent continues.
 	if done && wanted.Err() == nil && ctx.Err() == nil {
+		r.openServices()
 		close(r.ready)
 		r.noteHealth()
 	}

@@ -14,6 +14,21 @@ func (r *Runner) resumeServices() {
 			t.offerServices()
 		}
 	}
+	if r.anyRunning() {
+		r.openServices()
+	}
+}
+
+// openServices offers the services that have a proxy, unless the tasks of the round are to stop.
+func (r *Runner) openServices() {
+	rd, _ := r.current()
+	if rd.stopping.Err() != nil {
+		return
+	}
+	r.services.Open(rd)
+	if rd.stopping.Err() != nil { // withdrawServices may have passed before Open
+		r.services.Shut(rd)
+	}
 }
 
 // offerServices offers the services of a task that runs, unless it is to stop.
@@ -28,7 +43,8 @@ func (t *task) offerServices() {
 }
 
 // withdrawServices ends the services of the tasks of a round that is to stop.
-func (r *Runner) withdrawServices(tasks []*task) {
+func (r *Runner) withdrawServices(rd *round, tasks []*task) {
+	r.services.Shut(rd)
 	var names []string
 	for _, t := range tasks {
 		if !t.isPoststop() {

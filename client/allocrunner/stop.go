@@ -76,7 +76,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *round, tasks []*task) {
 		return
 	}
 	cause := context.Cause(rd.stopping)
-	r.withdrawServices(tasks)
+	r.withdrawServices(rd, tasks)
 	d := r.group().ShutdownDelay
 	if d != nil && r.anyRunning() {
 		sleepUnless(ctx, r.undelayed, *d)

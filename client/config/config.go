@@ -19,6 +19,7 @@ import (
 	"berth/client/devicemanager"
 	"berth/client/diskhook"
 	"berth/client/drivermanager"
+	"berth/client/drivers/connectproxy"
 	"berth/client/networks"
 	"berth/client/plugincatalog"
 	"berth/structs"
@@ -39,6 +40,8 @@ type Config struct {
 	// Plugins are the external plugins: the agent has `plugin_dir` and the `plugin` blocks outside the client
 	// block.
 	Plugins plugincatalog.Config
+	// Connect has the programs of the proxies of Consul's service mesh: the agent has the consul block.
+	Connect connectproxy.Config
 
 	// OwnPorts are the ports of this agent. No allocation gets them.
 	OwnPorts []int
@@ -129,6 +132,7 @@ func (c *Config) DriverConfig() drivermanager.Config {
 	drivers := c.Drivers
 	drivers.Allowed = c.optionList(OptionDriverAllowlist)
 	drivers.Denied = c.optionList(OptionDriverDenylist)
+	drivers.Connect = c.Connect
 	return drivers
 }
 

@@ -47,6 +47,11 @@ type Config struct {
 	// Timeout bounds each request to Consul.
 	Timeout time.Duration `hcl:"timeout"`
 
+	// ProxyPath and EnvoyPath are the programs consul and envoy, which run the proxies of the service mesh; ""
+	// looks for them in the PATH of the agent. Envoy wins.
+	ProxyPath string `hcl:"proxy_path"`
+	EnvoyPath string `hcl:"envoy_path"`
+
 	// AutoAdvertise registers this agent in Consul.
 	AutoAdvertise     bool     `hcl:"auto_advertise"`
 	ServerServiceName string   `hcl:"server_service_name"`
@@ -117,6 +122,8 @@ func (c *Config) Validate() error {
 		{"ca_file", c.CAFile, structs.MaxText},
 		{"cert_file", c.CertFile, structs.MaxText},
 		{"key_file", c.KeyFile, structs.MaxText},
+		{"proxy_path", c.ProxyPath, structs.MaxText},
+		{"envoy_path", c.EnvoyPath, structs.MaxText},
 	} {
 		require(len(s.text) <= s.most, "consul.%s: it has %d bytes; at most %d are allowed",
 			s.name, len(s.text), s.most)
@@ -139,6 +146,8 @@ func (c *Config) validateFiles(require require) {
 		{"ca_file", c.CAFile},
 		{"cert_file", c.CertFile},
 		{"key_file", c.KeyFile},
+		{"proxy_path", c.ProxyPath},
+		{"envoy_path", c.EnvoyPath},
 	} {
 		require(f.path == "" || filepath.IsAbs(f.path), "consul.%s: %q is not an absolute path", f.name, f.path)
 	}
@@ -212,6 +221,8 @@ func (c *Config) Redact() map[string]any {
 		"CertFile":             c.CertFile,
 		"KeyFile":              c.KeyFile,
 		"Timeout":              c.Timeout,
+		"ProxyPath":            c.ProxyPath,
+		"EnvoyPath":            c.EnvoyPath,
 		"AutoAdvertise":        c.AutoAdvertise,
 		"ServerServiceName":    c.ServerServiceName,
 		"ClientServiceName":    c.ClientServiceName,

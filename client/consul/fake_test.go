@@ -96,15 +96,20 @@ func (f *fakeAgent) ServiceRegisterOpts(s *api.AgentServiceRegistration, _ api.S
 		beside := *side
 		beside.Kind = api.ServiceKindConnectProxy
 		beside.Name = s.Name + sidecarSuffix
-		beside.Port = 21000
+		beside.Port = cmp.Or(side.Port, 21000)
 		f.set(s.ID+sidecarSuffix, &beside)
+		f.addChecks(s.ID+sidecarSuffix, side.Checks)
 	}
-	for _, c := range s.Checks {
+	f.addChecks(s.ID, s.Checks)
+	return nil
+}
+
+func (f *fakeAgent) addChecks(serviceID string, checks api.AgentServiceChecks) {
+	for _, c := range checks {
 		if f.checks[c.CheckID] == nil {
-			f.checks[c.CheckID] = &api.AgentCheck{CheckID: c.CheckID, ServiceID: s.ID, Status: c.Status}
+			f.checks[c.CheckID] = &api.AgentCheck{CheckID: c.CheckID, ServiceID: serviceID, Status: c.Status}
 		}
 	}
-	return nil
 }
 
 func (f *fakeAgent) set(id string, s *api.AgentServiceRegistration) {
@@ -150,7 +155,9 @@ func (f *fakeAgent) ServiceDeregisterOpts(id string, _ *api.QueryOptions) error 
 	}
 	delete(f.services, id)
 	delete(f.services, id+sidecarSuffix)
-	maps.DeleteFunc(f.checks, func(_ string, c *api.AgentCheck) bool { return c.ServiceID == id })
+	maps.DeleteFunc(f.checks, func(_ string, c *api.AgentCheck) bool {
+		return c.ServiceID == id || c.ServiceID == id+sidecarSuffix
+	})
 	return nil
 }
 

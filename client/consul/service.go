@@ -52,6 +52,8 @@ type Instance struct {
 	TaggedAddresses   map[string]string       // see structs.SplitAddress
 	Weights           *structs.ServiceWeights // nil: those of Consul
 	Checks            []Check
+	Connect           *Connect // nil: it takes no part in the service mesh
+	Of                Origin
 }
 
 // Check is a check of an instance, with its placeholders replaced.
@@ -89,6 +91,7 @@ func (i *Instance) Registration() (s *Service, checkIDs []string, err error) {
 		s.Checks = append(s.Checks, check)
 		checkIDs = append(checkIDs, check.CheckID)
 	}
+	i.Connect.addConnect(s, i.Of)
 	return s, checkIDs, nil
 }
 

@@ -245,7 +245,11 @@ func (s *Syncer) sync(ctx context.Context, settled bool) error {
 	}
 	checkIDs := checksByService(checks)
 	for _, service := range g.services {
-		err := s.syncService(ctx, service, services, checkIDs[service.ID])
+		var ids []string
+		for _, id := range idsOf(service) {
+			ids = append(ids, checkIDs[id]...)
+		}
+		err := s.syncService(ctx, service, services, ids)
 		faults = append(faults, err)
 		if unanswered(err) {
 			return errors.Join(faults...)
@@ -323,11 +327,20 @@ func (s *Syncer) syncService(
 
 func lacksCheck(s *Service, checkIDs []string) bool {
 	lacks := func(c *api.AgentServiceCheck) bool { return !slices.Contains(checkIDs, c.CheckID) }
-	return slices.ContainsFunc(s.Checks, lacks)
+	return slices.ContainsFunc(checksOf(s), lacks)
 }
 
 func hasCheck(s *Service, id string) bool {
-	return slices.ContainsFunc(s.Checks, func(c *api.AgentServiceCheck) bool { return c.CheckID == id })
+	return slices.ContainsFunc(checksOf(s), func(c *api.AgentServiceCheck) bool { return c.CheckID == id })
+}
+
+// checksOf returns the checks of a service and of its sidecar. Consul makes checks of its own for a sidecar
+// without any.
+func checksOf(s *Service) api.AgentServiceChecks {
+	if sidecar := sidecarOf(s); sidecar != nil {
+		return slices.Concat(s.Checks, sidecar.Checks)
+	}
+	return s.Checks
 }
 
 // statusOf returns the HTTP status of a refusal by Consul, 0 if the error is none.

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/driver"
+	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/docker"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
@@ -36,6 +37,8 @@ type Config struct {
 	RawExec rawexec.Config `hcl:"raw_exec,block"`
 	Docker  docker.Config  `hcl:"docker,block"`
 
+	// Connect has the programs of the proxies of the service mesh. The agent fills it in from its consul block.
+	Connect connectproxy.Config
 	// Allowed are the only drivers of this node if there are any. Denied drivers do not run on it. The agent
 	// fills both in from the options of the client block.
 	Allowed []string
@@ -120,6 +123,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 		exec.New(cfg.Exec, run(exec.Name)),
 		rawexec.New(cfg.RawExec, run(rawexec.Name)),
 		m.newDocker(cfg.Docker, run(docker.Name), o),
+		connectproxy.New(cfg.Connect, cfg.Exec, run(connectproxy.Name)),
 	}
 	for _, d := range builtIn {
 		if cfg.Allows(d.Name()) {

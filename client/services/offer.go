@@ -10,6 +10,7 @@ import (
 	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/healthcheck"
+	"berth/client/mesh"
 	"berth/structs"
 )
 
@@ -105,6 +106,11 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 		TaggedAddresses:   expandMeta(service.TaggedAddresses, expand),
 		Weights:           service.Weights,
 	}
+	i.Connect, err = s.resolveConnect(service)
+	if err != nil {
+		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
+	}
+	i.Of = consul.Origin{AllocID: s.Alloc().ID, Group: s.Group().Name}
 	for _, c := range o.checks {
 		i.Checks = append(i.Checks, consul.Check{
 			ServiceCheck: c.target.Check,
@@ -121,6 +127,20 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 		c.key += "\x00" + ids[n]
 	}
 	return nil
+}
+
+// resolveConnect returns the part of a service in the service mesh, nil if it has none.
+func (s *Set) resolveConnect(service structs.OwnedService) (*consul.Connect, error) {
+	c := service.Connect
+	switch {
+	case c == nil:
+		return nil, nil
+	case c.SidecarService != nil:
+		r := mesh.Resolver{Ports: s.Alloc().Ports, Expand: s.Expand(service.Owner)}
+		sidecar, err := r.Sidecar(service.Service)
+		return &consul.Connect{Sidecar: sidecar}, err
+	}
+	return &consul.Connect{Native: c.Native, Gateway: c.Gateway}, nil
 }
 
 // address returns the address for the label of a port, for a number, or for "".

@@ -15,6 +15,7 @@ import (
 	"berth/client/consul"
 	"berth/client/healthcheck"
 	"berth/client/hook"
+	"berth/client/mesh"
 	"berth/structs"
 )
 
@@ -46,7 +47,8 @@ type Config struct {
 
 // Set has the services of one allocation. A service of a task is offered while the task runs. A service of
 // the group is offered from the time when all main tasks run until none does. No service of a task that is
-// about to stop is offered.
+// about to stop is offered. A service of the group that has a proxy is offered between Open and Shut: its
+// proxy starts before the main tasks, and gets its work from the registration.
 type Set struct {
 	Config
 	ctx   context.Context
@@ -56,6 +58,7 @@ type Set struct {
 	mu       sync.Mutex
 	running  map[string]*runningTask
 	whole    bool // all main tasks have run since the last time that none did
+	open     any  // the key of Open, nil after Shut
 	offered  []*offer
 	inConsul []*consul.Service
 	reported map[string]bool // faults that the log has
@@ -116,6 +119,32 @@ func (s *Set) Stop(task string) {
 		delete(s.running, task)
 		s.endWhole()
 	})
+}
+
+// Open offers the services that have a proxy. No task need run.
+func (s *Set) Open(key any) {
+	s.change(func() { s.open = key })
+}
+
+// Shut undoes Open with the same key, unless another Open has followed.
+func (s *Set) Shut(key any) {
+	s.change(func() {
+		if s.open == key {
+			s.open = nil
+		}
+	})
+}
+
+// due reports whether a service is to be offered now.
+func (s *Set) due(service structs.OwnedService) bool {
+	switch by := service.OfferedBy(); {
+	case service.Owner == "" && mesh.HasProxy(service.Service):
+		return s.open != nil
+	case by == "":
+		return s.whole
+	default:
+		return s.serves(by)
+	}
 }
 
 // Update follows a change of the allocation or of its job.
@@ -245,8 +274,7 @@ func (s *Set) sync() (faults []fault) {
 	s.offered = nil
 	var all []*structs.ServiceInstance
 	for service := range s.Group().AllServices() {
-		by := service.OfferedBy()
-		if by == "" && !s.whole || by != "" && !s.serves(by) {
+		if !s.due(service) {
 			continue
 		}
 		o, err := s.resolve(service)
@@ -254,10 +282,7 @@ func (s *Set) sync() (faults []fault) {
 			err = structs.CheckInstances(append(all, &o.instance))
 		}
 		if err != nil {
-			if text := service.Name + ": " + err.Error(); !s.reported[text] {
-				s.reported[text] = true
-				faults = append(faults, fault{service.Name, err, s.anyControl()})
-			}
+			faults = append(faults, s.newFaults(service.Name, err)...)
 			continue
 		}
 		all = append(all, &o.instance)
@@ -287,10 +312,15 @@ func (s *Set) syncConsul() {
 	}
 }
 
-// anyControl returns that of the first task that runs.
-func (s *Set) anyControl() hook.Control {
+// newFaults returns the fault of a service if it is new and a task runs that can show it.
+func (s *Set) newFaults(service string, err error) []fault {
+	text := service + ": " + err.Error()
+	if s.reported[text] || len(s.running) == 0 {
+		return nil
+	}
+	s.reported[text] = true
 	first := slices.Min(slices.Collect(maps.Keys(s.running)))
-	return s.running[first].control
+	return []fault{{service, err, s.running[first].control}}
 }
 
 // keepOrStart starts the checks of an offer. It takes those that go on out of former.

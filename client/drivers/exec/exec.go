@@ -119,8 +119,11 @@ type Driver struct {
 }
 
 // New makes the driver.
-func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg.withDefaults()}
+func New(cfg Config, ex executor.Config) *Driver { return NewNamed(Name, cfg, ex) }
+
+// NewNamed makes a driver with another name, for a driver that is built on this one.
+func NewNamed(name string, cfg Config, ex executor.Config) *Driver {
+	return &Driver{executor.NewTasks(name, ex, cfg.CgroupConfig), cfg.withDefaults()}
 }
 
 // Fingerprint implements driver.Driver.
@@ -198,7 +201,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		Hostname:   hostnameOf(cfg),
 		Privileged: cfg.Privileged,
 		Program: sandbox.Program{
-			Driver:   Name,
+			Driver:   d.Name(),
 			Where:    "in the task's root",
 			Command:  command.Command,
 			Args:     command.Args,
@@ -217,3 +220,6 @@ const (
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	binDir      = "/run/berth/bin"
 )
+
+// ProgramPath returns a place in the roots of tasks for a mount of a program, which is in their PATH.
+func ProgramPath(name string) string { return binDir + "/" + name }

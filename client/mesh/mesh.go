@@ -1,0 +1,296 @@
+// Package mesh resolves the parts of an allocation in Consul's service mesh: the place of each proxy, the
+// service behind it, and the services that it leads to. The registration in Consul, the driver that starts
+// proxies and the variables of tasks have all of it from here.
+package mesh
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// Loopback is the address at which a proxy reaches its service, and its upstreams listen, if the job gives
+// none.
+const Loopback = "127.0.0.1"
+
+// The sockets that lead to the Consul of the node, below the shared directory of an allocation.
+const (
+	HTTPSocket = "tmp/consul_http.sock"
+	GRPCSocket = "tmp/consul_grpc.sock"
+)
+
+// Sidecar is the proxy of a service of an allocation, with its placeholders replaced.
+type Sidecar struct {
+	Service      string                // the name in Consul of the service behind it
+	Port         structs.AllocatedPort // at which other proxies reach it
+	LocalAddress string                // of the service, as the proxy sees it
+	LocalPort    int
+	Upstreams    []*structs.ConnectUpstream
+	Expose       []ExposedPath
+	Config       map[string]any // the proxy's own
+	Tags         []string
+	Meta         map[string]string
+	TCPCheck     bool // Consul checks that the proxy listens
+}
+
+// ExposedPath is a path that a proxy serves without the service mesh.
+type ExposedPath struct {
+	Path, Protocol string
+	LocalPort      int
+	ListenerPort   int // in the network of the allocation
+}
+
+// Resolver has what the texts and labels of a service stand for.
+type Resolver struct {
+	Ports  []structs.AllocatedPort // of the allocation
+	Expand func(string) string     // replaces placeholders
+}
+
+// Sidecar resolves the proxy of a service, whose Connect has a SidecarService. The error is invalid.
+func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
+	given := s.Connect.SidecarService
+	proxy := given.Proxy
+	if proxy == nil {
+		proxy = &structs.ConnectProxy{}
+	}
+	out := &Sidecar{
+		Service:      r.Expand(s.Name),
+		LocalAddress: cmp.Or(r.Expand(proxy.LocalServiceAddress), Loopback),
+		LocalPort:    proxy.LocalServicePort,
+		Config:       r.expandMap(proxy.Config),
+		Tags:         r.expandList(given.Tags),
+		Meta:         r.expandTexts(given.Meta),
+		TCPCheck:     !given.DisableDefaultTCPCheck,
+	}
+	label := cmp.Or(r.Expand(given.Port), structs.KindConnectProxy+"-"+s.Name)
+	port := r.port(label)
+	if port == nil {
+		return nil, structs.Invalidf("the port %q of its proxy is not one of the allocation",
+			structs.Cut(label, structs.MaxQuoted))
+	}
+	out.Port = *port
+	var err error
+	if out.LocalPort == 0 {
+		out.LocalPort, err = r.portInside(s.PortLabel)
+		if err != nil {
+			return nil, structs.Invalidf("%w; its proxy has to know where it listens", err)
+		}
+	}
+	for _, u := range proxy.Upstreams {
+		out.Upstreams = append(out.Upstreams, r.upstream(u))
+	}
+	if proxy.Expose != nil {
+		out.Expose, err = r.exposed(proxy.Expose.Paths)
+	}
+	return out, err
+}
+
+func (r Resolver) upstream(u *structs.ConnectUpstream) *structs.ConnectUpstream {
+	out := *u
+	out.DestinationName = r.Expand(u.DestinationName)
+	out.DestinationNamespace = r.Expand(u.DestinationNamespace)
+	out.DestinationPeer = r.Expand(u.DestinationPeer)
+	out.Datacenter = r.Expand(u.Datacenter)
+	out.LocalBindAddress = r.Expand(u.LocalBindAddress)
+	out.LocalBindSocketPath = r.Expand(u.LocalBindSocketPath)
+	out.Config = r.expandMap(u.Config)
+	return &out
+}
+
+func (r Resolver) exposed(paths []*structs.ConnectExposePath) (out []ExposedPath, err error) {
+	for _, p := range paths {
+		listener, err := r.portInside(p.ListenerPort)
+		if err != nil {
+			return nil, structs.Invalidf("the exposed path %q: %w", structs.Cut(p.Path, structs.MaxQuoted), err)
+		}
+		out = append(out, ExposedPath{
+			Path:         r.Expand(p.Path),
+			Protocol:     p.Protocol,
+			LocalPort:    p.LocalPathPort,
+			ListenerPort: listener,
+		})
+	}
+	return out, nil
+}
+
+// port returns the port of the allocation with a label, nil if it has none.
+func (r Resolver) port(label string) *structs.AllocatedPort {
+	i := slices.IndexFunc(r.Ports, func(p structs.AllocatedPort) bool { return p.Label == label })
+	if i < 0 {
+		return nil
+	}
+	return &r.Ports[i]
+}
+
+// portInside returns the port at which tasks listen for a label or a number.
+func (r Resolver) portInside(label string) (int, error) {
+	label = r.Expand(label)
+	if p := r.port(label); p != nil {
+		return p.Inside(), nil
+	}
+	n, err := strconv.Atoi(label)
+	if err != nil || n < 1 || n > structs.MaxPort {
+		return 0, structs.Invalidf("port %q is neither a number nor a port of the allocation",
+			structs.Cut(label, structs.MaxQuoted))
+	}
+	return n, nil
+}
+
+// Proxy returns the work of a task of a group that is a proxy, nil for any other task. The error is invalid.
+func (r Resolver) Proxy(g *structs.TaskGroup, t *structs.Task) (*driver.Proxy, error) {
+	if !t.Kind.IsProxy() {
+		return nil, nil
+	}
+	name := t.Kind.Service()
+	service := find(g, name)
+	if service == nil {
+		return nil, structs.Invalidf("task %q is the proxy of the service %q, which its group does not have in "+
+			"the service mesh", t.Name, structs.Cut(name, structs.MaxQuoted))
+	}
+	if t.Kind.IsGateway() {
+		return &driver.Proxy{Service: r.Expand(name), Gateway: true}, nil
+	}
+	s, err := r.Sidecar(service)
+	if err != nil {
+		return nil, structs.Invalidf("service %q: %w", structs.Cut(name, structs.MaxQuoted), err)
+	}
+	return s.proxy(), nil
+}
+
+// find returns the service of a group with a name that has a proxy.
+func find(g *structs.TaskGroup, name string) *structs.Service {
+	for _, s := range g.Services {
+		if s != nil && s.Name == name && HasProxy(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// HasProxy reports whether the service is reached through a proxy, or is one itself.
+func HasProxy(s *structs.Service) bool {
+	return s.Connect != nil && (s.Connect.SidecarService != nil || s.Connect.Gateway != nil)
+}
+
+func (s *Sidecar) proxy() *driver.Proxy {
+	p := &driver.Proxy{
+		Service:   s.Service,
+		Listen:    net.JoinHostPort(s.BindAddress(), strconv.Itoa(s.Port.Inside())),
+		Local:     net.JoinHostPort(s.LocalAddress, strconv.Itoa(s.LocalPort)),
+		EnvoyOnly: s.envoyOnly(),
+	}
+	for _, u := range s.Upstreams {
+		p.Upstreams = append(p.Upstreams, driver.ProxyUpstream{
+			Name:  u.DestinationName,
+			Query: u.DestinationType == preparedQuery,
+			Bind:  net.JoinHostPort(cmp.Or(u.LocalBindAddress, Loopback), strconv.Itoa(u.LocalBindPort)),
+		})
+	}
+	return p
+}
+
+const preparedQuery = "prepared_query"
+
+// BindAddress is the address at which the proxy listens in the network of the allocation: each of them. The
+// port of the node leads to one of these, and the job does not know which.
+func (s *Sidecar) BindAddress() string {
+	if strings.Contains(s.Port.HostIP, ":") {
+		return "::"
+	}
+	return "0.0.0.0"
+}
+
+// envoyOnly names the first setting that Consul's built-in proxy does not have, "" if there is none.
+func (s *Sidecar) envoyOnly() string {
+	if len(s.Expose) > 0 {
+		return "expose"
+	}
+	bound := map[string]bool{}
+	for _, u := range s.Upstreams {
+		place := "upstream " + u.DestinationName + ": "
+		switch {
+		case u.LocalBindSocketPath != "":
+			return place + "local_bind_socket_path"
+		case u.DestinationPeer != "":
+			return place + "destination_peer"
+		case u.Datacenter != "":
+			return place + "datacenter"
+		case u.MeshGateway != nil && u.MeshGateway.Mode != "":
+			return place + "mesh_gateway"
+		case strings.ContainsAny(u.LocalBindAddress, ":"):
+			return place + "a local_bind_address of IPv6"
+		case strings.ContainsAny(u.DestinationName, ".:"):
+			return place + "a name with a dot or a colon"
+		case bound[u.DestinationName]:
+			return place + "a second port for it"
+		}
+		bound[u.DestinationName] = true
+	}
+	return ""
+}
+
+// Upstreams returns the upstreams of all proxies of a group, in its order.
+func Upstreams(g *structs.TaskGroup) (all []*structs.ConnectUpstream) {
+	for _, s := range g.Services {
+		if s == nil || s.Connect == nil || s.Connect.SidecarService == nil {
+			continue
+		}
+		if proxy := s.Connect.SidecarService.Proxy; proxy != nil {
+			all = append(all, proxy.Upstreams...)
+		}
+	}
+	return all
+}
+
+func (r Resolver) expandList(texts []string) (out []string) {
+	for _, text := range texts {
+		out = append(out, r.Expand(text))
+	}
+	return out
+}
+
+func (r Resolver) expandTexts(m map[string]string) map[string]string {
+	var out map[string]string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[r.Expand(key)] = r.Expand(m[key])
+	}
+	return out
+}
+
+func (r Resolver) expandMap(m map[string]any) map[string]any {
+	out, _ := r.expandAny(m).(map[string]any)
+	return out
+}
+
+// expandAny copies a proxy's config with every string in it expanded, keys excepted.
+func (r Resolver) expandAny(x any) any {
+	switch x := x.(type) {
+	case string:
+		return r.Expand(x)
+	case []any:
+		out := make([]any, len(x))
+		for i := range x {
+			out[i] = r.expandAny(x[i])
+		}
+		return out
+	case map[string]any:
+		if x == nil {
+			return x
+		}
+		out := make(map[string]any, len(x))
+		for k := range x {
+			out[k] = r.expandAny(x[k])
+		}
+		return out
+	}
+	return x
+}
