@@ -214,19 +214,25 @@ func (c *call) decodeBody(dst any) error {
 
 // decodeBodyWith is decodeBody with other fields that may be dropped.
 func (c *call) decodeBodyWith(dst any, ignore strictjson.Ignore) error {
+	text, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	return strictjson.Decode(text, dst, ignore)
+}
+
+// readBody reads the body of the request and reserves the memory to decode it.
+func (c *call) readBody() ([]byte, error) {
 	text, err := io.ReadAll(c.r.Body)
 	bound, ok := c.r.Body.(*requestBody)
 	if ok && err == nil {
 		err = bound.reserveDecoded(text)
 	}
-	if err == nil {
-		err = strictjson.Decode(text, dst, ignore)
-	}
 	var ours *structs.Error
 	if err == nil || errors.As(err, &ours) {
-		return err
+		return text, err
 	}
-	return structs.Invalidf("the body could not be read: %w", err)
+	return nil, structs.Invalidf("the body could not be read: %w", err)
 }
 
 // decodeOptionalBody is like decodeBody, for a request that may have no body.

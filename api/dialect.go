@@ -2,12 +2,15 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
+	"berth/internal/hclconf"
 	"berth/internal/strictjson"
+	"berth/jobspec"
 	"berth/structs"
 )
 
@@ -60,13 +63,46 @@ func (i ignoredFields) addTo(warnings *string) {
 }
 
 // DecodeJob decodes one job from the JSON of the API, as strictly as the API does. The warnings name fields
-// without an effect.
+// without an effect. The error has all faults: see strictjson.Faults, which tells whether they leave a job.
 func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 	job = &structs.Job{}
 	var ignored ignoredFields
 	err = strictjson.Decode(src, job, ignored.accept)
+	return job, ignored, err
+}
+
+// decodeJobBody decodes a body that has a job. If faults of the body leave the job, those of the job follow.
+func (c *call) decodeJobBody(body any, job **structs.Job) error {
+	text, err := c.readBody()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return job, ignored, nil
+	err = strictjson.Decode(text, body, c.ignored.accept)
+	var faults *strictjson.Faults
+	switch {
+	case errors.As(err, &faults) && faults.Partly && *job != nil:
+		return c.addJobFaults(text, *job, faults)
+	case err == nil && *job == nil:
+		return structs.Invalidf("Job: expected a job, found none")
+	}
+	return err
+}
+
+// addJobFaults adds the faults of a job to those of the body, which left the job.
+func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Faults) error {
+	end, err := c.beginParsing()
+	if err != nil {
+		return err
+	}
+	defer end()
+	job.Canonicalize()
+	for _, d := range hclconf.Faults(jobspec.LocateAPI("", text, faults, job.Validate())) {
+		fault := &strictjson.Fault{Text: d.Summary}
+		if d.Subject != nil {
+			fault.Line = d.Subject.Start.Line
+			fault.Column = d.Subject.Start.Column
+		}
+		faults.Add(fault)
+	}
+	return structs.Invalidf("%w", faults)
 }

@@ -184,13 +184,7 @@ type dialectOptions struct {
 // readJobBody reads a body that has a job.
 func (c *call) readJobBody() (*jobBody, error) {
 	b := &jobBody{}
-	if err := c.decodeBodyWith(b, c.ignored.accept); err != nil {
-		return nil, err
-	}
-	if b.Job == nil {
-		return nil, structs.Invalidf("Job: expected a job, found none")
-	}
-	return b, nil
+	return b, c.decodeJobBody(b, &b.Job)
 }
 
 func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {

@@ -19,8 +19,18 @@ type JobParseRequest struct {
 	HCLv1        bool
 }
 
-// parsing bounds the job files that one process evaluates at a time, because each may take MaxEvaluation.
+// parsing bounds the job files that one process parses at a time, because each may take MaxEvaluation.
 var parsing = make(chan struct{}, 2)
+
+// beginParsing waits for one of the places of parsing, which end releases.
+func (c *call) beginParsing() (end func(), err error) {
+	select {
+	case parsing <- struct{}{}:
+		return func() { <-parsing }, nil
+	case <-c.ctx().Done():
+		return nil, c.ctx().Err()
+	}
+}
 
 // parseJob parses a job file in the agent, without a server. The file reads no files of the agent.
 func parseJob(c *call) (any, error) {
@@ -39,12 +49,11 @@ func parseJob(c *call) (any, error) {
 			Source: []byte(b.Variables),
 		}}
 	}
-	select {
-	case parsing <- struct{}{}:
-		defer func() { <-parsing }()
-	case <-c.ctx().Done():
-		return nil, c.ctx().Err()
+	end, err := c.beginParsing()
+	if err != nil {
+		return nil, err
 	}
+	defer end()
 	f, err := jobspec.ReadJob("job.hcl", []byte(b.JobHCL), in)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,17 @@ import (
 	"berth/structs"
 )
 
-var jobPlan = route(put, "/v1/job/{id}/plan",
-	serveMethod(structs.JobPlan, bindJobPlan, jobPlanned), holdsJobs)
+var jobPlan = route[*JobPlanned](put, "/v1/job/{id}/plan", planJob, holdsJobs)
+
+// planJob also warns of the fields of the job that have no effect.
+func planJob(c *call) (any, error) {
+	serve := serveMethod(structs.JobPlan, bindJobPlan, jobPlanned)
+	answer, err := serve(c)
+	if a, ok := answer.(*JobPlanned); ok {
+		c.ignored.addTo(&a.Warnings)
+	}
+	return answer, err
+}
 
 // JobPlanned tells what the registration of a job would change. See structs.JobPlanResponse.
 type JobPlanned struct {
@@ -29,12 +38,9 @@ func bindJobPlan(c *call, req *structs.JobPlanRequest) error {
 		PolicyOverride bool // of a policy language that berth does not have
 		dialectOptions
 	}
-	err := c.decodeBody(&b)
+	err := c.decodeJobBody(&b, &b.Job)
 	if err != nil {
 		return err
-	}
-	if b.Job == nil {
-		return structs.Invalidf("Job: expected a job, found none")
 	}
 	req.Namespace = cmp.Or(b.Job.Namespace, req.Namespace, b.Namespace)
 	req.Region = cmp.Or(req.Region, b.Region)

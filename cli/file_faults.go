@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/hashicorp/hcl/v2"
@@ -29,16 +30,13 @@ func inFiles(sources map[string][]byte, err error) error {
 // Unwrap returns the error without the files.
 func (f *fileFaults) Unwrap() error { return f.error }
 
-// checkFile returns the faults of a file, and those of the specification that they leave.
-func checkFile[T interface{ Validate() error }](f *jobspec.File[T], faults error) error {
-	if f == nil {
-		return faults
-	}
-	faults = errors.Join(faults, f.Content.Validate())
+// checkContent returns the faults of a file and those of its content, with their places.
+func checkContent(faults, ofContent error, locate func(error) error) error {
+	faults = errors.Join(faults, ofContent)
 	if faults == nil {
 		return nil
 	}
-	return f.Locate(structs.Invalidf("%w", faults))
+	return locate(structs.Invalidf("%w", faults))
 }
 
 // write writes the faults.
@@ -46,18 +44,38 @@ func (f *fileFaults) write(w io.Writer) {
 	_ = hclconf.Write(w, f.sources, hclconf.Faults(f.error))
 }
 
-// placeJSON returns the error of a file in JSON with the place of its fault.
-func placeJSON(name string, err error) error {
-	var fault *strictjson.Fault
-	if !errors.As(err, &fault) {
-		return structs.Invalidf("%s: %w", name, err)
+// placeJSON returns the faults of a file in the JSON of the API with their places; err is that of its
+// decoding. locate adds places to the faults of the content. It is nil if the faults leave none.
+func placeJSON(name string, src []byte, err error) (faults error, locate func(error) error) {
+	var found *strictjson.Faults
+	if err != nil && !errors.As(err, &found) {
+		return structs.Invalidf("%s: %w", name, err), nil
 	}
-	at := hcl.Pos{
-		Line:   fault.Line,
-		Column: fault.Column,
-		Byte:   fault.Offset,
+	if found == nil || found.Partly {
+		locate = func(err error) error {
+			return jobspec.LocateAPI(name, src, found, err)
+		}
 	}
-	return hclconf.Error(hcl.Diagnostics{
-		hclconf.Fault(hcl.Range{Filename: name, Start: at, End: at}, "%s", fault.Text),
-	})
+	return hclconf.Error(jsonDiagnostics(name, found)), locate
+}
+
+func jsonDiagnostics(name string, found *strictjson.Faults) (diags hcl.Diagnostics) {
+	if found == nil {
+		return nil
+	}
+	for _, f := range found.List {
+		at := hcl.Pos{
+			Line:   max(f.Line, 1),
+			Column: max(f.Column, 1),
+			Byte:   f.Offset,
+		}
+		diags = append(diags, hclconf.Fault(hcl.Range{Filename: name, Start: at, End: at}, "%s", f.Text))
+	}
+	if found.More > 0 {
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagError,
+			Summary:  fmt.Sprintf("and %d more", found.More),
+		})
+	}
+	return diags
 }

@@ -227,17 +227,16 @@ func (f *jobSource) parse() error {
 	}
 	src := padToPosition(f.text, inspected)
 	job, warnings, err := api.DecodeJob(src)
-	if err != nil {
-		return placeJSON(f.name, err)
+	faults, locate := placeJSON(f.name, src, err)
+	if locate == nil {
+		return faults
 	}
 	f.job = job
-	f.locate = func(err error) error {
-		return jobspec.LocateAPI(f.name, src, err)
-	}
+	f.locate = locate
 	if len(warnings) > 0 {
 		f.ofFile = hclconf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
 	}
-	return nil
+	return faults
 }
 
 // padToPosition returns a part of a file after blanks, so that it has the same position as in the file.

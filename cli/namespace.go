@@ -192,18 +192,25 @@ func readDefinition[T interface{ Validate() error }](
 		return none, err
 	}
 	name = shownName(name)
-	sources := map[string][]byte{name: src}
-	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
-		f, faults := fromHCL(name, src)
-		faults = checkFile(f, faults)
-		if faults != nil {
-			return none, inFiles(sources, faults)
+	var content T
+	var faults error
+	var locate func(error) error
+	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
+		content, err = fromJSON(src)
+		faults, locate = placeJSON(name, src, err)
+	} else {
+		f, err := fromHCL(name, src)
+		faults = err
+		if f != nil {
+			content = f.Content
+			locate = f.Locate
 		}
-		return f.Content, nil
 	}
-	found, err := fromJSON(src)
-	if err != nil {
-		return none, inFiles(sources, placeJSON(name, err))
+	if locate != nil {
+		faults = checkContent(faults, content.Validate(), locate)
 	}
-	return found, found.Validate()
+	if faults != nil {
+		return none, inFiles(map[string][]byte{name: src}, faults)
+	}
+	return content, nil
 }

@@ -187,8 +187,8 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 	if f != nil {
 		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.namespace())
 		f.Content.Canonicalize()
+		faults = checkContent(faults, f.Content.Validate(), f.Locate)
 	}
-	faults = checkFile(f, faults)
 	if faults != nil {
 		return nil, nil, inFiles(sources, faults)
 	}

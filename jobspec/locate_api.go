@@ -8,19 +8,41 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"berth/internal/hclconf"
+	"berth/internal/strictjson"
 	"berth/structs"
 )
 
-// LocateAPI adds the position in a file to each fault of Job.Validate, as Locate: src is a job in the JSON of
-// the API. The position is that of the field in the fault, or else that of the innermost object in its path.
-func LocateAPI(filename string, src []byte, err error) error {
+// LocateAPI adds the position in a file to each fault of Validate, as Locate: src is a job, a namespace or a
+// node pool in the JSON of the API, or an object that has a job. The position is that of the field in the
+// fault, or else that of the innermost object in its path. LocateAPI drops faults that may be due to parts
+// that the target lacks because of the faults of the source, which may be nil.
+func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error) error {
 	root, diags := hclconf.ParseValue(filename, src)
+	if diags.HasErrors() && faults != nil {
+		return nil // each of them may be due to another one
+	}
 	if diags.HasErrors() {
 		return err
 	}
-	return hclconf.Place(err, func(text string) (at *hcl.Range, counts bool) {
-		return locateField(root, text), true
-	})
+	for _, job := range fieldValues(root, "job") {
+		root = job
+	}
+	l := apiLocator{
+		root: root,
+		lost: map[int]*strictjson.Fault{},
+	}
+	if faults != nil {
+		for _, f := range faults.List {
+			l.lost[f.Offset] = f
+		}
+	}
+	return hclconf.Place(err, l.placeOf)
+}
+
+// apiLocator finds the places of faults in the JSON of the API.
+type apiLocator struct {
+	root hcl.Expression
+	lost map[int]*strictjson.Fault // by the offsets of the keys or values
 }
 
 // fieldsOf has the fields of the API for the blocks and arguments of job files with other names. The rest has
@@ -65,45 +87,165 @@ var fieldsOf = map[string][]string{
 	"volume_mount":  {"VolumeMounts"},
 }
 
-// locateField returns the range that a fault names in a job, nil if the fault has no path.
-func locateField(job hcl.Expression, text string) *hcl.Range {
-	in := job
-	for depth := 0; ; depth++ {
-		s, found := firstStep(text)
-		if !found && depth == 0 {
-			return nil
-		}
+// apiWalk is the way to the place of a fault.
+type apiWalk struct {
+	*apiLocator
+	rest    string           // the text after the steps of the way
+	objects []hcl.Expression // from the outermost to the innermost
+	kind    string           // of the innermost object
+	due     bool             // the fault may be due to a lost field
+}
+
+// placeOf returns the range that a fault names, nil if the fault has no path. It also returns whether the
+// fault counts.
+func (l *apiLocator) placeOf(text string) (at *hcl.Range, counts bool) {
+	first, found := firstStep(text)
+	if !found {
+		return nil, true
+	}
+	w := apiWalk{
+		apiLocator: l,
+		rest:       first.rest,
+		objects:    []hcl.Expression{l.root},
+		due:        l.isLost(l.root),
+	}
+	w.followPath()
+	inner := w.inner()
+	place := inner.Range()
+	name := words.FindString(w.rest)
+	if !strings.HasPrefix(w.rest, name) {
+		name = ""
+	}
+	values := fieldValues(inner, name)
+	for _, value := range values {
+		place = value.Range()
+	}
+	if len(values) == 0 && w.lacksAny(inner) && !w.isStructural() {
+		w.due = true // the fault is one of the whole object
+	}
+	for _, word := range words.FindAllString(w.rest, -1) {
+		w.due = w.due || w.means(word)
+	}
+	return &place, !w.due
+}
+
+// followPath walks along the path of the fault.
+func (w *apiWalk) followPath() {
+	for {
+		s, found := firstStep(w.rest)
 		if !found {
-			break
+			return
 		}
-		if depth > 0 {
-			next := objectAt(in, s)
-			if next == nil {
-				break
+		w.due = w.due || w.lacksNeeded(s.name) || w.lacks(w.inner(), s.name)
+		next := objectAt(w.inner(), s)
+		for i := len(w.objects) - 2; i >= 0 && next == nil && inherited[s.name]; i-- {
+			next = objectAt(w.objects[i], s)
+		}
+		if next == nil {
+			return
+		}
+		w.due = w.due || w.isLost(next)
+		w.objects = append(w.objects, next)
+		w.kind = s.name
+		w.rest = s.rest
+	}
+}
+
+// inner returns the innermost object.
+func (w *apiWalk) inner() hcl.Expression { return w.objects[len(w.objects)-1] }
+
+// isStructural is that of walk.
+func (w *apiWalk) isStructural() bool {
+	return len(w.objects) == 1 || w.kind == "group" || w.kind == "task"
+}
+
+// means reports whether a word of a fault is the name of a lost field: that of the innermost object in which
+// it has a meaning.
+func (w *apiWalk) means(word string) bool {
+	for _, object := range slices.Backward(w.objects) {
+		if w.lacks(object, word) {
+			return true
+		}
+		if len(fieldValues(object, word)) > 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// isLost reports whether a value is lost itself.
+func (l *apiLocator) isLost(value hcl.Expression) bool {
+	return l.lost[value.Range().Start.Byte] != nil
+}
+
+// lacks reports whether a field of an object is lost that a block or an argument has.
+func (l *apiLocator) lacks(object hcl.Expression, name string) bool {
+	return slices.ContainsFunc(l.lostFields(object), func(field string) bool { return isField(field, name) })
+}
+
+// lacksAny reports whether a field of an object is lost.
+func (l *apiLocator) lacksAny(object hcl.Expression) bool { return len(l.lostFields(object)) > 0 }
+
+// lostFields returns the fields of an object that are lost, or of which an element is.
+func (l *apiLocator) lostFields(object hcl.Expression) (fields []string) {
+	entries, _ := hcl.ExprMap(object)
+	for _, e := range entries {
+		name := constantText(e.Key)
+		for _, value := range elementsOf(e.Value) {
+			fault := l.lost[value.Range().Start.Byte]
+			if fault != nil && !fault.Empty && strings.EqualFold(fault.Lost, name) {
+				fields = append(fields, name)
 			}
-			in = next
 		}
-		text = s.rest
+		for _, value := range []hcl.Expression{e.Key, e.Value} {
+			fault := l.lost[value.Range().Start.Byte]
+			if fault != nil {
+				fields = append(fields, fault.Lost)
+			}
+		}
 	}
-	at := in.Range()
-	for _, value := range fieldValues(in, words.FindString(text)) {
-		at = value.Range()
+	return fields
+}
+
+// elementsOf returns the elements of a list or a map.
+func elementsOf(value hcl.Expression) []hcl.Expression {
+	elements, _ := hcl.ExprList(value)
+	entries, _ := hcl.ExprMap(value)
+	for _, e := range entries {
+		elements = append(elements, e.Value)
 	}
-	return &at
+	return elements
+}
+
+// lacksNeeded reports whether anything is lost, wherever it is, on which blocks of a kind depend: others, or
+// their names.
+func (l *apiLocator) lacksNeeded(kind string) bool {
+	needed := dependsOn[kind].blocks
+	for _, fault := range l.lost {
+		isIt := func(block string) bool { return isField(fault.Lost, block) }
+		if len(needed) > 0 && (fault.Lost == "Name" || fault.Lost == "Label") ||
+			slices.ContainsFunc(needed, isIt) {
+			return true
+		}
+	}
+	return false
 }
 
 // fieldValues returns the values of the fields of an object that a block or an argument has.
 func fieldValues(object hcl.Expression, name string) (values []hcl.Expression) {
-	names := append([]string{strings.ReplaceAll(name, "_", "")}, fieldsOf[name]...)
 	entries, _ := hcl.ExprMap(object)
 	for _, e := range entries {
-		key := constantText(e.Key)
-		isField := func(n string) bool { return strings.EqualFold(n, key) }
-		if slices.ContainsFunc(names, isField) {
+		if isField(constantText(e.Key), name) {
 			values = append(values, e.Value)
 		}
 	}
 	return values
+}
+
+// isField reports whether a field is one of those that a block or an argument has.
+func isField(field, name string) bool {
+	names := append([]string{strings.ReplaceAll(name, "_", "")}, fieldsOf[name]...)
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, field) })
 }
 
 // objectAt returns the object of a step, nil for none: an entry of a map by its key, an element of a list by
@@ -114,7 +256,7 @@ func objectAt(in hcl.Expression, s step) hcl.Expression {
 		elements, notList := hcl.ExprList(value)
 		entries, notMap := hcl.ExprMap(value)
 		switch {
-		case notList.HasErrors() && name == "" && !notMap.HasErrors():
+		case notList.HasErrors() && s.quoted == "" && !notMap.HasErrors():
 			return value
 		case notList.HasErrors():
 			for _, e := range entries {
@@ -122,9 +264,9 @@ func objectAt(in hcl.Expression, s step) hcl.Expression {
 					return e.Value
 				}
 			}
-		case name == "" && s.number >= 1 && s.number <= len(elements):
+		case s.quoted == "" && s.number >= 1 && s.number <= len(elements):
 			return elements[s.number-1]
-		case name != "":
+		case s.quoted != "":
 			for _, e := range elements {
 				if isNamed(e, name) {
 					return e
@@ -137,8 +279,9 @@ func objectAt(in hcl.Expression, s step) hcl.Expression {
 
 // isNamed reports whether an object has a name, as a group or a task, or a label, as a port.
 func isNamed(object hcl.Expression, name string) bool {
-	return slices.ContainsFunc(slices.Concat(fieldValues(object, "Name"), fieldValues(object, "Label")),
-		func(value hcl.Expression) bool { return structs.Cut(constantText(value), structs.MaxQuoted) == name })
+	names := slices.Concat(fieldValues(object, "Name"), fieldValues(object, "Label"))
+	isIt := func(v hcl.Expression) bool { return structs.Cut(constantText(v), structs.MaxQuoted) == name }
+	return len(names) == 0 && name == "" || slices.ContainsFunc(names, isIt)
 }
 
 // constantText returns the text of a constant, "" for another value.

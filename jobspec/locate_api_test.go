@@ -38,7 +38,7 @@ func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Canonicalize()
-	err := LocateAPI("j.json", []byte(src), job.Validate())
+	err := LocateAPI("j.json", []byte(src), nil, job.Validate())
 	for _, want := range []string{
 		`j.json:2,22: job "j": type "sevrice"`,
 		`j.json:5,14: job "j": group "g": count -1`,
@@ -55,10 +55,10 @@ func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
 		}
 	}
 	none := structs.Invalidf("no place")
-	if got := LocateAPI("j.json", []byte(src), none); got.Error() != "no place" {
+	if got := LocateAPI("j.json", []byte(src), nil, none); got.Error() != "no place" {
 		t.Errorf("got %v", got)
 	}
-	if got := LocateAPI("j.json", []byte("{"), none); got != none {
+	if got := LocateAPI("j.json", []byte("{"), nil, none); got != none {
 		t.Errorf("got %v", got)
 	}
 }
@@ -66,7 +66,7 @@ func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
 func FuzzLocateAPI(f *testing.F) {
 	f.Add(`{"ID": "x", "TaskGroups": [{"Name": "g", "Count": -1}]}`, `job "x": group "g": count -1`)
 	f.Fuzz(func(t *testing.T, src, fault string) {
-		if LocateAPI("x.json", []byte(src), structs.Invalidf("%s", fault)) == nil {
+		if LocateAPI("x.json", []byte(src), nil, structs.Invalidf("%s", fault)) == nil {
 			t.Error("LocateAPI dropped the error")
 		}
 	})

@@ -7,7 +7,8 @@
 //   - It rejects a value of the wrong type with its path, line and column.
 //   - It rejects a second value of a field, and anything after the body.
 //
-// The caller checks whether the values make sense.
+// It reports all faults at once, and decodes the parts without faults. The caller checks whether the values
+// make sense.
 package strictjson
 
 import (
@@ -18,9 +19,11 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 
+	"berth/internal/suggest"
 	"berth/structs"
 )
 
@@ -28,31 +31,31 @@ import (
 // value is its JSON.
 type Ignore func(field string, value json.RawMessage) bool
 
-// Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid.
+// Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid, and those of a
+// body that is not empty are Faults.
 func Decode(b []byte, dst any, ignore Ignore) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return structs.Invalidf("the body is empty, expected JSON")
+	}
 	w := &walker{
 		src:    b,
 		dec:    json.NewDecoder(bytes.NewReader(b)),
 		ignore: ignore,
+		faults: &Faults{},
 	}
 	w.dec.UseNumber()
-	if len(bytes.TrimSpace(b)) == 0 {
-		return structs.Invalidf("the body is empty, expected JSON")
+	err := w.checkBody(reflect.TypeOf(dst).Elem())
+	if err == nil && w.faults.More == 0 {
+		err = json.Unmarshal(w.withoutFaults(), dst)
+		w.faults.Partly = err == nil
 	}
-	err := w.checkValue("", reflect.TypeOf(dst).Elem())
 	if err != nil {
-		return w.explain(err)
+		w.explain(err)
 	}
-	_, err = w.dec.Token()
-	if !errors.Is(err, io.EOF) {
-		return w.fault(w.dec.InputOffset(), "",
-			"expected the end of the body")
+	if len(w.faults.List) == 0 {
+		return nil
 	}
-	err = json.Unmarshal(b, dst)
-	if err != nil {
-		return w.explain(err)
-	}
-	return nil
+	return structs.Invalidf("%w", w.faults)
 }
 
 // walker reads the tokens of the source in step with the type of the target.
@@ -60,60 +63,59 @@ type walker struct {
 	src    []byte
 	dec    *json.Decoder
 	ignore Ignore
+	faults *Faults
+	wrong  []wrongValue
 }
 
-// Fault is a fault at a position of the source. Lines and columns count from 1.
-type Fault struct {
-	Text   string // with the path of the field before it
-	Offset int
-	Line   int
-	Column int // in bytes
-}
-
-// Error returns the text, followed by the position.
-func (f *Fault) Error() string {
-	return fmt.Sprintf("%s (line %d, column %d)", f.Text, f.Line, f.Column)
-}
-
-// fault returns an error at a position in the source.
-func (w *walker) fault(offset int64, path, format string, args ...any) error {
-	end := min(max(offset, 0), int64(len(w.src)))
-	before := w.src[:end]
-	if path != "" {
-		path += ": "
-	}
-	return structs.Invalidf("%w", &Fault{
-		Text:   path + fmt.Sprintf(format, args...),
-		Offset: len(before),
-		Line:   bytes.Count(before, []byte("\n")) + 1,
-		Column: len(before) - bytes.LastIndexByte(before, '\n'),
-	})
-}
-
-// explain describes an error of encoding/json in the form of this package's own errors.
-func (w *walker) explain(err error) error {
-	var syntax *json.SyntaxError
-	var typ *json.UnmarshalTypeError
-	var ours *structs.Error
-	switch {
-	case errors.As(err, &ours):
+// checkBody reads the whole source. Its errors are those of the syntax, which end the reading.
+func (w *walker) checkBody(typ reflect.Type) error {
+	err := w.checkValue(place{}, typ)
+	if err != nil {
 		return err
-	case errors.As(err, &syntax):
-		return w.fault(syntax.Offset-1, "", "not JSON: %v", err)
-	case errors.As(err, &typ):
-		return w.fault(typ.Offset, typ.Field,
-			"expected %s, found %s", kindName(typ.Type.Kind()), typ.Value)
-	case errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, io.EOF):
-		return w.fault(int64(len(w.src)), "",
-			"the body ends in the middle of a value")
 	}
-	return structs.Invalidf("%v", err)
+	_, err = w.dec.Token()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errTrailing
+}
+
+var errTrailing = errors.New("expected the end of the body")
+
+// withoutFaults returns the source with another value for each that does not fit the target.
+func (w *walker) withoutFaults() []byte {
+	if len(w.wrong) == 0 {
+		return w.src
+	}
+	var rest []byte
+	end := int64(0)
+	for _, v := range w.wrong {
+		rest = append(rest, w.src[end:v.start]...)
+		rest = append(rest, v.instead...)
+		end = v.end
+	}
+	return append(rest, w.src[end:]...)
+}
+
+// explain adds an error of encoding/json to the faults.
+func (w *walker) explain(err error) {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, errTrailing):
+		w.addFault(w.dec.InputOffset(), place{}, "%v", err)
+	case errors.As(err, &syntax):
+		w.addFault(syntax.Offset-1, place{}, "not JSON: %v", err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		w.addFault(int64(len(w.src)), place{}, "the body ends in the middle of a value")
+	default: // a type that decodes itself refuses its value
+		w.faults.Add(&Fault{Text: err.Error()})
+	}
 }
 
 var (
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 	bytesType   = reflect.TypeFor[[]byte]()
+	rawType     = reflect.TypeFor[json.RawMessage]()
 )
 
 // opaque reports whether the type does not show the form of its JSON. A struct that decodes itself is assumed
@@ -141,37 +143,88 @@ func (w *walker) nextOffset() int64 {
 }
 
 // checkValue reads one value that must fit typ.
-func (w *walker) checkValue(path string, typ reflect.Type) error {
+func (w *walker) checkValue(in place, typ reflect.Type) error {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if opaque(typ) {
-		_, err := w.rawValue()
-		return err
-	}
 	at := w.nextOffset()
-	tok, err := w.dec.Token()
-	if err != nil || tok == nil { // null fits everything
-		return err
+	next := byte(0)
+	if at < int64(len(w.src)) {
+		next = w.src[at]
 	}
 	want := kindName(typ.Kind())
-	found := kindOfToken(tok)
-	base64 := typ == bytesType && found == "a string"
-	if found != want && !base64 {
-		return w.fault(at, path, "expected %s, found %s", want, found)
+	found := kindAt(next)
+	switch {
+	case found == "" || opaque(typ) || typ == bytesType && found == "a string": // "": null fits everything
+		return w.checkWhole(in, typ)
+	case found != want:
+		_, err := w.rawValue()
+		if err == nil {
+			w.addWrong(at, in, "expected %s, found %s", want, found)
+		}
+		return err
 	}
-	switch tok {
-	case json.Delim('['):
-		return w.checkArray(path, typ)
-	case json.Delim('{'):
-		return w.checkObject(path, typ)
+	tok, err := w.dec.Token()
+	if err != nil {
+		return err
+	}
+	switch tok := tok.(type) {
+	case json.Delim:
+		if tok == '[' {
+			return w.checkArray(in, typ)
+		}
+		return w.checkObject(in, typ)
+	case json.Number:
+		w.checkNumber(at, in, typ, tok.String())
 	}
 	return nil
 }
 
-func (w *walker) checkArray(path string, typ reflect.Type) error {
+// checkWhole reads a value whose form the type does not show, and tries it if the type decodes itself.
+func (w *walker) checkWhole(in place, typ reflect.Type) error {
+	at := w.nextOffset()
+	raw, err := w.rawValue()
+	if err != nil || typ.Kind() == reflect.Interface || typ == rawType || string(raw) == "null" {
+		return err
+	}
+	err = json.Unmarshal(raw, reflect.New(typ).Interface())
+	if err != nil {
+		w.addWrong(at, in, "%v", err)
+	}
+	return nil
+}
+
+// checkNumber checks that a number fits its type, as encoding/json does.
+func (w *walker) checkNumber(at int64, in place, typ reflect.Type, text string) {
+	var err error
+	switch kind := typ.Kind(); {
+	case kind >= reflect.Int && kind <= reflect.Int64:
+		_, err = strconv.ParseInt(text, 10, typ.Bits())
+	case kind >= reflect.Uint && kind <= reflect.Uint64:
+		_, err = strconv.ParseUint(text, 10, typ.Bits())
+	default:
+		_, err = strconv.ParseFloat(text, typ.Bits())
+	}
+	if err != nil {
+		w.addWrong(at, in, "expected %s, found %s",
+			numberName(typ), structs.Cut(text, structs.MaxQuoted))
+	}
+}
+
+// numberName describes the numbers of a type.
+func numberName(typ reflect.Type) string {
+	switch kind := typ.Kind(); {
+	case kind >= reflect.Int && kind <= reflect.Int64:
+		return fmt.Sprintf("a whole number of %d bits", typ.Bits())
+	case kind >= reflect.Uint && kind <= reflect.Uint64:
+		return fmt.Sprintf("a whole number of %d bits that is not negative", typ.Bits())
+	}
+	return fmt.Sprintf("a number of %d bits", typ.Bits())
+}
+
+func (w *walker) checkArray(in place, typ reflect.Type) error {
 	for i := 0; w.dec.More(); i++ {
-		err := w.checkValue(fmt.Sprintf("%s[%d]", path, i), typ.Elem())
+		err := w.checkValue(in.element(i, typ.Elem()), typ.Elem())
 		if err != nil {
 			return err
 		}
@@ -180,7 +233,7 @@ func (w *walker) checkArray(path string, typ reflect.Type) error {
 	return err
 }
 
-func (w *walker) checkObject(path string, typ reflect.Type) error {
+func (w *walker) checkObject(in place, typ reflect.Type) error {
 	isMap := typ.Kind() == reflect.Map
 	seen := map[string]bool{}
 	for w.dec.More() {
@@ -189,23 +242,24 @@ func (w *walker) checkObject(path string, typ reflect.Type) error {
 		if err != nil {
 			return err
 		}
-		key := tok.(string)
-		name := key
+		name := tok.(string)
+		var here place
 		var field reflect.Type
 		if isMap {
 			field = typ.Elem()
+			here = in.value(name, field)
 		} else {
-			name, field = fieldOf(typ, key)
+			name, field = fieldOf(typ, name)
+			here = in.field(name)
 		}
-		here := joinPath(path, name, isMap)
 		if seen[name] {
-			return w.fault(at, here, "the field is given twice")
+			w.addFault(at, here, "the field is given twice")
 		}
 		seen[name] = true
 		if field != nil {
 			err = w.checkValue(here, field)
 		} else {
-			err = w.checkUnknown(at, here, name)
+			err = w.checkUnknown(at, here, typ)
 		}
 		if err != nil {
 			return err
@@ -215,34 +269,33 @@ func (w *walker) checkObject(path string, typ reflect.Type) error {
 	return err
 }
 
-// checkUnknown reads the value of a field that the target does not know.
-func (w *walker) checkUnknown(at int64, path, name string) error {
+// checkUnknown reads the value of a field that the target does not know. It takes the field for the known one
+// that the source probably means.
+func (w *walker) checkUnknown(at int64, in place, typ reflect.Type) error {
 	raw, err := w.rawValue()
 	if err != nil {
 		return err
 	}
+	name := in.name
 	if isEmpty(raw) ||
 		w.ignore != nil && w.ignore(name, raw) {
 		return nil
 	}
-	return w.fault(at, path, "berth does not know this field")
+	hint := ""
+	in.name = ""
+	if !w.faults.full() {
+		in.name = suggest.Closest(name, shapeOf(typ).names())
+	}
+	if in.name != "" {
+		hint = fmt.Sprintf(" (did you mean %q?)", in.name)
+	}
+	w.addFault(at, in, "berth does not know this field%s", hint)
+	return nil
 }
 
 func (w *walker) rawValue() (raw json.RawMessage, err error) {
 	err = w.dec.Decode(&raw)
 	return raw, err
-}
-
-// joinPath adds a name to a path. key is true for the key of a map.
-func joinPath(path, name string, key bool) string {
-	name = structs.Cut(name, structs.MaxQuoted)
-	switch {
-	case key:
-		return fmt.Sprintf("%s[%q]", path, name)
-	case path == "":
-		return name
-	}
-	return path + "." + name
 }
 
 // fieldOf finds the field that encoding/json would fill for a key: by its exact name, then by any case.
@@ -272,6 +325,14 @@ type shape struct {
 type field struct {
 	name string
 	typ  reflect.Type
+}
+
+func (s *shape) names() []string {
+	var names []string
+	for _, f := range s.fields {
+		names = append(names, f.name)
+	}
+	return names
 }
 
 // shapes keeps the shape of each type, as encoding/json does: reflection takes longer than the rest.
@@ -337,19 +398,21 @@ func isKey(dec *json.Decoder, raw []byte) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-func kindOfToken(tok json.Token) string {
-	switch tok.(type) {
-	case json.Delim:
-		if tok == json.Delim('[') {
-			return "a list"
-		}
+// kindAt returns the kind of the value that begins with a character, "" for null and for no value.
+func kindAt(first byte) string {
+	switch first {
+	case '[':
+		return "a list"
+	case '{':
 		return "an object"
-	case string:
+	case '"':
 		return "a string"
-	case bool:
+	case 't', 'f':
 		return "true or false"
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return "a number"
 	}
-	return "a number"
+	return ""
 }
 
 // kindName returns the JSON value that a Go kind is written as.
