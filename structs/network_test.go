@@ -85,7 +85,7 @@ func TestNetwork_NamesTheFault(t *testing.T) {
 			networked(NetworkResource{DNS: &DNSConfig{Options: []string{"a\nnameserver 1.1.1.1"}}})},
 		{"network: dns: 17 servers; at most 16",
 			networked(NetworkResource{DNS: &DNSConfig{Servers: make([]string, MaxResolvers+1)}})},
-		{`mode "bridge": task "t" of driver docker cannot join the network of the group yet`, func(j *Job) {
+		{"", func(j *Job) {
 			networked(NetworkResource{Mode: "bridge"})(j)
 			group(func(g *TaskGroup) { g.Tasks[0].Driver = "docker" })(j)
 		}},

@@ -80,21 +80,6 @@ func (g *TaskGroup) validateIsolation(f fieldErrors) {
 		NetworkModeNone, NetworkModeBridge)
 	f.require(n.Hostname == "" || n.Isolated(),
 		"hostname: the tasks have the name of the node with mode %q; use %q", n.Mode, NetworkModeBridge)
-	for _, t := range g.Tasks {
-		f.require(t == nil || !n.Isolated() || t.Driver != driverDocker,
-			"mode %q: task %q of driver %s cannot join the network of the group yet; "+
-				"leave mode out, and use network_mode in its config", n.Mode, taskName(t), driverDocker)
-	}
-}
-
-// driverDocker is the name of the driver whose containers do not join network namespaces.
-const driverDocker = "docker"
-
-func taskName(t *Task) string {
-	if t == nil {
-		return ""
-	}
-	return Cut(t.Name, MaxQuoted)
 }
 
 func (n *NetworkResource) validate(f fieldErrors) {

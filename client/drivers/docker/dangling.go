@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+
 	"berth/internal/backoff"
 )
 
@@ -32,12 +34,12 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 	}
 	found := map[string]bool{}
 	for _, c := range list {
-		id := c.Labels[labelTask]
-		if !slices.Contains(c.Names, "/"+containerName(id)) {
+		name, wanted := d.useOf(c.Labels)
+		if !slices.Contains(c.Names, "/"+name) {
 			continue // an image that somebody made from a task's container has the labels, too
 		}
 		age := time.Since(time.Unix(c.Created, 0))
-		if d.isWanted(id) || age < d.cfg.GC.Dangling.CreationGrace {
+		if wanted || age < d.cfg.GC.Dangling.CreationGrace {
 			continue
 		}
 		if !d.cfg.GC.Container && c.State != "running" {
@@ -45,23 +47,42 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 		}
 		found[c.ID] = true
 		if before[c.ID] {
-			d.removeOne(ctx, c.ID, id, c.ImageID)
+			d.removeOne(ctx, c)
 		}
 	}
 	return found
 }
 
+// useOf returns the name that the container of a task or a pause container has, and whether this agent needs
+// it.
+func (d *Driver) useOf(labels map[string]string) (name string, wanted bool) {
+	allocID := labels[labelPause]
+	if allocID != "" {
+		return pauseName(allocID), d.wantsAlloc(allocID)
+	}
+	id := labels[labelTask]
+	return containerName(id), d.isWanted(id)
+}
+
 // removeOne removes a dangling container. Its image counts as used until then.
-func (d *Driver) removeOne(ctx context.Context, container, taskID, image string) {
-	logger := d.logger.With("container_id", container, "task_id", taskID)
+func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
+	taskID := c.Labels[labelTask]
+	logger := d.logger.With("container_id", c.ID, "task_id", taskID)
 	if d.cfg.GC.Dangling.DryRun {
 		logger.Info("found a dangling container; a dry run leaves it")
 		return
 	}
-	user := "dangling " + container
-	d.images.Hold(image, user)
+	if taskID == "" {
+		err := d.releasePause(ctx, c.Labels[labelPause])
+		if err != nil {
+			logger.Warn("failed to remove a dangling pause container, retrying", "error", err)
+		}
+		return
+	}
+	user := "dangling " + c.ID
+	d.images.Hold(c.ImageID, user)
 	defer d.images.Release(user)
-	err := d.remove(ctx, container)
+	err := d.remove(ctx, c.ID)
 	if err != nil {
 		d.noteFailure(err)
 		logger.Warn("failed to remove a dangling container, retrying", "error", err)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,10 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
+	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -38,7 +41,9 @@ type Options struct {
 	// Command runs executor.Main with the duty follow.Arg, and Supervisor the supervisors (see executor.Config).
 	Command    []string
 	Supervisor []string
-	NodeID     string
+	// Pause runs pause.Main in a container without files: a static program. nil is Supervisor, or Command.
+	Pause  []string
+	NodeID string
 	// NodeName is shown in the labels of containers.
 	NodeName string
 	// MHz are those of the node over all cores. A hard limit of a task's processor time is a share of them.
@@ -57,6 +62,10 @@ type Driver struct {
 	images   *images.Coordinator
 	output   outputs
 	doubtful chan struct{} // a call has found that the daemon is away
+
+	pauses     keylock.Map // by allocation: held while its pause container changes
+	pauseImage sync.Mutex  // held while the image of pause containers is made
+	tellPause  sync.Once   // the log has the reason why there are none
 
 	mu          sync.Mutex
 	tasks       map[string]*task
@@ -84,6 +93,13 @@ func New(cfg Config, o Options) *Driver {
 
 func newDriver(cfg Config, o Options) *Driver {
 	cfg = cfg.withDefaults()
+	if o.Pause == nil {
+		run := o.Supervisor
+		if run == nil {
+			run = o.Command
+		}
+		o.Pause = append(slices.Clone(run), pause.Arg)
+	}
 	e := engine.New(cfg.Endpoint)
 	logger := o.Logger.Named(Name)
 	return &Driver{

@@ -123,6 +123,14 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 			"driver.docker.volumes.enabled":    fmt.Sprint(d.cfg.Volumes.Enabled),
 		},
 	}
+	err = d.checkPause(found)
+	if err == nil {
+		info.Attributes[structs.AttrNetworkNamespace(Name)] = "1"
+	} else {
+		d.tellPause.Do(func() {
+			d.logger.Warn("containers cannot join the networks of groups on this node", "reason", err)
+		})
+	}
 	for name, value := range info.Attributes {
 		info.Attributes[name] = structs.Cut(value, structs.MaxName)
 	}

@@ -94,6 +94,8 @@ func (f *fixture) agent(cfg Config) *Driver {
 		NodeID:   "n1",
 		NodeName: "node",
 		MHz:      2000,
+		Dir:      f.dir,
+		Pause:    []string{f.dir + "/pause"},
 		Logger:   hclog.NewNullLogger(),
 		Events: func(e driver.TaskEvent) {
 			f.mu.Lock()

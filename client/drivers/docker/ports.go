@@ -26,8 +26,12 @@ func addPorts(
 		labels = append(labels, p.Label)
 	}
 	err := want.CheckPorts(labels)
-	if err != nil || h.NetworkMode.IsHost() || len(want.Ports) == 0 {
-		return err
+	if err != nil || h.NetworkMode.IsHost() || len(want.Ports) == 0 || joins(cfg, want) {
+		return err // those of the allocation's network lead into it
+	}
+	if cfg.NamespaceOf() != "" {
+		return structs.Invalidf("config.ports: the ports lead into the network of the group, and "+
+			"config.network_mode %q names another one; remove one of the two", h.NetworkMode)
 	}
 	if mode := string(h.NetworkMode); mode == "none" || strings.HasPrefix(mode, "container:") {
 		return structs.Invalidf("config.ports: a container with network_mode %q has no ports of its own", mode)

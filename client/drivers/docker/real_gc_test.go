@@ -20,6 +20,21 @@ func (n *node) until(what string, ok func() bool) {
 	}
 }
 
+// output is what a task has written so far.
+func (n *node) output(cfg *driver.TaskConfig, kind string) string {
+	text, _ := os.ReadFile(filepath.Join(cfg.Dirs.Logs, cfg.Task+"."+kind+".0"))
+	return string(text)
+}
+
+func (n *node) awaitOutput(cfg *driver.TaskConfig, want string) {
+	n.t.Helper()
+	for ; n.output(cfg, "stdout") != want; time.Sleep(5 * time.Millisecond) {
+		if n.ctx.Err() != nil {
+			n.t.Fatalf("the output is %q, want %q", n.output(cfg, "stdout"), want)
+		}
+	}
+}
+
 // TestDaemon_LosesWhatNoTaskNeeds: a container whose task the agent does not know, and the image after the
 // last task.
 func TestDaemon_LosesWhatNoTaskNeeds(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
+	"berth/client/drivers/docker/pause"
 	"berth/client/mounts"
 	"berth/structs"
 )
@@ -28,6 +29,8 @@ type node struct {
 	ctx context.Context
 	dir string
 	cfg Config
+	// pause is the program of pause containers: that of the test may be linked dynamically.
+	pause string
 }
 
 func newNode(t *testing.T, args ...string) *node {
@@ -54,6 +57,7 @@ func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
 	n.cfg = DefaultConfig()
 	n.cfg.Endpoint = n.Endpoint()
 	n.Import("program:1")
+	n.pause = staticProgram(t)
 	return n
 }
 
@@ -67,6 +71,7 @@ func (n *node) agent() (d *Driver, stop func()) {
 	d = New(n.cfg, Options{
 		Dir:     filepath.Join(n.dir, "driver"),
 		Command: []string{self, "executor"},
+		Pause:   []string{n.pause, pause.Arg},
 		NodeID:  "n1",
 		Logger:  nullLogger,
 	})
@@ -150,21 +155,6 @@ func (n *node) destroy(d *Driver, cfg *driver.TaskConfig) {
 	n.t.Helper()
 	if err := d.Destroy(n.ctx, cfg.ID, nil); err != nil {
 		n.t.Error(err)
-	}
-}
-
-// output is what a task has written so far.
-func (n *node) output(cfg *driver.TaskConfig, kind string) string {
-	text, _ := os.ReadFile(filepath.Join(cfg.Dirs.Logs, "web."+kind+".0"))
-	return string(text)
-}
-
-func (n *node) awaitOutput(cfg *driver.TaskConfig, want string) {
-	n.t.Helper()
-	for ; n.output(cfg, "stdout") != want; time.Sleep(5 * time.Millisecond) {
-		if n.ctx.Err() != nil {
-			n.t.Fatalf("the output is %q, want %q", n.output(cfg, "stdout"), want)
-		}
 	}
 }
 

@@ -35,19 +35,19 @@ const (
 	keptFiles  = "2"
 )
 
-// containerOf describes the container of a task.
+// containerOf describes the container of a task. joined is the container whose network it joins, "" for none.
 func (d *Driver) containerOf(
-	cfg *driver.TaskConfig, want *taskconfig.Task, image *engine.Image,
+	cfg *driver.TaskConfig, want *taskconfig.Task, image *engine.Image, joined string,
 ) (client.ContainerCreateOptions, error) {
 	var options client.ContainerCreateOptions
-	if cfg.NamespaceOf() != "" {
-		return options, structs.Preconditionf("docker cannot start a container in the network of its allocation")
-	}
 	labels, err := d.labelsOf(cfg, want.Labels)
 	if err != nil {
 		return options, err
 	}
 	host, err := d.hostConfigOf(cfg, want)
+	if err == nil && joined != "" {
+		err = d.joinNetwork(host, cfg, want, joined)
+	}
 	if err != nil {
 		return options, err
 	}

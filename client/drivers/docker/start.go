@@ -56,7 +56,14 @@ func (d *Driver) start(
 	if err != nil {
 		return nil, err
 	}
-	options, err := d.containerOf(cfg, want, image)
+	joined := ""
+	if joins(cfg, want) {
+		joined, err = d.ensurePause(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+	}
+	options, err := d.containerOf(cfg, want, image, joined)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +92,12 @@ func (d *Driver) start(
 	c, err := d.engine.Inspect(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if joined != "" {
+		err = checkJoined(c, cfg.NamespaceOf())
+		if err != nil {
+			return nil, err
+		}
 	}
 	d.hold(t)
 	return t.handle(c.State.Pid)

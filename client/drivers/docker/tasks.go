@@ -260,6 +260,23 @@ func (d *Driver) send(ctx context.Context, t *task, signal string) error {
 
 // Destroy implements driver.Driver. It also removes the container of a task that this agent does not hold.
 func (d *Driver) Destroy(ctx context.Context, id string, _ *driver.Handle) error {
+	err := d.destroyTask(ctx, id)
+	if err == nil {
+		err = d.forgetHosts(id)
+	}
+	if err != nil {
+		return err
+	}
+	allocID, _ := splitID(id)
+	err = d.releasePause(ctx, allocID)
+	if err != nil {
+		d.noteFailure(err)
+		return fmt.Errorf("leaving the network of task %q: %w", id, err)
+	}
+	return nil
+}
+
+func (d *Driver) destroyTask(ctx context.Context, id string) error {
 	t, err := d.findTask(id)
 	if err != nil {
 		t, err = d.findLost(ctx, id)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/sandbox"
 )
 
@@ -51,6 +52,9 @@ func Main(args []string, others ...Other) int {
 		if len(args) > 0 && args[0] == o.Arg {
 			return o.Main(args[1:])
 		}
+	}
+	if len(args) > 0 && args[0] == pause.Arg {
+		return pause.Main(args[1:])
 	}
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -86,6 +87,23 @@ func (e *Engine) Load(ctx context.Context, archive io.Reader, each func(*Message
 		return readMessages(ctx, stream, each)
 	})
 }
+
+// ImportEmpty makes an image without files.
+func (e *Engine) ImportEmpty(ctx context.Context, ref string) error {
+	return e.call(ctx, "making image "+ref, slowTimeout, func(ctx context.Context, api *moby) error {
+		stream, err := api.ImageImport(ctx, client.ImageImportSource{
+			Source:     bytes.NewReader(make([]byte, endOfArchive)),
+			SourceName: "-",
+		}, ref, client.ImageImportOptions{})
+		if err != nil {
+			return err
+		}
+		return readMessages(ctx, stream, func(*Message) {})
+	})
+}
+
+// endOfArchive is the size of an archive without files.
+const endOfArchive = 1024
 
 // maxMessage bounds one message of the daemon.
 const maxMessage = 1 << 20

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/moby/moby/client"
 )
@@ -18,6 +19,7 @@ type Info struct {
 	StorageDriver string
 	Runtimes      []string
 	LiveRestore   bool // containers outlive the daemon
+	Remaps        bool // containers have a user namespace of their own, or the daemon has one
 }
 
 // Info asks the daemon about itself.
@@ -38,8 +40,15 @@ func (e *Engine) Info(ctx context.Context) (*Info, error) {
 			StorageDriver: i.Driver,
 			Runtimes:      slices.Sorted(maps.Keys(i.Runtimes)),
 			LiveRestore:   i.LiveRestoreEnabled,
+			Remaps:        slices.ContainsFunc(i.SecurityOptions, isRemap),
 		}
 		return nil
 	})
 	return info, err
+}
+
+// isRemap reports whether a security option of a daemon says that root of a container is not root here.
+func isRemap(option string) bool {
+	name, _, _ := strings.Cut(option, ",")
+	return name == "name=userns" || name == "name=rootless"
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/client/drivers/docker/pause"
 )
 
 // steps has the steps that end.
@@ -29,6 +31,7 @@ var steps = map[string]func(string) error{
 	"status": status,
 	"make":   func(path string) error { return os.WriteFile(path, []byte("made"), 0o600) },
 	"list":   list,
+	"link":   func(path string) error { to, _ := os.Readlink(path); return write(os.Stdout, to) },
 	"eat":    eat,
 	"sleep":  sleep,
 	"await":  await,
@@ -40,6 +43,9 @@ var steps = map[string]func(string) error{
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == pause.Arg {
+		os.Exit(pause.Main(os.Args[2:]))
+	}
 	for _, arg := range os.Args[1:] {
 		name, value, _ := strings.Cut(arg, ":")
 		switch name {
@@ -156,12 +162,12 @@ func await(path string) error {
 
 // count prints numbers, a line each, with a pause after each: "1000 5ms".
 func count(text string) error {
-	number, pause, _ := strings.Cut(text, " ")
+	number, wait, _ := strings.Cut(text, " ")
 	n, err := strconv.Atoi(number)
 	if err != nil {
 		return err
 	}
-	d, err := time.ParseDuration(pause)
+	d, err := time.ParseDuration(wait)
 	for i := range n {
 		fmt.Println(i)
 		time.Sleep(d)

@@ -1,0 +1,99 @@
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/structs"
+)
+
+// joinNetwork makes a container that of a task in the network of its allocation. Settings of the container
+// that the daemon keeps with its network are those of the container that it joins.
+func (d *Driver) joinNetwork(
+	h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, joined string,
+) error {
+	for _, f := range []struct {
+		field string
+		set   bool
+		other string
+	}{
+		{"hostname", want.Hostname != "", "hostname"},
+		{"dns_servers", len(want.DNSServers) > 0, "dns { servers }"},
+		{"dns_search_domains", len(want.DNSSearch) > 0, "dns { searches }"},
+		{"dns_options", len(want.DNSOptions) > 0, "dns { options }"},
+	} {
+		if f.set {
+			return structs.Invalidf("config.%s: the task is in the network of its group; "+
+				"write %s in the group's network", f.field, f.other)
+		}
+	}
+	h.NetworkMode = container.NetworkMode("container:" + joined)
+	h.DNS = nil
+	h.DNSSearch = nil
+	h.DNSOptions = nil
+	h.ExtraHosts = nil
+	hosts, err := d.hostsOf(cfg, want)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct{ source, target string }{
+		{hosts, "/etc/hosts"},
+		{cfg.Network.Resolver, "/etc/resolv.conf"},
+	} {
+		if f.source == "" {
+			continue
+		}
+		m := bind(f.source, f.target, "")
+		m.ReadOnly = true
+		h.Mounts = append(h.Mounts, m)
+	}
+	return checkTargets(h)
+}
+
+// hostsOf returns the file for /etc/hosts: that of the allocation, or one with the hosts of the task, too.
+func (d *Driver) hostsOf(cfg *driver.TaskConfig, want *taskconfig.Task) (string, error) {
+	if len(want.ExtraHosts) == 0 {
+		return cfg.Network.Hosts, nil
+	}
+	text, err := os.ReadFile(cfg.Network.Hosts)
+	if err != nil {
+		return "", err
+	}
+	for _, host := range want.ExtraHosts {
+		name, address, _ := strings.Cut(host, ":")
+		if address == hostGateway {
+			return "", structs.Invalidf("config.extra_hosts: %q: only the daemon knows the address %s, and "+
+				"the task is in the network of its group", structs.Cut(host, structs.MaxQuoted), hostGateway)
+		}
+		text = append(text, address+" "+name+"\n"...)
+	}
+	path := d.hostsFile(cfg.ID)
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o644)
+	}
+	return path, err
+}
+
+// hostGateway is the address of extra_hosts that the daemon replaces.
+const hostGateway = "host-gateway"
+
+func (d *Driver) hostsFile(taskID string) string {
+	return filepath.Join(d.options.Dir, "hosts", containerName(taskID))
+}
+
+// forgetHosts removes the file of hosts of a task.
+func (d *Driver) forgetHosts(taskID string) error {
+	err := os.Remove(d.hostsFile(taskID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,291 @@
+package docker
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/pause"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+const (
+	// labelPause is that of a pause container: the ID of its allocation.
+	labelPause = "berth.pause"
+	// pauseImage is an image without files, which the driver makes.
+	pauseImage = "berth-pause:1"
+	// pauseProgram and pauseNamespace are the files that a pause container has.
+	pauseProgram   = "/berth"
+	pauseNamespace = "/namespace"
+	// pausePIDs bounds the threads of a pause container.
+	pausePIDs = 64
+	// pauseTimeout bounds the wait for its program.
+	pauseTimeout = 30 * time.Second
+)
+
+// pausePoll paces the looks at a pause container that starts.
+var pausePoll = backoff.Backoff{Min: 5 * time.Millisecond, Max: 100 * time.Millisecond}
+
+// joins reports whether a task is in the network namespace of its allocation. As in the dialect, a task with
+// a network_mode is in the network that it names.
+func joins(cfg *driver.TaskConfig, want *taskconfig.Task) bool {
+	return cfg.NamespaceOf() != "" && want.NetworkMode == ""
+}
+
+// pauseName is the name of the pause container of an allocation.
+func pauseName(allocID string) string { return "berth-pause-" + allocID }
+
+// ensurePause returns the ID of the container in the namespace of an allocation, which all its containers
+// join. It starts a missing one. No other call for the allocation is in flight.
+func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (string, error) {
+	allocID, _ := splitID(cfg.ID)
+	unlock, err := d.pauses.Lock(ctx, cfg.ID, allocID)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	name := pauseName(allocID)
+	c, err := d.engine.Inspect(ctx, name)
+	if withoutNotFound(err) != nil {
+		return "", err
+	}
+	if err == nil {
+		if !d.isPause(c, allocID) {
+			return "", structs.Conflictf(
+				"docker: the name %s belongs to container %s, which is not of this node; remove it", name, c.ID)
+		}
+		if c.State.Running && isIn(c.State.Pid, cfg.NamespaceOf()) {
+			return c.ID, nil
+		}
+		err = d.remove(ctx, c.ID)
+		if err != nil {
+			return "", err
+		}
+	}
+	id, err := d.startPause(ctx, name, allocID, cfg)
+	if err != nil && id != "" {
+		clean, cancel := detached(ctx)
+		defer cancel()
+		_ = d.engine.Remove(clean, id) // the end of the task removes what is left
+	}
+	return id, err
+}
+
+// startPause starts a pause container and waits until it is in the namespace. After an error a container with
+// the ID may be left.
+func (d *Driver) startPause(
+	ctx context.Context, name, allocID string, cfg *driver.TaskConfig,
+) (id string, err error) {
+	err = d.ensurePauseImage(ctx)
+	if err != nil {
+		return "", err
+	}
+	options, err := d.pauseContainer(name, allocID, cfg)
+	if err != nil {
+		return "", err
+	}
+	id, err = d.engine.Create(ctx, options)
+	if err == nil {
+		err = d.engine.StartContainer(ctx, id)
+	}
+	if err == nil {
+		err = d.awaitPause(ctx, id, cfg.NamespaceOf())
+	}
+	return id, err
+}
+
+// ensurePauseImage makes the image if the daemon does not have it. Somebody may remove unused images.
+func (d *Driver) ensurePauseImage(ctx context.Context) error {
+	d.pauseImage.Lock()
+	defer d.pauseImage.Unlock()
+	_, err := d.engine.Image(ctx, pauseImage)
+	if isGone(err) {
+		err = d.engine.ImportEmpty(ctx, pauseImage)
+	}
+	return err
+}
+
+// pauseContainer describes a pause container. It has the host name of all containers that join it.
+func (d *Driver) pauseContainer(
+	name, allocID string, cfg *driver.TaskConfig,
+) (client.ContainerCreateOptions, error) {
+	options := client.ContainerCreateOptions{Name: name}
+	hostname := cfg.Network.Hostname
+	if hostname == "" {
+		var err error
+		hostname, err = os.Hostname()
+		if err != nil {
+			return options, err
+		}
+	}
+	command := d.options.Pause
+	options.Config = &container.Config{
+		Image:      pauseImage,
+		Hostname:   hostname,
+		User:       "0:0",
+		Entrypoint: append([]string{pauseProgram}, append(slices.Clone(command[1:]), pauseNamespace)...),
+		Labels: map[string]string{
+			labelNode:        d.options.NodeID,
+			labelPause:       allocID,
+			labelDialect:     allocID,
+			"berth.alloc_id": allocID,
+		},
+	}
+	readOnly := func(source, target string) mount.Mount {
+		m := bind(source, target, "")
+		m.ReadOnly = true
+		return m
+	}
+	pids := int64(pausePIDs)
+	options.HostConfig = &container.HostConfig{
+		NetworkMode:    "none",
+		CapDrop:        []string{allCapabilities},
+		CapAdd:         []string{"sys_admin"}, // the kernel demands it of a process that enters a namespace
+		SecurityOpt:    []string{"label=disable"},
+		ReadonlyRootfs: true,
+		LogConfig:      container.LogConfig{Type: "none"},
+		Mounts: []mount.Mount{
+			readOnly(command[0], pauseProgram),
+			readOnly(cfg.NamespaceOf(), pauseNamespace),
+		},
+	}
+	options.HostConfig.PidsLimit = &pids
+	return options, nil
+}
+
+// awaitPause waits until a pause container is in the namespace.
+func (d *Driver) awaitPause(ctx context.Context, id, namespace string) error {
+	limit, cancel := context.WithTimeout(ctx, pauseTimeout)
+	defer cancel()
+	for poll := pausePoll; ; {
+		c, err := d.engine.Inspect(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case hasEnded(c) && c.State.ExitCode == pause.ExitNoNamespace:
+			return structs.Preconditionf("docker: the daemon does not see the network namespace %s: "+
+				"its mounts must follow those of the node", namespace)
+		case hasEnded(c):
+			return structs.Preconditionf("docker: the container that joins the network of the allocation "+
+				"ended with exit code %d: %s", c.State.ExitCode, structs.Cut(c.State.Error, maxDescription))
+		case isIn(c.State.Pid, namespace):
+			return nil
+		case !poll.Wait(limit):
+			return structs.Timeoutf("docker: container %s does not enter the network namespace %s",
+				id, namespace)
+		}
+	}
+}
+
+// isIn reports whether a process is in a network namespace.
+func isIn(pid int, namespace string) bool {
+	if pid <= 0 {
+		return false
+	}
+	var of, file unix.Stat_t
+	err := unix.Stat("/proc/"+strconv.Itoa(pid)+"/ns/net", &of)
+	if err == nil {
+		err = unix.Stat(namespace, &file)
+	}
+	return err == nil && of.Dev == file.Dev && of.Ino == file.Ino
+}
+
+// checkJoined reports a container that runs outside of the namespace: the daemon has joined it otherwise than
+// expected.
+func checkJoined(c *engine.Container, namespace string) error {
+	if !c.State.Running || isIn(c.State.Pid, namespace) {
+		return nil
+	}
+	return structs.Preconditionf("docker: the daemon did not start the container in the network namespace %s",
+		namespace)
+}
+
+func (d *Driver) isPause(c *engine.Container, allocID string) bool {
+	return c.Config.Labels[labelNode] == d.options.NodeID && c.Config.Labels[labelPause] == allocID
+}
+
+// releasePause removes the pause container of an allocation, if there is one and no container needs it. A
+// container in the namespace runs on without it, but the daemon does not measure it.
+func (d *Driver) releasePause(ctx context.Context, allocID string) error {
+	unlock, err := d.pauses.Lock(ctx, "release", allocID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if d.wantsAlloc(allocID) {
+		return nil
+	}
+	c, err := d.engine.Inspect(ctx, pauseName(allocID))
+	if err != nil {
+		return withoutNotFound(err)
+	}
+	if !d.isPause(c, allocID) {
+		return nil
+	}
+	others, err := d.engine.List(ctx, labelDialect+"="+allocID)
+	if err != nil {
+		return err
+	}
+	for _, o := range others { // this agent may not have found their tasks yet
+		if o.ID != c.ID && o.State == "running" {
+			return nil
+		}
+	}
+	return d.remove(ctx, c.ID)
+}
+
+// wantsAlloc reports whether this agent starts, has started or has recovered a task of an allocation.
+func (d *Driver) wantsAlloc(allocID string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := func(id string) bool { return strings.HasPrefix(id, allocID+"/") }
+	for id := range d.tasks {
+		if of(id) {
+			return true
+		}
+	}
+	for id := range d.starting {
+		if of(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkPause says why the driver cannot start containers in the network of an allocation, nil if it can.
+func (d *Driver) checkPause(i *engine.Info) error {
+	if i.Remaps {
+		return errors.New("the docker daemon maps users, or runs without root")
+	}
+	return checkStatic(d.options.Pause[0])
+}
+
+// checkStatic reports a program that needs files besides itself.
+func checkStatic(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is linked dynamically", path)
+		}
+	}
+	return nil
+}
