@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/hook"
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -123,10 +124,8 @@ func explain(written string, err error) error {
 
 // file is a file that a template writes.
 type file struct {
-	written  string // its path
-	text     string
-	mode     fs.FileMode
-	uid, gid int // -1: of the agent
+	written string // its path
+	rootfile.File
 }
 
 // writeFile makes the file, with the directories above it, or replaces it as a whole.
@@ -151,37 +150,9 @@ func (d *dirs) writeFile(f file) error {
 		return explain(f.written, err)
 	}
 	defer parent.Close()
-	err = replaceFile(parent, path.Base(rel), f)
+	err = rootfile.Replace(parent, path.Base(rel), f.File)
 	if err != nil {
 		return explain(f.written, err)
 	}
 	return nil
-}
-
-// replaceFile writes a new file and renames it, so that no reader sees a part of the text.
-func replaceFile(dir *os.Root, name string, f file) error {
-	temporary := "." + name + ".berth"
-	err := dir.RemoveAll(temporary) // of an agent that was killed
-	if err != nil {
-		return err
-	}
-	out, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = out.WriteString(f.text)
-	if err == nil {
-		err = out.Chown(f.uid, f.gid)
-	}
-	if err == nil {
-		err = out.Chmod(f.mode) // after the chown, so that the new owner never has the old mode
-	}
-	err = errors.Join(err, out.Close())
-	if err == nil {
-		err = dir.Rename(temporary, name)
-	}
-	if err != nil {
-		_ = dir.Remove(temporary)
-	}
-	return err
 }

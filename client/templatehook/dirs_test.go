@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/rootfile"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -85,13 +86,13 @@ func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.dirs()
-	f := file{written: "/secrets/deep/er/x", text: "one", mode: 0o640, uid: -1, gid: -1}
-	for _, f.text = range []string{"one", "two"} {
+	f := file{"/secrets/deep/er/x", rootfile.File{Text: "one", Mode: 0o640, UID: -1, GID: -1}}
+	for _, f.Text = range []string{"one", "two"} {
 		err := d.writeFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fx.checkFile("web/secrets/deep/er/x", f.text)
+		fx.checkFile("web/secrets/deep/er/x", f.Text)
 	}
 	info, err := os.Stat(fx.path("web/secrets/deep/er/x"))
 	if err != nil || info.Mode() != 0o640 {
@@ -160,7 +161,7 @@ func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 		"/etc/berth-test", "../other/secrets/x", "local/dir/x", "local/dir/new/x", "local/absolute/x",
 		"alloc/../../other/x",
 	} {
-		err := d.writeFile(file{written: path, text: "x", mode: 0o644, uid: -1, gid: -1})
+		err := d.writeFile(file{path, rootfile.File{Text: "x", Mode: 0o644, UID: -1, GID: -1}})
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: got %v", path, err)
 		}
@@ -209,7 +210,7 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 		if err != nil {
 			refused++
 		}
-		_ = d.writeFile(file{written: "local/dir/x", text: "own", mode: 0o644, uid: -1, gid: -1})
+		_ = d.writeFile(file{"local/dir/x", rootfile.File{Text: "own", Mode: 0o644, UID: -1, GID: -1}})
 	}
 	stop()
 	fx.checkFile("other/secrets/x", "secret")

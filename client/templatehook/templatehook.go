@@ -29,6 +29,7 @@ import (
 	"berth/client/hook"
 	"berth/client/store"
 	"berth/internal/backoff"
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -179,20 +180,19 @@ func (h *templates) write(t *structs.Template, text string) error {
 	if err != nil {
 		return structs.Invalidf("perms: %w", err)
 	}
-	f := file{
-		written: h.expand(t.DestPath),
-		text:    text,
-		mode:    mode,
-		uid:     -1,
-		gid:     -1,
+	f := rootfile.File{
+		Text: text,
+		Mode: mode,
+		UID:  -1,
+		GID:  -1,
 	}
 	if t.Uid != nil {
-		f.uid = *t.Uid
+		f.UID = *t.Uid
 	}
 	if t.Gid != nil {
-		f.gid = *t.Gid
+		f.GID = *t.Gid
 	}
-	return h.values.dirs.writeFile(f)
+	return h.values.dirs.writeFile(file{h.expand(t.DestPath), f})
 }
 
 // addVariables adds the lines of a text, such as NAME=value, to an environment.

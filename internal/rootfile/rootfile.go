@@ -1,0 +1,85 @@
+// Package rootfile writes and reads single files in directories that a task can change at any time. No
+// symbolic link is followed.
+package rootfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// File is the new content of a file.
+type File struct {
+	Text string
+	Mode fs.FileMode
+	// UID and GID are its owner. -1 is that of the agent.
+	UID, GID int
+}
+
+// Replace writes a new file and renames it, so that no reader sees a part of the text. A killed agent leaves
+// one temporary file at most, which the next call removes.
+func Replace(dir *os.Root, name string, f File) error {
+	temporary := "." + name + ".berth"
+	err := dir.RemoveAll(temporary)
+	if err != nil {
+		return err
+	}
+	out, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteString(f.Text)
+	if err == nil {
+		err = out.Chown(f.UID, f.GID)
+	}
+	if err == nil {
+		err = out.Chmod(f.Mode) // after the chown, so that the new owner never has the old mode
+	}
+	err = errors.Join(err, out.Close())
+	if err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = dir.Remove(temporary)
+	}
+	return err
+}
+
+// Read returns the text of a plain file of at most max bytes. Without the file the error is
+// fs.ErrNotExist. Anything else in its place is a precondition.
+func Read(dir *os.Root, name string, max int) (string, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", structs.Preconditionf("%s is not a plain file", name)
+	}
+	// The task may put something else there now: nothing blocks, and the check follows again.
+	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	info, err = f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", structs.Preconditionf("%s is not a plain file", name)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	if len(text) > max {
+		return "", structs.Preconditionf("%s has more than %d bytes", name, max)
+	}
+	return string(text), nil
+}

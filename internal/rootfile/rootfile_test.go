@@ -1,0 +1,82 @@
+package rootfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+func openRoot(t *testing.T) (root *os.Root, outside string) {
+	t.Helper()
+	base := t.TempDir()
+	outside = filepath.Join(base, "outside")
+	must(t, os.WriteFile(outside, []byte("of the host"), 0o600))
+	must(t, os.Mkdir(filepath.Join(base, "dir"), 0o700))
+	root, err := os.OpenRoot(filepath.Join(base, "dir"))
+	must(t, err)
+	t.Cleanup(func() { must(t, root.Close()) })
+	return root, outside
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReplace_FollowsNoLinkAndLeavesNothing(t *testing.T) {
+	root, outside := openRoot(t)
+	must(t, root.Symlink(outside, "f"))
+	must(t, root.Symlink(outside, ".f.berth"))
+	must(t, Replace(root, "f", File{Text: "new", Mode: 0o440, UID: -1, GID: -1}))
+	got, err := Read(root, "f", 3)
+	if err != nil || got != "new" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	info, err := root.Lstat("f")
+	if err != nil || info.Mode() != 0o440 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	kept, err := os.ReadFile(outside)
+	if err != nil || string(kept) != "of the host" {
+		t.Errorf("the file outside has %q, %v", kept, err)
+	}
+	if _, err := root.Lstat(".f.berth"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the temporary file is left: %v", err)
+	}
+}
+
+func TestReplace_LeavesTheFileAfterAnError(t *testing.T) {
+	root, _ := openRoot(t)
+	must(t, root.MkdirAll("f/x", 0o700))
+	if err := Replace(root, "f", File{Text: "new", UID: -1, GID: -1}); err == nil {
+		t.Error("a file took the place of a directory")
+	}
+	if _, err := root.Lstat(".f.berth"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the temporary file is left: %v", err)
+	}
+}
+
+func TestRead_TakesPlainFilesAlone(t *testing.T) {
+	root, outside := openRoot(t)
+	must(t, root.Symlink(outside, "link"))
+	must(t, root.Mkdir("directory", 0o700))
+	must(t, unix.Mkfifo(filepath.Join(root.Name(), "pipe"), 0o600))
+	must(t, Replace(root, "long", File{Text: "four", Mode: 0o400, UID: -1, GID: -1}))
+	for _, name := range []string{"link", "directory", "pipe", "long"} {
+		got, err := Read(root, name, 3)
+		if !structs.IsKind(err, structs.KindPrecondition) {
+			t.Errorf("%s: got %q, %v, want a precondition", name, got, err)
+		}
+	}
+	if _, err := Read(root, "none", 3); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+}
