@@ -9,7 +9,8 @@
 //     failed never answers.
 //   - A file is found without an open, which has effects on a pipe or a device. Only a plain file or a
 //     directory is then opened, as the file that was found and not by its path.
-//   - The secrets of tasks are neither read nor listed, by whatever path.
+//   - The secrets of tasks are neither read nor listed, by whatever path. Their directory is shown, although
+//     it is a mount.
 //
 // The package needs Linux 5.6.
 package allocdir
@@ -73,7 +74,7 @@ func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
 	slices.Sort(names)
 	files := make([]*structs.AllocFileInfo, 0, len(names))
 	for _, name := range names {
-		file, err := describeEntry(dir, name)
+		file, err := found.describeEntry(dir, name)
 		if err != nil {
 			return nil, fileError(filepath.Join(path, name), err)
 		}
@@ -84,9 +85,12 @@ func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
 	return files, nil
 }
 
-// describeEntry describes a file of a directory. It returns nil if the file is gone.
-func describeEntry(dir *os.File, name string) (*structs.AllocFileInfo, error) {
-	f, err := openBelow(dir, name, unix.O_NOFOLLOW)
+// describeEntry describes a file of the found directory. It returns nil if the file is gone.
+func (f foundFile) describeEntry(dir *os.File, name string) (*structs.AllocFileInfo, error) {
+	entry, err := openBelow(dir, name, unix.O_NOFOLLOW)
+	if errors.Is(err, unix.EXDEV) && f.first && name == secretsDir {
+		entry, err = openMount(dir, name)
+	}
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil, nil
@@ -95,8 +99,8 @@ func describeEntry(dir *os.File, name string) (*structs.AllocFileInfo, error) {
 	case err != nil:
 		return nil, err
 	}
-	defer closeRead(f)
-	return describe(f, name)
+	defer closeRead(entry)
+	return describe(entry, name)
 }
 
 // Stat describes the file at a path. See File for the errors.
@@ -179,6 +183,7 @@ type foundFile struct {
 	path       string // as it was asked for
 	secret     bool   // a directory of secrets, or below one
 	secretRoot bool   // a directory of secrets
+	first      bool   // a directory of a task
 }
 
 // denied is the error for a secret.
@@ -229,6 +234,9 @@ func closeRead(f *os.File) { _ = f.Close() }
 // find finds the file at a path. The caller closes it.
 func (d *Dir) find(path string) (foundFile, error) {
 	f, err := openBelow(d.root, path, 0)
+	if errors.Is(err, unix.EXDEV) && isSecret(path) {
+		return d.findSecret(path)
+	}
 	if err != nil {
 		return foundFile{}, fileError(path, err)
 	}
@@ -242,6 +250,32 @@ func (d *Dir) find(path string) (foundFile, error) {
 	if len(parts) >= 2 && parts[1] == secretsDir {
 		found.secret = true
 		found.secretRoot = len(parts) == 2
+	}
+	found.first = below != "" && len(parts) == 1
+	return found, nil
+}
+
+// isSecret reports whether a path without links names secrets.
+func isSecret(path string) bool {
+	parts := strings.Split(filepath.Clean("/"+path), "/")
+	return len(parts) >= 3 && parts[2] == secretsDir
+}
+
+// findSecret finds a directory of secrets that is a mount, by a path of isSecret. A path below it is denied.
+func (d *Dir) findSecret(path string) (foundFile, error) {
+	found := foundFile{
+		path:       path,
+		secret:     true,
+		secretRoot: true,
+	}
+	clean := filepath.Clean("/" + path)[1:]
+	if strings.Count(clean, "/") > 1 {
+		return foundFile{}, found.denied()
+	}
+	var err error
+	found.File, err = openMount(d.root, clean)
+	if err != nil {
+		return foundFile{}, fileError(path, err)
 	}
 	return found, nil
 }
@@ -283,7 +317,19 @@ func openBelow(dir *os.File, path string, flags uint64) (*os.File, error) {
 	if name == "" {
 		name = "."
 	}
-	how := &unix.OpenHow{Flags: flags | unix.O_PATH | unix.O_CLOEXEC, Resolve: inside}
+	return openPath(dir, name, &unix.OpenHow{Flags: flags, Resolve: inside})
+}
+
+// openMount finds a mount of the agent below a directory. Its path has no links.
+func openMount(dir *os.File, path string) (*os.File, error) {
+	return openPath(dir, path, &unix.OpenHow{
+		Flags:   unix.O_DIRECTORY,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+}
+
+func openPath(dir *os.File, name string, how *unix.OpenHow) (*os.File, error) {
+	how.Flags |= unix.O_PATH | unix.O_CLOEXEC
 	for tries := 0; ; tries++ {
 		fd, err := unix.Openat2(int(dir.Fd()), name, how)
 		again := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)
@@ -293,7 +339,7 @@ func openBelow(dir *os.File, path string, flags uint64) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		return os.NewFile(uintptr(fd), path), nil
+		return os.NewFile(uintptr(fd), name), nil
 	}
 }
 
@@ -312,7 +358,7 @@ func fileError(path string, err error) error {
 	case unix.ENOENT, unix.ENOTDIR:
 		return structs.NotFoundf("the allocation has no file %s", shown(path))
 	case unix.EXDEV:
-		return structs.Deniedf("%s leads out of the directory of the allocation, or into a mount in it",
+		return structs.Deniedf("%s leads out of the directory of the allocation, or into a mount or secrets in it",
 			shown(path))
 	case unix.ELOOP:
 		return structs.Deniedf("%s has links that cannot be followed", shown(path))

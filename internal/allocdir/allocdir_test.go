@@ -276,6 +276,49 @@ func TestFile_IsNotReadThroughAMount(t *testing.T) {
 	}
 }
 
+// TestSecrets_AreAsHiddenInAMount: the agent keeps the secrets of a task in memory, so their directory is a
+// mount.
+func TestSecrets_AreAsHiddenInAMount(t *testing.T) {
+	fx := newFixture(t)
+	err := unix.Mount("tmpfs", fx.at("web/secrets"), "tmpfs", 0, "size=64k,mode=0711")
+	if errors.Is(err, unix.EPERM) {
+		t.Log("a mount needs root: this part is not tested")
+		return
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Unmount(fx.at("web/secrets"), 0)) })
+	fx.write("web/secrets/token", secret)
+	for path, text := range map[string]string{
+		"web/secrets":                "among the secrets",
+		"web/secrets/token":          "among the secrets",
+		"/web//local/../secrets/./x": "among the secrets",
+		"web/local/to-secret":        "leads out",
+		"web/local/to-secrets":       "leads out",
+		"web/local/to-secrets/token": "leads out",
+	} {
+		got, err := fx.read(path)
+		if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: read %q, %v, want denied: %s", path, got, err, text)
+		}
+		files, err := fx.dir.List(path)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: listed %v, %v, want denied", path, files, err)
+		}
+	}
+	f, err := fx.dir.Stat("web/secrets")
+	must(t, err)
+	files, err := fx.dir.List("web")
+	must(t, err)
+	for _, f := range append(files, f) {
+		if f.Name == "secrets" && line(f) != "drwx--x--x secrets " {
+			t.Errorf("the directory of the secrets is %q", line(f))
+		}
+	}
+	if f, err := fx.dir.Stat("web/secrets/token"); !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("described as %v, %v, want denied", f, err)
+	}
+}
+
 // TestDir_LeaksNothingWhileATaskSwapsFiles is the attack of a task: it exchanges a directory and a link to a
 // directory of the host while a user lists, describes and reads 10,000 times.
 func TestDir_LeaksNothingWhileATaskSwapsFiles(t *testing.T) {
