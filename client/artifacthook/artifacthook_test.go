@@ -121,6 +121,53 @@ func TestUp_KeepsOtherFilesOfTheDestination(t *testing.T) {
 	}
 }
 
+// The secrets of a task are in another file system than its other files.
+func TestUp_PutsFilesIntoTheMemoryOfSecrets(t *testing.T) {
+	f := newFixture(t)
+	secrets := f.mountSecrets()
+	f.file("large", make([]byte, 2<<20))
+	f.file("a.tar", tarOf(t,
+		entry{name: "d/new", body: []byte("new"), kind: tar.TypeReg}))
+	f.env.Config.User = "1234"
+	a := artifact("${URL}/a.tar", withDest("secrets"))
+	a.Chown = true
+	into := artifact("${URL}/a.tar", withDest("secrets/t/x"))
+	f.mustUp(a, into)
+	if err := os.WriteFile(filepath.Join(secrets, "d/old"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(secrets, "d/new"), []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.mustUp(a)
+	want := map[string]string{
+		"web/secrets/d/new":     "new",
+		"web/secrets/d/old":     "old",
+		"web/secrets/t/x/d/new": "new",
+		"web/local/":            "",
+		"alloc/data/":           "",
+	}
+	if got := f.tree(); !maps.Equal(got, want) {
+		t.Errorf("the files are %q, want %q", got, want)
+	}
+	for name, owner := range map[string]uint32{"d": 1234, "d/new": 1234, "t/x/d/new": 0} {
+		info, err := os.Lstat(filepath.Join(secrets, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != owner || st.Gid != owner {
+			t.Errorf("%s is of %d:%d, want %d", name, st.Uid, st.Gid, owner)
+		}
+	}
+	err := f.up(t.Context(), artifact("${URL}/large", withDest("secrets")))
+	if err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("more than there is room for: %v", err)
+	}
+	if got := f.tree(); !maps.Equal(got, want) {
+		t.Errorf("afterwards the files are %q, want %q", got, want)
+	}
+}
+
 func TestUp_SendsHeaders(t *testing.T) {
 	f := newFixture(t)
 	f.file("x", []byte("x"))
@@ -254,10 +301,13 @@ func TestUp_ClonesRepositories(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	f.mux.Handle("/", http.FileServer(http.Dir(repo)))
-	f.mustUp(artifact("git::${URL}/w.git", withOption("ref", "v1"), withDest("local/repo")))
-	got := f.tree()
-	if got["web/local/repo/x"] != "hello\n" || got["web/local/repo/link"] != "x" {
-		t.Errorf("got %q", slices.Sorted(maps.Keys(got)))
+	f.mountSecrets()
+	for _, dest := range []string{"local", "secrets"} {
+		f.mustUp(artifact("git::${URL}/w.git", withOption("ref", "v1"), withDest(dest+"/repo")))
+		got := f.tree()
+		if got["web/"+dest+"/repo/x"] != "hello\n" || got["web/"+dest+"/repo/link"] != "x" {
+			t.Errorf("got %q", slices.Sorted(maps.Keys(got)))
+		}
 	}
 }
 

@@ -185,6 +185,21 @@ func (f *fixture) file(name string, content []byte) {
 	f.mux.HandleFunc("/"+name, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
 }
 
+// mountSecrets mounts a small file system on the directory of the task's secrets, as the agent does.
+func (f *fixture) mountSecrets() (dir string) {
+	f.t.Helper()
+	dir = filepath.Join(f.env.Dir, "web/secrets")
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			f.t.Error(err)
+		}
+	})
+	return dir
+}
+
 // artifact is an artifact of the server in its canonical form.
 func artifact(source string, edit ...func(*structs.TaskArtifact)) *structs.TaskArtifact {
 	a := &structs.TaskArtifact{GetterSource: source, GetterMode: "any", RelativeDest: "local/"}

@@ -4,11 +4,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"berth/client/artifacthook/download"
 	"berth/client/drivers/sandbox"
@@ -208,7 +212,11 @@ func (s *scratch) move(from, to string) error {
 		return ferr
 	}
 	if err != nil || !there.IsDir() || !info.IsDir() {
-		return s.root.Rename(from, to)
+		err := s.root.Rename(from, to)
+		if errors.Is(err, unix.EXDEV) {
+			return s.copy(from, to)
+		}
+		return err
 	}
 	entries, err := fs.ReadDir(s.root.FS(), from)
 	for _, e := range entries {
@@ -217,4 +225,71 @@ func (s *scratch) move(from, to string) error {
 		}
 	}
 	return err
+}
+
+// copy is move into another file system: that of the task's secrets. The copy takes its place as a whole.
+func (s *scratch) copy(from, to string) error {
+	beside := path.Join(path.Dir(to), "."+path.Base(to)+".berth")
+	err := s.root.RemoveAll(beside) // of an agent that was killed
+	if err != nil {
+		return err
+	}
+	err = fs.WalkDir(s.root.FS(), from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return s.copyEntry(name, beside+strings.TrimPrefix(name, from), d.Type())
+	})
+	if err == nil {
+		err = s.root.Rename(beside, to)
+	}
+	if err != nil {
+		return errors.Join(err, s.root.RemoveAll(beside))
+	}
+	return nil
+}
+
+// copyEntry copies one entry of a kind that prepareEntry allows, with its owner and mode.
+func (s *scratch) copyEntry(from, to string, kind fs.FileMode) error {
+	info, err := s.root.Lstat(from)
+	if err != nil {
+		return err
+	}
+	switch {
+	case kind&fs.ModeSymlink != 0:
+		var target string
+		target, err = s.root.Readlink(from)
+		if err == nil {
+			err = s.root.Symlink(target, to)
+		}
+	case kind.IsDir():
+		err = s.root.Mkdir(to, 0o700)
+	default:
+		err = s.copyText(from, to)
+	}
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if ok {
+		err = s.root.Lchown(to, int(owner.Uid), int(owner.Gid))
+	}
+	if err == nil && kind&fs.ModeSymlink == 0 {
+		err = s.root.Chmod(to, info.Mode())
+	}
+	return err
+}
+
+func (s *scratch) copyText(from, to string) error {
+	in, err := s.root.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := s.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
