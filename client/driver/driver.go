@@ -81,6 +81,16 @@ type Dirs struct {
 	Logs        string // <task>.stdout.N and <task>.stderr.N go here
 }
 
+// The files that the agent writes to Dirs.Secrets. A driver gives them to the task's user together with the
+// directory.
+const (
+	SITokenFile        = "si_token"             // the token of Consul
+	EnvoyBootstrapFile = "envoy_bootstrap.json" // the configuration of a proxy
+)
+
+// SecretFiles are the names of these files.
+var SecretFiles = []string{SITokenFile, EnvoyBootstrapFile}
+
 // Inside has the paths at which a task with a private root sees its directories.
 var Inside = Dirs{
 	AllocShared: "/alloc",

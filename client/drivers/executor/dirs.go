@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,8 +24,8 @@ const (
 )
 
 // GiveDirs makes the user, nil for that of the agent, the owner of the task's own directories. Others may
-// read local, and only the user enters secrets. Files in the directories keep their owners. A symbolic link
-// that a task has put in the place of a directory is an error.
+// read local, and only the user enters secrets. Files in the directories keep their owners, except those of
+// driver.SecretFiles. A symbolic link that a task has put in the place of a directory is an error.
 func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
 	err := os.Mkdir(path, 0o700)
@@ -34,7 +35,61 @@ func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	return errors.Join(
 		giveTo(dirs.Local, user, 0o755),
 		giveTo(path, user, tmp),
-		giveTo(dirs.Secrets, user, 0o700))
+		giveTo(dirs.Secrets, user, 0o700),
+		changeSecretFiles(dirs.Secrets, func(f *os.File) error {
+			if user == nil {
+				return nil
+			}
+			return f.Chown(int(user.UID), int(user.GID))
+		}))
+}
+
+// OpenSecretFiles lets all users read the files of driver.SecretFiles: for a task whose user only its driver
+// knows.
+func OpenSecretFiles(dir string) error {
+	return changeSecretFiles(dir, func(f *os.File) error { return f.Chmod(0o444) })
+}
+
+// changeSecretFiles changes the files of the agent in a directory of secrets. It leaves alone whatever the
+// task has put in their place, also further links to files of the host.
+func changeSecretFiles(dir string, change func(*os.File) error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for _, name := range driver.SecretFiles {
+		err := changeSecretFile(root, name, change)
+		if err != nil {
+			return fmt.Errorf("giving %s to the task's user: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) error {
+	found, err := dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !found.Mode().IsRegular() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	if err != nil {
+		return err
+	}
+	ofAgent := int(st.Uid) == os.Geteuid() && st.Nlink == 1 && st.Mode&unix.S_IFMT == unix.S_IFREG
+	if !ofAgent {
+		return nil
+	}
+	return change(f)
 }
 
 func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {

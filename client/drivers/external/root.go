@@ -52,7 +52,8 @@ func openDirs(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) error {
 		return errors.Join(
 			executor.SetMode(cfg.Dirs.Task, 0o755),
 			executor.SetMode(cfg.Dirs.Local, 0o777),
-			executor.SetMode(cfg.Dirs.Secrets, 0o777))
+			executor.SetMode(cfg.Dirs.Secrets, 0o777),
+			executor.OpenSecretFiles(cfg.Dirs.Secrets))
 	}
 	user, err := executor.LookupUser(cfg.User)
 	if err != nil {
