@@ -117,10 +117,10 @@ func (m *machine) createVolume() {
 	})
 }
 
-// mounted lists the mount points below the data directory, except the shared one that outlives volumes.
+// mounted lists the mount points of volumes, without the shared one that outlives them.
 func (m *machine) mounted() []string {
 	m.t.Helper()
-	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(m.dir))
+	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(filepath.Join(m.dir, "csi")))
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ import (
 	"berth/client/networkhook"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
+	"berth/client/secretsdir"
 	"berth/client/store"
 	"berth/client/templatehook"
 	"berth/internal/backoff"
@@ -189,13 +190,14 @@ func watcherConfig(p Parts) allocwatcher.Config {
 	}
 }
 
-// allocHooks returns the hooks of an allocation: the wait for its predecessors, and those of its disk, its
-// volumes, its ports, its network and its sockets.
+// allocHooks returns the hooks of an allocation: its secrets, the wait for its predecessors, and those of its
+// disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
 	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
 ) func(*hook.AllocEnv) []hook.Alloc {
+	secrets := secretsdir.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hook.AllocEnv) []hook.Alloc {
-		var hooks []hook.Alloc
+		hooks := []hook.Alloc{secrets.Hook(env)}
 		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
 			hooks = append(hooks, h)
 		}

@@ -22,6 +22,8 @@ import (
 //	<task>/local <task>/secrets <task>/tmp
 const sharedDir = "alloc"
 
+const secretsDir = "secrets"
+
 // dirMode is the mode of a directory.
 type dirMode struct {
 	os.FileMode
@@ -48,7 +50,7 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 		dirs[dir] = dirMode{0o700, mayOpenDirs(t)}
 		dirs[filepath.Join(dir, "local")] = dirMode{0o755, true}
 		dirs[filepath.Join(dir, "tmp")] = dirMode{0o755, true}
-		dirs[filepath.Join(dir, "secrets")] = dirMode{0o700, true}
+		dirs[filepath.Join(dir, secretsDir)] = dirMode{0o700, true}
 	}
 	return dirs
 }
@@ -97,7 +99,7 @@ func taskDirs(root, task string) driver.Dirs {
 		Task:        dir,
 		AllocShared: filepath.Join(root, sharedDir),
 		Local:       filepath.Join(dir, "local"),
-		Secrets:     filepath.Join(dir, "secrets"),
+		Secrets:     SecretsDir(root, task),
 		Logs:        LogDir(root),
 	}
 }
@@ -105,6 +107,11 @@ func taskDirs(root, task string) driver.Dirs {
 // SharedDir returns the directory that the tasks of an allocation share, below the allocation's directory.
 func SharedDir(allocDir string) string {
 	return filepath.Join(allocDir, sharedDir)
+}
+
+// SecretsDir returns the directory of the secrets of a task, below the allocation's directory.
+func SecretsDir(allocDir, task string) string {
+	return filepath.Join(allocDir, task, secretsDir)
 }
 
 // LogDir returns the directory of the logs of an allocation's tasks, below the allocation's directory.

@@ -22,6 +22,7 @@ import (
 	"berth/client/drivers/connectproxy"
 	"berth/client/networks"
 	"berth/client/plugincatalog"
+	"berth/client/secretsdir"
 	"berth/structs"
 )
 
@@ -92,6 +93,8 @@ type Config struct {
 	// MovedData bounds the data that allocations take over from other nodes.
 	MovedData diskhook.Settings `hcl:"moved_data,block"`
 
+	// SecretsSizeMB is the most memory that the secrets of one task take. 0: they stay on disk.
+	SecretsSizeMB int `hcl:"secrets_size_mb"`
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
 	// MaxKillTimeout bounds the kill_timeout of tasks on this node.
@@ -185,6 +188,7 @@ func DefaultConfig() *Config {
 		Settings:                cni.DefaultSettings(),
 		Artifact:                artifacthook.DefaultSettings(),
 		MovedData:               diskhook.DefaultSettings(),
+		SecretsSizeMB:           secretsdir.DefaultSizeMB,
 		GCMaxAllocs:             50,
 		MaxKillTimeout:          30 * time.Second,
 		ShutdownTimeout:         30 * time.Second,
@@ -265,6 +269,7 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU)
 	count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB)
 	count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB)
+	count("secrets_size_mb", c.SecretsSizeMB, secretsdir.MaxSizeMB)
 	count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32)
 	count("reserved.cpu", c.Reserved.CPU, structs.MaxCPU)
 	count("reserved.memory", c.Reserved.MemoryMB, structs.MaxMemoryMB)

@@ -50,6 +50,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.HostVolumes = []*HostVolume{{Name: "data", Path: "/srv"}, {Name: "data", Path: "srv"}}
 	c.MinDynamicPort, c.MaxDynamicPort = 70_000, 66_000
 	c.Reserved.Ports = "22,x"
+	c.SecretsSizeMB = 1025
 	err := c.Validate()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
@@ -58,6 +59,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		`"two" is not host:port`,
 		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
+		"client.secrets_size_mb: 1025 is more than 1024",
 		`no option "nope"`,
 		"client.node_class: it has 256 bytes; at most 255",
 		"client.meta: it has 1 entries with 1048577 bytes; at most 4096 with 1048576",
