@@ -56,8 +56,8 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 }
 
 // mayOpenDirs reports whether the task's driver may open the closed directories. exec makes its own root,
-// beside them.
-func mayOpenDirs(t *structs.Task) bool { return t.Driver != "exec" }
+// beside them, and so does connect.
+func mayOpenDirs(t *structs.Task) bool { return t.Driver != "exec" && t.Driver != "connect" }
 
 // makeDirs makes missing directories, outer ones first.
 func makeDirs(root string, g *structs.TaskGroup) error {

@@ -19,7 +19,7 @@ const sidecarInterval = 10 * time.Second
 type Connect struct {
 	Native  bool
 	Sidecar *mesh.Sidecar
-	Gateway *structs.Gateway
+	Gateway *mesh.Gateway
 }
 
 // addConnect adds the part in the service mesh to the registration of an instance.
@@ -31,10 +31,24 @@ func (c *Connect) addConnect(s *Service, of Origin) {
 	case c.Sidecar != nil:
 		s.Connect = &api.AgentServiceConnect{SidecarService: sidecarRegistration(c.Sidecar, s.ID, of)}
 	case c.Gateway != nil:
-		s.Kind = gatewayKind(c.Gateway)
+		s.Kind = gatewayKind(c.Gateway.Gateway)
 		s.Proxy = gatewayProxy(c.Gateway.Proxy)
 		s.Proxy.Config = withStatsTags(s.Proxy.Config, of)
+		for name, p := range c.Gateway.TaggedAddresses {
+			tag(s, name, api.ServiceAddress{Address: p.HostIP, Port: p.Value})
+		}
 	}
+}
+
+// tag gives a service another address, if the job has not.
+func tag(s *Service, name string, address api.ServiceAddress) {
+	if _, given := s.TaggedAddresses[name]; given {
+		return
+	}
+	if s.TaggedAddresses == nil {
+		s.TaggedAddresses = map[string]api.ServiceAddress{}
+	}
+	s.TaggedAddresses[name] = address
 }
 
 // Origin names the allocation of an instance in the statistics of its proxy.

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -127,7 +128,7 @@ func TestRegistration_OfGateways(t *testing.T) {
 			Config: map[string]any{"x": 1},
 		},
 	}
-	i.Connect = &Connect{Gateway: gateway}
+	i.Connect = &Connect{Gateway: &mesh.Gateway{Gateway: gateway}}
 	s := mustRegister(t, i)
 	want := map[string]any{
 		"connect_timeout_ms":                  int64(3000),
@@ -150,9 +151,20 @@ func TestRegistration_OfGateways(t *testing.T) {
 	if s := mustRegister(t, i); s.Kind != api.ServiceKindTerminatingGateway || len(s.Proxy.Config) != 1 {
 		t.Errorf("got %s, %+v", s.Kind, s.Proxy)
 	}
-	i.Connect.Gateway = &structs.Gateway{Mesh: &structs.GatewayMesh{}}
-	if s := mustRegister(t, i); s.Kind != api.ServiceKindMeshGateway {
-		t.Errorf("got %s", s.Kind)
+	i.Connect.Gateway = &mesh.Gateway{
+		Gateway: &structs.Gateway{Mesh: &structs.GatewayMesh{}},
+		TaggedAddresses: map[string]structs.AllocatedPort{
+			"lan": {HostIP: "10.0.0.1", Value: 1},
+			"wan": {Value: 2},
+		},
+	}
+	i.TaggedAddresses = map[string]string{"wan": "10.0.0.2:3"}
+	addresses := map[string]api.ServiceAddress{
+		"lan": {Address: "10.0.0.1", Port: 1},
+		"wan": {Address: "10.0.0.2", Port: 3}, // that of the job
+	}
+	if s := mustRegister(t, i); s.Kind != api.ServiceKindMeshGateway || !maps.Equal(s.TaggedAddresses, addresses) {
+		t.Errorf("got %s, %v", s.Kind, s.TaggedAddresses)
 	}
 }
 
@@ -189,7 +201,9 @@ func TestConsul_HasTheSidecarOfAService(t *testing.T) {
 	ingress := meshed()
 	ingress.ID = "_berth-alloc-group-in-"
 	ingress.ServiceName = "in"
-	ingress.Connect = &Connect{Gateway: &structs.Gateway{Ingress: &structs.GatewayIngress{}}}
+	ingress.Connect = &Connect{Gateway: &mesh.Gateway{
+		Gateway: &structs.Gateway{Ingress: &structs.GatewayIngress{}},
+	}}
 	gateway := mustRegister(t, ingress)
 	l.Put("alloc", []*Service{web, gateway})
 	for range 5 {

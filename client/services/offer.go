@@ -132,15 +132,18 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 // resolveConnect returns the part of a service in the service mesh, nil if it has none.
 func (s *Set) resolveConnect(service structs.OwnedService) (*consul.Connect, error) {
 	c := service.Connect
+	r := mesh.Resolver{Ports: s.Alloc().Ports, Expand: s.Expand(service.Owner)}
 	switch {
 	case c == nil:
 		return nil, nil
 	case c.SidecarService != nil:
-		r := mesh.Resolver{Ports: s.Alloc().Ports, Expand: s.Expand(service.Owner)}
 		sidecar, err := r.Sidecar(service.Service)
 		return &consul.Connect{Sidecar: sidecar}, err
+	case c.Gateway != nil:
+		gateway, err := r.Gateway(service.Service)
+		return &consul.Connect{Gateway: gateway}, err
 	}
-	return &consul.Connect{Native: c.Native, Gateway: c.Gateway}, nil
+	return &consul.Connect{Native: c.Native}, nil
 }
 
 // address returns the address for the label of a port, for a number, or for "".
