@@ -164,6 +164,11 @@ func (j jobs) scale(
 	if err != nil {
 		return 0, err
 	}
+	d := state.ActiveDeployment(j.store.Read(), job.Namespace, job.ID)
+	if d != nil && d.JobCreateIndex == job.CreateIndex { // another version of the job would end it
+		return 0, structs.Preconditionf("job %q: deployment %s has not ended; wait for its end, or end it: "+
+			"berth deployment fail %s", job.ID, d.ID, d.ID)
+	}
 	source := state.JobSubmission(j.store.Read(), job.Namespace, job.ID, job.Version)
 	register := &structs.JobRegisterRequest{
 		Job:            scaled,

@@ -97,6 +97,20 @@ func TestJobScale_Refuses(t *testing.T) {
 	}
 }
 
+// A scaling registers another version, which would end the deployment and lose its canaries.
+func TestJobScale_WaitsForTheEndOfADeployment(t *testing.T) {
+	s := newServer(t)
+	s.addDeployment("web", "d")
+	request := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))}
+	refused(s, structs.KindPrecondition, structs.JobScale, request)
+	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Message: "an event"})
+	must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
+	must(s, structs.JobScale, request)
+	if count := s.job("web").Group("g").Count; count != 3 {
+		t.Errorf("got the count %d, want 3", count)
+	}
+}
+
 // TestJobScaleStatus_HasTheEvents scales a group, and stores an event of an autoscaler.
 func TestJobScaleStatus_HasTheEvents(t *testing.T) {
 	s := newServer(t)
