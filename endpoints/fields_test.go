@@ -359,6 +359,9 @@ func filledJob() *structs.Job {
 	g.Networks = []*structs.NetworkResource{filledNetwork()}
 	g.Services = []*structs.Service{filledService("s", "main", httpCheck())}
 	task.Services = []*structs.Service{filledService("t", task.Name, scriptCheck(task.Name))}
+	task.Services[0].Provider = structs.ServiceProviderConsul
+	task.Services[0].TaggedAddresses = map[string]string{"k": "192.0.2.1"}
+	task.Services[0].Weights = &structs.ServiceWeights{Passing: 1, Warning: 1}
 	g.Update = &structs.UpdateStrategy{
 		Stagger: 1, MaxParallel: 1, HealthCheck: structs.HealthManual, MinHealthyTime: 1, HealthyDeadline: 2,
 		ProgressDeadline: 3, AutoRevert: true, AutoPromote: true, Canary: 1,
@@ -379,7 +382,7 @@ func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.store.Read(), "default", "j"), err
 	}
-	for _, j := range append(filledParents(), filledJob()) {
+	for _, j := range slices.Concat(filledParents(), filledMesh(), []*structs.Job{filledJob()}) {
 		for _, path := range storedHostileFields(t, j, put) {
 			driversOwn := strings.Contains(path, ".Config") ||
 				strings.Contains(path, ".Scaling.Policy") // bounded with the job

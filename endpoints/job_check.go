@@ -41,7 +41,7 @@ func (j jobs) validate(
 	c := driverCheck{
 		nodes:  j.nodes,
 		known:  knownDrivers(tx),
-		faults: job.Faults(),
+		faults: job.Complete(),
 	}
 	err = state.CheckJobNamespace(tx, job)
 	if err != nil {

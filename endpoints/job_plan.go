@@ -82,7 +82,7 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 		job.SetParent(old)
 	}
 	job.Canonicalize()
-	err = job.Validate()
+	err = job.Complete().Err()
 	if err == nil {
 		err = j.checkUpdates(job)
 	}

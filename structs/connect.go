@@ -88,6 +88,8 @@ type ConnectProxy struct {
 	Expose              *ConnectExpose     `json:",omitempty" codec:",omitempty"`
 	Upstreams           []*ConnectUpstream `json:",omitempty" codec:",omitempty"`
 	Config              map[string]any     `json:",omitempty" codec:",omitempty"` // the proxy's own
+	// ExposeConfig is the former name of Expose; no row has it.
+	ExposeConfig *ConnectExpose `json:",omitempty" codec:",omitempty"`
 }
 
 // ConnectUpstream is another service that the tasks of a group reach by a local port of the proxy.
@@ -114,6 +116,7 @@ type ConnectMeshGateway struct {
 // ConnectExpose has the paths of a service that are reached by HTTP without the service mesh.
 type ConnectExpose struct {
 	Paths []*ConnectExposePath `json:",omitempty" codec:",omitempty"`
+	Path  []*ConnectExposePath `json:",omitempty" codec:",omitempty"` // the former name; no row has it
 }
 
 // ConnectExposePath is a path that a proxy serves without the service mesh.

@@ -31,13 +31,15 @@ var notCompared = map[reflect.Type][]string{
 var diffNames = map[string]string{
 	"ReservedPorts": "Static Port",
 	"DynamicPorts":  "Dynamic Port",
+
+	"EnvoyGatewayBindAddresses": "EnvoyGatewayBindAddress",
 }
 
 // mountFlags is the list whose values may be secrets (see CSIMountOptions.Redacted).
 const mountFlags = "MountFlags"
 
 // identities are the fields that tell the objects of a list apart.
-var identities = []string{"Name", "Label"}
+var identities = []string{"Name", "Label", "DestinationName", "Path"}
 
 // diffParts collects the differences of the parts of one object.
 type diffParts struct {

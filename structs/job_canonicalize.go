@@ -195,11 +195,7 @@ func (t *Task) canonicalize(g *TaskGroup) {
 			x.canonicalize()
 		}
 	}
-	for _, m := range t.VolumeMounts {
-		if m != nil {
-			setDefault(&m.PropagationMode, PropagationPrivate)
-		}
-	}
+	canonicalizeMounts(t.VolumeMounts)
 	for _, a := range t.Artifacts {
 		if a != nil {
 			a.canonicalize()
@@ -209,5 +205,13 @@ func (t *Task) canonicalize(g *TaskGroup) {
 		setDefault(&c.MountDir, DefaultPluginMountDir)
 		setDefault(&c.StagePublishBaseDir, DefaultPluginStageDir)
 		setDefault(&c.HealthTimeout, DefaultHealthTimeout)
+	}
+}
+
+func canonicalizeMounts(mounts []*VolumeMount) {
+	for _, m := range mounts {
+		if m != nil {
+			setDefault(&m.PropagationMode, PropagationPrivate)
+		}
 	}
 }

@@ -135,8 +135,9 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 }
 
 func (g *TaskGroup) validateTasks(f fieldErrors, j *Job) {
-	f.require(len(g.Tasks) > 0, "at least one task is required")
+	f.require(len(g.Tasks) > 0 || g.HasGateway(), "at least one task is required")
 	seen := map[string]bool{}
+	kinds := map[TaskKind]bool{}
 	leaders := 0
 	serves := map[string]string{} // plugin and half -> task
 	for i, t := range firstOf(f, "tasks", g.Tasks, MaxTasks) {
@@ -150,7 +151,7 @@ func (g *TaskGroup) validateTasks(f fieldErrors, j *Job) {
 			leaders++
 		}
 		t.validate(f.at("task %q", t.Name), g)
-		f.at("task %q", t.Name).require(t.Kind == "", "kind: the servers set it; leave it out")
+		g.validateKind(f.at("task %q", t.Name), t, kinds)
 		f.at("task %q", t.Name).checkAffinities(j, t.Affinities)
 		if t.CSIPluginConfig == nil {
 			continue

@@ -1,9 +1,11 @@
 package structs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -39,7 +41,53 @@ func (g *TaskGroup) warnings() []string {
 				"the group's ephemeral_disk requests scratch space", Cut(t.Name, MaxQuoted), t.Resources.DiskMB))
 		}
 	}
-	return append(all, g.networkWarnings()...)
+	all = append(all, g.networkWarnings()...)
+	return append(all, g.connectWarnings()...)
+}
+
+// connectWarnings are about ports within a network namespace that nothing outside of it reaches.
+func (g *TaskGroup) connectWarnings() []string {
+	if !g.Network().Isolated() {
+		return nil
+	}
+	var all []string
+	for i, s := range g.Services {
+		if s == nil || s.Connect == nil {
+			continue
+		}
+		for n, c := range s.Checks {
+			if c != nil && s.hidesCheck(c) {
+				all = append(all, fmt.Sprintf("service %d: check %d: it does not reach port %s in the network "+
+					"namespace of the group; use expose, or a port of the group", i+1, n+1,
+					Cut(cmp.Or(c.PortLabel, s.PortLabel), MaxQuoted)))
+			}
+		}
+		if s.Connect.Gateway == nil || s.Connect.Gateway.Ingress == nil {
+			continue
+		}
+		for n, l := range s.Connect.Gateway.Ingress.Listeners {
+			if l != nil && !g.mapsPort(l.Port) {
+				all = append(all, fmt.Sprintf("service %d: connect: gateway: ingress: listener %d: nothing reaches "+
+					"its port %d, because no port of the group has to = %d", i+1, n+1, l.Port, l.Port))
+			}
+		}
+	}
+	return all
+}
+
+// hidesCheck reports whether a check of Consul connects to a port that only the proxy of the service reaches.
+func (s *Service) hidesCheck(c *ServiceCheck) bool {
+	if s.Connect.SidecarService == nil || c.Expose || c.Type == CheckScript ||
+		cmp.Or(c.AddressMode, s.AddressMode) == "alloc" {
+		return false
+	}
+	_, err := strconv.Atoi(cmp.Or(c.PortLabel, s.PortLabel))
+	return err == nil
+}
+
+// mapsPort reports whether a port of the group leads to a port in its network namespace.
+func (g *TaskGroup) mapsPort(inside int) bool {
+	return slices.ContainsFunc(g.PortDemands(), func(p Port) bool { return cmp.Or(p.To, p.Value) == inside })
 }
 
 // networkWarnings are about settings of the network that tasks of raw_exec do not see.

@@ -90,6 +90,9 @@ const (
 	MaxServiceTags   = 64       // of one service
 	MaxServiceChecks = 64       // of one service
 	MaxServiceBytes  = 16 << 10 // names, tags and meta of the services of one group
+	// MaxMeshItems bounds each list of the service mesh: upstreams, exposed paths, addresses, listeners,
+	// services and hosts of a gateway.
+	MaxMeshItems = 128
 
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers

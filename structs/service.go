@@ -97,6 +97,7 @@ type ServiceCheck struct {
 	GRPCService   string `json:",omitempty" codec:",omitempty"`
 	GRPCUseTLS    bool   `json:",omitempty" codec:",omitempty"`
 	TaskName      string `json:",omitempty" codec:",omitempty"`
+	Expose        bool   `json:",omitempty" codec:",omitempty"` // its path is exposed, see ConnectExpose
 	// The results in a row that change its state, at least 1.
 	SuccessBeforePassing   int `json:",omitempty" codec:",omitempty"`
 	FailuresBeforeCritical int `json:",omitempty" codec:",omitempty"`
@@ -330,6 +331,7 @@ func (s *Service) canonicalize(j *Job, g *TaskGroup, task string) {
 	if s.Provider == serviceProviderNomad {
 		s.Provider = ServiceProviderBerth
 	}
+	s.canonicalizeConnect(j, g)
 	setDefault(&s.Provider, ServiceProviderConsul)
 	setDefault(&s.AddressMode, AddressModeAuto)
 	setDefault(&s.OnUpdate, OnUpdateRequireHealthy)

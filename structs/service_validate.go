@@ -42,7 +42,9 @@ func (g *TaskGroup) validateServices(f fieldErrors) {
 		size += s.bytes()
 		s.validate(f, g)
 	}
-	f.atMost("services", total, MaxServices)
+	if f.atMost("services", total, MaxServices) == total {
+		g.validateConnect(f)
+	}
 	f.checkBytes("services: all names, tags and meta", size, MaxServiceBytes)
 }
 
@@ -51,6 +53,12 @@ func (s *Service) bytes() int {
 	n := len(s.Name) + len(s.Address)
 	for _, tag := range append(slices.Clone(s.Tags), s.CanaryTags...) {
 		n += len(tag)
+	}
+	if c := s.Connect; c != nil && c.SidecarService != nil {
+		for _, tag := range c.SidecarService.Tags {
+			n += len(tag)
+		}
+		n += PairBytes(c.SidecarService.Meta)
 	}
 	return n + PairBytes(s.Meta) + PairBytes(s.CanaryMeta) + PairBytes(s.TaggedAddresses)
 }
@@ -65,7 +73,7 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	}
 	f.require(!s.EnableTagOverride || s.Provider == ServiceProviderConsul,
 		"enable_tag_override is for services with provider = %q", ServiceProviderConsul)
-	f.require(s.Connect == nil, "connect: this version registers no services in the service mesh; leave it out")
+	s.validateConnect(f, g)
 	f.require(len(s.TaggedAddresses) == 0 && s.Weights == nil || s.Provider == ServiceProviderConsul,
 		"tagged_addresses and weights are for services with provider = %q", ServiceProviderConsul)
 	f.checkTaggedAddresses(s.TaggedAddresses)
@@ -187,6 +195,9 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	f.checkText("grpc_service", c.GRPCService)
 	g.checkServiceTask(f, c.TaskName)
 	c.CheckRestart.validate(f.at("check_restart"))
+	if c.Expose {
+		c.validateExpose(f, s, g)
+	}
 	if c.Type == CheckScript {
 		c.validateScript(f)
 		return

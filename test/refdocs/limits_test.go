@@ -147,6 +147,11 @@ var allLimits = []limit{
 		"names, addresses, tags and meta of the services of one group; an allocation offers twice as much at most",
 		beyondInvalid,
 	},
+	{
+		"MaxMeshItems", structs.MaxMeshItems, "",
+		"upstreams of one proxy; exposed paths, and addresses, listeners, services and hosts of a gateway, likewise",
+		beyondInvalid,
+	},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
 	{

@@ -1,0 +1,99 @@
+package structs
+
+import (
+	"strings"
+	"time"
+)
+
+// The defaults of the service mesh, as in the dialect.
+const (
+	defaultGatewayTimeout   = 5 * time.Second
+	defaultListenerProtocol = "tcp"
+	defaultExposeProtocol   = "http"
+)
+
+// canonicalizeConnect sets the defaults of the part of a service in the service mesh. Tasks and ports of the
+// mesh have names with that of the service, so its name must have a value before a node has the job.
+func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
+	c := s.Connect
+	if c == nil {
+		return
+	}
+	s.Name = j.expandName(g, s.Name)
+	if c.SidecarService != nil && c.SidecarService.Proxy != nil {
+		c.SidecarService.Proxy.canonicalize()
+	}
+	if c.Gateway != nil {
+		c.Gateway.canonicalize()
+	}
+	if c.SidecarTask != nil {
+		canonicalizeMounts(c.SidecarTask.VolumeMounts)
+		if r := c.SidecarTask.Resources; r != nil {
+			r.DiskMB = 0 // as that of a task
+		}
+	}
+}
+
+// expandName replaces the placeholders of a name that have one value for all allocations of a group.
+func (j *Job) expandName(g *TaskGroup, name string) string {
+	if !hasPlaceholder(name) {
+		return name
+	}
+	var pairs []string
+	for key, value := range map[string]string{
+		"GROUP_NAME": g.Name,
+		"JOB_ID":     j.ID,
+		"JOB_NAME":   j.Name,
+		"NAMESPACE":  j.Namespace,
+		"REGION":     j.Region,
+	} {
+		for _, prefix := range []string{"BERTH_", "NOMAD_", "env.BERTH_", "env.NOMAD_"} {
+			pairs = append(pairs, "${"+prefix+key+"}", value)
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(name)
+}
+
+func (p *ConnectProxy) canonicalize() {
+	if p.ExposeConfig != nil {
+		p.Expose = p.ExposeConfig
+		p.ExposeConfig = nil
+	}
+	e := p.Expose
+	if e == nil {
+		return
+	}
+	if len(e.Paths) == 0 {
+		e.Paths = e.Path
+	}
+	e.Path = nil
+	if len(e.Paths) == 0 {
+		p.Expose = nil // clients of the dialect may send an empty one
+		return
+	}
+	for _, path := range e.Paths {
+		if path != nil {
+			setDefault(&path.Protocol, defaultExposeProtocol)
+		}
+	}
+}
+
+func (g *Gateway) canonicalize() {
+	if g.Proxy == nil {
+		g.Proxy = &GatewayProxy{}
+	}
+	setDefault(&g.Proxy.ConnectTimeout, new(defaultGatewayTimeout))
+	for _, a := range g.Proxy.EnvoyGatewayBindAddresses {
+		if a != nil {
+			a.Name = "" // clients of the dialect repeat the key of the map
+		}
+	}
+	if g.Ingress == nil {
+		return
+	}
+	for _, l := range g.Ingress.Listeners {
+		if l != nil {
+			setDefault(&l.Protocol, defaultListenerProtocol)
+		}
+	}
+}

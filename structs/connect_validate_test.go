@@ -1,0 +1,271 @@
+package structs
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate_AcceptsConnect(t *testing.T) {
+	native := sidecarJob()
+	native.TaskGroups[0].Networks = nil
+	native.TaskGroups[0].Services[0].Connect = &Connect{Native: true}
+	mesh := gatewayJob(NetworkModeHost, &Gateway{Mesh: &GatewayMesh{}})
+	mesh.TaskGroups[0].Services[0].PortLabel = "wan"
+	for _, j := range []*Job{
+		sidecarJob(),
+		native,
+		gatewayJob(NetworkModeBridge, &Gateway{Ingress: oneIngress()}),
+		gatewayJob(NetworkModeHost, &Gateway{Terminating: oneTerminating()}),
+		mesh,
+	} {
+		if err := j.Complete().Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestValidate_RefusesFaultsOfConnect has one fault in each job.
+func TestValidate_RefusesFaultsOfConnect(t *testing.T) {
+	type part = func(*TaskGroup, *Service)
+	upstream := func(edit func(*ConnectUpstream)) part {
+		return func(_ *TaskGroup, s *Service) { edit(s.Connect.SidecarService.Proxy.Upstreams[0]) }
+	}
+	gateway := func(edit func(*TaskGroup, *Service, *Gateway)) part {
+		return func(g *TaskGroup, s *Service) {
+			x := &Gateway{Ingress: oneIngress(), Proxy: &GatewayProxy{}}
+			x.Ingress.Listeners[0].Protocol = "tcp"
+			s.Connect = &Connect{Gateway: x}
+			edit(g, s, x)
+		}
+	}
+	listener := func(edit func(*GatewayListener)) part {
+		return gateway(func(_ *TaskGroup, _ *Service, x *Gateway) { edit(x.Ingress.Listeners[0]) })
+	}
+	linked := func(edit func(*GatewayLinkedService)) part {
+		return gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Ingress = nil
+			x.Terminating = oneTerminating()
+			edit(x.Terminating.Services[0])
+		})
+	}
+	path := func(edit func(*ConnectExposePath)) part {
+		return func(g *TaskGroup, s *Service) {
+			g.Networks[0].DynamicPorts = []Port{{Label: "health", HostNetwork: DefaultHostNetwork}}
+			x := &ConnectExposePath{Path: "/up", Protocol: "http", LocalPathPort: 80, ListenerPort: "health"}
+			edit(x)
+			s.Connect.SidecarService.Proxy.Expose = &ConnectExpose{Paths: []*ConnectExposePath{x}}
+		}
+	}
+	task := func(edit func(*SidecarTask)) part {
+		return func(_ *TaskGroup, s *Service) {
+			s.Connect.SidecarTask = &SidecarTask{}
+			edit(s.Connect.SidecarTask)
+		}
+	}
+	check := func(edit func(*Service, *ServiceCheck)) part {
+		return func(_ *TaskGroup, s *Service) {
+			c := &ServiceCheck{
+				Name: "c", Type: CheckHTTP, Path: "/", Protocol: "http", Method: "GET", Expose: true,
+				Interval: time.Second, Timeout: time.Second, OnUpdate: OnUpdateIgnore,
+			}
+			s.Checks = []*ServiceCheck{c}
+			edit(s, c)
+		}
+	}
+	for want, edit := range map[string]part{
+		`service 1: connect: it is for services of groups`: func(g *TaskGroup, s *Service) {
+			g.Tasks[0].Services = []*Service{s}
+			g.Services = nil
+		},
+		`connect: it is for services with provider = "consul"`: func(_ *TaskGroup, s *Service) {
+			s.Provider = ServiceProviderBerth
+		},
+		`connect: it has 0 of native`: func(_ *TaskGroup, s *Service) { s.Connect = &Connect{} },
+		`connect: it has 2 of native`: func(_ *TaskGroup, s *Service) { s.Connect.Native = true },
+		`name "x${node.class}" has a placeholder`: func(_ *TaskGroup, s *Service) {
+			s.Name = "x${node.class}"
+		},
+		`name has 45 bytes`: func(_ *TaskGroup, s *Service) { s.Name = strings.Repeat("a", 45) },
+		`Consul takes no capital letters in "Front"`: func(_ *TaskGroup, s *Service) {
+			s.Name = "Front"
+		},
+		`Consul takes no capital letters in the name of group "Web"`: func(g *TaskGroup, _ *Service) {
+			g.Name = "Web"
+		},
+		`a proxy guards a network namespace`: func(g *TaskGroup, _ *Service) { g.Networks = nil },
+		`native: the group has 2 tasks`: func(g *TaskGroup, s *Service) {
+			s.Connect = &Connect{Native: true}
+			g.Tasks = append(g.Tasks, &Task{Name: "b", Driver: "exec"})
+		},
+		`sidecar_task: a service with native = true has no proxy`: func(_ *TaskGroup, s *Service) {
+			s.Connect = &Connect{Native: true, SidecarTask: &SidecarTask{}}
+		},
+		`another service of the group has the name "front" and connect`: func(g *TaskGroup, s *Service) {
+			other := *s
+			other.PortLabel = "8081"
+			g.Services = append(g.Services, &other)
+		},
+		`native: task "server" is that of service "a", too`: func(g *TaskGroup, _ *Service) {
+			g.Services = nil
+			for _, name := range []string{"a", "b"} {
+				s := &Service{Name: name, TaskName: "server", Connect: &Connect{Native: true}}
+				s.canonicalize(&Job{}, g, "")
+				g.Services = append(g.Services, s)
+			}
+		},
+		`sidecar_service: port "a b" must be the label`: func(_ *TaskGroup, s *Service) {
+			s.Connect.SidecarService.Port = "a b"
+		},
+		`local_service_address "here" must be an IP address`: func(_ *TaskGroup, s *Service) {
+			s.Connect.SidecarService.Proxy.LocalServiceAddress = "here"
+		},
+		`upstreams 2: local_bind_port: an upstream of service "front" has the address 127.0.0.1:9001`: func(
+			_ *TaskGroup, s *Service) {
+			p := s.Connect.SidecarService.Proxy
+			p.Upstreams = append(p.Upstreams, &ConnectUpstream{
+				DestinationName:  "db",
+				LocalBindPort:    9001,
+				LocalBindAddress: "127.0.0.1",
+			})
+		},
+		`129 upstreams; at most 128`: func(_ *TaskGroup, s *Service) {
+			s.Connect.SidecarService.Proxy.Upstreams = make([]*ConnectUpstream, 129)
+		},
+		`upstreams 1: destination_name is required`: upstream(func(u *ConnectUpstream) { u.DestinationName = "" }),
+		`destination_namespace "x": namespaces are`: upstream(func(u *ConnectUpstream) {
+			u.DestinationNamespace = "x"
+		}),
+		`destination_type "x" must be`: upstream(func(u *ConnectUpstream) { u.DestinationType = "x" }),
+		`local_bind_port 0 must be`:    upstream(func(u *ConnectUpstream) { u.LocalBindPort = 0 }),
+		`the upstream has a socket or a port`: upstream(func(u *ConnectUpstream) {
+			u.LocalBindSocketPath = "/s"
+		}),
+		`there is no local_bind_socket_path`: upstream(func(u *ConnectUpstream) { u.LocalBindSocketMode = "0600" }),
+		`local_bind_socket_path "s" must be an absolute path`: upstream(func(u *ConnectUpstream) {
+			u.LocalBindPort = 0
+			u.LocalBindSocketPath = "s"
+		}),
+		`local_bind_socket_mode "9" must be octal`: upstream(func(u *ConnectUpstream) {
+			u.LocalBindPort = 0
+			u.LocalBindSocketPath = "/s"
+			u.LocalBindSocketMode = "9"
+		}),
+		`mesh_gateway: mode "x" must be`: upstream(func(u *ConnectUpstream) {
+			u.MeshGateway = &ConnectMeshGateway{Mode: "x"}
+		}),
+		`expose: path 1: path "up" must begin with /`:    path(func(x *ConnectExposePath) { x.Path = "up" }),
+		`expose: path 1: protocol "tcp" must be`:         path(func(x *ConnectExposePath) { x.Protocol = "tcp" }),
+		`expose: path 1: local_path_port 0 must be`:      path(func(x *ConnectExposePath) { x.LocalPathPort = 0 }),
+		`expose: path 1: listener_port is required`:      path(func(x *ConnectExposePath) { x.ListenerPort = "" }),
+		`expose: path 1: listener_port "x": the network`: path(func(x *ConnectExposePath) { x.ListenerPort = "x" }),
+		`sidecar_task: kill_signal "X" is not a signal`:  task(func(t *SidecarTask) { t.KillSignal = "X" }),
+		`sidecar_task: kill_timeout must not be negative`: task(func(t *SidecarTask) {
+			t.KillTimeout = new(time.Duration(-1))
+		}),
+		`sidecar_task: shutdown_delay must not be negative`: task(func(t *SidecarTask) {
+			t.ShutdownDelay = new(time.Duration(-1))
+		}),
+		`sidecar_task: resources: cpu -1`: task(func(t *SidecarTask) { t.Resources = &Resources{CPU: -1} }),
+		`sidecar_task: logs: max_files -1`: task(func(t *SidecarTask) {
+			t.LogConfig = &LogConfig{MaxFiles: -1}
+		}),
+		`sidecar_task: volume_mount 1: volume "v" is no volume`: task(func(t *SidecarTask) {
+			t.VolumeMounts = []*VolumeMount{{Volume: "v", Destination: "/v", PropagationMode: PropagationPrivate}}
+		}),
+		`task "connect-proxy-front" is there twice`: func(g *TaskGroup, _ *Service) {
+			g.Tasks = append(g.Tasks, &Task{Name: "connect-proxy-front", Driver: "exec"})
+			g.canonicalize(&Job{})
+		},
+		`kind "connect-proxy:other" is set by the servers`: func(g *TaskGroup, _ *Service) {
+			g.Tasks[0].Kind = "connect-proxy:other"
+		},
+		`kind "connect-native:front" is that of task "server"`: func(g *TaskGroup, s *Service) {
+			s.TaskName = "server"
+			s.Connect = &Connect{Native: true}
+			g.Tasks = append(g.Tasks, &Task{Name: "b", Driver: "exec", Kind: "connect-native:front"})
+		},
+		`task "b": kind "connect-proxy:front" is that of another task, too`: func(g *TaskGroup, _ *Service) {
+			g.Tasks[0].Kind = "connect-proxy:front"
+			g.Tasks = append(g.Tasks, &Task{Name: "b", Driver: "exec", Kind: "connect-proxy:front"})
+		},
+		`service: a proxy of the service mesh has none`: func(g *TaskGroup, _ *Service) {
+			g.Tasks[0].Kind = "connect-proxy:front"
+			g.Tasks[0].Services = []*Service{{Name: "x"}}
+		},
+		`leader: a proxy of the service mesh cannot be leader`: func(g *TaskGroup, _ *Service) {
+			g.Tasks[0].Kind = "connect-proxy:front"
+			g.Tasks[0].Leader = true
+		},
+		`gateway: it has 2 of ingress, terminating and mesh`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Terminating = oneTerminating()
+		}),
+		`gateway: a gateway needs a network of the group`: gateway(func(g *TaskGroup, _ *Service, _ *Gateway) {
+			g.Networks[0].Mode = "cni/x"
+		}),
+		`gateway: mesh: the service needs a port`: gateway(func(_ *TaskGroup, s *Service, x *Gateway) {
+			s.PortLabel = ""
+			x.Ingress = nil
+			x.Mesh = &GatewayMesh{}
+		}),
+		`proxy: envoy_dns_discovery_type "x" must be`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Proxy.EnvoyDNSDiscoveryType = "x"
+		}),
+		`proxy: connect_timeout must not be negative`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Proxy.ConnectTimeout = new(time.Duration(-1))
+		}),
+		`envoy_gateway_bind_addresses "a": port -2 must be`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Proxy.EnvoyGatewayBindAddresses = map[string]*GatewayBindAddress{"a": {Address: "0.0.0.0", Port: -2}}
+		}),
+		`envoy_gateway_bind_addresses "a": address is required`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Proxy.EnvoyGatewayBindAddresses = map[string]*GatewayBindAddress{"a": {Port: 1}}
+		}),
+		`ingress: at least one listener is required`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Ingress.Listeners = nil
+		}),
+		`ingress: tls: tls_min_version "1" must be`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Ingress.TLS = &GatewayTLS{TLSMinVersion: "1"}
+		}),
+		`listener 2: port 8080 is that of another listener`: gateway(func(_ *TaskGroup, _ *Service, x *Gateway) {
+			x.Ingress.Listeners = append(x.Ingress.Listeners, x.Ingress.Listeners[0])
+		}),
+		`listener 1: port 0 must be`:                    listener(func(l *GatewayListener) { l.Port = 0 }),
+		`listener 1: protocol "udp" must be`:            listener(func(l *GatewayListener) { l.Protocol = "udp" }),
+		`listener 1: at least one service`:              listener(func(l *GatewayListener) { l.Services = nil }),
+		`service 1: name is required`:                   listener(func(l *GatewayListener) { l.Services[0].Name = "" }),
+		`service 1: name "*" is for listeners of other`: listener(func(l *GatewayListener) { l.Services[0].Name = "*" }),
+		`service 1: hosts are for listeners of other`:   listener(func(l *GatewayListener) { l.Services[0].Hosts = []string{"a"} }),
+		`hosts: a service with the name "*" has none`: listener(func(l *GatewayListener) {
+			l.Protocol = "http"
+			l.Services[0] = &GatewayIngressService{Name: "*", Hosts: []string{"a"}}
+		}),
+		`service 2: name "web" is that of another service`: listener(func(l *GatewayListener) {
+			l.Protocol = "http"
+			l.Services = append(l.Services, l.Services[0])
+		}),
+		`such a listener leads to one service`: listener(func(l *GatewayListener) {
+			l.Services = append(l.Services, &GatewayIngressService{Name: "b"})
+		}),
+		`terminating: service 1: name is required`: linked(func(s *GatewayLinkedService) { s.Name = "" }),
+		`cert_file and key_file go together`: linked(func(s *GatewayLinkedService) {
+			s.CAFile = "/ca"
+			s.KeyFile = "/key"
+		}),
+		`ca_file is required with cert_file, key_file or sni`: linked(func(s *GatewayLinkedService) { s.SNI = "x" }),
+		`expose is for services of groups with connect`: check(func(s *Service, _ *ServiceCheck) {
+			s.Connect = nil
+		}),
+		`expose is for checks of type http`: check(func(_ *Service, c *ServiceCheck) {
+			c.Type = CheckTCP
+		}),
+		`expose: the port of the service inside the network namespace is not known`: check(
+			func(s *Service, _ *ServiceCheck) { s.PortLabel = "${NOMAD_PORT_x}" }),
+	} {
+		j := sidecarJob()
+		edit(j.TaskGroups[0], j.TaskGroups[0].Services[0:1:1][0])
+		err := j.Complete().Err()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %v", want, err)
+		}
+	}
+}
