@@ -191,6 +191,6 @@ func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
 // ConnectSince is the version whose servers know Connect, and the addresses and weights of services.
 const ConnectSince = 11
 
-func jobAddressesServices(p *structs.JobRegisterRequest) bool {
-	return hasGroup(p.Job, (*structs.TaskGroup).HasServiceAddresses)
+func jobUsesConnect(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return g.UsesConnect() || g.HasServiceAddresses() })
 }

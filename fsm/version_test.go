@@ -358,6 +358,26 @@ func TestNeeds_CountsAddressesOfServices(t *testing.T) {
 	}
 }
 
+// An older server would store a job without its part in the service mesh.
+func TestNeeds_CountsTheServiceMesh(t *testing.T) {
+	for name, edit := range map[string]func(*structs.TaskGroup){
+		"a service": func(g *structs.TaskGroup) {
+			g.Services = []*structs.Service{{Connect: &structs.Connect{Native: true}}}
+		},
+		"a task": func(g *structs.TaskGroup) { g.Tasks[0].Kind = "connect-native:web" },
+	} {
+		c := newCluster()
+		edit(c.job.TaskGroups[0])
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{Job: c.job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := JobRegister.Needs(entry); got != ConnectSince {
+			t.Errorf("%s needs version %d", name, got)
+		}
+	}
+}
+
 // An older server would apply a stop with the shutdown_delay of the tasks.
 func TestNeeds_CountsASkippedDelay(t *testing.T) {
 	for skip, want := range map[bool]int{false: 0, true: PlacementSince} {

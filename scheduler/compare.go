@@ -15,6 +15,32 @@ type runSpec struct {
 	Meta    map[string]string
 	Group   structs.TaskGroup
 	Tasks   []structs.Task
+	Connect []connectSpec `json:",omitempty"`
+}
+
+// connectSpec has the parts of a service in the service mesh that its tasks depend on. A proxy learns of the
+// others, such as its upstreams, from Consul while it runs.
+type connectSpec struct {
+	Kind    structs.TaskKind
+	Port    string           // of the sidecar
+	Gateway *structs.Gateway `json:",omitempty"`
+}
+
+func connectSpecs(g *structs.TaskGroup) (all []connectSpec) {
+	for _, s := range g.Services {
+		if s.Connect == nil {
+			continue
+		}
+		c := connectSpec{
+			Kind:    s.TaskKind(),
+			Gateway: s.Connect.Gateway,
+		}
+		if s.Connect.SidecarService != nil {
+			c.Port = s.Connect.SidecarService.Port
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // encodeRunSpec encodes it as JSON, in which equal numbers in a task's config are equal for any Go type.
@@ -24,6 +50,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 		PerNode: j.PerNode(),
 		Meta:    j.Meta,
 		Group:   *g,
+		Connect: connectSpecs(g),
 	}
 	r.Group.Count = 0
 	r.Group.Constraints = nil

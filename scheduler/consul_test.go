@@ -38,6 +38,75 @@ func TestConsul_IsRequiredByServicesThatNeedIt(t *testing.T) {
 	}
 }
 
+func TestConsul_HasTheServiceMeshThatAGroupUses(t *testing.T) {
+	g := &structs.TaskGroup{Services: []*structs.Service{{
+		Name:     "web",
+		Provider: structs.ServiceProviderConsul,
+		Connect:  &structs.Connect{SidecarService: &structs.SidecarService{}},
+	}}}
+	p := newGroupPlan(&structs.Job{}, g)
+	for connect, want := range map[string]string{
+		"":      "the Consul of the node has no service mesh, which the group uses (consul.connect)",
+		"false": "the Consul of the node has no service mesh, which the group uses (consul.connect)",
+		"true":  "",
+	} {
+		n := &structs.Node{Attributes: map[string]string{"consul.version": "1.15.4", "consul.connect": connect}}
+		if reason := meetsConstraints(p, n); reason != want {
+			t.Errorf("connect %q: got %q", connect, reason)
+		}
+	}
+	g.Services[0].Connect = nil
+	other := newGroupPlan(&structs.Job{}, g)
+	if len(p.specified) == len(other.specified) {
+		t.Error("groups within and without the service mesh have one shape")
+	}
+}
+
+// A proxy learns of its upstreams while it runs, but not of another port.
+func TestSameRunSpec_KnowsWhatProxiesLearnLater(t *testing.T) {
+	spec := func(edit func(*structs.Service)) *structs.Job {
+		s := &structs.Service{
+			Name: "web",
+			Connect: &structs.Connect{SidecarService: &structs.SidecarService{
+				Port:  "mesh",
+				Proxy: &structs.ConnectProxy{},
+			}},
+		}
+		edit(s)
+		return &structs.Job{TaskGroups: []*structs.TaskGroup{{Services: []*structs.Service{s}}}}
+	}
+	gateway := func(port int) func(*structs.Service) {
+		return func(s *structs.Service) {
+			listeners := []*structs.GatewayListener{{Port: port}}
+			s.Connect = &structs.Connect{Gateway: &structs.Gateway{
+				Ingress: &structs.GatewayIngress{Listeners: listeners},
+			}}
+		}
+	}
+	same := func(a, b *structs.Job) bool { return sameRunSpec(a, a.TaskGroups[0], b, b.TaskGroups[0]) }
+	old := spec(func(*structs.Service) {})
+	upstreams := spec(func(s *structs.Service) {
+		s.Connect.SidecarService.Proxy.Upstreams = []*structs.ConnectUpstream{{DestinationName: "api"}}
+	})
+	if !same(old, upstreams) {
+		t.Error("another upstream replaces the allocations")
+	}
+	for name, edit := range map[string]func(*structs.Service){
+		"no connect":    func(s *structs.Service) { s.Connect = nil },
+		"native":        func(s *structs.Service) { s.Connect = &structs.Connect{Native: true} },
+		"another port":  func(s *structs.Service) { s.Connect.SidecarService.Port = "other" },
+		"another name":  func(s *structs.Service) { s.Name = "other" },
+		"another entry": gateway(1),
+	} {
+		if same(old, spec(edit)) {
+			t.Errorf("%s: the allocations run on", name)
+		}
+	}
+	if same(spec(gateway(1)), spec(gateway(2))) {
+		t.Error("a gateway with another port runs on")
+	}
+}
+
 // Workers plan at the same time.
 func TestConsul_IsCheckedByWorkersAtOnce(t *testing.T) {
 	g := &structs.TaskGroup{Services: []*structs.Service{{Name: "web", Provider: structs.ServiceProviderConsul}}}

@@ -127,6 +127,12 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
 	}
+	if g.UsesConnect() {
+		c := compileConstraint(connectConstraint)
+		c.text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
+		p.constraints = append(p.constraints, c)
+		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
+	}
 	p.only = onlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
@@ -310,6 +316,13 @@ var consulConstraint = &structs.Constraint{
 	LTarget: "${attr.consul.version}",
 	RTarget: ">= 1.8.0",
 	Operand: structs.ConstraintSemver,
+}
+
+// connectConstraint is met by the nodes whose Consul has the service mesh.
+var connectConstraint = &structs.Constraint{
+	LTarget: "${attr.consul.connect}",
+	RTarget: "true",
+	Operand: "=",
 }
 
 func meetsConstraints(g *groupPlan, n *structs.Node) string {

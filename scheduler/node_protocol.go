@@ -32,6 +32,7 @@ var protocolFields = []protocolField{
 	{"network.mode, dns or hostname", structs.NetworksProtocol, wantsNetworkOfItsOwn},
 	{"service.tagged_addresses or weights", structs.ConnectProtocol,
 		(*structs.TaskGroup).HasServiceAddresses},
+	{"connect", structs.ConnectProtocol, (*structs.TaskGroup).UsesConnect},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
 }
 

@@ -28,6 +28,7 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"service":                             structs.ServicesProtocol,
 		"network.mode, dns or hostname":       structs.NetworksProtocol,
 		"service.tagged_addresses or weights": structs.ConnectProtocol,
+		"connect":                             structs.ConnectProtocol,
 	}
 	for name, edit := range map[string]func(*structs.TaskGroup){
 		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
@@ -47,6 +48,7 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"service.tagged_addresses or weights": task(func(t *structs.Task) {
 			t.Services = []*structs.Service{{Weights: &structs.ServiceWeights{}}}
 		}),
+		"connect": task(func(t *structs.Task) { t.Kind = "connect-native:web" }),
 		"service": task(func(t *structs.Task) { t.Services = []*structs.Service{{}} }),
 	} {
 		job := aJob("web", structs.JobService)
