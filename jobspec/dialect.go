@@ -33,7 +33,6 @@ func (task) Rejected() map[string]string {
 	return map[string]string{
 		"action":   "run the command with berth alloc exec",
 		"identity": "its tasks get no tokens; leave it out",
-		"kind":     "it marks the proxies of a service mesh, which berth does not have yet",
 		"scaling": "the sizes of a task are those of its job, and an autoscaler of the enterprise product of the " +
 			"dialect changes them; the scaling block of a group bounds its count",
 		"schedule": "start and stop the job from outside with berth job run and berth job stop",
@@ -107,4 +106,24 @@ func (changeScript) Rejected() map[string]string {
 	return map[string]string{
 		"run_on_first_render": "the task has not started then; use a poststart task",
 	}
+}
+
+func (sidecarTask) Rejected() map[string]string {
+	return map[string]string{"identity": "its tasks get no tokens; leave it out"}
+}
+
+func (connectProxy) Rejected() map[string]string {
+	return map[string]string{
+		"transparent_proxy": "the proxies of berth redirect no traffic; name each service in upstreams",
+	}
+}
+
+func (upstream) Rejected() map[string]string {
+	return map[string]string{
+		"destination_partition": "partitions are those of Consul Enterprise; leave it out",
+	}
+}
+
+func (gatewayTLS) Rejected() map[string]string {
+	return map[string]string{"sds": "the gateway has the certificate that Consul gives it; leave it out"}
 }

@@ -191,7 +191,11 @@ func (p *page) with(t *testing.T, s *section, argument, value string) (string, e
 	file := parseWritable(t, p.whole(example))
 	body := file.Body()
 	if s.name != outermost {
-		body = findBlock(body, s.name)
+		for step := range strings.SplitSeq(s.name, ".") {
+			if body != nil {
+				body = findBlock(body, step)
+			}
+		}
 	}
 	if body == nil {
 		t.Fatalf("%s: the example of `%s` does not have this block", p.file, s.name)
@@ -227,14 +231,20 @@ func parseWritable(t *testing.T, src string) *hclwrite.File {
 	return f
 }
 
-// blockNamed returns the first block of a name, nil without one.
+// blockNamed returns the first block with the name of a section, nil without one.
 func blockNamed(t *testing.T, src, name string) *hclsyntax.Body {
 	t.Helper()
 	body, diags := hclconf.Parse("x.hcl", []byte(src))
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	return innerBlock(body.(*hclsyntax.Body), name)
+	found := body.(*hclsyntax.Body)
+	for step := range strings.SplitSeq(name, ".") {
+		if found != nil {
+			found = innerBlock(found, step)
+		}
+	}
+	return found
 }
 
 func innerBlock(body *hclsyntax.Body, name string) *hclsyntax.Body {
@@ -310,12 +320,12 @@ func wholeJob(example string) string {
 }
 
 // parentsIn returns the names of the blocks in which a block is, the outermost first. Of several places it is
-// the first.
+// the first. The blocks in a sidecar_task are those of a task.
 func parentsIn(root reflect.Type, name string) []string {
 	seen := map[reflect.Type]bool{}
 	var find func(t reflect.Type, path []string) ([]string, bool)
 	find = func(t reflect.Type, path []string) ([]string, bool) {
-		if seen[t] {
+		if seen[t] || t == reflect.TypeFor[sidecarTask]() {
 			return nil, false
 		}
 		seen[t] = true

@@ -93,6 +93,7 @@ type task struct {
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
 	Artifacts     []*artifact       `hcl:"artifact,block"`
 	Services      []*service        `hcl:"service,block"`
+	Kind          string            `hcl:"kind"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }

@@ -179,7 +179,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		Spreads:       spreads(g.Spreads),
 		Meta:          g.Meta,
 		ShutdownDelay: g.ShutdownDelay,
-		Services:      services(g.Services),
+		Services:      c.services(g.Services),
 	}
 	c.policies(g, out)
 	override(&out.Count, g.Count)
@@ -247,19 +247,14 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		ShutdownDelay:   t.ShutdownDelay,
 		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
 		DispatchPayload: (*structs.DispatchPayloadConfig)(t.DispatchPayload),
-		Services:        services(t.Services),
+		Services:        c.services(t.Services),
+		Kind:            structs.TaskKind(t.Kind),
 	}
 	if t.Restart != nil {
 		out.RestartPolicy = t.Restart.override(restart)
 	}
-	if r := t.Resources; r != nil {
-		out.Resources = &structs.Resources{
-			CPU:         r.CPU,
-			Cores:       r.Cores,
-			MemoryMB:    r.MemoryMB,
-			MemoryMaxMB: r.MemoryMaxMB,
-			Devices:     c.devices(r.Devices),
-		}
+	if t.Resources != nil {
+		out.Resources = c.resources(t.Resources)
 	}
 	for _, x := range t.Templates {
 		out.Templates = append(out.Templates, x.template())
@@ -271,6 +266,16 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		out.Artifacts = append(out.Artifacts, (*structs.TaskArtifact)(a))
 	}
 	return out
+}
+
+func (c *converter) resources(r *resources) *structs.Resources {
+	return &structs.Resources{
+		CPU:         r.CPU,
+		Cores:       r.Cores,
+		MemoryMB:    r.MemoryMB,
+		MemoryMaxMB: r.MemoryMaxMB,
+		Devices:     c.devices(r.Devices),
+	}
 }
 
 // config returns the settings of the logs of a task, nil without a block.

@@ -68,7 +68,7 @@ func TestReference_IsCurrent(t *testing.T) {
 
 const tableHead = "| name | value | default | bound | meaning |\n|---|---|---|---|---|\n"
 
-var sectionHeading = regexp.MustCompile("(?m)^### `([a-z_]+)`\n")
+var sectionHeading = regexp.MustCompile("(?m)^### `([a-z_.]+)`\n")
 
 // text returns the page with the tables of the tags.
 func (p *page) text(t *testing.T) string {
@@ -166,7 +166,7 @@ func readSection(name, text string) *section {
 func (p *page) sections(t *testing.T) []*section {
 	t.Helper()
 	d := describer{seen: map[reflect.Type]bool{}}
-	d.describe(outermost, p.roots...)
+	d.describe("", outermost, p.roots...)
 	_, written := p.split(t)
 	names := map[string]bool{}
 	for _, s := range d.sections {
@@ -197,12 +197,16 @@ type describer struct {
 	seen     map[reflect.Type]bool
 }
 
-// describe adds the section of a block, and then those of the blocks in it.
-func (d *describer) describe(name string, types ...reflect.Type) {
+// describe adds the section of a block, and then those of the blocks in it. If another type has the name, the
+// section also has that of the block around it. The blocks in a sidecar_task are those of a task.
+func (d *describer) describe(parent, name string, types ...reflect.Type) {
 	if d.seen[types[0]] {
 		return
 	}
 	s := &section{name: name}
+	if slices.ContainsFunc(d.sections, func(o *section) bool { return o.name == name }) {
+		s.name = parent + "." + name
+	}
 	d.sections = append(d.sections, s)
 	for _, block := range types {
 		d.seen[block] = true
@@ -218,8 +222,11 @@ func (d *describer) describe(name string, types ...reflect.Type) {
 		s.dialect = append(s.dialect, dialectLines(block)...)
 	}
 	for _, block := range types {
+		if block == reflect.TypeFor[sidecarTask]() {
+			continue
+		}
 		for _, f := range blocksOf(block) {
-			d.describe(rowOf(f).name, structOf(f.Type))
+			d.describe(name, rowOf(f).name, structOf(f.Type))
 		}
 	}
 }

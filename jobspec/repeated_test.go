@@ -18,6 +18,13 @@ const (
 		"      driver = \"docker\"\nPART\n    }\n  }\n}\n"
 )
 
+// inConnect returns a job file with a service that has parts of the service mesh.
+func inConnect(parts string) string {
+	return strings.Replace(inGroup, "PART", "network {\n mode = \"bridge\"\n port \"http\" {}\n }\n"+
+		"volume \"v\" {\n type = \"host\"\n source = \"s\"\n }\n"+
+		"service {\n name = \"s\"\n port = \"http\"\n connect {\n"+parts+"\n }\n }", 1)
+}
+
 // aTask returns a task with a name and further arguments.
 func aTask(name, rest string) string {
 	return "task \"" + name + "\" {\n driver = \"docker\"\n" + rest + " }"
@@ -73,6 +80,41 @@ var repeatedBlocks = map[string]struct{ file, good, bad string }{
 		strings.Replace(inGroup, "PART", "network {\nPART\n }", 1),
 		`port "a" { static = 80 }`,
 		`port "b" { to = BAD70000 }`,
+	},
+	"proxy.upstreams": {
+		inConnect("sidecar_service {\n proxy {\nPART\n }\n }"),
+		"upstreams {\n destination_name = \"a\"\n local_bind_port = 1\n }",
+		"upstreams {\n destination_name = \"b\"\n local_bind_port = BAD70000\n }",
+	},
+	"expose.path": {
+		inConnect("sidecar_service {\n proxy {\n expose {\nPART\n }\n }\n }"),
+		"path {\n path = \"/a\"\n local_path_port = 1\n listener_port = \"http\"\n }",
+		"path {\n path = BAD\"b\"\n local_path_port = 1\n listener_port = \"http\"\n }",
+	},
+	"sidecar_task.volume_mount": {
+		inConnect("sidecar_service {}\n sidecar_task {\nPART\n }"),
+		"volume_mount {\n volume = \"v\"\n destination = \"/a\"\n }",
+		"volume_mount {\n volume = \"v\"\n destination = BAD\"..\"\n }",
+	},
+	"proxy.envoy_gateway_bind_addresses": {
+		inConnect("gateway {\n mesh {}\n proxy {\nPART\n }\n }"),
+		"envoy_gateway_bind_addresses \"a\" {\n address = \"0.0.0.0\"\n port = 1\n }",
+		"envoy_gateway_bind_addresses \"b\" {\n address = BAD\"here\"\n port = 1\n }",
+	},
+	"ingress.listener": {
+		inConnect("gateway {\n ingress {\nPART\n }\n }"),
+		"listener {\n port = 1\n service { name = \"a\" }\n }",
+		"listener {\n port = BAD0\n service { name = \"a\" }\n }",
+	},
+	"listener.service": {
+		inConnect("gateway {\n ingress {\n listener {\n port = 1\n protocol = \"http\"\nPART\n }\n }\n }"),
+		"service { name = \"a\" }",
+		"service { name = BAD\"\" }",
+	},
+	"terminating.service": {
+		inConnect("gateway {\n terminating {\nPART\n }\n }"),
+		"service { name = \"a\" }",
+		"service { name = BAD\"\" }",
 	},
 	"task.constraint": {inTask, `constraint { attribute = "a" }`, badConstraint},
 	"task.affinity":   {inTask, goodAffinity, badAffinity},

@@ -24,6 +24,7 @@ type service struct {
 	EnableTagOverride bool              `hcl:"enable_tag_override"`
 	TaggedAddresses   map[string]string `hcl:"tagged_addresses"`
 	Weights           *weights          `hcl:"weights,block"`
+	Connect           *connect          `hcl:"connect,block"`
 }
 
 type weights struct {
@@ -32,7 +33,7 @@ type weights struct {
 }
 
 func (service) Unsupported() string {
-	return "cluster connect identity kind"
+	return "cluster identity kind"
 }
 
 type check struct {
@@ -55,6 +56,7 @@ type check struct {
 	GRPCService   string              `hcl:"grpc_service"`
 	GRPCUseTLS    bool                `hcl:"grpc_use_tls"`
 	TaskName      string              `hcl:"task"`
+	Expose        bool                `hcl:"expose"`
 
 	SuccessBeforePassing   int           `hcl:"success_before_passing"`
 	FailuresBeforeCritical int           `hcl:"failures_before_critical"`
@@ -62,7 +64,7 @@ type check struct {
 	CheckRestart           *checkRestart `hcl:"check_restart,block"`
 }
 
-func (check) Unsupported() string { return "advertise expose failures_before_warning" }
+func (check) Unsupported() string { return "advertise failures_before_warning" }
 
 func (check) Ignored() map[string]string {
 	return map[string]string{"notes": "nothing shows the notes of a check"}
@@ -74,15 +76,15 @@ type checkRestart struct {
 	IgnoreWarnings bool           `hcl:"ignore_warnings"`
 }
 
-func services(list []*service) []*structs.Service {
+func (c *converter) services(list []*service) []*structs.Service {
 	var out []*structs.Service
 	for _, s := range list {
-		out = append(out, s.service())
+		out = append(out, c.service(s))
 	}
 	return out
 }
 
-func (s *service) service() *structs.Service {
+func (c *converter) service(s *service) *structs.Service {
 	out := &structs.Service{
 		Name:         s.Name,
 		TaskName:     s.TaskName,
@@ -100,9 +102,10 @@ func (s *service) service() *structs.Service {
 		EnableTagOverride: s.EnableTagOverride,
 		TaggedAddresses:   s.TaggedAddresses,
 		Weights:           (*structs.ServiceWeights)(s.Weights),
+		Connect:           c.connect(s.Connect),
 	}
-	for _, c := range s.Checks {
-		out.Checks = append(out.Checks, c.check())
+	for _, x := range s.Checks {
+		out.Checks = append(out.Checks, x.check())
 	}
 	return out
 }
@@ -128,6 +131,7 @@ func (c *check) check() *structs.ServiceCheck {
 		GRPCService:   c.GRPCService,
 		GRPCUseTLS:    c.GRPCUseTLS,
 		TaskName:      c.TaskName,
+		Expose:        c.Expose,
 
 		SuccessBeforePassing:   c.SuccessBeforePassing,
 		FailuresBeforeCritical: c.FailuresBeforeCritical,

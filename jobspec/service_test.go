@@ -158,14 +158,14 @@ func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
 	const ours = "provider = \"berth\"\n"
 	for _, c := range []struct{ lines, want string }{
 		{`provider = "dns"`, `provider`},
-		{`connect {}`, `"connect" is not supported by berth yet`},
+		{`connect {}`, `it has 0 of native = true, sidecar_service and gateway`},
 		{ours + `enable_tag_override = true`, `enable_tag_override is for services with provider = "consul"`},
 		{`tagged_addresses { lan = "a.example" }`, `"a.example" is neither an IP address nor "host:port"`},
 		{`identity { aud = ["x"] }`, `"identity" is not supported by berth yet`},
 		{`weights { passing = 70000 }`, `passing 70000 must be at most 65535`},
 		{`kind = "api-gateway"`, `"kind" is not supported by berth yet`},
 		{`cluster = "other"`, `"cluster" is not supported by berth yet`},
-		{checkLines(`expose = true`), `"expose" is not supported by berth yet`},
+		{checkLines(`expose = true`), `expose is for services of groups with connect`},
 		{checkLines(`advertise = "x"`), `"advertise" is not supported by berth yet`},
 		{checkLines(`failures_before_warning = 2`), `"failures_before_warning" is not supported by berth yet`},
 		{`check { type = "tcp" }`, `missing argument "interval"`},
