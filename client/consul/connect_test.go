@@ -163,8 +163,9 @@ func TestRegistration_OfGateways(t *testing.T) {
 		"lan": {Address: "10.0.0.1", Port: 1},
 		"wan": {Address: "10.0.0.2", Port: 3}, // that of the job
 	}
-	if s := mustRegister(t, i); s.Kind != api.ServiceKindMeshGateway || !maps.Equal(s.TaggedAddresses, addresses) {
-		t.Errorf("got %s, %v", s.Kind, s.TaggedAddresses)
+	mesh := mustRegister(t, i)
+	if mesh.Kind != api.ServiceKindMeshGateway || !maps.Equal(mesh.TaggedAddresses, addresses) {
+		t.Errorf("got %s, %v", mesh.Kind, mesh.TaggedAddresses)
 	}
 }
 
