@@ -25,6 +25,7 @@ type Link struct {
 	*Syncer
 	config      Config
 	client      *api.Client
+	waiting     *api.Client // for blocking queries
 	transport   *http.Transport
 	fingerprint *fingerprint
 	advertised  []*Service // of the agent itself
@@ -38,6 +39,10 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	waiting, err := c.client(transport, 0, maxLookup)
+	if err != nil {
+		return nil, err
+	}
 	logger = logger.Named("consul")
 	u, err := c.url()
 	if err != nil {
@@ -47,6 +52,7 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 		Syncer:      newSyncer(client.Agent(), digestOf(identity), logger),
 		config:      c,
 		client:      client,
+		waiting:     waiting,
 		transport:   transport,
 		fingerprint: newFingerprint(client, u.Scheme == "https", logger),
 	}, nil

@@ -20,6 +20,7 @@ import (
 // The bounds of what Consul and the token file may have, in bytes.
 const (
 	maxAnswer = 64 << 20
+	maxLookup = 16 << 20 // an answer for templates
 	maxHeader = 64 << 10
 	maxToken  = 4 << 10
 )
@@ -37,18 +38,7 @@ func (c *Config) open() (*api.Client, *http.Transport, error) {
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: maxHeader,
 	}
-	conf := &api.Config{
-		Address:   u.Host,
-		Scheme:    u.Scheme,
-		Transport: transport,
-		HttpClient: &http.Client{
-			Timeout:   c.Timeout,
-			Transport: &authorized{c, transport},
-		},
-	}
 	if u.Scheme == "unix" {
-		conf.Address = "localhost" // only the Host of requests
-		conf.Scheme = "http"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", u.Path)
 		}
@@ -57,11 +47,35 @@ func (c *Config) open() (*api.Client, *http.Transport, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	client, err := c.client(transport, c.Timeout, maxAnswer)
+	return client, transport, err
+}
+
+// client makes a client with bounds of the time and the bytes of an answer. Without a timeout each request
+// needs a context that ends.
+func (c *Config) client(t *http.Transport, timeout time.Duration, most int64) (*api.Client, error) {
+	u, err := c.url()
+	if err != nil {
+		return nil, structs.Invalidf("consul.address: %w", err)
+	}
+	conf := &api.Config{
+		Address:   u.Host,
+		Scheme:    u.Scheme,
+		Transport: t,
+		HttpClient: &http.Client{
+			Timeout:   timeout,
+			Transport: &authorized{c, t, most},
+		},
+	}
+	if u.Scheme == "unix" {
+		conf.Address = "localhost" // only the Host of requests
+		conf.Scheme = "http"
+	}
 	client, err := api.NewClient(conf)
 	if err != nil {
-		return nil, nil, structs.Invalidf("consul: %w", err)
+		return nil, structs.Invalidf("consul: %w", err)
 	}
-	return client, transport, nil
+	return client, nil
 }
 
 // tlsConfig reads the files of the configuration.
@@ -95,6 +109,7 @@ func (c *Config) tlsConfig() (*tls.Config, error) {
 type authorized struct {
 	c    *Config
 	next http.RoundTripper
+	most int64 // bytes of an answer
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -117,7 +132,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := a.next.RoundTrip(req)
 	if err == nil {
-		resp.Body = &bounded{resp.Body, maxAnswer}
+		resp.Body = &bounded{resp.Body, a.most}
 	}
 	return resp, err
 }
