@@ -188,9 +188,18 @@ func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
 	})
 }
 
-// ConnectSince is the version whose servers know Connect, and the addresses and weights of services.
+// ConnectSince is the version whose servers know Connect, the addresses and weights of services, and waits of
+// templates.
 const ConnectSince = 11
 
-func jobUsesConnect(p *structs.JobRegisterRequest) bool {
-	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return g.UsesConnect() || g.HasServiceAddresses() })
+func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
+		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)
+	})
+}
+
+func taskHasWaits(t *structs.Task) bool {
+	return t != nil && slices.ContainsFunc(t.Templates, func(x *structs.Template) bool {
+		return x != nil && x.Wait != nil
+	})
 }

@@ -248,6 +248,22 @@ func TestNeeds_CountsServices(t *testing.T) {
 	}
 }
 
+// An older server would drop the wait of a template.
+func TestNeeds_CountsWaitsOfTemplates(t *testing.T) {
+	for wait, want := range map[*structs.TemplateWait]int{nil: TasksSince, {}: ConnectSince} {
+		c := newCluster()
+		task := c.job.TaskGroups[0].Tasks[0]
+		task.Templates = []*structs.Template{nil, {EmbeddedTmpl: "x", Wait: wait}}
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{Job: c.job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := CommandOf(entry).Needs(entry); got != want {
+			t.Errorf("a job with the wait %v needs version %d, want %d", wait, got, want)
+		}
+	}
+}
+
 // An older server would not store the source of a job.
 func TestNeeds_CountsTheSourceOfAJob(t *testing.T) {
 	for source, want := range map[*structs.JobSubmission]int{nil: 0, {Source: "text"}: TasksSince} {

@@ -98,7 +98,6 @@ func (templateBlock) Rejected() map[string]string {
 func (templateBlock) Ignored() map[string]string {
 	return map[string]string{
 		"vault_grace": "nothing reads it any more, also in the dialect",
-		"wait":        "a template is rendered as soon as something that it reads has changed",
 	}
 }
 

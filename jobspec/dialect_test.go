@@ -52,9 +52,6 @@ const outdated = `job "j" {
         data        = "x"
         destination = "local/x"
         vault_grace = "33s"
-        wait {
-          min = "1s"
-        }
       }
     }
   }
@@ -74,7 +71,6 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 		`j.hcl:10,7: "mbits" has no effect`,
 		`j.hcl:25,9: "disk" has no effect: the group's ephemeral_disk requests scratch space`,
 		`j.hcl:37,9: "vault_grace" has no effect`,
-		`j.hcl:38,9: "wait" has no effect`,
 		`j.hcl:27,9: the ports of a network in resources are those of the group; write network in the group`,
 	}
 	for i, w := range hclconf.Warnings(f.Warnings) {

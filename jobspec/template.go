@@ -21,6 +21,12 @@ type templateBlock struct {
 	RightDelim    string         `hcl:"right_delimiter"`
 	Envvars       bool           `hcl:"env"`
 	ErrMissingKey bool           `hcl:"error_on_missing_key"`
+	Wait          *templateWait  `hcl:"wait,block"`
+}
+
+type templateWait struct {
+	Min *time.Duration `hcl:"min"`
+	Max *time.Duration `hcl:"max"`
 }
 
 type changeScript struct {
@@ -46,5 +52,6 @@ func (t *templateBlock) template() *structs.Template {
 		RightDelim:    t.RightDelim,
 		Envvars:       t.Envvars,
 		ErrMissingKey: t.ErrMissingKey,
+		Wait:          (*structs.TemplateWait)(t.Wait),
 	}
 }

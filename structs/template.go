@@ -19,6 +19,14 @@ type Template struct {
 	RightDelim    string         `json:",omitempty" codec:",omitempty"`
 	Envvars       bool           `json:",omitempty" codec:",omitempty"` // the file has variables
 	ErrMissingKey bool           `json:",omitempty" codec:",omitempty"` // a missing key of a map is an error
+	Wait          *TemplateWait  `json:",omitempty" codec:",omitempty"`
+}
+
+// TemplateWait delays another rendering while the answers of Consul and of the servers keep changing: until
+// they stay the same for Min, and at most for Max.
+type TemplateWait struct {
+	Min *time.Duration `json:",omitempty" codec:",omitempty"` // nil: 0
+	Max *time.Duration `json:",omitempty" codec:",omitempty"` // nil: four times Min, at most MaxTaskWait
 }
 
 // ChangeScript is the command of change_mode script. It runs in the task.
@@ -45,7 +53,25 @@ const (
 	DefaultTemplateTimeout = 5 * time.Second // of its script
 	DefaultLeftDelim       = "{{"
 	DefaultRightDelim      = "}}"
+
+	// Those of a template without a wait.
+	DefaultTemplateWaitMin = 5 * time.Second
+	DefaultTemplateWaitMax = 4 * time.Minute
 )
+
+// WaitBounds returns the bounds of the wait.
+func (t *Template) WaitBounds() (least, most time.Duration) {
+	if t.Wait == nil {
+		return DefaultTemplateWaitMin, DefaultTemplateWaitMax
+	}
+	if t.Wait.Min != nil {
+		least = *t.Wait.Min
+	}
+	if t.Wait.Max != nil {
+		return least, *t.Wait.Max
+	}
+	return least, 4 * min(least, MaxTaskWait/4)
+}
 
 func (t *Template) canonicalize() {
 	setDefault(&t.ChangeMode, TemplateRestart)

@@ -66,7 +66,19 @@ func (t *Template) validate(f fieldErrors) {
 	if t.Splay != nil {
 		f.checkDuration("splay", *t.Splay, MaxTaskWait)
 	}
+	t.validateWait(f)
 	t.validateChange(f)
+}
+
+func (t *Template) validateWait(f fieldErrors) {
+	if t.Wait == nil {
+		return
+	}
+	f = f.at("wait")
+	least, most := t.WaitBounds()
+	f.checkDuration("min", least, MaxTaskWait)
+	f.checkDuration("max", most, MaxTaskWait)
+	f.require(least <= most, "min %s is above max %s", least, most)
 }
 
 // ownError returns the text of an error that quotes only bounded parts of its input.

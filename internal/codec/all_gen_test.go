@@ -362,6 +362,7 @@ var all = []any{
 	new(structs.TaskResourceUsage),
 	new(structs.TaskState),
 	new(structs.Template),
+	new(structs.TemplateWait),
 	new(structs.TerminalSize),
 	new(structs.UnblockRow),
 	new(structs.UpdateStrategy),
