@@ -28,6 +28,7 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/hostvolumes"
+	"berth/client/lookup"
 	"berth/client/mounts"
 	"berth/client/netns"
 	"berth/client/networkhook"
@@ -76,12 +77,13 @@ func buildReal(p Parts) (*Subsystems, error) {
 		HostPaths: func(t *structs.Task) bool { return allocrunner.HostPaths(drivers, t) },
 	}
 	sockets := buildSockets(p)
+	lookups := lookup.New(lookupConfig(p))
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
 		Devices:    devices,
 		AllocHooks: allocHooks(p, plugins, sockets),
-		TaskHooks:  taskHooks(p, supervisors, devices.Reserve),
+		TaskHooks:  taskHooks(p, supervisors, devices.Reserve, lookups),
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Running),
 			drivers.Endpoint(), diskhook.Endpoint(diskConfig(p))),
@@ -92,6 +94,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 			sockets.Run,
 			reconcileVolumes(p, plugins),
 			reconcileNetworks(p),
+			lookups.Run,
 		},
 		Destroy: func() error {
 			return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root))
@@ -236,11 +239,22 @@ func artifactConfig(p Parts) artifacthook.Config {
 	}
 }
 
+func lookupConfig(p Parts) lookup.Config {
+	c := lookup.Config{
+		Servers: &lookup.Servers{Caller: p.Servers, Region: p.Config.Region},
+		Logger:  p.Logger.Named("lookup"),
+	}
+	if p.Consul != nil { // a nil Consul in another interface would not be nil
+		c.Consul = p.Consul
+	}
+	return c
+}
+
 // taskHooks returns the hooks of a task: those of its payload, its artifacts, its devices, its CSI plugin and
 // its templates. A task does not keep devices waiting while it downloads. Templates read the
 // files and the variables of the other hooks.
 func taskHooks(
-	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve,
+	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve, lookups *lookup.Pool,
 ) func(*hook.AllocEnv, *structs.Task) []hook.Task {
 	artifacts := artifactConfig(p)
 	devices := devicehook.Config{
@@ -252,6 +266,8 @@ func taskHooks(
 		DB:     p.DB,
 		Logger: p.Logger,
 		Slots:  semaphore.NewWeighted(templatehook.MaxRunning),
+
+		Lookups: lookups,
 	}
 	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
 		var hooks []hook.Task

@@ -19,6 +19,7 @@ import (
 	"berth/client/devicemanager"
 	"berth/client/fingerprint"
 	"berth/client/hook"
+	"berth/client/lookup"
 	"berth/client/servers"
 	"berth/client/services"
 	"berth/client/store"
@@ -93,6 +94,7 @@ type Subsystems struct {
 // Consul is the link with the Consul of this node. Package consul has it.
 type Consul interface {
 	services.Consul
+	lookup.Source
 	// WaitFirst returns when Consul has been asked once, with or without an answer, or when ctx ends.
 	WaitFirst(ctx context.Context)
 	// Attributes returns those of the node. It is empty until Consul has answered once.

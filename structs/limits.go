@@ -66,7 +66,7 @@ const (
 	MaxTemplates     = 64        // of one task
 	MaxTemplateText  = 256 << 10 // bytes of one text
 	MaxTemplateBytes = 1 << 20   // bytes of one rendered file, and of all files that one text reads
-	MaxTemplateReads = 256       // values that one text reads: files and variables
+	MaxTemplateReads = 256       // values that one text reads: files, variables, services and keys
 	MaxDelimiter     = 64        // bytes of a delimiter
 
 	// MaxEvalIDs bounds the evaluations that one request deletes by their IDs.

@@ -44,6 +44,21 @@ func TestTemplate_HasDefaults(t *testing.T) {
 	}
 }
 
+func TestTemplate_WaitHasBounds(t *testing.T) {
+	for want, x := range map[[2]time.Duration]*TemplateWait{
+		{5 * time.Second, 4 * time.Minute}: nil,
+		{0, 0}:                             {},
+		{2 * time.Second, 8 * time.Second}: {Min: new(2 * time.Second)},
+		{0, time.Second}:                   {Max: new(time.Second)},
+		{MaxTaskWait, MaxTaskWait}:         {Min: new(MaxTaskWait)},
+	} {
+		least, most := (&Template{Wait: x}).WaitBounds()
+		if least != want[0] || most != want[1] {
+			t.Errorf("%+v: got %s and %s, want %s", x, least, most, want)
+		}
+	}
+}
+
 func TestTemplate_Validate(t *testing.T) {
 	for _, c := range []struct {
 		want string
@@ -81,6 +96,13 @@ func TestTemplate_Validate(t *testing.T) {
 		}},
 		{"timeout must not be negative", func(x *Template) {
 			x.ChangeScript = &ChangeScript{Command: "x", Timeout: -1}
+		}},
+		{"", func(x *Template) { x.Wait = &TemplateWait{} }},
+		{"", func(x *Template) { x.Wait = &TemplateWait{Min: new(MaxTaskWait)} }},
+		{"wait: min must not be negative", func(x *Template) { x.Wait = &TemplateWait{Min: new(time.Duration(-1))} }},
+		{"wait: max", func(x *Template) { x.Wait = &TemplateWait{Max: new(MaxTaskWait + 1)} }},
+		{"wait: min 3s is above max 2s", func(x *Template) {
+			x.Wait = &TemplateWait{new(3 * time.Second), new(2 * time.Second)}
 		}},
 		{"splay must not be negative", func(x *Template) { x.Splay = new(time.Duration(-1)) }},
 		{"perms", func(x *Template) { x.Perms = "4755" }},
@@ -131,9 +153,9 @@ func TestTemplate_OfAnotherDriverMayBeAnywhereInTheDirectory(t *testing.T) {
 
 func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{ key "a" }}`:                                       "the function key is refused: it reads from Consul, which templates do not do yet",
+		`{{ nodes }}`:                                         "the function nodes is refused: of Consul, templates read services and keys alone",
 		`{{ with secret "a" }}{{ end }}`:                      "Vault",
-		`{{ range nomadService "a" }}{{ end }}`:               "services",
+		`{{ range nomadService "a" }}{{ end }}`:               "",
 		`{{ (nomadVar "a").x }}`:                              "until secrets are encrypted",
 		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
 		`{{ "a" | writeToFile "b" }}`:                         "writes no file but its destination",
@@ -145,8 +167,8 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 		`{{ sprig_upper "x" | sprig_quote }}`:                 "",
 		`{{ define "a" }}{{ sockaddr "x" }}{{ end }}`:         "",
 		`{{ if false }}{{ else }}{{ spew_dump 1 }}{{ end }}`:  "use toJSON",
-		`{{ range $x := split (tree) "a" }}{{ end }}`:         "Consul",
-		`{{ template "a" (key "b") }}`:                        "Consul",
+		`{{ range $x := split (nodes) "a" }}{{ end }}`:        "Consul",
+		`{{ template "a" (caLeaf "b") }}`:                     "Consul",
 		`{{ berthLeave }}`:                                    "berth does not know it; it has: add",
 		`{{ `:                                                 "unclosed action",
 		"{{ if }}x{{ end }}":                                  "missing value for if",
@@ -159,7 +181,7 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 			t.Errorf("%.80s: want %q, got %v", text, want, err)
 		}
 	}
-	_, err := (&Template{LeftDelim: "[[", RightDelim: "]]"}).ParseText(`{{ key "a" }} [[ env "X" ]]`)
+	_, err := (&Template{LeftDelim: "[[", RightDelim: "]]"}).ParseText(`{{ node "a" }} [[ env "X" ]]`)
 	if err != nil {
 		t.Error(err)
 	}
@@ -168,7 +190,7 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 // TestTemplate_NamesEachRefusedFunction lists the functions by the places of their first calls.
 func TestTemplate_NamesEachRefusedFunction(t *testing.T) {
 	x := &Template{
-		EmbeddedTmpl: "{{ define `a` }}{{ plugin `x` }}{{ end }}{{ key `k` }}{{ env `A` }}{{ key `l` }}{{ secret `s` }}",
+		EmbeddedTmpl: "{{ define `a` }}{{ plugin `x` }}{{ end }}{{ node `k` }}{{ env `A` }}{{ node `l` }}{{ secret `s` }}",
 		DestPath:     "local/x",
 		LeftDelim:    "{{",
 		RightDelim:   "}}",
@@ -184,7 +206,7 @@ func TestTemplate_NamesEachRefusedFunction(t *testing.T) {
 	}
 	want := []string{
 		"template 1: data: the function plugin",
-		"template 1: data: the function key",
+		"template 1: data: the function node",
 		"template 1: data: the function secret",
 	}
 	if !slices.Equal(named, want) {

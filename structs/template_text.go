@@ -10,15 +10,16 @@ import (
 // templateFunctions are the functions of a template's text, apart from those of Go's text/template. The node
 // implements them.
 var templateFunctions = []string{
-	"add", "base64Decode", "base64Encode", "base64URLDecode", "base64URLEncode",
-	"contains", "containsAll", "containsAny", "containsNone", "containsNotAll",
-	"divide", "env", "envOrDefault", "executeTemplate", "explodeMap", "file", "hmacSHA256Hex",
-	"in", "indent", "join", "loop", "maximum", "md5sum", "mergeMap", "mergeMapWithOverride", "minimum",
-	"modulo", "multiply", "mustEnv", "parseBool", "parseFloat", "parseInt", "parseJSON", "parseUint",
-	"parseYAML", "regexMatch", "regexReplaceAll", "replaceAll", "scratch", "sha256Hex", "sockaddr",
-	"split", "splitToMap", "subtract", "timestamp", "toJSON", "toJSONPretty", "toLower", "toTOML", "toTitle",
-	"toUnescapedJSON", "toUnescapedJSONPretty", "toUpper", "toYAML", "trim", "trimPrefix", "trimSpace",
-	"trimSuffix",
+	"add", "base64Decode", "base64Encode", "base64URLDecode", "base64URLEncode", "berthService",
+	"berthServices", "byKey", "byMeta", "byTag", "contains", "containsAll", "containsAny", "containsNone",
+	"containsNotAll", "divide", "env", "envOrDefault", "executeTemplate", "explode", "explodeMap", "file",
+	"hmacSHA256Hex", "in", "indent", "join", "key", "keyExists", "keyExistsGet", "keyOrDefault", "loop",
+	"ls", "maximum", "md5sum", "mergeMap", "mergeMapWithOverride", "minimum", "modulo", "multiply",
+	"mustEnv", "nomadService", "nomadServices", "parseBool", "parseFloat", "parseInt", "parseJSON",
+	"parseUint", "parseYAML", "regexMatch", "regexReplaceAll", "replaceAll", "safeLs", "safeTree",
+	"scratch", "service", "services", "sha256Hex", "sockaddr", "split", "splitToMap", "subtract",
+	"timestamp", "toJSON", "toJSONPretty", "toLower", "toTOML", "toTitle", "toUnescapedJSON",
+	"toUnescapedJSONPretty", "toUpper", "toYAML", "tree", "trim", "trimPrefix", "trimSpace", "trimSuffix",
 }
 
 var builtinTemplateFunctions = []string{
@@ -28,13 +29,11 @@ var builtinTemplateFunctions = []string{
 
 // refusedTemplateFunctions are functions of the dialect that berth refuses, by the reason.
 var refusedTemplateFunctions = map[string][]string{
-	"it reads from Consul, which templates do not do yet": {
-		"byKey", "byMeta", "byTag", "caLeaf", "caRoots", "connect", "datacenters", "explode",
-		"exportedServices", "key", "keyExists", "keyExistsGet", "keyOrDefault", "ls", "node", "nodes",
-		"partitions", "peerings", "safeLs", "safeTree", "service", "services", "tree",
+	"of Consul, templates read services and keys alone": {
+		"caLeaf", "caRoots", "connect", "datacenters", "exportedServices", "node", "nodes", "partitions",
+		"peerings",
 	},
 	"it reads from Vault, which berth does not support yet": {"pkiCert", "secret", "secrets"},
-	"it reads services, which templates do not do yet":      {"nomadService", "nomadServices"},
 	"it reads variables, which berth does not support until secrets are encrypted": {
 		"nomadVar", "nomadVarExists", "nomadVarList", "nomadVarListSafe",
 	},

@@ -28,7 +28,8 @@ func (h *templates) Stopped() {
 	h.running.Wait()
 }
 
-// watch renders templates again whose values have changed, until ctx ends or no value can change.
+// watch renders templates again whose values have changed, until ctx ends or no value can change. It looks at
+// least once in PollInterval.
 func (h *templates) watch(ctx context.Context, task hook.Control) {
 	for {
 		changed := h.renderChanged(ctx, task)
@@ -40,7 +41,7 @@ func (h *templates) watch(ctx context.Context, task hook.Control) {
 			}
 			h.unsaved = false
 		}
-		if !h.mayChange() || !backoff.Sleep(ctx, PollInterval) {
+		if !h.mayChange() || !h.pause(ctx, h.again) {
 			return
 		}
 	}
@@ -55,9 +56,10 @@ func (h *templates) mayChange() bool {
 
 // renderChanged renders the templates whose values have changed, and returns those with another text.
 func (h *templates) renderChanged(ctx context.Context, task hook.Control) (changed []*structs.Template) {
+	h.again = PollInterval
 	for _, t := range h.task.Templates {
 		r := h.rec.Rendered[t.DestPath]
-		if r != nil && !r.Reads.changed(t, h.values) {
+		if r != nil && !r.Reads.changed(t, h.values) && !h.settled(t, r.Reads) {
 			continue
 		}
 		other, err := h.renderAgain(ctx, t)
@@ -76,6 +78,10 @@ func (h *templates) renderChanged(ctx context.Context, task hook.Control) (chang
 func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other bool, err error) {
 	last := h.rec.Rendered[t.DestPath]
 	text, read, err := h.render(ctx, t)
+	if ctx.Err() == nil {
+		defer h.keep()
+		h.asked[t.DestPath] = read.Answers
+	}
 	switch {
 	case ctx.Err() != nil:
 		return false, nil

@@ -14,6 +14,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/client/lookup"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -28,6 +29,7 @@ type fixture struct {
 	meta  map[string]string // of the node
 	env   map[string]string // of the process
 	task  *structs.Task
+	pool  *lookup.Pool
 
 	mu     sync.Mutex
 	events []string
@@ -41,6 +43,7 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 		meta:  map[string]string{"rack": "r1"},
 		env:   map[string]string{"PORT": "80"},
 		task:  &structs.Task{Name: "web", Templates: list},
+		pool:  lookup.New(lookup.Config{Logger: hclog.NewNullLogger()}),
 	}
 	for _, dir := range []string{"web/local", "web/secrets", "web/tmp", "alloc/data", "other/secrets"} {
 		err := os.MkdirAll(filepath.Join(fx.alloc, dir), 0o755)
@@ -66,8 +69,9 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 
 // hook is the hook of a new agent.
 func (fx *fixture) hook() *templates {
-	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Dir: fx.alloc}
-	return New(Config{fx.db, hclog.NewNullLogger(), semaphore.NewWeighted(1)}, alloc, fx.task).(*templates)
+	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a", Namespace: "team"}, Dir: fx.alloc}
+	config := Config{fx.db, hclog.NewNullLogger(), semaphore.NewWeighted(1), fx.pool}
+	return New(config, alloc, fx.task).(*templates)
 }
 
 func (fx *fixture) taskEnv() *hook.TaskEnv {

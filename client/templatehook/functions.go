@@ -33,7 +33,7 @@ func (r *rendering) functions() template.FuncMap {
 	}
 	for _, some := range []template.FuncMap{
 		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numberFunctions,
-		r.sprigFunctions(),
+		r.sprigFunctions(), r.lookupFunctions(), groupFunctions,
 	} {
 		maps.Copy(all, some)
 	}

@@ -11,6 +11,7 @@ import (
 	"text/template/parse"
 	"time"
 
+	"berth/client/lookup"
 	"berth/structs"
 )
 
@@ -32,6 +33,8 @@ type rendering struct {
 	left    int               // bytes that it may still read
 	set     *template.Template
 	scratch *scratch
+	answers map[lookup.Query]lookup.State // that the text has read
+	waits   []string                      // for answers
 
 	steps, depth, size int
 }
@@ -58,6 +61,8 @@ func render(ctx context.Context, t *structs.Template, v *values, source string) 
 		reads:  newReads(t),
 		files:  map[string]string{},
 		left:   structs.MaxTemplateBytes,
+
+		answers: map[lookup.Query]lookup.State{},
 	}
 	r.scratch = &scratch{r: r, values: map[string]any{}}
 	text := t.EmbeddedTmpl
@@ -99,6 +104,8 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 	switch {
 	case isBeyond:
 		return "", structs.Invalidf("%s", bound)
+	case len(r.waits) > 0: // the text had no values for its questions
+		return "", waitError(r.waits)
 	case err == nil || missing:
 		return out, err
 	}
@@ -258,6 +265,17 @@ func sizeOf(v reflect.Value, levels int) (n int, ok bool) {
 		return head + v.Len(), true
 	case reflect.Interface:
 		return sizeOf(v.Elem(), levels)
+	case reflect.Pointer:
+		if v.IsNil() || v.Type() == reflect.TypeFor[*scratch]() { // which holds all of the rendering
+			return head, true
+		}
+		return sizeOf(v.Elem(), levels)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if levels == 0 || !add(v.Field(i)) {
+				return n, false
+			}
+		}
 	case reflect.Slice:
 		for i := range v.Len() {
 			if levels == 0 || !add(v.Index(i)) {
@@ -288,7 +306,7 @@ func (r *rendering) variable(name string) (variable, error) {
 
 func (r *rendering) checkReads() error {
 	if r.reads.count() > structs.MaxTemplateReads {
-		return structs.Invalidf("the text reads more than %d variables and files", structs.MaxTemplateReads)
+		return beyond("the text reads more than %d variables, files, services and keys", structs.MaxTemplateReads)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func TestRender_IsBounded(t *testing.T) {
 		`{{ $x := print "{\"" }}{{ range 60 }}{{ $x = print $x "a/" }}{{ end }}{{ print $x "b\":1}" | parseJSON | explodeMap }}`: "more than 50 levels",
 		`{{ scratch.MapSet "m" "x" (parseJSON "{}") }}`:                                "is not a text, a number or a boolean",
 		`{{ scratch.MapSet "m" "x" 1 }}{{ scratch.MapSet "m" "m" (scratch.Get "m") }}`: "is not a text, a number or a boolean",
-		`{{ range 300 }}{{ env (print .) }}{{ end }}`:                                  "more than 256 variables and files",
+		`{{ range 300 }}{{ env (print .) }}{{ end }}`:                                  "more than 256 variables, files, services and keys",
 		`{{ file "local/larger" }}`:                                                    "too large",
 		`{{ file "local/large" }}{{ file "/local/large" }}`:                            "too large",
 		`{{ file "local/large" }}x`:                                                    "the rendered text has more than 1048576 bytes",
@@ -145,7 +145,7 @@ func TestRender_IsBounded(t *testing.T) {
 		`{{ mustEnv "NONE" }}`:                                                         "the variable NONE is empty or not set",
 		`{{ template "none" }}`:                                                        `template "none" not defined`,
 		`{{ if }}`:                                                                     "missing value for if",
-		`{{ key "x" }}`:                                                                "reads from Consul",
+		`{{ node "x" }}`:                                                               "services and keys alone",
 	} {
 		_, _, err := fx.render(text)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,8 +1,8 @@
 // Package templatehook renders the templates of a task into files, before each start of its process, and
-// again when a value changes that a text has read: a file in the directories of the task, or the metadata of
-// the node. A change then acts on the process, as the template says.
+// again when a value changes that a text has read: a file in the directories of the task, the metadata of the
+// node, a service or a key. A change then acts on the process, as the template says.
 //
-// The text is that of Go's text/template with the functions of the dialect (ADR 29). It comes from a user or
+// The text is that of Go's text/template with the functions of the dialect (ADR 31). It comes from a user or
 // from the task, and runs in the agent, which has all rights on the machine:
 //
 //   - A text reads no variable of the agent, and no file outside of the directories of its task, also not
@@ -27,8 +27,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/hook"
+	"berth/client/lookup"
 	"berth/client/store"
-	"berth/internal/backoff"
 	"berth/internal/rootfile"
 	"berth/structs"
 )
@@ -38,6 +38,8 @@ type Config struct {
 	DB     *store.DB
 	Logger hclog.Logger
 	Slots  *semaphore.Weighted // of the renderings at a time: see MaxRunning
+	// Lookups answers the questions of texts for services and keys.
+	Lookups *lookup.Pool
 }
 
 // MaxRunning bounds the renderings at a time on a node: each may take maxValues and a core.
@@ -45,6 +47,9 @@ const MaxRunning = 8
 
 // PollInterval is the time between two looks for changes of the values.
 const PollInterval = 2 * time.Second
+
+// patience is the time without answers after which the task says why it waits.
+const patience = time.Second
 
 // record has the templates of a task in the node's store, by their destinations in the job.
 type record struct {
@@ -65,13 +70,19 @@ type templates struct {
 	key    string
 	slots  *semaphore.Weighted
 
+	lookups   *lookup.Reader
+	namespace string // of the job
+
 	// Only Up and the goroutine of Started, which never run together, use these.
 	task    *structs.Task
 	expand  func(string) string
 	values  *values
 	rec     record
 	unsaved bool
-	said    map[string]string // the last message about a template
+	said    map[string]string   // the last message about a template
+	asked   map[string][]answer // of the last rendering of a template
+	unrests map[string]*unrest  // of templates whose answers change
+	again   time.Duration       // until the next look for changes, at most
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -87,6 +98,10 @@ func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
 		logger: cfg.Logger.With("alloc_id", env.Alloc.ID, "task", task.Name),
 		key:    store.Key(env.Alloc.ID, task.Name),
 		slots:  cfg.Slots,
+		asked:  map[string][]answer{},
+
+		lookups:   cfg.Lookups.NewReader(),
+		namespace: env.Alloc.Namespace,
 	}
 }
 
@@ -99,7 +114,10 @@ func (h *templates) Up(ctx context.Context, env *hook.TaskEnv) error {
 	h.task = env.Task
 	h.expand = env.Expand
 	h.values = newValues(env)
+	h.values.lookups = h.lookups
+	h.values.namespace = h.namespace
 	h.said = map[string]string{}
+	h.unrests = map[string]*unrest{}
 	if env.Running {
 		return h.restore()
 	}
@@ -113,8 +131,12 @@ func (h *templates) Up(ctx context.Context, env *hook.TaskEnv) error {
 	return h.save()
 }
 
-// Down removes the record. The files belong to the directory of the allocation.
-func (h *templates) Down(context.Context) error { return records.Delete(h.db, h.key) }
+// Down removes the record, and asks for no answers any more. The files belong to the directory of the
+// allocation.
+func (h *templates) Down(context.Context) error {
+	h.lookups.Keep(nil)
+	return records.Delete(h.db, h.key)
+}
 
 func (h *templates) save() error { return records.Put(h.db, h.key, &h.rec) }
 
@@ -140,17 +162,25 @@ func (h *templates) restore() error {
 	return nil
 }
 
-// renderFirst renders a template before the process starts.
+// renderFirst renders a template before the process starts. It waits for files and answers.
 func (h *templates) renderFirst(ctx context.Context, env *hook.TaskEnv, t *structs.Template) error {
+	begin := time.Now()
 	for {
 		text, read, err := h.render(ctx, t)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		h.follow(t, read)
 		_, missing := errors.AsType[missingError](err)
-		if missing {
-			h.say(env.Emit, t, "waiting: "+err.Error())
-			if !backoff.Sleep(ctx, PollInterval) {
+		_, waits := errors.AsType[waitError](err)
+		if missing || waits {
+			pause := PollInterval
+			if left := patience - time.Since(begin); waits && left > 0 {
+				pause = left
+			} else {
+				h.sayWaiting(env.Emit, t, err)
+			}
+			if !h.pause(ctx, pause) {
 				return ctx.Err()
 			}
 			continue
@@ -216,6 +246,18 @@ func addVariables(env map[string]string, text string) error {
 
 // say records an event about a template, unless it was the last one.
 func (h *templates) say(emit func(*structs.TaskEvent), t *structs.Template, message string) {
+	h.record(emit, t, message, nil)
+}
+
+// sayWaiting is say for a reason to wait, which takes the place of the one before it.
+func (h *templates) sayWaiting(emit func(*structs.TaskEvent), t *structs.Template, err error) {
+	details := map[string]string{hook.ProgressKey: "template " + structs.Cut(t.DestPath, structs.MaxQuoted)}
+	h.record(emit, t, "waiting: "+err.Error(), details)
+}
+
+func (h *templates) record(
+	emit func(*structs.TaskEvent), t *structs.Template, message string, details map[string]string,
+) {
 	if h.said[t.DestPath] == message {
 		return
 	}
@@ -223,5 +265,6 @@ func (h *templates) say(emit func(*structs.TaskEvent), t *structs.Template, mess
 	emit(&structs.TaskEvent{
 		Type:    structs.TaskEventTemplate,
 		Message: structs.Cut(t.DestPath, structs.MaxQuoted) + ": " + message,
+		Details: details,
 	})
 }

@@ -239,7 +239,7 @@ func TestDown_RemovesTheRecord(t *testing.T) {
 		t.Errorf("got %v, %v", left, err)
 	}
 	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Dir: filepath.Join(fx.alloc, "b")}
-	cfg := Config{DB: fx.db, Logger: hclog.NewNullLogger()}
+	cfg := Config{DB: fx.db, Logger: hclog.NewNullLogger(), Lookups: fx.pool}
 	err = New(cfg, alloc, fx.task).Down(t.Context()) // without an Up
 	if err != nil {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/client/hook"
+	"berth/client/lookup"
 	"berth/structs"
 )
 
@@ -18,6 +19,9 @@ type values struct {
 	env  map[string]string
 	node func() *structs.Node
 	dirs *dirs
+	// lookups has the services and keys. The job has the namespace.
+	lookups   *lookup.Reader
+	namespace string
 }
 
 func newValues(env *hook.TaskEnv) *values {
@@ -26,7 +30,11 @@ func newValues(env *hook.TaskEnv) *values {
 		all = map[string]string{}
 	}
 	maps.Copy(all, env.Config.Env) // hooks have added some
-	return &values{all, env.Node, newDirs(env)}
+	return &values{
+		env:  all,
+		node: env.Node,
+		dirs: newDirs(env),
+	}
 }
 
 // variable is a value with its presence.
@@ -55,6 +63,8 @@ type reads struct {
 	Fixed map[string]variable // the environment of the process
 	Live  map[string]variable // the node's metadata
 	Files map[string]string   // digests by path
+	// Answers are those of Consul and of the servers.
+	Answers []answer
 }
 
 func newReads(t *structs.Template) *reads {
@@ -66,9 +76,9 @@ func newReads(t *structs.Template) *reads {
 	}
 }
 
-func (r *reads) count() int { return len(r.Fixed) + len(r.Live) + len(r.Files) }
+func (r *reads) count() int { return len(r.Fixed) + len(r.Live) + len(r.Files) + len(r.Answers) }
 
-// changed reports whether a value that can change has changed since the text read it.
+// changed reports whether a value on the node has changed since the text read it.
 func (r *reads) changed(t *structs.Template, v *values) bool {
 	if r.Data != digest(t.EmbeddedTmpl) {
 		return true
@@ -91,7 +101,7 @@ func (r *reads) changed(t *structs.Template, v *values) bool {
 }
 
 // changes reports whether a value that the text has read can change while the process runs.
-func (r *reads) changes() bool { return len(r.Live)+len(r.Files) > 0 }
+func (r *reads) changes() bool { return len(r.Live)+len(r.Files)+len(r.Answers) > 0 }
 
 // digestOfFile is the digest of the text of a file, or of the error of its reader.
 func digestOfFile(text string, err error) string {

@@ -141,8 +141,8 @@ func TestTemplate_IsCheckedAtRegistration(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
-	file := strings.Replace(templateJob, `file "alloc/data/in" | trimSpace`, `key "a"`, 1)
+	file := strings.Replace(templateJob, `file "alloc/data/in" | trimSpace`, `node "a"`, 1)
 	a.mustFail(2, []string{
-		`template 1: data: the function key is refused: it reads from Consul`,
+		`template 1: data: the function node is refused: of Consul, templates read services and keys alone`,
 	}, "job", "run", "-detach", a.writeFile("shows.hcl", file))
 }

@@ -112,7 +112,7 @@ var allLimits = []limit{
 		"MaxTemplateBytes", structs.MaxTemplateBytes, "bytes",
 		"a rendered file; the files that one template reads, in sum", beyondFails,
 	},
-	{"MaxTemplateReads", structs.MaxTemplateReads, "", "files and variables that one template reads", beyondFails},
+	{"MaxTemplateReads", structs.MaxTemplateReads, "", "files, variables, services and keys that one template reads", beyondFails},
 	{"MaxDelimiter", structs.MaxDelimiter, "bytes", "a delimiter of a template", beyondInvalid},
 	{"MaxEvalIDs", structs.MaxEvalIDs, "", "evaluations that one request deletes by their IDs", beyondInvalid},
 	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
