@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 		os.Exit(runWeb(os.Args[2:]))
 	case "answer":
 		os.Exit(runAnswer(os.Args[2], strings.Join(os.Args[3:], " ")))
+	case "echo":
+		os.Exit(runEcho(os.Args[2]))
+	case "talk":
+		os.Exit(runTalk(os.Args[2]))
 	case "guard":
 		os.Exit(runGuard(os.Args[2]))
 	case "victim":
