@@ -11,8 +11,23 @@ import (
 	"berth/structs"
 )
 
-// sidecarInterval is the pace of Consul's check that a sidecar listens, as in the dialect.
-const sidecarInterval = 10 * time.Second
+// SidecarInterval is the pace of Consul's check that a sidecar listens, as in the dialect.
+const SidecarInterval = 10 * time.Second
+
+// SidecarCheck is the name of the check that a sidecar listens, as in the dialect.
+const SidecarCheck = "Connect Sidecar Listening"
+
+// SidecarCheckID returns the ID of that check of a service, "" if it has none.
+func SidecarCheckID(s *Service) string {
+	if sidecar := sidecarOf(s); sidecar != nil {
+		for _, check := range sidecar.Checks {
+			if check.Name == SidecarCheck {
+				return check.CheckID
+			}
+		}
+	}
+	return ""
+}
 
 // Connect is the part of an instance in the service mesh, with its placeholders replaced. One of Native,
 // Sidecar and Gateway is set.
@@ -89,9 +104,9 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 	}}
 	if s.TCPCheck {
 		side.Checks = append(side.Checks, &api.AgentServiceCheck{
-			Name:     "Connect Sidecar Listening",
+			Name:     SidecarCheck,
 			TCP:      s.Port.HostAddr(),
-			Interval: sidecarInterval.String(),
+			Interval: SidecarInterval.String(),
 			Status:   api.HealthCritical,
 		})
 	}

@@ -3,7 +3,10 @@ package services
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"berth/client/consul"
 	"berth/structs"
 )
 
@@ -48,6 +51,39 @@ func TestSet_OffersServicesWithProxiesBeforeTheirTasks(t *testing.T) {
 	check("after the end of a former round", "web", "in")
 	f.Shut("two")
 	check("at the end")
+}
+
+// An allocation is healthy when Consul says that the proxy listens.
+func TestSet_WaitsForTheProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(g *structs.TaskGroup) {
+			bare := meshed("bare")
+			bare.Connect.SidecarService.DisableDefaultTCPCheck = true
+			g.Services = []*structs.Service{meshed("web"), bare}
+		})
+		c := newFakeConsul()
+		f.Consul = c
+		defer f.Close()
+		f.Open("one")
+		f.begin("a", "b")
+		synctest.Wait()
+		if _, healthy := f.HealthySince(); healthy || len(f.Checks()) != 1 {
+			t.Errorf("healthy before the proxy listens; checks %v", f.Checks())
+		}
+		id := consul.SidecarCheckID(c.services[0])
+		c.mu.Lock()
+		c.checks[id] = consul.CheckState{Status: structs.CheckPassing, Read: 1}
+		c.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, healthy := f.HealthySince(); !healthy {
+			t.Errorf("not healthy: %v", f.Checks())
+		}
+		f.Update() // the check goes on
+		if _, healthy := f.HealthySince(); !healthy {
+			t.Errorf("not healthy after another version of the job: %v", f.Checks())
+		}
+	})
 }
 
 // A fault that is known before a task runs is shown by the first task.

@@ -126,7 +126,29 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 		c.consulID = ids[n]
 		c.key += "\x00" + ids[n]
 	}
+	o.addSidecarCheck(service.OnUpdate)
 	return nil
+}
+
+// addSidecarCheck makes the health of the allocation depend on Consul's check that the sidecar listens.
+func (o *offer) addSidecarCheck(onUpdate string) {
+	id := consul.SidecarCheckID(o.inConsul)
+	if id == "" {
+		return
+	}
+	check := &structs.ServiceCheck{
+		Name:     consul.SidecarCheck,
+		Type:     structs.CheckTCP,
+		Interval: consul.SidecarInterval,
+		OnUpdate: onUpdate,
+	}
+	own := structs.CheckID(o.instance.ID, len(o.checks))
+	o.checks = append(o.checks, &running{
+		id:       own,
+		key:      own + "\x00" + id + "\x00" + onUpdate,
+		target:   healthcheck.Target{Check: check},
+		consulID: id,
+	})
 }
 
 // resolveConnect returns the part of a service in the service mesh, nil if it has none.
