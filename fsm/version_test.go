@@ -361,6 +361,8 @@ func TestNeeds_CountsAddressesOfServices(t *testing.T) {
 	for _, s := range []*structs.Service{
 		{Weights: &structs.ServiceWeights{}},
 		{TaggedAddresses: map[string]string{"lan": "192.0.2.1"}},
+		{AddressMode: structs.AddressModeAlloc},
+		{Checks: []*structs.ServiceCheck{{AddressMode: structs.AddressModeAlloc}}},
 	} {
 		c := newCluster()
 		c.job.TaskGroups[0].Services = []*structs.Service{s}

@@ -30,7 +30,7 @@ var protocolFields = []protocolField{
 	{"network", 1, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 }},
 	{"service", structs.ServicesProtocol, (*structs.TaskGroup).HasServices},
 	{"network.mode, dns or hostname", structs.NetworksProtocol, wantsNetworkOfItsOwn},
-	{"service.tagged_addresses or weights", structs.ConnectProtocol,
+	{"service.address_mode, tagged_addresses or weights", structs.ConnectProtocol,
 		(*structs.TaskGroup).HasServiceAddresses},
 	{"connect", structs.ConnectProtocol, (*structs.TaskGroup).UsesConnect},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},

@@ -25,10 +25,10 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		untested[f.name] = true
 	}
 	since := map[string]int{
-		"service":                             structs.ServicesProtocol,
-		"network.mode, dns or hostname":       structs.NetworksProtocol,
-		"service.tagged_addresses or weights": structs.ConnectProtocol,
-		"connect":                             structs.ConnectProtocol,
+		"service":                       structs.ServicesProtocol,
+		"network.mode, dns or hostname": structs.NetworksProtocol,
+		"service.address_mode, tagged_addresses or weights": structs.ConnectProtocol,
+		"connect": structs.ConnectProtocol,
 	}
 	for name, edit := range map[string]func(*structs.TaskGroup){
 		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
@@ -45,7 +45,7 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 			g.Volumes = map[string]*structs.VolumeRequest{"v": {Type: structs.VolumeTypeHost, Source: "v"}}
 		},
 		"ephemeral_disk.sticky": func(g *structs.TaskGroup) { g.EphemeralDisk.Sticky = true },
-		"service.tagged_addresses or weights": task(func(t *structs.Task) {
+		"service.address_mode, tagged_addresses or weights": task(func(t *structs.Task) {
 			t.Services = []*structs.Service{{Weights: &structs.ServiceWeights{}}}
 		}),
 		"connect": task(func(t *structs.Task) { t.Kind = "connect-native:web" }),

@@ -19,8 +19,9 @@ const (
 
 // The address modes of services and checks.
 const (
-	AddressModeAuto = "auto" // that of the node
-	AddressModeHost = "host"
+	AddressModeAuto  = "auto"  // that of the service itself, or AddressModeHost
+	AddressModeHost  = "host"  // the address of the port, or of the node
+	AddressModeAlloc = "alloc" // that of the allocation in its own network, with the port there
 )
 
 // The values of on_update: whether a check must pass before its allocation counts as healthy in a deployment.
@@ -58,7 +59,7 @@ type Service struct {
 	Name         string
 	TaskName     string `json:",omitempty" codec:",omitempty"` // of a group: the task that offers it, "" for all
 	PortLabel    string // a port of the group, or a number; "" for a service without a port
-	AddressMode  string // auto, host
+	AddressMode  string // auto, host, alloc
 	Address      string `json:",omitempty" codec:",omitempty"` // instead of that of the port or of the node
 	Provider     string // consul, berth
 	OnUpdate     string // the default of its checks

@@ -3,6 +3,7 @@ package structs
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -17,11 +18,30 @@ type ServiceWeights struct {
 // they know Connect.
 func (g *TaskGroup) HasServiceAddresses() bool {
 	for s := range g.AllServices() {
-		if len(s.TaggedAddresses) > 0 || s.Weights != nil {
+		inAlloc := func(c *ServiceCheck) bool { return c != nil && c.AddressMode == AddressModeAlloc }
+		if len(s.TaggedAddresses) > 0 || s.Weights != nil || s.AddressMode == AddressModeAlloc ||
+			slices.ContainsFunc(s.Checks, inAlloc) {
 			return true
 		}
 	}
 	return false
+}
+
+// checkAddressMode checks the address mode of a service or of a check.
+func (g *TaskGroup) checkAddressMode(f fieldErrors, mode string) {
+	switch mode {
+	case AddressModeAlloc:
+		n := g.Network()
+		f.require(n.Isolated() && n.Mode != NetworkModeNone,
+			"address_mode %q: the allocations of the group have no addresses of their own; "+
+				"give its network the mode %q", mode, NetworkModeBridge)
+	case "driver":
+		f.addf("address_mode %q is not supported by berth yet: leave it out, and give the service a port of the "+
+			"group; or give the network of the group the mode %q, and use %q",
+			mode, NetworkModeBridge, AddressModeAlloc)
+	default:
+		f.checkOneOf("address_mode", mode, []string{AddressModeAuto, AddressModeHost, AddressModeAlloc})
+	}
 }
 
 // maxWeight is that of a record in the domain name system.

@@ -3,6 +3,7 @@ package structs
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // inConsul gives the group a service in Consul with edits.
@@ -39,6 +40,57 @@ func TestServiceAddresses_NameTheFault(t *testing.T) {
 		{"", weighted(ServiceWeights{Passing: maxWeight})},
 		{`weights: passing 65536 must be at most`, weighted(ServiceWeights{Passing: maxWeight + 1})},
 		{`weights: warning 65536 must be at most`, weighted(ServiceWeights{Warning: maxWeight + 1})},
+	} {
+		err := testJob(c.edit).Validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %.300v, want %q", err, c.want)
+		}
+	}
+}
+
+// inNetwork gives the group of a service a network of its own.
+func inNetwork(mode string, edit func(*Service)) func(*Job) {
+	return func(j *Job) {
+		serving(edit)(j)
+		group(func(g *TaskGroup) {
+			g.Networks[0].Mode = mode
+			if mode == NetworkModeNone {
+				g.Networks[0].DynamicPorts = nil
+			}
+		})(j)
+	}
+}
+
+func TestAddressMode_AllocNeedsAnAddressOfTheAllocation(t *testing.T) {
+	service := func(s *Service) { s.AddressMode = AddressModeAlloc }
+	check := func(s *Service) {
+		s.Checks = []*ServiceCheck{
+			{Type: CheckTCP, AddressMode: AddressModeAlloc, Interval: time.Second, Timeout: time.Second},
+		}
+	}
+	number := func(s *Service) {
+		s.AddressMode = AddressModeAlloc
+		s.PortLabel = "8080"
+	}
+	const none = `address_mode "alloc": the allocations of the group have no addresses of their own`
+	for _, c := range []struct {
+		want string
+		edit func(*Job)
+	}{
+		{"", inNetwork(NetworkModeBridge, service)},
+		{"", inNetwork(NetworkModeBridge, check)},
+		{"", inNetwork("cni/lab", number)},
+		{none, inNetwork(NetworkModeNone, number)},
+		{none, inNetwork(NetworkModeHost, service)},
+		{none, inNetwork(NetworkModeHost, check)},
+		{none, group(func(g *TaskGroup) {
+			g.Services = []*Service{{Name: "web", Provider: "berth", AddressMode: AddressModeAlloc}}
+		})},
+		{`address: address_mode "alloc" is for a service without an address`,
+			inNetwork(NetworkModeBridge, func(s *Service) {
+				s.AddressMode = AddressModeAlloc
+				s.Address = "192.0.2.1"
+			})},
 	} {
 		err := testJob(c.edit).Validate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

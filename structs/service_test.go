@@ -199,8 +199,6 @@ func TestService_NamesTheFault(t *testing.T) {
 		})},
 		{`provider "etcd" must be`, serving(func(s *Service) { s.Provider = "etcd" })},
 		{`on_update "never" must be`, serving(func(s *Service) { s.OnUpdate = "never" })},
-		{`address_mode "alloc" is not supported by berth yet`,
-			serving(func(s *Service) { s.AddressMode = "alloc" })},
 		{`address_mode "far" must be`, serving(func(s *Service) { s.AddressMode = "far" })},
 		{`address: address_mode "host" is for a service without an address`,
 			serving(func(s *Service) { s.AddressMode = AddressModeHost; s.Address = "10.0.0.1" })},

@@ -80,7 +80,7 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	s.Weights.validate(f.at("weights"))
 	f.checkOneOf("on_update", s.OnUpdate,
 		[]string{OnUpdateRequireHealthy, OnUpdateIgnoreWarnings, OnUpdateIgnore})
-	f.checkAddressMode(s.AddressMode)
+	g.checkAddressMode(f, s.AddressMode)
 	f.checkString("address", s.Address, MaxName)
 	f.require(s.Address == "" || s.AddressMode == AddressModeAuto,
 		"address: address_mode %q is for a service without an address", s.AddressMode)
@@ -135,15 +135,6 @@ func CheckConsulMeta(meta map[string]string) error {
 	f := newFieldErrors("")
 	f.checkConsulMeta("meta", meta)
 	return f.err()
-}
-
-func (f fieldErrors) checkAddressMode(mode string) {
-	if mode == "alloc" || mode == "driver" {
-		f.addf("address_mode %q is not supported by berth yet: a service has an address of the node; "+
-			"leave it out, and give the service a port of the group", mode)
-		return
-	}
-	f.checkOneOf("address_mode", mode, []string{AddressModeAuto, AddressModeHost})
 }
 
 // checkServicePort checks the label of a port of the group, or a number.
@@ -204,7 +195,7 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	}
 	f.require(c.Command == "" && len(c.Args) == 0, "command and args are those of a check of type script")
 	if c.AddressMode != "" {
-		f.checkAddressMode(c.AddressMode)
+		g.checkAddressMode(f, c.AddressMode)
 	}
 	port := c.PortLabel
 	g.checkServicePort(f, "port", port)

@@ -91,18 +91,15 @@ func (t *task) variables() (env map[string]string, vars variables) {
 
 // facts returns those of a task that sees some directories.
 func (r *Runner) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
-	f := taskFacts{
-		alloc:  r.Alloc(),
-		group:  r.group(),
-		task:   task,
-		node:   r.deps.Node(),
-		dirs:   dirs,
-		region: r.deps.Region,
+	return taskFacts{
+		alloc:   r.Alloc(),
+		group:   r.group(),
+		task:    task,
+		node:    r.deps.Node(),
+		dirs:    dirs,
+		region:  r.deps.Region,
+		network: r.networkStatus(),
 	}
-	if n := r.env.Network(); n != nil { // once a hook has made it
-		f.network = n.Status
-	}
-	return f
 }
 
 // expandGroup replaces the references to variables that do not depend on a task.

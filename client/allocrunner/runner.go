@@ -159,6 +159,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Alloc:   r.Alloc,
 		Group:   r.group,
 		Node:    deps.Node,
+		Network: r.networkStatus,
 		Expand:  r.expandFor,
 		Consul:  deps.Consul,
 		Changed: r.notifyChanged,
@@ -247,6 +248,15 @@ func (r *Runner) notifyChanged() {
 	r.noteHealth()
 }
 
+// networkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
+func (r *Runner) networkStatus() *structs.AllocNetworkStatus {
+	n := r.env.Network()
+	if n == nil {
+		return nil
+	}
+	return n.Status
+}
+
 // ClientState returns the state of the allocation for the servers.
 func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u := &structs.AllocClientUpdate{
@@ -258,9 +268,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		u.TaskStates[t.name] = t.state()
 	}
 	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
-	if n := r.env.Network(); n != nil {
-		u.NetworkStatus = n.Status
-	}
+	u.NetworkStatus = r.networkStatus()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u.DeploymentStatus = r.rec.Health.reported(r.rec.Alloc.DeploymentID)

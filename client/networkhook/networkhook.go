@@ -78,7 +78,20 @@ func New(cfg Config, env *hook.AllocEnv) hook.Alloc {
 	}
 	n.mode = want.Mode
 	n.ports = env.Alloc.Ports
+	n.announce()
 	return n
+}
+
+// announce tells the environment of a complete network of an earlier agent, because tasks that run may offer
+// services with its address before Up.
+func (n *network) announce() {
+	rec, err := records.Get(n.cfg.DB, n.id)
+	if err != nil || rec == nil || rec.Status == nil { // Up reports the error
+		return
+	}
+	known := &hook.Network{Status: rec.Status}
+	known.Address = rec.Status.Address
+	n.env.SetNetwork(known)
 }
 
 func (*network) Name() string { return "network" }

@@ -66,6 +66,32 @@ func checkNoRecord(t *testing.T, f *fake) {
 	}
 }
 
+// Tasks that run offer services with the address of the allocation before the next Up.
+func TestNew_TellsOfTheNetworkOfAnEarlierAgent(t *testing.T) {
+	f := newFake(t)
+	env := envOf("a", bridge())
+	h := New(f.config(), env)
+	if env.Network() != nil {
+		t.Errorf("a new allocation has the network %+v", env.Network())
+	}
+	if err := h.Up(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	next := envOf("a", bridge())
+	h = New(f.config(), next)
+	if n := next.Network(); n == nil || n.Status.Address != "10.0.0.7" || n.Address != "10.0.0.7" {
+		t.Errorf("the next agent has the network %+v", n)
+	}
+	f.failAt = 1
+	f.take()
+	_ = h.Down(t.Context()) // it ends in the middle: the network is not complete any more
+	last := envOf("a", bridge())
+	New(f.config(), last)
+	if last.Network() != nil {
+		t.Errorf("after the begin of its end there is the network %+v", last.Network())
+	}
+}
+
 func TestUp_NoneHasANamespaceAlone(t *testing.T) {
 	f := newFake(t)
 	env := envOf("a", &structs.NetworkResource{Mode: structs.NetworkModeNone, Hostname: "web-${x}"})

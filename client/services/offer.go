@@ -53,15 +53,16 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits and dashes",
 			structs.Cut(service.Name, structs.MaxQuoted), structs.Cut(i.ServiceName, structs.MaxQuoted))
 	}
-	host, port, err := s.address(expand(service.PortLabel))
+	w := where{
+		mode: service.AddressMode,
+		own:  expand(service.Address),
+		port: expand(service.PortLabel),
+	}
+	var err error
+	i.Address, i.Port, err = s.address(w)
 	if err != nil {
 		return nil, structs.Invalidf("service %q: %w", i.ServiceName, err)
 	}
-	i.Address = host
-	if own := expand(service.Address); own != "" {
-		i.Address = own
-	}
-	i.Port = port
 	canary := alloc.DeploymentStatus.IsCanary()
 	tags := service.Tags
 	if canary && len(service.CanaryTags) > 0 {
@@ -78,7 +79,7 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
 			expandText = s.Expand(c.TaskName)
 		}
-		check, err := s.resolveCheck(o, n, expandCheck(c, expandText))
+		check, err := s.resolveCheck(o, n, w.ofCheck(c), expandCheck(c, expandText))
 		if err != nil {
 			return nil, structs.Invalidf("service %q: check %q: %w", i.ServiceName, c.Name, err)
 		}
@@ -168,30 +169,8 @@ func (s *Set) resolveConnect(service structs.OwnedService) (*consul.Connect, err
 	return &consul.Connect{Native: c.Native}, nil
 }
 
-// address returns the address for the label of a port, for a number, or for "".
-func (s *Set) address(label string) (host string, port int, err error) {
-	for _, p := range s.Alloc().Ports {
-		if p.Label == label {
-			return p.HostIP, p.Value, nil
-		}
-	}
-	addresses := s.Node().HostAddresses(structs.DefaultHostNetwork)
-	if len(addresses) > 0 {
-		host = addresses[0].Address
-	}
-	if label == "" {
-		return host, 0, nil
-	}
-	port, err = strconv.Atoi(label)
-	if err != nil || port < 1 || port > structs.MaxPort {
-		return "", 0, structs.Invalidf("port %q is neither a number nor a port of the allocation",
-			structs.Cut(label, structs.MaxQuoted))
-	}
-	return host, port, nil
-}
-
 // resolveCheck makes a check of an offer, without a start. The placeholders of c are replaced.
-func (s *Set) resolveCheck(o *offer, n int, c *structs.ServiceCheck) (*running, error) {
+func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*running, error) {
 	r := &running{
 		id:     structs.CheckID(o.instance.ID, n),
 		target: healthcheck.Target{Check: c},
@@ -200,16 +179,16 @@ func (s *Set) resolveCheck(o *offer, n int, c *structs.ServiceCheck) (*running, 
 	if err != nil {
 		return nil, err
 	}
-	host, port := o.instance.Address, o.instance.Port
 	if c.PortLabel != "" {
-		host, port, err = s.address(c.PortLabel)
-		if err != nil {
-			return nil, err
-		}
+		w.port = c.PortLabel
 	}
 	if c.Type == structs.CheckScript {
 		r.target.Exec = s.exec(c.TaskName)
 	} else {
+		host, port, err := s.address(w)
+		if err != nil {
+			return nil, err
+		}
 		r.target.Address = net.JoinHostPort(host, strconv.Itoa(port))
 	}
 	definition, _ := json.Marshal(c)

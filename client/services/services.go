@@ -36,6 +36,8 @@ type Config struct {
 	Alloc func() *structs.Allocation
 	Group func() *structs.TaskGroup
 	Node  func() *structs.Node
+	// Network returns that of the allocation, nil if it has none of its own.
+	Network func() *structs.AllocNetworkStatus
 	// Expand returns the function that replaces the placeholders in the texts of a service of a task, ""
 	// for the group.
 	Expand func(task string) func(string) string

@@ -61,6 +61,7 @@ type fixture struct {
 	alloc   *structs.Allocation
 	group   *structs.TaskGroup
 	node    *structs.Node
+	network *structs.AllocNetworkStatus
 	task    *control
 	mu      sync.Mutex
 	changes int
@@ -84,6 +85,8 @@ func newFixture(t *testing.T, edit func(g *structs.TaskGroup)) *fixture {
 		Alloc:  func() *structs.Allocation { return f.alloc },
 		Group:  func() *structs.TaskGroup { return f.group },
 		Node:   func() *structs.Node { return f.node },
+
+		Network: func() *structs.AllocNetworkStatus { return f.network },
 		Expand: func(task string) func(string) string {
 			return func(s string) string { return strings.ReplaceAll(s, "${task}", task) }
 		},

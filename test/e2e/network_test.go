@@ -229,6 +229,57 @@ func TestNetwork_BridgeOutlivesTheAgent(t *testing.T) {
 	a.checkNetworkGone(row.ID)
 }
 
+// A service and its check have the address of the allocation, also while the agent starts again.
+func TestNetwork_ServicesHaveTheAddressOfTheAllocation(t *testing.T) {
+	t.Parallel()
+	if !nettest.Alone(t, "iptables", "curl") {
+		return
+	}
+	a := agentWithNetworks(t, nil)
+	text, err := os.ReadFile(a.netJob(`
+      mode = "bridge"
+      port "http" {
+        to = 8080
+      }`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const service = `
+    service {
+      name         = "web"
+      provider     = "berth"
+      port         = "http"
+      address_mode = "alloc"
+      check {
+        type         = "tcp"
+        address_mode = "alloc"
+        interval     = "1s"
+        timeout      = "1s"
+      }
+    }
+    task "server" {`
+	a.must("job", "run", "-detach", a.writeFile("service.hcl",
+		strings.Replace(string(text), `    task "server" {`, service, 1)))
+	row := a.awaitNetworked("net")
+	isThere := func(i *structs.ServiceRegistration) bool {
+		return passes(i) && i.Address == row.NetworkStatus.Address && i.Port == 8080
+	}
+	a.awaitServices("web", 1, isThere)
+	a.kill()
+	a.start()
+	a.awaitServices("web", 1, isThere)
+	again := decode[structs.Allocation](t, a.must("alloc", "status", "-json", row.ID))
+	for name, s := range again.TaskStates {
+		for _, e := range s.Events {
+			if strings.Contains(e.Message, "is not offered") {
+				t.Errorf("task %s: %s", name, e.Message)
+			}
+		}
+	}
+	a.must("job", "stop", "-purge", "net")
+	a.checkNetworkGone(row.ID)
+}
+
 // An allocation with mode none has a loopback interface alone.
 func TestNetwork_None(t *testing.T) {
 	t.Parallel()

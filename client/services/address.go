@@ -1,0 +1,87 @@
+package services
+
+import (
+	"cmp"
+	"strconv"
+
+	"berth/structs"
+)
+
+// where says which address and port a service or a check has. The placeholders are replaced.
+type where struct {
+	mode string
+	own  string // the address in the job, "" for none
+	port string // a label, a number or ""
+}
+
+// ofCheck returns the address and the port of a check of the service. As in the dialect, a check without a
+// mode has the address in the job, or that of the node.
+func (w where) ofCheck(c *structs.ServiceCheck) where {
+	w.mode = cmp.Or(c.AddressMode, structs.AddressModeAuto)
+	return w
+}
+
+// address returns an address and a port, 0 for none.
+func (s *Set) address(w where) (host string, port int, err error) {
+	if w.mode == structs.AddressModeAlloc {
+		return s.allocAddress(w.port)
+	}
+	host, port, err = s.hostAddress(w.port)
+	if w.own != "" && w.mode != structs.AddressModeHost {
+		host = w.own
+	}
+	return host, port, err
+}
+
+// hostAddress returns the address of a port of the node, or that of the node.
+func (s *Set) hostAddress(label string) (host string, port int, err error) {
+	p := s.portOf(label)
+	if p != nil {
+		return p.HostIP, p.Value, nil
+	}
+	addresses := s.Node().HostAddresses(structs.DefaultHostNetwork)
+	if len(addresses) > 0 {
+		host = addresses[0].Address
+	}
+	port, err = numberOf(label)
+	return host, port, err
+}
+
+// allocAddress returns the address of the allocation in its own network, and the port there.
+func (s *Set) allocAddress(label string) (host string, port int, err error) {
+	status := s.Network()
+	if status == nil || status.Address == "" {
+		return "", 0, structs.Preconditionf("address_mode %q: the allocation has no address of its own",
+			structs.AddressModeAlloc)
+	}
+	p := s.portOf(label)
+	if p != nil {
+		return status.Address, p.Inside(), nil
+	}
+	port, err = numberOf(label)
+	return status.Address, port, err
+}
+
+// portOf returns the port of the allocation with a label, nil if there is none.
+func (s *Set) portOf(label string) *structs.AllocatedPort {
+	ports := s.Alloc().Ports
+	for i := range ports {
+		if ports[i].Label == label {
+			return &ports[i]
+		}
+	}
+	return nil
+}
+
+// numberOf returns the port with a number, 0 for "".
+func numberOf(label string) (int, error) {
+	if label == "" {
+		return 0, nil
+	}
+	port, err := strconv.Atoi(label)
+	if err != nil || port < 1 || port > structs.MaxPort {
+		return 0, structs.Invalidf("port %q is neither a number nor a port of the allocation",
+			structs.Cut(label, structs.MaxQuoted))
+	}
+	return port, nil
+}
