@@ -191,9 +191,11 @@ func (t *task) recordStartFailure(ctx context.Context, kind string, err error) e
 		t.logger.Warn("failed to start the task", "error", err)
 		t.Emit(newEvent(kind, "%v", err))
 	}
+	failure, ok := errors.AsType[*hook.Failure](err)
 	final := structs.IsKind(err, structs.KindInvalid) ||
 		structs.IsKind(err, structs.KindDenied) ||
-		errors.Is(err, errReadOnly)
+		errors.Is(err, errReadOnly) ||
+		ok && failure.Final
 	return ending{final: final, reason: err.Error()}
 }
 

@@ -132,6 +132,8 @@ const ProgressKey = "progress"
 // Failure is an error of Up with the type of its task event, in the place of structs.TaskEventHookFailed.
 type Failure struct {
 	Event string
+	// Final says that the task does not start again.
+	Final bool
 	Err   error
 }
 
