@@ -117,6 +117,7 @@ func attributesOf(self map[string]map[string]any, https bool) map[string]string 
 	add("consul.datacenter", config["Datacenter"])
 	add("unique.consul.name", config["NodeName"])
 	add("consul.connect", debug["ConnectEnabled"])
+	add(attributeACLs, debug["ACLsEnabled"])
 	if tags, ok := self["Member"]["Tags"].(map[string]any); ok {
 		add("consul.segment", tags["segment"])
 	}

@@ -392,8 +392,9 @@ func TestConsul_NeedsATokenWhereACLsAreOn(t *testing.T) {
 		t.Errorf("services: %v", all)
 	}
 	self, err := l.fingerprint.self(t.Context())
-	if err != nil || attributesOf(self, false)["consul.version"] != "1.15.4" {
-		t.Errorf("fingerprint: %v, %v", self["Config"], err)
+	attributes := attributesOf(self, false)
+	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[attributeACLs] != "true" {
+		t.Errorf("fingerprint: %v, %v", attributes, err)
 	}
 }
 
@@ -431,6 +432,7 @@ func TestLink_WorksAndEndsBesideARealConsul(t *testing.T) {
 		"consul.server":      "true",
 		"consul.datacenter":  "dc1",
 		"consul.connect":     "true",
+		"consul.acl":         "false",
 		"consul.sku":         "oss",
 		"unique.consul.name": "consul-test",
 	} {

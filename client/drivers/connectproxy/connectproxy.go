@@ -28,12 +28,6 @@ import (
 // Name is the driver's name in jobs.
 const Name = "connect"
 
-// The files in the secrets of a proxy.
-const (
-	TokenFile     = "si_token"             // of Consul's ACLs; it need not be there
-	BootstrapFile = "envoy_bootstrap.json" // the configuration of Envoy
-)
-
 // Config names the programs.
 type Config struct {
 	// Consul says that the node uses Consul: without it, no proxy can work.
@@ -124,9 +118,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 
 // args returns the arguments of the proxy.
 func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
-	if p.kind == kindEnvoy {
+	if p.kind == KindEnvoy {
 		return []any{
-			"-c", filepath.Join(driver.Inside.Secrets, BootstrapFile),
+			"-c", filepath.Join(driver.Inside.Secrets, driver.EnvoyBootstrapFile),
 			"-l", "info",
 			"--concurrency", "1",
 			"--disable-hot-restart",
@@ -158,10 +152,10 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 		}
 		args = append(args, "-upstream", name+":"+u.Bind)
 	}
-	_, err := os.Lstat(filepath.Join(cfg.Dirs.Secrets, TokenFile))
+	_, err := os.Lstat(filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile))
 	switch {
 	case err == nil:
-		args = append(args, "-token-file", filepath.Join(driver.Inside.Secrets, TokenFile))
+		args = append(args, "-token-file", filepath.Join(driver.Inside.Secrets, driver.SITokenFile))
 	case !os.IsNotExist(err):
 		return nil, structs.Preconditionf("looking for the token of Consul: %w", err)
 	}

@@ -136,7 +136,7 @@ func textsOf(args []any) (out []string) {
 }
 
 func TestArgs_OfTheBuiltInProxy(t *testing.T) {
-	p := program{kind: kindConsul, path: "/opt/consul"}
+	p := program{kind: KindConsul, path: "/opt/consul"}
 	cfg := proxyTask(t)
 	want := []string{
 		"connect", "proxy", "-http-addr", "unix:///alloc/tmp/consul_http.sock", "-service", "web",
@@ -147,7 +147,7 @@ func TestArgs_OfTheBuiltInProxy(t *testing.T) {
 	if err != nil || !slices.Equal(textsOf(args), want) {
 		t.Errorf("without a token: %q, %v", args, err)
 	}
-	if err := os.WriteFile(filepath.Join(cfg.Dirs.Secrets, TokenFile), []byte("secret"), 0o440); err != nil {
+	if err := os.WriteFile(filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile), []byte("secret"), 0o440); err != nil {
 		t.Fatal(err)
 	}
 	args, err = p.args(cfg)
@@ -155,7 +155,7 @@ func TestArgs_OfTheBuiltInProxy(t *testing.T) {
 	if err != nil || !slices.Equal(textsOf(args), want) {
 		t.Errorf("with a token: %q, %v", args, err)
 	}
-	cfg.Dirs.Secrets = filepath.Join(cfg.Dirs.Secrets, TokenFile) // not a directory
+	cfg.Dirs.Secrets = filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile) // not a directory
 	args, err = p.args(cfg)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("without access to the secrets: %q, %v", args, err)
@@ -165,7 +165,7 @@ func TestArgs_OfTheBuiltInProxy(t *testing.T) {
 func TestArgs_OfEnvoy(t *testing.T) {
 	cfg := proxyTask(t)
 	cfg.Proxy = &driver.Proxy{Service: "web", Gateway: true}
-	args, err := program{kind: kindEnvoy}.args(cfg)
+	args, err := program{kind: KindEnvoy}.args(cfg)
 	want := []string{"-c", "/secrets/envoy_bootstrap.json", "-l", "info",
 		"--concurrency", "1", "--disable-hot-restart"}
 	if err != nil || !slices.Equal(textsOf(args), want) {

@@ -18,8 +18,8 @@ import (
 
 // The kinds of proxies.
 const (
-	kindEnvoy  = "envoy"
-	kindConsul = "consul"
+	KindEnvoy  = "envoy"
+	KindConsul = "consul"
 )
 
 // program is a file that runs a proxy. Another file in its place is another program.
@@ -32,11 +32,11 @@ type program struct {
 
 // findProgram looks for the proxy of the node: Envoy, or Consul's own.
 func (d *Driver) findProgram() (program, error) {
-	p, err := find(kindEnvoy, d.cfg.EnvoyPath)
+	p, err := find(KindEnvoy, d.cfg.EnvoyPath)
 	if err == nil || d.cfg.EnvoyPath != "" {
 		return p, err
 	}
-	p, err = find(kindConsul, d.cfg.ConsulPath)
+	p, err = find(KindConsul, d.cfg.ConsulPath)
 	if err != nil && d.cfg.ConsulPath == "" {
 		err = errors.New("the node has neither envoy nor consul in the PATH of the agent: install one of them, " +
 			"or set consul.envoy_path or consul.proxy_path")
@@ -87,7 +87,7 @@ func (d *Driver) version(ctx context.Context, p program) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	argument := "version"
-	if p.kind == kindEnvoy {
+	if p.kind == KindEnvoy {
 		argument = "--version"
 	}
 	var out limited

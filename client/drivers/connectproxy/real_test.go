@@ -135,7 +135,7 @@ func (m *fixture) task(p driver.Proxy) *driver.TaskConfig {
 	token := m.consul.Token(fmt.Sprintf(`service %q { policy = "write" }
 		service_prefix "" { policy = "read" }
 		node_prefix "" { policy = "read" }`, p.Service))
-	path := filepath.Join(cfg.Dirs.Secrets, TokenFile)
+	path := filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile)
 	if err := os.WriteFile(path, []byte(token), 0o444); err != nil {
 		m.t.Fatal(err)
 	}
