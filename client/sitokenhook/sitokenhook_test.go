@@ -1,0 +1,314 @@
+package sitokenhook
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const token = "1d1b9d3c-0000-4000-8000-0000000be27b"
+
+// fixture is a task, with servers that answer as a test says.
+type fixture struct {
+	t        *testing.T
+	cfg      Config
+	env      *hook.TaskEnv
+	file     string
+	requests atomic.Int32
+	progress string
+	// answer is that of the servers to the nth request, from 1.
+	answer func(ctx context.Context, n int) (string, error)
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	task := filepath.Join(t.TempDir(), "proxy")
+	secrets := filepath.Join(task, "secrets")
+	if err := os.MkdirAll(secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fx := &fixture{t: t, file: filepath.Join(secrets, driver.SITokenFile)}
+	fx.answer = func(context.Context, int) (string, error) { return token, nil }
+	fx.cfg = Config{
+		NodeID:   "n1",
+		SecretID: "s1",
+		Servers:  fx,
+		ACLs:     func(context.Context) (bool, error) { return true, nil },
+		Logger:   hclog.NewNullLogger(),
+		Progress: func(_, reason string) { fx.progress = reason },
+	}
+	fx.env = &hook.TaskEnv{
+		AllocEnv: &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}},
+		Task:     &structs.Task{Name: "proxy", Kind: structs.NewTaskKind(structs.KindConnectProxy, "web")},
+		Config:   &driver.TaskConfig{Dirs: driver.Dirs{Task: task, Secrets: secrets}},
+	}
+	return fx
+}
+
+// Call implements rpc.Caller.
+func (fx *fixture) Call(ctx context.Context, method string, req, resp any) error {
+	r := req.(*structs.DeriveSITokenRequest)
+	if method != "Node.DeriveSIToken" || r.AllocID != "a1" || r.NodeID != "n1" || r.SecretID != "s1" ||
+		len(r.Tasks) != 1 || r.Tasks[0] != "proxy" {
+		fx.t.Errorf("the request is %s of %+v", method, r)
+	}
+	text, err := fx.answer(ctx, int(fx.requests.Add(1)))
+	if err == nil {
+		resp.(*structs.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": text}
+	}
+	return err
+}
+
+func (fx *fixture) up(ctx context.Context) error {
+	return New(fx.cfg, fx.env.AllocEnv, fx.env.Task).Up(ctx, fx.env)
+}
+
+func (fx *fixture) checkFile(want string) {
+	fx.t.Helper()
+	got, err := os.ReadFile(fx.file)
+	if string(got) != want || (err == nil) != (want != "") {
+		fx.t.Errorf("the file has %q, %v, want %q", got, err, want)
+	}
+}
+
+// checkFailed checks that the task fails for good with a reason.
+func (fx *fixture) checkFailed(err error, reason string) {
+	fx.t.Helper()
+	failure, ok := errors.AsType[*hook.Failure](err)
+	if !ok || !failure.Final || !strings.Contains(err.Error(), reason) {
+		fx.t.Errorf("got %v, want a final failure: %s", err, reason)
+	}
+	if fx.progress != "" {
+		fx.t.Errorf("the allocation still waits: %s", fx.progress)
+	}
+	fx.checkFile("")
+}
+
+func TestNew_IsNilOutsideOfTheMesh(t *testing.T) {
+	fx := newFixture(t)
+	if New(fx.cfg, fx.env.AllocEnv, &structs.Task{Name: "web"}) != nil {
+		t.Error("a task outside of the mesh has the hook")
+	}
+}
+
+func TestUp_WritesTheTokenOnce(t *testing.T) {
+	fx := newFixture(t)
+	for range 3 { // restarts of the task, or of the agent
+		if err := fx.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fx.checkFile(token)
+	if n := fx.requests.Load(); n != 1 {
+		t.Errorf("the servers made %d tokens", n)
+	}
+	if info, err := os.Stat(fx.file); err != nil || info.Mode() != 0o440 {
+		t.Errorf("the file is %v, %v", info.Mode(), err)
+	}
+}
+
+func TestUp_AsksNothing(t *testing.T) {
+	for name, edit := range map[string]func(*fixture){
+		"where ACLs are off": func(fx *fixture) {
+			fx.cfg.ACLs = func(context.Context) (bool, error) { return false, nil }
+		},
+		"for a process that runs": func(fx *fixture) { fx.env.Running = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			edit(fx)
+			if err := fx.up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fx.checkFile("")
+			if fx.requests.Load() != 0 {
+				t.Error("the servers were asked")
+			}
+		})
+	}
+}
+
+func TestUp_FailsIfTheFileIsNoToken(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"a directory":     func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link":          func(path string) error { return os.Symlink("/etc/hostname", path) },
+		"nothing in it":   func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"two lines":       func(path string) error { return os.WriteFile(path, []byte("a\nb"), 0o600) },
+		"too many bytes":  func(path string) error { return os.WriteFile(path, make([]byte, 9999), 0o600) },
+		"a token and NUL": func(path string) error { return os.WriteFile(path, []byte("a\x00"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			if err := spoil(fx.file); err != nil {
+				t.Fatal(err)
+			}
+			err := fx.up(t.Context())
+			failure, ok := errors.AsType[*hook.Failure](err)
+			if !ok || !failure.Final || fx.requests.Load() != 0 {
+				t.Errorf("got %v after %d requests", err, fx.requests.Load())
+			}
+		})
+	}
+}
+
+func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		begin := time.Now()
+		var at []time.Duration
+		fx.answer = func(_ context.Context, n int) (string, error) {
+			at = append(at, time.Since(begin))
+			if n == 4 {
+				synctest.Wait()
+				if !strings.Contains(fx.progress, "no leader") {
+					t.Errorf("the allocation waits for %q", fx.progress)
+				}
+				return token, nil
+			}
+			return "", structs.Unavailablef("no leader")
+		}
+		if err := fx.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{0, 100 * time.Millisecond, 10100 * time.Millisecond, 25100 * time.Millisecond}
+		for i := range want {
+			if at[i] != want[i] {
+				t.Fatalf("the requests are at %v, want %v", at, want)
+			}
+		}
+		fx.checkFile(token)
+	})
+	if d := delay(1000); d != 3*time.Minute {
+		t.Errorf("the longest delay is %s", d)
+	}
+}
+
+func TestUp_FailsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		err    error
+		reason string
+	}{
+		"a final error":           {"", structs.Deniedf("another node has it"), "another node has it"},
+		"no token":                {"", nil, "without a token"},
+		"something else than one": {"a b", nil, "without a token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.answer = func(context.Context, int) (string, error) { return c.text, c.err }
+			fx.checkFailed(fx.up(t.Context()), c.reason)
+			if n := fx.requests.Load(); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+// A call that ends with its context, and one that does not end with it.
+func TestUp_EndsAtTheLimitWithoutAnAnswer(t *testing.T) {
+	for name, deaf := range map[string]bool{"a call that listens": false, "a deaf call": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fx := newFixture(t)
+				end := make(chan struct{})
+				fx.answer = func(ctx context.Context, _ int) (string, error) {
+					if deaf {
+						<-end
+						return token, nil // nobody waits for it
+					}
+					<-ctx.Done()
+					return "", structs.Timeoutf("no answer of Consul: %w", ctx.Err())
+				}
+				begin := time.Now()
+				fx.checkFailed(fx.up(t.Context()), "there is none after 5m0s")
+				if took := time.Since(begin); took != timeLimit {
+					t.Errorf("it took %s", took)
+				}
+				close(end)
+				synctest.Wait()
+				fx.checkFile("")
+			})
+		})
+	}
+}
+
+func TestUp_NamesTheLastFaultAtTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		fx.answer = func(context.Context, int) (string, error) { return "", structs.Unavailablef("no leader") }
+		fx.checkFailed(fx.up(t.Context()), "no leader")
+	})
+}
+
+func TestUp_EndsAtTheLimitWithoutConsul(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		fx.cfg.ACLs = func(ctx context.Context) (bool, error) {
+			<-ctx.Done()
+			return false, structs.Unavailablef("the Consul of this node does not answer")
+		}
+		fx.checkFailed(fx.up(t.Context()), "there is none after 5m0s")
+	})
+}
+
+// An answer of the moment in which the limit ends is used, or the task fails. Nothing is left in both cases.
+func TestUp_AnswerInTheMomentOfTheLimit(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.answer = func(context.Context, int) (string, error) {
+				time.Sleep(timeLimit)
+				return token, nil
+			}
+			err := fx.up(t.Context())
+			if err == nil {
+				fx.checkFile(token)
+				return
+			}
+			fx.checkFailed(err, "there is none after 5m0s")
+		})
+	}
+}
+
+// The end of the agent, or of the task, is no failure: the next agent begins anew.
+func TestUp_TheEndOfTheAgentIsNoFailure(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, int) (string, error){
+		"in a call": func(ctx context.Context, _ int) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		},
+		"between calls": func(context.Context, int) (string, error) {
+			return "", structs.Unavailablef("no leader")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fx := newFixture(t)
+				fx.answer = answer
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				err := fx.up(ctx)
+				if _, failed := errors.AsType[*hook.Failure](err); failed || !errors.Is(err, ctx.Err()) {
+					t.Errorf("got %v", err)
+				}
+				synctest.Wait()
+				fx.checkFile("")
+			})
+		})
+	}
+}
