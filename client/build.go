@@ -26,6 +26,7 @@ import (
 	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
 	"berth/client/dynamicplugins"
+	"berth/client/envoyhook"
 	"berth/client/hook"
 	"berth/client/hostvolumes"
 	"berth/client/lookup"
@@ -35,6 +36,7 @@ import (
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/secretsdir"
+	"berth/client/sitokenhook"
 	"berth/client/store"
 	"berth/client/templatehook"
 	"berth/internal/backoff"
@@ -250,9 +252,35 @@ func lookupConfig(p Parts) lookup.Config {
 	return c
 }
 
-// taskHooks returns the hooks of a task: those of its payload, its artifacts, its devices, its CSI plugin and
-// its templates. A task does not keep devices waiting while it downloads. Templates read the
-// files and the variables of the other hooks.
+func tokenConfig(p Parts) sitokenhook.Config {
+	return sitokenhook.Config{
+		Region:   p.Config.Region,
+		NodeID:   p.NodeID,
+		SecretID: p.SecretID,
+		Servers:  p.Servers,
+		ACLs:     p.Consul.ACLs,
+		Logger:   p.Logger,
+		Progress: p.Progress,
+	}
+}
+
+// meshHooks returns the hooks of a task in the service mesh. The configuration of its proxy has its token.
+func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (hooks []hook.Task) {
+	if p.Consul == nil {
+		return nil
+	}
+	if h := sitokenhook.New(tokenConfig(p), env, task); h != nil {
+		hooks = append(hooks, h)
+	}
+	if h := envoyhook.New(envoyhook.Config{Consul: p.Consul, Logger: p.Logger}, env, task); h != nil {
+		hooks = append(hooks, h)
+	}
+	return hooks
+}
+
+// taskHooks returns the hooks of a task: those of its payload, its artifacts, the service mesh, its devices,
+// its CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read
+// the files and the variables of the other hooks.
 func taskHooks(
 	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve, lookups *lookup.Pool,
 ) func(*hook.AllocEnv, *structs.Task) []hook.Task {
@@ -277,6 +305,7 @@ func taskHooks(
 		if h := artifacthook.New(artifacts, env, task); h != nil {
 			hooks = append(hooks, h)
 		}
+		hooks = append(hooks, meshHooks(p, env, task)...)
 		if h := devicehook.New(devices, env, task); h != nil {
 			hooks = append(hooks, h)
 		}

@@ -17,6 +17,7 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/config"
 	"berth/client/devicemanager"
+	"berth/client/envoyhook"
 	"berth/client/fingerprint"
 	"berth/client/hook"
 	"berth/client/lookup"
@@ -104,6 +105,9 @@ type Consul interface {
 	// DialHTTP and DialGRPC connect to the APIs of Consul.
 	DialHTTP(ctx context.Context) (net.Conn, error)
 	DialGRPC(ctx context.Context) (net.Conn, error)
+	// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
+	ACLs(ctx context.Context) (bool, error)
+	envoyhook.Consul
 }
 
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.

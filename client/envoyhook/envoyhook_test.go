@@ -1,0 +1,350 @@
+package envoyhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/consul"
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// TestMain also is the program consul of the tests, which does as FAKE says and counts its runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "connect" {
+		os.Exit(fakeMain(os.Getenv("FAKE"), os.Getenv("RUNS")))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func fakeMain(do, runs string) int {
+	before, _ := os.ReadFile(runs)
+	_ = os.WriteFile(runs, append(before, '.'), 0o600)
+	switch {
+	case do == "fail twice" && len(before) < 2, do == "fail":
+		fmt.Fprintln(os.Stderr, "No sidecar proxy registered\n for it")
+		return 1
+	case do == "betray":
+		fmt.Fprintln(os.Stderr, os.Getenv("CONSUL_HTTP_TOKEN"))
+		return 1
+	case do == "nonsense":
+		fmt.Println("nonsense")
+		return 0
+	case do == "flood":
+		fmt.Printf("[%s1]", strings.Repeat("1,", maxConfig))
+		return 0
+	}
+	fmt.Printf("{\"args\": %q, \"env\": %q}", strings.Join(os.Args[1:], " "), strings.Join(os.Environ(), " "))
+	return 0
+}
+
+// fakeConsul is a Consul whose program is the test.
+type fakeConsul struct {
+	program string
+	do      string
+	runs    string // a file with one byte for each run
+}
+
+// Command implements Consul.
+func (c *fakeConsul) Command() (*consul.Command, error) {
+	return &consul.Command{
+		Program: c.program,
+		Args:    []string{"-http-addr", "http://127.0.0.1:8500"},
+		Env:     []string{"FAKE=" + c.do, "RUNS=" + c.runs},
+	}, nil
+}
+
+// GRPCAddress implements Consul.
+func (*fakeConsul) GRPCAddress() (string, error) { return "127.0.0.1:8502", nil }
+
+// fixture is an allocation with the task api and the proxies of web and of gateways.
+type fixture struct {
+	t      *testing.T
+	consul *fakeConsul
+	using  Consul
+	env    *hook.TaskEnv
+	node   *structs.Node
+}
+
+func service(name string, c structs.Connect) *structs.Service {
+	return &structs.Service{Name: name, PortLabel: "http", Connect: &c}
+}
+
+func newFixture(t *testing.T, kind structs.TaskKind) *fixture {
+	t.Helper()
+	dir := t.TempDir()
+	task := &structs.Task{Name: "proxy", Kind: kind, Driver: "connect"}
+	dirs := driver.Dirs{Task: filepath.Join(dir, "proxy"), Secrets: filepath.Join(dir, "proxy/secrets")}
+	if err := os.MkdirAll(dirs.Secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fx := &fixture{
+		t:      t,
+		consul: &fakeConsul{program: os.Args[0], runs: filepath.Join(dir, "runs")},
+		node:   &structs.Node{Attributes: map[string]string{"driver.connect.proxy": "envoy"}},
+	}
+	fx.using = fx.consul
+	fx.env = &hook.TaskEnv{
+		AllocEnv: &hook.AllocEnv{
+			Alloc: &structs.Allocation{ID: "a1", Ports: []structs.AllocatedPort{{Label: "http", Value: 22222}}},
+			Group: &structs.TaskGroup{
+				Networks: []*structs.NetworkResource{{Mode: "bridge"}},
+				Tasks:    []*structs.Task{{Name: "api"}, task},
+				Services: []*structs.Service{
+					{Name: "web"}, // of the same name, without a proxy
+					service("web", structs.Connect{SidecarService: &structs.SidecarService{}}),
+					service("gate", structs.Connect{Gateway: &structs.Gateway{}}),
+				},
+			},
+		},
+		Task:   task,
+		Config: &driver.TaskConfig{Dirs: dirs, Env: map[string]string{}},
+		Seen:   driver.Inside,
+		Expand: func(s string) string { return s },
+		Node:   func() *structs.Node { return fx.node },
+	}
+	return fx
+}
+
+func sidecar(t *testing.T) *fixture {
+	return newFixture(t, structs.NewTaskKind(structs.KindConnectProxy, "web"))
+}
+
+func (fx *fixture) up(ctx context.Context) error {
+	h := New(Config{Consul: fx.using, Logger: hclog.NewNullLogger()}, fx.env.AllocEnv, fx.env.Task)
+	return h.Up(ctx, fx.env)
+}
+
+func (fx *fixture) path(name string) string { return filepath.Join(fx.env.Config.Dirs.Secrets, name) }
+
+func (fx *fixture) write(name, text string) {
+	fx.t.Helper()
+	if err := os.WriteFile(fx.path(name), []byte(text), 0o440); err != nil {
+		fx.t.Fatal(err)
+	}
+}
+
+// runs is the number of runs of the program.
+func (fx *fixture) runs() int {
+	counted, _ := os.ReadFile(fx.consul.runs)
+	return len(counted)
+}
+
+func (fx *fixture) checkNoFile() {
+	fx.t.Helper()
+	if _, err := os.Lstat(fx.path(driver.EnvoyBootstrapFile)); !errors.Is(err, fs.ErrNotExist) {
+		fx.t.Errorf("a configuration is there: %v", err)
+	}
+}
+
+func TestNew_IsNilForOtherTasks(t *testing.T) {
+	for _, kind := range []structs.TaskKind{"", structs.NewTaskKind(structs.KindConnectNative, "web")} {
+		if New(Config{}, &hook.AllocEnv{}, &structs.Task{Kind: kind}) != nil {
+			t.Errorf("a task of the kind %q has the hook", kind)
+		}
+	}
+}
+
+func TestPlan_HasTheArgumentsOfTheProgram(t *testing.T) {
+	for _, c := range []struct {
+		kind, service, mode string
+		rootless            bool
+		want                string
+	}{
+		{structs.KindConnectProxy, "web", "bridge", false, "-grpc-addr unix:///alloc/tmp/consul_grpc.sock " +
+			"-admin-bind 127.0.0.2:19001 -address 127.0.0.1:19101 -http-addr X " +
+			"-sidecar-for _berth-task-a1-group-web-http"},
+		{structs.KindConnectProxy, "web", "cni/x", true, "-grpc-addr unix:///host/a1/alloc/tmp/consul_grpc.sock " +
+			"-admin-bind 127.0.0.2:19001 -address 127.0.0.1:19101 -http-addr X " +
+			"-sidecar-for _berth-task-a1-group-web-http"},
+		{structs.KindConnectIngress, "gate", "bridge", false, "-grpc-addr unix:///alloc/tmp/consul_grpc.sock " +
+			"-admin-bind 127.0.0.2:19001 -address 127.0.0.1:19101 -http-addr X " +
+			"-gateway ingress -proxy-id _berth-task-a1-group-gate-http"},
+		{structs.KindConnectTerminating, "gate", "host", false, "-grpc-addr 127.0.0.1:8502 " +
+			"-admin-bind 127.0.0.2:22222 -address 127.0.0.1:22222 -http-addr X " +
+			"-gateway terminating -proxy-id _berth-task-a1-group-gate-http"},
+		{structs.KindConnectMesh, "gate", "", false, "-grpc-addr 127.0.0.1:8502 " +
+			"-admin-bind 127.0.0.2:22222 -address 127.0.0.1:22222 -http-addr X " +
+			"-gateway mesh -proxy-id _berth-task-a1-group-gate-http"},
+	} {
+		fx := newFixture(t, structs.NewTaskKind(c.kind, c.service))
+		fx.env.Group.Networks[0].Mode = c.mode
+		if c.rootless {
+			fx.env.Seen.AllocShared = "/host/a1/alloc"
+		}
+		fx.write(driver.SITokenFile, "secret")
+		h := &envoy{cfg: Config{Consul: fx.consul}}
+		p, err := h.plan(fx.env)
+		if err != nil {
+			t.Errorf("%s: %v", c.kind, err)
+			continue
+		}
+		got := strings.Join(p.args([]string{"-http-addr", "X"}), " ")
+		if want := "connect envoy -bootstrap " + c.want; got != want {
+			t.Errorf("%s: the arguments are\n%s, want\n%s", c.kind, got, want)
+		}
+		if env := p.environ([]string{"A=b"}); !slices.Equal(env, []string{"A=b", "CONSUL_HTTP_TOKEN=secret"}) {
+			t.Errorf("the environment is %q", env)
+		}
+	}
+}
+
+func TestPlan_WithoutAToken(t *testing.T) {
+	fx := sidecar(t)
+	p, err := (&envoy{cfg: Config{Consul: fx.consul}}).plan(fx.env)
+	if err != nil || p.token != "" || len(p.environ(nil)) != 0 {
+		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+func TestUp_WritesTheConfiguration(t *testing.T) {
+	fx := sidecar(t)
+	fx.write(driver.SITokenFile, "secret")
+	t.Setenv("OF_THE_AGENT", "1")
+	if err := fx.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fx.path(driver.EnvoyBootstrapFile))
+	if err != nil || !strings.Contains(string(text), "CONSUL_HTTP_TOKEN=secret") ||
+		strings.Contains(string(text), "OF_THE_AGENT") {
+		t.Errorf("the configuration is %s, %v", text, err)
+	}
+	args, _, _ := strings.Cut(string(text), "\"env\"")
+	if strings.Contains(args, "secret") {
+		t.Errorf("the arguments have the token: %s", args)
+	}
+	if info, err := os.Stat(fx.path(driver.EnvoyBootstrapFile)); err != nil || info.Mode() != 0o440 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	want := map[string]string{
+		"BERTH_ENVOY_ADMIN_ADDR_web": "127.0.0.2:19001",
+		"NOMAD_ENVOY_ADMIN_ADDR_web": "127.0.0.2:19001",
+		"BERTH_ENVOY_READY_ADDR_web": "127.0.0.1:19101",
+		"NOMAD_ENVOY_READY_ADDR_web": "127.0.0.1:19101",
+	}
+	if got := fx.env.Config.Env; !maps.Equal(got, want) {
+		t.Errorf("the variables are %q", got)
+	}
+}
+
+func TestUp_DoesNothing(t *testing.T) {
+	for name, edit := range map[string]func(*fixture){
+		"for a process that runs":  func(fx *fixture) { fx.env.Running = true },
+		"for the built-in proxy":   func(fx *fixture) { fx.node.Attributes["driver.connect.proxy"] = "consul" },
+		"for a node without proxy": func(fx *fixture) { clear(fx.node.Attributes) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := sidecar(t)
+			edit(fx)
+			if err := fx.up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fx.checkNoFile()
+		})
+	}
+	fx := sidecar(t)
+	clear(fx.node.Attributes)
+	fx.env.Task.Driver = "docker" // with an image of Envoy
+	if err := fx.up(t.Context()); err != nil || fx.runs() != 1 {
+		t.Errorf("another driver: %v after %d runs", err, fx.runs())
+	}
+}
+
+func TestUp_TriesAgainUntilConsulHasTheService(t *testing.T) {
+	fx := sidecar(t)
+	fx.consul.do = "fail twice"
+	begin := time.Now()
+	if err := fx.up(t.Context()); err != nil || fx.runs() != 3 {
+		t.Errorf("got %v after %d runs", err, fx.runs())
+	}
+	if took := time.Since(begin); took < 2*between {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestUp_RemovesTheFileAfterAFailure(t *testing.T) {
+	for do, c := range map[string]struct {
+		reason string
+		runs   int
+	}{
+		"fail":     {"exit status 1: No sidecar proxy registered for it", attempts},
+		"nonsense": {"printed no configuration", attempts},
+		"flood":    {"printed no configuration of at most 1048576 bytes", attempts},
+		"betray":   {"its message has the token", attempts},
+	} {
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			fx := sidecar(t)
+			fx.consul.do = do
+			fx.write(driver.SITokenFile, "secret")
+			fx.write(driver.EnvoyBootstrapFile, "of the last start")
+			err := fx.up(t.Context())
+			if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("got %v, want %s", err, c.reason)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error has the token: %v", err)
+			}
+			if fx.runs() != c.runs {
+				t.Errorf("%d runs", fx.runs())
+			}
+			fx.checkNoFile()
+		})
+	}
+}
+
+func TestUp_AProgramThatDoesNotStartIsFinal(t *testing.T) {
+	fx := sidecar(t)
+	fx.consul.program = "/nonexistent"
+	err := fx.up(t.Context())
+	failure, ok := errors.AsType[*hook.Failure](err)
+	if !ok || !failure.Final {
+		t.Errorf("got %v, want a final failure", err)
+	}
+	fx.checkNoFile()
+}
+
+// Each error of the token's file but its absence fails the task: without its token, Envoy would fail later and
+// say less.
+func TestUp_FailsIfTheTokenCannotBeRead(t *testing.T) {
+	fx := sidecar(t)
+	if err := os.Mkdir(fx.path(driver.SITokenFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := fx.up(t.Context())
+	failure, ok := errors.AsType[*hook.Failure](err)
+	if !ok || !failure.Final || !strings.Contains(err.Error(), driver.SITokenFile) || fx.runs() != 0 {
+		t.Errorf("got %v after %d runs, want a final failure", err, fx.runs())
+	}
+}
+
+func TestUp_RejectsAProxyWithoutItsService(t *testing.T) {
+	fx := newFixture(t, structs.NewTaskKind(structs.KindConnectProxy, "other"))
+	if err := fx.up(t.Context()); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUp_EndsWithTheAgent(t *testing.T) {
+	fx := sidecar(t)
+	fx.consul.do = "fail"
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := fx.up(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	fx.checkNoFile()
+}
