@@ -323,6 +323,11 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 				return &hook.Failure{Event: "Failed Artifact Download", Err: structs.Invalidf("no such source")}
 			}
 		}, 0, []string{"Received", "Failed Artifact Download", "Not Restarting"}},
+		{"a hook that fails for good", func(fx *fixture, _ *structs.Allocation) {
+			fx.fail["up web"] = func() error {
+				return &hook.Failure{Event: "Setup Failure", Final: true, Err: structs.Timeoutf("no answer")}
+			}
+		}, 0, []string{"Received", "Setup Failure", "Not Restarting"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {

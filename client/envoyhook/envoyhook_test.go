@@ -317,8 +317,8 @@ func TestUp_AProgramThatDoesNotStartIsFinal(t *testing.T) {
 	fx.checkNoFile()
 }
 
-// Each error of the token's file but its absence fails the task: without its token, Envoy would fail later and
-// say less.
+// Each error of the token's file but its absence fails the task: without its token, Envoy would fail later
+// and say less.
 func TestUp_FailsIfTheTokenCannotBeRead(t *testing.T) {
 	fx := sidecar(t)
 	if err := os.Mkdir(fx.path(driver.SITokenFile), 0o700); err != nil {

@@ -147,7 +147,8 @@ func TestArgs_OfTheBuiltInProxy(t *testing.T) {
 	if err != nil || !slices.Equal(textsOf(args), want) {
 		t.Errorf("without a token: %q, %v", args, err)
 	}
-	if err := os.WriteFile(filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile), []byte("secret"), 0o440); err != nil {
+	token := filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile)
+	if err := os.WriteFile(token, []byte("secret"), 0o440); err != nil {
 		t.Fatal(err)
 	}
 	args, err = p.args(cfg)
@@ -155,7 +156,7 @@ func TestArgs_OfTheBuiltInProxy(t *testing.T) {
 	if err != nil || !slices.Equal(textsOf(args), want) {
 		t.Errorf("with a token: %q, %v", args, err)
 	}
-	cfg.Dirs.Secrets = filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile) // not a directory
+	cfg.Dirs.Secrets = token // not a directory
 	args, err = p.args(cfg)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("without access to the secrets: %q, %v", args, err)
