@@ -183,6 +183,10 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+	files, err := filesOf(cfg.Dirs.Task)
+	if err != nil {
+		return nil, err
+	}
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
@@ -197,6 +201,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	spec.Sandbox = &sandbox.Config{
 		Root:       filepath.Join(dir, executor.RootDir),
 		HostPaths:  d.cfg.ChrootEnv,
+		Files:      files,
 		Binds:      binds,
 		Hostname:   hostnameOf(cfg),
 		Privileged: cfg.Privileged,

@@ -41,6 +41,28 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 	return slices.Concat(binds, networkBinds(cfg.Network), mounts), err
 }
 
+// ownEntries are the directories of a task's root that show none of the files of the task's directory: binds
+// and file systems of their own.
+var ownEntries = []string{
+	"local", "secrets", "tmp", "alloc", "proc", "sys", "dev", "run",
+}
+
+// filesOf returns the files and directories of a task's directory beside the task's own: templates and
+// artifacts made them. A link would lead to a file of the host.
+func filesOf(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		shown := e.IsDir() || e.Type().IsRegular()
+		if shown && !slices.Contains(ownEntries, e.Name()) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
 // networkBinds returns the files of the network of the task's allocation. A mount of the job on one of their
 // places hides it.
 func networkBinds(n *driver.Network) []sandbox.Bind {

@@ -42,6 +42,7 @@ func buildRoot(cfg *Config) error {
 			Device:      true,
 		})
 	}
+	binds = append(binds, fileBinds(cfg.Files)...)
 	system := len(binds)
 	trees, err := cloneMounts(append(binds, cfg.Binds...))
 	if err != nil {
@@ -54,6 +55,12 @@ func buildRoot(cfg *Config) error {
 	err = fillRoot(links, cfg.Privileged, trees[:system])
 	if err != nil {
 		return err
+	}
+	if len(cfg.Files) > 0 {
+		err := showFiles()
+		if err != nil {
+			return err
+		}
 	}
 	for _, t := range trees[system:] {
 		if err := t.attach(cfg.Privileged); err != nil {

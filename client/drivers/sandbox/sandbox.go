@@ -27,7 +27,10 @@ type Config struct {
 	// HostPaths maps paths of the host to the paths at which the program sees them, read-only. Symlinks stay
 	// symlinks. A path that does not exist is ignored.
 	HostPaths map[string]string
-	Binds     []Bind // in this order
+	// Files are files and directories of the host that the program sees, read-only, at the root, by links. Those
+	// of a directory that HostPaths show, too, are among its files. No two have the same name.
+	Files []string
+	Binds []Bind // in this order
 	// Hostname is the name of the host that the program sees, "" for that of the host.
 	Hostname string
 	// Privileged keeps all capabilities and system calls, shows the host's /dev and leaves /sys and /proc
