@@ -33,6 +33,8 @@ var protocolFields = []protocolField{
 	{"service.address_mode, tagged_addresses or weights", structs.ConnectProtocol,
 		(*structs.TaskGroup).HasServiceAddresses},
 	{"connect", structs.ConnectProtocol, (*structs.TaskGroup).UsesConnect},
+	{"a destination beside local, secrets, tmp and alloc in a task of exec", structs.RootFilesProtocol,
+		anyTask((*structs.Task).HasRootFiles)},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
 }
 

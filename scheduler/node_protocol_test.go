@@ -29,10 +29,11 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"network.mode, dns or hostname": structs.NetworksProtocol,
 		"service.address_mode, tagged_addresses or weights": structs.ConnectProtocol,
 		"connect": structs.ConnectProtocol,
+		"a destination beside local, secrets, tmp and alloc in a task of exec": structs.RootFilesProtocol,
 	}
 	for name, edit := range map[string]func(*structs.TaskGroup){
-		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{}} }),
-		"template":  task(func(t *structs.Task) { t.Templates = []*structs.Template{{}} }),
+		"artifact":  task(func(t *structs.Task) { t.Artifacts = []*structs.TaskArtifact{{RelativeDest: "local/"}} }),
+		"template":  task(func(t *structs.Task) { t.Templates = []*structs.Template{{DestPath: "local/x"}} }),
 		"lifecycle": task(func(t *structs.Task) { t.Lifecycle = &structs.TaskLifecycle{Hook: "prestart"} }),
 		"device": task(func(t *structs.Task) {
 			t.Resources.Devices = []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
@@ -49,6 +50,10 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 			t.Services = []*structs.Service{{Weights: &structs.ServiceWeights{}}}
 		}),
 		"connect": task(func(t *structs.Task) { t.Kind = "connect-native:web" }),
+		"a destination beside local, secrets, tmp and alloc in a task of exec": task(func(t *structs.Task) {
+			t.Driver = "exec"
+			t.Artifacts = []*structs.TaskArtifact{{RelativeDest: "/usr/local/bin"}}
+		}),
 		"service": task(func(t *structs.Task) { t.Services = []*structs.Service{{}} }),
 	} {
 		job := aJob("web", structs.JobService)

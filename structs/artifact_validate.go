@@ -198,6 +198,10 @@ func (t *Task) validateArtifacts(f fieldErrors) {
 			f.addf("artifact %d is null", i+1)
 			continue
 		}
-		a.validate(f.at("artifact %d", i+1))
+		f := f.at("artifact %d", i+1)
+		a.validate(f)
+		if t.Driver == driverExec {
+			f.checkInRoot(strings.TrimLeft(a.RelativeDest, "/"))
+		}
 	}
 }

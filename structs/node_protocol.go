@@ -22,6 +22,9 @@ const NetworksProtocol = 3
 // ConnectProtocol is the protocol since which agents know Connect, and the addresses and weights of services.
 const ConnectProtocol = 4
 
+// RootFilesProtocol is the protocol since which tasks of exec see the files beside their own directories.
+const RootFilesProtocol = 4
+
 // Protocol returns the protocol of the node's agent.
 func (n *Node) Protocol() int {
 	p, err := strconv.Atoi(n.Attributes[AttrNodeProtocol])

@@ -79,7 +79,15 @@ func TestTemplate_Validate(t *testing.T) {
 		{"is a directory", func(x *Template) { x.DestPath = "local/" }},
 		{"without NUL", func(x *Template) { x.DestPath = "local/\x00" }},
 		{"bytes; at most", func(x *Template) { x.DestPath = "local/" + strings.Repeat("x", MaxText) }},
-		{`destination "etc/x": a task of the driver exec does not see it`, func(x *Template) { x.DestPath = "etc/x" }},
+		{`destination "./dev/x": a task of the driver exec has a /dev of its own`,
+			func(x *Template) { x.DestPath = "./dev/x" }},
+		{"", func(x *Template) { x.DestPath = "x" }},
+		{"after a restart only", func(x *Template) { x.DestPath, x.ChangeMode = "./x", TemplateSignal }},
+		{"", func(x *Template) {
+			x.DestPath = "etc/x"
+			x.ChangeMode = TemplateSignal
+			x.ChangeSignal = "SIGHUP"
+		}},
 		{"change_mode", func(x *Template) { x.ChangeMode = "reload" }},
 		{`change_signal "SIGNO" is not a signal`, func(x *Template) { x.ChangeSignal = "SIGNO" }},
 		{"use change_mode restart", func(x *Template) { x.ChangeMode, x.Envvars = TemplateSignal, true }},
@@ -140,14 +148,15 @@ func TestTemplates_OfATaskAreChecked(t *testing.T) {
 	}
 }
 
-// Only a task of exec does not see its whole directory.
-func TestTemplate_OfAnotherDriverMayBeAnywhereInTheDirectory(t *testing.T) {
-	j := withTemplate(&Template{EmbeddedTmpl: "x", DestPath: "etc/x"}, func(t *Task) {
-		t.Driver = driverRawExec
-		t.VolumeMounts = nil
-	})
-	if err := j.Validate(); err != nil {
-		t.Error(err)
+func TestTemplate_MayBeAnywhereInTheDirectory(t *testing.T) {
+	for driver, dest := range map[string]string{driverRawExec: "dev/x", driverExec: "usr/local/bin/x"} {
+		j := withTemplate(&Template{EmbeddedTmpl: "x", DestPath: dest}, func(t *Task) {
+			t.Driver = driver
+			t.VolumeMounts = nil
+		})
+		if err := j.Validate(); err != nil {
+			t.Errorf("%s: %v", driver, err)
+		}
 	}
 }
 

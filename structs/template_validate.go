@@ -19,26 +19,16 @@ func (t *Task) validateTemplates(f fieldErrors) {
 		}
 		f := f.at("template %d", i+1)
 		x.validate(f)
-		if t.Driver == driverExec {
-			f.require(shownByExec(x.DestPath), "destination %q: a task of the driver exec does not see it; "+
-				"it sees local, secrets, tmp and alloc", x.DestPath)
+		if t.Driver == driverExec && !path.IsAbs(x.DestPath) {
+			f.checkInRoot(x.DestPath)
+			f.require(!isTopFile(x.DestPath) || x.ChangeMode == "" || x.ChangeMode == TemplateRestart,
+				"destination %q: a task of the driver exec sees a change of a file that is in no folder after a restart "+
+					"only; use change_mode restart, or a folder such as local", x.DestPath)
 		}
 		clean := path.Clean(x.DestPath)
 		f.require(!seen[clean], "destination %q is that of another template of the task", x.DestPath)
 		seen[clean] = true
 	}
-}
-
-// driverExec is the driver whose tasks see only some folders of the task's directory.
-const driverExec = "exec"
-
-// shownByExec reports whether a task of the driver exec sees a path of its directory.
-func shownByExec(p string) bool {
-	if path.IsAbs(p) || strings.Contains(p, "${") {
-		return true // the node decides
-	}
-	first, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(p), "../"), "/")
-	return slices.Contains([]string{"local", "secrets", "tmp", "alloc"}, first)
 }
 
 func (t *Template) validate(f fieldErrors) {

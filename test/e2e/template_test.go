@@ -136,6 +136,65 @@ func TestTemplate_SignalsItsTask(t *testing.T) {
 	a.must("job", "stop", "-purge", "shows")
 }
 
+// rootedJob runs a program that a template puts among those of the machine, and that shows another file.
+const rootedJob = `
+job "rooted" {
+  group "g" {
+    task "t" {
+      driver = "exec"
+      user   = "nobody"
+      config {
+        command = "berth-e2e-rooted.sh"
+      }
+      template {
+        data        = <<-EOT
+          #!/bin/sh
+          trap 'cat /etc/berth-e2e/conf' USR1
+          cat /etc/berth-e2e/conf
+          while true; do sleep 0.1; done
+EOT
+        destination = "usr/local/bin/berth-e2e-rooted.sh"
+        perms       = "755"
+      }
+      template {
+        data          = "the text is {{ file \"alloc/data/in\" | trimSpace }}.\n"
+        destination   = "etc/berth-e2e/conf"
+        change_mode   = "signal"
+        change_signal = "SIGUSR1"
+        splay         = "0s"
+      }
+    }
+  }
+}
+`
+
+// A task of exec sees the files of its templates in its root, also after a later rendering.
+func TestTemplate_IsInTheRootOfItsTask(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", "-detach", a.writeFile("rooted.hcl", rootedJob))
+	alloc := a.onlyAlloc("rooted").ID
+	in := a.data("alloc", alloc, "alloc", "data", "in")
+	for _, text := range []string{"one", "two"} {
+		eventually(t, "the file is written", func() error {
+			err := os.WriteFile(in+".new", []byte(text), 0o644)
+			if err != nil {
+				return err
+			}
+			return os.Rename(in+".new", in)
+		})
+		a.awaitOutput(alloc, "the text is "+text+".")
+	}
+	for _, path := range []string{"/usr/local/bin/berth-e2e-rooted.sh", "/etc/berth-e2e"} {
+		_, err := os.Lstat(path)
+		if err == nil {
+			t.Errorf("the machine has %s", path)
+		}
+	}
+	a.must("job", "stop", "-purge", "rooted")
+}
+
 // A job with a text that no node renders is refused with the place and the reason.
 func TestTemplate_IsCheckedAtRegistration(t *testing.T) {
 	t.Parallel()
