@@ -143,6 +143,15 @@ func TestLookup_AsksTheConfiguredConsul(t *testing.T) {
 	}
 }
 
+// Consul's streams of events do not say whether there is a leader.
+func TestLookup_TakesAnswersOfStreams(t *testing.T) {
+	l := scripted(t, withHead("[]", "X-Consul-Knownleader", "false", "X-Consul-Query-Backend", "streaming"))
+	_, err := l.Lookup(t.Context(), webService, 4, time.Minute)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // A request that waits ends with its context, and takes longer than the timeout of others.
 func TestLookup_WaitsForAnotherAnswer(t *testing.T) {
 	entered := make(chan struct{})
