@@ -21,6 +21,7 @@ import (
 	"berth/internal/version"
 	"berth/rpc"
 	"berth/server"
+	"berth/server/consulacl"
 	"berth/structs"
 )
 
@@ -31,9 +32,10 @@ const drainTimeout = 5 * time.Second
 type Agent struct {
 	settings atomic.Pointer[Config] // see config and Reload
 	logger   hclog.Logger
-	server   *server.Server // nil on a pure client
-	client   *client.Client // nil on a pure server
-	consul   *consul.Link   // nil: the configuration turns Consul off
+	server   *server.Server    // nil on a pure client
+	client   *client.Client    // nil on a pure server
+	consul   *consul.Link      // nil: the configuration turns Consul off
+	acl      *consulacl.Client // of a server; nil like consul
 	caller   rpc.Caller
 	ln       net.Listener
 	// metrics ends last, because all other parts emit through it.
@@ -101,6 +103,7 @@ func (a *Agent) close() error {
 		cancel()
 		err = errors.Join(err, a.server.Run(ended))
 	}
+	a.closeConsul()
 	a.metrics.Close()
 	return err
 }
@@ -116,6 +119,9 @@ func (a *Agent) open(ctx context.Context) (err error) {
 		sc.Version = version.Version
 		sc.HTTPAdvertise = httpAddr
 		sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
+		if a.acl != nil {
+			sc.Consul = a.acl
+		}
 		a.server, err = server.New(sc, a.logger.Named("server"))
 		if err != nil {
 			return err
@@ -174,6 +180,7 @@ func (a *Agent) HTTPAddr() string {
 func (a *Agent) Run(ctx context.Context) error {
 	ended := make(chan error, 5)
 	defer a.metrics.Close()
+	defer a.closeConsul()
 	var stops []func()
 	run := func(part func(context.Context) error) {
 		stops = append(stops, startPart(part, ended))

@@ -8,6 +8,7 @@ import (
 
 	"berth/client/consul"
 	"berth/server"
+	"berth/server/consulacl"
 )
 
 // openConsul makes the link with Consul, if the configuration does not turn it off.
@@ -18,7 +19,18 @@ func (a *Agent) openConsul() (err error) {
 	}
 	// The data directory outlives a restart, and no other agent of this machine has it.
 	a.consul, err = consul.New(cfg.Consul, cfg.Name+"\x00"+cfg.DataDir, a.logger)
+	if err != nil || !cfg.Server.Enabled {
+		return err
+	}
+	a.acl, err = consulacl.New(cfg.Consul)
 	return err
+}
+
+// closeConsul ends the connections of the server with Consul.
+func (a *Agent) closeConsul() {
+	if a.acl != nil {
+		a.acl.Close()
+	}
 }
 
 // advertiseInConsul has Consul know the ports of this agent.

@@ -90,6 +90,7 @@ type Deps struct {
 	Logger hclog.Logger
 	Region string
 	Now    func() time.Time
+	Consul Consul // nil: the servers use no Consul
 	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
 	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
@@ -102,6 +103,7 @@ type Deps struct {
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
 	nodes   *nodeconn.Sessions
+	consul  Consul // nil: the servers use no Consul
 	store   *state.Store
 	queries *query.Engine
 	raft    Raft
@@ -142,6 +144,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	writes := newWrites(config)
 	e := &Endpoints{
 		nodes:       d.Nodes,
+		consul:      d.Consul,
 		store:       d.Store,
 		queries:     query.NewEngine(d.Store, d.Raft),
 		raft:        boundedRaft{d.Raft, writes},
@@ -286,6 +289,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
 		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
+		slow(report(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
 
 		shed(read(e, structs.NodePoolList, anyone, pool.list)),
 		shed(read(e, structs.NodePoolGet, anyone, pool.get)),

@@ -343,9 +343,9 @@ func filledJob() *structs.Job {
 	task.Templates = []*structs.Template{{
 		EmbeddedTmpl: "x",
 		DestPath:     "local/x",
-		Uid:          new(1),
-		Gid:          new(1),
+		Uid:          new(1), Gid: new(1),
 		ChangeMode:   structs.TemplateScript,
+		Wait:         &structs.TemplateWait{Min: new(time.Second), Max: new(time.Minute)},
 		ChangeScript: &structs.ChangeScript{Command: "/bin/reload", Args: []string{"x"}},
 	}}
 	task.DispatchPayload = &structs.DispatchPayloadConfig{File: "x"}

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"strings"
@@ -28,6 +29,7 @@ type fakeRaft struct {
 	index    uint64
 	entries  int
 	largest  int // bytes of an entry
+	log      bytes.Buffer
 	leader   string
 	isMe     bool
 	verify   error
@@ -60,6 +62,7 @@ func (r *fakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error)
 	r.index++
 	r.entries++
 	r.largest = max(r.largest, len(entry))
+	r.log.Write(entry)
 	return r.index, r.fsm.Apply(&raft.Log{
 		Index: r.index,
 		Type:  raft.LogCommand,
@@ -278,7 +281,7 @@ func (s *server) addNode(id, zone string) *fakeNode {
 }
 
 // addAlloc places an allocation of a new job on the node.
-func (s *server) addAlloc(id, node string) {
+func (s *server) addAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
 	s.t.Helper()
 	job := &structs.Job{
 		ID:        "job-" + id,
@@ -290,6 +293,9 @@ func (s *server) addAlloc(id, node string) {
 				Count: 1,
 				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
 			}},
+	}
+	for _, edit := range edits {
+		edit(job.TaskGroups[0])
 	}
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.store.Read(), "default", job.ID)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"berth/endpoints"
 	"berth/internal/bytesize"
 	"berth/rpc"
 	"berth/server/control"
@@ -53,6 +54,9 @@ type Config struct {
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
 
+	// Consul does the servers' work in Consul, nil: the agent uses none.
+	Consul Consul
+
 	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.
 	AutoJoin    bool
 	FindServers func(context.Context) ([]string, error)
@@ -63,6 +67,12 @@ type Config struct {
 	// can cut. Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
 	Dial   rpc.Dialer
 	Gossip func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
+}
+
+// Consul is what the procedures and the leader's loops do in Consul.
+type Consul interface {
+	endpoints.Consul
+	control.Consul
 }
 
 // leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or

@@ -129,6 +129,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Proposer: s,
 		Nodes:    s.nodes,
 		Leases:   s.leases,
+		Consul:   s.cfg.Consul,
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
 		Commands: s.commands,

@@ -128,6 +128,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Raft:           s,
 		Leases:         s.leases,
 		Nodes:          s.nodes,
+		Consul:         cfg.Consul,
 		Logger:         logger,
 		Region:         cfg.Region,
 		JobSource:      int(cfg.JobSource),

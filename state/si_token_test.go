@@ -74,7 +74,7 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 		edit func(*structs.SITokenAccessor)
 		kind structs.Kind
 	}{
-		"an ended allocation": {func(a *structs.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
+		"an ended allocation":       {func(a *structs.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
 		"an unknown allocation":     {func(a *structs.SITokenAccessor) { a.AllocID = "a9" }, structs.KindNotFound},
 		"another node":              {func(a *structs.SITokenAccessor) { a.NodeID = "n2" }, structs.KindNotFound},
 		"a token without an ID":     {func(a *structs.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},

@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -19,16 +18,7 @@ const (
 )
 
 // Secret is a text that no log, event or answer shows.
-type Secret string
-
-// String never shows the text.
-func (s Secret) String() string { return structs.Redacted }
-
-// Format covers every verb of fmt.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(structs.Redacted)) }
-
-// MarshalJSON writes null.
-func (s Secret) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+type Secret = structs.Secret
 
 // Config is the `consul {}` block of an agent: how it reaches the Consul agent of its machine, and what it
 // does there.

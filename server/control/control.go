@@ -51,6 +51,7 @@ type Deps struct {
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
 	Leases   *Leases
+	Consul   Consul // nil: the servers use no Consul
 	Logger   hclog.Logger
 	Config   Config
 	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
@@ -89,6 +90,7 @@ func Loops(d Deps) []Loop {
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
 		{"periodic", periodicLoop{d}.run},
+		{"si_tokens", siTokenLoop{d}.run},
 		{"gc", gcLoop{d}.run},
 		{"gauges", gaugeLoop{d}.run},
 	}

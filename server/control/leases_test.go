@@ -228,7 +228,7 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 		}
 		want := []string{
 			"leases", "scheduler_config", "schedule", "controllers", "reaper", "deployments", "drain", "periodic",
-			"gc", "gauges",
+			"si_tokens", "gc", "gauges",
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)

@@ -1,0 +1,177 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// Consul is what the procedures do in Consul.
+type Consul interface {
+	// CreateToken makes a token with the rights of a service and returns its secret. After an error the token
+	// may exist, or may exist later.
+	CreateToken(ctx context.Context, t ServiceToken) (structs.Secret, error)
+	// RevokeToken deletes a token. One that is gone is no error.
+	RevokeToken(ctx context.Context, accessorID string) error
+}
+
+// ServiceToken is an order of a token.
+type ServiceToken struct {
+	AccessorID  string
+	Service     string
+	Description string
+}
+
+// revokeTimeout bounds the work after a failed derivation.
+const revokeTimeout = 15 * time.Second
+
+// deriveSIToken makes the tokens of tasks. The rows come first: whenever this server fails, the leader knows
+// which tokens to revoke.
+func (n nodes) deriveSIToken(
+	ctx context.Context,
+	node *structs.Node,
+	req *structs.DeriveSITokenRequest,
+	resp *structs.DeriveSITokenResponse,
+) (uint64, error) {
+	if n.consul == nil {
+		return 0, structs.Preconditionf("the servers use no Consul: they need a consul block with an address")
+	}
+	services, err := meshTasks(n.store.Read(), node, req)
+	if err != nil {
+		return 0, err
+	}
+	entry := &structs.SITokenAccessors{
+		ClusterID:    structs.NewID(),
+		WriteOptions: req.WriteOptions,
+	}
+	for _, task := range req.Tasks {
+		entry.Accessors = append(entry.Accessors, &structs.SITokenAccessor{
+			AllocID:    req.AllocID,
+			TaskName:   task,
+			AccessorID: structs.NewID(),
+			NodeID:     node.ID,
+		})
+	}
+	index, err := fsm.Propose(ctx, n.raft, fsm.SITokensRegister, entry)
+	if err != nil {
+		return 0, err
+	}
+	resp.Tokens, err = n.createTokens(ctx, services, entry.Accessors)
+	if err != nil {
+		n.giveUpTokens(ctx, entry)
+		return 0, err
+	}
+	return index, nil
+}
+
+// meshTasks returns the service of each requested task. The error is not-found, denied, invalid or a failed
+// precondition.
+func meshTasks(
+	tx *state.ReadTx, node *structs.Node, req *structs.DeriveSITokenRequest,
+) (map[string]string, error) {
+	if len(req.Tasks) == 0 || len(req.Tasks) > structs.MaxTasks {
+		return nil, structs.Invalidf("Tasks has %d names; expected 1 to %d", len(req.Tasks), structs.MaxTasks)
+	}
+	a := state.Alloc(tx, req.AllocID)
+	switch {
+	case a == nil:
+		return nil, structs.NotFoundf("there is no allocation %q", req.AllocID)
+	case a.NodeID != node.ID:
+		return nil, structs.Deniedf("allocation %s is not on node %s", a.ID, node.ID)
+	case a.Terminal():
+		return nil, structs.Preconditionf("allocation %s has ended, or is to end", a.ID)
+	}
+	job := state.JobOf(tx, a)
+	if job == nil || job.Group(a.TaskGroup) == nil {
+		return nil, structs.NotFoundf("allocation %s: its version of job %q is gone", a.ID, a.JobID)
+	}
+	group := job.Group(a.TaskGroup)
+	if !slices.ContainsFunc(group.Services, func(s *structs.Service) bool { return s.Connect != nil }) {
+		return nil, structs.Invalidf("allocation %s: group %q has no service with connect", a.ID, group.Name)
+	}
+	services := map[string]string{}
+	for _, name := range req.Tasks {
+		task := group.Task(name)
+		switch {
+		case task == nil:
+			return nil, structs.NotFoundf("allocation %s has no task %q", a.ID, name)
+		case !task.Kind.UsesConnect() || task.Kind.Service() == "":
+			return nil, structs.Invalidf("allocation %s: task %q takes no part in the service mesh", a.ID, name)
+		case services[name] != "":
+			return nil, structs.Invalidf("Tasks names %q twice", name)
+		}
+		services[name] = task.Kind.Service()
+	}
+	return services, nil
+}
+
+// createTokens makes the tokens of all rows, or returns the first error when no call is in flight any more.
+func (n nodes) createTokens(
+	request context.Context, services map[string]string, rows []*structs.SITokenAccessor,
+) (structs.Secrets, error) {
+	ctx, cancel := context.WithCancelCause(request)
+	defer cancel(nil)
+	cluster := state.ClusterID(n.store.Read())
+	secrets := make([]structs.Secret, len(rows))
+	var calls sync.WaitGroup
+	for i, row := range rows {
+		calls.Go(func() {
+			secret, err := n.consul.CreateToken(ctx, ServiceToken{
+				AccessorID:  row.AccessorID,
+				Service:     services[row.TaskName],
+				Description: tokenDescription(cluster, row),
+			})
+			if err != nil {
+				cancel(err) // the first cause counts
+			}
+			secrets[i] = secret
+		})
+	}
+	calls.Wait()
+	switch {
+	case request.Err() != nil:
+		return nil, structs.Unavailablef("making tokens: %w", request.Err())
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	tokens := structs.Secrets{}
+	for i, row := range rows {
+		tokens[row.TaskName] = string(secrets[i])
+	}
+	return tokens, nil
+}
+
+// tokenDescription says in Consul whose token it is.
+func tokenDescription(cluster string, row *structs.SITokenAccessor) string {
+	return "berth service token: cluster " + cluster + ", allocation " + row.AllocID + ", task " + row.TaskName
+}
+
+// giveUpTokens revokes the tokens of a derivation that has failed. The leader does it again after a while,
+// because Consul may still be making one of them. It works although the request may have ended.
+func (n nodes) giveUpTokens(ctx context.Context, entry *structs.SITokenAccessors) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
+	defer cancel()
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		_, err := fsm.Propose(ctx, n.raft, fsm.SITokensGiveUp, entry)
+		if err != nil {
+			n.logger.Warn("failed to give up tokens; they are revoked when their allocation ends",
+				"alloc_id", entry.Accessors[0].AllocID, "error", err)
+		}
+	})
+	for _, row := range entry.Accessors {
+		calls.Go(func() {
+			err := n.consul.RevokeToken(ctx, row.AccessorID)
+			if err != nil {
+				n.logger.Debug("failed to revoke a token; the leader does it again",
+					"accessor_id", row.AccessorID, "error", err)
+			}
+		})
+	}
+	calls.Wait()
+}

@@ -1,0 +1,269 @@
+package endpoints
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// fakeConsul makes tokens in memory. The secret of a token is that of secretFor.
+type fakeConsul struct {
+	mu      sync.Mutex
+	made    []ServiceToken
+	revoked []string
+	create  func(ctx context.Context, t ServiceToken) error // nil: each call succeeds
+}
+
+func secretFor(accessor string) string { return "secret of " + accessor }
+
+func (f *fakeConsul) CreateToken(ctx context.Context, t ServiceToken) (structs.Secret, error) {
+	if f.create != nil {
+		if err := f.create(ctx, t); err != nil {
+			return "", err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made = append(f.made, t)
+	return structs.Secret(secretFor(t.AccessorID)), nil
+}
+
+func (f *fakeConsul) RevokeToken(ctx context.Context, accessorID string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revoked = append(f.revoked, accessorID)
+	return ctx.Err()
+}
+
+// meshServer has node n1 with allocation a1, whose tasks proxy and api take part in the service mesh and
+// whose task plain does not. a2 has no service mesh, and node n2 no allocation.
+func meshServer(t *testing.T) (*server, *fakeConsul) {
+	t.Helper()
+	s := newServer(t)
+	f := &fakeConsul{}
+	s.consul = f
+	s.addNode("n1", "z")
+	s.addNode("n2", "z")
+	s.addAlloc("a1", "n1", func(g *structs.TaskGroup) {
+		g.Services = []*structs.Service{{
+			Name:     "web",
+			Provider: structs.ServiceProviderConsul,
+			Connect:  &structs.Connect{SidecarService: &structs.SidecarService{}},
+		}}
+		g.Tasks = []*structs.Task{
+			{Name: "proxy", Driver: "exec", Kind: structs.NewTaskKind(structs.KindConnectProxy, "web")},
+			{Name: "api", Driver: "exec", Kind: structs.NewTaskKind(structs.KindConnectNative, "api")},
+			{Name: "plain", Driver: "exec"},
+		}
+	})
+	s.addAlloc("a2", "n1")
+	return s, f
+}
+
+func derivation(tasks ...string) *structs.DeriveSITokenRequest {
+	return &structs.DeriveSITokenRequest{NodeID: "n1", SecretID: secretOf("n1"), AllocID: "a1", Tasks: tasks}
+}
+
+// tokenRows returns the tokens of a1, those that the leader revokes with a "-".
+func (s *server) tokenRows() (rows []string) {
+	for t := range state.SITokensOf(s.store.Read(), "a1") {
+		text := t.TaskName
+		if t.RevokeTime != 0 {
+			text = "-" + text
+		}
+		rows = append(rows, text)
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+func TestDeriveSIToken_RefusesOtherNodesAllocationsAndTasks(t *testing.T) {
+	s, f := meshServer(t)
+	for name, c := range map[string]struct {
+		kind structs.Kind
+		edit func(*structs.DeriveSITokenRequest)
+	}{
+		"no node":         {structs.KindDenied, func(r *structs.DeriveSITokenRequest) { r.SecretID = "" }},
+		"unknown node":    {structs.KindNotFound, func(r *structs.DeriveSITokenRequest) { r.NodeID = "n9" }},
+		"wrong secret":    {structs.KindDenied, func(r *structs.DeriveSITokenRequest) { r.SecretID = "x" }},
+		"no allocation":   {structs.KindNotFound, func(r *structs.DeriveSITokenRequest) { r.AllocID = "a9" }},
+		"no task":         {structs.KindInvalid, func(r *structs.DeriveSITokenRequest) { r.Tasks = nil }},
+		"unknown task":    {structs.KindNotFound, func(r *structs.DeriveSITokenRequest) { r.Tasks = []string{"x"} }},
+		"plain task":      {structs.KindInvalid, func(r *structs.DeriveSITokenRequest) { r.Tasks[1] = "plain" }},
+		"one task twice":  {structs.KindInvalid, func(r *structs.DeriveSITokenRequest) { r.Tasks[1] = "proxy" }},
+		"no service mesh": {structs.KindInvalid, func(r *structs.DeriveSITokenRequest) { r.AllocID = "a2" }},
+		"too many": {structs.KindInvalid, func(r *structs.DeriveSITokenRequest) {
+			r.Tasks = make([]string, structs.MaxTasks+1)
+		}},
+		"another node's allocation": {structs.KindDenied, func(r *structs.DeriveSITokenRequest) {
+			r.NodeID = "n2"
+			r.SecretID = secretOf("n2")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := derivation("proxy", "api")
+			c.edit(req)
+			_, err := rpc.Call(t.Context(), s.rpc, structs.NodeDeriveSIToken, req)
+			if !structs.IsKind(err, c.kind) {
+				t.Errorf("got error %v (%s), want %s", err, structs.KindOf(err), c.kind)
+			}
+		})
+	}
+	s.endAlloc("a1", "n1")
+	refused(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
+	if len(f.made)+len(f.revoked)+len(s.tokenRows()) > 0 {
+		t.Errorf("refused requests have made %v and left the rows %v", f.made, s.tokenRows())
+	}
+	s.consul = nil
+	refused(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
+}
+
+func TestDeriveSIToken_RefusesAnAllocationThatIsToStop(t *testing.T) {
+	s, f := meshServer(t)
+	job := state.Job(s.store.Read(), "default", "job-a1")
+	stop := evaluationOf(job, structs.TriggerJobDeregister, 1)
+	stop.Status = structs.EvalComplete
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           stop,
+		JobModifyIndex: job.JobModifyIndex,
+		Stop:           []*structs.PlanStop{{AllocID: "a1"}},
+	})
+	refused(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
+	if len(f.made) > 0 {
+		t.Errorf("there are tokens %v", f.made)
+	}
+}
+
+// The rows are older than the tokens, and no row, entry or other answer has a secret.
+func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
+	s, f := meshServer(t)
+	f.create = func(_ context.Context, order ServiceToken) error {
+		if rows := s.tokenRows(); !slices.Equal(rows, []string{"api", "proxy"}) {
+			return structs.Internalf("the rows are %v while token %s is made", rows, order.AccessorID)
+		}
+		return nil
+	}
+	resp := must(s, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	if len(resp.Tokens) != 2 || resp.Index == 0 {
+		t.Fatalf("got %d tokens at index %d", len(resp.Tokens), resp.Index)
+	}
+	cluster := state.ClusterID(s.store.Read())
+	for task, service := range map[string]string{"proxy": "web", "api": "api"} {
+		for row := range state.SITokensOf(s.store.Read(), "a1", task) {
+			want := ServiceToken{
+				AccessorID:  row.AccessorID,
+				Service:     service,
+				Description: "berth service token: cluster " + cluster + ", allocation a1, task " + task,
+			}
+			if !slices.Contains(f.made, want) {
+				t.Errorf("task %s: made %+v, want %+v", task, f.made, want)
+			}
+			if resp.Tokens[task] != secretFor(row.AccessorID) {
+				t.Errorf("task %s has the token of another one", task)
+			}
+		}
+	}
+	var saved bytes.Buffer
+	if err := s.store.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{saved.String(), s.raft.log.String(), fmt.Sprintf("%+v", resp)} {
+		if strings.Contains(text, "secret of") {
+			t.Error("a secret is in the state, in the log or in a text")
+		}
+	}
+	if !bytes.Contains(saved.Bytes(), []byte(f.made[0].AccessorID)) || cluster == "" {
+		t.Error("the state does not have the tokens")
+	}
+}
+
+func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
+	s, f := meshServer(t)
+	f.create = func(ctx context.Context, order ServiceToken) error {
+		if order.Service == "web" {
+			return structs.Unavailablef("no answer")
+		}
+		<-ctx.Done() // the first failure ends the other calls
+		return nil   // the token is made all the same
+	}
+	refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	if len(f.made) != 1 || len(f.revoked) != 2 || !slices.Contains(f.revoked, f.made[0].AccessorID) {
+		t.Errorf("made %v, revoked %v, want all", f.made, f.revoked)
+	}
+	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy"}) {
+		t.Errorf("the rows are %v", got)
+	}
+	f.create = nil
+	must(s, structs.NodeDeriveSIToken, derivation("proxy"))
+	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy", "proxy"}) {
+		t.Errorf("after a second request the rows are %v", got)
+	}
+}
+
+// A Consul that never answers holds a request until its node gives up, and nothing after it.
+func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
+	s, f := meshServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.create = func(ctx context.Context, _ ServiceToken) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err := rpc.Call(ctx, s.rpc, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	if err == nil || structs.KindOf(err).Final() {
+		t.Errorf("got error %v (%s), want one after which the node asks again", err, structs.KindOf(err))
+	}
+	s.rpc.Close() // waits for the handler
+	if len(f.revoked) != 2 {
+		t.Errorf("revoked %v, want both tokens", f.revoked)
+	}
+	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy"}) {
+		t.Errorf("the rows are %v", got)
+	}
+}
+
+func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
+	s, f := meshServer(t)
+	f.create = func(context.Context, ServiceToken) error {
+		s.raft.do(func() { s.raft.proposed = structs.Unavailablef("not the leader") })
+		return structs.Unavailablef("no answer")
+	}
+	refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
+	if len(f.revoked) != 1 {
+		t.Errorf("revoked %v, want the token", f.revoked)
+	}
+	s.raft.do(func() { s.raft.proposed = nil })
+	s.endAlloc("a1", "n1")
+	if got := s.tokenRows(); !slices.Equal(got, []string{"-proxy"}) {
+		t.Errorf("after the end of the allocation the rows are %v", got)
+	}
+}
+
+func TestDeriveSIToken_GoesToTheLeader(t *testing.T) {
+	s, f := meshServer(t)
+	s.raft.isMe = false
+	s.raft.leader = "s2:4747"
+	s.raft.forward = func(_ string, _, resp any) error {
+		resp.(*structs.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": "x"}
+		return nil
+	}
+	if got := must(s, structs.NodeDeriveSIToken, derivation("proxy")); got.Tokens["proxy"] != "x" {
+		t.Error("the answer of the leader is lost")
+	}
+	s.raft.leader = ""
+	s.config.holdTimeout = time.Millisecond
+	refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
+	if len(f.made) > 0 {
+		t.Error("a follower has made a token")
+	}
+}

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"berth/fsm"
+	"berth/server/control/workqueue"
+	"berth/state"
+	"berth/structs"
+)
+
+// Consul is what the loops do in Consul.
+type Consul interface {
+	// RevokeToken deletes a token. One that is gone is no error.
+	RevokeToken(ctx context.Context, accessorID string) error
+}
+
+// siTokenLoop revokes the tokens of ended allocations, and those that no task has got. The rows say which, so
+// a new leader continues.
+type siTokenLoop struct{ Deps }
+
+// maxRevocations is the number of revocations in flight at once.
+const maxRevocations = 16
+
+func (s siTokenLoop) run(ctx context.Context) {
+	if s.Consul == nil {
+		s.warnOfTokens()
+		<-ctx.Done()
+		return
+	}
+	s.runner().Run(ctx)
+}
+
+// warnOfTokens tells the operator of tokens that stay because the servers use Consul no longer.
+func (s siTokenLoop) warnOfTokens() {
+	for range state.RevokedSITokens(s.Store.Read()) {
+		s.Logger.Warn("tokens in Consul are not revoked: the servers need a consul block with an address")
+		return
+	}
+}
+
+func (s siTokenLoop) runner() workqueue.Runner {
+	return workqueue.Runner{
+		Name:     "si_tokens",
+		Logger:   s.Logger,
+		Store:    s.Store,
+		Retry:    s.Config.Retry,
+		Parallel: maxRevocations,
+		Topics:   []state.Topic{state.RevokedSITokenRows},
+		All:      revokedKeys,
+		Read:     s.read,
+		Keys: func(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
+			return slices.Values([]workqueue.Key{c})
+		},
+	}
+}
+
+func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
+		for t := range state.RevokedSITokens(tx) {
+			if !yield(rowKey(state.RevokedSITokenRows, t.AllocID, t.TaskName, t.AccessorID)) {
+				return
+			}
+		}
+	}
+}
+
+func (s siTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+	t := state.SIToken(tx, k.Key[0], k.Key[1], k.Key[2])
+	if t == nil || t.RevokeTime == 0 {
+		return workqueue.Step{}
+	}
+	return workqueue.Step{
+		Op:      "revoke",
+		Version: t.ModifyIndex,
+		Due:     time.Unix(0, t.RevokeTime),
+		Act: func(ctx context.Context) error {
+			return s.revoke(ctx, t)
+		},
+	}
+}
+
+// revoke deletes the token and then its row. If this server fails in between, the next leader repeats both.
+func (s siTokenLoop) revoke(ctx context.Context, t *structs.SITokenAccessor) error {
+	err := s.Consul.RevokeToken(ctx, t.AccessorID)
+	if err != nil {
+		return err
+	}
+	return propose(ctx, s.Deps, fsm.SITokensDeregister, &structs.SITokenAccessors{
+		Accessors:    []*structs.SITokenAccessor{t},
+		WriteOptions: s.stamp(""),
+	})
+}
