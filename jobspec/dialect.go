@@ -3,8 +3,12 @@ package jobspec
 // The names of the dialect that berth rejects, each with the user's remedy, and those that berth accepts with
 // a warning, because they ask for nothing that its jobs lack. Unsupported has those that berth is to have.
 
+const ofEnterprise = "a node has one Consul, and namespaces and partitions are those of Consul Enterprise; " +
+	"leave it out"
+
 func (job) Rejected() map[string]string {
 	return map[string]string{
+		"consul":       ofEnterprise,
 		"all_at_once":  "it places each allocation as soon as a node has room; leave it out",
 		"multiregion":  "a cluster has one region; register the job in each region",
 		"consul_token": "a token in a job file is stored in plain text; leave it out",
@@ -21,6 +25,7 @@ const whileDisconnected = "an allocation is lost once its node is down: another 
 
 func (group) Rejected() map[string]string {
 	return map[string]string{
+		"consul":                       ofEnterprise,
 		"disconnect":                   whileDisconnected,
 		"max_client_disconnect":        whileDisconnected,
 		"stop_after_client_disconnect": whileDisconnected,
@@ -31,6 +36,7 @@ func (group) Rejected() map[string]string {
 
 func (task) Rejected() map[string]string {
 	return map[string]string{
+		"consul":   ofEnterprise,
 		"action":   "run the command with berth alloc exec",
 		"identity": "its tasks get no tokens; leave it out",
 		"scaling": "the sizes of a task are those of its job, and an autoscaler of the enterprise product of the " +

@@ -42,7 +42,7 @@ type job struct {
 }
 
 func (job) Unsupported() string {
-	return "consul vault"
+	return "vault"
 }
 
 type group struct {
@@ -67,7 +67,7 @@ type group struct {
 }
 
 func (group) Unsupported() string {
-	return "consul vault"
+	return "vault"
 }
 
 type task struct {
@@ -99,7 +99,7 @@ type task struct {
 }
 
 func (task) Unsupported() string {
-	return "consul vault"
+	return "vault"
 }
 
 type periodic struct {

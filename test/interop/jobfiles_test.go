@@ -139,7 +139,7 @@ func refusal(t *testing.T, root, name, allowed string) string {
 	})
 	if err == nil {
 		f.Job.Canonicalize()
-		err = f.Job.Validate()
+		err = f.Job.Complete().Err()
 	}
 	if err == nil {
 		return ""
