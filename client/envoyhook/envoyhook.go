@@ -2,7 +2,7 @@
 // program consul builds it from the registration of the proxy in Consul. It holds the token of the task, so
 // it is one of the task's secrets.
 //
-// The token goes to the program by its environment (ADR 44): other users of the machine see arguments.
+// The token goes to the program by its environment (ADR 46): other users of the machine see arguments.
 package envoyhook
 
 import (

@@ -28,6 +28,7 @@ func TestADRs_HaveStatusAndDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	seen := map[int]string{}
 	for _, f := range files {
 		m := adrName.FindStringSubmatch(f.Name())
 		if m == nil {
@@ -38,6 +39,10 @@ func TestADRs_HaveStatusAndDate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if seen[number] != "" {
+			t.Errorf("%s has the number of %s", f.Name(), seen[number])
+		}
+		seen[number] = f.Name()
 		if number > 0 { // 0 is the template
 			checkADR(t, number, len(files)-1,
 				readDoc(t, filepath.Join("docs", "adr", f.Name())))
