@@ -254,17 +254,6 @@ func (t *Task) addConstraint(c *Constraint) {
 	}
 }
 
-// needsEnvoy reports whether Consul's own proxy cannot do the work.
-func (c *Connect) needsEnvoy() bool {
-	if c.Gateway != nil {
-		return true
-	}
-	p := c.SidecarService.Proxy
-	return p != nil && (p.Expose != nil || slices.ContainsFunc(p.Upstreams, func(u *ConnectUpstream) bool {
-		return u.DestinationPeer != "" || u.MeshGateway != nil
-	}))
-}
-
 // bindInBridge makes a gateway listen on all addresses of its network namespace, as in the dialect. The ports
 // of addresses with dynamicBind are those that the allocation gets.
 func (g *Gateway) bindInBridge() {

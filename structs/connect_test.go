@@ -185,7 +185,7 @@ func TestInjectConnect_AsksForEnvoy(t *testing.T) {
 		"expose": func(p *ConnectProxy) {
 			p.Expose = &ConnectExpose{Paths: []*ConnectExposePath{{Path: "/", LocalPathPort: 1, ListenerPort: "x"}}}
 		},
-		"mesh_gateway":     func(p *ConnectProxy) { p.Upstreams[0].MeshGateway = &ConnectMeshGateway{} },
+		"mesh_gateway":     func(p *ConnectProxy) { p.Upstreams[0].MeshGateway = &ConnectMeshGateway{Mode: "local"} },
 		"destination_peer": func(p *ConnectProxy) { p.Upstreams[0].DestinationPeer = "x" },
 	} {
 		j := sidecarJob()

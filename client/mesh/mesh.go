@@ -37,6 +37,8 @@ type Sidecar struct {
 	Tags         []string
 	Meta         map[string]string
 	TCPCheck     bool // Consul checks that the proxy listens
+	// EnvoyOnly names a setting that Consul's own proxy does not have, "" if there is none.
+	EnvoyOnly string
 }
 
 // ExposedPath is a path that a proxy serves without the service mesh.
@@ -85,6 +87,8 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 	for _, u := range proxy.Upstreams {
 		out.Upstreams = append(out.Upstreams, r.upstream(u))
 	}
+	resolved := structs.ConnectProxy{Expose: proxy.Expose, Upstreams: out.Upstreams}
+	out.EnvoyOnly = resolved.EnvoyOnly()
 	if proxy.Expose != nil {
 		out.Expose, err = r.exposed(proxy.Expose.Paths)
 	}
@@ -183,7 +187,7 @@ func (s *Sidecar) proxy() *driver.Proxy {
 		Service:   s.Service,
 		Listen:    net.JoinHostPort(s.BindAddress(), strconv.Itoa(s.Port.Inside())),
 		Local:     net.JoinHostPort(s.LocalAddress, strconv.Itoa(s.LocalPort)),
-		EnvoyOnly: s.envoyOnly(),
+		EnvoyOnly: s.EnvoyOnly,
 	}
 	for _, u := range s.Upstreams {
 		p.Upstreams = append(p.Upstreams, driver.ProxyUpstream{
@@ -204,35 +208,6 @@ func (s *Sidecar) BindAddress() string {
 		return "::"
 	}
 	return "0.0.0.0"
-}
-
-// envoyOnly names the first setting that Consul's built-in proxy does not have, "" if there is none.
-func (s *Sidecar) envoyOnly() string {
-	if len(s.Expose) > 0 {
-		return "expose"
-	}
-	bound := map[string]bool{}
-	for _, u := range s.Upstreams {
-		place := "upstream " + u.DestinationName + ": "
-		switch {
-		case u.LocalBindSocketPath != "":
-			return place + "local_bind_socket_path"
-		case u.DestinationPeer != "":
-			return place + "destination_peer"
-		case u.Datacenter != "":
-			return place + "datacenter"
-		case u.MeshGateway != nil && u.MeshGateway.Mode != "":
-			return place + "mesh_gateway"
-		case strings.ContainsAny(u.LocalBindAddress, ":"):
-			return place + "a local_bind_address of IPv6"
-		case strings.ContainsAny(u.DestinationName, ".:"):
-			return place + "a name with a dot or a colon"
-		case bound[u.DestinationName]:
-			return place + "a second port for it"
-		}
-		bound[u.DestinationName] = true
-	}
-	return ""
 }
 
 // Upstreams returns the upstreams of all proxies of a group, in its order.

@@ -163,29 +163,18 @@ func TestProxy_OfATask(t *testing.T) {
 }
 
 func TestProxy_NamesWhatNeedsEnvoy(t *testing.T) {
-	for want, edit := range map[string]func(p *structs.ConnectProxy, u *structs.ConnectUpstream){
-		"expose": func(p *structs.ConnectProxy, _ *structs.ConnectUpstream) {
-			p.Expose = &structs.ConnectExpose{Paths: []*structs.ConnectExposePath{{ListenerPort: "http"}}}
-		},
-		"local_bind_socket_path": func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) {
-			u.LocalBindSocketPath = "/alloc/s"
-		},
-		"destination_peer":     func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) { u.DestinationPeer = "p" },
-		"datacenter":           func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) { u.Datacenter = "dc2" },
-		"of IPv6":              func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) { u.LocalBindAddress = "::1" },
-		"a dot or a colon":     func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) { u.DestinationName = "a.query" },
-		"a second port for it": func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) { u.DestinationName = "near" },
-		"mesh_gateway": func(_ *structs.ConnectProxy, u *structs.ConnectUpstream) {
-			u.MeshGateway = &structs.ConnectMeshGateway{Mode: "local"}
-		},
-	} {
-		s := webService()
-		proxy := s.Connect.SidecarService.Proxy
-		edit(proxy, proxy.Upstreams[0])
-		got, err := resolver().Sidecar(s)
-		if err != nil || !strings.Contains(got.envoyOnly(), want) {
-			t.Errorf("%s: %q, %v", want, got.envoyOnly(), err)
-		}
+	s := webService()
+	s.Connect.SidecarService.Proxy.Upstreams[0].DestinationName = "near${x}" // of another name than near
+	g := &structs.TaskGroup{Services: []*structs.Service{s}}
+	task := &structs.Task{Kind: structs.NewTaskKind(structs.KindConnectProxy, "web")}
+	got, err := resolver().Proxy(g, task)
+	if err != nil || got.EnvoyOnly != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	s.Connect.SidecarService.Proxy.Upstreams[1].DestinationName = "neary"
+	got, err = resolver().Proxy(g, task)
+	if err != nil || got.EnvoyOnly != "upstream neary: a second port for it" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
