@@ -157,23 +157,6 @@ func intend(t *testing.T, c *consultest.Agent, source, destination string, actio
 	}
 }
 
-// grantAnonymous gives requests without a token the rights of proxies.
-func grantAnonymous(t *testing.T, c *consultest.Agent) {
-	t.Helper()
-	policy, _, err := c.API.ACL().PolicyCreate(&api.ACLPolicy{Name: "proxies", Rules: `
-		service_prefix "" { policy = "write" }
-		node_prefix "" { policy = "read" }`}, nil)
-	if err == nil {
-		_, _, err = c.API.ACL().TokenUpdate(&api.ACLToken{
-			AccessorID: "00000000-0000-0000-0000-000000000002",
-			Policies:   []*api.ACLTokenPolicyLink{{ID: policy.ID}},
-		}, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // allocOf returns the running allocation of a group, and removes its namespace if the test fails to.
 func (a *agent) allocOf(job, group string) *structs.Allocation {
 	a.t.Helper()
@@ -236,7 +219,6 @@ func TestConnect_ServicesTalkThroughProxies(t *testing.T) {
 		return
 	}
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})
-	grantAnonymous(t, c)
 	a := agentInMesh(t, c)
 	defer a.explainFailure("connect")
 	intend(t, c, "talk", "echo", api.IntentionActionAllow)
@@ -259,6 +241,10 @@ func TestConnect_ServicesTalkThroughProxies(t *testing.T) {
 	intend(t, c, "web", "api", api.IntentionActionAllow)
 	a.awaitMore(client.ID, "client", "hello from "+server.ID)
 	checkMTLS(t, c, server)
+
+	if n, err := identities(c); err != nil || n != 4 {
+		t.Errorf("%d tokens with an identity, %v; want one for each proxy", n, err)
+	}
 
 	var namespaces []string
 	for _, alloc := range []*structs.Allocation{server, client, talk, echo} {
@@ -293,6 +279,24 @@ func TestConnect_ServicesTalkThroughProxies(t *testing.T) {
 		}
 		return err
 	})
+	eventually(t, "the tokens are revoked", func() error {
+		n, err := identities(c)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d are left", n)
+		}
+		return err
+	})
+}
+
+// identities returns the number of tokens in Consul with the identity of a service.
+func identities(c *consultest.Agent) (n int, err error) {
+	tokens, _, err := c.API.ACL().TokenList(nil)
+	for _, token := range tokens {
+		if len(token.ServiceIdentities) > 0 {
+			n++
+		}
+	}
+	return n, err
 }
 
 // checkMTLS checks that the port of a sidecar takes no connection without a certificate of the mesh.
