@@ -362,6 +362,7 @@ func TestNeeds_CountsAddressesOfServices(t *testing.T) {
 		{Weights: &structs.ServiceWeights{}},
 		{TaggedAddresses: map[string]string{"lan": "192.0.2.1"}},
 		{AddressMode: structs.AddressModeAlloc},
+		{AddressMode: structs.AddressModeDriver},
 		{Checks: []*structs.ServiceCheck{{AddressMode: structs.AddressModeAlloc}}},
 	} {
 		c := newCluster()

@@ -170,7 +170,7 @@ func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
 		{checkLines(`failures_before_warning = 2`), `"failures_before_warning" is not supported by berth yet`},
 		{`check { type = "tcp" }`, `missing argument "interval"`},
 		{ours + `address_mode = "alloc"`, `the allocations of the group have no addresses of their own`},
-		{ours + `address_mode = "driver"`, `address_mode "driver" is not supported by berth yet`},
+		{ours + `address_mode = "driver"`, `address_mode "driver" is for a service of a task`},
 		{ours + `task = "other"`, `the group has no such task`},
 		{ours + `name = "a_b"`, `must be 1 to 63 letters, digits and dashes`},
 		{ours + checkLines("method = \"SEND\""), `method`},

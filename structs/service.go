@@ -19,9 +19,10 @@ const (
 
 // The address modes of services and checks.
 const (
-	AddressModeAuto  = "auto"  // that of the service itself, or AddressModeHost
-	AddressModeHost  = "host"  // the address of the port, or of the node
-	AddressModeAlloc = "alloc" // that of the allocation in its own network, with the port there
+	AddressModeAuto   = "auto"   // its own, that of a driver that advertises, or AddressModeHost
+	AddressModeHost   = "host"   // the address of the port, or of the node
+	AddressModeDriver = "driver" // that of the task in a network of its driver, with the port there
+	AddressModeAlloc  = "alloc"  // that of the allocation in its own network, with the port there
 )
 
 // The values of on_update: whether a check must pass before its allocation counts as healthy in a deployment.
@@ -59,7 +60,7 @@ type Service struct {
 	Name         string
 	TaskName     string `json:",omitempty" codec:",omitempty"` // of a group: the task that offers it, "" for all
 	PortLabel    string // a port of the group, or a number; "" for a service without a port
-	AddressMode  string // auto, host, alloc
+	AddressMode  string // auto, host, alloc, driver
 	Address      string `json:",omitempty" codec:",omitempty"` // instead of that of the port or of the node
 	Provider     string // consul, berth
 	OnUpdate     string // the default of its checks

@@ -18,29 +18,30 @@ type ServiceWeights struct {
 // they know Connect.
 func (g *TaskGroup) HasServiceAddresses() bool {
 	for s := range g.AllServices() {
-		inAlloc := func(c *ServiceCheck) bool { return c != nil && c.AddressMode == AddressModeAlloc }
-		if len(s.TaggedAddresses) > 0 || s.Weights != nil || s.AddressMode == AddressModeAlloc ||
-			slices.ContainsFunc(s.Checks, inAlloc) {
+		inside := func(c *ServiceCheck) bool { return c != nil && slices.Contains(insideModes, c.AddressMode) }
+		if len(s.TaggedAddresses) > 0 || s.Weights != nil || slices.Contains(insideModes, s.AddressMode) ||
+			slices.ContainsFunc(s.Checks, inside) {
 			return true
 		}
 	}
 	return false
 }
 
+// insideModes are the modes of addresses and ports that are not those of the node.
+var insideModes = []string{AddressModeAlloc, AddressModeDriver}
+
 // checkAddressMode checks the address mode of a service or of a check.
-func (g *TaskGroup) checkAddressMode(f fieldErrors, mode string) {
+func (s *OwnedService) checkAddressMode(f fieldErrors, g *TaskGroup, mode string) {
 	switch mode {
 	case AddressModeAlloc:
 		n := g.Network()
 		f.require(n.Isolated() && n.Mode != NetworkModeNone,
 			"address_mode %q: the allocations of the group have no addresses of their own; "+
 				"give its network the mode %q", mode, NetworkModeBridge)
-	case "driver":
-		f.addf("address_mode %q is not supported by berth yet: leave it out, and give the service a port of the "+
-			"group; or give the network of the group the mode %q, and use %q",
-			mode, NetworkModeBridge, AddressModeAlloc)
+	case AddressModeDriver:
+		f.require(s.Owner != "", "address_mode %q is for a service of a task: write the service in the task", mode)
 	default:
-		f.checkOneOf("address_mode", mode, []string{AddressModeAuto, AddressModeHost, AddressModeAlloc})
+		f.checkOneOf("address_mode", mode, append([]string{AddressModeAuto, AddressModeHost}, insideModes...))
 	}
 }
 

@@ -256,7 +256,7 @@ func TestService_NamesTheFault(t *testing.T) {
 		{"grpc_service has 4097", checking(ofType(CheckGRPC), func(c *ServiceCheck) { c.GRPCService = long })},
 		{`check 1: task "none": the group has no such task`, checking(func(c *ServiceCheck) { c.TaskName = "none" })},
 		{"command and args are those of a check of type script", checking(func(c *ServiceCheck) { c.Command = "x" })},
-		{`address_mode "driver" is not supported by berth yet`, checking(func(c *ServiceCheck) { c.AddressMode = "driver" })},
+		{`address_mode "driver" is for a service of a task`, checking(func(c *ServiceCheck) { c.AddressMode = "driver" })},
 		{`port "none": the network of the group has no`, checking(func(c *ServiceCheck) { c.PortLabel = "none" })},
 		{"a port is required, in the check or in its service", serving(func(s *Service) {
 			s.PortLabel = ""

@@ -80,7 +80,7 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	s.Weights.validate(f.at("weights"))
 	f.checkOneOf("on_update", s.OnUpdate,
 		[]string{OnUpdateRequireHealthy, OnUpdateIgnoreWarnings, OnUpdateIgnore})
-	g.checkAddressMode(f, s.AddressMode)
+	s.checkAddressMode(f, g, s.AddressMode)
 	f.checkString("address", s.Address, MaxName)
 	f.require(s.Address == "" || s.AddressMode == AddressModeAuto,
 		"address: address_mode %q is for a service without an address", s.AddressMode)
@@ -195,7 +195,7 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	}
 	f.require(c.Command == "" && len(c.Args) == 0, "command and args are those of a check of type script")
 	if c.AddressMode != "" {
-		g.checkAddressMode(f, c.AddressMode)
+		s.checkAddressMode(f, g, c.AddressMode)
 	}
 	port := c.PortLabel
 	g.checkServicePort(f, "port", port)

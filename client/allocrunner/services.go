@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"time"
 
+	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -36,7 +37,12 @@ func (t *task) offerServices() {
 	if t.halt.Err() != nil {
 		return
 	}
-	t.r.services.Start(t.name, t, t.state().StartedAt)
+	var location *driver.Location
+	h := t.snapshot().Handle
+	if h != nil {
+		location = h.Location
+	}
+	t.r.services.Start(t.name, t, t.state().StartedAt, location)
 	if t.halt.Err() != nil { // withdrawServices may have passed before Start
 		t.r.services.Withdraw(t.name)
 	}

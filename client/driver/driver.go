@@ -159,6 +159,16 @@ type Handle struct {
 	Version int
 	PID     int
 	State   []byte
+	// Location is nil for a task in the network of the node or of its allocation. A Recover without State sets
+	// it.
+	Location *Location `codec:",omitempty"`
+}
+
+// Location is the place of a task in a network of its driver.
+type Location struct {
+	Address string
+	// Advertised says that services of the task have the address unless their job says otherwise.
+	Advertised bool
 }
 
 // ExitResult describes the end of a task. Err is set if the exit status is unknown.

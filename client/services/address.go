@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -12,25 +13,47 @@ type where struct {
 	mode string
 	own  string // the address in the job, "" for none
 	port string // a label, a number or ""
+	task string // that has the service, "" for the group
 }
 
 // ofCheck returns the address and the port of a check of the service. As in the dialect, a check without a
 // mode has the address in the job, or that of the node.
 func (w where) ofCheck(c *structs.ServiceCheck) where {
-	w.mode = cmp.Or(c.AddressMode, structs.AddressModeAuto)
+	w.mode = c.AddressMode
+	if w.mode == "" && w.own == "" {
+		w.mode = structs.AddressModeHost
+	}
 	return w
 }
 
 // address returns an address and a port, 0 for none.
 func (s *Set) address(w where) (host string, port int, err error) {
-	if w.mode == structs.AddressModeAlloc {
+	at := s.locationOf(w.task)
+	switch w.mode {
+	case structs.AddressModeAlloc:
 		return s.allocAddress(w.port)
+	case structs.AddressModeDriver:
+		if at == nil {
+			return "", 0, structs.Preconditionf("address_mode %q: the task is in no network of its driver", w.mode)
+		}
+		return s.portAt(at.Address, w.port)
+	case structs.AddressModeHost:
+		return s.hostAddress(w.port)
+	}
+	if w.own == "" && at != nil && at.Advertised {
+		return s.portAt(at.Address, w.port)
 	}
 	host, port, err = s.hostAddress(w.port)
-	if w.own != "" && w.mode != structs.AddressModeHost {
-		host = w.own
+	return cmp.Or(w.own, host), port, err
+}
+
+// locationOf returns the place of a task that runs, nil without one.
+func (s *Set) locationOf(task string) *driver.Location {
+	t := s.running[task]
+	if t == nil {
+		return nil
 	}
-	return host, port, err
+	return t.location
 }
 
 // hostAddress returns the address of a port of the node, or that of the node.
@@ -54,12 +77,17 @@ func (s *Set) allocAddress(label string) (host string, port int, err error) {
 		return "", 0, structs.Preconditionf("address_mode %q: the allocation has no address of its own",
 			structs.AddressModeAlloc)
 	}
+	return s.portAt(status.Address, label)
+}
+
+// portAt returns an address in a network of the allocation or of a task, and the port there.
+func (s *Set) portAt(address, label string) (host string, port int, err error) {
 	p := s.portOf(label)
 	if p != nil {
-		return status.Address, p.Inside(), nil
+		return address, p.Inside(), nil
 	}
 	port, err = numberOf(label)
-	return status.Address, port, err
+	return address, port, err
 }
 
 // portOf returns the port of the allocation with a label, nil if there is none.

@@ -57,6 +57,7 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		mode: service.AddressMode,
 		own:  expand(service.Address),
 		port: expand(service.PortLabel),
+		task: service.Owner,
 	}
 	var err error
 	i.Address, i.Port, err = s.address(w)

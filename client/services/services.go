@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/consul"
+	"berth/client/driver"
 	"berth/client/healthcheck"
 	"berth/client/hook"
 	"berth/client/mesh"
@@ -70,6 +71,8 @@ type Set struct {
 type runningTask struct {
 	control hook.Control
 	started time.Time
+	// location is nil for a task in the network of the node or of the allocation.
+	location *driver.Location
 	// serving is false once the task is about to stop.
 	serving bool
 }
@@ -95,9 +98,9 @@ func (s *Set) Close() {
 
 // Start notes that a task runs. It may be called again for a task that runs, and for one that a former
 // agent has started.
-func (s *Set) Start(task string, control hook.Control, started time.Time) {
+func (s *Set) Start(task string, control hook.Control, started time.Time, location *driver.Location) {
 	s.change(func() {
-		s.running[task] = &runningTask{control, started, true}
+		s.running[task] = &runningTask{control, started, location, true}
 		missing := func(name string) bool { return !s.serves(name) }
 		s.whole = s.whole || !slices.ContainsFunc(s.mainTasks(), missing)
 	})

@@ -63,8 +63,10 @@ type fixture struct {
 	node    *structs.Node
 	network *structs.AllocNetworkStatus
 	task    *control
-	mu      sync.Mutex
-	changes int
+
+	location *driver.Location // of its tasks
+	mu       sync.Mutex
+	changes  int
 }
 
 // newFixture makes the set of a group with the main tasks a and b.
@@ -102,7 +104,7 @@ func newFixture(t *testing.T, edit func(g *structs.TaskGroup)) *fixture {
 
 func (f *fixture) begin(tasks ...string) {
 	for _, name := range tasks {
-		f.Start(name, f.task, time.Now())
+		f.Start(name, f.task, time.Now(), f.location)
 	}
 }
 
@@ -351,7 +353,7 @@ func TestSet_RestartsTheTasksOfAService(t *testing.T) {
 				controls := map[string]*control{"a": {}, "b": {}, "early": {}}
 				old := time.Now().Add(-time.Hour)
 				for task, control := range controls {
-					f.Start(task, control, old)
+					f.Start(task, control, old, nil)
 				}
 				synctest.Wait()
 				for task, want := range c.want {
@@ -360,8 +362,8 @@ func TestSet_RestartsTheTasksOfAService(t *testing.T) {
 					}
 				}
 				// The second run is within the grace of one of the tasks.
-				f.Start("a", controls["a"], old)
-				f.Start("b", controls["b"], time.Now().Add(time.Minute-time.Second))
+				f.Start("a", controls["a"], old, nil)
+				f.Start("b", controls["b"], time.Now().Add(time.Minute-time.Second), nil)
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if c.of == "" && controls["b"].restarts != 1 {

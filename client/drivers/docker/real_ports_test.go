@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,8 +69,13 @@ func TestDaemon_PublishesPorts(t *testing.T) {
 		{Label: "elsewhere", Value: 20000, To: 8080, HostIP: "127.0.0.1"},
 	}
 	inside := map[string]string{"http": "8080", "same": "20001", "local": "8080"}
-	n.start(d, cfg)
+	h := n.start(d, cfg)
 	n.awaitOutput(cfg, "ready\n")
+	if at := h.Location; at == nil || !strings.HasPrefix(at.Address, "10.98.0.") || at.Advertised {
+		t.Errorf("the task is at %+v", at)
+	} else if answer, err := n.ask("tcp", at.Address+":8080"); answer != "tcp 8080\n" {
+		t.Errorf("at its own address the task says %q, %v", answer, err)
+	}
 	for _, p := range cfg.Ports {
 		for _, network := range []string{"tcp", "udp"} {
 			answer, err := n.ask(network, p.HostAddr())

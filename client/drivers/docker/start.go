@@ -100,7 +100,7 @@ func (d *Driver) start(
 		}
 	}
 	d.hold(t)
-	return t.handle(c.State.Pid)
+	return t.handle(c)
 }
 
 // undoStart removes what a failed start has left.

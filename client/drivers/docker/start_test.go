@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/api/types/registry"
 
+	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
 	"berth/structs"
 )
@@ -163,6 +167,40 @@ func TestStop_SendsTheSignalOfTheImage(t *testing.T) {
 		}
 		if err := d.Stop(t.Context(), cfg.ID, c.job, time.Minute); err != nil {
 			t.Errorf("%+v: after its end: %v", c, err)
+		}
+	}
+}
+
+// TestStart_TellsOfTheNetworkOfTheDaemon: the daemon's own bridge is not advertised.
+func TestStart_TellsOfTheNetworkOfTheDaemon(t *testing.T) {
+	type networks = map[string]*network.EndpointSettings
+	at := func(address string) *network.EndpointSettings {
+		return &network.EndpointSettings{IPAddress: netip.MustParseAddr(address)}
+	}
+	for name, c := range map[string]struct {
+		networks networks
+		want     *driver.Location
+	}{
+		"the node's":        {networks{"host": {}}, nil},
+		"none":              {nil, nil},
+		"the bridge":        {networks{"bridge": at("172.17.0.2")}, &driver.Location{Address: "172.17.0.2"}},
+		"another one": {networks{"lab": at("172.18.0.2")},
+			&driver.Location{Address: "172.18.0.2", Advertised: true}},
+		"the first of some": {networks{"lab": at("172.18.0.2"), "a": {}, "bridge": at("172.17.0.2")},
+			&driver.Location{Address: "172.17.0.2"}},
+	} {
+		f := newFixture(t)
+		d := f.agent(f.config())
+		cfg := f.task("a1")
+		f.Networks = c.networks
+		h := f.start(d, cfg)
+		if !reflect.DeepEqual(h.Location, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, h.Location, c.want)
+		}
+		found := &driver.Handle{Driver: Name, TaskID: cfg.ID} // of a start that was not recorded
+		err := f.agent(f.config()).Recover(t.Context(), found)
+		if err != nil || !reflect.DeepEqual(found.Location, c.want) {
+			t.Errorf("%s: recovered at %+v, %v", name, found.Location, err)
 		}
 	}
 }

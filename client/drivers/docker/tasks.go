@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,15 +37,34 @@ const handleVersion = 1
 
 type handleState struct{ Container string }
 
-func (t *task) handle(pid int) (*driver.Handle, error) {
+func (t *task) handle(c *engine.Container) (*driver.Handle, error) {
 	state, err := json.Marshal(handleState{t.container})
 	return &driver.Handle{
-		Driver:  Name,
-		TaskID:  t.id,
-		Version: handleVersion,
-		PID:     pid,
-		State:   state,
+		Driver:   Name,
+		TaskID:   t.id,
+		Version:  handleVersion,
+		PID:      c.State.Pid,
+		State:    state,
+		Location: locationOf(c),
 	}, err
+}
+
+// bridgeNetwork is the daemon's own network. As in the dialect, nothing is advertised there: it is reached
+// from the node alone.
+const bridgeNetwork = "bridge"
+
+// locationOf returns the place of a container in the first of its networks by their names.
+func locationOf(c *engine.Container) *driver.Location {
+	if c.NetworkSettings == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.NetworkSettings.Networks)) {
+		n := c.NetworkSettings.Networks[name]
+		if n != nil && n.IPAddress.IsValid() {
+			return &driver.Location{Address: n.IPAddress.String(), Advertised: name != bridgeNetwork}
+		}
+	}
+	return nil
 }
 
 // Recover implements driver.Driver. A handle without a State is of a start that was not recorded: Recover
@@ -73,6 +94,9 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if c.State.Status == "created" {
 		err = errors.Join(d.output.stop(ctx, h.TaskID), d.remove(ctx, c.ID))
 		return errors.Join(err, structs.NotFoundf("the container of task %q was not started", h.TaskID))
+	}
+	if h.State == nil {
+		h.Location = locationOf(c)
 	}
 	t := taskOf(c)
 	t.lost = unseen && hasEnded(c)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
 )
 
 // Fake is a docker daemon of API version 1.41 without containers: it only keeps records. A test changes its
@@ -39,6 +40,8 @@ type Fake struct {
 	created    int
 	// LiveRestore is what the daemon says of itself. It is set before the first call.
 	LiveRestore bool
+	// Networks are those of each container. They are set before the first call.
+	Networks map[string]*network.EndpointSettings
 }
 
 // FakeContainer is a record of a container. Its fields must not be changed while the daemon serves.
@@ -393,12 +396,13 @@ func (c *FakeContainer) hasLabels(wanted map[string]bool) bool {
 
 func (f *Fake) inspect(w http.ResponseWriter, c *FakeContainer) {
 	answer(w, map[string]any{
-		"Id":         c.ID,
-		"Name":       "/" + c.Name,
-		"Image":      c.image,
-		"State":      c.State,
-		"Config":     c.Request.Config,
-		"HostConfig": c.Request.HostConfig,
+		"Id":              c.ID,
+		"Name":            "/" + c.Name,
+		"Image":           c.image,
+		"State":           c.State,
+		"NetworkSettings": map[string]any{"Networks": f.Networks},
+		"Config":          c.Request.Config,
+		"HostConfig":      c.Request.HostConfig,
 	})
 }
 
