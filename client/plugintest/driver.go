@@ -19,6 +19,7 @@ import (
 
 	"berth/client/procref"
 	"berth/plugins/protocol/driver"
+	"berth/plugins/protocol/hclspec"
 	"berth/plugins/protocol/shared"
 )
 
@@ -41,7 +42,12 @@ type task struct {
 func (d *driverService) TaskConfigSchema(
 	context.Context, *driver.TaskConfigSchemaRequest,
 ) (*driver.TaskConfigSchemaResponse, error) {
-	return &driver.TaskConfigSchemaResponse{Spec: objectOf("script", true)}, nil
+	spec := objectOf("script", true)
+	spec.GetObject().Attributes["nice"] = &hclspec.Spec{Block: &hclspec.Spec_Attr{Attr: &hclspec.Attr{
+		Name: "nice",
+		Type: "number",
+	}}}
+	return &driver.TaskConfigSchemaResponse{Spec: spec}, nil
 }
 
 func (d *driverService) Capabilities(

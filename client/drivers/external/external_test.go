@@ -90,6 +90,24 @@ func TestDriver_ChecksTheConfigurationOfATask(t *testing.T) {
 	}
 }
 
+// Before the start of a task a value with a placeholder may be any string, also the text of a number. Other
+// faults of the configuration are known.
+func TestDriver_ChecksAConfigurationWithPlaceholders(t *testing.T) {
+	t.Parallel()
+	a := newFixture(t).agent()
+	err := a.Validate(map[string]any{"script": "${meta.program} %{x", "nice": "${meta.nice}"})
+	if err != nil {
+		t.Errorf("placeholders: %v", err)
+	}
+	err = a.Validate(map[string]any{"script": "${meta.program}", "scrpt": "x"})
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), `"scrpt"`) {
+		t.Errorf("a wrong key beside a placeholder: %v", err)
+	}
+	if err := New("x", Config{}, hclog.NewNullLogger()).Validate(map[string]any{"scrpt": "x"}); err != nil {
+		t.Errorf("without a process: %v", err)
+	}
+}
+
 // Without a process nothing is known of a task: it is neither started nor gone.
 func TestDriver_WithoutAProcessIsUnavailable(t *testing.T) {
 	d := New("x", Config{}, hclog.NewNullLogger())
