@@ -182,6 +182,7 @@ func TestPool_AsksOnceForAllReaders(t *testing.T) {
 			t.Error("the wrong reader is woken")
 		}
 		second.Keep(nil)
+		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := s.inNow(); n != 0 || len(p.views) != 0 || p.kept != 0 {
 			t.Errorf("%d in flight, %d views, %d bytes without a reader", n, len(p.views), p.kept)
@@ -197,7 +198,9 @@ func TestPool_WakesForAnotherAnswerAlone(t *testing.T) {
 		if !isWoken(r) {
 			t.Error("the first answer woke nobody")
 		}
+		time.Sleep(time.Second)
 		s.set(value("one", 2))
+		time.Sleep(time.Second)
 		if isWoken(r) {
 			t.Error("the same answer woke the reader")
 		}

@@ -58,6 +58,7 @@ func TestLookups_AreFunctionsOfATemplate(t *testing.T) {
 		`{{ len (service "x.web@dc1" "passing,warning") }}{{ len (service "none") }}{{ len (service "") }}`:                  "100",
 		`{{ range services }}{{ .Name }}{{ .Tags | join "," }}{{ end }}{{ services "@dc1" | len }}`:                          "webx0",
 		`{{ key "a/b" }}{{ key "/a/b" }}{{ key "" }}{{ key "empty" }}`:                                                       "11",
+		`{{ range loop 300 }}{{ if key "a/b" }}{{ end }}{{ end }}once`:                                                       "once",
 		`{{ keyExists "a/b" }} {{ keyExists "none" }} {{ keyExists "" }}`:                                                    "true false false",
 		`{{ keyOrDefault "a/b" "x" }}{{ keyOrDefault "none" "y" }}{{ keyOrDefault "empty" "z" }}`:                            "1yz",
 		`{{ with keyExistsGet "none" }}{{ .Key }} {{ .Exists }}{{ end }} {{ (keyExistsGet "a/b").Value }}`:                   "none false 1",
@@ -240,10 +241,13 @@ func TestChange_FollowsAnswersOnceTheySettle(t *testing.T) {
 		s.set(dbOfTeam, instance("b", "a"))
 		time.Sleep(3 * time.Second)
 		s.set(dbOfTeam, instance("a", "b")) // as before
-		checkActs(t, c, time.Minute, 0)
+		checkActs(t, c, time.Hour, 0)
+		s.set(dbOfTeam, instance("c"))
+		checkActs(t, c, structs.DefaultTemplateWaitMin-time.Millisecond, 0)
+		checkActs(t, c, time.Millisecond, 1)
 		s.setAway(true)
 		checkActs(t, c, time.Hour, 0)
-		fx.checkFile("web/local/a", "a b ")
+		fx.checkFile("web/local/a", "c ")
 		h.Stopped()
 		err := h.Down(t.Context())
 		if err != nil || s.following() != "" {
@@ -289,7 +293,7 @@ func TestChange_OfAFileDoesNotWait(t *testing.T) {
 
 // A list whose items ask for more follows the items alone that it has.
 func TestChange_FollowsTheItemsOfAList(t *testing.T) {
-	list := reading(`{{ range berthServices }}{{ range berthService .Name }}{{ .ID }} {{ end }}{{ end }}`, waiting(0, 0))
+	list := reading(`{{ range berthServices }}{{ range berthService .Name }}{{ .ID }} {{ end }}{{ end }}`, waiting(10*time.Second, time.Minute))
 	withAnswers(t, list, func(t *testing.T, fx *fixture, s *source) {
 		s.answers["teamberthServices"] = []*lookup.ServiceName{{Name: "db"}}
 		s.answers[dbOfTeam] = instance("a")
