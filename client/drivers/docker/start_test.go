@@ -181,9 +181,9 @@ func TestStart_TellsOfTheNetworkOfTheDaemon(t *testing.T) {
 		networks networks
 		want     *driver.Location
 	}{
-		"the node's":        {networks{"host": {}}, nil},
-		"none":              {nil, nil},
-		"the bridge":        {networks{"bridge": at("172.17.0.2")}, &driver.Location{Address: "172.17.0.2"}},
+		"the node's": {networks{"host": {}}, nil},
+		"none":       {nil, nil},
+		"the bridge": {networks{"bridge": at("172.17.0.2")}, &driver.Location{Address: "172.17.0.2"}},
 		"another one": {networks{"lab": at("172.18.0.2")},
 			&driver.Location{Address: "172.18.0.2", Advertised: true}},
 		"the first of some": {networks{"lab": at("172.18.0.2"), "a": {}, "bridge": at("172.17.0.2")},
