@@ -298,3 +298,53 @@ func TestBuiltInProxy_LeadsToAServiceOverMTLS(t *testing.T) {
 		t.Errorf("the proxy ends with %+v, %v", res, err)
 	}
 }
+
+// Envoy finds its configuration in the root of its task, also if its program is at a place that tasks do not
+// see.
+func TestEnvoy_StartsWithItsConfiguration(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the driver makes control groups and namespaces")
+	}
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	m := &fixture{t: t, dir: dir}
+	envoy := script(t, dir, "envoy", `echo "$0 $*"; cat "$2"`)
+	d := New(Config{Consul: true, EnvoyPath: envoy}, exec.DefaultConfig(), executor.Config{
+		Dir:     filepath.Join(dir, "ex"),
+		Command: []string{os.Args[0], "executor"},
+	})
+	base := filepath.Join(dir, "edge")
+	cfg := &driver.TaskConfig{
+		ID:   "alloc/edge",
+		Task: "edge",
+		Dirs: driver.Dirs{
+			Task:        base,
+			AllocShared: filepath.Join(dir, "alloc"),
+			Local:       base + "/local",
+			Secrets:     base + "/secrets",
+			Logs:        filepath.Join(dir, "logs"),
+		},
+		Resources: structs.Resources{CPU: 100, MemoryMB: 64},
+		Proxy:     &driver.Proxy{Service: "edge", Gateway: true},
+	}
+	for _, dir := range []string{cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets, cfg.Dirs.Logs} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(cfg.Dirs.Secrets, driver.EnvoyBootstrapFile)
+	if err := os.WriteFile(path, []byte("the configuration\n"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	m.start(d, cfg)
+	res, err := d.Wait(t.Context(), cfg.ID)
+	out, _ := os.ReadFile(filepath.Join(cfg.Dirs.Logs, "edge.stdout.0"))
+	want := "/run/berth/bin/envoy -c /secrets/envoy_bootstrap.json -l info --concurrency 1 " +
+		"--disable-hot-restart\nthe configuration\n"
+	if err != nil || !res.Successful() || string(out) != want {
+		t.Errorf("Envoy ends with %+v, %v and says %q", res, err, out)
+	}
+}
