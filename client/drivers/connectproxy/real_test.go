@@ -136,7 +136,7 @@ func (m *fixture) task(p driver.Proxy) *driver.TaskConfig {
 		service_prefix "" { policy = "read" }
 		node_prefix "" { policy = "read" }`, p.Service))
 	path := filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile)
-	if err := os.WriteFile(path, []byte(token), 0o444); err != nil {
+	if err := os.WriteFile(path, []byte(token), 0o440); err != nil {
 		m.t.Fatal(err)
 	}
 	return cfg
