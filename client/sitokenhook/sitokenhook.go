@@ -173,7 +173,7 @@ func (h *siToken) await(ctx context.Context) (string, error) {
 // tooLate returns the error for the time limit, with the best reason: the newest that is not about the limit.
 func tooLate(faults ...error) error {
 	for _, err := range slices.Backward(faults) {
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		if err != nil && !isLate(err) {
 			return structs.Timeoutf("there is none after %s; the last attempt: %w", timeLimit, err)
 		}
 	}
@@ -200,13 +200,20 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 	}
 	for failed := 0; backoff.Sleep(ctx, delay(failed)); failed++ {
 		token, err := h.ask(ctx)
-		if err == nil || structs.KindOf(err).Final() {
+		if err == nil || isFinal(err) {
 			report(answer{token: token, err: err})
 			return
 		}
 		h.logger.Warn("failed to get a service-identity token, retrying", "error", err)
 		report(answer{err: err, repeat: true})
 	}
+}
+
+// isFinal reports whether another call would fail likewise. One that has only taken too long would not.
+func isFinal(err error) bool { return structs.KindOf(err).Final() && !isLate(err) }
+
+func isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // delay returns the time before a call, after a number of failed ones.

@@ -198,6 +198,27 @@ func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
 	}
 }
 
+func TestUp_RepeatsACallWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		fx.answer = func(ctx context.Context, n int) (string, error) {
+			if n == 2 {
+				return token, nil
+			}
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		begin := time.Now()
+		if err := fx.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took != callTimeout+firstDelay {
+			t.Errorf("it took %s", took)
+		}
+		fx.checkFile(token)
+	})
+}
+
 func TestUp_FailsAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
@@ -300,7 +321,7 @@ func TestUp_TheEndOfTheAgentIsNoFailure(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fx := newFixture(t)
 				fx.answer = answer
-				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
 				defer stop()
 				err := fx.up(ctx)
 				if _, failed := errors.AsType[*hook.Failure](err); failed || !errors.Is(err, ctx.Err()) {
