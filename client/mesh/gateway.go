@@ -1,7 +1,9 @@
 package mesh
 
 import (
+	"cmp"
 	"maps"
+	"net"
 
 	"berth/structs"
 )
@@ -41,22 +43,35 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 	proxy.Config = r.expandMap(proxy.Config)
 	proxy.EnvoyGatewayBindAddresses = maps.Clone(proxy.EnvoyGatewayBindAddresses)
 	for name, a := range proxy.EnvoyGatewayBindAddresses {
-		if a == nil || a.Port >= 0 {
+		if a == nil {
 			continue
 		}
-		label, ok := ports[name]
-		if !ok {
-			label = s.PortLabel
-		}
-		port, err := r.portInside(label)
+		bound, err := r.bindAddress(a, cmp.Or(ports[name], s.PortLabel))
 		if err != nil {
 			return nil, structs.Invalidf("the address %q of its gateway: %w",
 				structs.Cut(name, structs.MaxQuoted), err)
 		}
-		bound := *a
-		bound.Port = port
-		proxy.EnvoyGatewayBindAddresses[name] = &bound
+		proxy.EnvoyGatewayBindAddresses[name] = bound
 	}
 	given.Proxy = &proxy
 	return out, nil
+}
+
+// bindAddress resolves an address of a gateway. A negative port stands for that of a label.
+func (r Resolver) bindAddress(
+	a *structs.GatewayBindAddress, label string,
+) (*structs.GatewayBindAddress, error) {
+	bound := *a
+	bound.Address = r.Expand(a.Address)
+	if bound.Address != "" && net.ParseIP(bound.Address) == nil {
+		return nil, structs.Invalidf("%q is not an IP address", structs.Cut(bound.Address, structs.MaxQuoted))
+	}
+	if a.Port < 0 {
+		port, err := r.portInside(label)
+		if err != nil {
+			return nil, err
+		}
+		bound.Port = port
+	}
+	return &bound, nil
 }

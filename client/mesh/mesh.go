@@ -70,7 +70,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 		Meta:         r.expandTexts(given.Meta),
 		TCPCheck:     !given.DisableDefaultTCPCheck,
 	}
-	label := cmp.Or(r.Expand(given.Port), structs.KindConnectProxy+"-"+s.Name)
+	label := cmp.Or(given.Port, structs.KindConnectProxy+"-"+s.Name)
 	port := r.port(label)
 	if port == nil {
 		return nil, structs.Invalidf("the port %q of its proxy is not one of the allocation",
@@ -98,7 +98,6 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 func (r Resolver) upstream(u *structs.ConnectUpstream) *structs.ConnectUpstream {
 	out := *u
 	out.DestinationName = r.Expand(u.DestinationName)
-	out.DestinationNamespace = r.Expand(u.DestinationNamespace)
 	out.DestinationPeer = r.Expand(u.DestinationPeer)
 	out.Datacenter = r.Expand(u.Datacenter)
 	out.LocalBindAddress = r.Expand(u.LocalBindAddress)

@@ -72,6 +72,31 @@ var blocks = []block{
 		{"GRPCService", "grpc_service"},
 		{"TLSServerName", "tls_server_name"},
 	}},
+	{"SidecarService", "sidecar_service", "client/mesh", [][2]string{
+		{"Tags", "tags"},
+		{"Meta", "meta"},
+	}},
+	{"ConnectProxy", "proxy", "client/mesh", [][2]string{
+		{"LocalServiceAddress", "local_service_address"},
+		{"Config", "config"},
+	}},
+	{"ConnectUpstream", "upstreams", "client/mesh", [][2]string{
+		{"DestinationName", "destination_name"},
+		{"DestinationPeer", "destination_peer"},
+		{"Datacenter", "datacenter"},
+		{"LocalBindAddress", "local_bind_address"},
+		{"LocalBindSocketPath", "local_bind_socket_path"},
+		{"Config", "config"},
+	}},
+	{"ConnectExposePath", "expose.path", "client/mesh", [][2]string{
+		{"Path", "path"},
+	}},
+	{"GatewayProxy", "gateway.proxy", "client/mesh", [][2]string{
+		{"Config", "config"},
+	}},
+	{"GatewayBindAddress", "envoy_gateway_bind_addresses", "client/mesh", [][2]string{
+		{"Address", "address"},
+	}},
 	{"Constraint", "constraint", Scheduler, [][2]string{
 		{"LTarget", "attribute"},
 		{"RTarget", "value"},
@@ -97,27 +122,23 @@ var literal = map[string]map[string][]string{
 		"CSIPluginConfig": {"ID"},
 		"ScalingPolicy":   {"ID", "Namespace"},
 		"VolumeRequest":   {"Name"},
+
+		"SidecarService":     {"Port"}, // the servers hand out ports by their labels
+		"ConnectExposePath":  {"ListenerPort"},
+		"GatewayBindAddress": {"Name"},
 	},
 	"the servers write it": {
 		"Job":  {"Status", "StatusDescription"},
 		"Task": {"Kind"},
 	},
-	"Consul's service mesh and its proxies act by it": {
-		"SidecarService":        {"Tags", "Port", "Meta"},
-		"SidecarTask":           {"Name", "Driver", "User", "Config", "Env", "Meta", "KillSignal"},
-		"ConnectProxy":          {"LocalServiceAddress", "Config"},
-		"ConnectMeshGateway":    {"Mode"},
-		"ConnectExposePath":     {"Path", "Protocol", "ListenerPort"},
-		"GatewayProxy":          {"EnvoyDNSDiscoveryType", "Config"},
-		"GatewayBindAddress":    {"Name", "Address"},
+	"it becomes a field of the task of the proxy, which takes placeholders": {
+		"SidecarTask": {"Name", "Driver", "User", "Config", "Env", "Meta", "KillSignal"},
+	},
+	"the servers write it into a configuration entry of Consul": {
 		"GatewayTLS":            {"TLSMinVersion", "TLSMaxVersion", "CipherSuites"},
 		"GatewayListener":       {"Protocol"},
 		"GatewayIngressService": {"Name", "Hosts"},
 		"GatewayLinkedService":  {"Name", "CAFile", "CertFile", "KeyFile", "SNI"},
-		"ConnectUpstream": {
-			"DestinationName", "DestinationNamespace", "DestinationPeer", "DestinationType", "Datacenter",
-			"LocalBindAddress", "LocalBindSocketPath", "LocalBindSocketMode", "Config",
-		},
 	},
 	"the choice of a node depends on it": {
 		"Job":             {"Datacenters", "NodePool"},
@@ -149,6 +170,11 @@ var literal = map[string]map[string][]string{
 		"Service":         {"AddressMode", "OnUpdate"},
 		"ServiceCheck":    {"Type", "AddressMode", "OnUpdate", "InitialStatus"},
 		"CSIPluginConfig": {"Type"},
+
+		"ConnectUpstream":    {"DestinationNamespace", "DestinationType", "LocalBindSocketMode"},
+		"ConnectMeshGateway": {"Mode"},
+		"ConnectExposePath":  {"Protocol"},
+		"GatewayProxy":       {"EnvoyDNSDiscoveryType"},
 	},
 	"it has a syntax of its own, which reads variables": {
 		"Template": {"EmbeddedTmpl", "LeftDelim", "RightDelim"},
