@@ -185,7 +185,16 @@ func TestInjectConnect_AsksForEnvoy(t *testing.T) {
 		"expose": func(p *ConnectProxy) {
 			p.Expose = &ConnectExpose{Paths: []*ConnectExposePath{{Path: "/", LocalPathPort: 1, ListenerPort: "x"}}}
 		},
-		"mesh_gateway":     func(p *ConnectProxy) { p.Upstreams[0].MeshGateway = &ConnectMeshGateway{Mode: "local"} },
+		"mesh_gateway": func(p *ConnectProxy) {
+			p.Upstreams[0].MeshGateway = &ConnectMeshGateway{Mode: "local"}
+		},
+		"datacenter":             func(p *ConnectProxy) { p.Upstreams[0].Datacenter = "x" },
+		"local_bind_socket_path": func(p *ConnectProxy) { p.Upstreams[0].LocalBindSocketPath = "/x" },
+		"an address of IPv6":     func(p *ConnectProxy) { p.Upstreams[0].LocalBindAddress = "::1" },
+		"a name with a dot":      func(p *ConnectProxy) { p.Upstreams[0].DestinationName = "a.b" },
+		"two ports": func(p *ConnectProxy) {
+			p.Upstreams = append(p.Upstreams, &ConnectUpstream{DestinationName: "api", LocalBindPort: 2})
+		},
 		"destination_peer": func(p *ConnectProxy) { p.Upstreams[0].DestinationPeer = "x" },
 	} {
 		j := sidecarJob()

@@ -184,6 +184,8 @@ func (s *OwnedService) validateSidecar(f fieldErrors, g *TaskGroup) {
 		"sidecar_service: Consul takes no capital letters in the name of group %q", g.Name)
 	f = f.at("sidecar_service")
 	side := s.Connect.SidecarService
+	f.require(s.PortLabel != "" || side.Proxy != nil && side.Proxy.LocalServicePort > 0,
+		"the proxy leads to a port of the service; write port in the service, or local_service_port in the proxy")
 	f.require(side.Port == "" || portLabelForm().MatchString(side.Port),
 		"port %q must be the label of a port, 1 to 64 letters, digits, dashes and underscores", side.Port)
 	for _, tag := range firstOf(f, "tags", side.Tags, MaxServiceTags) {

@@ -114,6 +114,9 @@ func TestValidate_RefusesFaultsOfConnect(t *testing.T) {
 				g.Services = append(g.Services, s)
 			}
 		},
+		`sidecar_service: the proxy leads to a port of the service`: func(_ *TaskGroup, s *Service) {
+			s.PortLabel = ""
+		},
 		`sidecar_service: port "a b" must be the label`: func(_ *TaskGroup, s *Service) {
 			s.Connect.SidecarService.Port = "a b"
 		},
