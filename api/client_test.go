@@ -126,7 +126,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Validate":   func() error { _, err := c.JobValidate(ctx, fullJob()); return err },
 		"Job.Dispatch":   func() error { _, err := c.JobDispatch(ctx, "a/b", api.JobDispatchBody{}); return err },
 		"Periodic.Force": func() error { _, err := c.JobPeriodicForce(ctx, "a/b"); return err },
-		"Job.Revert":     func() error { _, err := c.JobRevert(ctx, "a/b", 3, nil); return err },
+		"Job.Revert":     func() error { _, err := c.JobRevert(ctx, "a/b", 3, api.JobRevertOptions{}); return err },
 		"Job.Scale": func() error {
 			_, err := c.JobScale(ctx, "a/b", "g", structs.ScalingEvent{Count: new(int64(3))})
 			return err

@@ -202,6 +202,8 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 	req.Region = cmp.Or(req.Region, b.Region)
 	b.Job.Namespace = structs.NamespaceOr(req.Namespace)
 	req.Job = b.Job
+	req.ConsulToken = b.Job.ConsulToken
+	req.Job.ConsulToken = ""
 	req.EnforceIndex = b.EnforceIndex
 	req.JobModifyIndex = b.JobModifyIndex
 	req.Submission = b.Submission
@@ -213,13 +215,21 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 // JobRegisterOptions has conditions for a registration. With EnforceIndex the stored job must have the
 // JobModifyIndex ModifyIndex. 0 requires that no job is stored. PreserveCounts keeps the counts of the groups
 // that the stored job has. EvalPriority is that of the evaluation, 0 for that of the job. Submission is the
-// source to store, or nil.
+// source to store, or nil. ConsulToken proves the right to register the services of the job in Consul; the
+// servers do not store it.
 type JobRegisterOptions struct {
 	EnforceIndex   bool
 	ModifyIndex    uint64
 	PreserveCounts bool
 	EvalPriority   int
 	Submission     *structs.JobSubmission
+	ConsulToken    structs.Secret
+}
+
+// jobWithToken is a job in the body of a request. Other texts of a job have no token.
+type jobWithToken struct {
+	*structs.Job
+	ConsulToken string `json:",omitempty"`
 }
 
 // JobRegister registers a job, or a new version of it, in the job's namespace. If the job names none, it is
@@ -227,14 +237,18 @@ type JobRegisterOptions struct {
 func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegisterOptions) (
 	*structs.JobRegisterResponse, error,
 ) {
+	var sent *jobWithToken
+	if job != nil {
+		sent = &jobWithToken{job, string(cmp.Or(o.ConsulToken, job.ConsulToken))}
+	}
 	body := struct {
-		Job            *structs.Job
+		Job            *jobWithToken
 		EnforceIndex   bool
 		JobModifyIndex uint64
 		PreserveCounts bool
 		EvalPriority   int
 		Submission     *structs.JobSubmission
-	}{job, o.EnforceIndex, o.ModifyIndex, o.PreserveCounts, o.EvalPriority, o.Submission}
+	}{sent, o.EnforceIndex, o.ModifyIndex, o.PreserveCounts, o.EvalPriority, o.Submission}
 	return jobRegister.send(ctx, c, request{body: body})
 }
 

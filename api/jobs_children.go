@@ -62,13 +62,13 @@ type jobRevertBody struct {
 	JobID               string
 	JobVersion          uint64
 	EnforcePriorVersion *uint64
+	ConsulToken         string `json:",omitempty"`
 }
 
 func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
 	var b struct {
 		jobRevertBody
-		ConsulToken string
-		VaultToken  string
+		VaultToken string
 		dialectOptions
 	}
 	err := c.decodeBody(&b)
@@ -78,15 +78,27 @@ func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
 	req.JobID = c.id()
 	req.JobVersion = b.JobVersion
 	req.EnforcePriorVersion = b.EnforcePriorVersion
+	req.ConsulToken = structs.Secret(b.ConsulToken)
 	return c.sameID("job", b.JobID)
 }
 
-// JobRevert makes an earlier version of a job the newest one. A prior that is not nil must be the current
-// version.
-func (c *Client) JobRevert(ctx context.Context, id string, version uint64, prior *uint64) (
+// JobRevertOptions has the version that the job must have, if it is not nil, and the token of
+// JobRegisterOptions.
+type JobRevertOptions struct {
+	PriorVersion *uint64
+	ConsulToken  structs.Secret
+}
+
+// JobRevert makes an earlier version of a job the newest one.
+func (c *Client) JobRevert(ctx context.Context, id string, version uint64, o JobRevertOptions) (
 	*structs.JobRegisterResponse, error,
 ) {
-	return jobRevert.send(ctx, c, request{id: id, body: jobRevertBody{id, version, prior}})
+	return jobRevert.send(ctx, c, request{id: id, body: jobRevertBody{
+		JobID:               id,
+		JobVersion:          version,
+		EnforcePriorVersion: o.PriorVersion,
+		ConsulToken:         string(o.ConsulToken),
+	}})
 }
 
 var jobScale = route(put, "/v1/job/{id}/scale",

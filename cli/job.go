@@ -44,6 +44,7 @@ file is invalid.`,
 			},
 			{Name: "preserve-counts", Usage: "Keep the counts of the groups that the stored job has"},
 			evalPriority,
+			consulToken,
 		}, detachFlags),
 		Run: jobRun,
 		Examples: "berth job run web.hcl\n" +
@@ -163,6 +164,7 @@ func jobRun(ctx context.Context, c *Call) error {
 		PreserveCounts: c.Bool("preserve-counts"),
 		EvalPriority:   int(c.Number("eval-priority")),
 		Submission:     source.submission(),
+		ConsulToken:    c.consulToken(),
 	}
 	if c.Given("check-index") {
 		o.EnforceIndex = true

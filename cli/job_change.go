@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"berth/api"
 	"berth/structs"
 )
 
@@ -21,7 +22,7 @@ lists the versions.`,
 		Kind:  Number,
 		Value: "number",
 		Usage: "Revert only if this is the current version",
-	}, waitFlag}, detachFlags...),
+	}, consulToken, waitFlag}, detachFlags...),
 	Run: jobRevert,
 	Examples: "berth job revert web 3\n" +
 		"berth job revert -prior-version 5 web 3",
@@ -37,7 +38,10 @@ func jobRevert(ctx context.Context, c *Call) error {
 	if c.Given("prior-version") {
 		prior = new(uint64(c.Number("prior-version")))
 	}
-	answer, err := c.API.JobRevert(ctx, id, version, prior)
+	answer, err := c.API.JobRevert(ctx, id, version, api.JobRevertOptions{
+		PriorVersion: prior,
+		ConsulToken:  c.consulToken(),
+	})
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}

@@ -1,5 +1,12 @@
 package cli
 
+import (
+	"cmp"
+	"os"
+
+	"berth/structs"
+)
+
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
 // Tree returns the commands of this package together with those of other packages.
@@ -120,6 +127,19 @@ var evalPriority = Flag{
 	Kind:  Number,
 	Value: "number",
 	Usage: "The priority of the evaluation, from 1 to 100. Default: that of the job",
+}
+
+// consulToken is the option of commands that register the services of a job.
+var consulToken = Flag{
+	Name:  "consul-token",
+	Value: "token",
+	Usage: "The Consul token that may write the services of the job; it is not stored. " +
+		"Default: CONSUL_HTTP_TOKEN",
+}
+
+// consulToken returns the token of the option or of the environment.
+func (c *Call) consulToken() structs.Secret {
+	return structs.Secret(cmp.Or(c.String(consulToken.Name), os.Getenv("CONSUL_HTTP_TOKEN")))
 }
 
 // detachFlags are the options of commands that watch the effect of their request.

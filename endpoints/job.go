@@ -51,6 +51,9 @@ func (j jobs) registerFor(
 	}
 	warnings := structs.JoinFaults(req.Job.Warnings())
 	dropped, err := j.checkSource(req)
+	if err == nil && trigger == structs.TriggerJobRegister {
+		err = j.checkSubmitter(ctx, job, req.ConsulToken)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +65,7 @@ func (j jobs) registerFor(
 	if err != nil {
 		return 0, err
 	}
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req)
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req.WithoutToken())
 	if err != nil {
 		return 0, err
 	}

@@ -111,8 +111,12 @@ func (j jobs) revert(
 		return 0, structs.NotFoundf("there is no version %d of job %q in namespace %q",
 			req.JobVersion, req.JobID, ns)
 	}
+	err = j.checkSubmitter(ctx, version, req.ConsulToken)
+	if err != nil {
+		return 0, err
+	}
 	req.Eval = registrationEval(version, structs.TriggerJobRegister, req.Now)
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobRevert, req)
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobRevert, req.WithoutToken())
 	if err != nil {
 		return index, err
 	}

@@ -18,6 +18,8 @@ type Consul interface {
 	CreateToken(ctx context.Context, t ServiceToken) (structs.Secret, error)
 	// RevokeToken deletes a token. One that is gone is no error.
 	RevokeToken(ctx context.Context, accessorID string) error
+	// CheckSubmitter returns an error if the submitter of a job may not register services with these names.
+	CheckSubmitter(ctx context.Context, token structs.Secret, services []string) error
 }
 
 // ServiceToken is an order of a token.

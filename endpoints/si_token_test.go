@@ -22,6 +22,16 @@ type fakeConsul struct {
 	made    []ServiceToken
 	revoked []string
 	create  func(ctx context.Context, t ServiceToken) error // nil: each call succeeds
+	right   structs.Secret                                  // the token of submitters with rights
+	checked []string                                        // the services of each check
+}
+
+func (f *fakeConsul) CheckSubmitter(_ context.Context, token structs.Secret, services []string) error {
+	f.checked = append(f.checked, strings.Join(services, " "))
+	if token != f.right {
+		return structs.Deniedf("no right")
+	}
+	return nil
 }
 
 func secretFor(accessor string) string { return "secret of " + accessor }

@@ -8,11 +8,12 @@ const ofEnterprise = "a node has one Consul, and namespaces and partitions are t
 
 func (job) Rejected() map[string]string {
 	return map[string]string{
-		"consul":       ofEnterprise,
-		"all_at_once":  "it places each allocation as soon as a node has room; leave it out",
-		"multiregion":  "a cluster has one region; register the job in each region",
-		"consul_token": "a token in a job file is stored in plain text; leave it out",
-		"vault_token":  "a token in a job file is stored in plain text; leave it out",
+		"consul":      ofEnterprise,
+		"all_at_once": "it places each allocation as soon as a node has room; leave it out",
+		"multiregion": "a cluster has one region; register the job in each region",
+		"consul_token": "a token in a job file is stored in plain text; leave it out, " +
+			"and run the job with -consul-token or CONSUL_HTTP_TOKEN",
+		"vault_token": "a token in a job file is stored in plain text; leave it out",
 	}
 }
 

@@ -61,7 +61,10 @@ type Job struct {
 	Stable            bool
 	Version           uint64
 	SubmitTime        int64
-	JobModifyIndex    uint64 // when the specification last changed; ModifyIndex also moves with Status
+	// ConsulToken proves the rights of the submitter. It is in requests over HTTP alone: no row and no answer
+	// has it.
+	ConsulToken    Secret `json:",omitempty" codec:"-"`
+	JobModifyIndex uint64 // when the specification last changed; ModifyIndex also moves with Status
 
 	Periodic         *PeriodicConfig         `json:",omitempty" codec:",omitempty"`
 	ParameterizedJob *ParameterizedJobConfig `json:",omitempty" codec:",omitempty"`
@@ -86,13 +89,14 @@ func (j *Job) Copy() *Job {
 	return &c
 }
 
-// DropServerFields empties the fields that the servers alone fill in.
+// DropServerFields empties the fields that the servers alone fill in, and the token, which they do not store.
 func (j *Job) DropServerFields() {
 	j.Status = ""
 	j.StatusDescription = ""
 	j.Stable = false
 	j.Version = 0
 	j.SubmitTime = 0
+	j.ConsulToken = ""
 	j.JobModifyIndex = 0
 	j.SetParent(&Job{})
 	j.Indexes = Indexes{}
@@ -378,7 +382,16 @@ type JobRegisterRequest struct {
 	EvalPriority   int  `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
 	// Scaling is set by the server: the registration scales a group, and stores the event.
 	Scaling *GroupScalingEvent `json:",omitempty" codec:",omitempty"`
+	// ConsulToken is that of the submitter. The leader checks it. No entry of the log has it.
+	ConsulToken Secret `json:",omitempty" codec:",omitempty"`
 	WriteOptions
+}
+
+// WithoutToken returns a copy for the log.
+func (r *JobRegisterRequest) WithoutToken() *JobRegisterRequest {
+	c := *r
+	c.ConsulToken = ""
+	return &c
 }
 
 // JobRegisterResponse names the evaluation that places the job.

@@ -9,7 +9,15 @@ type JobRevertRequest struct {
 	JobVersion          uint64
 	EnforcePriorVersion *uint64
 	Eval                *Evaluation // set by the server
+	ConsulToken         Secret      `json:",omitempty" codec:",omitempty"` // see JobRegisterRequest
 	WriteOptions
+}
+
+// WithoutToken returns a copy for the log.
+func (r *JobRevertRequest) WithoutToken() *JobRevertRequest {
+	c := *r
+	c.ConsulToken = ""
+	return &c
 }
 
 // JobScale changes the count of a group.

@@ -54,8 +54,7 @@ type Config struct {
 	// configured.
 	ServerAutoJoin bool `hcl:"server_auto_join"`
 	ClientAutoJoin bool `hcl:"client_auto_join"`
-	// AllowUnauthenticated lets jobs register services without a token of their submitter. False is
-	// refused: berth does not check such tokens yet.
+	// AllowUnauthenticated lets jobs register services without a token of their submitter.
 	AllowUnauthenticated bool `hcl:"allow_unauthenticated"`
 }
 
@@ -94,7 +93,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	if !c.Enabled() {
-		return nil
+		require(c.AllowUnauthenticated, "consul.allow_unauthenticated: Consul checks the tokens of submitters, "+
+			"and consul.address is empty; set the address or leave this out")
+		return structs.InvalidAll(faults)
 	}
 	_, err := c.url()
 	require(err == nil, "consul.address: %w", err)
@@ -152,9 +153,6 @@ func (c *Config) validateOwn(require require) {
 		"consul.server_service_name: %q is not the name of a service", c.ServerServiceName)
 	require(structs.IsServiceName(c.ClientServiceName),
 		"consul.client_service_name: %q is not the name of a service", c.ClientServiceName)
-	require(c.AllowUnauthenticated,
-		"consul.allow_unauthenticated: berth does not check the tokens of submitters yet, "+
-			"so false would protect nothing; leave it out")
 	require(len(c.Tags) <= maxTags, "consul.tags: there are %d; at most %d are allowed", len(c.Tags), maxTags)
 	for _, tag := range c.Tags {
 		require(tag != "" && len(tag) <= structs.MaxName,

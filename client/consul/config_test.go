@@ -26,7 +26,7 @@ import (
 func TestConfig_NamesEachFault(t *testing.T) {
 	long := strings.Repeat("x", structs.MaxName+1)
 	for want, edit := range map[string]func(*Config){
-		"":                                  func(c *Config) { *c = Config{} }, // turned off
+		"":                                  func(c *Config) { c.Address = "" }, // turned off
 		"consul.address":                    func(c *Config) { c.Address = "consul" },
 		"unix:///path":                      func(c *Config) { c.Address = "http://u:p@h:1" },
 		"consul.grpc_address":               func(c *Config) { c.GRPCAddress = "h:1/path" },
@@ -41,9 +41,12 @@ func TestConfig_NamesEachFault(t *testing.T) {
 		"consul.timeout: 1h0m0s is not":     func(c *Config) { c.Timeout = time.Hour },
 		"consul.server_service_name: \"_\"": func(c *Config) { c.ServerServiceName = "_" },
 		"consul.client_service_name: \"\"":  func(c *Config) { c.ClientServiceName = "" },
-		"consul.allow_unauthenticated":      func(c *Config) { c.AllowUnauthenticated = false },
-		"consul.tags: there are 65":         func(c *Config) { c.Tags = make([]string, 65) },
-		"consul.tags: a tag must have":      func(c *Config) { c.Tags = []string{""} },
+		"consul.allow_unauthenticated": func(c *Config) {
+			c.AllowUnauthenticated = false
+			c.Address = ""
+		},
+		"consul.tags: there are 65":    func(c *Config) { c.Tags = make([]string, 65) },
+		"consul.tags: a tag must have": func(c *Config) { c.Tags = []string{""} },
 	} {
 		c := DefaultConfig()
 		edit(&c)

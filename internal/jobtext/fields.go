@@ -128,7 +128,7 @@ var literal = map[string]map[string][]string{
 		"GatewayBindAddress": {"Name"},
 	},
 	"the servers write it": {
-		"Job":  {"Status", "StatusDescription"},
+		"Job":  {"Status", "StatusDescription", "ConsulToken"},
 		"Task": {"Kind"},
 	},
 	"it becomes a field of the task of the proxy, which takes placeholders": {

@@ -1,0 +1,45 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+// checkSubmitter returns an error if the submitter of a job may not register its services in Consul.
+func (j jobs) checkSubmitter(ctx context.Context, job *structs.Job, token structs.Secret) error {
+	if j.consul == nil {
+		return nil
+	}
+	return j.consul.CheckSubmitter(ctx, token, consulServices(job))
+}
+
+// consulServices returns the names of the services that a job registers in Consul, each once.
+func consulServices(job *structs.Job) []string {
+	var names []string
+	for _, g := range job.TaskGroups {
+		if g == nil {
+			continue
+		}
+		for s := range g.AllServices() {
+			if s.Provider == structs.ServiceProviderConsul {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// holdsToken reports whether the source of a job has the token of the submitter.
+func holdsToken(s *structs.JobSubmission, token structs.Secret) bool {
+	texts := []string{s.Source, s.Variables}
+	for name, value := range s.VariableFlags {
+		texts = append(texts, name, value)
+	}
+	return token != "" && slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(text, string(token))
+	})
+}
