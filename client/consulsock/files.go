@@ -91,7 +91,7 @@ func removeAt(shared, name string) error {
 		return nil
 	}
 	if err != nil {
-		return nil //nolint:nilerr // a task has replaced the directory, and with it the socket
+		return nil // a task has replaced the directory, and with it the socket
 	}
 	defer there.close()
 	return unlink(there, filepath.Base(name))
