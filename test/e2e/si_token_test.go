@@ -96,9 +96,12 @@ func TestConnect_ProxiesHaveTokensUntilTheJobEnds(t *testing.T) {
 	})
 	for _, alloc := range []string{talk, echo} {
 		a.checkNetworkGone(alloc)
-		if left := mountsBelow(a.data("alloc", alloc)); len(left) > 0 {
-			t.Errorf("mounted are still %q", left)
-		}
+		eventually(t, "the secrets are gone", func() error {
+			if left := mountsBelow(a.data("alloc", alloc)); len(left) > 0 {
+				return fmt.Errorf("mounted are still %q", left)
+			}
+			return nil
+		})
 	}
 	log, err := os.ReadFile(a.log.Name())
 	if err != nil || strings.Contains(string(log), secret) {
