@@ -379,7 +379,7 @@ func filledJob() *structs.Job {
 func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, j *structs.Job) (any, error) {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+		_, err := rpc.Call(t.Context(), withConsul(s).rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.store.Read(), "default", "j"), err
 	}
 	for _, j := range slices.Concat(filledParents(), filledMesh(), []*structs.Job{filledJob()}) {

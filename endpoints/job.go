@@ -53,6 +53,9 @@ func (j jobs) registerFor(
 	dropped, err := j.checkSource(req)
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.checkSubmitter(ctx, job, req.ConsulToken)
+		if err == nil {
+			err = j.setGateways(ctx, job)
+		}
 	}
 	if err != nil {
 		return 0, err

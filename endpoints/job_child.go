@@ -112,6 +112,9 @@ func (j jobs) revert(
 			req.JobVersion, req.JobID, ns)
 	}
 	err = j.checkSubmitter(ctx, version, req.ConsulToken)
+	if err == nil {
+		err = j.setGateways(ctx, version)
+	}
 	if err != nil {
 		return 0, err
 	}

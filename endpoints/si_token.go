@@ -20,6 +20,8 @@ type Consul interface {
 	RevokeToken(ctx context.Context, accessorID string) error
 	// CheckSubmitter returns an error if the submitter of a job may not register services with these names.
 	CheckSubmitter(ctx context.Context, token structs.Secret, services []string) error
+	// SetGateway writes the configuration entry of a gateway.
+	SetGateway(ctx context.Context, service string, g *structs.Gateway) error
 }
 
 // ServiceToken is an order of a token.

@@ -24,6 +24,13 @@ type fakeConsul struct {
 	create  func(ctx context.Context, t ServiceToken) error // nil: each call succeeds
 	right   structs.Secret                                  // the token of submitters with rights
 	checked []string                                        // the services of each check
+	entries []string                                        // the gateways that were written
+	broken  error                                           // of SetGateway
+}
+
+func (f *fakeConsul) SetGateway(_ context.Context, service string, _ *structs.Gateway) error {
+	f.entries = append(f.entries, service)
+	return f.broken
 }
 
 func (f *fakeConsul) CheckSubmitter(_ context.Context, token structs.Secret, services []string) error {

@@ -136,6 +136,9 @@ type Gateway struct {
 	Mesh        *GatewayMesh
 }
 
+// HasEntry reports whether the gateway has a configuration entry in Consul: not a mesh gateway.
+func (g *Gateway) HasEntry() bool { return g != nil && (g.Ingress != nil || g.Terminating != nil) }
+
 // GatewayProxy has the settings of the proxy of a gateway.
 type GatewayProxy struct {
 	ConnectTimeout                  *time.Duration                 `json:",omitempty" codec:",omitempty"`

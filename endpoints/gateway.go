@@ -1,0 +1,32 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+
+	"berth/structs"
+)
+
+// setGateways gives Consul the configuration entries of the gateways of a job, before the job is registered:
+// the proxy of a gateway without one leads nowhere. The entries stay in Consul after the end of the job.
+func (j jobs) setGateways(ctx context.Context, job *structs.Job) error {
+	for _, g := range job.TaskGroups {
+		if g == nil {
+			continue
+		}
+		for _, s := range g.Services {
+			if s == nil || s.Connect == nil || !s.Connect.Gateway.HasEntry() {
+				continue
+			}
+			if j.consul == nil {
+				return structs.Preconditionf("service %q: the servers write the configuration entry of a gateway, "+
+					"and they use no Consul: they need a consul block with an address", s.Name)
+			}
+			err := j.consul.SetGateway(ctx, s.Name, s.Connect.Gateway)
+			if err != nil {
+				return fmt.Errorf("service %q: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
+}

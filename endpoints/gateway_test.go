@@ -1,0 +1,63 @@
+package endpoints
+
+import (
+	"slices"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// withConsul gives a server a Consul, as jobs with gateways need it.
+func withConsul(s *server) *server {
+	s.consul = &fakeConsul{}
+	return s
+}
+
+// edgeJob has two gateways with a configuration entry and one without.
+func edgeJob(id string) *structs.Job {
+	j := testJob(id)
+	g := j.TaskGroups[0]
+	g.Networks = []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}}
+	for name, gateway := range map[string]*structs.Gateway{
+		"in": {Ingress: &structs.GatewayIngress{Listeners: []*structs.GatewayListener{{
+			Port:     8080,
+			Protocol: "tcp",
+			Services: []*structs.GatewayIngressService{{Name: "web"}},
+		}}}},
+		"out": {Terminating: &structs.GatewayTerminating{
+			Services: []*structs.GatewayLinkedService{{Name: "old"}},
+		}},
+		"between": {Mesh: &structs.GatewayMesh{}},
+	} {
+		g.Services = append(g.Services, &structs.Service{
+			Name:      name,
+			PortLabel: "8080",
+			Provider:  structs.ServiceProviderConsul,
+			Connect:   &structs.Connect{Gateway: gateway},
+		})
+	}
+	return j
+}
+
+func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
+	s := newServer(t)
+	request := &structs.JobRegisterRequest{Job: edgeJob("edge")}
+	refused(s, structs.KindPrecondition, structs.JobRegister, request)
+	f := &fakeConsul{broken: structs.Unavailablef("away")}
+	s.consul = f
+	refused(s, structs.KindUnavailable, structs.JobRegister, request)
+	if state.Job(s.store.Read(), structs.DefaultNamespace, "edge") != nil {
+		t.Error("a job is registered whose gateways have no entries")
+	}
+	f.broken = nil
+	f.entries = nil
+	must(s, structs.JobRegister, request)
+	request.Job.Priority = 60
+	must(s, structs.JobRegister, request)
+	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "edge"})
+	slices.Sort(f.entries)
+	if !slices.Equal(f.entries, []string{"in", "in", "in", "out", "out", "out"}) {
+		t.Errorf("written: %q", f.entries)
+	}
+}

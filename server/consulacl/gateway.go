@@ -1,0 +1,125 @@
+package consulacl
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"reflect"
+
+	"github.com/hashicorp/consul/api"
+
+	"berth/client/consul"
+	"berth/structs"
+)
+
+// maxWrites bounds the attempts to write an entry that others write at the same time.
+const maxWrites = 3
+
+// metaSource is the meta of an entry that says who has written it.
+const metaSource = "external-source"
+
+// SetGateway gives Consul the configuration entry of an ingress or a terminating gateway. It keeps the
+// settings of an entry that a job does not have, such as its defaults, and writes nothing without a change.
+// The error is denied or unavailable.
+func (c *Client) SetGateway(ctx context.Context, service string, g *structs.Gateway) error {
+	const doing = "writing the configuration entry of a gateway to Consul"
+	if err := c.enter(ctx, doing); err != nil {
+		return err
+	}
+	defer c.permits.Leave()
+	var change func(api.ConfigEntry) api.ConfigEntry
+	kind := api.IngressGateway
+	if g.Ingress != nil {
+		change = func(old api.ConfigEntry) api.ConfigEntry { return ingressEntry(service, g.Ingress, old) }
+	} else {
+		kind = api.TerminatingGateway
+		change = func(old api.ConfigEntry) api.ConfigEntry { return terminatingEntry(service, g.Terminating, old) }
+	}
+	for range maxWrites {
+		written, err := c.setEntry(ctx, kind, service, change)
+		if err != nil {
+			return consul.Explain(doing, err)
+		}
+		if written {
+			return nil
+		}
+	}
+	return structs.Unavailablef("%s: another program writes it at the same time", doing)
+}
+
+// setEntry writes the changed entry, unless another program has written it since it was read.
+func (c *Client) setEntry(
+	ctx context.Context, kind, name string, change func(old api.ConfigEntry) api.ConfigEntry,
+) (bool, error) {
+	entries := c.conn.ConfigEntries()
+	read := &api.QueryOptions{RequireConsistent: true}
+	old, _, err := entries.Get(kind, name, read.WithContext(ctx))
+	if err != nil && !consul.IsRefused(err, http.StatusNotFound) {
+		return false, err
+	}
+	var index uint64 // 0: the entry must not exist
+	if err == nil {
+		index = old.GetModifyIndex()
+	} else {
+		old = nil
+	}
+	entry := change(old)
+	if old != nil && reflect.DeepEqual(entry, old) {
+		return true, nil
+	}
+	written, _, err := entries.CAS(entry, index, (&api.WriteOptions{}).WithContext(ctx))
+	return written, err
+}
+
+// ingressEntry returns the entry of a gateway. old is nil if Consul has none.
+func ingressEntry(name string, g *structs.GatewayIngress, old api.ConfigEntry) api.ConfigEntry {
+	entry := &api.IngressGatewayConfigEntry{Kind: api.IngressGateway, Name: name}
+	if was, ok := old.(*api.IngressGatewayConfigEntry); ok {
+		*entry = *was
+	}
+	entry.Meta = ownMeta(entry.Meta)
+	entry.TLS.Enabled = g.TLS != nil && g.TLS.Enabled
+	if g.TLS != nil {
+		entry.TLS.TLSMinVersion = g.TLS.TLSMinVersion
+		entry.TLS.TLSMaxVersion = g.TLS.TLSMaxVersion
+		entry.TLS.CipherSuites = g.TLS.CipherSuites
+	}
+	entry.Listeners = nil
+	for _, l := range g.Listeners {
+		listener := api.IngressListener{Port: l.Port, Protocol: l.Protocol}
+		for _, s := range l.Services {
+			listener.Services = append(listener.Services, api.IngressService{Name: s.Name, Hosts: s.Hosts})
+		}
+		entry.Listeners = append(entry.Listeners, listener)
+	}
+	return entry
+}
+
+// terminatingEntry is ingressEntry for a terminating gateway.
+func terminatingEntry(name string, g *structs.GatewayTerminating, old api.ConfigEntry) api.ConfigEntry {
+	entry := &api.TerminatingGatewayConfigEntry{Kind: api.TerminatingGateway, Name: name}
+	if was, ok := old.(*api.TerminatingGatewayConfigEntry); ok {
+		*entry = *was
+	}
+	entry.Meta = ownMeta(entry.Meta)
+	entry.Services = nil
+	for _, s := range g.Services {
+		entry.Services = append(entry.Services, api.LinkedService{
+			Name:     s.Name,
+			CAFile:   s.CAFile,
+			CertFile: s.CertFile,
+			KeyFile:  s.KeyFile,
+			SNI:      s.SNI,
+		})
+	}
+	return entry
+}
+
+func ownMeta(given map[string]string) map[string]string {
+	meta := maps.Clone(given)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[metaSource] = "berth"
+	return meta
+}
