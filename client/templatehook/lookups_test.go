@@ -382,7 +382,7 @@ func TestRestart_OfTheAgentComparesAnswers(t *testing.T) {
 		s.set(dbOfTeam, instance("b"))
 		checkActs(t, c, time.Second, 1)
 		s.setAway(true)
-		s.answers[dbOfTeam] = instance("c")
+		s.set(dbOfTeam, instance("c"))
 		c = restart()
 		checkActs(t, c, time.Hour, 0)
 		s.setAway(false)

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const patience = time.Minute
+const patience = 3 * time.Minute // a restarted Consul may need one to tell that its services are healthy
 
 // fixture is a network namespace with a Consul outside and two proxies inside.
 type fixture struct {
