@@ -82,10 +82,9 @@ func (h *envoy) Up(ctx context.Context, env *hook.TaskEnv) error {
 		return nil
 	}
 	p, err := h.plan(env)
-	if err != nil {
-		return err
+	if err == nil {
+		err = h.bootstrap(ctx, p, env.Config.Dirs)
 	}
-	err = h.bootstrap(ctx, p, env.Config.Dirs)
 	if err != nil {
 		err = fmt.Errorf("making the configuration of Envoy: %w", err)
 		return errors.Join(err, secretsdir.Remove(env.Config.Dirs, driver.EnvoyBootstrapFile))

@@ -324,11 +324,13 @@ func TestUp_FailsIfTheTokenCannotBeRead(t *testing.T) {
 	if err := os.Mkdir(fx.path(driver.SITokenFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	fx.write(driver.EnvoyBootstrapFile, "of the last start")
 	err := fx.up(t.Context())
 	failure, ok := errors.AsType[*hook.Failure](err)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), driver.SITokenFile) || fx.runs() != 0 {
 		t.Errorf("got %v after %d runs, want a final failure", err, fx.runs())
 	}
+	fx.checkNoFile()
 }
 
 func TestUp_RejectsAProxyWithoutItsService(t *testing.T) {
