@@ -31,6 +31,7 @@ import (
 	"berth/client/hostvolumes"
 	"berth/client/lookup"
 	"berth/client/mounts"
+	"berth/client/nativehook"
 	"berth/client/netns"
 	"berth/client/networkhook"
 	"berth/client/plugincatalog"
@@ -264,7 +265,8 @@ func tokenConfig(p Parts) sitokenhook.Config {
 	}
 }
 
-// meshHooks returns the hooks of a task in the service mesh. The configuration of its proxy has its token.
+// meshHooks returns the hooks of a task in the service mesh. Its token comes first: the
+// configuration of a proxy, and the variables of a task without one, have it.
 func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (hooks []hook.Task) {
 	if p.Consul == nil {
 		return nil
@@ -273,6 +275,9 @@ func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (hooks []hook.Ta
 		hooks = append(hooks, h)
 	}
 	if h := envoyhook.New(envoyhook.Config{Consul: p.Consul, Logger: p.Logger}, env, task); h != nil {
+		hooks = append(hooks, h)
+	}
+	if h := nativehook.New(p.Consul, task); h != nil {
 		hooks = append(hooks, h)
 	}
 	return hooks

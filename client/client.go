@@ -21,6 +21,7 @@ import (
 	"berth/client/fingerprint"
 	"berth/client/hook"
 	"berth/client/lookup"
+	"berth/client/nativehook"
 	"berth/client/servers"
 	"berth/client/services"
 	"berth/client/store"
@@ -108,6 +109,7 @@ type Consul interface {
 	// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
 	ACLs(ctx context.Context) (bool, error)
 	envoyhook.Consul
+	nativehook.Consul
 }
 
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.

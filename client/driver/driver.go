@@ -86,10 +86,11 @@ type Dirs struct {
 const (
 	SITokenFile        = "si_token"             // the token of Consul
 	EnvoyBootstrapFile = "envoy_bootstrap.json" // the configuration of a proxy
+	ConsulCAFile       = "consul_ca_file.pem"   // the certificates of Consul's authority
 )
 
 // SecretFiles are the names of these files.
-var SecretFiles = []string{SITokenFile, EnvoyBootstrapFile}
+var SecretFiles = []string{SITokenFile, EnvoyBootstrapFile, ConsulCAFile}
 
 // Inside has the paths at which a task with a private root sees its directories.
 var Inside = Dirs{

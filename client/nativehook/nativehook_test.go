@@ -1,0 +1,194 @@
+package nativehook
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"berth/client/consul"
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+const token = "1d1b9d3c-0000-4000-8000-0000000be27b"
+
+// fakeConsul answers as a test says.
+type fakeConsul struct {
+	access consul.Access
+	err    error
+}
+
+// Access implements Consul.
+func (c *fakeConsul) Access() (*consul.Access, error) { return &c.access, c.err }
+
+// fixture is a task with the environment A=b.
+type fixture struct {
+	t      *testing.T
+	consul fakeConsul
+	env    *hook.TaskEnv
+}
+
+func newFixture(t *testing.T, mode string) *fixture {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "api")
+	dirs := driver.Dirs{Task: dir, Secrets: filepath.Join(dir, "secrets")}
+	if err := os.MkdirAll(dirs.Secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{
+		t: t,
+		env: &hook.TaskEnv{
+			AllocEnv: &hook.AllocEnv{Group: &structs.TaskGroup{
+				Networks: []*structs.NetworkResource{{Mode: mode}},
+			}},
+			Task:   &structs.Task{Name: "api", Kind: structs.NewTaskKind(structs.KindConnectNative, "api")},
+			Config: &driver.TaskConfig{Dirs: dirs, Env: map[string]string{"A": "b"}},
+			Seen:   driver.Inside,
+		},
+	}
+}
+
+func (fx *fixture) up() error {
+	return New(&fx.consul, fx.env.Task).Up(context.Background(), fx.env)
+}
+
+func (fx *fixture) path(name string) string { return filepath.Join(fx.env.Config.Dirs.Secrets, name) }
+
+// check brings the hook up and checks the variables that it adds.
+func (fx *fixture) check(want map[string]string) {
+	fx.t.Helper()
+	if err := fx.up(); err != nil {
+		fx.t.Fatal(err)
+	}
+	want["A"] = "b"
+	if got := fx.env.Config.Env; !maps.Equal(got, want) {
+		fx.t.Errorf("the variables are %q, want %q", got, want)
+	}
+}
+
+// checkFile checks a file among the secrets. Without a text it must not be there.
+func (fx *fixture) checkFile(name, want string) {
+	fx.t.Helper()
+	got, err := os.ReadFile(fx.path(name))
+	if string(got) != want || errors.Is(err, fs.ErrNotExist) != (want == "") {
+		fx.t.Errorf("%s has %q, %v, want %q", name, got, err, want)
+	}
+}
+
+func TestNew_IsNilForOtherTasks(t *testing.T) {
+	for _, kind := range []structs.TaskKind{"", structs.NewTaskKind(structs.KindConnectProxy, "web")} {
+		if New(&fakeConsul{}, &structs.Task{Kind: kind}) != nil {
+			t.Errorf("a task of the kind %q has the hook", kind)
+		}
+	}
+}
+
+// In a network namespace the socket is the only way. It takes plain HTTP, also where Consul has TLS.
+func TestUp_LeadsToTheSocketInANamespace(t *testing.T) {
+	for _, c := range []struct{ mode, shared, want string }{
+		{"bridge", "/alloc", "unix:///alloc/tmp/consul_http.sock"},
+		{"cni/x", "/alloc", "unix:///alloc/tmp/consul_http.sock"},
+		{"none", "/host/a1/alloc", "unix:///host/a1/alloc/tmp/consul_http.sock"},
+	} {
+		fx := newFixture(t, c.mode)
+		fx.consul.access = consul.Access{Address: "consul:8501", SSL: true, CA: "PEM"}
+		fx.env.Seen.AllocShared = c.shared
+		fx.check(map[string]string{"CONSUL_HTTP_ADDR": c.want, "CONSUL_HTTP_SSL": "false"})
+		fx.checkFile(driver.ConsulCAFile, "")
+	}
+}
+
+func TestUp_LeadsToTheAddressInTheNetworkOfTheNode(t *testing.T) {
+	for _, mode := range []string{"", "host"} {
+		fx := newFixture(t, mode)
+		fx.consul.access = consul.Access{Address: "127.0.0.1:8500"}
+		fx.check(map[string]string{"CONSUL_HTTP_ADDR": "127.0.0.1:8500", "CONSUL_HTTP_SSL": "false"})
+		fx.checkFile(driver.ConsulCAFile, "")
+	}
+}
+
+func TestUp_GivesTheAuthorityOfConsul(t *testing.T) {
+	fx := newFixture(t, "host")
+	fx.env.Seen.Secrets = "/host/a1/api/secrets"
+	fx.consul.access = consul.Access{Address: "consul:8501", SSL: true, VerifySSL: true, CA: "PEM"}
+	fx.check(map[string]string{
+		"CONSUL_HTTP_ADDR":       "consul:8501",
+		"CONSUL_HTTP_SSL":        "true",
+		"CONSUL_HTTP_SSL_VERIFY": "true",
+		"CONSUL_CACERT":          "/host/a1/api/secrets/consul_ca_file.pem",
+	})
+	fx.checkFile(driver.ConsulCAFile, "PEM")
+	fx.consul.access.CA = "another"
+	if err := fx.up(); err != nil {
+		t.Fatal(err)
+	}
+	fx.checkFile(driver.ConsulCAFile, "another")
+	if !slices.Contains(driver.SecretFiles, driver.ConsulCAFile) {
+		t.Error("drivers do not give the file to the user of the task")
+	}
+	fx = newFixture(t, "host")
+	fx.consul.access = consul.Access{Address: "consul:8501", SSL: true}
+	fx.check(map[string]string{
+		"CONSUL_HTTP_ADDR":       "consul:8501",
+		"CONSUL_HTTP_SSL":        "true",
+		"CONSUL_HTTP_SSL_VERIFY": "false",
+	})
+}
+
+func TestUp_GivesTheTokenOfTheTask(t *testing.T) {
+	fx := newFixture(t, "bridge")
+	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(token), 0o440); err != nil {
+		t.Fatal(err)
+	}
+	fx.check(map[string]string{
+		"CONSUL_HTTP_ADDR":  "unix:///alloc/tmp/consul_http.sock",
+		"CONSUL_HTTP_SSL":   "false",
+		"CONSUL_HTTP_TOKEN": token,
+	})
+}
+
+func TestUp_LeavesTheVariablesOfTheTask(t *testing.T) {
+	fx := newFixture(t, "bridge")
+	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(token), 0o440); err != nil {
+		t.Fatal(err)
+	}
+	fx.env.Config.Env["CONSUL_HTTP_ADDR"] = "its own"
+	fx.env.Config.Env["CONSUL_HTTP_TOKEN"] = ""
+	fx.check(map[string]string{
+		"CONSUL_HTTP_ADDR":  "its own",
+		"CONSUL_HTTP_SSL":   "false",
+		"CONSUL_HTTP_TOKEN": "",
+	})
+}
+
+func TestUp_LeavesAProcessThatRuns(t *testing.T) {
+	fx := newFixture(t, "host")
+	fx.env.Running = true
+	fx.consul.access = consul.Access{Address: "consul:8501", SSL: true, CA: "PEM"}
+	fx.check(map[string]string{})
+	fx.checkFile(driver.ConsulCAFile, "")
+}
+
+func TestUp_Fails(t *testing.T) {
+	fx := newFixture(t, "bridge")
+	if err := os.Mkdir(fx.path(driver.SITokenFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := fx.up()
+	failure, ok := errors.AsType[*hook.Failure](err)
+	if !ok || !failure.Final || failure.Event != structs.TaskEventSetupFailure {
+		t.Errorf("with a file that is no token: %v", err)
+	}
+	fx = newFixture(t, "host")
+	fx.consul.err = structs.Preconditionf("no file")
+	err = fx.up()
+	if _, ok := errors.AsType[*hook.Failure](err); ok || !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("without the certificates, which may come: %v", err)
+	}
+}
