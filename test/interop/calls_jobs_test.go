@@ -76,10 +76,16 @@ var jobCalls = []callRow{
 		return check(err, func() bool { return resp.JobModifyIndex > 0 || resp.LastIndex > 0 }, resp)
 	}},
 	{"Jobs.Scale", func(f *callFixture) error {
+		if err := f.endDeployment("changed"); err != nil {
+			return err
+		}
 		resp, _, err := f.c.Jobs().Scale("changed", "g", new(2), "more", false, nil, nil)
 		return check(err, func() bool { return resp.EvalID != "" }, resp)
 	}},
 	{"Jobs.ScaleWithRequest", func(f *callFixture) error {
+		if err := f.endDeployment("changed"); err != nil {
+			return err
+		}
 		resp, _, err := f.c.Jobs().ScaleWithRequest("changed", &public.ScalingRequest{
 			Count:  new(int64(1)),
 			Target: map[string]string{"Job": "changed", "Group": "g"},
@@ -330,4 +336,14 @@ var deploymentCalls = []callRow{
 		}
 		return checkUpdate(resp, err)
 	}},
+}
+
+// endDeployment ends the deployment of a job: a job is not scaled before.
+func (f *callFixture) endDeployment(job string) error {
+	d, _, err := f.c.Jobs().LatestDeployment(job, nil)
+	if err != nil || d == nil || d.Status != public.DeploymentStatusRunning {
+		return err
+	}
+	_, _, err = f.c.Deployments().Fail(d.ID, nil)
+	return err
 }
