@@ -17,8 +17,9 @@ import (
 // dialectDefaults has the values that clients of the dialect fill into fields that berth does not have. A
 // field with exactly this value asks for nothing.
 var dialectDefaults = map[string]string{
-	"Enabled": `true`,      // of logs; berth has Disabled
-	"Cluster": `"default"`, // of services, in Consul
+	"Enabled":        `true`,      // of logs; berth has Disabled
+	"Cluster":        `"default"`, // of services, in Consul
+	"Consul.Cluster": `"default"`,
 }
 
 // dialectDefault reports whether an unknown field has the default of the dialect.
@@ -33,19 +34,28 @@ func dialectDefault(field string, value json.RawMessage) bool {
 		reflect.DeepEqual(got, want)
 }
 
-// withoutEffect has the fields of a job that the dialect itself ignores, with the reasons.
+// withoutEffect has the fields of a job that the dialect itself ignores, at least its free edition, with the
+// reasons.
 var withoutEffect = map[string]string{
 	"IOPS":       "operations of disks are neither reserved nor limited",
 	"MBits":      "bandwidth is neither reserved nor limited",
 	"Notes":      "nothing shows the notes of a check",
 	"VaultGrace": "nothing reads it any more",
+
+	"Consul.Namespace": namespaceOfConsul,
+	"ConsulNamespace":  namespaceOfConsul, // of the job
 }
+
+const namespaceOfConsul = "namespaces are those of Consul Enterprise; berth uses that of the agent"
 
 // ignoredFields collects a warning for each field of withoutEffect.
 type ignoredFields []string
 
-// accept reports whether an unknown field may be dropped.
+// accept reports whether an unknown field may be dropped. Groups and tasks have the object Consul.
 func (i *ignoredFields) accept(field string, value json.RawMessage) bool {
+	if field == "Consul" {
+		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil
+	}
 	reason, ignored := withoutEffect[field]
 	if ignored && len(*i) < structs.MaxFaults {
 		line := fmt.Sprintf("%s %s has no effect: %s", field, structs.Cut(string(value), structs.MaxQuoted), reason)
@@ -54,6 +64,10 @@ func (i *ignoredFields) accept(field string, value json.RawMessage) bool {
 		}
 	}
 	return ignored || dialectDefault(field, value)
+}
+
+func (i *ignoredFields) acceptOfConsul(field string, value json.RawMessage) bool {
+	return i.accept("Consul."+field, value)
 }
 
 // addTo adds the warnings to others, a line each.

@@ -54,12 +54,20 @@ func TestJobRegister_WarnsOfFieldsWithoutEffect(t *testing.T) {
 	) {
 		return &structs.JobPlanResponse{Warnings: "of the server"}, nil
 	})
-	const body = `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Networks": [{"MBits": 10}],
+	const body = `{"Job": {"ID": "j", "ConsulNamespace": "a", "TaskGroups": [
+		{"Name": "g", "Networks": [{"MBits": 10}],
+		"Consul": {"Namespace": "a", "Cluster": "default", "Partition": ""},
 		"Services": [{"Cluster": "default", "Checks": [{"Notes": "of the shop"}]}],
-		"Tasks": [{"Name": "t", "Resources": {"IOPS": 3}}, {"Name": "u", "Resources": {"IOPS": 0}}]}]}}`
-	const lines = `MBits 10 has no effect: bandwidth is neither reserved nor limited\n` +
+		"Tasks": [{"Name": "t", "Resources": {"IOPS": 3}}, {"Name": "u", "Resources": {"IOPS": 0}}]},
+		{"Consul": {"Namespace": "a"}, "Tasks": [
+		{"Consul": {"Namespace": "b"}}, {"Consul": {"Cluster": "default"}}]}]}}`
+	const ofConsul = `has no effect: namespaces are those of Consul Enterprise; berth uses that of the agent`
+	const lines = `ConsulNamespace \"a\" ` + ofConsul + `\n` +
+		`MBits 10 has no effect: bandwidth is neither reserved nor limited\n` +
+		`Consul.Namespace \"a\" ` + ofConsul + `\n` +
 		`Notes \"of the shop\" has no effect: nothing shows the notes of a check\n` +
-		`IOPS 3 has no effect: operations of disks are neither reserved nor limited"`
+		`IOPS 3 has no effect: operations of disks are neither reserved nor limited\n` +
+		`Consul.Namespace \"b\" ` + ofConsul + `"`
 	for path, want := range map[string]string{
 		"/v1/jobs":         `"Warnings":"of the server\n` + lines,
 		"/v1/job/j":        `"Warnings":"of the server\n` + lines,
@@ -71,8 +79,16 @@ func TestJobRegister_WarnsOfFieldsWithoutEffect(t *testing.T) {
 			t.Errorf("%s: got %d, %s, want %s", path, resp.StatusCode, answer, want)
 		}
 	}
-	resp, answer := s.do(t, http.MethodPut, "/v1/jobs", strings.Replace(body, "IOPS", "IOPSX", 1))
-	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "berth does not know this field") {
-		t.Errorf("another field: got %d, %s", resp.StatusCode, answer)
+	for field, other := range map[string]string{
+		`"IOPS"`:                 `"IOPSX"`,
+		`{"Namespace": "b"}`:     `{"Partition": "b"}`,
+		`{"Cluster": "default"}`: `{"Cluster": "two"}`,
+		`"Consul": {"Cluster"`:   `"Consul": {"Consul"`,
+		`{"Namespace": "a"}`:     `["a"]`,
+	} {
+		resp, answer := s.do(t, http.MethodPut, "/v1/jobs", strings.Replace(body, field, other, 1))
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "berth does not know this field") {
+			t.Errorf("%s: got %d, %s", other, resp.StatusCode, answer)
+		}
 	}
 }

@@ -3,12 +3,8 @@ package jobspec
 // The names of the dialect that berth rejects, each with the user's remedy, and those that berth accepts with
 // a warning, because they ask for nothing that its jobs lack. Unsupported has those that berth is to have.
 
-const ofEnterprise = "a node has one Consul, and namespaces and partitions are those of Consul Enterprise; " +
-	"leave it out"
-
 func (job) Rejected() map[string]string {
 	return map[string]string{
-		"consul":      ofEnterprise,
 		"all_at_once": "it places each allocation as soon as a node has room; leave it out",
 		"multiregion": "a cluster has one region; register the job in each region",
 		"consul_token": "a token in a job file is stored in plain text; leave it out, " +
@@ -18,7 +14,20 @@ func (job) Rejected() map[string]string {
 }
 
 func (job) Ignored() map[string]string {
-	return map[string]string{"ui": "berth has no web interface that shows it"}
+	return map[string]string{
+		"consul_namespace": ofEnterprise,
+		"ui":               "berth has no web interface that shows it",
+	}
+}
+
+const ofEnterprise = "namespaces are those of Consul Enterprise; berth uses that of the agent"
+
+func (consul) Ignored() map[string]string {
+	return map[string]string{"namespace": ofEnterprise}
+}
+
+func (consul) Rejected() map[string]string {
+	return map[string]string{"partition": "partitions are those of Consul Enterprise; leave it out"}
 }
 
 const whileDisconnected = "an allocation is lost once its node is down: another node replaces it, " +
@@ -26,7 +35,6 @@ const whileDisconnected = "an allocation is lost once its node is down: another 
 
 func (group) Rejected() map[string]string {
 	return map[string]string{
-		"consul":                       ofEnterprise,
 		"disconnect":                   whileDisconnected,
 		"max_client_disconnect":        whileDisconnected,
 		"stop_after_client_disconnect": whileDisconnected,
@@ -37,7 +45,6 @@ func (group) Rejected() map[string]string {
 
 func (task) Rejected() map[string]string {
 	return map[string]string{
-		"consul":   ofEnterprise,
 		"action":   "run the command with berth alloc exec",
 		"identity": "its tasks get no tokens; leave it out",
 		"scaling": "the sizes of a task are those of its job, and an autoscaler of the enterprise product of the " +

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -88,6 +89,50 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 	f.Job.Canonicalize()
 	if err := f.Job.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReadJob_WarnsOfNamespacesOfConsul reads blocks that name a part of Consul, of which berth has one.
+func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
+	const reason = `has no effect: namespaces are those of Consul Enterprise; berth uses that of the agent`
+	file := func(job, group, task string) string {
+		return "job \"j\" {\n" + job + "\ngroup \"g\" {\n" + group +
+			"\ntask \"t\" {\ndriver = \"exec\"\n" + task + "\n}\n}\n}"
+	}
+	plain, err := ParseJob("j.hcl", []byte(file("", "", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const block = "consul {\n namespace = \"banana\"\n cluster = \"default\"\n partition = \"\"\n}"
+	const empty = "consul {\n namespace = \"\"\n}"
+	for src, want := range map[string]string{
+		file(block, "", ""):                           `j.hcl:3,2: "namespace" ` + reason,
+		file("", block, ""):                           `j.hcl:5,2: "namespace" ` + reason,
+		file("", "", block):                           `j.hcl:8,2: "namespace" ` + reason,
+		file("consul_namespace = \"banana\"", "", ""): `j.hcl:2,1: "consul_namespace" ` + reason,
+		file(empty, empty, empty):                     "",
+	} {
+		f, err := ReadJob("j.hcl", []byte(src), &Inputs{})
+		if err != nil {
+			t.Errorf("%s: %v", src, err)
+			continue
+		}
+		if got := strings.Join(hclconf.Warnings(f.Warnings), "\n"); got != want {
+			t.Errorf("%s: got the warnings %q, want %q", src, got, want)
+		}
+		if !reflect.DeepEqual(f.Job, plain) {
+			t.Errorf("%s: the block changes the job: %+v", src, f.Job)
+		}
+	}
+	for argument, want := range map[string]string{
+		`cluster = "two"`:  `j.hcl:6,11: invalid value for "cluster": a node has one Consul, not "two"`,
+		`partition = "p"`:  `"partition" is not supported by berth: partitions are those of Consul Enterprise`,
+		`name_space = "a"`: `unsupported argument "name_space"`,
+	} {
+		_, err := ParseJob("j.hcl", []byte(file("", "consul {\n\n"+argument+"\n}", "")))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", argument, err, want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -37,6 +38,7 @@ type job struct {
 	Reschedule  *reschedule       `hcl:"reschedule,block"`
 	Periodic    *periodic         `hcl:"periodic,block"`
 	Parameters  *parameterized    `hcl:"parameterized,block"`
+	Consul      *consul           `hcl:"consul,block"`
 	Groups      []*group          `hcl:"group,block"`
 	Tasks       []*task           `hcl:"task,block"` // each in a separate group
 }
@@ -61,6 +63,7 @@ type group struct {
 	Network       *network           `hcl:"network,block"`
 	Volumes       map[string]*volume `hcl:"volume,block"`
 	Services      []*service         `hcl:"service,block"`
+	Consul        *consul            `hcl:"consul,block"`
 	Meta          map[string]string  `hcl:"meta"`
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
 	Tasks         []*task            `hcl:"task,block"`
@@ -93,6 +96,7 @@ type task struct {
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
 	Artifacts     []*artifact       `hcl:"artifact,block"`
 	Services      []*service        `hcl:"service,block"`
+	Consul        *consul           `hcl:"consul,block"`
 	Kind          string            `hcl:"kind"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
@@ -100,6 +104,24 @@ type task struct {
 
 func (task) Unsupported() string {
 	return "vault"
+}
+
+// consul selects a Consul and a part of it. Nothing of it is stored, because a node has one Consul.
+type consul struct {
+	Cluster consulCluster `hcl:"cluster"`
+}
+
+type consulCluster struct{}
+
+// Expected describes the name that the dialect gives to the only Consul of a node.
+func (*consulCluster) Expected() string { return `"default"` }
+
+// UnmarshalText accepts the name of the only Consul.
+func (c *consulCluster) UnmarshalText(text []byte) error {
+	if len(text) > 0 && string(text) != "default" {
+		return fmt.Errorf("a node has one Consul, not %.40q; expected %s", text, c.Expected())
+	}
+	return nil
 }
 
 type periodic struct {

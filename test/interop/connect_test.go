@@ -215,3 +215,48 @@ func TestClient_LearnsWhyConnectIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestClient_LearnsThatNamespacesOfConsulHaveNoEffect registers what the client has read with no warning.
+func TestClient_LearnsThatNamespacesOfConsulHaveNoEffect(t *testing.T) {
+	c, caller := clientOfFakeServers(t)
+	var got *structs.Job
+	apitest.On(caller, structs.JobRegister, recordJob(&got))
+	job := fullJob()
+	job.ConsulNamespace = new("apple")
+	job.TaskGroups[0].Consul = &public.Consul{Namespace: "banana"}
+	job.TaskGroups[0].Tasks[0].Consul = &public.Consul{Namespace: "cherry"}
+	job.Canonicalize()
+	for _, want := range []string{"apple cherry banana", ""} {
+		answer, _, err := c.Jobs().Register(job, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkNamespaces(t, answer.Warnings, want)
+		validation, _, err := c.Jobs().Validate(job, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkNamespaces(t, validation.Warnings, want)
+		got.Canonicalize()
+		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
+		job, _, err = c.Jobs().Info("web/one", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job.Canonicalize()
+	}
+}
+
+// checkNamespaces checks that there is a warning for each of the namespaces of Consul, and no other.
+func checkNamespaces(t *testing.T, warnings, want string) {
+	t.Helper()
+	names := strings.Fields(want)
+	for _, name := range names {
+		if !strings.Contains(warnings, `Namespace "`+name+`" has no effect`) {
+			t.Errorf("no warning of %s in %q", name, warnings)
+		}
+	}
+	if got := strings.Count(warnings, "has no effect"); got != len(names) {
+		t.Errorf("got %d warnings, want %d: %s", got, len(names), warnings)
+	}
+}
