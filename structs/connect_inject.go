@@ -16,6 +16,10 @@ const DriverConnect = "connect"
 // driverDocker is the driver of a proxy with an image.
 const driverDocker = "docker"
 
+// envoyUser is the user and the group of Envoy's image. If the container starts as root, the image changes to
+// that user, to whom the task's secrets then do not belong.
+const envoyUser = "101:101"
+
 // AttrConnectProxy is the attribute of a node with the program that runs its proxies: ConnectProxyEnvoy, or
 // Consul's own.
 const (
@@ -122,6 +126,9 @@ func (g *TaskGroup) injectTask(s *Service, kind TaskKind) {
 	}
 	if s.Connect.SidecarTask != nil {
 		s.Connect.SidecarTask.mergeInto(t)
+	}
+	if t.Driver == driverDocker {
+		setDefault(&t.User, envoyUser)
 	}
 	if t.Driver == DriverConnect && s.Connect.needsEnvoy() {
 		t.addConstraint(&Constraint{

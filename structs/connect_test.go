@@ -114,6 +114,32 @@ func TestInjectConnect_ChangesTheTaskAsTheUserWants(t *testing.T) {
 	}
 }
 
+// TestInjectConnect_ChoosesTheUserOfAContainer holds that Envoy reads its configuration, which belongs to the
+// user of its task.
+func TestInjectConnect_ChoosesTheUserOfAContainer(t *testing.T) {
+	image := map[string]any{"image": "envoy:1"}
+	for name, c := range map[string]struct {
+		task *SidecarTask
+		want string
+	}{
+		"without an image":  {nil, ""},
+		"another driver":    {&SidecarTask{Driver: "exec"}, ""},
+		"an image":          {&SidecarTask{Config: image}, "101:101"},
+		"the driver's name": {&SidecarTask{Driver: "docker", Config: image}, "101:101"},
+		"a user":            {&SidecarTask{User: "envoy", Config: image}, "envoy"},
+		"root":              {&SidecarTask{User: "root", Config: image}, "root"},
+	} {
+		j := sidecarJob()
+		j.TaskGroups[0].Services[0].Connect.SidecarTask = c.task
+		j.Canonicalize()
+		j.InjectConnect()
+		p := j.TaskGroups[0].Task("connect-proxy-front")
+		if p == nil || p.User != c.want {
+			t.Errorf("%s: got %+v, want the user %q", name, p, c.want)
+		}
+	}
+}
+
 func TestInjectConnect_MarksTheNativeTask(t *testing.T) {
 	j := sidecarJob()
 	s := j.TaskGroups[0].Services[0]

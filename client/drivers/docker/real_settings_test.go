@@ -135,3 +135,16 @@ func TestDaemon_ChecksTheHealthAsTheImageSays(t *testing.T) {
 	}
 	n.destroy(d, cfg)
 }
+
+// readsTheFilesOfTheAgent has a user that neither the host nor the image knows, and no rights of root.
+func readsTheFilesOfTheAgent(t *testing.T, n *node, d *Driver) {
+	cfg := n.task("secrets", "user", "cat:/secrets/"+driver.EnvoyBootstrapFile)
+	cfg.User = "61101:61102"
+	path := filepath.Join(cfg.Dirs.Secrets, driver.EnvoyBootstrapFile)
+	if err := os.WriteFile(path, []byte("{}\n"), 0o440); err != nil {
+		t.Fatal(err)
+	}
+	if result, out := n.run(d, cfg); out != "61101:61102\n{}\n" || !result.Successful() {
+		t.Errorf("got %q, %+v, %s", out, result, n.output(cfg, "stderr"))
+	}
+}

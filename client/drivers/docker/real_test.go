@@ -175,6 +175,7 @@ func TestDaemon_RunsContainers(t *testing.T) {
 		"program":    hasItsProgram,
 		"dirs":       hasItsDirs,
 		"user":       hasItsUser,
+		"secrets":    readsTheFilesOfTheAgent,
 		"limits":     hasItsLimits,
 		"privileges": hasFewPrivileges,
 		"mounts":     hasItsMounts,
