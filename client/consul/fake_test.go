@@ -3,6 +3,7 @@ package consul
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -124,7 +125,20 @@ func (f *fakeAgent) set(id string, s *api.AgentServiceRegistration) {
 		EnableTagOverride: s.EnableTagOverride,
 		Weights:           weightsOf(s.Weights),
 		TaggedAddresses:   addressesOf(s),
+		Proxy:             answerOf(s.Proxy),
+		Connect:           s.Connect,
 	}
+}
+
+// answerOf returns the settings of a proxy as an answer in JSON has them.
+func answerOf(p *api.AgentServiceConnectProxyConfig) *api.AgentServiceConnectProxyConfig {
+	if p == nil {
+		return nil
+	}
+	text, _ := json.Marshal(p)
+	var out api.AgentServiceConnectProxyConfig
+	_ = json.Unmarshal(text, &out)
+	return &out
 }
 
 // addressesOf returns the tagged addresses that Consul keeps of a service.

@@ -181,8 +181,7 @@ func digestOf(values ...any) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// sidecarOf returns the sidecar of a service, nil if it has none. The services of jobs have none yet: a job
-// with connect is refused.
+// sidecarOf returns the sidecar of a service, nil if it has none.
 func sidecarOf(s *Service) *Service {
 	if s.Connect == nil {
 		return nil
@@ -249,8 +248,12 @@ func sameService(s *Service, now *api.AgentService) bool {
 		s.Address == now.Address && s.Port == now.Port &&
 		s.EnableTagOverride == now.EnableTagOverride &&
 		slices.Equal(s.Tags, now.Tags) && maps.Equal(s.Meta, now.Meta) &&
-		weightsOf(s.Weights) == now.Weights && sameAddresses(s.TaggedAddresses, now.TaggedAddresses)
+		weightsOf(s.Weights) == now.Weights && sameAddresses(s.TaggedAddresses, now.TaggedAddresses) &&
+		isNative(s.Connect) == isNative(now.Connect) && sameProxy(s.Proxy, now.Proxy)
 }
+
+// isNative reports whether a service takes part in the service mesh without a proxy.
+func isNative(c *api.AgentServiceConnect) bool { return c != nil && c.Native }
 
 // weightsOf returns the weights that Consul gives a service.
 func weightsOf(w *api.AgentWeights) api.AgentWeights {
@@ -260,14 +263,21 @@ func weightsOf(w *api.AgentWeights) api.AgentWeights {
 	return *w
 }
 
-// ownTags are the tagged addresses that Consul adds to a service.
-var ownTags = []string{"lan_ipv4", "wan_ipv4", "lan_ipv6", "wan_ipv6"}
+// isOwnTag reports whether Consul adds a tagged address to services. The virtual addresses of services of the
+// mesh come some time after the registration.
+func isOwnTag(tag string) bool {
+	switch tag {
+	case "lan_ipv4", "wan_ipv4", "lan_ipv6", "wan_ipv6":
+		return true
+	}
+	return strings.HasPrefix(tag, "consul-virtual")
+}
 
 // sameAddresses compares tagged addresses. Those that Consul has added do not count.
 func sameAddresses(want, now map[string]api.ServiceAddress) bool {
 	for tag, address := range now {
 		_, wanted := want[tag]
-		if wanted && want[tag] != address || !wanted && !slices.Contains(ownTags, tag) {
+		if wanted && want[tag] != address || !wanted && !isOwnTag(tag) {
 			return false
 		}
 	}
