@@ -28,7 +28,7 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 	out := &Gateway{Gateway: &given}
 	ports := map[string]string{} // labels by the names of addresses
 	if given.Mesh != nil {
-		ports[lan] = structs.KindConnectMesh + "-" + s.Name + "-" + lan
+		ports[lan] = structs.MeshLANPort(s.Name)
 		out.TaggedAddresses = map[string]structs.AllocatedPort{}
 		for name, label := range map[string]string{wan: r.Expand(s.PortLabel), lan: ports[lan]} {
 			if p := r.port(label); p != nil {
