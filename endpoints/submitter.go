@@ -25,7 +25,7 @@ func consulServices(job *structs.Job) []string {
 		}
 		for s := range g.AllServices() {
 			if s.Provider == structs.ServiceProviderConsul {
-				names = append(names, s.Name)
+				names = append(names, job.ServiceName(g, s))
 			}
 		}
 	}

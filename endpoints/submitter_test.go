@@ -32,7 +32,7 @@ func consulJob(priority int) *structs.Job {
 				Driver:    "exec",
 				Config:    map[string]any{"command": "/bin/true"},
 				Resources: &structs.Resources{CPU: 10, MemoryMB: 10},
-				Services:  []*structs.Service{service("api", ""), service("web", "")},
+				Services:  []*structs.Service{service("${NOMAD_TASK_NAME}-api", ""), service("web", "")},
 			}},
 		}},
 	}
@@ -58,7 +58,7 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	}
 	must(s, structs.JobRegister, registration(50, submitterToken))
 	must(s, structs.JobRegister, registration(60, submitterToken))
-	want := []string{"api web", "api web", "api web", "api web"}
+	want := []string{"t-api web", "t-api web", "t-api web", "t-api web"}
 	if !slices.Equal(f.checked, want) {
 		t.Errorf("checked the services %q, want %q", f.checked, want)
 	}

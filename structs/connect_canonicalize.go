@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -36,17 +37,45 @@ func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
 
 // expandName replaces the placeholders of a name that have one value for all allocations of a group.
 func (j *Job) expandName(g *TaskGroup, name string) string {
-	if !hasPlaceholder(name) {
-		return name
-	}
-	var pairs []string
-	for key, value := range map[string]string{
+	return expandFacts(name, j.nameFacts(g))
+}
+
+// nameFacts returns the values of placeholders that are the same for all allocations of a group.
+func (j *Job) nameFacts(g *TaskGroup) map[string]string {
+	return map[string]string{
 		"GROUP_NAME": g.Name,
 		"JOB_ID":     j.ID,
 		"JOB_NAME":   j.Name,
 		"NAMESPACE":  j.Namespace,
 		"REGION":     j.Region,
-	} {
+	}
+}
+
+// ServiceName returns the name of a service of a canonical job with the placeholders replaced that have, for
+// sure, one value on all nodes. The children of a job have names of their own, and the env of a task has
+// precedence on the node.
+func (j *Job) ServiceName(g *TaskGroup, s OwnedService) string {
+	facts := j.nameFacts(g)
+	if j.Periodic != nil || j.ParameterizedJob != nil {
+		delete(facts, "JOB_ID")
+		delete(facts, "JOB_NAME")
+	}
+	if t := g.Task(s.Owner); t != nil {
+		facts["TASK_NAME"] = t.Name
+		for name := range t.Env {
+			maps.DeleteFunc(facts, func(fact, _ string) bool { return strings.HasSuffix(name, fact) })
+		}
+	}
+	return expandFacts(s.Name, facts)
+}
+
+// expandFacts replaces the placeholders of facts under all their names.
+func expandFacts(name string, facts map[string]string) string {
+	if !hasPlaceholder(name) {
+		return name
+	}
+	var pairs []string
+	for key, value := range facts {
 		for _, prefix := range []string{"BERTH_", "NOMAD_", "env.BERTH_", "env.NOMAD_"} {
 			pairs = append(pairs, "${"+prefix+key+"}", value)
 		}

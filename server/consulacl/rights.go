@@ -50,8 +50,7 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	}
 	config := c.config
 	config.Token = token
-	config.TokenFile = ""
-	config.Auth = ""
+	config.TokenFile = "" // auth stays: it is for what is before Consul
 	conn, err := config.Open()
 	if err != nil {
 		return err
@@ -60,8 +59,8 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	var rights []right
 	for _, name := range services {
 		if structs.HasReference(name) {
-			return structs.Deniedf("service %q: its name has placeholders, so the servers cannot check "+
-				"the right to register it; write the name out", name)
+			return structs.Deniedf("service %q: its name has placeholders that the servers cannot replace, so "+
+				"they cannot check the right to register it; write the name out", name)
 		}
 		rights = append(rights, right{Resource: "service", Access: "write", Segment: name})
 	}

@@ -2,6 +2,10 @@ package consulacl
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -57,6 +61,30 @@ func TestCheckSubmitter_FollowsTheRulesOfConsul(t *testing.T) {
 	a.Kill()
 	err = c.CheckSubmitter(t.Context(), structs.Secret(prefix), []string{"web"})
 	wantKind(t, err, structs.KindUnavailable)
+}
+
+// A proxy before Consul with basic authentication gets that of the configuration, and Consul the token.
+func TestCheckSubmitter_PassesAProxyWithAuthentication(t *testing.T) {
+	a := consultest.Start(t, consultest.Options{ACLs: true})
+	behind := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: a.Addr})
+	behind.Transport = &http.Transport{DisableKeepAlives: true}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if user != "berth" || password != "p:w" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		behind.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	c := clientOf(t, proxy.URL, consultest.ManagementToken, demandToken, func(c *consul.Config) {
+		c.Auth = "berth:p:w"
+	})
+	token := structs.Secret(a.Token(`service "web" { policy = "write" }`))
+	if err := c.CheckSubmitter(t.Context(), token, []string{"web"}); err != nil {
+		t.Error(err)
+	}
+	wantKind(t, c.CheckSubmitter(t.Context(), token, []string{"api"}), structs.KindDenied)
 }
 
 func TestCheckSubmitter_NeedsAConsulWithACLs(t *testing.T) {
