@@ -46,17 +46,17 @@ func (f *fileFaults) write(w io.Writer) {
 
 // placeJSON returns the faults of a file in the JSON of the API with their places; err is that of its
 // decoding. locate adds places to the faults of the content. It is nil if the faults leave none.
-func placeJSON(name string, src []byte, err error) (faults error, locate func(error) error) {
+func placeJSON(name string, src []byte, err error) (locate func(error) error, faults error) {
 	var found *strictjson.Faults
 	if err != nil && !errors.As(err, &found) {
-		return structs.Invalidf("%s: %w", name, err), nil
+		return nil, structs.Invalidf("%s: %w", name, err)
 	}
 	if found == nil || found.Partly {
 		locate = func(err error) error {
 			return jobspec.LocateAPI(name, src, found, err)
 		}
 	}
-	return hclconf.Error(jsonDiagnostics(name, found)), locate
+	return locate, hclconf.Error(jsonDiagnostics(name, found))
 }
 
 func jsonDiagnostics(name string, found *strictjson.Faults) (diags hcl.Diagnostics) {

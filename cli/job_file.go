@@ -227,7 +227,7 @@ func (f *jobSource) parse() error {
 	}
 	src := padToPosition(f.text, inspected)
 	job, warnings, err := api.DecodeJob(src)
-	faults, locate := placeJSON(f.name, src, err)
+	locate, faults := placeJSON(f.name, src, err)
 	if locate == nil {
 		return faults
 	}

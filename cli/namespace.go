@@ -197,7 +197,7 @@ func readDefinition[T interface{ Validate() error }](
 	var locate func(error) error
 	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
 		content, err = fromJSON(src)
-		faults, locate = placeJSON(name, src, err)
+		locate, faults = placeJSON(name, src, err)
 	} else {
 		f, err := fromHCL(name, src)
 		faults = err

@@ -55,14 +55,14 @@ const (
 	DefaultRightDelim      = "}}"
 
 	// Those of a template without a wait.
-	DefaultTemplateWaitMin = 5 * time.Second
-	DefaultTemplateWaitMax = 4 * time.Minute
+	DefaultTemplateShortestWait = 5 * time.Second
+	DefaultTemplateLongestWait = 4 * time.Minute
 )
 
 // WaitBounds returns the bounds of the wait.
 func (t *Template) WaitBounds() (least, most time.Duration) {
 	if t.Wait == nil {
-		return DefaultTemplateWaitMin, DefaultTemplateWaitMax
+		return DefaultTemplateShortestWait, DefaultTemplateLongestWait
 	}
 	if t.Wait.Min != nil {
 		least = *t.Wait.Min

@@ -91,12 +91,12 @@ func TestConnect_RegistersAServiceForTheLifeOfItsProxy(t *testing.T) {
 		a = fx.agent()
 		a.deps.Consul = c
 		a.allocs[0].block = true
-		r := a.restore()[0]
+		a.restore()
 		c.check(t, "before the hooks are up", "web")
 		a.stop()
 		a = fx.agent()
 		a.deps.Consul = c
-		r = a.restore()[0]
+		r := a.restore()[0]
 		close(a.contacted)
 		defer a.stop()
 		synctest.Wait()

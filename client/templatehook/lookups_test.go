@@ -234,7 +234,7 @@ func TestChange_FollowsAnswersOnceTheySettle(t *testing.T) {
 		h, c := started(t, fx)
 		checkActs(t, c, time.Minute, 0)
 		s.set(dbOfTeam, instance("a", "b"))
-		checkActs(t, c, structs.DefaultTemplateWaitMin-time.Millisecond, 0)
+		checkActs(t, c, structs.DefaultTemplateShortestWait-time.Millisecond, 0)
 		fx.checkFile("web/local/a", "a ")
 		checkActs(t, c, time.Millisecond, 1)
 		fx.checkFile("web/local/a", "a b ")
@@ -243,7 +243,7 @@ func TestChange_FollowsAnswersOnceTheySettle(t *testing.T) {
 		s.set(dbOfTeam, instance("a", "b")) // as before
 		checkActs(t, c, time.Hour, 0)
 		s.set(dbOfTeam, instance("c"))
-		checkActs(t, c, structs.DefaultTemplateWaitMin-time.Millisecond, 0)
+		checkActs(t, c, structs.DefaultTemplateShortestWait-time.Millisecond, 0)
 		checkActs(t, c, time.Millisecond, 1)
 		s.setAway(true)
 		checkActs(t, c, time.Hour, 0)
