@@ -56,7 +56,7 @@ const (
 
 	// Those of a template without a wait.
 	DefaultTemplateShortestWait = 5 * time.Second
-	DefaultTemplateLongestWait = 4 * time.Minute
+	DefaultTemplateLongestWait  = 4 * time.Minute
 )
 
 // WaitBounds returns the bounds of the wait.
