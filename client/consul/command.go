@@ -15,12 +15,17 @@ func SidecarID(serviceID string) string { return serviceID + sidecarSuffix }
 // attributeACLs says whether Consul's ACLs are on.
 const attributeACLs = "consul.acl"
 
-// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
+// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul. An error has the
+// reason for which there is none.
 func (l *Link) ACLs(ctx context.Context) (bool, error) {
 	select {
 	case <-l.fingerprint.available:
 	case <-ctx.Done():
-		return false, structs.Unavailablef("the Consul of this node does not answer: %w", ctx.Err())
+		fault := l.fingerprint.lastFault()
+		if fault == nil {
+			fault = ctx.Err()
+		}
+		return false, structs.Unavailablef("the Consul of this node does not answer: %w", fault)
 	}
 	return l.Attributes()[attributeACLs] == strconv.FormatBool(true), nil
 }

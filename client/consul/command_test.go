@@ -1,12 +1,16 @@
 package consul
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/consultest"
 	"berth/structs"
@@ -82,5 +86,43 @@ func TestACLs_WaitForConsul(t *testing.T) {
 		if on, err := l.ACLs(t.Context()); on != want || err != nil {
 			t.Errorf("got %v, %v, want %v", on, err, want)
 		}
+	}
+}
+
+// A token without agent:read gets a refusal, which a waiting task tells.
+func TestACLs_NameTheRefusalOfConsul(t *testing.T) {
+	a := consultest.Start(t, consultest.Options{ACLs: true})
+	l, _ := linkTo(t, a, func(c *Config) { c.Token = Secret(a.Token(`key_prefix "" { policy = "read" }`)) })
+	f := l.fingerprint
+	ask := f.self
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.self = func(context.Context) (map[string]map[string]any, error) {
+		self, err := ask(t.Context())
+		cancel() // the run ends after this look
+		return self, err
+	}
+	f.run(ctx)
+	_, err := l.ACLs(ctx)
+	if err == nil || !strings.Contains(err.Error(), "denies it to the agent's token") ||
+		!strings.Contains(err.Error(), "agent:read") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFingerprint_WarnsOnceOfARefusal(t *testing.T) {
+	for text, fault := range map[string]error{"Consul refuses": refusal(403), "": errAway} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			f := newFingerprint(nil, false, hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn}))
+			f.self = func(context.Context) (map[string]map[string]any, error) { return nil, fault }
+			ctx, cancel := context.WithTimeout(t.Context(), 10*fingerprintInterval)
+			defer cancel()
+			f.run(ctx)
+			lines := strings.Count(log.String(), "\n")
+			if text == "" && lines != 0 || text != "" && (lines != 1 || !strings.Contains(log.String(), text)) {
+				t.Errorf("for %v the log has %q", fault, &log)
+			}
+		})
 	}
 }

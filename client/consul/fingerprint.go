@@ -32,6 +32,7 @@ type fingerprint struct {
 
 	mu         sync.Mutex
 	attributes map[string]string
+	fault      error // of the last look, nil after an answer
 }
 
 func newFingerprint(client *api.Client, https bool, logger hclog.Logger) *fingerprint {
@@ -52,11 +53,16 @@ func newFingerprint(client *api.Client, https bool, logger hclog.Logger) *finger
 // run looks at Consul until ctx ends.
 func (f *fingerprint) run(ctx context.Context) {
 	available := false
+	warned := false
 	once := sync.OnceFunc(func() { close(f.first) })
 	answered := sync.OnceFunc(func() { close(f.available) })
 	defer once()
 	for ctx.Err() == nil {
 		self, err := f.self(ctx)
+		if err != nil {
+			err = plain("reading /v1/agent/self (agent:read)", err)
+		}
+		f.setFault(err)
 		switch {
 		case err == nil:
 			if !available {
@@ -66,6 +72,9 @@ func (f *fingerprint) run(ctx context.Context) {
 			answered()
 		case available && ctx.Err() == nil:
 			f.logger.Warn("Consul is not available; services keep their last state there", "error", err)
+		case statusOf(err) != 0 && !warned: // it is there
+			warned = true
+			f.logger.Warn("Consul refuses to describe itself; the node has no attributes of it", "error", err)
 		case ctx.Err() == nil:
 			f.logger.Debug("Consul is not available", "error", err)
 		}
@@ -83,6 +92,19 @@ func (f *fingerprint) set(now map[string]string) {
 	if !same {
 		wake(f.changes)
 	}
+}
+
+func (f *fingerprint) setFault(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = err
+}
+
+// lastFault returns the error of the last look, nil if there is none.
+func (f *fingerprint) lastFault() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault
 }
 
 func (f *fingerprint) current() map[string]string {

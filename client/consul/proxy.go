@@ -83,8 +83,7 @@ func hasValue(want, now any) bool {
 	}
 	there, isMap := now.(map[string]any)
 	for key, value := range entries {
-		got, has := there[key]
-		if !has || !hasValue(value, got) {
+		if !hasValue(value, there[key]) {
 			return false
 		}
 	}

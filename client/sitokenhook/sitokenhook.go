@@ -31,6 +31,9 @@ const timeLimit = 5 * time.Minute
 // callTimeout bounds one call of the servers: they ask Consul.
 const callTimeout = time.Minute
 
+// aclsTimeout bounds one wait for Consul, so that the allocation tells soon why it waits.
+const aclsTimeout = 10 * time.Second
+
 // The delays between calls, as in the dialect.
 const (
 	firstDelay = 100 * time.Millisecond
@@ -193,7 +196,11 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 			}
 		}
 	}
-	on, err := h.cfg.ACLs(ctx)
+	on, err := h.acls(ctx)
+	for ; err != nil && ctx.Err() == nil; on, err = h.acls(ctx) {
+		report(answer{err: err, repeat: true})
+		backoff.Sleep(ctx, firstDelay)
+	}
 	if err != nil || !on {
 		report(answer{err: err})
 		return
@@ -207,6 +214,12 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 		h.logger.Warn("failed to get a service-identity token, retrying", "error", err)
 		report(answer{err: err, repeat: true})
 	}
+}
+
+func (h *siToken) acls(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, aclsTimeout)
+	defer cancel()
+	return h.cfg.ACLs(ctx)
 }
 
 // isFinal reports whether another call would fail likewise. One that has only taken too long would not.

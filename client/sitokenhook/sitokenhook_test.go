@@ -287,6 +287,44 @@ func TestUp_EndsAtTheLimitWithoutConsul(t *testing.T) {
 	})
 }
 
+// The allocation names the reason of Consul soon, and waits on.
+func TestUp_SaysWhyConsulDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		calls := 0
+		fx.cfg.ACLs = func(ctx context.Context) (bool, error) {
+			calls++
+			switch calls {
+			case 1:
+				<-ctx.Done()
+				return false, structs.Unavailablef("no answer: denied to the agent's token")
+			case 2:
+				synctest.Wait()
+				if !strings.Contains(fx.progress, "denied to the agent's token") {
+					t.Errorf("the allocation waits for %q", fx.progress)
+				}
+			}
+			return true, nil
+		}
+		begin := time.Now()
+		if err := fx.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took != aclsTimeout+firstDelay {
+			t.Errorf("it took %s", took)
+		}
+		fx.checkFile(token)
+		fx.cfg.ACLs = func(ctx context.Context) (bool, error) {
+			<-ctx.Done()
+			return false, structs.Unavailablef("denied to the agent's token")
+		}
+		if err := os.Remove(fx.file); err != nil {
+			t.Fatal(err)
+		}
+		fx.checkFailed(fx.up(t.Context()), "denied to the agent's token")
+	})
+}
+
 // An answer of the moment in which the limit ends is used, or the task fails. Nothing is left in both cases.
 func TestUp_AnswerInTheMomentOfTheLimit(t *testing.T) {
 	for range 100 {
