@@ -62,6 +62,7 @@ type siToken struct {
 	alloc  string
 	task   string
 	logger hclog.Logger
+	told   bool // the allocation has told that it waits
 }
 
 // New makes the hook of a task. It is nil for a task outside of the service mesh.
@@ -107,7 +108,9 @@ func (h *siToken) provide(ctx context.Context, env *hook.TaskEnv) error {
 		return err
 	}
 	token, err := h.await(ctx)
-	h.cfg.Progress(h.alloc, "")
+	if h.told { // the text of another task stays
+		h.cfg.Progress(h.alloc, "")
+	}
 	if err != nil || token == "" {
 		return err
 	}
@@ -169,6 +172,7 @@ func (h *siToken) await(ctx context.Context) (string, error) {
 			return "", a.err
 		}
 		last = a.err
+		h.told = true
 		h.cfg.Progress(h.alloc, fmt.Sprintf("task %s waits for its token of Consul: %v", h.task, last))
 	}
 }

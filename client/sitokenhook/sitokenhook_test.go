@@ -122,6 +122,17 @@ func TestUp_WritesTheTokenOnce(t *testing.T) {
 	}
 }
 
+func TestUp_KeepsTheProgressOfAnotherTask(t *testing.T) {
+	fx := newFixture(t)
+	fx.progress = "another task waits"
+	if err := fx.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if fx.progress != "another task waits" {
+		t.Errorf("the allocation tells %q", fx.progress)
+	}
+}
+
 func TestUp_AsksNothing(t *testing.T) {
 	for name, edit := range map[string]func(*fixture){
 		"where ACLs are off": func(fx *fixture) {
