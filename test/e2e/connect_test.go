@@ -22,7 +22,7 @@ import (
 
 // agentInMesh starts an agent beside a Consul. Its node runs Consul's own proxies. The address of the node is
 // one that the networks of allocations reach.
-func agentInMesh(t *testing.T, c *consultest.Agent) *agent {
+func agentInMesh(t *testing.T, c *consultest.Agent, settings ...string) *agent {
 	t.Helper()
 	for _, args := range []string{
 		"link add node0 type bridge", "addr add 10.97.0.1/24 dev node0", "link set node0 up",
@@ -42,8 +42,9 @@ client {
 }
 consul {
   proxy_path = %q
+  %s
 }
-`, bridgeName, nettest.Plugins(t), os.Getenv("CONSUL_BIN"))))
+`, bridgeName, nettest.Plugins(t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
 	t.Cleanup(func() { _ = os.RemoveAll("/var/lib/cni/networks/" + bridgeName) })
 	a.start()
 	eventually(t, "the node runs proxies", func() error {
