@@ -52,9 +52,20 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	}
 	f.broken = nil
 	f.entries = nil
+	late := *request
+	late.EnforceIndex = true
+	late.JobModifyIndex = 7
+	refused(s, structs.KindConflict, structs.JobRegister, &late)
+	if len(f.entries) != 0 {
+		t.Errorf("a refused registration has written %q", f.entries)
+	}
 	must(s, structs.JobRegister, request)
 	request.Job.Priority = 60
 	must(s, structs.JobRegister, request)
+	refused(s, structs.KindConflict, structs.JobRevert, &structs.JobRevertRequest{
+		JobID:               "edge",
+		EnforcePriorVersion: new(uint64(9)),
+	})
 	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "edge"})
 	slices.Sort(f.entries)
 	if !slices.Equal(f.entries, []string{"in", "in", "in", "out", "out", "out"}) {

@@ -53,9 +53,6 @@ func (j jobs) registerFor(
 	dropped, err := j.checkSource(req)
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.checkSubmitter(ctx, job, req.ConsulToken)
-		if err == nil {
-			err = j.setGateways(ctx, job)
-		}
 	}
 	if err != nil {
 		return 0, err
@@ -65,6 +62,12 @@ func (j jobs) registerFor(
 	req.CheckNamespace = j.checksNamespaces()
 	req.Eval = registrationEval(job, trigger, req.Now)
 	err = req.Eval.SetPriority(req.EvalPriority)
+	if err == nil {
+		err = state.CheckRegistration(j.store.Read(), req, job)
+	}
+	if err == nil && trigger == structs.TriggerJobRegister {
+		err = j.setGateways(ctx, job)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -100,16 +100,9 @@ func (j jobs) revert(
 	if err != nil {
 		return 0, err
 	}
-	tx := j.store.Read()
-	ns := req.RequestNamespace()
-	_, err = findJob(tx, ns, req.JobID)
+	_, version, err := state.CheckRevert(j.store.Read(), req)
 	if err != nil {
 		return 0, err
-	}
-	version := state.JobVersion(tx, ns, req.JobID, req.JobVersion)
-	if version == nil {
-		return 0, structs.NotFoundf("there is no version %d of job %q in namespace %q",
-			req.JobVersion, req.JobID, ns)
 	}
 	err = j.checkSubmitter(ctx, version, req.ConsulToken)
 	if err == nil {
@@ -124,7 +117,7 @@ func (j jobs) revert(
 		return index, err
 	}
 	j.answerRegistration(resp, req.Eval, index)
-	stored := state.Job(j.store.Read(), ns, req.JobID)
+	stored := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}

@@ -112,19 +112,12 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	j.Priority = cmp.Or(j.Priority, structs.JobDefaultPriority)
 	j.Type = cmp.Or(j.Type, structs.JobService)
 	old := Job(tx, j.Namespace, j.ID)
-	err := checkJobIndex(old, p)
-	if err == nil && p.CheckNamespace {
-		err = CheckJobNamespace(tx, j)
-	}
+	err := CheckRegistration(tx, p, j)
 	if err != nil {
 		return err
 	}
 	if old != nil {
 		j.SetParent(old)
-		err = old.CheckChange(j)
-	}
-	if err != nil {
-		return err
 	}
 	if old != nil && p.PreserveCounts {
 		keepCounts(j, old)
@@ -139,6 +132,22 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
+}
+
+// CheckRegistration returns an error if the state has another version of the job than the request expects, or
+// does not take the job. j is the job of the request with its defaults.
+func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job) error {
+	old := Job(tx, j.Namespace, j.ID)
+	err := checkJobIndex(old, p)
+	if err == nil && p.CheckNamespace {
+		err = CheckJobNamespace(tx, j)
+	}
+	if err != nil || old == nil {
+		return err
+	}
+	changed := j.Copy()
+	changed.SetParent(old)
+	return old.CheckChange(changed)
 }
 
 // keepCounts gives the groups of a job the counts that they have in another version of it, as far as their

@@ -148,24 +148,7 @@ func dropSchedule(tx *WriteTx, j *structs.Job) {
 
 // JobRevert makes an earlier version of a job the newest one.
 func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
-	ns := p.RequestNamespace()
-	current := Job(tx, ns, p.JobID)
-	version := JobVersion(tx, ns, p.JobID, p.JobVersion)
-	prior := p.EnforcePriorVersion
-	switch {
-	case current == nil:
-		return structs.NotFoundf("no job %q in namespace %q", p.JobID, ns)
-	case prior != nil && *prior != current.Version:
-		return structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, p.JobID, current.Version)
-	case p.JobVersion == current.Version:
-		return structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
-	case version == nil:
-		return structs.NotFoundf("there is no version %d of job %q in namespace %q", p.JobVersion, p.JobID, ns)
-	}
-	err := current.CheckChange(version)
-	if err == nil {
-		err = CheckJobNamespace(tx, version)
-	}
+	current, version, err := CheckRevert(tx, p)
 	if err != nil {
 		return err
 	}
@@ -173,6 +156,31 @@ func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
+}
+
+// CheckRevert returns the current version of a job and the one that it is to have again, or the reason for
+// which it cannot have it.
+func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *structs.Job, err error) {
+	ns := p.RequestNamespace()
+	current = Job(tx, ns, p.JobID)
+	version = JobVersion(tx, ns, p.JobID, p.JobVersion)
+	prior := p.EnforcePriorVersion
+	switch {
+	case current == nil:
+		err = structs.NotFoundf("no job %q in namespace %q", p.JobID, ns)
+	case prior != nil && *prior != current.Version:
+		err = structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, p.JobID, current.Version)
+	case p.JobVersion == current.Version:
+		err = structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
+	case version == nil:
+		err = structs.NotFoundf("there is no version %d of job %q in namespace %q", p.JobVersion, p.JobID, ns)
+	default:
+		err = current.CheckChange(version)
+	}
+	if err == nil {
+		err = CheckJobNamespace(tx, version)
+	}
+	return current, version, err
 }
 
 // schedules checks that the jobs with a schedule are those that have a last launch.

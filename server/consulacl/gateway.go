@@ -12,9 +12,6 @@ import (
 	"berth/structs"
 )
 
-// maxWrites bounds the attempts to write an entry that others write at the same time.
-const maxWrites = 3
-
 // metaSource is the meta of an entry that says who has written it.
 const metaSource = "external-source"
 
@@ -35,40 +32,33 @@ func (c *Client) SetGateway(ctx context.Context, service string, g *structs.Gate
 		kind = api.TerminatingGateway
 		change = func(old api.ConfigEntry) api.ConfigEntry { return terminatingEntry(service, g.Terminating, old) }
 	}
-	for range maxWrites {
-		written, err := c.setEntry(ctx, kind, service, change)
-		if err != nil {
-			return consul.Explain(doing, err)
-		}
-		if written {
-			return nil
-		}
+	err := c.setEntry(ctx, kind, service, change)
+	if err != nil {
+		return consul.Explain(doing, err)
 	}
-	return structs.Unavailablef("%s: another program writes it at the same time", doing)
+	return nil
 }
 
-// setEntry writes the changed entry, unless another program has written it since it was read.
+// setEntry writes the changed entry. It does not compare the index of what it read: the primary datacenter of
+// Consul takes all writes, and its index differs from that of a replica.
 func (c *Client) setEntry(
 	ctx context.Context, kind, name string, change func(old api.ConfigEntry) api.ConfigEntry,
-) (bool, error) {
+) error {
 	entries := c.conn.ConfigEntries()
 	read := &api.QueryOptions{RequireConsistent: true}
 	old, _, err := entries.Get(kind, name, read.WithContext(ctx))
 	if err != nil && !consul.IsRefused(err, http.StatusNotFound) {
-		return false, err
+		return err
 	}
-	var index uint64 // 0: the entry must not exist
-	if err == nil {
-		index = old.GetModifyIndex()
-	} else {
+	if err != nil {
 		old = nil
 	}
 	entry := change(old)
 	if old != nil && reflect.DeepEqual(entry, old) {
-		return true, nil
+		return nil
 	}
-	written, _, err := entries.CAS(entry, index, (&api.WriteOptions{}).WithContext(ctx))
-	return written, err
+	_, _, err = entries.Set(entry, (&api.WriteOptions{}).WithContext(ctx))
+	return err
 }
 
 // ingressEntry returns the entry of a gateway. old is nil if Consul has none.

@@ -46,7 +46,9 @@ func TestConnect_TasksHaveWhatLeadsToConsul(t *testing.T) {
 	envoy := dir + "/envoy"
 	err := os.WriteFile(envoy, []byte(`#!/bin/sh
 [ "$1" = --version ] && echo "envoy  version: 0/1.26.4/Clean" && exit
-grep -q "$(cat /secrets/si_token)" /secrets/envoy_bootstrap.json && echo "configured with $*"
+[ -s /secrets/si_token ] &&
+	grep -q "$(cat /secrets/si_token)" /secrets/envoy_bootstrap.json &&
+	echo "configured with $*"
 exec sleep 3600
 `), 0o755)
 	if err != nil {

@@ -106,9 +106,13 @@ func TestDisk_DataMovesToAnotherNode(t *testing.T) {
 	if got := s.awaitOutput(second, "sum ", "-\n"); got != sum {
 		t.Errorf("the data has %q, want %q", got, sum)
 	}
-	if out := s.must("alloc", "logs", "-stderr", second); out != "700 one\n" {
-		t.Errorf("the directory has %q", out)
-	}
+	eventually(t, "the directory is complete", func() error {
+		out := s.must("alloc", "logs", "-stderr", second)
+		if out != "700 one\n" {
+			return fmt.Errorf("it has %q", out)
+		}
+		return nil
+	})
 	if out := s.must("alloc", "status", second); !strings.Contains(out, "Took over 143.1 MiB in") {
 		t.Errorf("the status has no event:\n%s", out)
 	}
