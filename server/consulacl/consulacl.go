@@ -1,5 +1,7 @@
 // Package consulacl does the work of the servers in Consul: they make and revoke the tokens of tasks that
-// take part in the service mesh. It uses the agent's own `consul {}` block, whose token needs acl:write.
+// take part in the service mesh, write the configuration entries of gateways, and ask for the rights of those
+// who submit jobs. It uses the agent's own `consul {}` block, whose token needs acl:write, and mesh:write for
+// gateways.
 package consulacl
 
 import (
