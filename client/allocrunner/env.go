@@ -208,31 +208,3 @@ func (v variables) expand(s string) string {
 		return ref
 	})
 }
-
-// expandAny copies a driver's config with every string in it expanded, keys excepted.
-func (v variables) expandAny(x any) any {
-	switch x := x.(type) {
-	case string:
-		return v.expand(x)
-	case []any:
-		out := make([]any, len(x))
-		for i := range x {
-			out[i] = v.expandAny(x[i])
-		}
-		return out
-	case map[string]any:
-		return v.expandMap(x)
-	}
-	return x
-}
-
-func (v variables) expandMap(m map[string]any) map[string]any {
-	if m == nil {
-		return nil
-	}
-	out := make(map[string]any, len(m))
-	for k := range m {
-		out[k] = v.expandAny(m[k])
-	}
-	return out
-}

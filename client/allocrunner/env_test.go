@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"berth/client/driver"
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -77,10 +78,10 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 		"deep":        []any{map[string]any{"x": map[string]any{"y": "dc1"}}},
 		"${NOMAD_DC}": nil,
 	}
-	if got := vars.expandMap(in); !reflect.DeepEqual(got, want) {
+	if got := placeholder.InValues(in, vars.expand); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if vars.expandMap(nil) != nil {
+	if placeholder.InValues(nil, vars.expand) != nil {
 		t.Error("a nil config does not stay nil")
 	}
 }
@@ -148,7 +149,8 @@ func TestTaskVariables_OfPorts(t *testing.T) {
 			t.Errorf("%s = %q, want %q", name, env[name], want)
 		}
 	}
-	config := vars.expandMap(map[string]any{"args": []any{"${NOMAD_ADDR_http}", `${env["LISTEN"]}`}})
+	config := placeholder.InValues(
+		map[string]any{"args": []any{"${NOMAD_ADDR_http}", `${env["LISTEN"]}`}}, vars.expand)
 	if want := []any{"10.0.0.1:20000", "10.0.0.1:80"}; !reflect.DeepEqual(config["args"], want) {
 		t.Errorf("got %v", config["args"])
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/client/driver"
 	"berth/client/hook"
 	"berth/client/mesh"
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -42,7 +43,7 @@ func (t *task) buildEnv() *hook.TaskEnv {
 		Task:   t.name,
 		Of:     t.origin(),
 		User:   vars.expand(spec.User),
-		Config: vars.expandMap(spec.Config),
+		Config: placeholder.InValues(spec.Config, vars.expand),
 		Env:    env,
 		Ports:  t.r.Alloc().Ports,
 		Dirs:   taskDirs(t.r.dir, t.name),
@@ -150,7 +151,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	}
 	// Hooks add variables to the environment, for example a plugin's socket. The driver's config may refer to
 	// them.
-	cfg.Config = variables(cfg.Env).expandMap(cfg.Config)
+	cfg.Config = placeholder.InValues(cfg.Config, variables(cfg.Env).expand)
 	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
 	if err == nil {
 		err = d.Validate(cfg.Config)

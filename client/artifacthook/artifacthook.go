@@ -11,9 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -22,6 +20,7 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/hook"
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -102,23 +101,15 @@ func (a *artifacts) Down(context.Context) error {
 		removeScratch(a.shared, a.task))
 }
 
-// expand returns an artifact with the placeholders of its texts replaced.
-func expand(spec *structs.TaskArtifact, replace func(string) string) *structs.TaskArtifact {
+// expandSpec returns an artifact with the placeholders of its texts replaced.
+func expandSpec(spec *structs.TaskArtifact, replace func(string) string) *structs.TaskArtifact {
 	out := *spec
 	out.GetterSource = replace(spec.GetterSource)
 	out.GetterMode = replace(spec.GetterMode)
 	out.RelativeDest = replace(spec.RelativeDest)
-	out.GetterOptions = expandMap(spec.GetterOptions, replace)
-	out.GetterHeaders = expandMap(spec.GetterHeaders, replace)
+	out.GetterOptions = placeholder.InMap(spec.GetterOptions, replace)
+	out.GetterHeaders = placeholder.InMap(spec.GetterHeaders, replace)
 	return &out
-}
-
-func expandMap(m map[string]string, replace func(string) string) map[string]string {
-	out := make(map[string]string, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out[replace(k)] = replace(m[k])
-	}
-	return out
 }
 
 // fetch downloads one artifact and moves it to its place.
@@ -126,7 +117,7 @@ func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.
 	if spec == nil {
 		return usage{}, structs.Invalidf("it is null")
 	}
-	spec = expand(spec, env.Expand)
+	spec = expandSpec(spec, env.Expand)
 	err := spec.Validate()
 	if err != nil {
 		return usage{}, err

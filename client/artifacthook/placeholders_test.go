@@ -10,7 +10,7 @@ import (
 
 func TestExpand_ReplacesPlaceholders(t *testing.T) {
 	spec := jobtext.Fill(&structs.TaskArtifact{})
-	got := expand(spec, func(s string) string {
+	got := expandSpec(spec, func(s string) string {
 		return strings.ReplaceAll(s, jobtext.Placeholder, jobtext.Value)
 	})
 	jobtext.Check(t, "client/artifacthook", jobtext.Replaced(got))

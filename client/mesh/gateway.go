@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -40,7 +41,7 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 		return out, nil
 	}
 	proxy := *given.Proxy
-	proxy.Config = r.expandMap(proxy.Config)
+	proxy.Config = placeholder.InValues(proxy.Config, r.Expand)
 	proxy.EnvoyGatewayBindAddresses = maps.Clone(proxy.EnvoyGatewayBindAddresses)
 	for name, a := range proxy.EnvoyGatewayBindAddresses {
 		if a == nil {

@@ -5,13 +5,13 @@ package mesh
 
 import (
 	"cmp"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 
 	"berth/client/driver"
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -65,9 +65,9 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 		Service:      r.Expand(s.Name),
 		LocalAddress: cmp.Or(r.Expand(proxy.LocalServiceAddress), Loopback),
 		LocalPort:    proxy.LocalServicePort,
-		Config:       r.expandMap(proxy.Config),
-		Tags:         r.expandList(given.Tags),
-		Meta:         r.expandTexts(given.Meta),
+		Config:       placeholder.InValues(proxy.Config, r.Expand),
+		Tags:         placeholder.InList(given.Tags, r.Expand),
+		Meta:         placeholder.InMap(given.Meta, r.Expand),
 		TCPCheck:     !given.DisableDefaultTCPCheck,
 	}
 	label := cmp.Or(given.Port, structs.KindConnectProxy+"-"+s.Name)
@@ -102,7 +102,7 @@ func (r Resolver) upstream(u *structs.ConnectUpstream) *structs.ConnectUpstream 
 	out.Datacenter = r.Expand(u.Datacenter)
 	out.LocalBindAddress = r.Expand(u.LocalBindAddress)
 	out.LocalBindSocketPath = r.Expand(u.LocalBindSocketPath)
-	out.Config = r.expandMap(u.Config)
+	out.Config = placeholder.InValues(u.Config, r.Expand)
 	return &out
 }
 
@@ -220,51 +220,4 @@ func Upstreams(g *structs.TaskGroup) (all []*structs.ConnectUpstream) {
 		}
 	}
 	return all
-}
-
-func (r Resolver) expandList(texts []string) (out []string) {
-	for _, text := range texts {
-		out = append(out, r.Expand(text))
-	}
-	return out
-}
-
-func (r Resolver) expandTexts(m map[string]string) map[string]string {
-	var out map[string]string
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[r.Expand(key)] = r.Expand(m[key])
-	}
-	return out
-}
-
-func (r Resolver) expandMap(m map[string]any) map[string]any {
-	out, _ := r.expandAny(m).(map[string]any)
-	return out
-}
-
-// expandAny copies a proxy's config with every string in it expanded, keys excepted.
-func (r Resolver) expandAny(x any) any {
-	switch x := x.(type) {
-	case string:
-		return r.Expand(x)
-	case []any:
-		out := make([]any, len(x))
-		for i := range x {
-			out[i] = r.expandAny(x[i])
-		}
-		return out
-	case map[string]any:
-		if x == nil {
-			return x
-		}
-		out := make(map[string]any, len(x))
-		for k := range x {
-			out[k] = r.expandAny(x[k])
-		}
-		return out
-	}
-	return x
 }

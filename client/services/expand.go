@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -13,7 +14,7 @@ func expandCheck(c *structs.ServiceCheck, expand func(string) string) *structs.S
 	out := *c
 	out.Name = expand(c.Name)
 	out.Command = expand(c.Command)
-	out.Args = expandList(c.Args, expand)
+	out.Args = placeholder.InList(c.Args, expand)
 	out.Protocol = expand(c.Protocol)
 	out.Method = expand(c.Method)
 	out.Path = expand(c.Path)
@@ -27,29 +28,8 @@ func expandCheck(c *structs.ServiceCheck, expand func(string) string) *structs.S
 			out.Header = map[string][]string{}
 		}
 		expanded := expand(name)
-		values := expandList(c.Header[name], expand)
+		values := placeholder.InList(c.Header[name], expand)
 		out.Header[expanded] = append(out.Header[expanded], values...)
 	}
 	return &out
-}
-
-func expandList(texts []string, expand func(string) string) []string {
-	var out []string
-	for _, text := range texts {
-		out = append(out, expand(text))
-	}
-	return out
-}
-
-// expandMeta replaces the placeholders of keys and values. Of keys that become equal, the last one in the
-// order of the job's keys wins.
-func expandMeta(meta map[string]string, expand func(string) string) map[string]string {
-	var out map[string]string
-	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[expand(key)] = expand(meta[key])
-	}
-	return out
 }

@@ -11,6 +11,7 @@ import (
 	"berth/client/driver"
 	"berth/client/healthcheck"
 	"berth/client/mesh"
+	"berth/internal/placeholder"
 	"berth/structs"
 )
 
@@ -69,12 +70,12 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	if canary && len(service.CanaryTags) > 0 {
 		tags = service.CanaryTags
 	}
-	i.Tags = expandList(tags, expand)
+	i.Tags = placeholder.InList(tags, expand)
 	meta := service.Meta
 	if canary && len(service.CanaryMeta) > 0 {
 		meta = service.CanaryMeta
 	}
-	i.Meta = expandMeta(meta, expand)
+	i.Meta = placeholder.InMap(meta, expand)
 	for n, c := range service.Checks {
 		expandText := expand
 		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
@@ -105,7 +106,7 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 	i := consul.Instance{
 		ServiceInstance:   o.instance,
 		EnableTagOverride: service.EnableTagOverride,
-		TaggedAddresses:   expandMeta(service.TaggedAddresses, expand),
+		TaggedAddresses:   placeholder.InMap(service.TaggedAddresses, expand),
 		Weights:           service.Weights,
 	}
 	i.Connect, err = s.resolveConnect(service)
