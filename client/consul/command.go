@@ -37,8 +37,9 @@ type Command struct {
 	Env     []string // the whole environment
 }
 
-// Command returns the program of the configuration, or that in the PATH of the agent. The error is a failed
-// precondition without one. What other users of the machine must not see is in the environment.
+// Command returns the program of the configuration, or that in the PATH of the agent. Secrets are in its
+// environment, because other users of the machine see arguments. The error is a failed precondition if there
+// is no program.
 func (l *Link) Command() (*Command, error) {
 	program, err := exec.LookPath(cmp.Or(l.config.ProxyPath, "consul"))
 	if err != nil {

@@ -318,7 +318,7 @@ func TestDial_FindsTheAddressesOfConsul(t *testing.T) {
 	}
 }
 
-// What a task sends through the agent is plain HTTP, also if Consul takes https alone.
+// Tasks speak plain HTTP to the agent's socket. The agent adds TLS if Consul takes https alone.
 func TestDialHTTP_AddsTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("over TLS"))

@@ -11,9 +11,9 @@ import (
 	"berth/client/mesh"
 )
 
-// sameProxy reports whether Consul has the settings of a proxy. What berth leaves empty may have a value:
-// Consul adds its defaults and its central configuration (proxy-defaults, service-defaults), which do not
-// take the place of what a registration has.
+// sameProxy reports whether Consul has the settings of a proxy. A setting that berth leaves empty may have a
+// value there: Consul adds its defaults and its central configuration (proxy-defaults, service-defaults). These
+// do not replace a setting of the registration.
 func sameProxy(want, now *api.AgentServiceConnectProxyConfig) bool {
 	if want == nil {
 		return true

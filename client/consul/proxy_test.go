@@ -217,7 +217,7 @@ func addUpstream(s *Service) {
 	s.Proxy.Upstreams = []api.Upstream{{DestinationName: "api", LocalBindPort: 1}}
 }
 
-// What the open edition of Consul, and one without a transparent proxy, does not show.
+// Consul Enterprise and transparent proxies answer with further settings. No Consul of the tests has them.
 func TestSameProxy_OfOtherConsuls(t *testing.T) {
 	web := api.Upstream{DestinationName: "web", LocalBindPort: 1}
 	central := api.Upstream{DestinationName: "more", CentrallyConfigured: true}

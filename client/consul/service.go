@@ -21,10 +21,12 @@ const (
 	checkPrefix = idPrefix + "check-"
 )
 
-// The entries that berth adds to the meta of a service; structs.CheckConsulMeta leaves space for them. Each
-// agent has its own metaAgent. The value of metaDefinition is that of digestOf.
+// MetaSource is an entry of the meta of all that berth registers. Its value is berth.
+const MetaSource = "external-source"
+
+// The further entries that berth adds to the meta of a service; structs.CheckConsulMeta leaves space for them.
+// Each agent has its own metaAgent. The value of metaDefinition is that of digestOf.
 const (
-	metaSource     = "external-source"
 	metaAgent      = "berth-agent"
 	metaDefinition = "berth-definition"
 )
@@ -168,7 +170,7 @@ func ownMeta(given map[string]string, node, definition string) map[string]string
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	meta[metaSource] = "berth"
+	meta[MetaSource] = "berth"
 	meta[metaAgent] = node
 	meta[metaDefinition] = definition
 	return meta

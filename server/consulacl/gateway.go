@@ -12,9 +12,6 @@ import (
 	"berth/structs"
 )
 
-// metaSource is the meta of an entry that says who has written it.
-const metaSource = "external-source"
-
 // SetGateway gives Consul the configuration entry of an ingress or a terminating gateway. It keeps the
 // settings of an entry that a job does not have, such as its defaults, and writes nothing without a change.
 // The error is denied or unavailable.
@@ -110,6 +107,6 @@ func ownMeta(given map[string]string) map[string]string {
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	meta[metaSource] = "berth"
+	meta[consul.MetaSource] = "berth"
 	return meta
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"berth/client/consul"
 	"berth/internal/consultest"
 	"berth/structs"
 )
@@ -44,7 +45,7 @@ service_prefix "" { policy = "read" }`))
 	mustSet("edge", ingress(8080))
 	first := mustReadIngress(t, a)
 	if first.Listeners[0].Port != 8080 || first.Listeners[0].Services[0].Name != "web" || !first.TLS.Enabled ||
-		first.TLS.TLSMinVersion != "TLSv1_2" || first.Meta[metaSource] != "berth" {
+		first.TLS.TLSMinVersion != "TLSv1_2" || first.Meta[consul.MetaSource] != "berth" {
 		t.Errorf("Consul has the entry %+v", first)
 	}
 	mustSet("edge", ingress(8080))
