@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/drivertest"
+	"berth/internal/testskip"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -59,7 +60,7 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root: the exec driver makes namespaces and mounts")
+		testskip.Lacking(t, "root: the exec driver makes namespaces and mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"berth/internal/testskip"
 )
 
 // stranger is a user of the machine without tasks. On most machines its name is nobody.
@@ -54,7 +56,7 @@ func openDir(t *testing.T) string {
 
 func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to run programs as other users")
+		testskip.Lacking(t, "root to run programs as other users")
 	}
 	g := testAlloc("web", "job").Job.TaskGroups[0]
 	g.Tasks[0].User = "daemon"
@@ -78,7 +80,7 @@ func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 // They stay open, and the directories of other tasks stay closed.
 func TestDirs_OpenForTheUserOfARootlessTask(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to run programs as other users")
+		testskip.Lacking(t, "root to run programs as other users")
 	}
 	g := testAlloc("web", "raw").Job.TaskGroups[0]
 	g.Tasks[1].Driver, g.Tasks[1].User = "raw_exec", "daemon"

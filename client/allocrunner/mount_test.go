@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/hook"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -18,7 +19,7 @@ import (
 func bindInto(t *testing.T, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root to mount")
+		testskip.Lacking(t, "root to mount")
 	}
 	err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, "")
 	if err != nil {
@@ -66,7 +67,7 @@ func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 // not help: the allocation fails, so that the next one mounts it.
 func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root to mount")
+		testskip.Lacking(t, "root to mount")
 	}
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {

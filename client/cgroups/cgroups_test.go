@@ -204,7 +204,7 @@ func detectWritable(t *testing.T) *Machine {
 	switch {
 	case err == nil:
 	case os.Geteuid() != 0:
-		t.Skip("needs root to make control groups: ", err)
+		testskip.Lacking(t, "root to make control groups")
 	case m.V2 == "" && len(m.V1) == 0, errors.Is(err, unix.EROFS):
 		testskip.Lacking(t, "no hierarchy of control groups can be written on this machine: "+err.Error())
 	default:

@@ -21,6 +21,7 @@ import (
 	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -48,7 +49,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: it mounts")
+		testskip.Lacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)

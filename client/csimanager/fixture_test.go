@@ -17,6 +17,7 @@ import (
 	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -105,7 +106,7 @@ func (r *fixture) crash() {
 func (r *fixture) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
 	r.t.Helper()
 	if cfg.Mounts && os.Geteuid() != 0 {
-		r.t.Skip("needs root: the plugin mounts")
+		testskip.Lacking(r.t, "root: the plugin mounts")
 	}
 	if cfg.HostPath == nil {
 		cfg.HostPath = r.hostPath

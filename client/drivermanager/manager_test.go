@@ -19,6 +19,7 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
 	"berth/client/plugintest"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -221,7 +222,7 @@ func TestRun_ADriverThatNeverReportsHoldsUpNoOther(t *testing.T) {
 
 func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: the exec driver makes control groups and namespaces")
+		testskip.Lacking(t, "root: the exec driver makes control groups and namespaces")
 	}
 	m, err := New(Config{}, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
 func root(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: it mounts")
+		testskip.Lacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -359,7 +360,7 @@ func TestOpen_AcceptsAFileOfAnOlderVersion(t *testing.T) {
 // TestOpen_StartsOnAFullDisk fills a separate file system.
 func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root: mounts a file system")
+		testskip.Lacking(t, "root: mounts a file system")
 	}
 	t.Parallel()
 	path, whole, want := makeUsedFile(t)

@@ -10,6 +10,7 @@ import (
 
 	"berth/csi"
 	"berth/csi/csitest"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // writes, and Close leaves no mount behind.
 func TestPlugin_MountsForReal(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("binding mounts needs root")
+		testskip.Lacking(t, "root: it binds mounts")
 	}
 	p, err := csitest.New(csitest.Config{Node: true, Mounts: true})
 	if err != nil {

@@ -107,7 +107,7 @@ func newFixture(t *testing.T) *fixture {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("mounts and loop devices need root")
+		testskip.Lacking(t, "root: it mounts and makes loop devices")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
+	"berth/internal/testskip"
 )
 
 // offsets are a stride over a file and random ones.
@@ -250,7 +251,7 @@ func TestOpen_KeepsSegmentsWithoutTheirList(t *testing.T) {
 // damaged.
 func TestOpen_NamesAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root: mounts a file system")
+		testskip.Lacking(t, "root: mounts a file system")
 	}
 	t.Parallel()
 	for what, from := range map[string]string{

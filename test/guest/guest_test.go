@@ -41,7 +41,7 @@ func boot(t *testing.T, dir, script string) string {
 		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup` does on amd64")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: the guest has the rights of its user on the machine's files")
+		testskip.Lacking(t, "root: the guest has the rights of its user on the machine's files")
 	}
 	first := filepath.Join(dir, "init")
 	if err := os.WriteFile(first, []byte("#!/bin/sh\n"+prepare(dir)+script+powerOff), 0o755); err != nil {
@@ -90,7 +90,7 @@ var (
 // is one that runs on every machine, and must neither fail nor be skipped in the guest.
 func TestCgroupV2_BoundsTasks(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("user-mode Linux runs on amd64 only")
+		testskip.Lacking(t, "amd64: user-mode Linux runs on no other")
 	}
 	wanted := map[string][]string{
 		"berth/client/cgroups": {

@@ -11,6 +11,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -39,7 +40,7 @@ const (
 
 func TestFingerprint_NamesTheProxyOfTheNode(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: the driver makes control groups and namespaces")
+		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
 	}
 	dir := t.TempDir()
 	consul := script(t, dir, "consul", isConsul)

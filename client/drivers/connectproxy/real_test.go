@@ -23,6 +23,7 @@ import (
 	"berth/client/hook"
 	"berth/client/netns"
 	"berth/internal/consultest"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -51,7 +52,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: the driver makes control groups and namespaces")
+		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
 	}
 	m := &fixture{t: t, consul: consultest.Start(t, consultest.Options{ACLs: true, Server: true})}
 	var err error
@@ -302,7 +303,7 @@ func TestBuiltInProxy_LeadsToAServiceOverMTLS(t *testing.T) {
 // see.
 func TestEnvoy_StartsWithItsConfiguration(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: the driver makes control groups and namespaces")
+		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {

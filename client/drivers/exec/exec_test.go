@@ -13,6 +13,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -57,7 +58,7 @@ func executorConfig(dir string) executor.Config {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: the driver makes control groups and namespaces")
+		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/client/driver"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -30,7 +31,7 @@ func FuzzDecodeSpec(f *testing.F) {
 
 func TestWriteExit_OnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to mount a small file system")
+		testskip.Lacking(t, "root to mount a small file system")
 	}
 	dir := t.TempDir()
 	if err := unix.Mount("x", dir, "tmpfs", 0, "size=64k"); err != nil {
