@@ -12,8 +12,8 @@ import (
 )
 
 // sameProxy reports whether Consul has the settings of a proxy. A setting that berth leaves empty may have a
-// value there: Consul adds its defaults and its central configuration (proxy-defaults, service-defaults). These
-// do not replace a setting of the registration.
+// value there: Consul adds its defaults and its central configuration (proxy-defaults, service-defaults).
+// These do not replace a setting of the registration.
 func sameProxy(want, now *api.AgentServiceConnectProxyConfig) bool {
 	if want == nil {
 		return true
