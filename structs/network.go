@@ -75,6 +75,24 @@ func (p *AllocatedPort) HostAddr() string {
 	return net.JoinHostPort(p.HostIP, strconv.Itoa(p.Value))
 }
 
+// FindPort returns the port with a label, nil if there is none.
+func FindPort(ports []AllocatedPort, label string) *AllocatedPort {
+	i := slices.IndexFunc(ports, func(p AllocatedPort) bool { return p.Label == label })
+	if i < 0 {
+		return nil
+	}
+	return &ports[i]
+}
+
+// PortNumber returns the number that stands for a port in the place of a label. The error is invalid.
+func PortNumber(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > MaxPort {
+		return 0, Invalidf("port %q is neither a number nor a port of the allocation", Cut(text, MaxQuoted))
+	}
+	return n, nil
+}
+
 // NodeNetworkResource is an interface of a node with its addresses, or a mode of networks that the node has.
 type NodeNetworkResource struct {
 	// Mode is NetworkModeHost for an interface with addresses. An item with another mode says that the node can

@@ -79,11 +79,10 @@ func (u *NodePorts) Refusal(a *Allocation, g *TaskGroup, stopped map[string]bool
 	given := map[hostPort]bool{}
 	for i := range demands {
 		d := &demands[i]
-		at := slices.IndexFunc(a.Ports, func(p AllocatedPort) bool { return p.Label == d.Label })
-		if at < 0 {
+		p := FindPort(a.Ports, d.Label)
+		if p == nil {
 			return fmt.Sprintf("port %q is not given", d.Label)
 		}
-		p := &a.Ports[at]
 		why := u.misfit(d, p)
 		if why != "" {
 			return why

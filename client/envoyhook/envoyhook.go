@@ -182,17 +182,12 @@ func (p *plan) addAddresses(env *hook.TaskEnv, s *structs.Service) error {
 	return nil
 }
 
+// portOf returns the port of the node for a label or a number.
 func portOf(alloc *structs.Allocation, label string) (int, error) {
-	i := slices.IndexFunc(alloc.Ports, func(p structs.AllocatedPort) bool { return p.Label == label })
-	if i >= 0 {
-		return alloc.Ports[i].Value, nil
+	if p := structs.FindPort(alloc.Ports, label); p != nil {
+		return p.Value, nil
 	}
-	port, err := strconv.Atoi(label)
-	if err != nil || port < 1 || port > structs.MaxPort {
-		return 0, structs.Invalidf("the port %q of the service is neither one of the allocation nor a number",
-			structs.Cut(label, structs.MaxQuoted))
-	}
-	return port, nil
+	return structs.PortNumber(label)
 }
 
 // args returns the arguments of the program consul. No secret is among them.

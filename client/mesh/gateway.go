@@ -32,7 +32,7 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 		ports[lan] = structs.MeshLANPort(s.Name)
 		out.TaggedAddresses = map[string]structs.AllocatedPort{}
 		for name, label := range map[string]string{wan: r.Expand(s.PortLabel), lan: ports[lan]} {
-			if p := r.port(label); p != nil {
+			if p := structs.FindPort(r.Ports, label); p != nil {
 				out.TaggedAddresses[name] = *p
 			}
 		}

@@ -6,7 +6,6 @@ package mesh
 import (
 	"cmp"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +70,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 		TCPCheck:     !given.DisableDefaultTCPCheck,
 	}
 	label := cmp.Or(given.Port, structs.KindConnectProxy+"-"+s.Name)
-	port := r.port(label)
+	port := structs.FindPort(r.Ports, label)
 	if port == nil {
 		return nil, structs.Invalidf("the port %q of its proxy is not one of the allocation",
 			structs.Cut(label, structs.MaxQuoted))
@@ -122,27 +121,13 @@ func (r Resolver) exposed(paths []*structs.ConnectExposePath) (out []ExposedPath
 	return out, nil
 }
 
-// port returns the port of the allocation with a label, nil if it has none.
-func (r Resolver) port(label string) *structs.AllocatedPort {
-	i := slices.IndexFunc(r.Ports, func(p structs.AllocatedPort) bool { return p.Label == label })
-	if i < 0 {
-		return nil
-	}
-	return &r.Ports[i]
-}
-
 // portInside returns the port at which tasks listen for a label or a number.
 func (r Resolver) portInside(label string) (int, error) {
 	label = r.Expand(label)
-	if p := r.port(label); p != nil {
+	if p := structs.FindPort(r.Ports, label); p != nil {
 		return p.Inside(), nil
 	}
-	n, err := strconv.Atoi(label)
-	if err != nil || n < 1 || n > structs.MaxPort {
-		return 0, structs.Invalidf("port %q is neither a number nor a port of the allocation",
-			structs.Cut(label, structs.MaxQuoted))
-	}
-	return n, nil
+	return structs.PortNumber(label)
 }
 
 // Proxy returns the work of a task of a group that is a proxy, nil for any other task. The error is invalid.

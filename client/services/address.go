@@ -2,7 +2,6 @@ package services
 
 import (
 	"cmp"
-	"strconv"
 
 	"berth/client/driver"
 	"berth/structs"
@@ -92,13 +91,7 @@ func (s *Set) portAt(address, label string) (host string, port int, err error) {
 
 // portOf returns the port of the allocation with a label, nil if there is none.
 func (s *Set) portOf(label string) *structs.AllocatedPort {
-	ports := s.Alloc().Ports
-	for i := range ports {
-		if ports[i].Label == label {
-			return &ports[i]
-		}
-	}
-	return nil
+	return structs.FindPort(s.Alloc().Ports, label)
 }
 
 // numberOf returns the port with a number, 0 for "".
@@ -106,10 +99,5 @@ func numberOf(label string) (int, error) {
 	if label == "" {
 		return 0, nil
 	}
-	port, err := strconv.Atoi(label)
-	if err != nil || port < 1 || port > structs.MaxPort {
-		return 0, structs.Invalidf("port %q is neither a number nor a port of the allocation",
-			structs.Cut(label, structs.MaxQuoted))
-	}
-	return port, nil
+	return structs.PortNumber(label)
 }
