@@ -390,6 +390,14 @@ func (g *groupPlan) mayUpdate() bool {
 	return g.updates == nil || g.updates.left > 0
 }
 
+// noteUpdated counts an allocation whose successor has found a place at a time, UnixNano.
+func (g *groupPlan) noteUpdated(at int64) {
+	if g.updates != nil {
+		g.updates.left--
+		g.updates.noteReplaced(at)
+	}
+}
+
 // noteRefused counts an allocation whose successor has found no place.
 func (g *groupPlan) noteRefused() {
 	r := g.updates

@@ -131,10 +131,6 @@ func (p *planner) placeOne(w *placement) {
 		g.recordFailure(w, t)
 		return
 	}
-	if w.update && g.updates != nil {
-		g.updates.left--
-		g.updates.noteReplaced(p.now.UnixNano())
-	}
 	t.metric.ScoreMetaData = top.scores(w)
 	p.addToPlan(w, top[0].view, t)
 }
@@ -334,6 +330,9 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	}
 	p.countValues(a, 1)
 	p.addIntendedClaims(a, w.uses, v)
+	if w.update {
+		w.plan.noteUpdated(p.now.UnixNano())
+	}
 }
 
 // allocBytes returns about the size of an allocation in a log entry.

@@ -1,0 +1,58 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// Successors that displace others count for the pace of an update like all others.
+func TestPreemption_KeepsThePaceOfAnUpdate(t *testing.T) {
+	paced := func(j *structs.Job) {
+		j.Update = &structs.UpdateStrategy{MaxParallel: 1, Stagger: time.Minute}
+	}
+	for _, kind := range []string{structs.JobSystem, structs.JobService} {
+		t.Run(kind, func(t *testing.T) {
+			w := newFixture(t)
+			w.preempting()
+			w.nodes("n1", "n2", "n3")
+			high := func(mhz int) *structs.Job {
+				return aJob("high", kind, priority(70), cpu(mhz), func(j *structs.Job) {
+					if kind == structs.JobService {
+						j.TaskGroups[0].Count = 3
+						distinctHosts(j)
+					}
+				}, paced)
+			}
+			w.job(high(100))
+			w.run("high")
+			w.job(aJob("low", structs.JobSystem, priority(20), cpu(850)))
+			w.run("low")
+			w.clock = w.clock.Add(time.Hour)
+			w.job(high(800))
+			p := w.process(w.eval("high"))
+			w.apply(p)
+			w.wantNewest("high", 1)
+			if got := w.evicted(); got != "low" {
+				t.Errorf("displaced %q: %s", got, describe(p))
+			}
+			w.apply(w.process(w.eval("high")))
+			w.wantNewest("high", 1)
+			if kind == structs.JobService {
+				return
+			}
+			waves := w.nextWaves()
+			if len(waves) != 1 || waves[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() {
+				t.Fatalf("the evaluations that follow: %+v", waves)
+			}
+			w.clock = w.clock.Add(time.Minute)
+			w.apply(w.process(waves[0]))
+			w.wantNewest("high", 2)
+		})
+	}
+}
+
+func distinctHosts(j *structs.Job) {
+	constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts})(j)
+}
