@@ -275,6 +275,94 @@ func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err err
 	return b, true, err
 }
 
+func (v *AllocMetric) MsgpackSelf() any { return v }
+
+func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(13)
+	if !(len(v.Refusals) != 0) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaeAllocationTime"...)
+	b = msgp.AppendInt64(b, int64(v.AllocationTime))
+	b = append(b, "\xaeClassExhausted"...)
+	b = codec.AppendIntMap(b, v.ClassExhausted)
+	b = append(b, "\xadClassFiltered"...)
+	b = codec.AppendIntMap(b, v.ClassFiltered)
+	b = append(b, "\xb1CoalescedFailures"...)
+	b = msgp.AppendInt64(b, int64(v.CoalescedFailures))
+	b = append(b, "\xb2ConstraintFiltered"...)
+	b = codec.AppendIntMap(b, v.ConstraintFiltered)
+	b = append(b, "\xb2DimensionExhausted"...)
+	b = codec.AppendIntMap(b, v.DimensionExhausted)
+	b = append(b, "\xaeNodesAvailable"...)
+	b = codec.AppendIntMap(b, v.NodesAvailable)
+	b = append(b, "\xaeNodesEvaluated"...)
+	b = msgp.AppendInt64(b, int64(v.NodesEvaluated))
+	b = append(b, "\xaeNodesExhausted"...)
+	b = msgp.AppendInt64(b, int64(v.NodesExhausted))
+	b = append(b, "\xadNodesFiltered"...)
+	b = msgp.AppendInt64(b, int64(v.NodesFiltered))
+	b = append(b, "\xabNodesInPool"...)
+	b = msgp.AppendInt64(b, int64(v.NodesInPool))
+	if len(v.Refusals) != 0 {
+		b = append(b, "\xa8Refusals"...)
+		if b, err = codec.AppendOther(b, &v.Refusals); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xadScoreMetaData"...)
+	if b, err = codec.AppendPointers(b, v.ScoreMetaData, (*NodeScoreMeta).AppendMsgpack); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+func (v *AllocMetric) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = AllocMetric{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *AllocMetric) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "NodesEvaluated":
+		b, err = codec.ReadInt(b, &v.NodesEvaluated)
+	case "NodesFiltered":
+		b, err = codec.ReadInt(b, &v.NodesFiltered)
+	case "NodesInPool":
+		b, err = codec.ReadInt(b, &v.NodesInPool)
+	case "NodesAvailable":
+		b, err = codec.ReadIntMap(b, &v.NodesAvailable)
+	case "ClassFiltered":
+		b, err = codec.ReadIntMap(b, &v.ClassFiltered)
+	case "ConstraintFiltered":
+		b, err = codec.ReadIntMap(b, &v.ConstraintFiltered)
+	case "NodesExhausted":
+		b, err = codec.ReadInt(b, &v.NodesExhausted)
+	case "ClassExhausted":
+		b, err = codec.ReadIntMap(b, &v.ClassExhausted)
+	case "DimensionExhausted":
+		b, err = codec.ReadIntMap(b, &v.DimensionExhausted)
+	case "ScoreMetaData":
+		b, err = codec.ReadPointers(b, &v.ScoreMetaData, (*NodeScoreMeta).DecodeMsgpack)
+	case "AllocationTime":
+		b, err = codec.ReadInt(b, &v.AllocationTime)
+	case "CoalescedFailures":
+		b, err = codec.ReadInt(b, &v.CoalescedFailures)
+	case "Refusals":
+		b, err = codec.ReadOther(b, &v.Refusals)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *AllocatedPort) MsgpackSelf() any { return v }
 
 func (v *AllocatedPort) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -420,7 +508,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	if v.Job != nil {
 		b = append(b, "\xa3Job"...)
-		if b, err = codec.AppendOther(b, &v.Job); err != nil {
+		if b, err = v.Job.AppendMsgpack(b); err != nil {
 			return b, err
 		}
 	}
@@ -429,7 +517,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaJobVersion"...)
 	b = msgp.AppendUint64(b, uint64(v.JobVersion))
 	b = append(b, "\xa7Metrics"...)
-	if b, err = codec.AppendOther(b, &v.Metrics); err != nil {
+	if b, err = v.Metrics.AppendMsgpack(b); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa7Migrate"...)
@@ -528,7 +616,7 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "JobVersion":
 		b, err = codec.ReadUint(b, &v.JobVersion)
 	case "Job":
-		b, err = codec.ReadOther(b, &v.Job)
+		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
 	case "TaskGroup":
 		b, err = codec.ReadString(b, &v.TaskGroup)
 	case "Resources":
@@ -574,7 +662,7 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "NoMemoryMax":
 		b, err = codec.ReadBool(b, &v.NoMemoryMax)
 	case "Metrics":
-		b, err = codec.ReadOther(b, &v.Metrics)
+		b, err = codec.ReadPointer(b, &v.Metrics, (*AllocMetric).DecodeMsgpack)
 	case "CSIPlugins":
 		b, err = codec.ReadStrings(b, &v.CSIPlugins)
 	case "CSIVolumes":
@@ -3051,6 +3139,216 @@ func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err erro
 	return b, true, err
 }
 
+func (v *Constraint) MsgpackSelf() any { return v }
+
+func (v *Constraint) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7LTarget"...)
+	b = msgp.AppendString(b, v.LTarget)
+	b = append(b, "\xa7Operand"...)
+	b = msgp.AppendString(b, v.Operand)
+	b = append(b, "\xa7RTarget"...)
+	b = msgp.AppendString(b, v.RTarget)
+	return b, nil
+}
+
+func (v *Constraint) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = Constraint{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *Constraint) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "LTarget":
+		b, err = codec.ReadString(b, &v.LTarget)
+	case "RTarget":
+		b, err = codec.ReadString(b, &v.RTarget)
+	case "Operand":
+		b, err = codec.ReadString(b, &v.Operand)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *Deployment) MsgpackSelf() any { return v }
+
+func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(17)
+	if !(v.RevertedVersion != nil) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabCreateIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
+	b = append(b, "\xaaCreateTime"...)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
+	b = append(b, "\xacEvalPriority"...)
+	b = msgp.AppendInt64(b, int64(v.EvalPriority))
+	b = append(b, "\xa2ID"...)
+	b = msgp.AppendString(b, v.ID)
+	b = append(b, "\xadIsMultiregion"...)
+	b = msgp.AppendBool(b, v.IsMultiregion)
+	b = append(b, "\xaeJobCreateIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.JobCreateIndex))
+	b = append(b, "\xa5JobID"...)
+	b = msgp.AppendString(b, v.JobID)
+	b = append(b, "\xaeJobModifyIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.JobModifyIndex))
+	b = append(b, "\xb2JobSpecModifyIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.JobSpecModifyIndex))
+	b = append(b, "\xaaJobVersion"...)
+	b = msgp.AppendUint64(b, uint64(v.JobVersion))
+	b = append(b, "\xabModifyIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
+	b = append(b, "\xaaModifyTime"...)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
+	b = append(b, "\xa9Namespace"...)
+	b = msgp.AppendString(b, v.Namespace)
+	if v.RevertedVersion != nil {
+		b = append(b, "\xafRevertedVersion"...)
+		if b, err = codec.AppendOther(b, &v.RevertedVersion); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa6Status"...)
+	b = msgp.AppendString(b, v.Status)
+	b = append(b, "\xb1StatusDescription"...)
+	b = msgp.AppendString(b, v.StatusDescription)
+	b = append(b, "\xaaTaskGroups"...)
+	if b, err = codec.AppendMap(b, v.TaskGroups, (*DeploymentState).AppendMsgpack); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+func (v *Deployment) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = Deployment{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *Deployment) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "ID":
+		b, err = codec.ReadString(b, &v.ID)
+	case "Namespace":
+		b, err = codec.ReadString(b, &v.Namespace)
+	case "JobID":
+		b, err = codec.ReadString(b, &v.JobID)
+	case "JobVersion":
+		b, err = codec.ReadUint(b, &v.JobVersion)
+	case "JobModifyIndex":
+		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+	case "JobSpecModifyIndex":
+		b, err = codec.ReadUint(b, &v.JobSpecModifyIndex)
+	case "JobCreateIndex":
+		b, err = codec.ReadUint(b, &v.JobCreateIndex)
+	case "IsMultiregion":
+		b, err = codec.ReadBool(b, &v.IsMultiregion)
+	case "TaskGroups":
+		b, err = codec.ReadMap(b, &v.TaskGroups, (*DeploymentState).DecodeMsgpack)
+	case "Status":
+		b, err = codec.ReadString(b, &v.Status)
+	case "StatusDescription":
+		b, err = codec.ReadString(b, &v.StatusDescription)
+	case "RevertedVersion":
+		b, err = codec.ReadOther(b, &v.RevertedVersion)
+	case "EvalPriority":
+		b, err = codec.ReadInt(b, &v.EvalPriority)
+	case "CreateTime":
+		b, err = codec.ReadInt(b, &v.CreateTime)
+	case "ModifyTime":
+		b, err = codec.ReadInt(b, &v.ModifyTime)
+	default:
+		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *DeploymentState) MsgpackSelf() any { return v }
+
+func (v *DeploymentState) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(11)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabAutoPromote"...)
+	b = msgp.AppendBool(b, v.AutoPromote)
+	b = append(b, "\xaaAutoRevert"...)
+	b = msgp.AppendBool(b, v.AutoRevert)
+	b = append(b, "\xafDesiredCanaries"...)
+	b = msgp.AppendInt64(b, int64(v.DesiredCanaries))
+	b = append(b, "\xacDesiredTotal"...)
+	b = msgp.AppendInt64(b, int64(v.DesiredTotal))
+	b = append(b, "\xadHealthyAllocs"...)
+	b = msgp.AppendInt64(b, int64(v.HealthyAllocs))
+	b = append(b, "\xacPlacedAllocs"...)
+	b = msgp.AppendInt64(b, int64(v.PlacedAllocs))
+	b = append(b, "\xaePlacedCanaries"...)
+	b = codec.AppendStrings(b, v.PlacedCanaries)
+	b = append(b, "\xb0ProgressDeadline"...)
+	b = msgp.AppendInt64(b, int64(v.ProgressDeadline))
+	b = append(b, "\xa8Promoted"...)
+	b = msgp.AppendBool(b, v.Promoted)
+	b = append(b, "\xb1RequireProgressBy"...)
+	b = codec.AppendTime(b, v.RequireProgressBy)
+	b = append(b, "\xafUnhealthyAllocs"...)
+	b = msgp.AppendInt64(b, int64(v.UnhealthyAllocs))
+	return b, nil
+}
+
+func (v *DeploymentState) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = DeploymentState{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *DeploymentState) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "AutoRevert":
+		b, err = codec.ReadBool(b, &v.AutoRevert)
+	case "AutoPromote":
+		b, err = codec.ReadBool(b, &v.AutoPromote)
+	case "ProgressDeadline":
+		b, err = codec.ReadInt(b, &v.ProgressDeadline)
+	case "RequireProgressBy":
+		b, err = codec.ReadTime(b, &v.RequireProgressBy)
+	case "Promoted":
+		b, err = codec.ReadBool(b, &v.Promoted)
+	case "PlacedCanaries":
+		b, err = codec.ReadStrings(b, &v.PlacedCanaries)
+	case "DesiredCanaries":
+		b, err = codec.ReadInt(b, &v.DesiredCanaries)
+	case "DesiredTotal":
+		b, err = codec.ReadInt(b, &v.DesiredTotal)
+	case "PlacedAllocs":
+		b, err = codec.ReadInt(b, &v.PlacedAllocs)
+	case "HealthyAllocs":
+		b, err = codec.ReadInt(b, &v.HealthyAllocs)
+	case "UnhealthyAllocs":
+		b, err = codec.ReadInt(b, &v.UnhealthyAllocs)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *DriverInfo) MsgpackSelf() any { return v }
 
 func (v *DriverInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -3121,6 +3419,45 @@ func (v *Empty) DecodeMsgpack(b []byte) ([]byte, error) {
 
 func (v *Empty) readField(name, b []byte) (_ []byte, known bool, err error) {
 	return v.WriteMeta.readField(name, b)
+}
+
+func (v *EphemeralDisk) MsgpackSelf() any { return v }
+
+func (v *EphemeralDisk) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7Migrate"...)
+	b = msgp.AppendBool(b, v.Migrate)
+	b = append(b, "\xa6SizeMB"...)
+	b = msgp.AppendInt64(b, int64(v.SizeMB))
+	b = append(b, "\xa6Sticky"...)
+	b = msgp.AppendBool(b, v.Sticky)
+	return b, nil
+}
+
+func (v *EphemeralDisk) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = EphemeralDisk{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *EphemeralDisk) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "SizeMB":
+		b, err = codec.ReadInt(b, &v.SizeMB)
+	case "Sticky":
+		b, err = codec.ReadBool(b, &v.Sticky)
+	case "Migrate":
+		b, err = codec.ReadBool(b, &v.Migrate)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
 }
 
 func (v *EvalUpdateRequest) MsgpackSelf() any { return v }
@@ -3227,7 +3564,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.DeploymentID)
 	}
 	b = append(b, "\xaeFailedTGAllocs"...)
-	if b, err = codec.AppendOther(b, &v.FailedTGAllocs); err != nil {
+	if b, err = codec.AppendMap(b, v.FailedTGAllocs, (*AllocMetric).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa2ID"...)
@@ -3255,9 +3592,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8Priority"...)
 	b = msgp.AppendInt64(b, int64(v.Priority))
 	b = append(b, "\xb1QueuedAllocations"...)
-	if b, err = codec.AppendOther(b, &v.QueuedAllocations); err != nil {
-		return b, err
-	}
+	b = codec.AppendIntMap(b, v.QueuedAllocations)
 	if v.Shape != "" {
 		b = append(b, "\xa5Shape"...)
 		b = msgp.AppendString(b, v.Shape)
@@ -3320,9 +3655,9 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "BlockedEval":
 		b, err = codec.ReadString(b, &v.BlockedEval)
 	case "FailedTGAllocs":
-		b, err = codec.ReadOther(b, &v.FailedTGAllocs)
+		b, err = codec.ReadMap(b, &v.FailedTGAllocs, (*AllocMetric).DecodeMsgpack)
 	case "QueuedAllocations":
-		b, err = codec.ReadOther(b, &v.QueuedAllocations)
+		b, err = codec.ReadIntMap(b, &v.QueuedAllocations)
 	case "BlockedOn":
 		b, err = codec.ReadStrings(b, &v.BlockedOn)
 	case "Shape":
@@ -3405,6 +3740,391 @@ func (v *Indexes) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadUint(b, &v.CreateIndex)
 	case "ModifyIndex":
 		b, err = codec.ReadUint(b, &v.ModifyIndex)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *Job) MsgpackSelf() any { return v }
+
+func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(30)
+	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(v.DispatchIdempotencyToken != "") {
+		n--
+	}
+	if !(v.Dispatched) {
+		n--
+	}
+	if !(v.Migrate != nil) {
+		n--
+	}
+	if !(v.ParameterizedJob != nil) {
+		n--
+	}
+	if !(v.ParentID != "") {
+		n--
+	}
+	if !(len(v.Payload) != 0) {
+		n--
+	}
+	if !(v.Periodic != nil) {
+		n--
+	}
+	if !(len(v.Spreads) != 0) {
+		n--
+	}
+	if !(v.Update != nil) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if len(v.Affinities) != 0 {
+		b = append(b, "\xaaAffinities"...)
+		if b, err = codec.AppendOther(b, &v.Affinities); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xabConstraints"...)
+	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+		return b, err
+	}
+	b = append(b, "\xabCreateIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
+	b = append(b, "\xabDatacenters"...)
+	b = codec.AppendStrings(b, v.Datacenters)
+	if v.DispatchIdempotencyToken != "" {
+		b = append(b, "\xb8DispatchIdempotencyToken"...)
+		b = msgp.AppendString(b, v.DispatchIdempotencyToken)
+	}
+	if v.Dispatched {
+		b = append(b, "\xaaDispatched"...)
+		b = msgp.AppendBool(b, v.Dispatched)
+	}
+	b = append(b, "\xa2ID"...)
+	b = msgp.AppendString(b, v.ID)
+	b = append(b, "\xaeJobModifyIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.JobModifyIndex))
+	b = append(b, "\xa4Meta"...)
+	b = codec.AppendStringMap(b, v.Meta)
+	if v.Migrate != nil {
+		b = append(b, "\xa7Migrate"...)
+		if b, err = codec.AppendOther(b, &v.Migrate); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xabModifyIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	b = append(b, "\xa9Namespace"...)
+	b = msgp.AppendString(b, v.Namespace)
+	b = append(b, "\xa8NodePool"...)
+	b = msgp.AppendString(b, v.NodePool)
+	if v.ParameterizedJob != nil {
+		b = append(b, "\xb0ParameterizedJob"...)
+		if b, err = codec.AppendOther(b, &v.ParameterizedJob); err != nil {
+			return b, err
+		}
+	}
+	if v.ParentID != "" {
+		b = append(b, "\xa8ParentID"...)
+		b = msgp.AppendString(b, v.ParentID)
+	}
+	if len(v.Payload) != 0 {
+		b = append(b, "\xa7Payload"...)
+		if b, err = codec.AppendOther(b, &v.Payload); err != nil {
+			return b, err
+		}
+	}
+	if v.Periodic != nil {
+		b = append(b, "\xa8Periodic"...)
+		if b, err = codec.AppendOther(b, &v.Periodic); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa8Priority"...)
+	b = msgp.AppendInt64(b, int64(v.Priority))
+	b = append(b, "\xa6Region"...)
+	b = msgp.AppendString(b, v.Region)
+	if len(v.Spreads) != 0 {
+		b = append(b, "\xa7Spreads"...)
+		if b, err = codec.AppendOther(b, &v.Spreads); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa6Stable"...)
+	b = msgp.AppendBool(b, v.Stable)
+	b = append(b, "\xa6Status"...)
+	b = msgp.AppendString(b, v.Status)
+	b = append(b, "\xb1StatusDescription"...)
+	b = msgp.AppendString(b, v.StatusDescription)
+	b = append(b, "\xa4Stop"...)
+	b = msgp.AppendBool(b, v.Stop)
+	b = append(b, "\xaaSubmitTime"...)
+	b = msgp.AppendInt64(b, int64(v.SubmitTime))
+	b = append(b, "\xaaTaskGroups"...)
+	if b, err = codec.AppendPointers(b, v.TaskGroups, (*TaskGroup).AppendMsgpack); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa4Type"...)
+	b = msgp.AppendString(b, v.Type)
+	if v.Update != nil {
+		b = append(b, "\xa6Update"...)
+		if b, err = v.Update.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa7Version"...)
+	b = msgp.AppendUint64(b, uint64(v.Version))
+	return b, nil
+}
+
+func (v *Job) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = Job{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Region":
+		b, err = codec.ReadString(b, &v.Region)
+	case "Namespace":
+		b, err = codec.ReadString(b, &v.Namespace)
+	case "ID":
+		b, err = codec.ReadString(b, &v.ID)
+	case "Name":
+		b, err = codec.ReadString(b, &v.Name)
+	case "Type":
+		b, err = codec.ReadString(b, &v.Type)
+	case "Priority":
+		b, err = codec.ReadInt(b, &v.Priority)
+	case "Datacenters":
+		b, err = codec.ReadStrings(b, &v.Datacenters)
+	case "NodePool":
+		b, err = codec.ReadString(b, &v.NodePool)
+	case "Constraints":
+		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
+	case "Affinities":
+		b, err = codec.ReadOther(b, &v.Affinities)
+	case "Spreads":
+		b, err = codec.ReadOther(b, &v.Spreads)
+	case "TaskGroups":
+		b, err = codec.ReadPointers(b, &v.TaskGroups, (*TaskGroup).DecodeMsgpack)
+	case "Update":
+		b, err = codec.ReadPointer(b, &v.Update, (*UpdateStrategy).DecodeMsgpack)
+	case "Migrate":
+		b, err = codec.ReadOther(b, &v.Migrate)
+	case "Meta":
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+	case "Stop":
+		b, err = codec.ReadBool(b, &v.Stop)
+	case "Status":
+		b, err = codec.ReadString(b, &v.Status)
+	case "StatusDescription":
+		b, err = codec.ReadString(b, &v.StatusDescription)
+	case "Stable":
+		b, err = codec.ReadBool(b, &v.Stable)
+	case "Version":
+		b, err = codec.ReadUint(b, &v.Version)
+	case "SubmitTime":
+		b, err = codec.ReadInt(b, &v.SubmitTime)
+	case "JobModifyIndex":
+		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+	case "Periodic":
+		b, err = codec.ReadOther(b, &v.Periodic)
+	case "ParameterizedJob":
+		b, err = codec.ReadOther(b, &v.ParameterizedJob)
+	case "ParentID":
+		b, err = codec.ReadString(b, &v.ParentID)
+	case "Dispatched":
+		b, err = codec.ReadBool(b, &v.Dispatched)
+	case "Payload":
+		b, err = codec.ReadOther(b, &v.Payload)
+	case "DispatchIdempotencyToken":
+		b, err = codec.ReadString(b, &v.DispatchIdempotencyToken)
+	default:
+		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *JobRegisterRequest) MsgpackSelf() any { return v }
+
+func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(15)
+	if !(v.CheckNamespace) {
+		n--
+	}
+	if !(v.ConsulToken != "") {
+		n--
+	}
+	if !(v.EvalPriority != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.PreserveCounts) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	if !(v.Scaling != nil) {
+		n--
+	}
+	if !(v.Submission != nil) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.CheckNamespace {
+		b = append(b, "\xaeCheckNamespace"...)
+		b = msgp.AppendBool(b, v.CheckNamespace)
+	}
+	if v.ConsulToken != "" {
+		b = append(b, "\xabConsulToken"...)
+		b = msgp.AppendString(b, string(v.ConsulToken))
+	}
+	b = append(b, "\xacEnforceIndex"...)
+	b = msgp.AppendBool(b, v.EnforceIndex)
+	b = append(b, "\xa4Eval"...)
+	if b, err = v.Eval.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	if v.EvalPriority != 0 {
+		b = append(b, "\xacEvalPriority"...)
+		b = msgp.AppendInt64(b, int64(v.EvalPriority))
+	}
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	b = append(b, "\xa3Job"...)
+	if b, err = v.Job.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	b = append(b, "\xaeJobModifyIndex"...)
+	b = msgp.AppendUint64(b, uint64(v.JobModifyIndex))
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.PreserveCounts {
+		b = append(b, "\xaePreserveCounts"...)
+		b = msgp.AppendBool(b, v.PreserveCounts)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	if v.Scaling != nil {
+		b = append(b, "\xa7Scaling"...)
+		if b, err = codec.AppendOther(b, &v.Scaling); err != nil {
+			return b, err
+		}
+	}
+	if v.Submission != nil {
+		b = append(b, "\xaaSubmission"...)
+		if b, err = codec.AppendOther(b, &v.Submission); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func (v *JobRegisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = JobRegisterRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *JobRegisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Job":
+		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
+	case "EnforceIndex":
+		b, err = codec.ReadBool(b, &v.EnforceIndex)
+	case "JobModifyIndex":
+		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+	case "Eval":
+		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
+	case "Submission":
+		b, err = codec.ReadOther(b, &v.Submission)
+	case "CheckNamespace":
+		b, err = codec.ReadBool(b, &v.CheckNamespace)
+	case "PreserveCounts":
+		b, err = codec.ReadBool(b, &v.PreserveCounts)
+	case "EvalPriority":
+		b, err = codec.ReadInt(b, &v.EvalPriority)
+	case "Scaling":
+		b, err = codec.ReadOther(b, &v.Scaling)
+	case "ConsulToken":
+		b, err = codec.ReadString(b, &v.ConsulToken)
+	default:
+		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *LogConfig) MsgpackSelf() any { return v }
+
+func (v *LogConfig) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa8Disabled"...)
+	b = msgp.AppendBool(b, v.Disabled)
+	b = append(b, "\xadMaxFileSizeMB"...)
+	b = msgp.AppendInt64(b, int64(v.MaxFileSizeMB))
+	b = append(b, "\xa8MaxFiles"...)
+	b = msgp.AppendInt64(b, int64(v.MaxFiles))
+	return b, nil
+}
+
+func (v *LogConfig) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = LogConfig{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *LogConfig) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "MaxFiles":
+		b, err = codec.ReadInt(b, &v.MaxFiles)
+	case "MaxFileSizeMB":
+		b, err = codec.ReadInt(b, &v.MaxFileSizeMB)
+	case "Disabled":
+		b, err = codec.ReadBool(b, &v.Disabled)
 	default:
 		return b, false, nil
 	}
@@ -4572,6 +5292,45 @@ func (v *NodeResources) readField(name, b []byte) (_ []byte, known bool, err err
 	return b, true, err
 }
 
+func (v *NodeScoreMeta) MsgpackSelf() any { return v }
+
+func (v *NodeScoreMeta) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	b = append(b, "\xa9NormScore"...)
+	b = msgp.AppendFloat64(b, v.NormScore)
+	b = append(b, "\xa6Scores"...)
+	b = codec.AppendFloatMap(b, v.Scores)
+	return b, nil
+}
+
+func (v *NodeScoreMeta) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeScoreMeta{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeScoreMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "NodeID":
+		b, err = codec.ReadString(b, &v.NodeID)
+	case "Scores":
+		b, err = codec.ReadFloatMap(b, &v.Scores)
+	case "NormScore":
+		b, err = codec.ReadFloat(b, &v.NormScore)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *NodeStatusUpdate) MsgpackSelf() any { return v }
 
 func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -4782,7 +5541,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.CountsEnding)
 	if v.Deployment != nil {
 		b = append(b, "\xaaDeployment"...)
-		if b, err = codec.AppendOther(b, &v.Deployment); err != nil {
+		if b, err = v.Deployment.AppendMsgpack(b); err != nil {
 			return b, err
 		}
 	}
@@ -4856,7 +5615,7 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "Update":
 		b, err = codec.ReadPointers(b, &v.Update, (*PlanUpdate).DecodeMsgpack)
 	case "Deployment":
-		b, err = codec.ReadOther(b, &v.Deployment)
+		b, err = codec.ReadPointer(b, &v.Deployment, (*Deployment).DecodeMsgpack)
 	case "DeploymentUpdates":
 		b, err = codec.ReadOther(b, &v.DeploymentUpdates)
 	case "JobModifyIndex":
@@ -5264,6 +6023,57 @@ func (v *QueryRequest) readField(name, b []byte) (_ []byte, known bool, err erro
 	return v.QueryOptions.readField(name, b)
 }
 
+func (v *ReschedulePolicy) MsgpackSelf() any { return v }
+
+func (v *ReschedulePolicy) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(6)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa8Attempts"...)
+	b = msgp.AppendInt64(b, int64(v.Attempts))
+	b = append(b, "\xa5Delay"...)
+	b = msgp.AppendInt64(b, int64(v.Delay))
+	b = append(b, "\xadDelayFunction"...)
+	b = msgp.AppendString(b, v.DelayFunction)
+	b = append(b, "\xa8Interval"...)
+	b = msgp.AppendInt64(b, int64(v.Interval))
+	b = append(b, "\xa8MaxDelay"...)
+	b = msgp.AppendInt64(b, int64(v.MaxDelay))
+	b = append(b, "\xa9Unlimited"...)
+	b = msgp.AppendBool(b, v.Unlimited)
+	return b, nil
+}
+
+func (v *ReschedulePolicy) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = ReschedulePolicy{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *ReschedulePolicy) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Attempts":
+		b, err = codec.ReadInt(b, &v.Attempts)
+	case "Interval":
+		b, err = codec.ReadInt(b, &v.Interval)
+	case "Delay":
+		b, err = codec.ReadInt(b, &v.Delay)
+	case "DelayFunction":
+		b, err = codec.ReadString(b, &v.DelayFunction)
+	case "MaxDelay":
+		b, err = codec.ReadInt(b, &v.MaxDelay)
+	case "Unlimited":
+		b, err = codec.ReadBool(b, &v.Unlimited)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *Resources) MsgpackSelf() any { return v }
 
 func (v *Resources) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -5316,6 +6126,229 @@ func (v *Resources) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadInt(b, &v.DiskMB)
 	case "Devices":
 		b, err = codec.ReadOther(b, &v.Devices)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *RestartPolicy) MsgpackSelf() any { return v }
+
+func (v *RestartPolicy) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa8Attempts"...)
+	b = msgp.AppendInt64(b, int64(v.Attempts))
+	b = append(b, "\xa5Delay"...)
+	b = msgp.AppendInt64(b, int64(v.Delay))
+	b = append(b, "\xa8Interval"...)
+	b = msgp.AppendInt64(b, int64(v.Interval))
+	b = append(b, "\xa4Mode"...)
+	b = msgp.AppendString(b, v.Mode)
+	return b, nil
+}
+
+func (v *RestartPolicy) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = RestartPolicy{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *RestartPolicy) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Attempts":
+		b, err = codec.ReadInt(b, &v.Attempts)
+	case "Interval":
+		b, err = codec.ReadInt(b, &v.Interval)
+	case "Delay":
+		b, err = codec.ReadInt(b, &v.Delay)
+	case "Mode":
+		b, err = codec.ReadString(b, &v.Mode)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *Task) MsgpackSelf() any { return v }
+
+func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(23)
+	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(len(v.Artifacts) != 0) {
+		n--
+	}
+	if !(v.DispatchPayload != nil) {
+		n--
+	}
+	if !(v.Kind != "") {
+		n--
+	}
+	if !(v.Lifecycle != nil) {
+		n--
+	}
+	if !(len(v.Services) != 0) {
+		n--
+	}
+	if !(len(v.Templates) != 0) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if len(v.Affinities) != 0 {
+		b = append(b, "\xaaAffinities"...)
+		if b, err = codec.AppendOther(b, &v.Affinities); err != nil {
+			return b, err
+		}
+	}
+	if len(v.Artifacts) != 0 {
+		b = append(b, "\xa9Artifacts"...)
+		if b, err = codec.AppendOther(b, &v.Artifacts); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xafCSIPluginConfig"...)
+	if b, err = codec.AppendOther(b, &v.CSIPluginConfig); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa6Config"...)
+	if b, err = codec.AppendOther(b, &v.Config); err != nil {
+		return b, err
+	}
+	b = append(b, "\xabConstraints"...)
+	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+		return b, err
+	}
+	if v.DispatchPayload != nil {
+		b = append(b, "\xafDispatchPayload"...)
+		if b, err = codec.AppendOther(b, &v.DispatchPayload); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa6Driver"...)
+	b = msgp.AppendString(b, v.Driver)
+	b = append(b, "\xa3Env"...)
+	b = codec.AppendStringMap(b, v.Env)
+	b = append(b, "\xaaKillSignal"...)
+	b = msgp.AppendString(b, v.KillSignal)
+	b = append(b, "\xabKillTimeout"...)
+	b = msgp.AppendInt64(b, int64(v.KillTimeout))
+	if v.Kind != "" {
+		b = append(b, "\xa4Kind"...)
+		b = msgp.AppendString(b, string(v.Kind))
+	}
+	b = append(b, "\xa6Leader"...)
+	b = msgp.AppendBool(b, v.Leader)
+	if v.Lifecycle != nil {
+		b = append(b, "\xa9Lifecycle"...)
+		if b, err = codec.AppendOther(b, &v.Lifecycle); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa9LogConfig"...)
+	if b, err = v.LogConfig.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa4Meta"...)
+	b = codec.AppendStringMap(b, v.Meta)
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	b = append(b, "\xa9Resources"...)
+	if b, err = v.Resources.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	b = append(b, "\xadRestartPolicy"...)
+	if b, err = v.RestartPolicy.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	if len(v.Services) != 0 {
+		b = append(b, "\xa8Services"...)
+		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xadShutdownDelay"...)
+	b = msgp.AppendInt64(b, int64(v.ShutdownDelay))
+	if len(v.Templates) != 0 {
+		b = append(b, "\xa9Templates"...)
+		if b, err = codec.AppendOther(b, &v.Templates); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa4User"...)
+	b = msgp.AppendString(b, v.User)
+	b = append(b, "\xacVolumeMounts"...)
+	if b, err = codec.AppendPointers(b, v.VolumeMounts, (*VolumeMount).AppendMsgpack); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+func (v *Task) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = Task{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Name":
+		b, err = codec.ReadString(b, &v.Name)
+	case "Driver":
+		b, err = codec.ReadString(b, &v.Driver)
+	case "User":
+		b, err = codec.ReadString(b, &v.User)
+	case "Config":
+		b, err = codec.ReadOther(b, &v.Config)
+	case "Env":
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Env))
+	case "Constraints":
+		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
+	case "Affinities":
+		b, err = codec.ReadOther(b, &v.Affinities)
+	case "RestartPolicy":
+		b, err = codec.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
+	case "Resources":
+		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
+	case "Meta":
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+	case "KillTimeout":
+		b, err = codec.ReadInt(b, &v.KillTimeout)
+	case "KillSignal":
+		b, err = codec.ReadString(b, &v.KillSignal)
+	case "LogConfig":
+		b, err = codec.ReadPointer(b, &v.LogConfig, (*LogConfig).DecodeMsgpack)
+	case "Leader":
+		b, err = codec.ReadBool(b, &v.Leader)
+	case "Lifecycle":
+		b, err = codec.ReadOther(b, &v.Lifecycle)
+	case "ShutdownDelay":
+		b, err = codec.ReadInt(b, &v.ShutdownDelay)
+	case "Templates":
+		b, err = codec.ReadOther(b, &v.Templates)
+	case "VolumeMounts":
+		b, err = codec.ReadPointers(b, &v.VolumeMounts, (*VolumeMount).DecodeMsgpack)
+	case "CSIPluginConfig":
+		b, err = codec.ReadOther(b, &v.CSIPluginConfig)
+	case "Artifacts":
+		b, err = codec.ReadOther(b, &v.Artifacts)
+	case "Services":
+		b, err = codec.ReadOther(b, &v.Services)
+	case "Kind":
+		b, err = codec.ReadString(b, &v.Kind)
+	case "DispatchPayload":
+		b, err = codec.ReadOther(b, &v.DispatchPayload)
 	default:
 		return b, false, nil
 	}
@@ -5381,6 +6414,169 @@ func (v *TaskEvent) readField(name, b []byte) (_ []byte, known bool, err error) 
 	return b, true, err
 }
 
+func (v *TaskGroup) MsgpackSelf() any { return v }
+
+func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(17)
+	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(v.Migrate != nil) {
+		n--
+	}
+	if !(len(v.Networks) != 0) {
+		n--
+	}
+	if !(v.Scaling != nil) {
+		n--
+	}
+	if !(len(v.Services) != 0) {
+		n--
+	}
+	if !(v.ShutdownDelay != nil) {
+		n--
+	}
+	if !(len(v.Spreads) != 0) {
+		n--
+	}
+	if !(v.Update != nil) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if len(v.Affinities) != 0 {
+		b = append(b, "\xaaAffinities"...)
+		if b, err = codec.AppendOther(b, &v.Affinities); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xabConstraints"...)
+	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa5Count"...)
+	b = msgp.AppendInt64(b, int64(v.Count))
+	b = append(b, "\xadEphemeralDisk"...)
+	if b, err = v.EphemeralDisk.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa4Meta"...)
+	b = codec.AppendStringMap(b, v.Meta)
+	if v.Migrate != nil {
+		b = append(b, "\xa7Migrate"...)
+		if b, err = codec.AppendOther(b, &v.Migrate); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	if len(v.Networks) != 0 {
+		b = append(b, "\xa8Networks"...)
+		if b, err = codec.AppendOther(b, &v.Networks); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xb0ReschedulePolicy"...)
+	if b, err = v.ReschedulePolicy.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	b = append(b, "\xadRestartPolicy"...)
+	if b, err = v.RestartPolicy.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	if v.Scaling != nil {
+		b = append(b, "\xa7Scaling"...)
+		if b, err = codec.AppendOther(b, &v.Scaling); err != nil {
+			return b, err
+		}
+	}
+	if len(v.Services) != 0 {
+		b = append(b, "\xa8Services"...)
+		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+			return b, err
+		}
+	}
+	if v.ShutdownDelay != nil {
+		b = append(b, "\xadShutdownDelay"...)
+		if b, err = codec.AppendOther(b, &v.ShutdownDelay); err != nil {
+			return b, err
+		}
+	}
+	if len(v.Spreads) != 0 {
+		b = append(b, "\xa7Spreads"...)
+		if b, err = codec.AppendOther(b, &v.Spreads); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa5Tasks"...)
+	if b, err = codec.AppendPointers(b, v.Tasks, (*Task).AppendMsgpack); err != nil {
+		return b, err
+	}
+	if v.Update != nil {
+		b = append(b, "\xa6Update"...)
+		if b, err = v.Update.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
+	b = append(b, "\xa7Volumes"...)
+	if b, err = codec.AppendMap(b, v.Volumes, (*VolumeRequest).AppendMsgpack); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+func (v *TaskGroup) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = TaskGroup{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Name":
+		b, err = codec.ReadString(b, &v.Name)
+	case "Count":
+		b, err = codec.ReadInt(b, &v.Count)
+	case "Constraints":
+		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
+	case "Affinities":
+		b, err = codec.ReadOther(b, &v.Affinities)
+	case "Spreads":
+		b, err = codec.ReadOther(b, &v.Spreads)
+	case "Tasks":
+		b, err = codec.ReadPointers(b, &v.Tasks, (*Task).DecodeMsgpack)
+	case "RestartPolicy":
+		b, err = codec.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
+	case "ReschedulePolicy":
+		b, err = codec.ReadPointer(b, &v.ReschedulePolicy, (*ReschedulePolicy).DecodeMsgpack)
+	case "Update":
+		b, err = codec.ReadPointer(b, &v.Update, (*UpdateStrategy).DecodeMsgpack)
+	case "Migrate":
+		b, err = codec.ReadOther(b, &v.Migrate)
+	case "Scaling":
+		b, err = codec.ReadOther(b, &v.Scaling)
+	case "EphemeralDisk":
+		b, err = codec.ReadPointer(b, &v.EphemeralDisk, (*EphemeralDisk).DecodeMsgpack)
+	case "Networks":
+		b, err = codec.ReadOther(b, &v.Networks)
+	case "Volumes":
+		b, err = codec.ReadMap(b, &v.Volumes, (*VolumeRequest).DecodeMsgpack)
+	case "Services":
+		b, err = codec.ReadOther(b, &v.Services)
+	case "Meta":
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+	case "ShutdownDelay":
+		b, err = codec.ReadOther(b, &v.ShutdownDelay)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *TaskState) MsgpackSelf() any { return v }
 
 func (v *TaskState) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -5432,6 +6628,173 @@ func (v *TaskState) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadTime(b, &v.FinishedAt)
 	case "Events":
 		b, err = codec.ReadPointers(b, &v.Events, (*TaskEvent).DecodeMsgpack)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *UpdateStrategy) MsgpackSelf() any { return v }
+
+func (v *UpdateStrategy) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(9)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabAutoPromote"...)
+	b = msgp.AppendBool(b, v.AutoPromote)
+	b = append(b, "\xaaAutoRevert"...)
+	b = msgp.AppendBool(b, v.AutoRevert)
+	b = append(b, "\xa6Canary"...)
+	b = msgp.AppendInt64(b, int64(v.Canary))
+	b = append(b, "\xabHealthCheck"...)
+	b = msgp.AppendString(b, v.HealthCheck)
+	b = append(b, "\xafHealthyDeadline"...)
+	b = msgp.AppendInt64(b, int64(v.HealthyDeadline))
+	b = append(b, "\xabMaxParallel"...)
+	b = msgp.AppendInt64(b, int64(v.MaxParallel))
+	b = append(b, "\xaeMinHealthyTime"...)
+	b = msgp.AppendInt64(b, int64(v.MinHealthyTime))
+	b = append(b, "\xb0ProgressDeadline"...)
+	b = msgp.AppendInt64(b, int64(v.ProgressDeadline))
+	b = append(b, "\xa7Stagger"...)
+	b = msgp.AppendInt64(b, int64(v.Stagger))
+	return b, nil
+}
+
+func (v *UpdateStrategy) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = UpdateStrategy{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *UpdateStrategy) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Stagger":
+		b, err = codec.ReadInt(b, &v.Stagger)
+	case "MaxParallel":
+		b, err = codec.ReadInt(b, &v.MaxParallel)
+	case "HealthCheck":
+		b, err = codec.ReadString(b, &v.HealthCheck)
+	case "MinHealthyTime":
+		b, err = codec.ReadInt(b, &v.MinHealthyTime)
+	case "HealthyDeadline":
+		b, err = codec.ReadInt(b, &v.HealthyDeadline)
+	case "ProgressDeadline":
+		b, err = codec.ReadInt(b, &v.ProgressDeadline)
+	case "AutoRevert":
+		b, err = codec.ReadBool(b, &v.AutoRevert)
+	case "AutoPromote":
+		b, err = codec.ReadBool(b, &v.AutoPromote)
+	case "Canary":
+		b, err = codec.ReadInt(b, &v.Canary)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *VolumeMount) MsgpackSelf() any { return v }
+
+func (v *VolumeMount) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabDestination"...)
+	b = msgp.AppendString(b, v.Destination)
+	b = append(b, "\xafPropagationMode"...)
+	b = msgp.AppendString(b, v.PropagationMode)
+	b = append(b, "\xa8ReadOnly"...)
+	b = msgp.AppendBool(b, v.ReadOnly)
+	b = append(b, "\xa6Volume"...)
+	b = msgp.AppendString(b, v.Volume)
+	return b, nil
+}
+
+func (v *VolumeMount) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = VolumeMount{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *VolumeMount) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Volume":
+		b, err = codec.ReadString(b, &v.Volume)
+	case "Destination":
+		b, err = codec.ReadString(b, &v.Destination)
+	case "ReadOnly":
+		b, err = codec.ReadBool(b, &v.ReadOnly)
+	case "PropagationMode":
+		b, err = codec.ReadString(b, &v.PropagationMode)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *VolumeRequest) MsgpackSelf() any { return v }
+
+func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(8)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAccessMode"...)
+	b = msgp.AppendString(b, string(v.AccessMode))
+	b = append(b, "\xaeAttachmentMode"...)
+	b = msgp.AppendString(b, string(v.AttachmentMode))
+	b = append(b, "\xacMountOptions"...)
+	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
+		return b, err
+	}
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	b = append(b, "\xa8PerAlloc"...)
+	b = msgp.AppendBool(b, v.PerAlloc)
+	b = append(b, "\xa8ReadOnly"...)
+	b = msgp.AppendBool(b, v.ReadOnly)
+	b = append(b, "\xa6Source"...)
+	b = msgp.AppendString(b, v.Source)
+	b = append(b, "\xa4Type"...)
+	b = msgp.AppendString(b, v.Type)
+	return b, nil
+}
+
+func (v *VolumeRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = VolumeRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Name":
+		b, err = codec.ReadString(b, &v.Name)
+	case "Type":
+		b, err = codec.ReadString(b, &v.Type)
+	case "Source":
+		b, err = codec.ReadString(b, &v.Source)
+	case "ReadOnly":
+		b, err = codec.ReadBool(b, &v.ReadOnly)
+	case "AccessMode":
+		b, err = codec.ReadString(b, &v.AccessMode)
+	case "AttachmentMode":
+		b, err = codec.ReadString(b, &v.AttachmentMode)
+	case "MountOptions":
+		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
+	case "PerAlloc":
+		b, err = codec.ReadBool(b, &v.PerAlloc)
 	default:
 		return b, false, nil
 	}

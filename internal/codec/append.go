@@ -90,6 +90,31 @@ func AppendStringMap(b []byte, m map[string]string) []byte {
 	return b
 }
 
+// AppendIntMap appends a map of whole numbers.
+func AppendIntMap(b []byte, m map[string]int) []byte {
+	return appendNumbers(b, m, func(b []byte, n int) []byte {
+		return msgp.AppendInt64(b, int64(n))
+	})
+}
+
+// AppendFloatMap appends a map of numbers.
+func AppendFloatMap(b []byte, m map[string]float64) []byte {
+	return appendNumbers(b, m, msgp.AppendFloat64)
+}
+
+func appendNumbers[N any](b []byte, m map[string]N, one func([]byte, N) []byte) []byte {
+	if m == nil {
+		return msgp.AppendNil(b)
+	}
+	b = msgp.AppendMapHeader(b, uint32(len(m)))
+	var few [16]string
+	for _, k := range sortedKeys(few[:0], m) {
+		b = msgp.AppendString(b, k)
+		b = one(b, m[k])
+	}
+	return b
+}
+
 // sortedKeys appends the keys of a map to an empty list, in order.
 func sortedKeys[E any](keys []string, m map[string]E) []string {
 	keys = slices.AppendSeq(keys, maps.Keys(m))

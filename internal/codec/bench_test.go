@@ -99,8 +99,7 @@ var benched = []struct {
 	}},
 }
 
-// BenchmarkEncode and BenchmarkDecode have each value by reflection (the Handle) and by its own methods. A
-// job has none.
+// BenchmarkEncode and BenchmarkDecode have each value by reflection (the Handle) and by its own methods.
 func BenchmarkEncode(b *testing.B) {
 	for _, x := range benched {
 		b.Run(x.name+"/reflected", func(b *testing.B) {

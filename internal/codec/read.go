@@ -153,6 +153,22 @@ func ReadStringMap(b []byte, m *map[string]string) ([]byte, error) {
 	})
 }
 
+// ReadIntMap reads into a map of whole numbers. It makes the map if it is nil.
+func ReadIntMap(b []byte, m *map[string]int) ([]byte, error) {
+	return readEntries(b, m, func(n int, b []byte) (int, []byte, error) {
+		rest, err := ReadInt(b, &n)
+		return n, rest, err
+	})
+}
+
+// ReadFloatMap reads into a map of numbers. It makes the map if it is nil.
+func ReadFloatMap(b []byte, m *map[string]float64) ([]byte, error) {
+	return readEntries(b, m, func(n float64, b []byte) (float64, []byte, error) {
+		rest, err := ReadFloat(b, &n)
+		return n, rest, err
+	})
+}
+
 // readEntries reads into a map. one reads a value, and gets the value that the map has under the key.
 func readEntries[E any](
 	b []byte, m *map[string]E, one func(had E, b []byte) (E, []byte, error),

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
@@ -63,6 +64,15 @@ func ReadUint[U ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](b []byte, p *U) ([
 	}
 	*p = U(v)
 	return rest, nil
+}
+
+// ReadFloat reads a number.
+func ReadFloat(b []byte, p *float64) ([]byte, error) {
+	if len(b) < 9 || b[0] != 0xcb {
+		return ReadOther(b, p)
+	}
+	*p = math.Float64frombits(binary.BigEndian.Uint64(b[1:]))
+	return b[9:], nil
 }
 
 // ReadTime reads a time in UTC.

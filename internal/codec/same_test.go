@@ -203,7 +203,7 @@ func TestEncode_WritesTheBytesOfTheHandle(t *testing.T) {
 func TestEncodeRows_WritesTheBytesOfTheHandle(t *testing.T) {
 	testRows[structs.CSIClaim](t)
 	testRows[structs.Node](t)
-	testRows[structs.Job](t) // by reflection
+	testRows[structs.Namespace](t) // by reflection
 	testRows[promoted](t)
 }
 

@@ -74,8 +74,10 @@ func TestGenerate_RejectsStructsThatTheHandleSeesOtherwise(t *testing.T) {
 
 func TestGenerate_LeavesOtherTypesToTheHandle(t *testing.T) {
 	for field, declared := range map[string]string{
-		"[]byte": "", "[4]int": "", "float64": "", "float32": "", "any": "", "uintptr": "", "*int": "", "[]int": "",
-		"struct{ A int }": "", "map[int]string": "", "map[string]int": "", "map[string]T": "", "[][]T": "",
+		"[]byte": "", "[4]int": "", "float32": "", "any": "", "uintptr": "", "*int": "", "[]int": "",
+		"struct{ A int }": "", "map[int]string": "", "map[string]bool": "", "map[int]int": "",
+		"map[string]*int": "", "map[string]F": "type F float64", "F": "type F float64", "map[string]T": "",
+		"[][]T":   "",
 		"Unknown": "", "[]*chan T": "", "G[int]": "type G[E any] struct { A E }",
 		"U": "type U struct { A int }", "*U": "type U struct { A int }", "[]*U": "type U struct { A int }",
 		"N": "type N bool", "O": "type O int\nfunc (*O) UnmarshalBinary(b []byte) error",

@@ -1,9 +1,9 @@
 package codecgen
 
 // Hot lists the structs of package structs that have generated codecs. These are the rows that fill a
-// snapshot, and the messages and log entries that nodes and the scheduler send by the thousand, each with
-// its parts. docs/performance.md has their rates. The other structs go through reflection, also where they
-// are a part of a hot one.
+// snapshot, and the messages and log entries that nodes, the scheduler and submitters of jobs send by the
+// thousand, each with its parts. docs/performance.md has their rates. The other structs go through
+// reflection, also where they are a part of a hot one.
 var Hot = []string{
 	// Parts of nearly every row and message.
 	"Empty", "Indexes", "QueryMeta", "QueryOptions", "QueryRequest", "WriteMeta", "WriteOptions",
@@ -28,8 +28,13 @@ var Hot = []string{
 	"CSIClaimListResponse", "CSIClaimQueueRow", "CSIClassCount", "CSIVolumeClaimRequest",
 	"CSIVolumeClaimResponse", "CSIVolumeUnpublishRequest",
 
-	// An allocation, and the plan and the evaluation that make it.
-	"AllocClientUpdate", "AllocListResponse", "AllocListStub", "AllocatedPort", "Allocation",
-	"AllocsClientUpdateRequest", "AllocsResponse", "CSIVolumeUse", "EvalUpdateRequest", "Evaluation", "Plan",
-	"PlanStop", "PlanUpdate", "Resources", "TaskEvent", "TaskState",
+	// A job with the parts that nearly every job has.
+	"Constraint", "EphemeralDisk", "Job", "JobRegisterRequest", "LogConfig", "ReschedulePolicy",
+	"RestartPolicy", "Task", "TaskGroup", "UpdateStrategy", "VolumeMount", "VolumeRequest",
+
+	// An allocation, and the plan, the evaluation and the deployment that make it.
+	"AllocClientUpdate", "AllocListResponse", "AllocListStub", "AllocMetric", "AllocatedPort", "Allocation",
+	"AllocsClientUpdateRequest", "AllocsResponse", "CSIVolumeUse", "Deployment", "DeploymentState",
+	"EvalUpdateRequest", "Evaluation", "NodeScoreMeta", "Plan", "PlanStop", "PlanUpdate", "Resources",
+	"TaskEvent", "TaskState",
 }

@@ -19,12 +19,15 @@ var (
 	boolean   = codec{appends: "msgp.AppendBool(b, %[1]s)", reads: "codec.ReadBool(b, &%[1]s)"}
 	signed    = codec{appends: "msgp.AppendInt64(b, int64(%[1]s))", reads: "codec.ReadInt(b, &%[1]s)"}
 	unsigned  = codec{appends: "msgp.AppendUint64(b, uint64(%[1]s))", reads: "codec.ReadUint(b, &%[1]s)"}
+	float     = codec{appends: "msgp.AppendFloat64(b, %[1]s)", reads: "codec.ReadFloat(b, &%[1]s)"}
 	moment    = codec{appends: "codec.AppendTime(b, %[1]s)", reads: "codec.ReadTime(b, &%[1]s)"}
 	texts     = codec{appends: "codec.AppendStrings(b, %[1]s)", reads: "codec.ReadStrings(b, &%[1]s)"}
 	textMap   = codec{
 		appends: "codec.AppendStringMap(b, %[1]s)",
 		reads:   "codec.ReadStringMap(b, (*map[string]string)(&%[1]s))",
 	}
+	intMap    = codec{appends: "codec.AppendIntMap(b, %[1]s)", reads: "codec.ReadIntMap(b, &%[1]s)"}
+	floatMap  = codec{appends: "codec.AppendFloatMap(b, %[1]s)", reads: "codec.ReadFloatMap(b, &%[1]s)"}
 	structure = codec{
 		appends: "%[1]s.AppendMsgpack(b)",
 		fails:   true,
@@ -82,15 +85,26 @@ func (g *generator) findCodec(t types.Type) (c codec, held types.Type) {
 			return pointer, t.Elem()
 		}
 	case *types.Map:
-		to, ok := t.Elem().(*types.Pointer)
-		if ok && isString(t.Key()) &&
-			g.hot[to.Elem()] {
-			return pointerMap, to.Elem()
-		}
+		return g.findMap(t)
 	case *types.Slice:
 		return g.findSlice(t)
 	}
 	return findBasic(t), t
+}
+
+func (g *generator) findMap(t *types.Map) (c codec, held types.Type) {
+	to, ok := t.Elem().(*types.Pointer)
+	switch {
+	case !isString(t.Key()):
+		return other, t
+	case ok && g.hot[to.Elem()]:
+		return pointerMap, to.Elem()
+	case t.Elem() == types.Typ[types.Int]:
+		return intMap, t
+	case t.Elem() == types.Typ[types.Float64]:
+		return floatMap, t
+	}
+	return other, t
 }
 
 func (g *generator) findSlice(t *types.Slice) (c codec, held types.Type) {
@@ -133,6 +147,8 @@ func findBasic(t types.Type) codec {
 		return unsigned
 	case info&types.IsInteger != 0 && info&types.IsUnsigned == 0:
 		return signed
+	case t == types.Typ[types.Float64]:
+		return float
 	}
 	return other
 }
