@@ -101,6 +101,9 @@ func (j jobs) revert(
 		return 0, err
 	}
 	_, version, err := state.CheckRevert(j.store.Read(), req)
+	if err == nil {
+		err = j.checkCanaries(version)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -132,7 +132,7 @@ func (p *planner) beginDeployment(r *rollout, slots []classified) {
 		ProgressDeadline: u.ProgressDeadline,
 		DesiredTotal:     r.group.Count,
 	}
-	if updates > 0 {
+	if updates > 0 && p.admitsCanaries(r.group) {
 		r.state.DesiredCanaries = u.Canary
 	}
 	if p.deployment == nil {
@@ -141,6 +141,13 @@ func (p *planner) beginDeployment(r *rollout, slots []classified) {
 	}
 	p.deployment.TaskGroups[r.group.Name] = r.state
 	p.deployment.StatusDescription = p.deployment.DefaultDescription()
+}
+
+// admitsCanaries reports whether canaries of a group can get their volumes. A registration with others is
+// refused, but a rollback is not, and two requests at once may each pass the check without the other. Their
+// version is rolled out without canaries.
+func (p *planner) admitsCanaries(g *structs.TaskGroup) bool {
+	return state.CanaryConflict(p, p.job, []*structs.TaskGroup{g}) == ""
 }
 
 func (p *planner) newDeployment() *structs.Deployment {

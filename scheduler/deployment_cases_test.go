@@ -173,7 +173,7 @@ func (d *deployments) mustPause() {
 
 func checkCanaryFits(t *testing.T, d *deployments, j *structs.Job) {
 	t.Helper()
-	if why := state.CanaryConflict(d.s.Read(), j); why != "" {
+	if why := state.CanaryConflict(d.s.Read(), j, j.TaskGroups); why != "" {
 		t.Error(why)
 	}
 }

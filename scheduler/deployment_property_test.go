@@ -11,9 +11,9 @@ import (
 )
 
 // TestDeployments_End changes jobs with volumes at random: their volumes, modes, counts and strategies, while
-// allocations become healthy or unhealthy or fail, nodes come and go, and operators promote, pause and fail.
-// Then everything works: each deployment ends, with success if none of its allocations was unhealthy. So no
-// update waits for itself.
+// allocations become healthy or unhealthy or fail, nodes come and go, and operators promote, pause, fail and
+// go back to earlier versions. Then everything works: each deployment ends, with success if none of its
+// allocations was unhealthy. So no update waits for itself.
 func TestDeployments_End(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &randomDeployments{deployments{newFixture(t)}, t, false}
@@ -67,8 +67,27 @@ func (d *randomDeployments) change() {
 		v.Source != "share" {
 		second.Volumes = nil // a version that excludes itself never runs
 	}
-	if j.Validate() == nil && state.CanaryConflict(d.s.Read(), j) == "" {
+	// Two registrations at once may both pass the check of canaries.
+	raced := rapid.Bool().Draw(t, "raced")
+	if j.Validate() == nil && (raced || state.CanaryConflict(d.s.Read(), j, j.TaskGroups) == "") {
 		d.job(j)
+	}
+}
+
+// revertAtRandom goes back to a version as a rollback does, which checks no canaries.
+func (d *randomDeployments) revertAtRandom() {
+	current := state.Job(d.s.Read(), "default", "web")
+	if current == nil {
+		return
+	}
+	var versions []uint64
+	for j := range state.JobVersions(d.s.Read(), "default", "web") {
+		if j.Version != current.Version {
+			versions = append(versions, j.Version)
+		}
+	}
+	if len(versions) > 0 {
+		d.revert(rapid.SampledFrom(versions).Draw(d.t, "version"))
 	}
 }
 
@@ -100,7 +119,7 @@ func (d *randomDeployments) step() {
 	t := d.t
 	node := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
 	d.clock = d.clock.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds")) * time.Second)
-	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	switch rapid.IntRange(0, 10).Draw(t, "what") {
 	case 0, 1:
 		d.change()
 	case 2:
@@ -115,6 +134,8 @@ func (d *randomDeployments) step() {
 		d.reportOne(false, structs.AllocFailed)
 	case 6:
 		d.passDeadlines()
+	case 7:
+		d.revertAtRandom()
 	default:
 		d.agents()
 	}

@@ -83,6 +83,12 @@ func (d *deployments) step(s *transcript.Step) string {
 		return ""
 	case "job":
 		d.job(d.spec(s))
+	case "revert":
+		version, err := strconv.ParseUint(s.Args[0], 10, 64)
+		if err != nil {
+			return err.Error()
+		}
+		d.revert(version)
 	case "stop":
 		do(d.fixture, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: d.now()})
 	case "healthy", "unhealthy", "failed":
@@ -101,6 +107,15 @@ func (d *deployments) step(s *transcript.Step) string {
 	}
 	d.plan()
 	return d.describe()
+}
+
+// revert makes an earlier version of the job the newest one.
+func (d *deployments) revert(version uint64) {
+	do(d.fixture, state.JobRevert, &structs.JobRevertRequest{
+		JobID:        "web",
+		JobVersion:   version,
+		WriteOptions: d.now(),
+	})
 }
 
 // operate performs the step of an operator.

@@ -6,11 +6,11 @@ import (
 	"berth/structs"
 )
 
-// CanaryConflict returns why canaries of a new version of a job could never get their volumes, "" if they
-// could: allocations of the job that run use volumes in ways that exclude them, and these wait for the
-// promotion of the canaries.
-func CanaryConflict(tx Reader, j *structs.Job) string {
-	wanted := NewCanaryUses(j.TaskGroups)
+// CanaryConflict returns why canaries of groups in a new version of a job could never get their volumes, ""
+// if they could: allocations of the job that run use volumes in ways that exclude them, and these wait for
+// the promotion of the canaries.
+func CanaryConflict(tx Reader, j *structs.Job, groups []*structs.TaskGroup) string {
+	wanted := NewCanaryUses(groups)
 	if len(wanted) == 0 {
 		return ""
 	}
