@@ -24,7 +24,7 @@ const golden = "testdata/why.golden"
 func TestWhy_Situations(t *testing.T) {
 	var b strings.Builder
 	names := map[string]bool{}
-	for _, s := range slices.Concat(situations, waitSituations) {
+	for _, s := range slices.Concat(situations, calmSituations, waitSituations) {
 		f := schedtest.New(t, s.nodes)
 		s.make(f)
 		waits, reasons := explainSubject(f, s)

@@ -26,7 +26,11 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 			x.displaced(j),
 			x.failures(j),
 			x.allocations(j),
-			x.drains(j))
+			x.drains(j),
+			x.overlap(j))
+	}
+	if len(reasons) == 0 {
+		reasons = x.missing(j)
 	}
 	if len(reasons) > 0 {
 		return true, reasons
@@ -47,14 +51,46 @@ func (x *explainer) healthyJob(j *structs.Job) *structs.Reason {
 		r := reason("job %s is stopped, and none of its allocations runs", j.ID)
 		r.Remedy = "to run it again: berth job run FILE"
 		return r
+	case j.StartsOthers():
+		return x.parentJob(j)
+	case demanded(j) == 0:
+		return reason("job %s waits for nothing: its groups have the count 0", j.ID)
 	case running == 0 && j.Finite():
 		return reason("job %s waits for nothing: its allocations are complete", j.ID)
 	case running == 0 && j.PerNode():
 		return reason("job %s waits for nothing: no node has to run it now", j.ID)
-	case running == 0:
-		return reason("job %s waits for nothing: its groups have the count 0", j.ID)
 	}
 	return reason("job %s waits for nothing; running: %s", j.ID, count(running, "allocation"))
+}
+
+// demanded returns the number of allocations that the groups of a job demand. For a job of every node it is
+// the number on each of them.
+func demanded(j *structs.Job) (total int) {
+	for _, g := range j.TaskGroups {
+		total += g.Count
+	}
+	return total
+}
+
+// missing explains the groups of a service with fewer allocations than they demand, although no evaluation is
+// to place the others.
+func (x *explainer) missing(j *structs.Job) (reasons []*structs.Reason) {
+	if j.Stop || j.Type != structs.JobService {
+		return nil
+	}
+	have := map[string]int{}
+	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+		have[a.TaskGroup]++
+	}
+	for _, g := range j.TaskGroups {
+		if have[g.Name] < g.Count {
+			r := reason("group %s has %d of %s, and no evaluation is to place the others", g.Name,
+				have[g.Name], count(g.Count, "allocation"))
+			r.Remedy = command(j.Namespace, "job eval", j.ID)
+			reasons = append(reasons, r)
+		}
+	}
+	return list(reasons, "groups")
 }
 
 // stoppedJob explains which allocations of a stopped job have not ended.

@@ -1,5 +1,19 @@
 package explain
 
+import (
+	"strings"
+
+	"berth/structs"
+)
+
+// command returns a command on an object of a namespace, which it names if it is not the default one.
+func command(namespace, verb string, args ...string) string {
+	if namespace != structs.DefaultNamespace {
+		verb += " -namespace " + namespace
+	}
+	return "berth " + verb + " " + strings.Join(args, " ")
+}
+
 // volumeFilter is the scheduler's filter of volumes: the reasons of the volumes follow it.
 const volumeFilter = "csi-volume"
 
