@@ -174,13 +174,13 @@ func orderedBy(operator string) func(l, r value) bool {
 		y, errY := strconv.ParseFloat(r.text, 64)
 		switch {
 		case errX != nil || errY != nil:
-			return signFits(operator, strings.Compare(l.text, r.text))
+			return structs.SignFits(operator, strings.Compare(l.text, r.text))
 		case x < y:
-			return signFits(operator, -1)
+			return structs.SignFits(operator, -1)
 		case x > y:
-			return signFits(operator, 1)
+			return structs.SignFits(operator, 1)
 		}
-		return signFits(operator, 0)
+		return structs.SignFits(operator, 0)
 	}
 }
 
@@ -220,44 +220,9 @@ func versionFits(l, r value) bool {
 		l.set && r.set && want.Check(v)
 }
 
-var semverPart = regexp.MustCompile(`^(=|!=|<|<=|>|>=|)\s*([0-9].*)$`)
-
-// semverFits compares as semantic versioning orders them: unlike version, a pre-release is a version like
-// any other, just before its release.
 func semverFits(l, r value) bool {
 	v, err := version.NewSemver(l.text)
-	if err != nil || !l.set || !r.set {
-		return false
-	}
-	for _, part := range strings.Split(r.text, ",") {
-		m := semverPart.FindStringSubmatch(strings.TrimSpace(part))
-		if m == nil {
-			return false
-		}
-		want, err := version.NewSemver(m[2])
-		if err != nil {
-			return false
-		}
-		if !signFits(m[1], v.Compare(want)) {
-			return false
-		}
-	}
-	return true
-}
-
-// signFits reports whether the result of a comparison is one that the operator wants.
-func signFits(operator string, sign int) bool {
-	switch operator {
-	case "!=":
-		return sign != 0
-	case "<":
-		return sign < 0
-	case "<=":
-		return sign <= 0
-	case ">":
-		return sign > 0
-	case ">=":
-		return sign >= 0
-	}
-	return sign == 0
+	want, errWant := structs.ParseSemver(r.text)
+	return err == nil && errWant == nil &&
+		l.set && r.set && want.Hold(v)
 }

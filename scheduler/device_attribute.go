@@ -82,7 +82,7 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	sign, compares := structs.CompareDeviceAttributes(l, r)
 	switch c.operand {
 	case "<", "<=", ">", ">=":
-		return compares && l.Bool == nil && signFits(c.operand, sign)
+		return compares && l.Bool == nil && structs.SignFits(c.operand, sign)
 	}
 	if !compares && l != nil && l.String != nil {
 		sign, compares = structs.CompareDeviceAttributes(l, c.text) // a text may look like a number

@@ -376,7 +376,7 @@ func TestFailure_WithoutNodes(t *testing.T) {
 	}
 }
 
-func TestDistinctHosts_OfJobAndGroup(t *testing.T) {
+func TestDistinctHosts_OfAJob(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("web", structs.JobService, count(3),
@@ -386,6 +386,21 @@ func TestDistinctHosts_OfJobAndGroup(t *testing.T) {
 	if got := refusals(p,
 		"g"); got != "distinct-hosts: distinct_hosts: the node has an allocation of the job (2)" {
 		t.Errorf("refusals: %s", got)
+	}
+}
+
+func TestDistinctHosts_OfAGroupCountsTheGroup(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("web", structs.JobService, count(3),
+		inGroup(&structs.Constraint{Operand: structs.ConstraintDistinctHosts}), groups(2)))
+	p := w.run("web")
+	w.wantPlaced("web", "0@n1 1@n2 0@n1 1@n2")
+	for _, group := range []string{"g0", "g1"} {
+		want := "distinct-hosts: distinct_hosts: the node has an allocation of the group (2)"
+		if got := refusals(p, group); got != want {
+			t.Errorf("refusals of %s: %s", group, got)
+		}
 	}
 }
 

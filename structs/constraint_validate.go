@@ -104,8 +104,10 @@ func (f fieldErrors) checkConstraintValue(c *Constraint) {
 		return
 	case ConstraintRegexp:
 		_, err = regexp.Compile(c.RTarget)
-	case ConstraintVersion, ConstraintSemver:
+	case ConstraintVersion:
 		_, err = version.NewConstraint(c.RTarget)
+	case ConstraintSemver:
+		_, err = ParseSemver(c.RTarget)
 	}
 	f.require(c.RTarget != "", "value is required with operator %s", c.Operand)
 	f.require(err == nil || c.RTarget == "",

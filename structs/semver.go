@@ -1,0 +1,71 @@
+package structs
+
+import (
+	"strings"
+
+	"github.com/hashicorp/go-version"
+)
+
+// SemverConditions is the value of a semver constraint: conditions that all have to hold.
+type SemverConditions []semverCondition
+
+type semverCondition struct {
+	operator string // "" is =
+	version  *version.Version
+}
+
+// semverOperators has each operator before its prefixes.
+var semverOperators = []string{"!=", "<=", ">=", "=", "<", ">"}
+
+// ParseSemver parses conditions with commas between them. As in the dialect, ~> is an operator of version
+// alone, and a version may begin with v.
+func ParseSemver(text string) (all SemverConditions, err error) {
+	for _, part := range strings.Split(text, ",") {
+		part = strings.TrimSpace(part)
+		var c semverCondition
+		rest := part
+		for _, operator := range semverOperators {
+			after, found := strings.CutPrefix(part, operator)
+			if found {
+				c.operator = operator
+				rest = strings.TrimSpace(after)
+				break
+			}
+		}
+		c.version, err = version.NewSemver(rest)
+		if err != nil {
+			return nil, Invalidf("%q is no condition on a semantic version, such as \">= 1.2.0\"; "+
+				"the operators are =, !=, <, <=, > and >=", Cut(part, MaxQuoted))
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Hold reports whether a version meets all conditions. They compare as semantic versioning orders versions:
+// unlike in a version constraint, a pre-release is a version like any other, just before its release.
+func (all SemverConditions) Hold(v *version.Version) bool {
+	for _, c := range all {
+		if !SignFits(c.operator, v.Compare(c.version)) {
+			return false
+		}
+	}
+	return true
+}
+
+// SignFits reports whether the result of a comparison is one that the operator wants.
+func SignFits(operator string, sign int) bool {
+	switch operator {
+	case "!=":
+		return sign != 0
+	case "<":
+		return sign < 0
+	case "<=":
+		return sign <= 0
+	case ">":
+		return sign > 0
+	case ">=":
+		return sign >= 0
+	}
+	return sign == 0
+}
