@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/state"
@@ -162,9 +163,11 @@ func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *gr
 
 func wantsDistinct(list []*structs.Constraint) bool {
 	return slices.ContainsFunc(list, func(c *structs.Constraint) bool {
-		return c != nil &&
-			c.Operand == structs.ConstraintDistinctHosts &&
-			!strings.EqualFold(c.RTarget, "false")
+		if c == nil || c.Operand != structs.ConstraintDistinctHosts {
+			return false
+		}
+		on, err := strconv.ParseBool(c.RTarget)
+		return on || err != nil // without a value it is on
 	})
 }
 

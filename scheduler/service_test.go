@@ -404,6 +404,19 @@ func TestDistinctHosts_OfAGroupCountsTheGroup(t *testing.T) {
 	}
 }
 
+// Any form of a boolean that a registration accepts has its meaning.
+func TestDistinctHosts_MayBeOff(t *testing.T) {
+	for text, distinct := range map[string]bool{
+		"": true, "1": true, "T": true,
+		"false": false, "F": false, "0": false,
+	} {
+		c := &structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: text}
+		if got := wantsDistinct([]*structs.Constraint{c}); got != distinct {
+			t.Errorf("%q: got %t", text, got)
+		}
+	}
+}
+
 func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
 	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err,
 		structs.KindInvalid) {
