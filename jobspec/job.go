@@ -301,6 +301,7 @@ type constraint struct {
 	Semver         *string   `hcl:"semver"`
 	Regexp         *string   `hcl:"regexp"`
 	SetContains    *string   `hcl:"set_contains"`
+	SetContainsAll *string   `hcl:"set_contains_all"`
 	SetContainsAny *string   `hcl:"set_contains_any"`
 	DistinctHosts  *bool     `hcl:"distinct_hosts"`
 

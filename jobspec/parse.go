@@ -347,6 +347,7 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 		structs.ConstraintSemver:         x.Semver,
 		structs.ConstraintRegexp:         x.Regexp,
 		structs.ConstraintSetContains:    x.SetContains,
+		structs.ConstraintSetContainsAll: x.SetContainsAll,
 		structs.ConstraintSetContainsAny: x.SetContainsAny,
 		structs.ConstraintDistinctHosts:  boolText(x.DistinctHosts),
 	} {
@@ -371,7 +372,7 @@ func (c *converter) oneForm(x *constraint, is bool) {
 	if !is {
 		c.spoiled[x.At] = true
 		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, "+
-			"version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone, "+
+			"version, semver, regexp, set_contains, set_contains_all, set_contains_any, or distinct_hosts alone, "+
 			"or distinct_property with value")
 	}
 }
