@@ -86,6 +86,7 @@ func waveEvaluations() []*structs.Evaluation {
 			TriggeredBy:  "rolling-update",
 			Status:       "complete",
 			PreviousEval: eval4,
+			CreateTime:   nanosBefore(0),
 			WaitUntil:    nanosBefore(-30 * time.Second),
 			Indexes:      structs.Indexes{CreateIndex: 16},
 		},

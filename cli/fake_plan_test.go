@@ -32,6 +32,10 @@ func (w *fakeCluster) answerPlans() {
 			resp.FailedTGAllocs = evaluations()[1].FailedTGAllocs
 			resp.Warnings = `group "app", volume "data": there is no volume "data" in namespace "default" yet`
 		}
+		if r.Job.ID == "waves" {
+			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{DestructiveUpdate: 5}
+			resp.CreatedEvals = waveEvaluations()[1:]
+		}
 		var n uint64
 		if _, err := fmt.Sscanf(r.Job.ID, "high-%d", &n); err == nil {
 			u := resp.Annotations.DesiredTGUpdates["app"]

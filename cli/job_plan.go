@@ -99,6 +99,11 @@ func (c *Call) printPlan(a *api.JobPlanned) {
 		c.Printf("- Not all allocations find a place now:\n")
 		c.printFailures(&structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
+	for _, e := range a.CreatedEvals {
+		if e.TriggeredBy == structs.TriggerRollingUpdate {
+			c.Printf("- Rolling update, the next wave follows %s later.\n", formatSpan(e.Wait()))
+		}
+	}
 	if !a.NextPeriodicLaunch.IsZero() {
 		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(a.NextPeriodicLaunch))
 	}

@@ -44,10 +44,7 @@ func (j jobs) plan(
 		resp.Annotations.DesiredTGUpdates = preview.Desired
 		resp.Annotations.PreemptedAllocs = preview.Preempted
 		resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
-		resp.CreatedEvals = preview.Followups
-		if preview.Blocked != nil {
-			resp.CreatedEvals = append(resp.CreatedEvals, preview.Blocked)
-		}
+		resp.CreatedEvals = laterEvals(tx, preview)
 	}
 	if req.Diff {
 		resp.Diff = structs.DiffJobs(old, job, true)
@@ -59,6 +56,19 @@ func (j jobs) plan(
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}
 	return err
+}
+
+// laterEvals returns the evaluations that continue a plan: those that it would add, and the one of an earlier
+// plan that would do its next wave.
+func laterEvals(tx *state.ReadTx, p *scheduler.Preview) []*structs.Evaluation {
+	evals := p.Followups
+	if next := state.Eval(tx, p.Eval.NextEval); next != nil {
+		evals = append(evals, next)
+	}
+	if p.Blocked != nil {
+		evals = append(evals, p.Blocked)
+	}
+	return evals
 }
 
 // admitJob returns a copy of a job in the form in which it is stored.

@@ -1,8 +1,10 @@
 package endpoints
 
 import (
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"berth/fsm"
 	"berth/scheduler"
@@ -41,6 +43,49 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	job.Priority = 1000
 	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
+}
+
+// The plan of an update in waves has the evaluation of the next wave, also if an earlier plan has added it.
+func TestJobPlan_ShowsTheNextWave(t *testing.T) {
+	s := newServer(t)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		s.addNode(id, "")
+		node := state.Node(s.store.Read(), id).Copy()
+		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	}
+	job := testJob("log")
+	job.Type = structs.JobSystem
+	job.TaskGroups[0].Volumes = nil
+	job.Update = &structs.UpdateStrategy{MaxParallel: 1, Stagger: time.Minute}
+	schedule := func() {
+		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		tx := s.store.Read()
+		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Now = s.clock.UnixNano()
+		mustPropose(s, fsm.PlanApply, p)
+	}
+	checkWave := func(when, id string) {
+		t.Helper()
+		evals := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).CreatedEvals
+		if len(evals) != 1 || evals[0].TriggeredBy != structs.TriggerRollingUpdate ||
+			evals[0].Wait() != time.Minute || id != "" && evals[0].ID != id {
+			t.Errorf("%s: the plan continues with %+v", when, evals)
+		}
+	}
+	schedule()
+	job.TaskGroups[0].Tasks[0].Config["command"] = "false"
+	checkWave("a new version", "")
+	schedule()
+	waves := slices.Collect(state.LaterEvals(s.store.Read()))
+	if len(waves) != 1 {
+		t.Fatalf("%d evaluations follow the first wave", len(waves))
+	}
+	job.Priority = 51
+	checkWave("during the update", waves[0].ID)
 }
 
 // The plan counts and lists the allocations of other jobs that the job would displace.

@@ -3,6 +3,7 @@ package structs
 import (
 	"maps"
 	"strings"
+	"time"
 )
 
 // The states of an evaluation.
@@ -104,6 +105,15 @@ const (
 	EvalWoken   = "woken"   // it waited for a key and was unblocked
 	EvalChanged = "changed" // its inputs have changed since its plan was made
 )
+
+// Wait returns the time between the creation of an evaluation that continues an update in waves and its
+// processing, 0 for all others. Clients of the dialect show when the next wave follows.
+func (e *Evaluation) Wait() time.Duration {
+	if e.TriggeredBy != TriggerRollingUpdate || e.WaitUntil == 0 {
+		return 0
+	}
+	return time.Duration(max(0, e.WaitUntil-e.CreateTime))
+}
 
 // NewEval returns a new pending evaluation of a job, still without an ID. now is UnixNano.
 func NewEval(j *Job, trigger string, now int64) *Evaluation {

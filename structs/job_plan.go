@@ -16,7 +16,7 @@ type JobPlanRequest struct {
 // none: a registration that enforces it finds the same job.
 type JobPlanResponse struct {
 	JobModifyIndex     uint64
-	CreatedEvals       []*Evaluation // that the plan would add: one that waits for capacity, and later ones
+	CreatedEvals       []*Evaluation // that continue the plan: one that waits for capacity, and later ones
 	Diff               *JobDiff
 	Annotations        *PlanAnnotations
 	FailedTGAllocs     map[string]*AllocMetric // groups of which not all allocations find a place

@@ -26,13 +26,15 @@ type plainEvaluation Evaluation
 
 type evaluationJSON struct {
 	plainEvaluation
+	Wait      time.Duration
 	WaitUntil time.Time
 }
 
-// MarshalJSON writes WaitUntil as a time, as the dialect has it.
+// MarshalJSON writes WaitUntil as a time, and adds Wait, as the dialect has them.
 func (e Evaluation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(evaluationJSON{
 		plainEvaluation: plainEvaluation(e),
+		Wait:            e.Wait(),
 		WaitUntil:       timeOf(e.WaitUntil),
 	})
 }

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"testing"
+	"time"
 
 	public "github.com/hashicorp/nomad/api"
 
@@ -34,8 +35,10 @@ func TestClient_ReadsPlans(t *testing.T) {
 			}},
 		},
 		FailedTGAllocs: map[string]*structs.AllocMetric{"g": {NodesEvaluated: 3, NodesExhausted: 2}},
-		CreatedEvals:   []*structs.Evaluation{{ID: "e1", Status: structs.EvalBlocked}},
-		Warnings:       "careful",
+		CreatedEvals: []*structs.Evaluation{{ID: "e1", Status: structs.EvalBlocked}, {
+			ID: "e2", TriggeredBy: structs.TriggerRollingUpdate, CreateTime: 1e9, WaitUntil: 31e9,
+		}},
+		Warnings: "careful",
 	})
 	plan, _, err := c.Jobs().Plan(fullJob(), true, nil)
 	if !checkNoError(t, "plan", err) {
@@ -59,7 +62,11 @@ func TestClient_ReadsPlans(t *testing.T) {
 		t.Errorf("the difference arrives as %+v with %+v", plan.Diff, g)
 	}
 	if plan.JobModifyIndex != 7 || plan.FailedTGAllocs["g"].NodesExhausted != 2 || plan.Warnings != "careful" ||
-		len(plan.CreatedEvals) != 1 || plan.CreatedEvals[0].Status != "blocked" {
-		t.Errorf("the plan arrives as %+v", plan)
+		len(plan.CreatedEvals) != 2 || plan.CreatedEvals[0].Status != "blocked" {
+		t.Fatalf("the plan arrives as %+v", plan)
+	}
+	if wave := plan.CreatedEvals[1]; wave.TriggeredBy != "rolling-update" || wave.Wait != 30*time.Second ||
+		plan.CreatedEvals[0].Wait != 0 {
+		t.Errorf("the next wave arrives as %+v", wave)
 	}
 }
