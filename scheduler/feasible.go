@@ -156,7 +156,7 @@ func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *gr
 	g := newGroupPlan(version, group)
 	g.planner = p
 	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
-	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
+	g.noMemoryMax = !p.older && group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	p.groups = append(p.groups, g)
 	return g
 }

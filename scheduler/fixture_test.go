@@ -276,6 +276,16 @@ func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 	return p
 }
 
+// processForOlder is process in a cluster with a server of an older version.
+func (w *fixture) processForOlder(e *structs.Evaluation) *structs.Plan {
+	w.t.Helper()
+	p, err := ProcessForOlder(w.s.Read(), e, w.clock)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
 func (w *fixture) apply(p *structs.Plan) {
 	w.t.Helper()
 	p.WriteOptions = w.now()

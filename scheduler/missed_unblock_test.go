@@ -19,13 +19,18 @@ import (
 
 // TestBlockedEval_MissesNoUnblock makes random changes to a small cluster. Its evaluations are planned one
 // after the other, each with a state that is older than the one to which its plan is applied. At the end no
-// blocked evaluation would find capacity, and no new evaluation of a job would change anything.
+// blocked evaluation would find capacity, and no new evaluation of a job would change anything. Some clusters
+// have a server of an older version at first.
 func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		c := &randomCluster{
 			fixture: newFixture(t),
 			r:       rand.New(rand.NewPCG(seed, 1)),
 			givenUp: map[string]bool{},
+		}
+		c.older = seed%3 == 2
+		if c.older {
+			c.preempting() // once that server is gone
 		}
 		c.many = c.r.IntN(3) == 0
 		if c.r.IntN(4) == 0 {
@@ -38,6 +43,11 @@ func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 			c.step()
 			if step%15 == 14 {
 				c.settle(fmt.Sprintf("seed %d, step %d", seed, step))
+			}
+			if c.older && step == 29 {
+				c.older = false
+				c.logf("the last server of an older version is gone")
+				c.settle(fmt.Sprintf("seed %d, without an older server", seed))
 			}
 		}
 		if t.Failed() {
@@ -61,6 +71,7 @@ type randomCluster struct {
 	*fixture
 	r       *rand.Rand
 	many    bool            // jobs
+	older   bool            // a server has an older version
 	plans   []*structs.Plan // in flight
 	givenUp map[string]bool
 	history []string
@@ -94,6 +105,15 @@ func (c *randomCluster) step() {
 		return
 	}
 	c.changeAnything()
+}
+
+// process is fixture.process with the plans that all servers know.
+func (c *randomCluster) process(e *structs.Evaluation) *structs.Plan {
+	c.t.Helper()
+	if c.older {
+		return c.processForOlder(e)
+	}
+	return c.fixture.process(e)
 }
 
 // fleet adds nodes without free capacity.
@@ -191,8 +211,9 @@ func (c *randomCluster) conflict(a, b *structs.Evaluation) bool {
 		uses(a.JobID)
 }
 
-// settle runs the scheduler until it has no work.
+// settle runs the scheduler until it has no work. What waits since there was an older server is retried.
 func (c *randomCluster) settle(when string) {
+	c.clock = c.clock.Add(retryDelay)
 	for n := 0; ; n++ {
 		before := len(c.history)
 		c.schedule()

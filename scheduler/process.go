@@ -18,7 +18,8 @@ func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*struct
 }
 
 // ProcessForOlder is Process for a cluster with a server of a version before fsm.PlacementSince: its plan has
-// nothing that such a server would not know.
+// nothing that such a server would not know. Nothing tells when that server is gone, so an evaluation without
+// capacity is also retried.
 func ProcessForOlder(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 	return process(tx, eval, now, options{enough: enough, older: true})
 }
@@ -245,10 +246,10 @@ func (p *planner) finishEval() {
 	}
 }
 
-// addRetryEval adds an evaluation for later, if there is none, when the keys that could unblock this one were
-// too many to name.
+// addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
+// one may find capacity: the keys were too many to name, or the plan was one for older servers.
 func (p *planner) addRetryEval() {
-	if !p.tooManyKeys {
+	if !p.tooManyKeys && !p.older {
 		return
 	}
 	due := p.now.Add(retryDelay).UnixNano()
@@ -260,7 +261,11 @@ func (p *planner) addRetryEval() {
 			return
 		}
 	}
-	p.plan.Followups = append(p.plan.Followups, p.evalAt(due))
+	e := p.evalAt(due)
+	if p.older {
+		e.NodeID = "" // one for all nodes of a per-node job
+	}
+	p.plan.Followups = append(p.plan.Followups, e)
 }
 
 // boundKeys keeps at most maxKeys unblock keys of volumes. If there are more, the evaluation is retried

@@ -222,12 +222,11 @@ func TestProcessForOlder_HasNothingNew(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
 	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
 	w.run("a")
-	w.job(aJob("a", structs.JobService, cpu(750)))
-	p, err := ProcessForOlder(w.s.Read(), w.eval("a"), w.clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.CountsEnding || len(p.Place) != 1 || len(p.Place[0].AwaitedAllocations) > 0 {
+	w.job(aJob("a", structs.JobService, cpu(750), func(j *structs.Job) {
+		j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 300 // an older version lets it count
+	}))
+	p := w.processForOlder(w.eval("a"))
+	if p.CountsEnding || len(p.Place) != 1 || len(p.Place[0].AwaitedAllocations) > 0 || p.Place[0].NoMemoryMax {
 		t.Errorf("the plan is %s with %+v", describe(p), p.Place)
 	}
 	w.stopJob("a")
