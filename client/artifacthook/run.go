@@ -19,6 +19,8 @@ import (
 	"berth/client/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/client/drivers/seccomp"
+	"berth/client/drivers/seccomp/filter"
 	"berth/client/hook"
 	"berth/structs"
 )
@@ -39,12 +41,19 @@ var shownSettings = []string{
 const executable = "/berth"
 
 // sandboxConfig describes the sandbox of a download into a directory.
-func (a *artifacts) sandboxConfig(dir string, insecure bool) *sandbox.Config {
+func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Config, err error) {
 	shown := map[string]string{}
 	for _, path := range shownDirs {
 		shown[path] = path
 	}
-	cfg := &sandbox.Config{
+	var calls filter.Filter
+	if seccomp.Supported() == nil {
+		calls, err = seccomp.Restricted()
+		if err != nil {
+			return nil, err
+		}
+	}
+	cfg = &sandbox.Config{
 		Root:      a.cfg.Dir,
 		HostPaths: shown,
 		Binds: []sandbox.Bind{
@@ -60,7 +69,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) *sandbox.Config {
 			Dir:      download.Dir,
 			User:     &nobody,
 			Restrict: true,
-			Seccomp:  sandbox.FilterSupported() == nil,
+			Filter:   calls,
 			NoFile:   1024,
 		},
 	}
@@ -70,7 +79,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) *sandbox.Config {
 			cfg.Binds = append(cfg.Binds, sandbox.Bind{Source: real, Target: path, ReadOnly: true})
 		}
 	}
-	return cfg
+	return cfg, nil
 }
 
 func (a *artifacts) environ(insecure bool) []string {
@@ -279,6 +288,10 @@ func (a *artifacts) runProcess(ctx context.Context, s *scratch, req *download.Re
 }
 
 func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Request) error {
+	cfg, err := a.sandboxConfig(s.path(), req.Insecure)
+	if err != nil {
+		return err
+	}
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return err
@@ -289,7 +302,7 @@ func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Re
 		return errors.Join(err, theirs.Close())
 	}
 	defer said.Close()
-	proc, err := sandbox.Start(a.sandboxConfig(s.path(), req.Insecure), sandbox.Options{
+	proc, err := sandbox.Start(cfg, sandbox.Options{
 		Command: append(a.cfg.Command[:len(a.cfg.Command):len(a.cfg.Command)], executor.InitArg),
 		Stdout:  theirs,
 		Stderr:  stderr,

@@ -21,6 +21,8 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/client/drivers/seccomp"
+	"berth/client/drivers/seccomp/filter"
 	"berth/structs"
 )
 
@@ -130,7 +132,7 @@ func NewNamed(name string, cfg Config, ex executor.Config) *Driver {
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	err := sandbox.Supported()
 	if err == nil && d.cfg.Seccomp == SeccompDefault {
-		err = sandbox.FilterSupported()
+		err = seccomp.Supported()
 	}
 	if err != nil {
 		return &structs.DriverInfo{
@@ -197,9 +199,12 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if spec.Cgroup != nil && !cfg.Privileged && d.RestrictsDevices() {
 		spec.Cgroup.Limits.Devices = rules
 	}
-	dir := d.DirOf(cfg.ID)
+	filter, err := d.filter()
+	if err != nil {
+		return nil, err
+	}
 	spec.Sandbox = &sandbox.Config{
-		Root:       filepath.Join(dir, executor.RootDir),
+		Root:       d.DirOf(cfg.ID),
 		HostPaths:  d.cfg.ChrootEnv,
 		Files:      files,
 		Binds:      binds,
@@ -214,11 +219,19 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 			Dir:      cmp.Or(command.WorkDir, "/"),
 			User:     user,
 			Restrict: !cfg.Privileged,
-			Seccomp:  d.cfg.Seccomp == SeccompDefault,
+			Filter:   filter,
 			NoFile:   uint64(d.cfg.MaxFiles),
 		},
 	}
 	return d.Launch(ctx, spec)
+}
+
+// filter returns the bound on the system calls of tasks without privileges, nil for none.
+func (d *Driver) filter() (filter.Filter, error) {
+	if d.cfg.Seccomp != SeccompDefault {
+		return nil, nil
+	}
+	return seccomp.Restricted()
 }
 
 const (

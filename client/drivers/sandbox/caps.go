@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +27,9 @@ var keptCapabilities = map[uintptr]string{
 	unix.CAP_SYS_CHROOT:       "CAP_SYS_CHROOT",
 	unix.CAP_AUDIT_WRITE:      "CAP_AUDIT_WRITE",
 }
+
+// KeptCapabilities returns the names of the capabilities that a restricted program keeps.
+func KeptCapabilities() []string { return slices.Sorted(maps.Values(keptCapabilities)) }
 
 // dropCapabilities takes the other capabilities from the programs that the calling thread forks and executes.
 func dropCapabilities() error {

@@ -3,16 +3,11 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
-	"berth/client/drivers/seccomp"
 )
 
 // fork forks from a thread that first drops the rights that the program must not have. The thread ends
@@ -29,8 +24,8 @@ func (p *Program) fork(
 		if err != nil {
 			return
 		}
-		if p.Restrict && p.Seccomp {
-			pid, err = forkFiltered(path, argv, attr, entry)
+		if p.Restrict && len(p.Filter) > 0 {
+			pid, err = p.forkFiltered(path, argv, attr, entry)
 			return
 		}
 		attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
@@ -42,13 +37,10 @@ func (p *Program) fork(
 // forkFiltered binds the calling thread, and with it the program, to the system call filter. The filter
 // refuses clone3, the only call that forks into a group of cgroup v2. The kernel therefore stops the program
 // before its first instruction, and the program enters the group while it is stopped.
-func forkFiltered(
+func (p *Program) forkFiltered(
 	path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry,
 ) (int, error) {
-	filter, err := seccomp.Default(slices.Sorted(maps.Values(keptCapabilities)))
-	if err == nil {
-		err = filter.Install()
-	}
+	err := p.Filter.Install()
 	if err != nil {
 		return 0, err
 	}
@@ -63,23 +55,6 @@ func forkFiltered(
 		return 0, err
 	}
 	return pid, nil
-}
-
-// yamaScope is the setting of the security module Yama; 3 forbids all tracing.
-const yamaScope = "/proc/sys/kernel/yama/ptrace_scope"
-
-// FilterSupported returns why a program cannot be bound to the system call filter on this machine, or nil.
-func FilterSupported() error { return filterSupported(yamaScope) }
-
-func filterSupported(scope string) error {
-	if err := seccomp.Supported(); err != nil {
-		return err
-	}
-	b, _ := os.ReadFile(scope) // a kernel without Yama has no such file
-	if strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
-		return errors.New("kernel.yama.ptrace_scope is 3: with cgroup v2 the filter needs 2 or less")
-	}
-	return nil
 }
 
 // releaseFork moves a program that stopped at its start into its group and lets it run.

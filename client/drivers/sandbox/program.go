@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
+	"berth/client/drivers/seccomp/filter"
 	"berth/structs"
 )
 
@@ -24,8 +25,9 @@ type Program struct {
 	Dir      string
 	User     *User // nil: the caller's user
 	Restrict bool  // keep few capabilities, and gain none by set-uid files
-	Seccomp  bool  // with Restrict: refuse the system calls that container engines refuse
-	NoFile   uint64
+	// Filter, with Restrict, bounds the system calls. Nil allows all.
+	Filter filter.Filter
+	NoFile uint64
 }
 
 // User is the user of a program.

@@ -10,9 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"berth/client/cgroups"
-	"berth/client/drivers/seccomp"
-	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -87,25 +84,6 @@ func TestFindProgram_LooksInThePath(t *testing.T) {
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %q, %v, want an invalid command", command, got, err)
 		}
-	}
-}
-
-func TestFilterSupported_NamesTheSettingInTheWay(t *testing.T) {
-	if cgroups.Detect().V2 == "" || seccomp.Supported() != nil {
-		testskip.Lacking(t, "no cgroup v2, or no seccomp filters")
-	}
-	scope := filepath.Join(t.TempDir(), "scope")
-	for text, want := range map[string]bool{"0\n": true, "2\n": true, "3\n": false} {
-		if err := os.WriteFile(scope, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := filterSupported(scope)
-		if got := err == nil; got != want {
-			t.Errorf("with %q: got %v (%v), want %v", text, got, err, want)
-		}
-	}
-	if err := filterSupported(scope + "-of-none"); err != nil {
-		t.Errorf("without Yama: %v", err)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package seccomp bounds the system calls of a program. The list of allowed calls is the default list of
 // the container engines (github.com/moby/profiles/seccomp). The package compiles the list to a BPF program
-// without cgo and installs it on a thread.
+// without cgo.
 //
 // Invariants: a filter covers the native calls of the machine and, on 64-bit machines, those of its 32-bit
 // mode. Each call of another mode fails with ENOSYS. A call that is newer than the list fails with ENOSYS, so
@@ -10,7 +10,10 @@ package seccomp
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -18,10 +21,11 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
-)
 
-// Filter is a compiled filter. The zero Filter cannot be installed.
-type Filter []unix.SockFilter
+	"berth/client/cgroups"
+	"berth/client/drivers/sandbox"
+	"berth/client/drivers/seccomp/filter"
+)
 
 // tables lists the system call tables of a machine's modes by GOARCH, the native one first.
 var tables = map[string][]*arch.Info{
@@ -31,7 +35,7 @@ var tables = map[string][]*arch.Info{
 
 // Default compiles the list for a program with these capabilities in its bounding set. A name has the form
 // CAP_CHOWN. Some calls are allowed only with a capability.
-func Default(capabilities []string) (Filter, error) {
+func Default(capabilities []string) (filter.Filter, error) {
 	modes, err := ownModes()
 	if err != nil {
 		return nil, err
@@ -50,7 +54,7 @@ func Default(capabilities []string) (Filter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("assembling the seccomp filter: %w", err)
 	}
-	f := make(Filter, 0, len(raw))
+	f := make(filter.Filter, 0, len(raw))
 	for _, r := range raw {
 		f = append(f, unix.SockFilter{
 			Code: r.Op,
@@ -62,6 +66,13 @@ func Default(capabilities []string) (Filter, error) {
 	return f, nil
 }
 
+// Restricted returns the filter for restricted programs of sandboxes. It is compiled once.
+func Restricted() (filter.Filter, error) { return restricted() }
+
+var restricted = sync.OnceValues(func() (filter.Filter, error) {
+	return Default(sandbox.KeptCapabilities())
+})
+
 // ownModes returns the system call tables of this machine.
 func ownModes() ([]*arch.Info, error) {
 	modes := tables[runtime.GOARCH]
@@ -71,24 +82,26 @@ func ownModes() ([]*arch.Info, error) {
 	return modes, nil
 }
 
-// Install binds the calling thread and all its descendants to the filter for good. The thread has
-// no_new_privs, or CAP_SYS_ADMIN.
-func (f Filter) Install() error {
-	prog := unix.SockFprog{
-		Len:    uint16(len(f)),
-		Filter: unsafe.SliceData(f),
+// yamaScope is the setting of the security module Yama; 3 forbids all tracing.
+const yamaScope = "/proc/sys/kernel/yama/ptrace_scope"
+
+// Supported returns the reason for which programs cannot be bound to the default filter on this machine, nil
+// if they can.
+func Supported() error { return supported(yamaScope) }
+
+func supported(scope string) error {
+	err := kernelSupports()
+	if err != nil {
+		return err
 	}
-	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
-		unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
-	runtime.KeepAlive(f)
-	if errno != 0 {
-		return fmt.Errorf("installing the seccomp filter: %w", errno)
+	b, _ := os.ReadFile(scope) // a kernel without Yama has no such file
+	if strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
+		return errors.New("kernel.yama.ptrace_scope is 3: with cgroup v2 the filter needs 2 or less")
 	}
 	return nil
 }
 
-// Supported returns the reason for which this machine cannot have the default filter, nil if it can.
-func Supported() error {
+func kernelSupports() error {
 	if _, err := ownModes(); err != nil {
 		return err
 	}

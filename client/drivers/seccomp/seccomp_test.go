@@ -3,6 +3,8 @@ package seccomp
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,6 +14,8 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"berth/client/cgroups"
+	"berth/client/drivers/seccomp/filter"
 	"berth/internal/testskip"
 )
 
@@ -232,7 +236,7 @@ func TestDefault_CompilesForThisMachine(t *testing.T) {
 	if err != nil || len(f) < 300 || len(f) > unix.BPF_MAXINSNS {
 		t.Fatalf("the filter has %d instructions, %v", len(f), err)
 	}
-	if err := (Filter{}).Install(); err == nil {
+	if err := (filter.Filter{}).Install(); err == nil {
 		t.Fatal("Install accepts an empty filter")
 	}
 }
@@ -269,5 +273,24 @@ func BenchmarkDefault(b *testing.B) {
 		if _, err := Default(nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestSupported_NamesTheSettingInTheWay(t *testing.T) {
+	if cgroups.Detect().V2 == "" || kernelSupports() != nil {
+		testskip.Lacking(t, "no cgroup v2, or no seccomp filters")
+	}
+	scope := filepath.Join(t.TempDir(), "scope")
+	for text, want := range map[string]bool{"0\n": true, "2\n": true, "3\n": false} {
+		if err := os.WriteFile(scope, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := supported(scope)
+		if got := err == nil; got != want {
+			t.Errorf("with %q: got %v (%v), want %v", text, got, err, want)
+		}
+	}
+	if err := supported(scope + "-of-none"); err != nil {
+		t.Errorf("without Yama: %v", err)
 	}
 }
