@@ -216,7 +216,7 @@ var filesOfTask = []string{
 	exitFile,
 	exitFile + ".tmp",
 	logFile,
-	RootDir,
+	formerRootDir,
 	recordFile + ".tmp",
 	recordFile,
 	lockFile,

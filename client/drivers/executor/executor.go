@@ -3,14 +3,13 @@
 // output in bounded files, serves the agent on a socket, and records the end of the task. Tasks is the
 // agent's side of it, which the exec and raw_exec drivers use.
 //
-// A task has one directory, named after its ID:
+// A task has one directory, named after its ID, over which a sandbox mounts its root, invisible to the host:
 //
 //	lock       locked by the supervisor while it lives, from before it runs (inherited from the agent)
 //	task.json  pid, start time and boot of the supervisor and of the task's first process; the cgroups
 //	sock       the socket of the supervisor
 //	exec       the socket for commands beside the task's program: of pid 1 of a sandbox, else of the supervisor
 //	exit.json  the end of the task: written before the supervisor ends
-//	root/      where a sandbox mounts its root, invisible to the host
 //	log        the errors of the supervisor
 //
 // A supervisor has to outlive the agent. Under systemd this requires KillMode=process in the agent's unit.
@@ -46,10 +45,11 @@ type Spec struct {
 	Network string `json:",omitempty"`
 }
 
-// Cgroup describes the cgroup of the task.
+// Cgroup describes the cgroup of the task, in the hierarchies that the agent has found.
 type Cgroup struct {
-	Parent string
-	Limits cgroups.Limits
+	Machine *cgroups.Machine
+	Parent  string
+	Limits  cgroups.Limits
 }
 
 // Logs has the settings of the task's logs. With Disabled the output is lost.
@@ -68,8 +68,8 @@ const (
 
 	sessionFile = "exec"
 
-	// RootDir is where a sandbox may mount its root.
-	RootDir = "root"
+	// formerRootDir is of a task that an older version has started: its sandbox mounted the root there.
+	formerRootDir = "root"
 )
 
 // request is the agent's request on a connection. The answer is one reply. The answer to opWait is the end of

@@ -80,7 +80,7 @@ func (t *task) spawn(spec []byte, network string) (*os.File, error) {
 	defer status.Close()
 	args := append(slices.Clone(t.command[1:]), t.dir)
 	cmd := exec.Command(t.command[0], args...)
-	cmd.Env = sandbox.RuntimeEnv(2)
+	cmd.Env = sandbox.RuntimeEnv(1)
 	cmd.Stdin = bytes.NewReader(spec)
 	cmd.Stdout = log
 	cmd.Stderr = log

@@ -87,12 +87,13 @@ func (ts *Tasks) RestrictsDevices() bool {
 
 // cgroup returns the cgroup for a task's Spec, nil if this machine has none.
 func (l *limiter) cgroup(r structs.Resources) *Cgroup {
-	if _, err := l.probe(); err != nil {
+	machine, err := l.probe()
+	if err != nil {
 		return nil
 	}
 	limits := limitsOf(r)
 	limits.PIDs = l.pids
-	return &Cgroup{Parent: l.parent, Limits: limits}
+	return &Cgroup{Machine: machine, Parent: l.parent, Limits: limits}
 }
 
 // Healthy returns the report of a working driver: its attributes name the controllers in use, its description

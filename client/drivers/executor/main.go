@@ -61,9 +61,10 @@ func Main(args []string, others ...Other) int {
 		return 2
 	}
 	runtime.LockOSThread() // a sandbox ends with the thread that made it
-	debug.SetGCPercent(25)
+	debug.SetGCPercent(-1) // a start allocates less than 1 MB
 	s, err := beginTask(args[0])
 	rerr := reportStart(err)
+	debug.SetGCPercent(25) // a supervisor keeps little and lives long
 	if err == nil && rerr != nil {
 		fmt.Fprintln(os.Stderr, "executor: the agent left while the task started:", rerr)
 	}

@@ -39,17 +39,25 @@ func (r *record) thisBoot() (bool, error) {
 	return boot == r.Boot, err
 }
 
-// readRecord returns nil if there is no record.
+// readRecord returns nil if there is no record, or an empty one: a power cut has taken its content, and ended
+// all that it named.
 func readRecord(dir string) (*record, error) {
 	return readJSON[record](filepath.Join(dir, recordFile))
 }
 
+// writeRecord replaces the record. It does not wait for the disk, because a record is of use only under its
+// boot.
 func (r *record) writeRecord(dir string) error {
 	b, err := encodeSummed(r)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, recordFile), b)
+	path := filepath.Join(dir, recordFile)
+	err = os.WriteFile(path+".tmp", b, 0o600)
+	if err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
 }
 
 // readExit returns nil if no exit result is recorded.
@@ -64,7 +72,7 @@ const exitSize = 4096
 // not lose it.
 func reserveExit(dir string) error {
 	blank := bytes.Repeat([]byte(" "), exitSize)
-	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, blank)
+	return os.WriteFile(filepath.Join(dir, exitFile+".tmp"), blank, 0o600)
 }
 
 // writeExit writes the result over the reserved space. The result is durable when it returns.
@@ -80,14 +88,15 @@ func writeExit(dir string, r *driver.ExitResult) error {
 		return err
 	}
 	tmp := filepath.Join(dir, exitFile+".tmp")
-	if err := writeSynced(tmp, os.O_CREATE, b); err != nil {
+	if err := writeSynced(tmp, b); err != nil {
 		return err
 	}
 	return durable.Rename(tmp, filepath.Join(dir, exitFile))
 }
 
-func writeSynced(path string, flags int, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|flags, 0o600)
+// writeSynced writes over the begin of a file, which it makes if it is not there.
+func writeSynced(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -98,10 +107,10 @@ func writeSynced(path string, flags int, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// readJSON returns nil when there is no file.
+// readJSON returns nil if there is no file, or an empty one.
 func readJSON[T any](path string) (*T, error) {
 	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(b) == 0 {
 		return nil, nil
 	}
 	if err != nil {

@@ -70,6 +70,18 @@ func TestReadRecord_AcceptsOneOfAnOlderVersion(t *testing.T) {
 	}
 }
 
+// TestReadRecord_TakesAnEmptyOneForNone: a record is not written to the disk at once.
+func TestReadRecord_TakesAnEmptyOneForNone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, recordFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readRecord(dir)
+	if got != nil || err != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func FuzzDecodeSummed(f *testing.F) {
 	b, err := encodeSummed(testRecord())
 	if err != nil {

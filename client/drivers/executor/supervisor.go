@@ -61,8 +61,7 @@ func startTask(spec *Spec, name string) (*supervisor, error) {
 
 // prepare writes the record, then makes the objects that it names.
 func (s *supervisor) prepare() (err error) {
-	machine := cgroups.Detect()
-	if err := s.recordSelf(machine); err != nil {
+	if err := s.recordSelf(); err != nil {
 		return err
 	}
 	if err := reserveExit("."); err != nil {
@@ -70,7 +69,7 @@ func (s *supervisor) prepare() (err error) {
 	}
 	if c := s.spec.Cgroup; c != nil {
 		// A machine without cgroups is an error: the task would run without its limits.
-		group, err := machine.New(c.Parent, s.name, c.Limits)
+		group, err := c.Machine.New(c.Parent, s.name, c.Limits)
 		if err != nil {
 			return fmt.Errorf("limiting the task: %w", err)
 		}
@@ -88,7 +87,7 @@ func (s *supervisor) prepare() (err error) {
 	return err
 }
 
-func (s *supervisor) recordSelf(machine *cgroups.Machine) error {
+func (s *supervisor) recordSelf() error {
 	self, err := procref.Of(os.Getpid())
 	if err != nil {
 		return err
@@ -104,7 +103,7 @@ func (s *supervisor) recordSelf(machine *cgroups.Machine) error {
 		Supervisor: self,
 	}
 	if c := s.spec.Cgroup; c != nil {
-		s.record.Cgroup = *machine.Path(c.Parent, s.name)
+		s.record.Cgroup = *c.Machine.Path(c.Parent, s.name)
 	}
 	return s.record.writeRecord(".")
 }
@@ -133,9 +132,6 @@ func (s *supervisor) launch() error {
 
 // startSandbox starts the sandbox, whose pid 1 takes the sessions over.
 func (s *supervisor) startSandbox() (process, error) {
-	if err := os.Mkdir(RootDir, 0o700); err != nil {
-		return nil, err
-	}
 	sessions, err := s.sessions.File()
 	if err != nil {
 		return nil, err

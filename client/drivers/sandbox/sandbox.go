@@ -23,7 +23,7 @@ import (
 
 // Config is the input of Init.
 type Config struct {
-	Root string // an empty directory of the host; the root is mounted over it, invisible to the host
+	Root string // a directory of the host; the root is mounted over it, invisible to the host
 	// HostPaths maps paths of the host to the paths at which the program sees them, read-only. Symlinks stay
 	// symlinks. A path that does not exist is ignored.
 	HostPaths map[string]string
