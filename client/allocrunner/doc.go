@@ -14,8 +14,8 @@
 //   - An agent that ends (or is killed) leaves tasks running. The next agent recovers them by the handle in
 //     the store and starts nothing twice. It starts other tasks only after an answer of the servers, which
 //     may not want them any more.
-//   - Down is called for each begun hook, whether its Up succeeded, failed or was interrupted. It is not
-//     called for other hooks.
+//   - Down is called for each begun hook, whether its Up succeeded, failed or was interrupted. It is called
+//     for another hook only by an agent that follows one that ended meanwhile.
 //   - A task that waits for others decides on their recorded states, so that the next agent decides likewise.
 //   - While a recovered task runs, a hook whose Up fails is retried: a restart of the agent never ends a
 //     running workload.

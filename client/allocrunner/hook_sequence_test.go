@@ -50,12 +50,12 @@ func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	equal(t, "order", log,
 		[]string{"up a", "up b", "up c", "down c", "down b", "down a", "down c", "down b"})
 	if !reflect.DeepEqual(saved,
-		[][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"b", "c"}, {"b"}, {}}) {
+		[][]string{{"a", "b", "c"}, {"b", "c"}, {}}) {
 		t.Errorf("saved %q", saved)
 	}
-	s.begun = []string{"of another version"}
-	if err := s.down(ctx); err != nil || len(s.begun) > 0 {
-		t.Errorf("an unknown hook: %v, left %v", err, s.begun)
+	s.restore([]string{"of another version"})
+	if err := s.down(ctx); err != nil || len(s.begun) > 0 || len(s.recorded) > 0 {
+		t.Errorf("an unknown hook: %v, left %v", err, s.recorded)
 	}
 	full, log = errors.New("disk full"), nil
 	if err := s.up(ctx); err == nil || !strings.Contains(err.Error(), "disk full") || len(log) > 0 {

@@ -11,7 +11,7 @@ import (
 // allocRecord is an allocation in the node's store.
 type allocRecord struct {
 	Alloc *structs.Allocation // with its job
-	// Begun names the hooks whose Up has begun and whose Down has not succeeded, in their order.
+	// Begun names the hooks whose Up may have begun and whose Down has not succeeded, in their order.
 	Begun []string
 	// Failure is the reason for the failure of the whole allocation: before its tasks could start, or because
 	// it lost a volume (Lost).

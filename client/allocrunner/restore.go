@@ -45,7 +45,7 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	}
 	if rec != nil {
 		r.rec = *rec
-		r.hooks.begun = rec.Begun
+		r.hooks.restore(rec.Begun)
 	}
 	for _, t := range r.tasks {
 		if err := t.loadRecord(); err != nil {

@@ -109,6 +109,8 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 	}
 	if salvaged {
 		r.assumeBegun()
+	} else {
+		r.rec.Begun = r.hooks.recordFirst()
 	}
 	err = allocTable.Put(deps.DB, alloc.ID, &r.rec)
 	if err != nil {
@@ -313,9 +315,9 @@ func (r *Runner) saveRecord(edit func(*allocRecord)) error {
 	return nil
 }
 
-func (r *Runner) saveBegun(begun []string) error {
+func (r *Runner) saveBegun(recorded []string) error {
 	return r.saveRecord(func(rec *allocRecord) {
-		rec.Begun = begun
+		rec.Begun = recorded
 	})
 }
 

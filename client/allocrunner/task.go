@@ -68,9 +68,9 @@ func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 		r.deps.TaskHooks(r.env, spec)...)
 	t.hooks = &hookSequence{
 		logger: t.logger,
-		save: func(begun []string) error {
+		save: func(recorded []string) error {
 			return t.saveRecord(func(rec *taskRecord) {
-				rec.Begun = begun
+				rec.Begun = recorded
 			})
 		},
 	}
@@ -93,7 +93,7 @@ func (t *task) loadRecord() error {
 	if t.rec.State == nil {
 		t.rec.State = &structs.TaskState{State: structs.TaskPending}
 	}
-	t.hooks.begun = rec.Begun
+	t.hooks.restore(rec.Begun)
 	return nil
 }
 
