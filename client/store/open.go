@@ -42,7 +42,9 @@ func Open(dir string) (*DB, error) {
 		err = fmt.Errorf("opening %s: %w", path, err)
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &DB{bolt: b, lock: lock}, nil
+	db := &DB{bolt: b, lock: lock}
+	db.changes.Propose = db.commitAll
+	return db, nil
 }
 
 // hasDigests is the content of the lock file once the file of the records has digests. A file that has lost

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"berth/internal/coalesce"
 	"berth/internal/codec"
 )
 
@@ -17,6 +18,8 @@ import (
 type DB struct {
 	bolt *bbolt.DB
 	lock *os.File
+
+	changes coalesce.Batcher[struct{}, *change]
 }
 
 // Close releases the file.
@@ -41,9 +44,7 @@ func (t Table[T]) Put(db *DB, key string, v *T) error {
 	if err != nil {
 		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
 	}
-	err = db.bolt.Update(func(tx *bbolt.Tx) error {
-		return changeRecord(tx, t.bucket, []byte(key), b)
-	})
+	err = db.commit(&change{bucket: t.bucket, key: key, value: b})
 	return t.wrapError("writing", key, err)
 }
 
@@ -69,9 +70,7 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 
 // Delete removes a record. A missing record is no error.
 func (t Table[T]) Delete(db *DB, key string) error {
-	err := db.bolt.Update(func(tx *bbolt.Tx) error {
-		return changeRecord(tx, t.bucket, []byte(key), nil)
-	})
+	err := db.commit(&change{bucket: t.bucket, key: key})
 	return t.wrapError("deleting", key, err)
 }
 

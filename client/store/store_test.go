@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/codec"
 	"berth/internal/diskfault"
 	"berth/internal/testskip"
 	"berth/structs"
@@ -403,4 +405,60 @@ func FuzzDecodeDigest(f *testing.F) {
 			t.Fatal("decodeDigest accepted bytes that encode does not produce")
 		}
 	})
+}
+
+// TestTable_ChangesTogetherHaveTheirOwnErrors: a record that cannot be written shares its transaction with
+// others.
+func TestTable_ChangesTogetherHaveTheirOwnErrors(t *testing.T) {
+	db := open(t, t.TempDir())
+	value, err := codec.Encode(&testRecord{N: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("k", bbolt.MaxKeySize+1)
+	changes := []*change{
+		{bucket: things.bucket, key: "first", value: value},
+		{bucket: things.bucket, key: long, value: value},
+		{bucket: things.bucket, key: "last", value: value},
+	}
+	if _, err := db.commitAll(t.Context(), struct{}{}, changes); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range changes {
+		if refused := c.err != nil; refused != (c.key == long) {
+			t.Errorf("change %d: %v", i, c.err)
+		}
+	}
+	got, err := things.All(db, "")
+	if err != nil || len(got) != 2 || got[0].Key != "first" || got[1].Key != "last" {
+		t.Errorf("the file has %v (%v)", got, err)
+	}
+}
+
+func TestTable_ConcurrentWritesAreAllKept(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	table := NewTable[string]("many")
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			key := fmt.Sprint(i)
+			err := table.Put(db, key, &key)
+			if err == nil && i%2 == 1 {
+				err = table.Delete(db, key)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, dir) // it compares the records with their digests
+	records, err := table.All(db, "")
+	if err != nil || len(records) != 25 {
+		t.Errorf("%d records (%v), want 25", len(records), err)
+	}
 }
