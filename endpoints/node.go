@@ -293,7 +293,7 @@ func (n nodes) updateAllocs(
 		if a == nil || a.NodeID != req.NodeID {
 			continue
 		}
-		u = withKnownTasks(tx, a, u).Bounded()
+		u = n.withKnownHealth(withKnownTasks(tx, a, u).Bounded())
 		if allocUpdateUnchanged(a, u) {
 			continue
 		}
@@ -309,6 +309,21 @@ func (n nodes) updateAllocs(
 	}
 	index, err := fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
 	return index, cmp.Or(err, unknown)
+}
+
+// withKnownHealth returns the report without a health that an older server would not record: that of an
+// allocation in no deployment.
+func (n nodes) withKnownHealth(u *structs.AllocClientUpdate) *structs.AllocClientUpdate {
+	if u.DeploymentStatus == nil || u.DeploymentID != "" {
+		return u
+	}
+	version := n.version()
+	if version == 0 || version >= fsm.ConnectSince {
+		return u
+	}
+	own := *u
+	own.DeploymentStatus = nil
+	return &own
 }
 
 // withKnownTasks returns the report without tasks that the allocation does not have. The version of the job

@@ -159,8 +159,9 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 					},
 				},
 				{
-					ID:           d.alloc(),
-					ClientStatus: d.of("running", "complete"),
+					ID:               d.alloc(),
+					ClientStatus:     d.of("running", "complete"),
+					DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
 					Services: []*structs.ServiceInstance{
 						{ID: d.of("i", "j"), ServiceName: "web", Status: d.of("", structs.CheckFailing)},
 						{ID: d.of("i", "j"), ServiceName: "api"},

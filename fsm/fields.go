@@ -122,6 +122,13 @@ func reportsHealth(p *structs.AllocsClientUpdateRequest) bool {
 	})
 }
 
+// reportsOwnHealth reports whether an update has the health of an allocation that is in no deployment.
+func reportsOwnHealth(p *structs.AllocsClientUpdateRequest) bool {
+	return slices.ContainsFunc(p.Allocs, func(u *structs.AllocClientUpdate) bool {
+		return u != nil && u.DeploymentStatus != nil && u.DeploymentID == ""
+	})
+}
+
 func jobWantsPorts(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 })
 }
@@ -188,8 +195,8 @@ func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
 	})
 }
 
-// ConnectSince is the version whose servers know Connect, the addresses and weights of services, and waits of
-// templates.
+// ConnectSince is the version whose servers know Connect, the addresses and weights of services, waits of
+// templates, and the health of allocations in no deployment.
 const ConnectSince = 11
 
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {

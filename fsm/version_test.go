@@ -31,7 +31,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobDeregister":      {later: later(8)},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
-		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10)},
+		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 11)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince},
@@ -244,6 +244,25 @@ func TestNeeds_CountsServices(t *testing.T) {
 		}
 		if got := CommandOf(entry).Needs(entry); got != n*ServicesSince {
 			t.Errorf("a report of %d services needs version %d", n, got)
+		}
+	}
+}
+
+// An older server would ignore the health of an allocation that is in no deployment.
+func TestNeeds_CountsTheHealthWithoutADeployment(t *testing.T) {
+	for deployment, want := range map[string]int{"": ConnectSince, "d": PlacementSince} {
+		entry, err := AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{
+			Allocs: []*structs.AllocClientUpdate{nil, {
+				ID:               "a",
+				DeploymentID:     deployment,
+				DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AllocsClientUpdate.Needs(entry); got != want {
+			t.Errorf("a health in deployment %q needs version %d, want %d", deployment, got, want)
 		}
 	}
 }

@@ -7,23 +7,27 @@ import (
 	"berth/structs"
 )
 
-// reportedHealth returns the health of an allocation in its deployment after a report of its node. A health
-// that is known stays. An allocation that ends in a deployment was not healthy. If the agent is too old to
-// report the health, an allocation that runs is healthy.
+// reportedHealth returns the health of an allocation after a report of its node. A health that is known
+// stays. An allocation that ends in a deployment was not healthy. If the agent is too old to report the
+// health, an allocation that runs in a deployment is healthy.
 func reportedHealth(
 	tx *WriteTx, a *structs.Allocation, u *structs.AllocClientUpdate, now int64,
 ) *structs.AllocDeploymentStatus {
 	old := a.DeploymentStatus
-	if old.IsKnown() || a.ServerTerminal() || !isCounted(tx, a) {
-		return old
-	}
 	h := u.DeploymentStatus
+	reported := h.IsKnown() && u.DeploymentID == a.DeploymentID
 	switch {
+	case old.IsKnown() || a.ServerTerminal():
+		return old
+	case a.DeploymentID == "" && reported:
+		return decidedHealth(tx, old, *h.Healthy, now)
+	case !isCounted(tx, a):
+		return old
 	case a.ClientTerminal() && a.ClientStatus != structs.AllocLost:
 		return decidedHealth(tx, old, false, now)
 	case a.ClientStatus == structs.AllocRunning && agentIsOlder(tx, a):
 		return decidedHealth(tx, old, true, now)
-	case h.IsKnown() && u.DeploymentID == a.DeploymentID:
+	case reported:
 		return decidedHealth(tx, old, *h.Healthy, now)
 	}
 	return old

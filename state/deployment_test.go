@@ -105,6 +105,24 @@ func TestDeployment_CountsItsAllocations(t *testing.T) {
 	}
 }
 
+// The health of an allocation in no deployment is for the drains of nodes. It is recorded once.
+func TestAllocsClientUpdate_RecordsTheHealthWithoutADeployment(t *testing.T) {
+	w := onANode(t)
+	w.alloc("a", "j", "n1")
+	w.alloc("b", "j", "n1")
+	healthy := func(id string) bool { return Alloc(w.s.Read(), id).DeploymentStatus.IsHealthy() }
+	w.reportHealth("a", "d", true)
+	if Alloc(w.s.Read(), "a").DeploymentStatus.IsKnown() {
+		t.Error("the health in another deployment counts")
+	}
+	w.reportHealth("a", "", true)
+	w.reportHealth("a", "", false)
+	w.reportHealth("b", "", false)
+	if !healthy("a") || healthy("b") || !Alloc(w.s.Read(), "b").DeploymentStatus.IsKnown() {
+		t.Errorf("a is healthy: %v, b: %v", healthy("a"), healthy("b"))
+	}
+}
+
 func TestDeployment_KeepsItsAllocationsWhileActive(t *testing.T) {
 	w := onANode(t)
 	w.deployment("d", "j")

@@ -176,7 +176,8 @@ func (d *Deployment) DefaultDescription() string {
 	return DeploymentIsRunning
 }
 
-// AllocDeploymentStatus is the health of an allocation in its deployment. Healthy is nil while it is not
+// AllocDeploymentStatus is the health of an allocation in its deployment, or by itself: as in the dialect, an
+// allocation of a service in no deployment has it for the drains of nodes. Healthy is nil while it is not
 // known. An allocation that is a Canary is not promoted yet.
 type AllocDeploymentStatus struct {
 	Healthy     *bool

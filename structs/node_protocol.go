@@ -25,6 +25,10 @@ const ConnectProtocol = 4
 // RootFilesProtocol is the protocol since which tasks of exec see the files beside their own directories.
 const RootFilesProtocol = 4
 
+// MigrateHealthProtocol is the protocol since which agents also report the health of allocations of services
+// that are in no deployment.
+const MigrateHealthProtocol = 4
+
 // Protocol returns the protocol of the node's agent.
 func (n *Node) Protocol() int {
 	p, err := strconv.Atoi(n.Attributes[AttrNodeProtocol])

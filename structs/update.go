@@ -212,6 +212,9 @@ func (u *UpdateStrategy) validate(f fieldErrors) {
 
 func (m *MigrateStrategy) validate(f fieldErrors) {
 	f.checkRange("max_parallel", m.MaxParallel, intRange{1, MaxGroupCount, ""})
+	f.require(m.HealthCheck != HealthManual,
+		"health_check must be %s or %s: nobody is asked about an allocation that a drain moves",
+		HealthChecks, HealthTaskStates)
 	checkHealth(f, m.HealthCheck, m.MinHealthyTime, m.HealthyDeadline)
 }
 

@@ -171,6 +171,9 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			})},
 		{``, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{} })},
 		{``, group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true, Migrate: true} })},
+		{`group "g": migrate: health_check must be checks or task_states`, group(func(g *TaskGroup) {
+			g.Migrate = &MigrateStrategy{HealthCheck: HealthManual}
+		})},
 		{`group "g": at least one task is required`, group(func(g *TaskGroup) { g.Tasks = nil })},
 		{`task "alloc": name "alloc" is taken`, group(func(g *TaskGroup) { g.Tasks[0].Name = "alloc" })},
 		{`group "g": task 1 is null`, group(func(g *TaskGroup) { g.Tasks = append(g.Tasks, nil) })},

@@ -7,9 +7,10 @@ import (
 	"berth/structs"
 )
 
-// healthRecord is the health of the allocation in its deployment.
+// healthRecord is the health of the allocation in its deployment, or by itself if it is in none.
 type healthRecord struct {
 	DeploymentID string
+	JobVersion   uint64 `codec:",omitempty"` // without a deployment each version is decided on anew
 	// Begun is the time at which the allocation was set up, with its volumes. The healthy deadline counts from
 	// then on: the wait for the volumes of a predecessor is not the fault of the new version.
 	Begun   time.Time
@@ -18,7 +19,8 @@ type healthRecord struct {
 }
 
 // watchHealth decides once for each deployment of the allocation whether it is healthy, and tells the
-// servers.
+// servers. In a service it does so also without a deployment: a drain waits for the health of the
+// successors.
 func (r *Runner) watchHealth(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -50,10 +52,10 @@ func (r *Runner) noteHealth() {
 // only another change leads to one.
 func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 	alloc := r.Alloc()
-	strategy := r.group().Update
+	rule := r.group().HealthRule(alloc.DeploymentID != "")
 	rec := r.health()
-	if alloc.DeploymentID == "" || alloc.ServerTerminal() || r.Stopping() ||
-		strategy == nil || strategy.HealthCheck == structs.HealthManual ||
+	if alloc.ServerTerminal() || r.Stopping() ||
+		rule == nil || rule.Check == structs.HealthManual ||
 		alloc.DeploymentStatus.IsKnown() || rec.Healthy != nil {
 		return time.Time{}
 	}
@@ -65,8 +67,8 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 	for _, t := range r.taskList() {
 		states[t.name] = t.state()
 	}
-	look := nextHealth(strategy, r.group().Tasks, states, rec.Begun)
-	look = r.withChecks(look, strategy)
+	look := nextHealth(rule, r.group().Tasks, states, rec.Begun)
+	look = r.withChecks(look, rule)
 	rec.decide(look, now)
 	if rec != before {
 		r.saveHealth(rec)
@@ -78,11 +80,20 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 func (r *Runner) health() healthRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.rec.Health
-	if h == nil || h.DeploymentID != r.rec.Alloc.DeploymentID {
-		return healthRecord{DeploymentID: r.rec.Alloc.DeploymentID}
+	if r.rec.Health.isOf(r.rec.Alloc) {
+		return *r.rec.Health
 	}
-	return *h
+	h := healthRecord{DeploymentID: r.rec.Alloc.DeploymentID}
+	if h.DeploymentID == "" {
+		h.JobVersion = r.rec.Alloc.JobVersion
+	}
+	return h
+}
+
+// isOf reports whether the record is that of the allocation as it is now.
+func (h *healthRecord) isOf(a *structs.Allocation) bool {
+	return h != nil && h.DeploymentID == a.DeploymentID &&
+		(h.DeploymentID != "" || h.JobVersion == a.JobVersion)
 }
 
 func (r *Runner) saveHealth(rec healthRecord) {
@@ -98,8 +109,8 @@ func (r *Runner) saveHealth(rec healthRecord) {
 }
 
 // reported returns the health for the servers, nil if it is not known.
-func (h *healthRecord) reported(deploymentID string) *structs.AllocDeploymentStatus {
-	if h == nil || h.Healthy == nil || h.DeploymentID != deploymentID {
+func (h *healthRecord) reported(a *structs.Allocation) *structs.AllocDeploymentStatus {
+	if !h.isOf(a) || h.Healthy == nil {
 		return nil
 	}
 	return &structs.AllocDeploymentStatus{
@@ -141,68 +152,21 @@ func (l *healthLook) next(now time.Time) time.Time {
 
 // nextHealth looks at the states of an allocation's tasks, which has been set up since begun.
 func nextHealth(
-	u *structs.UpdateStrategy,
+	rule *structs.HealthRule,
 	tasks []*structs.Task,
 	states map[string]*structs.TaskState,
 	begun time.Time,
 ) healthLook {
 	var look healthLook
 	if !begun.IsZero() {
-		look.deadline = begun.Add(u.HealthyDeadline)
+		look.deadline = begun.Add(rule.Deadline)
 	}
-	var since time.Time
-	for _, t := range tasks {
-		s := states[t.Name]
-		from, runs := runsSince(t, s)
-		switch {
-		case t.HasHook(structs.LifecyclePoststop):
-			continue
-		case s != nil && s.State == structs.TaskDead && !(s.Successful() && mayEnd(t)):
-			return healthLook{failed: true}
-		case !runs:
-			return look
-		case from.After(since):
-			since = from
-		}
-	}
-	look.healthy = since.Add(u.MinHealthyTime)
-	return look
-}
-
-// mayEnd reports whether a task is no fault when it ends: it prepares others, or follows their start.
-func mayEnd(t *structs.Task) bool {
-	return t.Lifecycle != nil && !t.Lifecycle.Sidecar
-}
-
-// runsSince returns the time since which a task is in order: it runs, with a healthy plugin if it runs one. A
-// task that prepares others and has succeeded is in order.
-func runsSince(t *structs.Task, s *structs.TaskState) (from time.Time, ok bool) {
+	order := structs.OrderOf(tasks, states)
 	switch {
-	case s == nil:
-		return from, false
-	case s.Successful() && mayEnd(t):
-		return s.FinishedAt, true
-	case s.State != structs.TaskRunning:
-		return from, false
+	case order.Failed:
+		return healthLook{failed: true}
+	case !order.Since.IsZero():
+		look.healthy = order.Since.Add(rule.MinTime)
 	}
-	from = s.StartedAt
-	if s.LastRestart.After(from) {
-		from = s.LastRestart
-	}
-	if t.CSIPluginConfig == nil {
-		return from, true
-	}
-	for i := len(s.Events) - 1; i >= 0; i-- {
-		e := s.Events[i]
-		switch e.Type {
-		case structs.TaskEventPluginHealthy:
-			if at := time.Unix(0, e.Time); at.After(from) {
-				from = at
-			}
-			return from, true
-		case structs.TaskEventPluginUnhealthy, structs.TaskEventStarted:
-			return from, false
-		}
-	}
-	return from, false
+	return look
 }

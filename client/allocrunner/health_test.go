@@ -36,9 +36,102 @@ func (a *agent) wantHealth(t *testing.T, want string) {
 	if got != want {
 		t.Errorf("the health is %q, want %q", got, want)
 	}
-	if got != "" && u.DeploymentID != "d1" && u.DeploymentID != "d2" {
-		t.Errorf("the health is that of deployment %q", u.DeploymentID)
+}
+
+// migratedAlloc is an allocation of no deployment. Its group leaves draining nodes with the rule of
+// deployedAlloc.
+func migratedAlloc(tasks ...string) *structs.Allocation {
+	a := deployedAlloc(tasks...)
+	g := a.Job.TaskGroups[0]
+	g.Migrate = &structs.MigrateStrategy{
+		MaxParallel:     1,
+		HealthCheck:     g.Update.HealthCheck,
+		MinHealthyTime:  g.Update.MinHealthyTime,
+		HealthyDeadline: g.Update.HealthyDeadline,
 	}
+	g.Update = nil
+	a.DeploymentID = ""
+	return a
+}
+
+func TestHealth_IsThatOfTheDeployment(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		a.new(deployedAlloc("one"))
+		time.Sleep(10 * time.Second)
+		a.wantHealth(t, "healthy")
+		if u := a.last(); u.DeploymentID != "d1" {
+			t.Errorf("the health is that of deployment %q", u.DeploymentID)
+		}
+	})
+}
+
+// A drain waits for the health of successors, which are in no deployment.
+func TestHealth_IsDecidedWithoutADeployment(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		a.new(migratedAlloc("one", "two"))
+		fx.wantRunning(t, "one", "two")
+		time.Sleep(9 * time.Second)
+		a.wantHealth(t, "")
+		time.Sleep(time.Second)
+		a.wantHealth(t, "healthy")
+		if u := a.last(); u.DeploymentID != "" {
+			t.Errorf("the health is that of deployment %q", u.DeploymentID)
+		}
+	})
+}
+
+func TestHealth_WithoutADeploymentEndsWithTheDeadline(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		alloc := migratedAlloc("one")
+		alloc.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p"} // never healthy
+		a.new(alloc)
+		fx.wantRunning(t, "one")
+		time.Sleep(59 * time.Second)
+		a.wantHealth(t, "")
+		time.Sleep(time.Second)
+		a.wantHealth(t, "unhealthy")
+	})
+}
+
+// The servers forget the health of an allocation that they update in place, also if no deployment counts it.
+// They are told again, and an agent that restarts remembers it.
+func TestHealth_WithoutADeploymentIsThatOfOneVersion(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		alloc := migratedAlloc("one")
+		r := a.new(alloc)
+		time.Sleep(10 * time.Second)
+		a.wantHealth(t, "healthy")
+		a.mu.Lock()
+		told := len(a.updates)
+		a.mu.Unlock()
+		next := *alloc
+		next.JobVersion++
+		if err := r.Update(&next); err != nil {
+			t.Fatal(err)
+		}
+		a.wantHealth(t, "healthy")
+		a.mu.Lock()
+		if len(a.updates) == told {
+			t.Error("the health of the new version is not told")
+		}
+		a.mu.Unlock()
+		a.stop()
+		b := fx.agent()
+		defer b.stop()
+		b.restore()
+		b.wantHealth(t, "healthy")
+	})
 }
 
 func TestHealth_NeedsTheMinimumTimeWithoutARestart(t *testing.T) {
@@ -135,7 +228,7 @@ func TestHealth_IsThatOfOneDeployment(t *testing.T) {
 func TestNextHealth_LooksAtTheStatesOfTasks(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-	u := &structs.UpdateStrategy{MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
+	rule := &structs.HealthRule{MinTime: 10 * time.Second, Deadline: time.Minute}
 	main := &structs.Task{Name: "main"}
 	before := &structs.Task{Name: "before", Lifecycle: &structs.TaskLifecycle{Hook: structs.LifecyclePrestart}}
 	after := &structs.Task{Name: "after", Lifecycle: &structs.TaskLifecycle{Hook: structs.LifecyclePoststop}}
@@ -191,7 +284,7 @@ func TestNextHealth_LooksAtTheStatesOfTasks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := nextHealth(u, c.tasks, c.states, start)
+			got := nextHealth(rule, c.tasks, c.states, start)
 			if !got.healthy.Equal(c.want.healthy) || !got.deadline.Equal(c.want.deadline) ||
 				got.failed != c.want.failed {
 				t.Errorf("got %+v, want %+v", got, c.want)

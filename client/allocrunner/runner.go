@@ -273,7 +273,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u.NetworkStatus = r.networkStatus()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u.DeploymentStatus = r.rec.Health.reported(r.rec.Alloc.DeploymentID)
+	u.DeploymentStatus = r.rec.Health.reported(r.rec.Alloc)
 	if u.DeploymentStatus != nil {
 		u.DeploymentID = r.rec.Alloc.DeploymentID
 	}

@@ -75,8 +75,8 @@ func (r *Runner) expandFor(name string) func(string) string {
 }
 
 // withChecks adds the checks of services to what the states of the tasks say about the health.
-func (r *Runner) withChecks(look healthLook, strategy *structs.UpdateStrategy) healthLook {
-	if look.healthy.IsZero() || strategy.HealthCheck != structs.HealthChecks {
+func (r *Runner) withChecks(look healthLook, rule *structs.HealthRule) healthLook {
+	if look.healthy.IsZero() || rule.Check != structs.HealthChecks {
 		return look
 	}
 	since, passing := r.services.HealthySince()
@@ -84,7 +84,7 @@ func (r *Runner) withChecks(look healthLook, strategy *structs.UpdateStrategy) h
 		look.healthy = time.Time{}
 		return look
 	}
-	if from := since.Add(strategy.MinHealthyTime); from.After(look.healthy) {
+	if from := since.Add(rule.MinTime); from.After(look.healthy) {
 		look.healthy = from
 	}
 	return look

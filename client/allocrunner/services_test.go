@@ -66,6 +66,22 @@ func TestServices_CountForTheHealth(t *testing.T) {
 	})
 }
 
+func TestServices_CountForTheHealthWithoutADeployment(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx, _ := withFailingScripts(t)
+		a := fx.agent()
+		defer a.stop()
+		alloc := serviceAlloc()
+		alloc.Job.TaskGroups[0].Migrate = migratedAlloc().Job.TaskGroups[0].Migrate
+		alloc.DeploymentID = ""
+		a.new(alloc)
+		time.Sleep(59 * time.Second)
+		a.wantHealth(t, "")
+		time.Sleep(time.Second + time.Millisecond)
+		a.wantHealth(t, "unhealthy")
+	})
+}
+
 func TestServices_DoNotCountForTheHealthByTasks(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx, _ := withFailingScripts(t)

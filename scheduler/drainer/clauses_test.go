@@ -95,24 +95,6 @@ func TestDrain_WaitsUntilASuccessorHasRunForLongEnough(t *testing.T) {
 	f.wantNext("after min_healthy_time", "web")
 }
 
-// A task that has restarted begins anew. Nobody misses its allocation, but the group misses the others.
-func TestDrain_CountsFromTheLastRestart(t *testing.T) {
-	f := newFleet(t, 1)
-	f.register("web", structs.JobService, 3)
-	for _, a := range f.Allocs("web")[:2] {
-		f.Report(a, &structs.AllocClientUpdate{
-			ClientStatus: structs.AllocRunning,
-			TaskStates: map[string]*structs.TaskState{"t": {
-				State:       structs.TaskRunning,
-				StartedAt:   f.Clock.Add(-time.Hour),
-				LastRestart: f.Clock.Add(-time.Second),
-			}},
-		})
-	}
-	f.drain("n0", structs.DrainSpec{})
-	f.wantNext("with two that have restarted", "web", "web")
-}
-
 // Each group of a job has its own pace.
 func TestDrain_MovesGroupsByThemselves(t *testing.T) {
 	f := newFleet(t, 1)

@@ -3,9 +3,9 @@
 // Its rules:
 //
 //   - Allocations of services move at the pace of their group's `migrate` block: at most max_parallel of a
-//     group are missing at a time. An allocation that is not healthy itself moves at once, because nobody
-//     misses it. A group that its deployment holds misses no more than it had: nothing would bring the
-//     others.
+//     group are missing at a time. An allocation that does not run, or is unhealthy, moves at once, because
+//     nobody misses it. One that runs and is not known to be healthy yet is missing, and waits like the
+//     others. A group that its deployment holds misses no more than it had: nothing would bring the others.
 //   - Allocations of batch jobs may end by themselves until the deadline.
 //   - Allocations of system jobs move after those, unless the drain ignores them.
 //   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
@@ -20,7 +20,6 @@ package drainer
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"berth/state"
@@ -241,139 +240,4 @@ func (p *planner) blocked(a *structs.Allocation) string {
 		return "; its group waits for a place"
 	}
 	return fmt.Sprintf("; its group waits for a place: %s (%d nodes)", refusals[0].Reason, refusals[0].Nodes)
-}
-
-// groupKey names a group of a job.
-type groupKey struct{ ns, job, group string }
-
-// groupPace counts how many allocations of a group may leave now.
-type groupPace struct {
-	group     *structs.TaskGroup
-	parallel  int
-	wanted    int // allocations that the group has, or is to have without an operator
-	healthy   int
-	spare     int                   // healthy allocations that the group can miss
-	unhealthy []*structs.Allocation // those that the pace waits for
-	sick      map[string]bool       // the IDs of unhealthy
-}
-
-func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
-	key := groupKey{j.Namespace, j.ID, g.Name}
-	pace := p.groups[key]
-	if pace != nil {
-		return pace
-	}
-	migrate := structs.DefaultMigrateStrategy()
-	if g.Migrate != nil {
-		migrate = *g.Migrate
-	}
-	pace = &groupPace{
-		group:    g,
-		parallel: migrate.MaxParallel,
-		sick:     map[string]bool{},
-	}
-	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
-		if a.TaskGroup != g.Name || a.Migrate {
-			continue
-		}
-		if p.healthy(a, migrate.MinHealthyTime) {
-			pace.healthy++
-			continue
-		}
-		pace.unhealthy = append(pace.unhealthy, a)
-		pace.sick[a.ID] = true
-	}
-	pace.wanted = p.wanted(j, g)
-	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
-	p.groups[key] = pace
-	return pace
-}
-
-// wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing:
-// only those that were taken away come again.
-func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup) int {
-	if !p.isHeld(j, g) {
-		return g.Count
-	}
-	newest := map[int]*structs.Allocation{}
-	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
-		index := a.Index()
-		last := newest[index]
-		if a.TaskGroup == g.Name && a.CreateIndex >= j.CreateIndex && !a.DeploymentStatus.IsCanary() &&
-			(last == nil || a.CreateIndex > last.CreateIndex) {
-			newest[index] = a
-		}
-	}
-	wanted := 0
-	for index := range g.Count {
-		a := newest[index]
-		if a != nil && (!a.Terminal() || a.ServerTerminal() && a.NextAllocation == "") {
-			wanted++
-		}
-	}
-	return wanted
-}
-
-// isHeld reports whether the deployment of the job's version adds no allocations to a group.
-func (p *planner) isHeld(j *structs.Job, g *structs.TaskGroup) bool {
-	d := state.LatestDeployment(p.tx, j.Namespace, j.ID)
-	switch {
-	case d == nil || d.JobVersion != j.Version:
-		return false
-	case d.Status == structs.DeploymentRunning:
-		return d.Group(g.Name).AwaitsPromotion()
-	}
-	return d.Status == structs.DeploymentPaused || d.Status == structs.DeploymentFailed
-}
-
-// take reports whether an allocation may leave, and counts it.
-func (g *groupPace) take(a *structs.Allocation) bool {
-	if g.sick[a.ID] {
-		return true
-	}
-	if g.spare == 0 {
-		return false
-	}
-	g.spare--
-	return true
-}
-
-// healthy reports whether an allocation has run for long enough.
-func (p *planner) healthy(a *structs.Allocation, minHealthy time.Duration) bool {
-	if a.ClientStatus != structs.AllocRunning {
-		return false
-	}
-	var since time.Time
-	for _, t := range a.TaskStates {
-		if t.State == structs.TaskRunning {
-			since = slices.MaxFunc([]time.Time{since, t.StartedAt, t.LastRestart}, time.Time.Compare)
-		}
-	}
-	return !since.IsZero() && p.now.Sub(since) >= minHealthy
-}
-
-// paceReason tells what an allocation waits for that its group cannot miss yet.
-func (p *planner) paceReason(j *structs.Job, g *groupPace) string {
-	if !p.explain {
-		return ""
-	}
-	text := fmt.Sprintf("at most %d of group %s may be missing, and %d of %d are healthy",
-		g.parallel, g.group.Name, g.healthy, g.wanted)
-	if len(g.unhealthy) > 0 {
-		a := g.unhealthy[0]
-		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(a.ID),
-			cmp.Or(a.NodeName, structs.ShortID(a.NodeID)), describe(a))
-	}
-	missing := &structs.Allocation{Namespace: j.Namespace, JobID: j.ID, TaskGroup: g.group.Name}
-	return text + p.blocked(missing)
-}
-
-func describe(a *structs.Allocation) string {
-	switch {
-	case a.ClientStatus == structs.AllocRunning:
-		return "running, but not for long enough"
-	case a.ClientDescription != "":
-		return a.ClientStatus + ": " + a.ClientDescription
-	}
-	return a.ClientStatus
 }

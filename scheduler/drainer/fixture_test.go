@@ -30,6 +30,7 @@ func (f *fleet) register(id, kind string, count int, edits ...func(*structs.Task
 	f.tick()
 	f.tick()
 	f.Clock = f.Clock.Add(time.Minute)
+	f.Tick()
 }
 
 func plugin(g *structs.TaskGroup) {

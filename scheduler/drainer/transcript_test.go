@@ -24,6 +24,8 @@ var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
 //
 //	nodes N                                  nodes n0, n1, ...
 //	job ID type=T count=N max_parallel=N     registers a job and starts it; plugin: it runs a CSI plugin
+//	fail JOB                                 the checks of its new allocations fail
+//	unhealthy JOB                            their nodes report so
 //	volume JOB                               the allocation of the job on n0 uses a volume of the plugin
 //	release JOB                              n0 has let go of the volume
 //	drain NODE deadline=D                    force, ignore-system: the options
@@ -71,9 +73,18 @@ func (f *drains) step(s *transcript.Step) {
 				plugin(g)
 			}
 			if n := number(s.Arg("max_parallel"), 0); n > 0 {
-				g.Migrate = &structs.MigrateStrategy{MaxParallel: n, HealthCheck: structs.HealthTaskStates}
+				checked(g)
+				g.Migrate.MaxParallel = n
 			}
 		})
+	case "fail":
+		f.Failing[s.Args[0]] = true
+	case "unhealthy":
+		for _, a := range f.Allocs(s.Args[0]) {
+			if !a.DeploymentStatus.IsKnown() {
+				f.reportHealth(a, false)
+			}
+		}
 	case "volume":
 		f.users[s.Args[0]] = f.withVolume("n0", s.Args[0])
 	case "release":

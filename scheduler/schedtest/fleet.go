@@ -21,7 +21,9 @@ type Fleet struct {
 	Store *state.Store
 	Clock time.Time
 	Stuck map[string]bool // IDs of allocations that report nothing
-	index uint64
+	// Failing has the IDs of jobs whose checks fail: their new allocations do not become healthy.
+	Failing map[string]bool
+	index   uint64
 }
 
 // New returns a fleet with nodes n0, n1 and so on. Each has a healthy node instance of the plugin pl.
@@ -31,7 +33,9 @@ func New(t rapid.TB, nodes int) *Fleet {
 		Store: state.New(),
 		Clock: time.Unix(1_700_000_000, 0),
 		Stuck: map[string]bool{},
-		index: 10,
+
+		Failing: map[string]bool{},
+		index:   10,
 	}
 	for i := range nodes {
 		f.Node(fmt.Sprintf("n%d", i))
@@ -179,8 +183,26 @@ func (f *Fleet) runNode(node string) {
 					"t": {State: structs.TaskRunning, StartedAt: f.Clock},
 				},
 			})
+		default:
+			f.reportHealth(a)
 		}
 	}
+}
+
+// reportHealth reports that an allocation in no deployment is healthy, once its tasks have run for long
+// enough.
+func (f *Fleet) reportHealth(a *structs.Allocation) {
+	f.T.Helper()
+	rule := state.JobOf(f.Store.Read(), a).Group(a.TaskGroup).HealthRule(false)
+	since := structs.OrderOf(state.JobOf(f.Store.Read(), a).Group(a.TaskGroup).Tasks, a.TaskStates).Since
+	if rule == nil || a.DeploymentID != "" || a.DeploymentStatus.IsKnown() || f.Failing[a.JobID] ||
+		since.IsZero() || f.Clock.Sub(since) < rule.MinTime {
+		return
+	}
+	f.Report(a, &structs.AllocClientUpdate{
+		ClientStatus:     structs.AllocRunning,
+		DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
+	})
 }
 
 // Report applies a report of a node on one of its allocations.

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/state"
 	"berth/structs"
@@ -41,7 +42,8 @@ func NothingPending(v *View) (faults []string) {
 	return faults
 }
 
-// DrainsEnd finds drains that have not ended, without those that wait for jobs without room.
+// DrainsEnd finds drains that have not ended, without those that wait for jobs without room, or for groups
+// that miss unhealthy allocations.
 func DrainsEnd(v *View) (faults []string) {
 	for id, n := range v.Nodes {
 		if n.DrainStrategy == nil {
@@ -49,13 +51,21 @@ func DrainsEnd(v *View) (faults []string) {
 		}
 		waits := false
 		for _, a := range v.OnNode[id] {
-			waits = waits || v.blocked(structs.JobKey{Namespace: a.Namespace, ID: a.JobID})
+			key := structs.JobKey{Namespace: a.Namespace, ID: a.JobID}
+			waits = waits || v.blocked(key) || v.missesUnhealthy(key)
 		}
 		if !waits {
 			faults = append(faults, fmt.Sprintf("node %s, with %d allocations", id, len(v.OnNode[id])))
 		}
 	}
 	return faults
+}
+
+// missesUnhealthy reports whether a job has an allocation that is to run and is unhealthy.
+func (v *View) missesUnhealthy(key structs.JobKey) bool {
+	return slices.ContainsFunc(v.ByJob[key], func(a *structs.Allocation) bool {
+		return !a.Terminal() && a.DeploymentStatus.IsUnhealthy()
+	})
 }
 
 // NothingWaits finds allocations that do not run although they are to run, and those that do not end.

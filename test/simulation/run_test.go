@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +38,7 @@ type run struct {
 	started time.Time
 	ended   time.Time
 	failed  bool
-	judged  string // the deployment in which its health is known
+	judged  string // the deployment, or the version, in which its health is known
 }
 
 // newRun makes the run of an allocation. The caller holds n.mu.
@@ -342,22 +344,24 @@ func (r *run) die() {
 	r.n.idle(r.random(timeout))
 }
 
-// judge reports the health in the deployment if it is known now. Otherwise it returns when it will be.
+// judge reports the health if it is known now: that in the deployment, or for drains. Otherwise it returns
+// when it will be.
 func (r *run) judge(behaviour string) <-chan time.Time {
 	a := r.row()
-	u := r.group.Update
+	rule := r.group.HealthRule(a.DeploymentID != "")
+	subject := cmp.Or(a.DeploymentID, fmt.Sprint("version ", a.JobVersion))
 	r.mu.Lock()
-	known := a.DeploymentID == "" || r.judged == a.DeploymentID || u == nil || a.ServerTerminal()
+	known := r.judged == subject || rule == nil || a.ServerTerminal()
 	after := time.Second
 	if !known {
-		after = u.MinHealthyTime
+		after = rule.MinTime
 		if behaviour == sick {
-			after = u.HealthyDeadline
+			after = rule.Deadline
 		}
 	}
 	left := time.Until(r.started.Add(after))
 	if !known && left <= 0 {
-		r.judged = a.DeploymentID
+		r.judged = subject
 	}
 	r.mu.Unlock()
 	switch {

@@ -1,0 +1,190 @@
+package drainer
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// groupKey names a group of a job.
+type groupKey struct{ ns, job, group string }
+
+// groupPace counts how many allocations of a group may leave now.
+type groupPace struct {
+	group     *structs.TaskGroup
+	parallel  int
+	wanted    int // allocations that the group has, or is to have without an operator
+	healthy   int
+	spare     int                   // healthy allocations that the group can miss
+	unhealthy []*structs.Allocation // those that the pace waits for
+	down      map[string]bool       // the IDs of allocations that nobody misses
+}
+
+func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
+	key := groupKey{j.Namespace, j.ID, g.Name}
+	pace := p.groups[key]
+	if pace != nil {
+		return pace
+	}
+	migrate := structs.DefaultMigrateStrategy()
+	if g.Migrate != nil {
+		migrate = *g.Migrate
+	}
+	pace = &groupPace{
+		group:    g,
+		parallel: migrate.MaxParallel,
+		down:     map[string]bool{},
+	}
+	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
+		if a.TaskGroup != g.Name || a.Migrate {
+			continue
+		}
+		condition := p.conditionOf(a)
+		if condition == isHealthy {
+			pace.healthy++
+			continue
+		}
+		pace.unhealthy = append(pace.unhealthy, a)
+		pace.down[a.ID] = condition == isDown
+	}
+	pace.wanted = p.wanted(j, g)
+	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
+	p.groups[key] = pace
+	return pace
+}
+
+// wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing:
+// only those that were taken away come again.
+func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup) int {
+	if !p.isHeld(j, g) {
+		return g.Count
+	}
+	newest := map[int]*structs.Allocation{}
+	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
+		index := a.Index()
+		last := newest[index]
+		if a.TaskGroup == g.Name && a.CreateIndex >= j.CreateIndex && !a.DeploymentStatus.IsCanary() &&
+			(last == nil || a.CreateIndex > last.CreateIndex) {
+			newest[index] = a
+		}
+	}
+	wanted := 0
+	for index := range g.Count {
+		a := newest[index]
+		if a != nil && (!a.Terminal() || a.ServerTerminal() && a.NextAllocation == "") {
+			wanted++
+		}
+	}
+	return wanted
+}
+
+// isHeld reports whether the deployment of the job's version adds no allocations to a group.
+func (p *planner) isHeld(j *structs.Job, g *structs.TaskGroup) bool {
+	d := state.LatestDeployment(p.tx, j.Namespace, j.ID)
+	switch {
+	case d == nil || d.JobVersion != j.Version:
+		return false
+	case d.Status == structs.DeploymentRunning:
+		return d.Group(g.Name).AwaitsPromotion()
+	}
+	return d.Status == structs.DeploymentPaused || d.Status == structs.DeploymentFailed
+}
+
+// take reports whether an allocation may leave, and counts it.
+func (g *groupPace) take(a *structs.Allocation) bool {
+	if g.down[a.ID] {
+		return true
+	}
+	if g.spare == 0 {
+		return false
+	}
+	g.spare--
+	return true
+}
+
+// condition says whether a group misses an allocation that leaves.
+type condition int
+
+const (
+	isDown    condition = iota // it does not run, or is unhealthy: nobody misses it
+	isNew                      // it runs, and its health is not known yet
+	isHealthy                  // its group can miss it only at its pace
+)
+
+// reportedLate is the time after the deadline of the health in which its report arrives.
+const reportedLate = 30 * time.Second
+
+// conditionOf judges an allocation by the health that its node has reported. Where the node reports none, and
+// where it has not done so in time, the states of the tasks decide.
+func (p *planner) conditionOf(a *structs.Allocation) condition {
+	var tasks []*structs.Task
+	var rule *structs.HealthRule
+	decides := false
+	j := state.JobOf(p.tx, a)
+	if j != nil && j.Group(a.TaskGroup) != nil {
+		g := j.Group(a.TaskGroup)
+		tasks = g.Tasks
+		rule = g.HealthRule(a.DeploymentID != "")
+		decides = rule != nil && rule.Check != structs.HealthManual && p.reportsHealth(a)
+	}
+	if rule == nil {
+		rule = new(structs.DefaultMigrateStrategy()).HealthRule()
+	}
+	since := structs.OrderOf(tasks, a.TaskStates).Since
+	inOrder := p.now.Sub(since)
+	switch {
+	case a.ClientStatus != structs.AllocRunning || since.IsZero() || a.DeploymentStatus.IsUnhealthy():
+		return isDown
+	case a.DeploymentStatus.IsHealthy() || inOrder >= rule.Deadline+reportedLate:
+		return isHealthy
+	case decides:
+		return isNew
+	case inOrder >= rule.MinTime:
+		return isHealthy
+	case p.now.Sub(time.Unix(0, a.CreateTime)) >= rule.Deadline:
+		return isDown // it restarts again and again
+	}
+	return isNew
+}
+
+// reportsHealth reports whether the node of an allocation tells its health. That in a deployment counts only
+// until its end.
+func (p *planner) reportsHealth(a *structs.Allocation) bool {
+	n := state.Node(p.tx, a.NodeID)
+	if n == nil || n.Protocol() < structs.MigrateHealthProtocol {
+		return false
+	}
+	d := state.Deployment(p.tx, a.DeploymentID)
+	return a.DeploymentID == "" || d != nil && d.Active()
+}
+
+// paceReason tells what an allocation waits for that its group cannot miss yet.
+func (p *planner) paceReason(j *structs.Job, g *groupPace) string {
+	if !p.explain {
+		return ""
+	}
+	text := fmt.Sprintf("at most %d of group %s may be missing, and %d of %d are healthy",
+		g.parallel, g.group.Name, g.healthy, g.wanted)
+	if len(g.unhealthy) > 0 {
+		a := g.unhealthy[0]
+		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(a.ID),
+			cmp.Or(a.NodeName, structs.ShortID(a.NodeID)), describe(a))
+	}
+	missing := &structs.Allocation{Namespace: j.Namespace, JobID: j.ID, TaskGroup: g.group.Name}
+	return text + p.blocked(missing)
+}
+
+func describe(a *structs.Allocation) string {
+	switch {
+	case a.DeploymentStatus.IsUnhealthy():
+		return "unhealthy"
+	case a.ClientStatus == structs.AllocRunning:
+		return "running, but not known to be healthy yet"
+	case a.ClientDescription != "":
+		return a.ClientStatus + ": " + a.ClientDescription
+	}
+	return a.ClientStatus
+}
