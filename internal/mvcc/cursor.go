@@ -1,6 +1,9 @@
 package mvcc
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Cursor reads rows of an index in key order. The cursor of a WriteTx sees the changes of its batch that were
 // made before the cursor.
@@ -12,6 +15,12 @@ type Cursor[T any] struct {
 	head *T  // the next row of base, where it has to be compared with the overlay
 	at   Key // of the last row of base, where it is needed; at first, where the cursor begins
 	read bool
+}
+
+// keepOverlay copies the entries of the overlay, so that the cursor remains valid after changes. A look-up of
+// one row does without.
+func (c *Cursor[T]) keepOverlay() {
+	c.over = slices.Clone(c.over)
 }
 
 // Next returns the next row, nil after the last one.

@@ -27,6 +27,7 @@ func (x *Index[T]) Scan(tx Reader, parts ...string) iter.Seq[*T] {
 func (x *Index[T]) scan(tx *ReadTx, k Key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		c := x.cursor(tx, k)
+		c.keepOverlay()
 		for r := c.Next(); r != nil; r = c.Next() {
 			if !yield(r) {
 				return
@@ -37,7 +38,9 @@ func (x *Index[T]) scan(tx *ReadTx, k Key) iter.Seq[*T] {
 
 // Cursor is Scan row by row.
 func (x *Index[T]) Cursor(tx Reader, parts ...string) Cursor[T] {
-	return x.cursor(tx.reader(), KeyOf(parts...))
+	c := x.cursor(tx.reader(), KeyOf(parts...))
+	c.keepOverlay()
+	return c
 }
 
 // First returns the first row whose key begins with the parts, nil if there is none.
@@ -67,6 +70,7 @@ func (x *Index[T]) After(tx Reader, parts ...string) *T {
 // not watch a read with Seek.
 func (x *Index[T]) Seek(tx Reader, parts ...string) *Cursor[T] {
 	c := x.seek(tx.reader(), KeyOf(parts...))
+	c.keepOverlay()
 	return &c
 }
 
@@ -87,7 +91,7 @@ func (x *Index[T]) at(k Key) pathKey {
 }
 
 // newCursor returns a cursor that reads the tree as seek does from a key on, and the rows of the overlay
-// whose key begins with prefix.
+// whose key begins with prefix. The next change makes it invalid, unless the caller calls keepOverlay before.
 func (x *Index[T]) newCursor(tx *ReadTx, seek seekTree, from, prefix Key) Cursor[T] {
 	at := x.at(from)
 	c := Cursor[T]{
@@ -96,7 +100,7 @@ func (x *Index[T]) newCursor(tx *ReadTx, seek seekTree, from, prefix Key) Cursor
 		at:    from,
 	}
 	if tx.overlay != nil {
-		c.over = slices.Clone(tx.overlay.from(at, prefix))
+		c.over = tx.overlay.from(at, prefix)
 	}
 	return c
 }
