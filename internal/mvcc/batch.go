@@ -33,8 +33,12 @@ type undo struct {
 	written   int  // Batch.written at the change
 }
 
-// maxSpare is the largest capacity for changes that a batch leaves to the next one.
-const maxSpare = 4 * maxOverlay
+// The largest capacities that a batch leaves to the next one, in changes. Those of one entry, with 80 bytes
+// each, suffice for the largest plan of the scheduler.
+const (
+	maxSpare     = 4 * maxOverlay
+	maxSpareUndo = 32768
+)
 
 // spare has the memory that a batch leaves to the next one.
 type spare struct {
@@ -242,7 +246,7 @@ func (b *Batch) end() {
 		entries: b.overlay.entries[:0],
 		undo:    b.undo[:0],
 	}
-	if cap(b.undo) > maxSpare ||
+	if cap(b.undo) > maxSpareUndo ||
 		cap(b.overlay.entries) > maxSpare {
 		b.db.spare = spare{}
 	}
