@@ -41,16 +41,24 @@ func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
 // AllocStubs returns a function that writes the stub of an allocation, with the type of its job. It looks up
 // the job of allocations that follow each other once.
 func AllocStubs(tx Reader) func(*structs.Allocation, *structs.AllocListStub) {
-	var job *structs.Job
+	jobOf := jobLookup(tx)
 	return func(a *structs.Allocation, s *structs.AllocListStub) {
-		if job == nil || job.ID != a.JobID ||
-			job.Version != a.JobVersion || job.Namespace != a.Namespace {
-			job = JobOf(tx, a)
-		}
 		a.PutStub(s)
-		if job != nil {
+		if job := jobOf(a); job != nil {
 			s.JobType = job.Type
 		}
+	}
+}
+
+// jobLookup returns a function that is JobOf. It looks up the job of allocations that follow each other once.
+func jobLookup(tx Reader) func(*structs.Allocation) *structs.Job {
+	var job *structs.Job
+	return func(a *structs.Allocation) *structs.Job {
+		if job == nil || job.ID != a.JobID ||
+			job.Version != a.JobVersion || job.Namespace != structs.NamespaceOr(a.Namespace) {
+			job = JobOf(tx, a)
+		}
+		return job
 	}
 }
 
@@ -90,15 +98,22 @@ func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
 	return allocsByEnd.Scan(tx)
 }
 
-// putAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A
+// putAlloc stores an allocation in place of old (nil for a new one), counts it for its deployment and updates
+// the status of its job.
+func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
+	recountDeployments(tx, old, a)
+	storeAlloc(tx, old, a)
+	refreshJobStatus(tx, a.Namespace, a.JobID)
+}
+
+// storeAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A
 // terminal allocation leaves every claim queue. An ended one offers no services, gives up its tokens, no
 // longer counts for its plugins and frees capacity.
-func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
+func storeAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	if a.ClientTerminal() {
 		a.Services = nil
 	}
 	recountAlloc(tx, old, a)
-	recountDeployments(tx, old, a)
 	allocs.Put(tx, a)
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
@@ -118,7 +133,6 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 			a.ClientTerminal() && !old.ClientTerminal()) {
 		unblockCapacity(tx, a.NodeID)
 	}
-	refreshJobStatus(tx, a.Namespace, a.JobID)
 }
 
 func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {

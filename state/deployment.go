@@ -53,7 +53,10 @@ func staleDeployment(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 			return "its deployment has changed"
 		}
 	}
-	for _, a := range p.Place {
+	for i, a := range p.Place {
+		if i > 0 && a.DeploymentID == p.Place[i-1].DeploymentID {
+			continue
+		}
 		d := Deployment(tx, a.DeploymentID)
 		if d != nil && !d.Active() {
 			return "its deployment is " + d.Status
@@ -144,7 +147,7 @@ func isCounted(tx Reader, a *structs.Allocation) bool {
 }
 
 // recountDeployments updates the counts of the deployment of an allocation that takes the place of old, nil
-// for a new one. The first allocation of a group, and each that becomes healthy, give the group more time.
+// for a new one.
 func recountDeployments(tx *WriteTx, old, a *structs.Allocation) {
 	if a.DeploymentID == "" || !isCounted(tx, a) {
 		return // the deployment of old has ended before that of a began
@@ -158,16 +161,42 @@ func recountDeployments(tx *WriteTx, old, a *structs.Allocation) {
 	if change == (deploymentCount{}) || d.Group(a.TaskGroup) == nil {
 		return
 	}
-	changeDeployment(tx, d, a.ModifyTime, func(d *structs.Deployment) {
-		s := d.TaskGroups[a.TaskGroup]
-		change.addTo(s)
-		if change.placed > 0 && a.DeploymentStatus.IsCanary() {
-			s.PlacedCanaries = append(s.PlacedCanaries, a.ID)
+	changeDeployment(tx, d, a.ModifyTime, func(d *structs.Deployment) { countInGroup(d, a, change) })
+}
+
+// countPlaced updates the counts of the deployments of new allocations, each deployment once.
+func countPlaced(tx *WriteTx, placed []*structs.Allocation) {
+	byDeployment := map[string][]*structs.Allocation{}
+	for _, a := range placed {
+		if a.DeploymentID != "" {
+			byDeployment[a.DeploymentID] = append(byDeployment[a.DeploymentID], a)
 		}
-		if change.healthy > 0 || s.RequireProgressBy.IsZero() {
-			extendDeadline(d, s, a.ModifyTime)
+	}
+	for id, all := range byDeployment {
+		d := Deployment(tx, id)
+		all = slices.DeleteFunc(all, func(a *structs.Allocation) bool { return d.Group(a.TaskGroup) == nil })
+		if len(all) == 0 || !d.Active() {
+			continue
 		}
-	})
+		changeDeployment(tx, d, all[0].ModifyTime, func(d *structs.Deployment) {
+			for _, a := range all {
+				countInGroup(d, a, deploymentCountOf(a))
+			}
+		})
+	}
+}
+
+// countInGroup adds a change to the counts of the group of an allocation. The first allocation of a group,
+// and each that becomes healthy, give the group more time.
+func countInGroup(d *structs.Deployment, a *structs.Allocation, change deploymentCount) {
+	s := d.TaskGroups[a.TaskGroup]
+	change.addTo(s)
+	if change.placed > 0 && a.DeploymentStatus.IsCanary() {
+		s.PlacedCanaries = append(s.PlacedCanaries, a.ID)
+	}
+	if change.healthy > 0 || s.RequireProgressBy.IsZero() {
+		extendDeadline(d, s, a.ModifyTime)
+	}
 }
 
 // extendDeadline gives a group of a deployment that runs its time for the next progress, from now on.

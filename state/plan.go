@@ -29,7 +29,8 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if j != nil {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
-	refused := rejectedNodes(tx, p)
+	place := newPlacements(tx, p)
+	refused := rejectedNodes(tx, p, place)
 	if p.Deployment != nil {
 		putDeployment(tx, p.Deployment, p.Now)
 	}
@@ -39,11 +40,8 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	for _, u := range p.Update {
 		updatePlanned(tx, u, p.Now)
 	}
-	for _, a := range p.Place {
-		if refused[a.NodeID] == "" {
-			placePlanned(tx, a, e, p.Now)
-		}
-	}
+	place = slices.DeleteFunc(place, func(a *structs.Allocation) bool { return refused[a.NodeID] != "" })
+	placePlanned(tx, place, e, p.Now)
 	for _, u := range p.DeploymentUpdates {
 		own := *u
 		own.RowIndex = 0 // stalePlan has checked it, and the stops above may have changed the row
@@ -206,34 +204,4 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.ModifyTime = now
 	}
 	putAlloc(tx, old, a)
-}
-
-// placePlanned puts the allocation and links it to the one it replaces.
-func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation, now int64) {
-	if Alloc(tx, placed.ID) != nil {
-		return
-	}
-	group := groupOf(tx, placed)
-	a := placed.Copy()
-	a.Resources = new(resourcesOf(a, group))
-	a.Job = nil
-	a.Services = nil // its node reports them
-	a.CSIPlugins = group.Plugins()
-	a.CSIVolumes = group.CSIUses(a.Index())
-	a.Namespace = structs.NamespaceOr(a.Namespace)
-	a.EvalID = cmp.Or(a.EvalID, e.ID)
-	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
-	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
-	a.NodeName = cmp.Or(a.NodeName, Node(tx, a.NodeID).Name)
-	a.AllocModifyIndex = tx.Index
-	a.CreateTime = now
-	a.ModifyTime = now
-	putAlloc(tx, nil, a)
-	prev := Alloc(tx, a.PreviousAllocation)
-	if prev == nil || prev.NextAllocation == a.ID {
-		return
-	}
-	linked := prev.Copy()
-	linked.NextAllocation = a.ID
-	putAlloc(tx, prev, linked)
 }

@@ -13,18 +13,20 @@ type planCheck struct {
 	Reader
 
 	plan    *structs.Plan
+	jobOf   func(*structs.Allocation) *structs.Job
 	stopped map[string]bool                  // the allocations that the plan stops, not those that it places
 	ending  map[string][]*structs.Allocation // the live ones of them, by node
 	used    map[string]*nodeUse              // by node
 }
 
-// rejectedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
-// that all fit into the room that is free or that the plan's own stops give, and that each has free devices
-// and ports. It returns the reasons of the nodes that refuse.
-func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
+// rejectedNodes checks for each node of the placements that it accepts allocations, that each allocation has
+// its job's version, that all fit into the room that is free or that the plan's own stops give, and that each
+// has free devices and ports. It returns the reasons of the nodes that refuse.
+func rejectedNodes(tx Reader, p *structs.Plan, place []*structs.Allocation) map[string]string {
 	c := &planCheck{
 		Reader:  tx,
 		plan:    p,
+		jobOf:   jobLookup(tx),
 		stopped: map[string]bool{},
 		ending:  map[string][]*structs.Allocation{},
 		used:    map[string]*nodeUse{},
@@ -37,8 +39,8 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		c.stopped[s.AllocID] = a != nil
 	}
 	refused := map[string]string{}
-	for _, a := range p.Place {
-		if refused[a.NodeID] != "" || Alloc(tx, a.ID) != nil {
+	for _, a := range place {
+		if refused[a.NodeID] != "" {
 			continue
 		}
 		why := c.refusal(a)
@@ -52,22 +54,22 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 // refusal returns why the node of a placement refuses it, or counts it and returns "".
 func (c *planCheck) refusal(a *structs.Allocation) string {
 	n := Node(c, a.NodeID)
-	group := groupOf(c, a)
+	job := c.jobOf(a)
 	switch {
 	case n == nil:
 		return "it does not exist"
 	case !n.Ready():
 		return fmt.Sprintf("it is %s and %s",
 			n.Status, n.SchedulingEligibility)
-	case group == nil:
+	case job == nil || job.Group(a.TaskGroup) == nil:
 		return fmt.Sprintf("version %d of job %s has no group %q",
 			a.JobVersion, a.JobID, a.TaskGroup)
 	}
 	for _, id := range a.PreemptedAllocations {
 		victim := Alloc(c, id)
-		job := Job(c, a.Namespace, a.JobID)
-		if victim != nil && !victim.Terminal() && job != nil &&
-			AllocPriority(c, victim) > job.Priority-structs.PreemptionGap {
+		now := Job(c, a.Namespace, a.JobID)
+		if victim != nil && !victim.Terminal() && now != nil &&
+			AllocPriority(c, victim) > now.Priority-structs.PreemptionGap {
 			return fmt.Sprintf("allocation %s has too high a priority to be displaced", id)
 		}
 	}
@@ -76,7 +78,7 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 		use = c.useOf(n)
 		c.used[a.NodeID] = use
 	}
-	return use.add(c, a, group)
+	return use.add(c, a, job.Group(a.TaskGroup))
 }
 
 // nodeUse is what allocations have of a node, without those that the plan stops.

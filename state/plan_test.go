@@ -79,6 +79,39 @@ func TestPlan_Places(t *testing.T) {
 	}
 }
 
+// TestPlan_CountsItsPlacementsOnce: a plan that names an allocation twice places it once. Its deployment
+// counts each allocation and lists the canaries in the order of the plan.
+func TestPlan_CountsItsPlacementsOnce(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	j := w.job(aJob("j", structs.JobService))
+	p := w.planOf(j, "c@n1", "a@n1", "c@n1", "b@n1", "d@unknown")
+	p.Deployment = &structs.Deployment{
+		ID:         "d1",
+		JobID:      "j",
+		JobVersion: j.Version,
+		Status:     structs.DeploymentRunning,
+		TaskGroups: map[string]*structs.DeploymentState{"g": {DesiredTotal: 3, DesiredCanaries: 2}},
+	}
+	for i, a := range p.Place {
+		a.DeploymentID = "d1"
+		if i < 3 {
+			a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
+		}
+	}
+	do(w, PlanApply, p)
+	g := Deployment(w.s.Read(), "d1").Group("g")
+	if g.PlacedAllocs != 3 || strings.Join(g.PlacedCanaries, " ") != "c a" {
+		t.Errorf("the deployment counts %d allocations and the canaries %v", g.PlacedAllocs, g.PlacedCanaries)
+	}
+	if got := w.placed("a", "b", "c", "d"); got != "a b c" {
+		t.Errorf("placed %q", got)
+	}
+	if s := Job(w.s.Read(), "default", "j").Status; s != structs.JobRunning {
+		t.Errorf("the job is %s", s)
+	}
+}
+
 func TestPlan_IsRejectedPerNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -1,0 +1,72 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/structs"
+)
+
+// newPlacements returns the placements of a plan, without those whose allocations exist.
+func newPlacements(tx Reader, p *structs.Plan) []*structs.Allocation {
+	place := make([]*structs.Allocation, 0, len(p.Place))
+	seen := make(map[string]bool, len(p.Place))
+	for _, a := range p.Place {
+		if !seen[a.ID] && Alloc(tx, a.ID) == nil {
+			place = append(place, a)
+		}
+		seen[a.ID] = true
+	}
+	return place
+}
+
+// placePlanned puts the allocations that a plan of e places, and links them to those that they replace. It
+// puts them in the order of their IDs, because keys that follow each other change the same nodes of a tree.
+// The caller puts e afterwards, which updates the status of the job.
+func placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluation, now int64) {
+	jobOf := jobLookup(tx)
+	placed := make([]*structs.Allocation, len(place))
+	for i, a := range place {
+		placed[i] = newAlloc(tx, a, jobOf(a).Group(a.TaskGroup))
+		placed[i].EvalID = cmp.Or(a.EvalID, e.ID)
+		placed[i].CreateTime = now
+		placed[i].ModifyTime = now
+	}
+	countPlaced(tx, placed)
+	slices.SortFunc(placed, func(a, b *structs.Allocation) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
+	for _, a := range placed {
+		storeAlloc(tx, nil, a)
+		linkPrevious(tx, a)
+	}
+}
+
+// newAlloc returns the row of a placement of a group.
+func newAlloc(tx *WriteTx, placed *structs.Allocation, g *structs.TaskGroup) *structs.Allocation {
+	a := placed.Copy()
+	a.Resources = new(resourcesOf(a, g))
+	a.Job = nil
+	a.Services = nil // its node reports them
+	a.CSIPlugins = g.Plugins()
+	a.CSIVolumes = g.CSIUses(a.Index())
+	a.Namespace = structs.NamespaceOr(a.Namespace)
+	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
+	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
+	if a.NodeName == "" {
+		a.NodeName = Node(tx, a.NodeID).Name
+	}
+	a.AllocModifyIndex = tx.Index
+	return a
+}
+
+// linkPrevious names a new allocation in the one that it replaces.
+func linkPrevious(tx *WriteTx, a *structs.Allocation) {
+	prev := Alloc(tx, a.PreviousAllocation)
+	if prev == nil || prev.NextAllocation == a.ID {
+		return
+	}
+	linked := prev.Copy()
+	linked.NextAllocation = a.ID
+	putAlloc(tx, prev, linked)
+}
