@@ -1,10 +1,14 @@
 package mvcc
 
 import (
+	"bytes"
+	"crypto/sha1"
 	"fmt"
+	"slices"
 	"testing"
 
 	"berth/internal/benchmeter"
+	"berth/structs"
 )
 
 // BenchmarkTreeAlone measures a transaction that puts one key, or five keys of five indexes, into the trees
@@ -41,4 +45,51 @@ func benchTree(b *testing.B, n, indexes int) {
 		put(keys(i))
 	}
 	benchmeter.Perform(b, 1, benchmeter.AtOnce, keys, put)
+}
+
+// BenchmarkTreeOfPlan puts the keys of 10,000 new allocations into bare trees and does nothing else. They are
+// the keys of the table and of the indexes of jobs, nodes and evaluations. A transaction has as many as the
+// largest plan. The result is a lower bound of BenchmarkPlanApply of the scheduler. If sorted is true, the
+// keys of the table are in their order.
+func BenchmarkTreeOfPlan(b *testing.B) {
+	for _, sorted := range []bool{false, true} {
+		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) { benchPlanTrees(b, sorted) })
+	}
+}
+
+func benchPlanTrees(b *testing.B, sorted bool) {
+	const n = 10_000
+	uuid := func(kind string, i int) string {
+		h := sha1.Sum(fmt.Append(nil, kind, i))
+		return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+	}
+	paths := []*path{{name: "allocs"}, {name: "allocs.job"}, {name: "allocs.node"}, {name: "allocs.eval"}}
+	keys := make([][]Key, n)
+	for i := range keys {
+		id := uuid("alloc", i)
+		keys[i] = []Key{
+			KeyOf(id),
+			KeyOf("default", "service-0", "live", id),
+			KeyOf(uuid("node", i%500), "held", "live", id),
+			KeyOf(uuid("eval", 0), id),
+		}
+	}
+	m := benchmeter.Begin(b)
+	for b.Loop() {
+		db, w := newTrees(paths)
+		for plan := range slices.Chunk(slices.Clone(keys), structs.MaxPlaced) {
+			if sorted {
+				slices.SortFunc(plan, func(a, b []Key) int { return bytes.Compare(a[0], b[0]) })
+			}
+			txn := db.Txn(true)
+			for _, row := range plan {
+				for i, k := range row {
+					w.setSlot(txn, pathKey{paths[i], k}, &slot{number: 1})
+				}
+			}
+			txn.Commit()
+		}
+		m.Round()
+	}
+	m.End(n)
 }
