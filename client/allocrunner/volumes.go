@@ -27,6 +27,9 @@ var errReadOnly = errors.New("its file system has turned read-only")
 // turned read-only, because its disk failed or is full, stays so until it is mounted again. So the allocation
 // fails for good, and the next one mounts it.
 func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
+	if len(env.Task.VolumeMounts) == 0 {
+		return nil
+	}
 	_, vars := h.task.variables()
 	table, err := mounts.Read()
 	if err != nil {

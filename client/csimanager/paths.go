@@ -1,6 +1,8 @@
 package csimanager
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,11 +56,19 @@ func (w *volumeWork) pluginPath(rel string) (string, error) {
 	return path, nil
 }
 
-// makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
+// makeDir makes a directory of the volume and those above it. It does not look into one that exists: a file
+// system that is mounted there may hang.
 func (w *volumeWork) makeDir(rel string) error {
 	path := w.hostPath(rel)
-	if w.table.Mounted(path) {
+	err := os.Mkdir(path, 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(filepath.Dir(path), 0o750)
+		if err == nil {
+			err = os.Mkdir(path, 0o750)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.MkdirAll(path, 0o750)
+	return err
 }

@@ -120,7 +120,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 		return m, nil, err
 	}
 	defer release()
-	w, err := v.loadWork(ctx, conn, u.VolumeKey, u.AllocID)
+	w, err := v.loadForUp(ctx, conn, u)
 	if err != nil {
 		return m, nil, err
 	}
@@ -170,17 +170,36 @@ type volumeWork struct {
 func (v *Volumes) loadWork(
 	ctx context.Context, conn *Conn, k VolumeKey, allocID string,
 ) (*volumeWork, error) {
+	w, err := v.loadRecords(ctx, conn, k, allocID)
+	return w, errors.Join(err, w.rereadMounts())
+}
+
+// loadForUp is loadWork for Up, which needs the mount table only where a record tells of a mount.
+func (v *Volumes) loadForUp(ctx context.Context, conn *Conn, u *Use) (*volumeWork, error) {
+	w, err := v.loadRecords(ctx, conn, u.VolumeKey, u.AllocID)
+	unused := w.stage == nil && len(w.users) == 0 &&
+		(w.publish == nil || !w.publish.mayBePublished())
+	if unused || err != nil {
+		return w, err
+	}
+	return w, w.rereadMounts()
+}
+
+// loadRecords reads the records. They are of the driver of conn.
+func (v *Volumes) loadRecords(
+	ctx context.Context, conn *Conn, k VolumeKey, allocID string,
+) (*volumeWork, error) {
 	w := &volumeWork{
 		ctx:     ctx,
 		Volumes: v,
 		key:     k,
 		conn:    conn,
+		table:   &mounts.Table{},
 	}
-	var errs [4]error
+	var errs [3]error
 	w.stage, errs[0] = v.store.getStage(k)
 	w.publish, errs[1] = v.store.getPublish(k, allocID)
 	w.users, errs[2] = v.store.usersOf(k, allocID)
-	w.table, errs[3] = mounts.Read()
 	err := errors.Join(errs[:]...)
 	if err != nil || conn == nil {
 		return w, err
@@ -429,8 +448,12 @@ func (w *volumeWork) callPlugin(c Call, fn pluginCall) error {
 	})
 }
 
-func (w *volumeWork) rereadMounts() (err error) {
-	w.table, err = mounts.Read()
+// rereadMounts reads the mount table. After an error the last one stays.
+func (w *volumeWork) rereadMounts() error {
+	table, err := mounts.Read()
+	if err == nil {
+		w.table = table
+	}
 	return err
 }
 

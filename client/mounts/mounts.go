@@ -4,7 +4,7 @@
 // Its rules:
 //
 //   - Only the mount table shows which paths are mounted. The package does not read a mounted file system,
-//     because one whose server has failed never answers.
+//     because one whose server has failed never answers. IsRoot alone does, for the mounts of berth itself.
 //   - Nothing is removed recursively, and nothing is removed that has a mount on it or below it: a directory
 //     that is not empty stays, with any content.
 //   - A directory is made shared once, by a bind mount on itself, so that the host and other tasks see the
@@ -27,19 +27,44 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/backoff"
+	"berth/internal/coalesce"
 	"berth/structs"
 )
 
 // Table is the mount table at one moment.
 type Table struct{ mounts []*mountinfo.Info }
 
-// Read reads the mount table of this process's mount namespace.
+// Read reads the mount table of this process's mount namespace. Callers that come while a read is under way
+// share the next one: with many mounts a read takes the kernel long.
 func Read() (*Table, error) {
-	infos, err := mountinfo.GetMounts(nil)
+	t := &Table{}
+	_, err := reads.Do(context.Background(), struct{}{}, t)
 	if err != nil {
 		return nil, fmt.Errorf("reading the mount table: %w", err)
 	}
-	return &Table{infos}, nil
+	return t, nil
+}
+
+var reads = coalesce.Batcher[struct{}, *Table]{Propose: readFor}
+
+func readFor(_ context.Context, _ struct{}, tables []*Table) (uint64, error) {
+	infos, err := mountinfo.GetMounts(nil)
+	for _, t := range tables {
+		t.mounts = infos
+	}
+	return 0, err
+}
+
+// IsRoot reports whether a mount has its root at a path. It asks the file system there, in place of the mount
+// table: the caller knows that only berth mounts there, and no file system that may hang.
+func IsRoot(path string) (bool, error) {
+	var st unix.Statx_t
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	err := unix.Statx(unix.AT_FDCWD, path, flags, 0, &st)
+	if err != nil {
+		return false, &os.PathError{Op: "statx", Path: path, Err: err}
+	}
+	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 }
 
 // top returns the topmost mount at exactly this path, nil if there is none.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -186,4 +188,39 @@ func TestResolve_FollowsLinks(t *testing.T) {
 	if want := filepath.Join(dir, "real", "v"); err != nil || got != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
+}
+
+func TestIsRoot_TellsMountsFromDirectories(t *testing.T) {
+	dir := root(t)
+	on := filepath.Join(dir, "on")
+	tmpfs(t, on)
+	bound := filepath.Join(dir, "bound")
+	must(t, os.Mkdir(bound, 0o755))
+	must(t, unix.Mount(bound, bound, "", unix.MS_BIND, ""))
+	must(t, os.Symlink(on, filepath.Join(dir, "link")))
+	for path, want := range map[string]bool{on: true, bound: true, dir: false, dir + "/link": false} {
+		got, err := IsRoot(path)
+		if err != nil || got != want {
+			t.Errorf("%s: got %v (%v), want %v", path, got, err, want)
+		}
+	}
+	if _, err := IsRoot(dir + "/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a path that does not exist: %v", err)
+	}
+}
+
+// TestRead_SeesMountsOfBefore: callers that share a read see all that they have mounted before.
+func TestRead_SeesMountsOfBefore(t *testing.T) {
+	dir := root(t)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			path := filepath.Join(dir, strconv.Itoa(i))
+			err := errors.Join(os.Mkdir(path, 0o755), unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+			if on, readErr := mounted(path); err != nil || readErr != nil || !on {
+				t.Errorf("%s: mounted %v (%v, %v)", path, on, err, readErr)
+			}
+		})
+	}
+	all.Wait()
 }

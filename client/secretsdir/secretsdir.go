@@ -69,16 +69,12 @@ func (s *secrets) Up(context.Context, *hook.AllocEnv) error {
 	if err != nil {
 		return err
 	}
-	table, err := mounts.Read()
-	if err != nil {
-		return err
-	}
 	for _, t := range s.env.Group.Tasks {
 		dir := allocrunner.SecretsDir(root, t.Name)
-		if table.Mounted(dir) {
-			continue
+		mounted, err := mounts.IsRoot(dir)
+		if err == nil && !mounted {
+			err = s.mount(dir)
 		}
-		err := s.mount(dir)
 		if err != nil {
 			return err
 		}
