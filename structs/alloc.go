@@ -271,7 +271,7 @@ func (a *Allocation) Index() int {
 
 // AllocName returns the name of an allocation.
 func AllocName(job, group string, index int) string {
-	return fmt.Sprintf("%s.%s[%d]", job, group, index)
+	return job + "." + group + "[" + strconv.Itoa(index) + "]"
 }
 
 // PerAllocID returns the ID of the per-allocation volume of an index.
