@@ -34,8 +34,8 @@ func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
 	rows := x.seekPage(tx, scope, p)
 	return func() *T {
 		r, _ := rows.Next().(*T)
-		if r == nil {
-			return nil
+		if r == nil || len(scope) == 0 {
+			return r
 		}
 		id := x.table.KeyOfRow(r)
 		if !bytes.HasPrefix(x.keyOf(r, id), scope) {
