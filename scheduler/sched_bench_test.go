@@ -14,6 +14,7 @@ import (
 
 var (
 	schedNodes  = flag.Int("sched-nodes", 0, "BenchmarkSched: only fleets of this size; 0 for all")
+	schedPlans  = flag.Bool("sched-plans", false, "BenchmarkSched: measure the plans alone")
 	schedSample = flag.Int("sched-sample", enough, "BenchmarkSched: feasible nodes of a sample")
 )
 
@@ -36,7 +37,7 @@ func benchSched(b *testing.B, work benchshape.SchedWork, n int) {
 	used := 0
 	for b.Loop() {
 		m.Pause()
-		s := schedStore{b: b, s: state.New()}
+		s := schedStore{b: b, s: state.New(), meter: m}
 		s.fill(0, n)
 		m.Resume()
 		for i := range work.Jobs {
@@ -59,6 +60,7 @@ type schedStore struct {
 	b     *testing.B
 	s     *state.Store
 	index uint64
+	meter *benchmeter.Meter
 }
 
 func (s *schedStore) write(fn func(tx *state.WriteTx) error) {
@@ -116,10 +118,21 @@ func schedJob(w benchshape.SchedWork, i int) *structs.Job {
 // place registers a job and applies plans until its evaluation is complete.
 func (s *schedStore) place(j *structs.Job, i int) {
 	e := schedEval(j, i)
-	s.write(func(tx *state.WriteTx) error {
-		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
+	s.unmeasured(func() {
+		s.write(func(tx *state.WriteTx) error {
+			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
+		})
 	})
 	s.complete(e)
+}
+
+// unmeasured pauses the meter during fn, if the plans alone are measured.
+func (s *schedStore) unmeasured(fn func()) {
+	if *schedPlans && s.meter != nil {
+		s.meter.Pause()
+		defer s.meter.Resume()
+	}
+	fn()
 }
 
 func schedEval(j *structs.Job, i int) *structs.Evaluation {
@@ -142,7 +155,9 @@ func (s *schedStore) complete(e *structs.Evaluation) {
 		if err != nil {
 			s.b.Fatal(err)
 		}
-		s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
+		s.unmeasured(func() {
+			s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
+		})
 		e = state.Eval(s.s.Read(), e.ID)
 	}
 }
