@@ -209,7 +209,7 @@ func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *refusal)
 	}
 	mean := rankNode(w, v).mean
 	if repeats {
-		v.fits = fit{w.plan, mean}
+		v.fits = fit{plan: w.plan, mean: mean}
 	}
 	return mean, nil
 }

@@ -20,6 +20,9 @@ type volumeUse struct {
 
 // usesOf looks up the volumes of the allocation of the group with the index, by alias.
 func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
+	if len(g.Volumes) == 0 {
+		return nil
+	}
 	var out []volumeUse
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]

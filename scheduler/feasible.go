@@ -81,6 +81,7 @@ type groupPlan struct {
 	job           *structs.Job
 	group         *structs.TaskGroup
 	ask           structs.Resources
+	kept          *structs.Resources // ask, as all its allocations keep it
 	devices       []*deviceDemand
 	network       *structs.NetworkResource // nil: none
 	ports         []structs.Port
@@ -103,10 +104,12 @@ type groupPlan struct {
 }
 
 func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
+	ask := g.Ask()
 	p := &groupPlan{
 		job:           j,
 		group:         g,
-		ask:           g.Ask(),
+		ask:           ask,
+		kept:          &ask,
 		devices:       deviceDemands(g),
 		network:       g.Network(),
 		ports:         g.PortDemands(),
@@ -205,6 +208,7 @@ func (t *refusalCount) countNode(n *structs.Node, refusedBy string) {
 		t.metric.NodesInPool++
 		return
 	}
+	t.own()
 	t.metric.NodesInPool++
 	t.metric.NodesAvailable[n.Datacenter]++
 	t.metric.NodesEvaluated++

@@ -16,11 +16,15 @@ type refusal struct {
 	keys      []string // unblock keys of changes that could remove it, besides capacity
 }
 
-// refusalCount counts the refusals of one try to place a group.
+// refusalCount counts the refusals of one try to place a group. Most tries count nothing that the try before
+// them has not counted. So a count shares its maps with its clones and with the metrics of allocations, and
+// own copies them before a change.
 type refusalCount struct {
 	metric   structs.AllocMetric
-	refusals map[[2]string]int // filter, reason -> nodes
+	refusals map[[2]string]int           // filter, reason -> nodes
+	listed   []*structs.PlacementRefusal // refusals in order, nil until list
 	keys     map[string]bool
+	shared   bool // others have the maps
 }
 
 func newRefusalCount() *refusalCount {
@@ -49,8 +53,8 @@ func (t *refusalCount) counts() []*map[string]int {
 // refusalCountOf returns the count of a metric, without its keys.
 func refusalCountOf(m *structs.AllocMetric) *refusalCount {
 	t := newRefusalCount()
-	was := &refusalCount{metric: *m}
-	t.metric = was.clone().metric
+	t.shared = true
+	t.metric = *m
 	t.metric.Refusals = nil
 	t.metric.CoalescedFailures = 0
 	for _, r := range m.Refusals {
@@ -59,16 +63,26 @@ func refusalCountOf(m *structs.AllocMetric) *refusalCount {
 	return t
 }
 
+// clone returns a count that begins with the counts of t.
 func (t *refusalCount) clone() *refusalCount {
-	c := &refusalCount{
-		metric:   t.metric,
-		refusals: maps.Clone(t.refusals),
-		keys:     maps.Clone(t.keys),
+	t.list()
+	t.shared = true
+	c := *t
+	return &c
+}
+
+// own makes the maps those of t alone. It precedes each change of them.
+func (t *refusalCount) own() {
+	t.listed = nil
+	if !t.shared {
+		return
 	}
-	for _, counts := range c.counts() {
+	t.shared = false
+	t.refusals = maps.Clone(t.refusals)
+	t.keys = maps.Clone(t.keys)
+	for _, counts := range t.counts() {
 		*counts = maps.Clone(*counts)
 	}
-	return c
 }
 
 // countRefusal counts a refusal under the names of the Nomad HTTP API and under berth's.
@@ -95,6 +109,7 @@ func (t *refusalCount) countBlocked(r refusal) {
 
 // addRefusal records a refusal by a number of nodes, and cuts its reason.
 func (t *refusalCount) addRefusal(r *refusal, nodes int) {
+	t.own()
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}] += nodes
 	for _, k := range r.keys {
@@ -111,26 +126,35 @@ func countClass(m map[string]int, n *structs.Node) {
 // otherReasons is the name of all reasons that a metric counts without a name.
 const otherReasons = "others"
 
-// toMetric returns the metric with its refusals in order: most nodes first. A metric is a part of a log
-// entry, and its texts come from the job and the nodes: it names at most the given number of reasons, and
-// four times as many datacenters and classes.
-func (t *refusalCount) toMetric(most int) *structs.AllocMetric {
-	m := t.clone().metric
+// list returns the refusals in order: most nodes first.
+func (t *refusalCount) list() []*structs.PlacementRefusal {
+	if len(t.listed) == len(t.refusals) {
+		return t.listed
+	}
 	for at, nodes := range t.refusals {
-		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{
+		t.listed = append(t.listed, &structs.PlacementRefusal{
 			Filter: at[0],
 			Reason: at[1],
 			Nodes:  nodes,
 		})
 	}
-	slices.SortFunc(m.Refusals, func(a, b *structs.PlacementRefusal) int {
+	slices.SortFunc(t.listed, func(a, b *structs.PlacementRefusal) int {
 		return cmp.Or(
 			b.Nodes-a.Nodes,
 			cmp.Compare(a.Filter, b.Filter),
 			cmp.Compare(a.Reason, b.Reason),
 		)
 	})
-	m.Refusals = firstRefusals(m.Refusals, most)
+	return t.listed
+}
+
+// toMetric returns the metric with its refusals. A metric is a part of a log entry, and its texts come from
+// the job and the nodes: it names at most the given number of reasons, and four times as many datacenters and
+// classes.
+func (t *refusalCount) toMetric(most int) *structs.AllocMetric {
+	t.shared = true
+	m := t.metric
+	m.Refusals = firstRefusals(t.list(), most)
 	m.ConstraintFiltered = largestCounts(m.ConstraintFiltered, most)
 	m.NodesAvailable = largestCounts(m.NodesAvailable, 4*most)
 	m.ClassFiltered = largestCounts(m.ClassFiltered, 4*most)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,6 +37,49 @@ func groups(n int) func(*structs.Job) {
 			c := g
 			c.Name = fmt.Sprint("g", i)
 			j.TaskGroups = append(j.TaskGroups, &c)
+		}
+	}
+}
+
+// TestRefusalCount_ChangesNoOther: neither its clones nor the metrics that were made of it.
+func TestRefusalCount_ChangesNoOther(t *testing.T) {
+	node := aNode("n1")
+	node.NodeClass = "small"
+	short := refusal{filter: filterResources, dimension: "cpu", reason: "cpu exhausted", keys: []string{"k"}}
+	count := func(c *refusalCount) {
+		c.countRefusal(node, short)
+		c.countRefusal(node, refusal{filter: filterDriver, reason: "no driver"})
+		c.countNode(node, "")
+	}
+	shown := func(c *refusalCount) string {
+		m, err := json.Marshal(c.toMetric(structs.MaxReasons))
+		return fmt.Sprintf("%s %v %d %v", m, c.refusals, len(c.keys), err)
+	}
+	for name, change := range map[string]func(c *refusalCount){
+		"count":   count,
+		"blocked": func(c *refusalCount) { c.countBlocked(refusal{reason: "no volume"}) },
+		"merge": func(c *refusalCount) {
+			other := newRefusalCount()
+			count(other)
+			c.merge(newRefusalCount(), other)
+		},
+	} {
+		c := newRefusalCount()
+		count(c)
+		first, clone := c.toMetric(structs.MaxReasons), c.clone()
+		metric, err := json.Marshal(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := shown(clone)
+		change(c)
+		later := shown(c)
+		change(clone.clone())
+		if got := shown(clone); got != want || later == want {
+			t.Errorf("%s: the clone was %s\nand is %s\nbeside %s", name, want, got, later)
+		}
+		if got, _ := json.Marshal(first); string(got) != string(metric) {
+			t.Errorf("%s: the metric was %s\nand is %s", name, metric, got)
 		}
 	}
 }

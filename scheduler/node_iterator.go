@@ -118,8 +118,8 @@ func (r *cyclicIter) readNodes(few int) (out []*structs.Node) {
 				break
 			}
 			out = append(out, n)
-			r.next = n.ID + "\x00"
 			if len(out) == few {
+				r.next = n.ID + "\x00"
 				return out
 			}
 		}

@@ -62,6 +62,7 @@ func (p *planner) full() bool {
 func (p *planner) placeFresh(w *placement) {
 	g := w.plan
 	left := w.fresh
+	var one placement // placeOne keeps none that stops nothing
 	for index := 0; left > 0; index++ {
 		switch {
 		case w.taken[index]:
@@ -76,20 +77,23 @@ func (p *planner) placeFresh(w *placement) {
 			g.queued += left
 			return
 		}
-		p.placeOne(&placement{plan: g, index: index, data: p.dataOf(g, index)})
+		one = placement{plan: g, index: index, data: p.dataOf(g, index)}
+		p.placeOne(&one)
 		left--
 	}
 }
 
 // placeOnNodes places an allocation on each node of a list.
 func (p *planner) placeOnNodes(w *placement) {
+	var one placement // see placeFresh
 	for at, n := range w.nodes {
 		if p.full() {
 			p.more = true
 			w.plan.queued += len(w.nodes) - at
 			return
 		}
-		p.placeOne(&placement{plan: w.plan, node: n})
+		one = placement{plan: w.plan, node: n}
+		p.placeOne(&one)
 	}
 }
 
@@ -131,7 +135,7 @@ func (p *planner) placeOne(w *placement) {
 		g.recordFailure(w, t)
 		return
 	}
-	t.metric.ScoreMetaData = top.scores(w)
+	t.metric.ScoreMetaData = p.scores(w, top)
 	p.addToPlan(w, top[0].view, t)
 }
 
@@ -143,6 +147,7 @@ func (g *groupPlan) recordFailure(w *placement, t *refusalCount) {
 		g.failed = t
 	case w.node == nil:
 		g.failed.metric.CoalescedFailures++
+		g.failed.own()
 		maps.Copy(g.failed.keys, t.keys)
 	default:
 		g.failed.merge(g.static, t)
@@ -151,6 +156,7 @@ func (g *groupPlan) recordFailure(w *placement, t *refusalCount) {
 
 // merge adds the counts of other beyond base, from which both began.
 func (t *refusalCount) merge(base, other *refusalCount) {
+	t.own()
 	for at, n := range other.refusals {
 		t.refusals[at] += n - base.refusals[at]
 	}
@@ -285,7 +291,6 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 
 // addToPlan adds the allocation to the plan and counts it from here on.
 func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
-	ask := w.plan.ask
 	group := w.plan.group.Name
 	a := &structs.Allocation{
 		ID:                structs.NewID(),
@@ -297,7 +302,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		JobID:             p.job.ID,
 		JobVersion:        w.plan.job.Version,
 		TaskGroup:         group,
-		Resources:         &ask,
+		Resources:         w.plan.kept,
 		DesiredStatus:     structs.AllocDesiredRun,
 		ClientStatus:      structs.AllocPending,
 		RescheduleTracker: p.trackerFor(w),

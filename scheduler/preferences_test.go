@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -390,7 +391,8 @@ func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, a := range p.Place {
-				out = append(out, fmt.Sprint(a.Name, "@", a.NodeID, " ", a.Metrics.ScoreMetaData[0].NormScore))
+				metrics, err := json.Marshal(a.Metrics)
+				out = append(out, fmt.Sprintf("%s@%s %s %v", a.Name, a.NodeID, metrics, err))
 			}
 			return append(out, fmt.Sprint(p.Eval.QueuedAllocations))
 		}

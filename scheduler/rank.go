@@ -117,6 +117,9 @@ type topN []ranked
 
 func (p *topN) insert(r ranked) {
 	best := *p
+	if best == nil {
+		best = make(topN, 0, keptScores+1)
+	}
 	at := len(best)
 	for at > 0 && r.before(best[at-1]) {
 		at--
@@ -128,21 +131,35 @@ func (p *topN) insert(r ranked) {
 }
 
 // scores returns each scorer's score of each node.
-func (p topN) scores(w *placement) []*structs.NodeScoreMeta {
-	var out []*structs.NodeScoreMeta
-	for _, r := range p {
-		m := &structs.NodeScoreMeta{
-			NodeID:    r.view.node.ID,
-			Scores:    map[string]float64{},
-			NormScore: r.mean,
+func (p *planner) scores(w *placement, top topN) []*structs.NodeScoreMeta {
+	repeats := p.repeats(w)
+	out := make([]*structs.NodeScoreMeta, len(top))
+	for i, r := range top {
+		last := &r.view.fits
+		kept := repeats && last.plan == w.plan
+		if kept && last.scores != nil {
+			out[i] = last.scores
+			continue
 		}
-		for _, s := range scorers {
-			score, ok := s.score(w, r.view)
-			if ok {
-				m.Scores[s.name] = score
-			}
+		out[i] = scoresOn(w, r)
+		if kept {
+			last.scores = out[i]
 		}
-		out = append(out, m)
 	}
 	return out
+}
+
+func scoresOn(w *placement, r ranked) *structs.NodeScoreMeta {
+	m := &structs.NodeScoreMeta{
+		NodeID:    r.view.node.ID,
+		Scores:    map[string]float64{},
+		NormScore: r.mean,
+	}
+	for _, s := range scorers {
+		score, ok := s.score(w, r.view)
+		if ok {
+			m.Scores[s.name] = score
+		}
+	}
+	return m
 }

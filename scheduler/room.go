@@ -61,6 +61,9 @@ func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
 	if p.older {
 		return
 	}
+	if a.PreviousAllocation == "" && len(from) == 0 {
+		return
+	}
 	add := func(id string) {
 		if !slices.Contains(slices.Collect(a.Awaits()), id) {
 			a.AwaitedAllocations = append(a.AwaitedAllocations, id)

@@ -28,8 +28,9 @@ type nodeView struct {
 
 // fit is a successful trial of a node for a group. It is valid until the plan changes the node.
 type fit struct {
-	plan *groupPlan // nil: none
-	mean float64    // of the scores
+	plan   *groupPlan             // nil: none
+	mean   float64                // of the scores
+	scores *structs.NodeScoreMeta // nil until an allocation keeps them
 }
 
 func (v *nodeView) jobAllocs() int {
