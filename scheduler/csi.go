@@ -99,7 +99,7 @@ func intendedReason(i *structs.CSIClaim) string {
 // ended or will end, and its node is there to report that.
 func (p *planner) willRelease(allocID string) bool {
 	a := state.Alloc(p, allocID)
-	if a == nil || p.nodeLost(a.NodeID) {
+	if a == nil || p.nodeOf(a).Lost() {
 		return false
 	}
 	return p.stopped[allocID] || a.Terminal()

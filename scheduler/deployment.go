@@ -48,9 +48,9 @@ func (p *planner) deploys(g *groupPlan) bool {
 func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	canaries, others := p.splitCanaries(allocs)
 	r := &rollout{groupPlan: g, strategy: g.group.Update}
-	var slots []classified
+	slots := make([]classified, 0, len(others))
 	for _, a := range others {
-		s := p.classify(g, a)
+		s := p.classify(g, a, p.nodeOf(a))
 		if s.action != actionNone || p.isOlder(a) {
 			slots = append(slots, s)
 		}
@@ -61,9 +61,9 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	kept := p.trimToCount(g, slots)
 	r.left = p.mostUpdates(r, kept)
 	g.updates = r
-	taken := map[int]bool{}
+	taken := make(map[int]bool, len(kept))
 	for _, s := range kept {
-		taken[s.alloc.Index()] = true
+		taken[s.index] = true
 		p.planAction(g, s)
 	}
 	p.rollCanaries(r, canaries, kept)
@@ -210,14 +210,16 @@ func (p *planner) isHeld(r *rollout) bool {
 // holdOlder changes the decisions on allocations of older versions in a held group: each stays, or its
 // successor has its version. It drops the allocations that do not count for the group.
 func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
+	if !r.held {
+		return slices.DeleteFunc(slots, func(s classified) bool { return s.action == actionNone })
+	}
 	newest := map[int]uint64{}
 	for _, s := range slots {
-		index := s.alloc.Index()
-		newest[index] = max(newest[index], s.alloc.CreateIndex)
+		newest[s.index] = max(newest[s.index], s.alloc.CreateIndex)
 	}
 	var out []classified
 	for _, s := range slots {
-		older := r.held && p.isOlder(s.alloc)
+		older := p.isOlder(s.alloc)
 		if older && s.action == actionUpdate {
 			s.action = actionKeep
 		}
@@ -228,9 +230,9 @@ func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
 		if former != nil && s.alloc.ClientTerminal() {
 			s = p.classifyEndedAs(former, s.alloc)
 			switch {
-			case s.alloc.CreateIndex < newest[s.alloc.Index()]:
+			case s.alloc.CreateIndex < newest[s.index]:
 				s.action = actionNone // a newer version has taken its index
-			case s.action == actionReschedule && p.excludesCanaries(former, s.alloc.Index()):
+			case s.action == actionReschedule && p.excludesCanaries(former, s.index):
 				s.action = actionHold
 			}
 		}
@@ -314,7 +316,7 @@ func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots
 	taken := map[int]bool{}
 	count := 0
 	for _, a := range canaries {
-		s := p.classify(r.groupPlan, a)
+		s := p.classify(r.groupPlan, a, p.nodeOf(a))
 		if s.action == actionNone {
 			continue
 		}
@@ -323,7 +325,7 @@ func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots
 			continue
 		}
 		count++
-		taken[a.Index()] = true
+		taken[s.index] = true
 		p.planAction(r.groupPlan, s)
 	}
 	if !r.state.AwaitsPromotion() || p.deployment.Status != structs.DeploymentRunning {
@@ -343,10 +345,9 @@ func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots
 func canaryIndexes(slots []classified, taken map[int]bool, most int) (indexes []int) {
 	used := map[int]bool{}
 	for _, s := range slots {
-		index := s.alloc.Index()
-		used[index] = true
-		if !taken[index] && len(indexes) < most {
-			indexes = append(indexes, index)
+		used[s.index] = true
+		if !taken[s.index] && len(indexes) < most {
+			indexes = append(indexes, s.index)
 		}
 	}
 	for index := 0; len(indexes) < most; index++ {

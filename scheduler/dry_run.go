@@ -119,7 +119,7 @@ func (c desiredCounts) addPlacement(p *planner, w *placement) {
 		u.Place += uint64(len(w.nodes))
 	case w.update:
 		u.DestructiveUpdate++
-	case w.ended && !p.nodeLost(w.prev.NodeID):
+	case w.ended && !p.nodeOf(w.prev).Lost():
 		u.Migrate++
 	default:
 		u.Place++

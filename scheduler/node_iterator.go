@@ -89,13 +89,14 @@ func byID(a, b *structs.Node) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
+func compareID(n *structs.Node, id string) int {
+	return strings.Compare(n.ID, id)
+}
+
 // listSource returns a source of a few known nodes, sorted by ID.
 func listSource(name string, nodes []*structs.Node) source {
-	compare := func(n *structs.Node, id string) int {
-		return strings.Compare(n.ID, id)
-	}
 	from := func(id string) iter.Seq[*structs.Node] {
-		at, _ := slices.BinarySearchFunc(nodes, id, compare)
+		at, _ := slices.BinarySearchFunc(nodes, id, compareID)
 		return slices.Values(nodes[at:])
 	}
 	return source{name, len(nodes), from}

@@ -19,13 +19,15 @@ func (p *planner) reconcilePerNode() {
 			return p.nodesWithID(p.scope)
 		}
 	}
-	byGroup := p.allocsByGroup()
+	for _, a := range p.liveAllocs() {
+		p.endWithoutGroup(a)
+	}
 	for _, group := range p.job.TaskGroups {
 		g := p.addGroup(group)
 		if group.Count > 0 {
 			g.filterNodes(nodes())
 			before := len(p.placements)
-			p.reconcileNodes(g, nodes(), byGroup[group.Name])
+			p.reconcileNodes(g, nodes())
 			p.beginWave(g, p.placements[before:])
 		}
 	}
@@ -40,33 +42,28 @@ func (p *planner) nodesWithID(id string) []*structs.Node {
 }
 
 // reconcileNodes decides on a group's allocations on the nodes, and stops those on nodes that are gone.
-func (p *planner) reconcileNodes(
-	g *groupPlan,
-	nodes []*structs.Node,
-	allocs []*structs.Allocation,
-) {
-	byNode := map[string][]*structs.Allocation{}
-	for _, a := range allocs {
-		byNode[a.NodeID] = append(byNode[a.NodeID], a)
-	}
+func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	before := len(p.placements)
 	fresh := &placement{plan: g}
 	anywhere := p.scope != ""
+	own := p.ownByNode()
+	used := 0
 	for _, n := range nodes {
-		served := p.reconcileNode(g, n, byNode[n.ID])
+		allocs := own[n.ID]
+		if len(allocs) > 0 {
+			used++
+		}
+		served := p.reconcileNode(g, n, allocs)
 		anywhere = anywhere || served
 		if !served && g.passes(n) {
 			fresh.nodes = append(fresh.nodes, n)
 		}
-		delete(byNode, n.ID)
 	}
 	if len(fresh.nodes) > 0 {
 		p.placements = append(p.placements, fresh)
 	}
-	for _, id := range slices.Sorted(maps.Keys(byNode)) {
-		for _, a := range byNode[id] {
-			p.endAlloc(a, "node is gone")
-		}
+	if used < len(own) {
+		p.endWithoutNode(g, nodes)
 	}
 	if !anywhere && len(p.placements) == before {
 		g.failed = g.static // no node has refused, but the group runs nowhere: give the reasons
@@ -74,11 +71,27 @@ func (p *planner) reconcileNodes(
 	}
 }
 
-// reconcileNode decides on the group's allocations on one node. It reports whether the node is served and
-// needs no placement.
+// endWithoutNode stops the group's allocations on nodes that are gone.
+func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
+	own := p.ownByNode()
+	for _, id := range slices.Sorted(maps.Keys(own)) {
+		_, found := slices.BinarySearchFunc(nodes, id, compareID)
+		for _, a := range own[id] {
+			if !found && a.TaskGroup == g.group.Name {
+				p.endAlloc(a, "node is gone")
+			}
+		}
+	}
+}
+
+// reconcileNode decides on the group's allocations on one node, among those of the job. It reports whether
+// the node is served and needs no placement.
 func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
 	var best *classified
 	for _, a := range allocs {
+		if a.TaskGroup != g.group.Name {
+			continue
+		}
 		s := p.classifyOnNode(g, n, a)
 		surplus := a
 		switch {
@@ -125,7 +138,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 
 // classifyOnNode is classify for a per-node job. It stops an allocation that may no longer be on its node.
 func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Allocation) classified {
-	s := p.classify(g, a)
+	s := p.classify(g, a, n)
 	if s.action != actionUpdate && s.action != actionRefresh {
 		return s
 	}

@@ -113,6 +113,24 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 	w.wantPlaced("log", "")
 }
 
+// TestReconcileNodes_StopsAllocationsOnNodesThatAreGone: only those of the group.
+func TestReconcileNodes_StopsAllocationsOnNodesThatAreGone(t *testing.T) {
+	w := running(t, aJob("log", structs.JobSystem, groups(2)), "n1", "n2", "n3")
+	p, err := newPlanner(w.s.Read(), w.eval("log"), w.clock, options{enough: enough})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.liveAllocs()
+	all := p.allNodes()
+	g := p.addGroup(p.job.TaskGroups[1])
+	g.filterNodes(all)
+	p.reconcileNodes(g, []*structs.Node{all[0], all[2]})
+	a := state.Alloc(p, p.plan.Stop[0].AllocID)
+	if len(p.plan.Stop) != 1 || a.NodeID != "n2" || a.TaskGroup != "g1" || len(p.placements) > 0 {
+		t.Errorf("stopped %+v, placements %+v", p.plan.Stop, p.placements)
+	}
+}
+
 func TestSystemJob_AFailedAllocationReturnsWithAGrowingDelay(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1")
 	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {

@@ -58,6 +58,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		stopped:        map[string]bool{},
 		exhaustedNodes: map[string]bool{},
 		views:          map[string]*nodeView{},
+		nodes:          map[string]*structs.Node{},
 		intended:       map[string][]*structs.CSIClaim{},
 		former:         map[formerGroup]*groupPlan{},
 		spares:         map[spareGroup]*spare{},
@@ -106,9 +107,10 @@ type planner struct {
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
+	nodes          map[string]*structs.Node         // see nodeOf
 	live           []*structs.Allocation            // of the job, that the servers want to run
 	knowsOwn       bool                             // live has those on all nodes
-	own            map[string][]*structs.Allocation // of live, by node; nil until ownOn
+	own            map[string][]*structs.Allocation // live by node; nil until ownByNode
 	values         []*valueCount                    // those that have counted the job's allocations
 	groups         []*groupPlan
 	deployment     *structs.Deployment        // of the job's version: see findDeployment
@@ -138,7 +140,7 @@ type planner struct {
 func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
-	case p.nodeLost(a.NodeID):
+	case p.nodeOf(a).Lost():
 		p.stopAlloc(a, "node is down", structs.AllocLost)
 	case !a.ServerTerminal():
 		p.stopAlloc(a, why, "")
@@ -153,7 +155,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		switch {
 		case !a.ServerTerminal():
 			out = append(out, a)
-		case !a.ClientTerminal() && p.nodeLost(a.NodeID):
+		case !a.ClientTerminal() && p.nodeOf(a).Lost():
 			p.stopAlloc(a, "node is down", structs.AllocLost)
 		}
 		p.noteData(a)

@@ -52,6 +52,7 @@ const (
 // classified is an allocation with the decision on it.
 type classified struct {
 	alloc  *structs.Allocation
+	index  int // of alloc
 	action action
 	former *groupPlan // not nil: it is placed again in its own, older version
 	why    string
@@ -74,33 +75,40 @@ func (p *planner) reconcile() {
 	p.completeDeployment()
 }
 
-// allocsByGroup returns the live allocations by their group. It stops those whose group is gone. A group of a
-// per-node job is also gone if its count is 0.
+// allocsByGroup returns the live allocations by their group. It stops those whose group is gone.
 func (p *planner) allocsByGroup() map[string][]*structs.Allocation {
 	byGroup := map[string][]*structs.Allocation{}
 	for _, a := range p.liveAllocs() {
-		group := p.job.Group(a.TaskGroup)
-		if group == nil ||
-			group.Count == 0 && p.job.PerNode() {
-			p.endAlloc(a, "its group is no longer in the job")
-			continue
+		if !p.endWithoutGroup(a) {
+			byGroup[a.TaskGroup] = append(byGroup[a.TaskGroup], a)
 		}
-		byGroup[group.Name] = append(byGroup[group.Name], a)
 	}
 	return byGroup
 }
 
+// endWithoutGroup stops an allocation whose group is gone, and reports whether it is. A group of a per-node
+// job is also gone if its count is 0.
+func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
+	group := p.job.Group(a.TaskGroup)
+	gone := group == nil || group.Count == 0 && p.job.PerNode()
+	if gone {
+		p.endAlloc(a, "its group is no longer in the job")
+	}
+	return gone
+}
+
 func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
-	var slots []classified
+	slots := make([]classified, 0, len(allocs))
 	for _, a := range allocs {
-		s := p.classify(g, a)
+		s := p.classify(g, a, p.nodeOf(a))
 		if s.action != actionNone {
 			slots = append(slots, s)
 		}
 	}
-	taken := map[int]bool{}
-	for _, s := range p.trimToCount(g, slots) {
-		taken[s.alloc.Index()] = true
+	kept := p.trimToCount(g, slots)
+	taken := make(map[int]bool, len(kept))
+	for _, s := range kept {
+		taken[s.index] = true
 		p.planAction(g, s)
 	}
 	missing := g.group.Count - len(taken)
@@ -113,14 +121,13 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 	}
 }
 
-// classify decides on an allocation of the group, apart from the group's other allocations.
-func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
-	s := classified{alloc: a}
-	n := state.Node(p, a.NodeID)
+// classify decides on an allocation of the group on a node, apart from the group's other allocations.
+func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node) classified {
+	s := classified{alloc: a, index: a.Index()}
 	switch {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)
-	case p.nodeLost(a.NodeID):
+	case n.Lost():
 		s.action = actionLose
 		s.why = "node is down"
 	case a.Migrate:
@@ -156,20 +163,19 @@ func (p *planner) classifyVersion(g *groupPlan, a *structs.Allocation, n *struct
 func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 	slices.SortFunc(slots, func(a, b classified) int {
 		return cmp.Or(
-			a.alloc.Index()-b.alloc.Index(),
+			a.index-b.index,
 			cmp.Compare(a.action, b.action),
 			cmp.Compare(b.alloc.CreateIndex, a.alloc.CreateIndex),
 			cmp.Compare(a.alloc.ID, b.alloc.ID),
 		)
 	})
 	perAlloc := g.group.HasPerAlloc()
-	var kept []classified
+	kept := make([]classified, 0, len(slots))
 	for i, s := range slots {
-		index := s.alloc.Index()
-		duplicate := i > 0 && slots[i-1].alloc.Index() == index
+		duplicate := i > 0 && slots[i-1].index == s.index
 		if duplicate ||
 			len(kept) >= g.group.Count ||
-			perAlloc && index >= g.group.Count {
+			perAlloc && s.index >= g.group.Count {
 			p.endAlloc(s.alloc, surplusReason(s, duplicate))
 			continue
 		}
@@ -190,9 +196,12 @@ const replacedReason = "replaced by a newer version of the job"
 
 // planAction adds the consequences of a decision to the plan.
 func (p *planner) planAction(g *groupPlan, s classified) {
+	if s.action == actionKeep {
+		return
+	}
 	w := &placement{
 		plan:   g,
-		index:  s.alloc.Index(),
+		index:  s.index,
 		prev:   s.alloc,
 		delay:  s.delay,
 		canary: s.alloc.DeploymentStatus.IsCanary(),
@@ -201,7 +210,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 		w.plan = s.former
 	}
 	switch s.action {
-	case actionKeep, actionNone:
+	case actionNone:
 		return
 	case actionHold:
 		if s.due > 0 {

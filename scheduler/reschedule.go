@@ -24,14 +24,14 @@ const keptReschedules = 10
 // classifyEnded decides on an allocation that has ended on its node although it was to run.
 func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified {
 	if a.JobVersion != p.job.Version {
-		return classified{alloc: a, action: actionNone}
+		return classified{alloc: a, index: a.Index(), action: actionNone}
 	}
 	return p.classifyEndedAs(g, a)
 }
 
 // classifyEndedAs is classifyEnded for an allocation of the version of g.
 func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classified {
-	s := classified{alloc: a, action: actionHold}
+	s := classified{alloc: a, index: a.Index(), action: actionHold}
 	d := p.deployment
 	switch {
 	case a.NextAllocation != "", a.ClientStatus == structs.AllocLost:

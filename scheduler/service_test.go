@@ -237,11 +237,12 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 		ClientStatus:  structs.AllocRunning,
 	}
 	g := newGroupPlan(j, j.TaskGroups[0])
-	if s := p.classify(g, a); s.action != actionKeep {
+	n := state.Node(p, "n1")
+	if s := p.classify(g, a, n); s.action != actionKeep {
 		t.Errorf("before its turn the allocation has the action %d: %s", s.action, s.why)
 	}
 	a.Migrate = true
-	if s := p.classify(g, a); s.action != actionMove ||
+	if s := p.classify(g, a, n); s.action != actionMove ||
 		s.why != "moved by the drain of its node" {
 		t.Errorf("got %+v", s)
 	}

@@ -111,7 +111,10 @@ func (p *planner) viewOf(n *structs.Node) *nodeView {
 // reads the rows. Those of other jobs still run: the plan stops such only on nodes whose view it has.
 func (v *nodeView) holdAll(p *planner, use structs.NodeUse) {
 	v.room.HoldAll(use)
-	for _, a := range p.ownOn(v.node.ID) {
+	for _, a := range p.ownByNode()[v.node.ID] {
+		if a.ClientTerminal() {
+			continue
+		}
 		v.countGroup(p, a, 1)
 		if p.stopped[a.ID] {
 			v.stop(p, a)
@@ -140,17 +143,15 @@ func (v *nodeView) holdEach(p *planner) {
 	}
 }
 
-// ownOn returns the allocations of the job on a node that are not terminal, as knowsOwn says.
-func (p *planner) ownOn(node string) []*structs.Allocation {
+// ownByNode returns the live allocations of the job by node, as knowsOwn says.
+func (p *planner) ownByNode() map[string][]*structs.Allocation {
 	if p.own == nil {
 		p.own = map[string][]*structs.Allocation{}
 		for _, a := range p.live {
-			if !a.ClientTerminal() {
-				p.own[a.NodeID] = append(p.own[a.NodeID], a)
-			}
+			p.own[a.NodeID] = append(p.own[a.NodeID], a)
 		}
 	}
-	return p.own[node]
+	return p.own
 }
 
 // stopAlloc plans to stop an allocation, which has ended with clientStatus if that is not empty.
@@ -182,7 +183,12 @@ func (p *planner) unstopAlloc(a *structs.Allocation) {
 	}
 }
 
-// nodeLost reports whether the node of an allocation is down or gone.
-func (p *planner) nodeLost(nodeID string) bool {
-	return state.Node(p, nodeID).Lost()
+// nodeOf returns the node of an allocation, nil if it is gone. Many allocations share a node.
+func (p *planner) nodeOf(a *structs.Allocation) *structs.Node {
+	n, known := p.nodes[a.NodeID]
+	if !known {
+		n = state.Node(p, a.NodeID)
+		p.nodes[a.NodeID] = n
+	}
+	return n
 }
