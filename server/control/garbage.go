@@ -153,13 +153,21 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 	job := state.Job(g.tx, a.Namespace, a.JobID)
 	current := job != nil && !job.Stop && a.CreateIndex >= job.CreateIndex
 	unreplaced := !a.ServerTerminal() && a.NextAllocation == ""
-	if current && (unreplaced || job.Finite()) {
+	if current && (unreplaced || job.Finite() || g.isReplaceable(job, a)) {
 		return
 	}
 	if _, awaited := state.DataAwaited(g.tx, a); awaited {
 		return
 	}
 	g.deleteAlloc(a)
+}
+
+// isReplaceable reports whether the scheduler may yet replace an allocation that was moved or lost. In a
+// group that a deployment holds, the successor has the version of the allocation, which only its row tells.
+func (g *garbage) isReplaceable(job *structs.Job, a *structs.Allocation) bool {
+	d := state.LatestDeployment(g.tx, a.Namespace, a.JobID)
+	return d != nil && d.JobVersion == job.Version && d.Status != structs.DeploymentSuccessful &&
+		a.NextAllocation == "" && job.Group(a.TaskGroup) != nil
 }
 
 // isDeployed reports whether a deployment that has not ended counts the allocation.

@@ -275,6 +275,51 @@ func BenchmarkGarbage(b *testing.B) {
 	}
 }
 
+// A failed deployment holds its group: a successor has the version of the allocation that was moved, which
+// only the row of that one tells.
+func TestCollection_KeepsWhatAHeldGroupReplaces(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	w.addAlloc("a", "n1")
+	job := *state.Job(w.Store.Read(), "default", "job-a")
+	job.TaskGroups = []*structs.TaskGroup{{Name: "g", Count: 1, Meta: map[string]string{"changed": "yes"}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job, WriteOptions: now()})
+	stored := state.Job(w.Store.Read(), "default", job.ID)
+	d := &structs.Deployment{
+		ID:         "d",
+		Namespace:  job.Namespace,
+		JobID:      job.ID,
+		JobVersion: stored.Version,
+		Status:     structs.DeploymentRunning,
+		TaskGroups: map[string]*structs.DeploymentState{"g": {DesiredTotal: 1}},
+	}
+	put(w, fsm.PlanApply, &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: stored.JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e", JobID: job.ID, Status: structs.EvalComplete},
+		Stop:           []*structs.PlanStop{{AllocID: "a"}},
+		Deployment:     d,
+	})
+	w.endAlloc("a", "n1")
+	put(w, fsm.DeploymentStatus, &structs.DeploymentStatusRequest{
+		WriteOptions: now(),
+		DeploymentStatusUpdate: structs.DeploymentStatusUpdate{
+			DeploymentID: "d",
+			Status:       structs.DeploymentFailed,
+		},
+	})
+	if r := w.garbage(0); len(r.Allocs) > 0 {
+		t.Errorf("while its group is held: %v", r.Allocs)
+	}
+	next := *stored
+	next.TaskGroups = job.TaskGroups[:1:1]
+	next.Priority = 60
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &next, WriteOptions: now()})
+	if r := w.garbage(0); !slices.Equal(r.Allocs, []string{"a"}) {
+		t.Errorf("with a new version: %v", r.Allocs)
+	}
+}
+
 // The row of an allocation stays while another one is to take over its data: its node would remove the data.
 func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
 	w := newTestEnv(t)
