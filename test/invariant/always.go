@@ -127,10 +127,13 @@ func VolumeWriters(v *View) (faults []string) {
 	return faults
 }
 
-// WaitsForEnding finds allocations that wait for one that nobody stops: they would wait for ever.
+// WaitsForEnding finds allocations that wait for one that nobody stops: they would wait for ever. A node that
+// refuses its part of a plan keeps an allocation whose successor another node has accepted: the evaluation is
+// pending again then, and its next plan stops the allocation.
 func WaitsForEnding(v *View) (faults []string) {
 	for _, a := range v.Allocs {
-		if a.Terminal() {
+		key := structs.JobKey{Namespace: a.Namespace, ID: a.JobID}
+		if a.Terminal() || v.pending(key) {
 			continue
 		}
 		for id := range a.Awaits() {

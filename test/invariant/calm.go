@@ -29,6 +29,13 @@ func (v *View) blocked(key structs.JobKey) bool {
 	return false
 }
 
+// pending reports whether a job has an evaluation that is still to be processed.
+func (v *View) pending(key structs.JobKey) bool {
+	return slices.ContainsFunc(v.Open[key], func(e *structs.Evaluation) bool {
+		return e.Status == structs.EvalPending
+	})
+}
+
 // NothingPending finds evaluations that are still to be processed.
 func NothingPending(v *View) (faults []string) {
 	for key, open := range v.Open {

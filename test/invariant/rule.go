@@ -48,6 +48,11 @@ var Calm = []Rule{
 	{"every attachment is used", AttachmentsUsed},
 }
 
+// Roomy lists the rules that hold besides on a fleet with room for everything.
+var Roomy = []Rule{
+	{"no update waits for its own job", UpdatesNeedNoOthers},
+}
+
 // Broken describes what breaks the rules of some lists, each line with the name of its rule.
 func Broken(tx *state.ReadTx, lists ...[]Rule) (faults []string) {
 	v := NewView(tx)

@@ -218,12 +218,20 @@ func FailuresFollowed(v *View) (faults []string) {
 			}
 			ended := a.ClientStatus == structs.AllocFailed || a.ClientStatus == structs.AllocComplete && !j.Finite()
 			if g != nil && ended && policy.Unlimited && !a.ServerTerminal() && a.NextAllocation == "" &&
-				a.JobVersion == j.Version && !v.held(j, g.Name) && !v.replacedOnNode(j, a) && j.Group(g.Name).Count > 0 {
+				a.JobVersion == j.Version && !v.held(j, g.Name) && j.Group(g.Name).Count > 0 &&
+				!v.replacedOnNode(j, a) && !v.indexTaken(j, a) {
 				faults = append(faults, describe(a))
 			}
 		}
 	}
 	return faults
+}
+
+// indexTaken reports whether another allocation that is to run has the index of a failed one.
+func (v *View) indexTaken(j *structs.Job, a *structs.Allocation) bool {
+	return !j.PerNode() && slices.ContainsFunc(v.ByJob[keyOf(j)], func(other *structs.Allocation) bool {
+		return other.TaskGroup == a.TaskGroup && other.Index() == a.Index() && !other.Terminal()
+	})
 }
 
 // replacedOnNode reports whether a newer allocation of a per-node job serves the node, or the node has no

@@ -17,6 +17,7 @@ type node struct {
 	id     string
 	secret string
 	work   sync.WaitGroup
+	report chan struct{} // held by the one report on plugins that is on its way: a late one would undo a newer
 
 	mu      sync.Mutex
 	row     *structs.Node
@@ -31,7 +32,14 @@ type node struct {
 type claimed struct{ keys []structs.CSIClaimKey }
 
 func (w *world) addNode(row *structs.Node) {
-	n := &node{w: w, id: row.ID, secret: row.SecretID, row: row, records: map[string]*claimed{}}
+	n := &node{
+		w:       w,
+		id:      row.ID,
+		secret:  row.SecretID,
+		row:     row,
+		records: map[string]*claimed{},
+		report:  make(chan struct{}, 1),
+	}
 	w.nodes = append(w.nodes, n)
 	n.powerOn()
 }
@@ -154,10 +162,12 @@ func call[Req, Resp any](
 // keepLease registers the node and sends heartbeats.
 func (n *node) keepLease() {
 	for n.isOn() {
+		n.report <- struct{}{}
 		_, err := call(n.life(), n, structs.NodeRegister, &structs.NodeRegisterRequest{
 			Node: n.ownRow(),
 			CSI:  n.instances(),
 		})
+		<-n.report
 		if err != nil {
 			return
 		}
@@ -216,6 +226,8 @@ func (n *node) runsPlugin() bool {
 
 // reportPlugins tells the servers which plugins run.
 func (n *node) reportPlugins() {
+	n.report <- struct{}{}
+	defer func() { <-n.report }()
 	_, _ = call(n.life(), n, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   n.id,
 		SecretID: n.secret,

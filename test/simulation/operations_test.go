@@ -208,7 +208,7 @@ func (w *world) changeLeader() {
 
 // configure changes which types of jobs may displace others, and the algorithm.
 func (w *world) configure() {
-	c := structs.SchedulerConfiguration{
+	w.setConfig(structs.SchedulerConfiguration{
 		SchedulerAlgorithm: oneOf(w, structs.AlgorithmBinpack, structs.AlgorithmSpread),
 		PreemptionConfig: structs.PreemptionConfig{
 			ServiceSchedulerEnabled:  w.chance(2),
@@ -216,7 +216,10 @@ func (w *world) configure() {
 			SystemSchedulerEnabled:   w.chance(2),
 			SysBatchSchedulerEnabled: w.chance(2),
 		},
-	}
+	})
+}
+
+func (w *world) setConfig(c structs.SchedulerConfiguration) {
 	w.record("preemption: %+v", c.PreemptionConfig)
 	_ = operate(w, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: c})
 }

@@ -1,0 +1,89 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// UpdatesNeedNoOthers finds active deployments whose job waits for room although nobody else has anything
+// that it needs: such an update waits for its own allocations, for ever. It holds on a fleet with room for
+// everything.
+func UpdatesNeedNoOthers(v *View) (faults []string) {
+	for _, j := range v.counted() {
+		d := v.Deployments[keyOf(j)]
+		if d == nil || !d.Active() {
+			continue
+		}
+		for _, e := range v.Open[keyOf(j)] {
+			for name := range e.FailedTGAllocs {
+				g := j.Group(name)
+				if e.Status == structs.EvalBlocked && g != nil && !v.othersHold(j, g) {
+					faults = append(faults, fmt.Sprintf("job %s, version %d, group %s: %s (%s)",
+						j.ID, j.Version, name, d.Status, d.StatusDescription))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// othersHold reports whether others may have what a group needs: a volume, a port, a device. Others are
+// those of other jobs, and those of other groups that have the newest version already. A volume may be
+// missing, too. A constraint that counts allocations may leave no place for a canary.
+func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
+	for _, c := range slices.Concat(j.Constraints, g.Constraints) {
+		if c.Operand == structs.ConstraintDistinctHosts || c.Operand == structs.ConstraintDistinctProperty {
+			return true
+		}
+	}
+	for _, t := range g.Tasks {
+		if len(t.Resources.Devices) > 0 {
+			return true
+		}
+	}
+	for index := range g.Count {
+		for _, u := range g.CSIUses(index) {
+			if state.Volume(v.Tx, j.Namespace, u.VolumeID) == nil {
+				return true
+			}
+		}
+	}
+	for _, a := range v.Allocs {
+		other := v.groupOf(a)
+		own := a.JobID == j.ID && a.Namespace == j.Namespace
+		updated := own && (a.TaskGroup == g.Name || a.JobVersion != j.Version)
+		if a.ClientTerminal() || updated || other == nil {
+			continue
+		}
+		if shareVolume(g, other) || sharePort(g, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// shareVolume reports whether two groups use a volume of one name.
+func shareVolume(a, b *structs.TaskGroup) bool {
+	for _, r := range a.Volumes {
+		for _, o := range b.Volumes {
+			if r.Type == o.Type && r.Source == o.Source {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sharePort reports whether two groups demand a port of one number.
+func sharePort(a, b *structs.TaskGroup) bool {
+	for _, p := range a.PortDemands() {
+		same := func(o structs.Port) bool { return o.Value == p.Value }
+		if p.Value != 0 && slices.ContainsFunc(b.PortDemands(), same) {
+			return true
+		}
+	}
+	return false
+}
