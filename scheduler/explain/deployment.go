@@ -72,8 +72,30 @@ func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.
 			if !s.RequireProgressBy.IsZero() {
 				r.Text += "; without progress it fails " + x.until(s.RequireProgressBy.UnixNano())
 			}
+			r.Because = x.notHealthy(d, name)
 			reasons = append(reasons, r)
 		}
 	}
 	return reasons
+}
+
+// notHealthy explains the allocations of a group of a deployment that are not healthy.
+func (x *explainer) notHealthy(d *structs.Deployment, group string) []*structs.Reason {
+	var all sample
+	for a := range state.LiveAllocsByJob(x.tx, d.Namespace, d.JobID) {
+		switch {
+		case a.DeploymentID != d.ID, a.TaskGroup != group, a.DeploymentStatus.IsHealthy():
+		case all.full():
+			all.rest++
+		default:
+			what := "is " + a.ClientStatus + " and not healthy yet"
+			if a.DeploymentStatus.IsUnhealthy() {
+				what = "is " + a.ClientStatus + " and unhealthy"
+			}
+			r := x.alloc(a, what)
+			r.Remedy = command(a.Namespace, "alloc status", structs.ShortID(a.ID))
+			all.add(r)
+		}
+	}
+	return all.list("allocations")
 }

@@ -24,7 +24,7 @@ const golden = "testdata/why.golden"
 func TestWhy_Situations(t *testing.T) {
 	var b strings.Builder
 	names := map[string]bool{}
-	for _, s := range slices.Concat(situations, calmSituations, waitSituations) {
+	for _, s := range slices.Concat(situations, calmSituations, waitSituations, holderSituations) {
 		f := schedtest.New(t, s.nodes)
 		s.make(f)
 		waits, reasons := explainSubject(f, s)
@@ -98,6 +98,23 @@ func TestWhy_BoundsItsLists(t *testing.T) {
 	_, reasons := explainSubject(f, situation{})
 	if got := len(reasons); got != mostListed+1 || reasons[mostListed].Text != "and 90 more allocations" {
 		t.Errorf("%d reasons, the last %q", got, reasons[got-1].Text)
+	}
+}
+
+func TestWhy_SearchesFewNodesForHolders(t *testing.T) {
+	const nodes = mostSearched + 6
+	f := schedtest.New(t, nodes)
+	for i := range nodes {
+		f.Node(fmt.Sprintf("n%d", i), hasPorts)
+	}
+	f.Register(schedtest.Job("db", structs.JobService, nodes, staticPort))
+	f.Register(schedtest.Job("web", structs.JobService, 1, staticPort))
+	f.Schedule()
+	_, reasons := explainSubject(f, situation{})
+	because := reasons[0].Because
+	last := because[len(because)-1].Text
+	if want := fmt.Sprintf("and %d more holders", mostSearched-mostListed); last != want {
+		t.Errorf("the last reason is %q, want %q", last, want)
 	}
 }
 

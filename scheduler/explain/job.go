@@ -180,7 +180,7 @@ func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 		for _, refusal := range m.Refusals {
 			r.Because = append(r.Because, x.refusal(j, j.Group(name), refusal))
 		}
-		r.Because = list(r.Because, "reasons")
+		r.Because = append(list(r.Because, "reasons"), x.holders(j, j.Group(name), m)...)
 		if len(r.Because) == 0 {
 			r.Because = []*structs.Reason{x.noNode()}
 		}
@@ -209,10 +209,27 @@ func (x *explainer) refusal(
 		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
 	}
 	r.Remedy = remedies[p.Filter]
-	if p.Filter == volumeFilter && g != nil {
+	switch {
+	case g == nil:
+	case p.Filter == volumeFilter:
 		r.Because = list(x.groupVolumes(j, g), "reasons")
+	case p.Filter == pluginFilter:
+		r.Because = list(x.groupPlugins(j, g), "reasons")
 	}
 	return r
+}
+
+// groupPlugins explains the instances that are not healthy of the plugins of a group's volumes.
+func (x *explainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
+	seen := map[string]bool{}
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		v := state.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0))
+		if v != nil && !seen[v.PluginID] {
+			seen[v.PluginID] = true
+			reasons = append(reasons, x.instances(v.PluginID)...)
+		}
+	}
+	return reasons
 }
 
 // groupVolumes explains the volumes of a group, of volumes per allocation the first ones.

@@ -14,8 +14,11 @@ func command(namespace, verb string, args ...string) string {
 	return "berth " + verb + " " + strings.Join(args, " ")
 }
 
-// volumeFilter is the scheduler's filter of volumes: the reasons of the volumes follow it.
-const volumeFilter = "csi-volume"
+// The scheduler's filters of volumes and of plugins: the reasons of those follow them.
+const (
+	volumeFilter = "csi-volume"
+	pluginFilter = "csi-plugin"
+)
 
 // remedies has for each filter of the scheduler the next thing that an operator can do.
 var remedies = map[string]string{
@@ -34,7 +37,7 @@ var remedies = map[string]string{
 	"distinct-hosts": "add nodes, lower the count, or remove distinct_hosts",
 	"distinct-property": "add nodes with other values of the property, raise its limit, " +
 		"or lower the count",
-	"csi-plugin": "run the plugin's job on these nodes: berth plugin status PLUGIN",
+	pluginFilter: "run the plugin's job on these nodes: berth plugin status PLUGIN",
 	volumeFilter: "berth volume status VOLUME shows who uses it and from where it is reachable",
 	"csi-limit":  "add nodes, or end allocations that use volumes of the plugin on these nodes",
 	"resources":  "add nodes, end other allocations, or ask for less in the resources block",

@@ -122,7 +122,7 @@ var situations = []situation{
 			f.Tick()
 		}
 	}},
-	{name: "a deployment that goes on", nodes: 1, make: running(2, updates(0))},
+	{name: "a deployment that goes on", nodes: 1, make: after(running(2, updates(0)), firstIsHealthy)},
 	{name: "a deployment that is paused", nodes: 1, make: after(running(2, updates(0)),
 		setDeployment(structs.DeploymentPaused, structs.DeploymentIsPaused))},
 	{name: "a deployment that failed", nodes: 1, make: after(running(2, updates(0)),
@@ -298,6 +298,15 @@ func setDeployment(status, description string) func(*schedtest.Fleet) {
 			WriteOptions: f.Now(),
 		})
 	}
+}
+
+func firstIsHealthy(f *schedtest.Fleet) {
+	a := f.Allocs("web")[0]
+	f.Report(a, &structs.AllocClientUpdate{
+		ClientStatus:     structs.AllocRunning,
+		DeploymentID:     a.DeploymentID,
+		DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
+	})
 }
 
 func canaryIsHealthy(f *schedtest.Fleet) {

@@ -14,11 +14,6 @@ var waitSituations = []situation{
 		important(70))},
 	{name: "a job that was displaced", nodes: 1, make: after(preempting, important(20), (*schedtest.Fleet).Tick,
 		filled(70), (*schedtest.Fleet).Schedule)},
-	{name: "a job that may not displace another", nodes: 1, make: after(filled(20), important(70))},
-	{name: "a port that another job has", nodes: 1, make: after(node("n0", hasPorts), func(f *schedtest.Fleet) {
-		f.Register(schedtest.Job("db", structs.JobService, 1, staticPort))
-		f.Schedule()
-	}, placed(1, staticPort))},
 	{name: "an allocation that waits for its turn in a drain", nodes: 1, make: after(running(2),
 		wait(time.Minute), draining, moveOne)},
 

@@ -1,0 +1,129 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// mostSearched bounds the nodes whose allocations are searched: the first ones that are ready.
+const mostSearched = 64
+
+// The dimensions of structs.AllocMetric that have holders.
+const (
+	dimensionPorts   = "ports"
+	dimensionDevices = "devices"
+)
+
+// search looks for the allocations that have what a group of a job needs.
+type search struct {
+	*explainer
+	job       *structs.Job
+	group     *structs.TaskGroup
+	ports     bool
+	devices   bool
+	displaces bool // whether it looks for less important allocations
+	found     sample
+	important bool // an allocation is less important than the job
+}
+
+// holders explains which allocations have the static ports and the devices that a group needs, and that it
+// may not displace others. The scheduler's figures tell what is exhausted.
+func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.AllocMetric) []*structs.Reason {
+	if g == nil || len(m.DimensionExhausted) == 0 {
+		return nil
+	}
+	config := state.SchedulerConfig(x.tx).PreemptionConfig
+	s := &search{
+		explainer: x,
+		job:       j,
+		group:     g,
+		ports:     m.DimensionExhausted[dimensionPorts] > 0,
+		devices:   m.DimensionExhausted[dimensionDevices] > 0,
+		displaces: !config.Enabled(j.Type),
+	}
+	searched := 0
+	for n := range state.Nodes(x.tx) {
+		if searched == mostSearched {
+			break
+		}
+		if n.Ready() {
+			searched++
+			s.searchNode(n)
+		}
+	}
+	reasons := s.found.list("holders")
+	if s.important {
+		r := reason("its priority %d exceeds that of others by %d or more, but jobs of type %s may not "+
+			"displace them", j.Priority, structs.PreemptionGap, j.Type)
+		r.Remedy = fmt.Sprintf("berth operator scheduler set-config -preempt-%s-scheduler=true", j.Type)
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
+func (s *search) searchNode(n *structs.Node) {
+	if s.ports {
+		s.searchPorts(n)
+	}
+	for a := range state.AllocsByNode(s.tx, n.ID) {
+		if s.devices && !a.ClientTerminal() {
+			s.searchDevices(a)
+		}
+		if s.displaces && !a.Terminal() && len(a.CSIPlugins) == 0 &&
+			state.AllocPriority(s.tx, a) <= s.job.Priority-structs.PreemptionGap {
+			s.important = true
+		}
+	}
+}
+
+func (s *search) searchPorts(n *structs.Node) {
+	use := state.PortsInUse(s.tx, n)
+	for _, demand := range s.group.PortDemands() {
+		if !demand.Static() {
+			continue
+		}
+		for _, address := range n.HostAddresses(demand.HostNetwork) {
+			holder := state.Alloc(s.tx, use.HolderOf(address, demand.Value))
+			if holder != nil {
+				s.found.add(s.holder(holder, fmt.Sprintf("port %d of %s", demand.Value, address.Address)))
+			}
+		}
+	}
+}
+
+func (s *search) searchDevices(a *structs.Allocation) {
+	for _, task := range slices.Sorted(maps.Keys(a.Devices)) {
+		for _, d := range a.Devices[task] {
+			if s.demands(d) {
+				s.found.add(s.holder(a, fmt.Sprintf("%s of %s", count(len(d.DeviceIDs), "device"), d.ID())))
+			}
+		}
+	}
+}
+
+// demands reports whether a task of the group demands devices such as these.
+func (s *search) demands(d *structs.AllocatedDeviceResource) bool {
+	group := &structs.NodeDeviceResource{Vendor: d.Vendor, Type: d.Type, Name: d.Name}
+	matches := func(r *structs.RequestedDevice) bool { return r.Matches(group) }
+	return slices.ContainsFunc(s.group.Tasks, func(t *structs.Task) bool {
+		return t.Resources != nil && slices.ContainsFunc(t.Resources.Devices, matches)
+	})
+}
+
+// holder explains that an allocation has a thing of its node, which another one needs.
+func (x *explainer) holder(a *structs.Allocation, thing string) *structs.Reason {
+	r := reason("allocation %s of job %s on node %s has %s", structs.ShortID(a.ID), a.JobID,
+		x.nodeName(a.NodeID), thing)
+	if a.ServerTerminal() {
+		r.Text += ", and is stopping"
+		r.Remedy = "it ends at the latest after its kill_timeout: " +
+			command(a.Namespace, "alloc status", structs.ShortID(a.ID))
+		return r
+	}
+	r.Remedy = "it is free when that allocation ends: " + command(a.Namespace, "job stop", a.JobID)
+	return r
+}
