@@ -18,11 +18,11 @@ func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
 	switch d.Status {
 	case structs.DeploymentPaused:
 		r := reason("deployment %s of version %d is paused", id, d.JobVersion)
-		r.Remedy = "berth deployment resume " + id
+		r.Remedy = command(j.Namespace, "deployment resume", id)
 		return []*structs.Reason{r}
 	case structs.DeploymentFailed:
 		r := reason("deployment %s of version %d failed: %s", id, d.JobVersion, d.StatusDescription)
-		r.Remedy = "mend the job and run it again, or: berth job revert " + j.ID + " VERSION"
+		r.Remedy = "mend the job and run it again, or: " + command(j.Namespace, "job revert", j.ID, "VERSION")
 		return []*structs.Reason{r}
 	case structs.DeploymentRunning:
 		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
@@ -64,7 +64,7 @@ func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.
 		case s.DesiredCanaries > 0 && !s.Promoted && s.HealthyAllocs >= s.DesiredCanaries && !s.AutoPromote:
 			r := reason("group %s has its healthy canaries (%d), and waits for their promotion",
 				name, s.DesiredCanaries)
-			r.Remedy = "berth deployment promote " + structs.ShortID(d.ID)
+			r.Remedy = command(d.Namespace, "deployment promote", structs.ShortID(d.ID))
 			reasons = append(reasons, r)
 		case s.HealthyAllocs < s.DesiredTotal:
 			r := reason("group %s has %d of %d allocations of the version healthy, %d unhealthy",
@@ -93,7 +93,7 @@ func (x *explainer) notHealthy(d *structs.Deployment, group string) []*structs.R
 				what = "is " + a.ClientStatus + " and unhealthy"
 			}
 			r := x.alloc(a, what)
-			r.Remedy = command(a.Namespace, "alloc status", structs.ShortID(a.ID))
+			r.Remedy = allocCommand(a, "status")
 			all.add(r)
 		}
 	}

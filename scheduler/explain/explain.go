@@ -8,7 +8,8 @@
 //     scheduler as they are.
 //   - It reads the rows of the job or the volume and those that they name. Of each list it explains the
 //     first entries and counts the rest. Its cost does not grow with the fleet.
-//   - A reason without a remedy ends by itself, or its remedy is that of a reason behind it.
+//   - A reason has a remedy, or one before or behind it has. A test names the exceptions.
+//   - A command of a remedy names the namespace of its object, if that is not the default one.
 package explain
 
 import (

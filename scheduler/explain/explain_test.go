@@ -24,7 +24,7 @@ const golden = "testdata/why.golden"
 func TestWhy_Situations(t *testing.T) {
 	var b strings.Builder
 	names := map[string]bool{}
-	for _, s := range slices.Concat(situations, calmSituations, waitSituations, holderSituations) {
+	for _, s := range allSituations() {
 		f := schedtest.New(t, s.nodes)
 		s.make(f)
 		waits, reasons := explainSubject(f, s)
@@ -50,6 +50,10 @@ func TestWhy_Situations(t *testing.T) {
 	if got := b.String(); got != string(want) {
 		t.Errorf("the explanations have changed; -update writes them. Now:\n%s", got)
 	}
+}
+
+func allSituations() []situation {
+	return slices.Concat(situations, calmSituations, waitSituations, holderSituations)
 }
 
 func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {
@@ -80,7 +84,7 @@ func TestWhy_HasARemedyForEachFilter(t *testing.T) {
 	known := map[string]bool{}
 	for _, name := range scheduler.Filters() {
 		known[name] = true
-		if remedies[name] == "" {
+		if remedyOf(name, "prod") == "" {
 			t.Errorf("the filter %s has no remedy", name)
 		}
 	}
@@ -89,6 +93,46 @@ func TestWhy_HasARemedyForEachFilter(t *testing.T) {
 			t.Errorf("there is no filter %s", name)
 		}
 	}
+}
+
+// TestWhy_HasARemedyForWhatWaits: of each reason and those behind it, one has a remedy.
+func TestWhy_HasARemedyForWhatWaits(t *testing.T) {
+	for _, s := range allSituations() {
+		f := schedtest.New(t, s.nodes)
+		s.make(f)
+		_, reasons := explainSubject(f, s)
+		missing := withoutRemedy(reasons)
+		why := needNoRemedy[s.name]
+		switch {
+		case s.calm:
+		case missing != "" && why == "":
+			t.Errorf("%s: no remedy for %q", s.name, stableIDs(f, missing))
+		case missing == "" && why != "":
+			t.Errorf("%s: it has a remedy and needs no exception", s.name)
+		}
+	}
+}
+
+// needNoRemedy has the situations with a reason that needs no remedy, and why.
+var needNoRemedy = map[string]string{
+	"a failed allocation that is replaced later": "it is replaced by itself; its evaluation has the remedy",
+	"volume: claims in the queue":                "the remedy is that of their holder, which follows them all",
+}
+
+// withoutRemedy returns the text of a reason without a remedy before or behind it, "" if there is none.
+func withoutRemedy(reasons []*structs.Reason) string {
+	for _, r := range reasons {
+		switch {
+		case r.Remedy != "":
+		case len(r.Because) == 0:
+			return r.Text
+		default:
+			if missing := withoutRemedy(r.Because); missing != "" {
+				return missing
+			}
+		}
+	}
+	return ""
 }
 
 func TestWhy_BoundsItsLists(t *testing.T) {

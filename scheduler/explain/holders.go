@@ -121,7 +121,7 @@ func (x *explainer) holder(a *structs.Allocation, thing string) *structs.Reason 
 	if a.ServerTerminal() {
 		r.Text += ", and is stopping"
 		r.Remedy = "it ends at the latest after its kill_timeout: " +
-			command(a.Namespace, "alloc status", structs.ShortID(a.ID))
+			allocCommand(a, "status")
 		return r
 	}
 	r.Remedy = "it is free when that allocation ends: " + command(a.Namespace, "job stop", a.JobID)

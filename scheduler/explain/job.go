@@ -49,7 +49,7 @@ func (x *explainer) healthyJob(j *structs.Job) *structs.Reason {
 	switch {
 	case j.Stop:
 		r := reason("job %s is stopped, and none of its allocations runs", j.ID)
-		r.Remedy = "to run it again: berth job run FILE"
+		r.Remedy = "to run it again: " + command(j.Namespace, "job run", "FILE")
 		return r
 	case j.StartsOthers():
 		return x.parentJob(j)
@@ -117,7 +117,7 @@ func (x *explainer) stoppedJob(j *structs.Job) []*structs.Reason {
 // endingAlloc explains why an allocation that is to stop still runs.
 func (x *explainer) endingAlloc(a *structs.Allocation) *structs.Reason {
 	r := x.alloc(a, "is stopping: "+cmp.Or(a.ClientDescription, "its tasks have not ended yet"))
-	r.Remedy = "it ends at the latest after its kill_timeout: berth alloc status " + structs.ShortID(a.ID)
+	r.Remedy = "it ends at the latest after its kill_timeout: " + allocCommand(a, "status")
 	return r
 }
 
@@ -139,7 +139,7 @@ func (x *explainer) evaluations(j *structs.Job) []*structs.Reason {
 	}
 	if newest != nil && newest.Status == structs.EvalFailed {
 		r := reason("evaluation %s failed: %s", structs.ShortID(newest.ID), newest.StatusDescription)
-		r.Remedy = "berth job eval " + j.ID
+		r.Remedy = command(j.Namespace, "job eval", j.ID)
 		pending = append(pending, r)
 	}
 	return list(pending, "evaluations")
@@ -152,7 +152,8 @@ func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.
 		r := reason("evaluation %s is due %s (%s)", id, x.until(e.WaitUntil), e.TriggeredBy)
 		switch e.TriggeredBy {
 		case structs.TriggerScheduled:
-			r.Remedy = "to replace failed allocations now: berth job eval -force-reschedule " + j.ID
+			r.Remedy = "to replace failed allocations now: " +
+				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		case structs.TriggerRollingUpdate:
 			r.Because = x.waves(j)
 		}
@@ -161,10 +162,11 @@ func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.
 		r := reason("evaluation %s is pending, because the evaluations of the cluster are paused", id)
 		r.Remedy = "berth operator scheduler set-config -pause-eval-broker=false"
 		return r
-	case e.StatusDescription != "":
-		return reason("evaluation %s is pending: %s", id, e.StatusDescription)
 	}
-	return reason("evaluation %s is pending: the leader has not processed it yet", id)
+	r := reason("evaluation %s is pending: %s", id,
+		cmp.Or(e.StatusDescription, "the leader has not processed it yet"))
+	r.Remedy = "if this lasts, see the log of the leader: berth server members"
+	return r
 }
 
 // blockedGroups explains the groups without a place.
@@ -192,8 +194,11 @@ func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 // noNode explains a group that no node has refused.
 func (x *explainer) noNode() *structs.Reason {
 	for range state.Nodes(x.tx) {
-		return reason("no node may run it: each is down, drains, is not eligible, " +
+		r := reason("no node may run it: each is down, drains, is not eligible, " +
 			"or not in the job's datacenters")
+		r.Remedy = "berth node status shows the nodes; " + remedies["eligibility"] +
+			", or change datacenters or node_pool of the job"
+		return r
 	}
 	r := reason("the cluster has no node")
 	r.Remedy = "berth agent -client -servers HOST:PORT, on each machine that is to run allocations"
@@ -208,7 +213,7 @@ func (x *explainer) refusal(
 	if p.Nodes == 0 {
 		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
 	}
-	r.Remedy = remedies[p.Filter]
+	r.Remedy = remedyOf(p.Filter, j.Namespace)
 	switch {
 	case g == nil:
 	case p.Filter == volumeFilter:
@@ -255,7 +260,8 @@ func (x *explainer) groupVolume(j *structs.Job, id string) []*structs.Reason {
 	v := state.Volume(x.tx, j.Namespace, id)
 	if v == nil {
 		r := reason("there is no volume %s in namespace %s", id, j.Namespace)
-		r.Remedy = "berth volume create FILE, or berth volume register FILE"
+		r.Remedy = command(j.Namespace, "volume create", "FILE") + ", or " +
+			command(j.Namespace, "volume register", "FILE")
 		return []*structs.Reason{r}
 	}
 	waits, reasons := Volume(x.tx, v, x.now)
@@ -284,8 +290,8 @@ func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
 		default:
 			r.Because = []*structs.Reason{reason("its reschedule policy allows no more replacements")}
-			r.Remedy = "berth alloc logs " + structs.ShortID(a.ID) +
-				"; mend the cause, then: berth job eval -force-reschedule " + j.ID
+			r.Remedy = allocCommand(a, "logs") + "; mend the cause, then: " +
+				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		}
 		failed.add(r)
 	}
@@ -350,8 +356,12 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 		if why != "" {
 			r := reason("its claim on volume %s is %s: %s", c.VolumeID, c.State, why)
 			v := state.Volume(x.tx, c.Namespace, c.VolumeID)
-			if v != nil && c.State == structs.ClaimWaiting {
-				r.Because = x.users(v)
+			switch {
+			case v == nil:
+			case c.State == structs.ClaimWaiting:
+				r.Because = append(x.users(v), x.attachments(v, anyNode)...)
+			default:
+				r.Because = x.attachments(v, func(node string) bool { return node == c.NodeID })
 			}
 			claims = append(claims, r)
 		}
@@ -374,7 +384,7 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 		text = strings.TrimPrefix(text+"; "+event, "; ")
 	}
 	r := x.alloc(a, "is pending: "+text)
-	r.Remedy = "berth alloc status " + structs.ShortID(a.ID)
+	r.Remedy = allocCommand(a, "status")
 	return r
 }
 
@@ -388,7 +398,7 @@ func (x *explainer) deadTask(a *structs.Allocation) *structs.Reason {
 		last := s.Events[len(s.Events)-1]
 		r := x.alloc(a, fmt.Sprintf("has a task that does not run: %s: %s: %s", name, last.Type,
 			cmp.Or(last.DisplayMessage, last.Message)))
-		r.Remedy = fmt.Sprintf("berth alloc logs -task %s %s", name, structs.ShortID(a.ID))
+		r.Remedy = allocCommand(a, "logs -task "+name)
 		return r
 	}
 	return nil
@@ -403,7 +413,7 @@ func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
 			}
 			r := x.alloc(a, fmt.Sprintf("runs plugin %s, whose %s half is not healthy: %s", id, i.Kind,
 				cmp.Or(i.HealthDescription, "it has not answered yet")))
-			r.Remedy = "berth alloc logs " + structs.ShortID(a.ID)
+			r.Remedy = allocCommand(a, "logs")
 			return r
 		}
 	}

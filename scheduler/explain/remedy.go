@@ -14,13 +14,33 @@ func command(namespace, verb string, args ...string) string {
 	return "berth " + verb + " " + strings.Join(args, " ")
 }
 
+// allocCommand returns a command on an allocation, such as status or logs.
+func allocCommand(a *structs.Allocation, verb string) string {
+	return command(a.Namespace, "alloc "+verb, structs.ShortID(a.ID))
+}
+
+// ifItLasts is the remedy of a call of a plugin that has not failed.
+func ifItLasts(plugin string) string {
+	return "if this lasts: berth plugin status " + plugin
+}
+
 // The scheduler's filters of volumes and of plugins: the reasons of those follow them.
 const (
 	volumeFilter = "csi-volume"
 	pluginFilter = "csi-plugin"
 )
 
-// remedies has for each filter of the scheduler the next thing that an operator can do.
+// remedyOf returns the next thing that an operator can do when a filter rejects nodes for a job of a
+// namespace.
+func remedyOf(filter, namespace string) string {
+	if filter == volumeFilter {
+		return command(namespace, "volume status", "VOLUME") +
+			" shows who uses it and from where it is reachable"
+	}
+	return remedies[filter]
+}
+
+// remedies has those of the filters that do not concern the objects of a namespace.
 var remedies = map[string]string{
 	"eligibility": "start the agents of nodes that are down; else berth node eligibility -enable NODE, " +
 		"or berth node drain -disable NODE",
@@ -38,7 +58,6 @@ var remedies = map[string]string{
 	"distinct-property": "add nodes with other values of the property, raise its limit, " +
 		"or lower the count",
 	pluginFilter: "run the plugin's job on these nodes: berth plugin status PLUGIN",
-	volumeFilter: "berth volume status VOLUME shows who uses it and from where it is reachable",
 	"csi-limit":  "add nodes, or end allocations that use volumes of the plugin on these nodes",
 	"resources":  "add nodes, end other allocations, or ask for less in the resources block",
 }

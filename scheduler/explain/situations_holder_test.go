@@ -9,7 +9,7 @@ import (
 // holderSituations are those in which others have what the job needs, and those of the filters of plugins.
 var holderSituations = []situation{
 	{name: "a job that may not displace another", nodes: 1, make: after(filled(20), important(70))},
-	{name: "a job that is not more important enough", nodes: 1, make: after(filled(65), important(70))},
+	{name: "a job whose priority exceeds by too little", nodes: 1, make: after(filled(65), important(70))},
 	{name: "a job that displaces nobody in vain", nodes: 1, make: after(preempting, filled(20),
 		placed(1, func(g *structs.TaskGroup) { g.Tasks[0].Resources.CPU = 200_000 }))},
 	{name: "a port that another job has", nodes: 1, make: after(node("n0", hasPorts), runsDB(staticPort),

@@ -23,11 +23,18 @@ var waitSituations = []situation{
 		other(structs.CSISingleNodeWriter), attachment("attach", "the disk has 16 attachments"))},
 	{name: "volume: the outcome of an attachment is unknown", nodes: 1, volume: "vol", make: after(
 		attachingPlugin, volume(), other(structs.CSISingleNodeWriter), noteAttach, wait(time.Minute))},
+	{name: "volume: the node of a call is down", nodes: 1, volume: "vol", make: after(
+		attachingPlugin, volume(), other(structs.CSISingleNodeWriter), noteAttach,
+		nodeStatus("n0", structs.NodeDown))},
+	{name: "volume: it grows when its user has left", nodes: 1, volume: "vol", make: after(expandsOffline,
+		sized(1<<20), other(structs.CSISingleNodeWriter), sized(2<<20))},
 	{name: "volume: no controller to attach it", nodes: 1, volume: "vol", make: after(attachingPlugin, volume(),
 		other(structs.CSISingleNodeWriter), sickController)},
 	{name: "volume: the detachment fails", nodes: 1, volume: "vol", make: after(attachingPlugin, volume(),
 		other(structs.CSISingleNodeWriter), attachment("attach", ""), dbEnds, dbReleases,
 		attachment("detach", "the volume is busy"))},
+	{name: "an allocation whose volume is being attached", nodes: 1, make: after(attachingPlugin, volume(),
+		placed(1, usesVolume(structs.CSISingleNodeWriter)), webClaims)},
 	{name: "a claim that waits for the detachment from another node", nodes: 2, make: after(attachingPlugin,
 		volume(), other(structs.CSISingleNodeWriter), attachment("attach", ""), dbEnds, dbReleases,
 		placed(1, usesVolume(structs.CSISingleNodeWriter), constraint("${node.unique.id}", "=", "n1")),
@@ -101,6 +108,20 @@ func moveOne(f *schedtest.Fleet) {
 // attachingPlugin makes n0 run a controller that attaches and expands volumes.
 func attachingPlugin(f *schedtest.Fleet) {
 	reportController(f, true)
+}
+
+// expandsOffline makes n0 run a controller that expands volumes without users.
+func expandsOffline(f *schedtest.Fleet) {
+	c := schedtest.Instance("n0")
+	c.Kind = structs.CSIKindController
+	c.NodeInfo = nil
+	c.ControllerInfo = &structs.CSIControllerInfo{SupportsExpand: true}
+	c.ExpandsOffline = true
+	schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n0",
+		Upserts:      []*structs.CSIPluginInstance{c},
+		WriteOptions: f.Now(),
+	})
 }
 
 func sickController(f *schedtest.Fleet) {

@@ -16,19 +16,30 @@ func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, 
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
 	claims := 0
+	queued := false
+	shown := map[string]bool{} // nodes whose attachment explains a claim
 	var waiting sample
 	blocked := state.Reasons(tx)
 	for _, c := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		claims++
+		queued = queued || c.State == structs.ClaimWaiting
 		switch {
 		case !waiting.full():
-			waiting.add(x.claim(c, blocked(c)))
+			r := x.claim(c, blocked(c))
+			waiting.add(r)
+			if r != nil && c.State == structs.ClaimGranted && c.EndTime == 0 {
+				r.Because = x.attachments(v, func(node string) bool { return node == c.NodeID })
+				shown[c.NodeID] = true
+			}
 		case c.State == structs.ClaimWaiting || c.EndTime != 0:
 			waiting.rest++
 		}
 	}
 	reasons = append(reasons, waiting.list("claims")...)
-	reasons = append(reasons, x.attachments(v)...)
+	if queued {
+		reasons = append(reasons, x.users(v)...)
+	}
+	reasons = append(reasons, x.attachments(v, func(node string) bool { return !shown[node] })...)
 	reasons = append(reasons, x.expansion(v)...)
 	reasons = append(reasons, x.turnedReadOnly(v)...)
 	if len(reasons) > 0 {
@@ -37,6 +48,8 @@ func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, 
 	return false, []*structs.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
 		v.ID, v.State, count(claims, "allocation"))}
 }
+
+func anyNode(string) bool { return true }
 
 // users lists the allocations that may use a volume now.
 func (x *explainer) users(v *structs.CSIVolume) []*structs.Reason {
@@ -49,9 +62,9 @@ func (x *explainer) users(v *structs.CSIVolume) []*structs.Reason {
 			users.rest++
 			continue
 		}
-		r := reason("allocation %s of job %s on node %s has had it for %s",
-			structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID), x.since(c.GrantTime))
-		r.Remedy = "it is free when that allocation ends: berth job stop " + c.JobID
+		r := reason("allocation %s of job %s on node %s has had volume %s for %s",
+			structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID), v.ID, x.since(c.GrantTime))
+		r.Remedy = "it is free when that allocation ends: " + command(c.Namespace, "job stop", c.JobID)
 		users.add(r)
 	}
 	return users.list("users")
@@ -60,7 +73,7 @@ func (x *explainer) users(v *structs.CSIVolume) []*structs.Reason {
 // volumeCall explains a creation or deletion that has not ended.
 func (x *explainer) volumeCall(v *structs.CSIVolume) []*structs.Reason {
 	var r *structs.Reason
-	retry := "to try now: berth volume retry " + v.ID
+	remedy := x.retryRemedy(v, v.LastError)
 	switch v.State {
 	case structs.VolumeCreating:
 		r = reason("volume %s is being created%s", v.ID, x.failing(v.LastError))
@@ -68,16 +81,33 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*structs.Reason {
 		r = reason("volume %s is being deleted%s", v.ID, x.failing(v.LastError))
 	case structs.VolumeFailed:
 		r = reason("volume %s could not be created%s", v.ID, x.failing(v.LastError))
-		retry = "mend its file and run berth volume create FILE again, or berth volume delete " + v.ID
+		remedy = "mend its file and run it again: " + command(v.Namespace, "volume create", "FILE") + "; or " +
+			command(v.Namespace, "volume delete", v.ID)
 	default:
 		return nil
 	}
-	if v.LastError != nil {
-		r.Remedy = retry
+	r.Remedy = remedy
+	r.Because = x.unknownOutcome(v.Call)
+	return []*structs.Reason{r}
+}
+
+// retryRemedy is the remedy of a call for a volume that is repeated until it succeeds.
+func (x *explainer) retryRemedy(v *structs.CSIVolume, failed *structs.OperationError) string {
+	if failed == nil {
+		return ifItLasts(v.PluginID)
 	}
-	if v.Call != nil {
-		r.Because = append(r.Because, reason("the outcome of the call to %s it at node %s, sent %s ago, is unknown",
-			v.Call.Op, x.nodeName(v.Call.NodeID), x.since(v.Call.Time)))
+	return "to try now: " + command(v.Namespace, "volume retry", v.ID)
+}
+
+// unknownOutcome explains a call of a plugin whose outcome is not known, nil if there is none.
+func (x *explainer) unknownOutcome(call *structs.CSICall) []*structs.Reason {
+	if call == nil {
+		return nil
+	}
+	r := reason("the outcome of the call to %s it, sent to node %s %s ago, is unknown; "+
+		"only that node repeats it", call.Op, x.nodeName(call.NodeID), x.since(call.Time))
+	if state.Node(x.tx, call.NodeID).Lost() {
+		r.Because = []*structs.Reason{x.nodeDown(call.NodeID)}
 	}
 	return []*structs.Reason{r}
 }
@@ -127,10 +157,12 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 // instances explains the instances of a plugin that are not healthy.
 func (x *explainer) instances(plugin string) []*structs.Reason {
 	var sick []*structs.Reason
+	down := map[string]bool{}
 	for i := range state.InstancesByPlugin(x.tx, plugin) {
 		switch {
-		case i.Healthy:
+		case i.Healthy, down[i.NodeID]:
 		case i.DownWithNode:
+			down[i.NodeID] = true
 			sick = append(sick, x.nodeDown(i.NodeID))
 		default:
 			sick = append(sick, reason("the %s half on node %s is not healthy: %s", i.Kind, x.nodeName(i.NodeID),
@@ -151,7 +183,9 @@ func (x *explainer) claim(c *structs.CSIClaim, blocked string) *structs.Reason {
 	case c.EndTime != 0:
 		return x.endedClaim(c, name)
 	case c.ExpandError != nil:
-		return reason("%s is not expanded%s", name, x.failing(c.ExpandError))
+		r := reason("%s is not expanded%s", name, x.failing(c.ExpandError))
+		r.Remedy = "to try now: " + command(c.Namespace, "volume retry", c.VolumeID)
+		return r
 	case blocked == "":
 		return nil
 	}
@@ -167,32 +201,27 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 		return r
 	}
-	r.Remedy = fmt.Sprintf("to call the node again: berth volume detach %s %s", c.VolumeID, c.NodeID)
+	r.Remedy = "to call the node again: " + command(c.Namespace, "volume detach", c.VolumeID, c.NodeID)
 	return r
 }
 
-// attachments explains attachments that are neither attached nor gone.
-func (x *explainer) attachments(v *structs.CSIVolume) []*structs.Reason {
+// attachments explains the attachments to some nodes that are neither attached nor gone.
+func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool) []*structs.Reason {
 	var open []*structs.Reason
 	for a := range state.AttachmentsByVolume(x.tx, v.Namespace, v.ID) {
-		if a.State == structs.AttachmentAttached {
+		if a.State == structs.AttachmentAttached || !to(a.NodeID) {
 			continue
 		}
 		r := reason("volume %s is %s at node %s%s", v.ID, a.State, x.nodeName(a.NodeID), x.failing(a.LastError))
-		if a.LastError != nil {
-			r.Remedy = "to try now: berth volume retry " + v.ID
-			if a.State == structs.AttachmentDetaching {
-				r.Remedy += "; if the volume is surely not attached: " + state.ForceCommand(a.Namespace, v.ID, a.NodeID)
-			}
+		r.Remedy = x.retryRemedy(v, a.LastError)
+		if a.LastError != nil && a.State == structs.AttachmentDetaching {
+			r.Remedy += "; if the volume is surely not attached: " + state.ForceCommand(a.Namespace, v.ID, a.NodeID)
 		}
 		waits := state.AttachmentWaits(x.tx, a)
 		if waits != "" {
 			r.Because = append(r.Because, reason("%s", waits))
 		}
-		if a.Call != nil {
-			r.Because = append(r.Because, reason("the outcome of the %s at node %s, sent %s ago, is unknown",
-				a.Call.Op, x.nodeName(a.Call.NodeID), x.since(a.Call.Time)))
-		}
+		r.Because = append(r.Because, x.unknownOutcome(a.Call)...)
 		open = append(open, r)
 	}
 	return list(open, "attachments")
@@ -207,11 +236,14 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*structs.Reason {
 		x.failing(v.LastError))
 	why := state.ExpandBlocked(x.tx, v)
 	if why != "" {
-		r.Because = []*structs.Reason{reason("%s", why)}
+		r.Because = []*structs.Reason{{
+			Text:    why,
+			Remedy:  command(v.Namespace, "volume status", v.ID) + " shows who uses it and where it is attached",
+			Because: x.users(v),
+		}}
+		return []*structs.Reason{r}
 	}
-	if v.LastError != nil {
-		r.Remedy = "to try now: berth volume retry " + v.ID
-	}
+	r.Remedy = x.retryRemedy(v, v.LastError)
 	return []*structs.Reason{r}
 }
 

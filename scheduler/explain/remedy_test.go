@@ -1,0 +1,83 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"berth/scheduler/schedtest"
+	"berth/state"
+	"berth/structs"
+)
+
+const prod = "prod"
+
+// inNamespace is a volume whose creation fails, and a job that waits for it, in a namespace of their own.
+func inNamespace(t *testing.T) *schedtest.Fleet {
+	f := schedtest.New(t, 1)
+	schedtest.Do(f, state.NamespaceApply, &structs.NamespaceApplyRequest{
+		Definition:   &structs.Namespace{Name: prod},
+		WriteOptions: f.Now(),
+	})
+	f.Volume("vol", inState(structs.VolumeCreating, nil), func(v *structs.CSIVolume) { v.Namespace = prod })
+	row := state.Volume(f.Store.Read(), prod, "vol")
+	write := f.Now()
+	write.Namespace = prod
+	schedtest.Do(f, state.VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "vol",
+		Op:           "create",
+		RowIndex:     row.CreateIndex,
+		Err:          failure(f, "the backend does not answer"),
+		WriteOptions: write,
+	})
+	j := schedtest.Job("web", structs.JobService, 1, usesVolume(structs.CSISingleNodeWriter))
+	j.Namespace = prod
+	schedtest.Do(f, state.JobRegister, &structs.JobRegisterRequest{
+		Job: j,
+		Eval: &structs.Evaluation{
+			ID:          "eval-web",
+			JobID:       "web",
+			Namespace:   prod,
+			TriggeredBy: structs.TriggerJobRegister,
+			Status:      structs.EvalPending,
+		},
+		WriteOptions: write,
+	})
+	f.Schedule()
+	return f
+}
+
+func TestRemedies_NameTheNamespace(t *testing.T) {
+	f := inNamespace(t)
+	tx := f.Store.Read()
+	_, reasons := Job(tx, state.Job(tx, prod, "web"), f.Clock)
+	text := structs.WhyText(reasons)
+	for _, want := range []string{
+		"berth volume status -namespace prod VOLUME",
+		"berth volume retry -namespace prod vol",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// Each command on an object of a namespace is made by command, which names it.
+func TestRemedies_OfTheMapNameNoNamespacedObject(t *testing.T) {
+	for filter, remedy := range remedies {
+		for _, object := range []string{"job", "alloc", "eval", "deployment", "volume"} {
+			if strings.Contains(remedy, "berth "+object+" ") {
+				t.Errorf("%s: %s", filter, remedy)
+			}
+		}
+	}
+}
+
+func TestNoNode_HasARemedy(t *testing.T) {
+	for nodes := range 2 {
+		f := schedtest.New(t, nodes)
+		x := &explainer{tx: f.Store.Read(), now: f.Clock}
+		if r := x.noNode(); r.Remedy == "" {
+			t.Errorf("with %d nodes: %q has no remedy", nodes, r.Text)
+		}
+	}
+}
