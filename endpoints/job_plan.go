@@ -2,7 +2,9 @@ package endpoints
 
 import (
 	"cmp"
+	"time"
 
+	"berth/fsm"
 	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
@@ -37,7 +39,7 @@ func (j jobs) plan(
 		DesiredTGUpdates: map[string]*structs.DesiredUpdates{},
 	}
 	if register.Eval != nil {
-		preview, err := scheduler.DryRun(draft.ReadTx, state.Eval(draft, register.Eval.ID), now)
+		preview, err := j.dryRun(draft.ReadTx, state.Eval(draft, register.Eval.ID), now)
 		if err != nil {
 			return err
 		}
@@ -56,6 +58,15 @@ func (j jobs) plan(
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}
 	return err
+}
+
+// dryRun makes the plan that the leader would make: one that all servers know. A server that does not lead
+// may not know their versions.
+func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
+	if version := j.version(); version != 0 && version < fsm.PlacementSince {
+		return scheduler.DryRunForOlder(tx, eval, now)
+	}
+	return scheduler.DryRun(tx, eval, now)
 }
 
 // laterEvals returns the evaluations that continue a plan: those that it would add, and the one of an earlier

@@ -88,7 +88,8 @@ func TestJobPlan_ShowsTheNextWave(t *testing.T) {
 	checkWave("during the update", waves[0].ID)
 }
 
-// The plan counts and lists the allocations of other jobs that the job would displace.
+// The plan counts and lists the allocations of other jobs that the job would displace. Beside an older server
+// it displaces none.
 func TestJobPlan_ListsPreemptions(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "")
@@ -125,6 +126,12 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	}
 	if n := plan.Diff.TaskGroups[0].Updates[structs.UpdatePreemptions]; n != 1 {
 		t.Errorf("the difference counts %d preemptions", n)
+	}
+	s.version = func() int { return fsm.PlacementSince - 1 }
+	plan = must(s, structs.JobPlan, &structs.JobPlanRequest{Job: important("high", 50)})
+	if len(plan.Annotations.PreemptedAllocs) > 0 || len(plan.FailedTGAllocs) != 1 {
+		t.Errorf("beside an older server the plan displaces %+v, with failures %+v",
+			plan.Annotations.PreemptedAllocs, plan.FailedTGAllocs)
 	}
 }
 
