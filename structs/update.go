@@ -226,11 +226,14 @@ func checkHealth(f fieldErrors, check string, least, deadline time.Duration) {
 }
 
 // validateCanaries refuses canaries that could never get a volume: the allocation of the old version has it
-// until the canary is promoted.
+// until the canary is promoted, or it is the volume of an index beyond the count.
 func (g *TaskGroup) validateCanaries(f fieldErrors) {
 	if g.Update.Canary == 0 {
 		return
 	}
+	f.require(!g.HasPerAlloc() || g.Count == 0 || g.Update.Canary <= g.Count,
+		"canary %d is above the count %d: with per_alloc there are no volumes for the canaries beyond it",
+		g.Update.Canary, g.Count)
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
 		if v != nil && v.Type == VolumeTypeCSI && v.exclusive() {

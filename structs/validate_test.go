@@ -40,6 +40,20 @@ func testJob(edits ...func(*Job)) *Job {
 	return j
 }
 
+func canaries(n int) *UpdateStrategy {
+	u := DefaultUpdateStrategy()
+	u.Canary = n
+	return &u
+}
+
+// shareEach gives each index of a group a volume that several allocations may use.
+func shareEach(g *TaskGroup, count, canary int) {
+	g.Count = count
+	g.Update = canaries(canary)
+	g.Volumes["data"].AccessMode = CSIMultiNodeMultipleWriter
+	g.Volumes["data"].PerAlloc = true
+}
+
 func TestCanonicalize_FillsDefaults(t *testing.T) {
 	j := testJob()
 	g := j.TaskGroups[0]
@@ -262,6 +276,16 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 				twin := *g.Volumes["data"]
 				g.Volumes["twin"] = &twin
 			})},
+		{`update: canary: volume "data" has access_mode single-node-writer, so a canary would wait`,
+			group(func(g *TaskGroup) { g.Update = canaries(1) })},
+		{`update: canary 3 is above the count 2: with per_alloc there are no volumes for the canaries beyond it`,
+			group(func(g *TaskGroup) { shareEach(g, 2, 3) })},
+		{``, group(func(g *TaskGroup) { shareEach(g, 2, 2) })},
+		{``, group(func(g *TaskGroup) { shareEach(g, 0, 3) })}, // no canaries begin
+		{``, group(func(g *TaskGroup) {
+			shareEach(g, 2, 3)
+			g.Volumes["data"].PerAlloc = false
+		})},
 		{`volume "null" is null`, group(func(g *TaskGroup) { g.Volumes["null"] = nil })},
 
 		{`task "t": driver is required`, task(func(t *Task) { t.Driver = "" })},
