@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -49,19 +50,40 @@ func (p *planner) sourceOf(w *placement) source {
 			}
 			continue
 		}
-		size := state.PluginSpread(p, v.PluginID)
-		if size >= best.size {
-			continue
-		}
-		best = source{
-			name: "plugin " + v.PluginID,
-			size: size,
-			from: func(id string) iter.Seq[*structs.Node] {
-				return state.PluginNodes(p, v.PluginID, id)
-			},
+		if size := state.PluginSpread(p, v.PluginID); size < best.size {
+			best = p.pluginSource(w.uses, v.PluginID)
+			best.size = size
 		}
 	}
 	return best
+}
+
+// pluginSource returns the nodes with a plugin from which its volumes of an allocation are reachable. Volumes
+// with equal topologies have the same source.
+func (p *planner) pluginSource(uses []volumeUse, plugin string) source {
+	name := "plugin " + plugin
+	var volumes []*structs.CSIVolume
+	for i := range uses {
+		v := uses[i].volume
+		if v.PluginID != plugin || len(v.Topologies) == 0 {
+			continue
+		}
+		volumes = append(volumes, v)
+		for _, t := range v.Topologies {
+			t = cmp.Or(t, &structs.CSITopology{})  // an older version stored nil, which stands for every topology
+			name += fmt.Sprintf(" %q", t.Segments) // the keys are sorted
+		}
+		name += ";"
+	}
+	reached := func(i *structs.CSIPluginInstance) bool {
+		at := i.NodeReport().AccessibleTopology
+		beyond := func(v *structs.CSIVolume) bool { return !v.ReachableFrom(at) }
+		return !slices.ContainsFunc(volumes, beyond)
+	}
+	from := func(id string) iter.Seq[*structs.Node] {
+		return state.PluginNodes(p, plugin, id, reached)
+	}
+	return source{name: name, from: from}
 }
 
 // nodesFrom yields all nodes from an ID on.

@@ -129,7 +129,7 @@ var works = []struct {
 	{"plain", "web", false, enough + readBatch},
 	{"volume", "db", false, enough + readBatch},
 	{"volume of one node", "local", false, 1},
-	{"volume of a zone", "zonal", false, 3*enough + readBatch},
+	{"volume of a zone", "zonal", false, enough + readBatch},
 	{"a named node", "one", false, 1},
 	{"one node of a job per node", "log", true, 1},
 }

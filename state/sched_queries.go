@@ -110,8 +110,12 @@ func LaterEvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job, openEval, laterEval)
 }
 
-// PluginNodes yields the nodes with a node instance of a plugin, by ID, from one on.
-func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
+// PluginNodes yields the nodes with a node instance of a plugin that fits, by ID, from one on.
+func PluginNodes(
+	tx Reader,
+	plugin, from string,
+	fits func(*structs.CSIPluginInstance) bool,
+) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
 		rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
 		for {
@@ -119,6 +123,9 @@ func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 			if i == nil || i.PluginID != plugin ||
 				i.Kind != structs.CSIKindNode {
 				return
+			}
+			if !fits(i) {
+				continue
 			}
 			n := Node(tx, i.NodeID)
 			if n != nil && !yield(n) {

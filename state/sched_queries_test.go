@@ -136,17 +136,22 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	}
 	tx := w.s.Read()
 	node := func(n *structs.Node) string { return n.ID }
+	all := func(*structs.CSIPluginInstance) bool { return true }
 	for from, want := range map[string]string{
 		"":    "n0 n1 n2 n3 n4",
 		"n3":  "n3 n4",
 		"n2z": "n3 n4",
 		"o":   "",
 	} {
-		if got := ids(PluginNodes(tx, "p", from), node); got != want {
+		if got := ids(PluginNodes(tx, "p", from, all), node); got != want {
 			t.Errorf("from %q: %q, want %q", from, got, want)
 		}
 	}
-	if got := ids(PluginNodes(tx, "q", ""), node); got != "" {
+	odd := func(i *structs.CSIPluginInstance) bool { return i.NodeID == "n1" || i.NodeID == "n3" }
+	if got := ids(PluginNodes(tx, "p", "", odd), node); got != "n1 n3" {
+		t.Errorf("got %q of the nodes that fit", got)
+	}
+	if got := ids(PluginNodes(tx, "q", "", all), node); got != "" {
 		t.Errorf("got nodes %q of a plugin without node halves", got)
 	}
 	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{
