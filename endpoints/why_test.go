@@ -1,0 +1,58 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// TestWhy_IsTheSameTextOverHTTP: an answer has its reasons as a tree and as the text of the command line.
+func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	s.claim("v", "a1", "n1")
+	handler := api.NewHandler(api.Config{
+		Caller:       s.rpc,
+		Agent:        &apitest.Agent{},
+		Logger:       hclog.NewNullLogger(),
+		AllowedHosts: []string{"example.com"},
+	})
+	for path, want := range map[string]string{
+		"/v1/job/job-a1/why":   "  its claim on volume v is granted: volume v is being attached to node name-n1\n",
+		"/v1/volume/csi/v/why": "  volume v is attaching at node name-n1\n",
+	} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if answer.Code != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, answer.Code, answer.Body)
+			continue
+		}
+		var why structs.WhyResponse
+		err := json.Unmarshal(answer.Body.Bytes(), &why)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !why.Waits || !strings.Contains(why.Text, want) {
+			t.Errorf("%s: it waits: %t, for\n%s\nwant %q in it", path, why.Waits, why.Text, want)
+		}
+		if text := structs.WhyText(why.Reasons); why.Text != text {
+			t.Errorf("%s: the text is\n%s\nand that of the reasons\n%s", path, why.Text, text)
+		}
+	}
+}
+
+func TestWhy_OfWhatDoesNotExist(t *testing.T) {
+	s := newServer(t)
+	refused(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
+	refused(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+}
