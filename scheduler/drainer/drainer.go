@@ -20,6 +20,7 @@ package drainer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/state"
@@ -45,12 +46,17 @@ func Next(tx *state.ReadTx, now time.Time) *Step {
 
 // Waits tells for each allocation on a draining node why it is still there, those first that others wait for.
 func Waits(tx *state.ReadTx, node *structs.Node, now time.Time) []structs.DrainWait {
-	if node.DrainStrategy == nil {
+	return WaitsOf(tx, []*structs.Node{node}, now)
+}
+
+// WaitsOf returns the waits of some nodes, node by node. It plans all drains once.
+func WaitsOf(tx *state.ReadTx, nodes []*structs.Node, now time.Time) []structs.DrainWait {
+	if !slices.ContainsFunc(nodes, func(n *structs.Node) bool { return n.DrainStrategy != nil }) {
 		return nil
 	}
 	p := newPlanner(tx, now)
 	for n := range state.DrainingNodes(tx) {
-		p.explain = n.ID == node.ID
+		p.explain = slices.ContainsFunc(nodes, func(wanted *structs.Node) bool { return wanted.ID == n.ID })
 		p.drain(n)
 	}
 	return p.waits

@@ -60,36 +60,31 @@ func (x *explainer) displaced(j *structs.Job) []*structs.Reason {
 
 // drains explains the allocations of a job that are still on nodes that drain.
 func (x *explainer) drains(j *structs.Job) []*structs.Reason {
+	var nodes []*structs.Node
 	var left sample
 	seen := map[string]bool{}
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		n := state.Node(x.tx, a.NodeID)
-		if n == nil || n.DrainStrategy == nil || seen[n.ID] {
-			continue
-		}
-		if len(seen) == mostListed {
+		switch {
+		case n == nil || n.DrainStrategy == nil || seen[n.ID]:
+		case len(nodes) == mostListed:
 			left.rest++
-			continue
+		default:
+			seen[n.ID] = true
+			nodes = append(nodes, n)
 		}
-		seen[n.ID] = true
-		x.drainOf(j, n, &left)
+	}
+	for _, w := range drainer.WaitsOf(x.tx, nodes, x.now) {
+		switch {
+		case w.JobID != j.ID || w.Namespace != j.Namespace:
+		case left.full():
+			left.rest++
+		default:
+			a := state.Alloc(x.tx, w.AllocID)
+			r := x.alloc(a, "is still there, although the node drains: "+w.Reason)
+			r.Remedy = "berth node drain -monitor " + structs.ShortID(a.NodeID)
+			left.add(r)
+		}
 	}
 	return left.list("allocations on nodes that drain")
-}
-
-// drainOf adds the allocations of a job on one draining node.
-func (x *explainer) drainOf(j *structs.Job, n *structs.Node, left *sample) {
-	for _, w := range drainer.Waits(x.tx, n, x.now) {
-		if w.JobID != j.ID || w.Namespace != j.Namespace {
-			continue
-		}
-		a := state.Alloc(x.tx, w.AllocID)
-		if left.full() {
-			left.rest++
-			continue
-		}
-		r := x.alloc(a, "is still there, although the node drains: "+w.Reason)
-		r.Remedy = "berth node drain -monitor " + structs.ShortID(n.ID)
-		left.add(r)
-	}
 }
