@@ -104,16 +104,27 @@ func TestConstraints_OfEachOperand(t *testing.T) {
 }
 
 func TestDatacenters_ArePatterns(t *testing.T) {
-	n := &structs.Node{Datacenter: "dc-1"}
+	n := &structs.Node{Datacenter: "eu/dc-1"}
 	for pattern, want := range map[string]bool{
-		"*":    true,
-		"dc-*": true,
-		"dc-?": true,
-		"dc-1": true,
-		"dc-2": false,
-		"eu-*": false,
-		"dc":   false,
-		"[":    false,
+		"*":         true,
+		"**":        true,
+		"eu/dc-*":   true,
+		"eu*":       true, // as in the dialect, any text, also with a slash
+		"*dc-1":     true,
+		"*/*-*":     true,
+		"e*u*1":     true,
+		"eu/dc-1":   true,
+		"eu/dc-1*":  true,
+		"eu/dc-?":   false, // only * is special
+		"eu/dc-[1]": false,
+		"eu/dc-2":   false,
+		"us*":       false,
+		"*dc":       false,
+		"eu/dc-1*1": false,
+		"*1*1":      false,
+		"eu":        false,
+		"":          false,
+		"[":         false,
 	} {
 		g := &groupPlan{job: &structs.Job{Datacenters: []string{"other", pattern}}}
 		if got := inDatacenter(g, n) == ""; got != want {

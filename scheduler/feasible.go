@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,13 +257,30 @@ func eligible(_ *groupPlan, n *structs.Node) string {
 
 func inDatacenter(g *groupPlan, n *structs.Node) string {
 	for _, glob := range g.job.Datacenters {
-		ok, err := path.Match(glob, n.Datacenter)
-		if glob == n.Datacenter || err == nil && ok {
+		if matchesGlob(glob, n.Datacenter) {
 			return ""
 		}
 	}
 	return fmt.Sprintf("datacenter %s is not one of %s",
 		n.Datacenter, joinBrief(g.job.Datacenters, ", "))
+}
+
+// matchesGlob reports whether a text has a pattern, in which * is any text. As in the dialect, no other
+// character is special.
+func matchesGlob(pattern, text string) bool {
+	part, rest, more := strings.Cut(pattern, "*")
+	text, ok := strings.CutPrefix(text, part)
+	if !more {
+		return ok && text == ""
+	}
+	for ok {
+		part, rest, more = strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(text, part)
+		}
+		_, text, ok = strings.Cut(text, part)
+	}
+	return false
 }
 
 // joinBrief joins texts to the length that a reason may have.
