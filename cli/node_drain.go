@@ -20,7 +20,7 @@ Services move at the pace of their migrate block: as many of a group as it
 allows are missing at a time. Batch jobs may end by themselves until the
 deadline. System jobs move after those, and CSI plugins last, when the node
 has let go of all volumes. After the deadline the rest moves at once; the
-plugins still wait for the volumes, unless -force is set.`,
+plugins still wait for the volumes, with -force for 30 seconds at most.`,
 	Acts: true,
 	Flags: []Flag{
 		{Name: "enable", Usage: "Start the drain, or change it"},

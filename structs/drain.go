@@ -14,8 +14,8 @@ type DrainSpec struct {
 	Deadline time.Duration
 	// IgnoreSystemJobs leaves allocations of system and sysbatch jobs on the node.
 	IgnoreSystemJobs bool
-	// Force stops CSI plugins at the deadline although the node still has volumes. A negative deadline implies
-	// it.
+	// Force stops CSI plugins some time after the deadline and the end of the others although the node still
+	// has volumes. A negative deadline implies it.
 	Force bool `json:",omitempty"`
 }
 

@@ -9,7 +9,8 @@
 //   - Allocations of batch jobs may end by themselves until the deadline.
 //   - Allocations of system jobs move after those, unless the drain ignores them.
 //   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
-//     for that. A drain with force stops them at its deadline all the same, and records it.
+//     for that. A drain with force stops them some time after
+//     its deadline and the end of the others all the same, and records it.
 //   - After the deadline all but the plugins move at once.
 //   - A drain has ended when nothing is left that it does not ignore.
 //
@@ -150,23 +151,56 @@ func (p *planner) movePlugins(n *structs.Node, r *remaining) {
 		return
 	}
 	held, first := state.HeldVolumes(p.tx, n.ID)
-	forced := n.DrainStrategy.StopsPlugins(p.now)
 	others := r.workloads() + len(r.system)
+	forced := p.stopsByForce(n)
 	for _, a := range r.plugins {
 		switch {
 		case leaving(a):
 			p.waitForEnd(a)
-		case forced && held > 0:
+		case others == 0 && held == 0:
+			p.move(a)
+		case others == 0 && !forced.IsZero() && !p.now.Before(forced):
 			p.step.ForcedPlugins[n.ID] = first
 			p.move(a)
-		case forced || others == 0 && held == 0:
-			p.move(a)
 		case held > 0:
-			p.wait(a, fmt.Sprintf("a CSI plugin stops when the node has let go of %d volumes: %s", held, first))
+			p.wait(a, fmt.Sprintf("a CSI plugin stops when the node has let go of %d volumes: %s", held, first)+
+				p.untilForce(others, forced))
 		default:
 			p.wait(a, fmt.Sprintf("a CSI plugin stops after the %d other allocations", others))
 		}
 	}
+}
+
+// forcedAfter is the time that a node has to unmount its volumes after the end of the last allocation that
+// may use them. Then a drain with force stops the plugins.
+const forcedAfter = 30 * time.Second
+
+// stopsByForce returns when the drain stops the plugins of a node although it still has volumes, zero if it
+// does not. A plugin never stops under an allocation that uses it.
+func (p *planner) stopsByForce(n *structs.Node) time.Time {
+	s := n.DrainStrategy
+	if !s.StopsPlugins(p.now) {
+		return time.Time{}
+	}
+	since := s.ForceDeadline
+	if s.Deadline < 0 {
+		since = n.LastDrain.UpdatedAt
+	}
+	for a := range state.AllocsByNode(p.tx, n.ID) {
+		ended := time.Unix(0, a.ModifyTime)
+		if a.ClientTerminal() && len(a.CSIPlugins) == 0 && ended.After(since) {
+			since = ended
+		}
+	}
+	return since.Add(forcedAfter)
+}
+
+// untilForce tells how long a plugin waits at most.
+func (p *planner) untilForce(others int, forced time.Time) string {
+	if others > 0 || forced.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; it stops by force in %s", forced.Sub(p.now).Round(time.Second))
 }
 
 // moveService moves an allocation if its group can miss one more.

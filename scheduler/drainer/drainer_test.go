@@ -187,7 +187,8 @@ func TestDrain_APluginWaitsForTheVolumesOfItsNode(t *testing.T) {
 	f.check("the plugin is left", len(f.on("n0")) == 0)
 }
 
-func TestDrain_WithForceStopsPluginsAtTheDeadline(t *testing.T) {
+// A drain with force waits for the end of all that may use the plugin, and then a while for the unmounts.
+func TestDrain_WithForceStopsPluginsAfterTheOthers(t *testing.T) {
 	for name, spec := range map[string]structs.DrainSpec{
 		"at the deadline": {Deadline: 20 * time.Second, Force: true},
 		"at once":         {Deadline: -1},
@@ -196,18 +197,55 @@ func TestDrain_WithForceStopsPluginsAtTheDeadline(t *testing.T) {
 			f := newFleet(t, 2)
 			f.register("csi", structs.JobSystem, 1, plugin)
 			f.register("web", structs.JobService, 4)
-			f.withVolume("n0", "web")
+			a := f.withVolume("n0", "web")
+			f.Stuck[a.ID] = true
 			f.drain("n0", spec)
-			if spec.Deadline > 0 {
-				f.tick()
-				f.check("the plugin left before the deadline", slices.Contains(f.on("n0"), "csi"))
-				f.Clock = f.Clock.Add(spec.Deadline)
-			}
+			f.Clock = f.Clock.Add(20*time.Second + forcedAfter)
+			f.tick()
+			f.wantNext("while an allocation ends")
+			f.check("it is told to leave by force", !strings.Contains(f.reasons("n0"), "force"))
+			clear(f.Stuck)
+			f.until("the allocation ends", func() bool { return slices.Equal(f.on("n0"), []string{"csi"}) })
+			f.wantNext("while the node unmounts the volume")
+			f.check("the reason is missing: "+f.reasons("n0"), strings.Contains(f.reasons("n0"),
+				"is claimed by allocation "+structs.ShortID(a.ID)+"; it stops by force in 30s"))
+			f.Clock = f.Clock.Add(forcedAfter - time.Second)
+			f.wantNext("soon before it stops by force")
+			f.Clock = f.Clock.Add(time.Second)
+			f.wantNext("when it stops by force", "csi")
 			forced := Next(f.Store.Read(), f.Clock).ForcedPlugins["n0"]
 			f.check("no record of the volumes: "+forced, strings.Contains(forced, "volume vol"))
 			f.until("the drain ends", func() bool { return !f.draining("n0") })
 		})
 	}
+}
+
+// The time of a drain with force begins when it is ordered, also for a drain that has begun before.
+func TestDrain_WithForceGivesNodesWithoutOthersTime(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("csi", structs.JobSystem, 1, plugin)
+	f.register("web", structs.JobService, 1)
+	f.withVolume("n0", "web")
+	f.drain("n0", structs.DrainSpec{})
+	f.until("the allocation ends", func() bool { return slices.Equal(f.on("n0"), []string{"csi"}) })
+	f.Clock = f.Clock.Add(time.Hour)
+	f.drain("n0", structs.DrainSpec{Deadline: -1})
+	f.wantNext("at first")
+	f.Clock = f.Clock.Add(forcedAfter)
+	f.wantNext("later", "csi")
+}
+
+// A drain with force takes no longer than another one if the node lets go of its volumes.
+func TestDrain_WithForceStopsPluginsWithoutVolumesAtOnce(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("csi", structs.JobSystem, 1, plugin)
+	f.register("web", structs.JobService, 4)
+	a := f.withVolume("n0", "web")
+	f.drain("n0", structs.DrainSpec{Deadline: -1})
+	f.until("the allocation ends", func() bool { return slices.Equal(f.on("n0"), []string{"csi"}) })
+	f.Release(a, "vol")
+	f.wantNext("without volumes", "csi")
+	f.check("it is recorded as forced", len(Next(f.Store.Read(), f.Clock).ForcedPlugins) == 0)
 }
 
 func TestDrain_NamesAnAllocationThatDoesNotEnd(t *testing.T) {

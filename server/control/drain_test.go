@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,12 +42,46 @@ func TestDrainLoop_MovesAllocationsAndEndsTheDrain(t *testing.T) {
 	})
 }
 
+// The node's history tells that its plugins stop although it has volumes.
 func TestDrainLoop_RecordsThatPluginsStopByForce(t *testing.T) {
-	events := forcedEvents(map[string]string{"n1": "volume v is attached"})["n1"]
-	if len(events) != 1 || events[0].Subsystem != state.DrainSubsystem ||
-		events[0].Details["volume"] != "volume v is attached" {
-		t.Errorf("got %+v", events)
-	}
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addAlloc("plugin", "n1", &structs.Task{
+			Name:            "t",
+			CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
+		})
+		w.addClaim("v", "user", "n1")
+		w.endAlloc("user", "n1")
+		stop := w.runLoop("drain")
+		defer stop()
+		put(w, fsm.NodeDrain, &structs.NodeDrainRequest{
+			NodeID:       "n1",
+			DrainSpec:    &structs.DrainSpec{Deadline: -1},
+			WriteOptions: now(),
+		})
+		forced := func() (events []*structs.NodeEvent) {
+			for _, e := range state.Node(w.Store.Read(), "n1").Events {
+				if e.Details["volume"] != "" {
+					events = append(events, e)
+				}
+			}
+			return events
+		}
+		after(20 * time.Second)
+		if state.Alloc(w.Store.Read(), "plugin").Migrate || len(forced()) > 0 {
+			t.Fatal("the plugin stops before the node could unmount")
+		}
+		after(20 * time.Second)
+		events := forced()
+		if !state.Alloc(w.Store.Read(), "plugin").Migrate || len(events) != 1 {
+			t.Fatalf("the plugin does not stop, or has events %+v", events)
+		}
+		if e := events[0]; e.Subsystem != state.DrainSubsystem ||
+			!strings.Contains(e.Details["volume"], "volume v of namespace default is claimed") {
+			t.Errorf("got %+v", e)
+		}
+	})
 }
 
 func TestDrainLoop_TriesAgainAfterAnError(t *testing.T) {

@@ -261,9 +261,10 @@ func (w *testEnv) addClaim(volume, alloc, node string) {
 	}
 }
 
-func (w *testEnv) addAlloc(alloc, node string) {
+func (w *testEnv) addAlloc(alloc, node string, tasks ...*structs.Task) {
 	w.t.Helper()
-	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
+	group := &structs.TaskGroup{Name: "g", Count: 1, Tasks: tasks}
+	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{group}}
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
 	stored := state.Job(w.Store.Read(), "default", job.ID)
 	put(w, fsm.PlanApply, &structs.Plan{
