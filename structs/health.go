@@ -29,12 +29,14 @@ func (m *MigrateStrategy) HealthRule() *HealthRule {
 // TaskOrder is the part of an allocation's health that the states of its tasks tell.
 type TaskOrder struct {
 	Failed bool      // a task has ended that is to run
-	Since  time.Time // since when all tasks are in order; zero while one is not
+	Runs   bool      // all tasks run, but those that have done their work
+	Since  time.Time // since when they are in order; zero while one is not, also if its plugin is unhealthy
 }
 
 // OrderOf looks at the states of an allocation's tasks. Tasks after the end of the others do not count.
 func OrderOf(tasks []*Task, states map[string]*TaskState) TaskOrder {
-	var order TaskOrder
+	order := TaskOrder{Runs: len(tasks) > 0}
+	inOrder := true
 	for _, t := range tasks {
 		if t.HasHook(LifecyclePoststop) {
 			continue
@@ -43,13 +45,17 @@ func OrderOf(tasks []*Task, states map[string]*TaskState) TaskOrder {
 		if s != nil && s.State == TaskDead && !(s.Successful() && t.mayEnd()) {
 			return TaskOrder{Failed: true}
 		}
-		from, ok := t.inOrderSince(s)
-		if !ok {
+		if s == nil || s.State != TaskRunning && s.State != TaskDead {
 			return TaskOrder{}
 		}
+		from, ok := t.inOrderSince(s)
+		inOrder = inOrder && ok
 		if from.After(order.Since) {
 			order.Since = from
 		}
+	}
+	if !inOrder {
+		order.Since = time.Time{}
 	}
 	return order
 }
@@ -59,16 +65,11 @@ func (t *Task) mayEnd() bool {
 	return t.Lifecycle != nil && !t.Lifecycle.Sidecar
 }
 
-// inOrderSince returns the time since which a task is in order: it runs, with a healthy plugin if it runs
-// one. A task that prepares others and has succeeded is in order.
+// inOrderSince returns the time since which a task that runs or has done its work is in order. One that runs
+// a plugin needs a healthy one.
 func (t *Task) inOrderSince(s *TaskState) (from time.Time, ok bool) {
-	switch {
-	case s == nil:
-		return from, false
-	case s.Successful() && t.mayEnd():
+	if s.State == TaskDead {
 		return s.FinishedAt, true
-	case s.State != TaskRunning:
-		return from, false
 	}
 	from = s.StartedAt
 	if s.LastRestart.After(from) {

@@ -2,6 +2,7 @@ package drainer
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,4 +119,27 @@ func TestDrain_ServicesMoveAtTheDeadline(t *testing.T) {
 	f.wantNext("before the deadline", "web")
 	f.Clock = f.Clock.Add(time.Minute)
 	f.wantNext("after the deadline", "web", "web", "web")
+}
+
+// Controllers of a plugin are a service: other nodes need them.
+func TestDrain_PluginsOfServicesKeepTheirPace(t *testing.T) {
+	f := newFleet(t, 3)
+	f.register("controller", structs.JobService, 2, plugin, checked, func(g *structs.TaskGroup) {
+		g.Constraints = []*structs.Constraint{{Operand: "distinct_hosts"}}
+	})
+	nodes := []string{}
+	for _, a := range f.Allocs("controller") {
+		nodes = append(nodes, a.NodeID)
+		f.reportHealth(a, true)
+	}
+	for _, node := range nodes {
+		f.drain(node, structs.DrainSpec{Deadline: time.Minute})
+	}
+	f.wantNext("before the deadline", "controller")
+	f.takeStep()
+	f.wantNext("while its group misses it")
+	f.check("the reason is missing: "+f.reasons(nodes[0])+f.reasons(nodes[1]),
+		strings.Contains(f.reasons(nodes[0])+f.reasons(nodes[1]), "at most 1 of group g may be missing"))
+	f.Clock = f.Clock.Add(time.Minute)
+	f.wantNext("after the deadline", "controller")
 }

@@ -9,7 +9,7 @@
 //   - Allocations of batch jobs may end by themselves until the deadline.
 //   - Allocations of system jobs move after those, unless the drain ignores them.
 //   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
-//     for that. A drain with force stops them some time after
+//     for that. Those of services keep the pace of their group. A drain with force stops them some time after
 //     its deadline and the end of the others all the same, and records it.
 //   - After the deadline all but the plugins move at once.
 //   - A drain has ended when nothing is left that it does not ignore.
@@ -158,7 +158,7 @@ func (p *planner) movePlugins(n *structs.Node, r *remaining) {
 		case leaving(a):
 			p.waitForEnd(a)
 		case others == 0 && held == 0:
-			p.move(a)
+			p.movePlugin(a, n.DrainStrategy.Due(p.now))
 		case others == 0 && !forced.IsZero() && !p.now.Before(forced):
 			p.step.ForcedPlugins[n.ID] = first
 			p.move(a)
@@ -201,6 +201,17 @@ func (p *planner) untilForce(others int, forced time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("; it stops by force in %s", forced.Sub(p.now).Round(time.Second))
+}
+
+// movePlugin moves a plugin that its node no longer needs. Other nodes may need it, if it is that of a
+// service.
+func (p *planner) movePlugin(a *structs.Allocation, due bool) {
+	j := state.JobOf(p.tx, a)
+	if j == nil || j.PerNode() || j.Finite() {
+		p.move(a)
+		return
+	}
+	p.moveService(a, due)
 }
 
 // moveService moves an allocation if its group can miss one more.

@@ -133,16 +133,19 @@ func (p *planner) conditionOf(a *structs.Allocation) condition {
 	if rule == nil {
 		rule = new(structs.DefaultMigrateStrategy()).HealthRule()
 	}
-	since := structs.OrderOf(tasks, a.TaskStates).Since
-	inOrder := p.now.Sub(since)
+	order := structs.OrderOf(tasks, a.TaskStates)
+	inOrder := time.Duration(0)
+	if !order.Since.IsZero() {
+		inOrder = p.now.Sub(order.Since)
+	}
 	switch {
-	case a.ClientStatus != structs.AllocRunning || since.IsZero() || a.DeploymentStatus.IsUnhealthy():
+	case a.ClientStatus != structs.AllocRunning || !order.Runs || a.DeploymentStatus.IsUnhealthy():
 		return isDown
 	case a.DeploymentStatus.IsHealthy() || inOrder >= rule.Deadline+reportedLate:
 		return isHealthy
 	case decides:
 		return isNew
-	case inOrder >= rule.MinTime:
+	case !order.Since.IsZero() && inOrder >= rule.MinTime:
 		return isHealthy
 	case p.now.Sub(time.Unix(0, a.CreateTime)) >= rule.Deadline:
 		return isDown // it restarts again and again
