@@ -43,6 +43,7 @@ type fakeCluster struct {
 	reads      map[string]int                    // the number of reads of a thing
 	slow       chan string                       // the first volume whose deletion never ends
 	restarting string                            // the allocation of the job fleet that restarts, or ""
+	drains     []*structs.NodeDrainRequest       // that were sent
 }
 
 func nanosBefore(d time.Duration) int64 {
@@ -346,10 +347,6 @@ func (w *fakeCluster) findAllocs(keep func(*structs.Allocation) bool) (found []*
 		}
 	}
 	return found
-}
-
-func notFound(noun, id string) error {
-	return structs.Errorf(structs.KindNotFound, "no %s %q", noun, id)
 }
 
 func (w *fakeCluster) job(id string) (*structs.Job, error) {

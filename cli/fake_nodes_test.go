@@ -162,6 +162,7 @@ func (w *fakeCluster) answerNodes() {
 	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		w.drains = append(w.drains, r)
 		row.DrainStrategy = nil
 		switch {
 		case r.DrainSpec != nil:
@@ -235,4 +236,8 @@ func nodeInstance() *structs.CSIInfo {
 			AccessibleTopology:      &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}},
 		},
 	}
+}
+
+func notFound(noun, id string) error {
+	return structs.Errorf(structs.KindNotFound, "no %s %q", noun, id)
 }

@@ -39,7 +39,11 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 				"CSI plugins stop even if the node has volumes",
 		},
 		{Name: "ignore-system", Usage: "Leave the allocations of system jobs on the node"},
-		{Name: "keep-ineligible", Usage: "With -disable: the node stays ineligible"},
+		{
+			Name: "keep-ineligible",
+			Usage: "With -disable: the node stays ineligible. " +
+				"With -enable it has no effect: a drain always leaves the node ineligible",
+		},
 		{Name: "monitor", Usage: "Only watch the drain"},
 		{Name: "detach", Usage: "Do not watch"},
 		{
@@ -53,7 +57,8 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 			Name:  "m",
 			Kind:  String,
 			Value: "text",
-			Usage: "A note that is kept with the drain, as its meta value message",
+			Usage: "A note that is kept with the drain, as its meta value message; " +
+				"with -disable as cancel_message",
 		},
 		{
 			Name:  "meta",
@@ -119,12 +124,17 @@ func checkDrainFlags(c *Call) error {
 		return badUsage("expected a node or -self")
 	case c.Bool("no-deadline") && (c.Given("deadline") || c.Bool("force")):
 		return badUsage("-no-deadline excludes -deadline and -force")
-	case c.Bool("keep-ineligible") && !c.Bool("disable"):
-		return badUsage("-keep-ineligible needs -disable")
+	case c.Bool("keep-ineligible") && c.Bool("monitor"):
+		return badUsage("-keep-ineligible needs -enable or -disable")
 	case c.Bool("monitor") && c.Bool("detach"):
 		return badUsage("-monitor and -detach exclude each other")
 	case c.Given("deadline") && c.Duration("deadline") <= 0:
 		return badUsage("-deadline: %s is not positive; -force moves all at once", c.Duration("deadline"))
+	}
+	for _, name := range []string{"deadline", "no-deadline", "force", "ignore-system"} {
+		if c.Given(name) && !c.Bool("enable") {
+			return badUsage("-%s needs -enable: it says how the node drains", name)
+		}
 	}
 	return nil
 }
@@ -153,7 +163,11 @@ func drainMeta(c *Call) (map[string]string, error) {
 		}
 		meta[key] = value
 	}
-	if c.Given("m") {
+	switch {
+	case !c.Given("m"):
+	case c.Bool("disable"):
+		meta["cancel_message"] = c.String("m")
+	default:
 		meta["message"] = c.String("m")
 	}
 	return meta, nil
@@ -177,6 +191,9 @@ func (w *watch) awaitDrain(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
+		if s.DrainStrategy == nil && !isComplete(s) {
+			return w.reportDrainEnd(s) // what was waited for is still there
+		}
 		remaining := map[string]structs.DrainWait{}
 		for _, a := range s.Waits {
 			remaining[a.AllocID] = a
@@ -198,11 +215,15 @@ func (w *watch) awaitDrain(ctx context.Context, id string) error {
 	}
 }
 
+func isComplete(s *structs.NodeDrainStatusResponse) bool {
+	return s.LastDrain != nil && s.LastDrain.Status == structs.DrainComplete
+}
+
 func (w *watch) reportDrainEnd(s *structs.NodeDrainStatusResponse) error {
 	switch {
 	case s.LastDrain == nil:
 		w.writeLine("Node %s does not drain", shortID(s.NodeID))
-	case s.LastDrain.Status == structs.DrainComplete:
+	case isComplete(s):
 		w.writeLine("The drain of node %s is complete", shortID(s.NodeID))
 	default:
 		return structs.Preconditionf("the drain of node %s is %s", shortID(s.NodeID), s.LastDrain.Status)

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"berth/fsm"
@@ -12,14 +13,29 @@ import (
 
 // drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
 func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *structs.Empty) (uint64, error) {
+	node := state.Node(n.store.Read(), req.NodeID)
+	if node == nil {
+		return 0, noNode(req.NodeID)
+	}
+	req = withNotesOf(node, req)
 	err := req.Validate()
 	if err != nil {
 		return 0, err
 	}
-	if state.Node(n.store.Read(), req.NodeID) == nil {
-		return 0, noNode(req.NodeID)
-	}
 	return fsm.Propose(ctx, n.raft, fsm.NodeDrain, req)
+}
+
+// withNotesOf returns a cancellation with the notes of the drain beside its own. An older server, too, stores
+// those of the request.
+func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.NodeDrainRequest {
+	if req.DrainSpec != nil || len(req.Meta) == 0 || node.LastDrain == nil {
+		return req
+	}
+	own := *req
+	own.Meta = map[string]string{}
+	maps.Copy(own.Meta, node.LastDrain.Meta)
+	maps.Copy(own.Meta, req.Meta)
+	return &own
 }
 
 // drainStatus tells what the drain of a node waits for. Some reasons change with the time alone, so a client

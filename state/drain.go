@@ -74,7 +74,7 @@ func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now t
 func cancelDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now time.Time) {
 	if n.DrainStrategy != nil {
 		endDrain(n, structs.DrainCanceled, now)
-		if len(p.Meta) > 0 {
+		if len(p.Meta) > 0 { // the servers have added those of the drain
 			n.LastDrain.Meta = maps.Clone(p.Meta)
 		}
 		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain canceled", p.Now))

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// TestNodeDrain_SendsItsFlags checks the request of each flag.
+func TestNodeDrain_SendsItsFlags(t *testing.T) {
+	type meta = map[string]string
+	enable := func(spec structs.DrainSpec) *structs.NodeDrainRequest {
+		return &structs.NodeDrainRequest{DrainSpec: &spec, Meta: meta{}}
+	}
+	hour := structs.DrainSpec{Deadline: time.Hour}
+	ignoring := structs.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: true}
+	cancelled := meta{"cancel_message": "later", "ticket": "8"}
+	noted := enable(hour)
+	noted.Meta = meta{"message": "disk", "ticket": "7"}
+	for flags, want := range map[string]*structs.NodeDrainRequest{
+		"-enable":                             enable(hour),
+		"-enable -deadline 30m":               enable(structs.DrainSpec{Deadline: 30 * time.Minute}),
+		"-enable -no-deadline":                enable(structs.DrainSpec{}),
+		"-enable -force":                      enable(structs.DrainSpec{Deadline: -time.Second, Force: true}),
+		"-enable -force -deadline 1m":         enable(structs.DrainSpec{Deadline: time.Minute, Force: true}),
+		"-enable -ignore-system":              enable(ignoring),
+		"-enable -keep-ineligible":            enable(hour),
+		"-enable -yes":                        enable(hour),
+		"-enable -m disk -meta ticket=7":      noted,
+		"-disable":                            {MarkEligible: true, Meta: meta{}},
+		"-disable -keep-ineligible":           {Meta: meta{}},
+		"-disable -m later -meta ticket=8":    {MarkEligible: true, Meta: cancelled},
+		"-disable -keep-ineligible -m later ": {Meta: meta{"cancel_message": "later"}},
+	} {
+		t.Run(flags, func(t *testing.T) {
+			w := newFakeCluster(t.TempDir())
+			addr := serveAPI(t, w.caller, w.agent)
+			line := "node drain " + strings.TrimSpace(flags) + " -address " + addr + " one"
+			if want.DrainSpec != nil {
+				line = strings.Replace(line, "-enable", "-enable -detach", 1)
+			}
+			code, _, errs := runLine(t, line)
+			if code != 0 || errs != "" || len(w.drains) != 1 {
+				t.Fatalf("got exit code %d and %d requests: %s", code, len(w.drains), errs)
+			}
+			got := w.drains[0]
+			if got.NodeID != node1 || got.MarkEligible != want.MarkEligible ||
+				!reflect.DeepEqual(got.DrainSpec, want.DrainSpec) ||
+				len(got.Meta)+len(want.Meta) > 0 && !reflect.DeepEqual(got.Meta, want.Meta) {
+				t.Errorf("got %+v with %+v, want %+v with %+v", got, got.DrainSpec, want, want.DrainSpec)
+			}
+		})
+	}
+}
+
+// drainingCluster serves a drain whose status is the next of a list at each read, and then the last one.
+func drainingCluster(t *testing.T, reads ...structs.NodeDrainStatusResponse) (w *fakeCluster, addr string) {
+	t.Helper()
+	w = newFakeCluster(t.TempDir())
+	read := 0
+	apitest.On(w.caller, structs.NodeDrainStatus, func(context.Context, *structs.NodeGetRequest) (
+		*structs.NodeDrainStatusResponse, error,
+	) {
+		resp := reads[min(read, len(reads)-1)]
+		read++
+		resp.NodeID = node1
+		resp.Index = uint64(10 + read)
+		return &resp, nil
+	})
+	return w, serveAPI(t, w.caller, w.agent)
+}
+
+func drainWaits(waits ...structs.DrainWait) structs.NodeDrainStatusResponse {
+	return structs.NodeDrainStatusResponse{
+		DrainStrategy: &structs.DrainStrategy{},
+		Waits:         waits,
+	}
+}
+
+func drainEnded(status string) structs.NodeDrainStatusResponse {
+	return structs.NodeDrainStatusResponse{LastDrain: &structs.DrainMetadata{Status: status}}
+}
+
+// checkLines checks that an output has lines in an order, each once.
+func checkLines(t *testing.T, out string, want ...string) {
+	t.Helper()
+	rest := out
+	for _, line := range want {
+		_, after, found := strings.Cut(rest, line)
+		if !found || strings.Count(out, line) != 1 {
+			t.Fatalf("%q is missing, not in its place or not alone in\n%s", line, out)
+		}
+		rest = after
+	}
+}
+
+// The watch tells what each allocation waits for when that changes, and that it has left.
+func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
+	first := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is about to be moved"}
+	second := structs.DrainWait{AllocID: alloc2, JobID: "db", Reason: "at most 1 of group g may be missing"}
+	moving := second
+	moving.Reason = "it is stopping"
+	_, addr := drainingCluster(t,
+		drainWaits(first, second), drainWaits(second), drainWaits(moving), drainEnded(structs.DrainComplete))
+	for _, mode := range []string{"-enable", "-monitor"} {
+		code, out, errs := runLine(t, "node drain "+mode+" -address "+addr+" one")
+		if code != 0 || errs != "" {
+			t.Fatalf("%s: got exit code %d: %s", mode, code, errs)
+		}
+		if mode == "-monitor" {
+			checkLines(t, out, "The drain of node "+shortID(node1)+" is complete")
+			continue
+		}
+		checkLines(t, out,
+			"Node "+shortID(node1)+" drains",
+			"Allocation "+shortID(alloc1)+` of job "web": it is about to be moved`,
+			"Allocation "+shortID(alloc2)+` of job "db": at most 1 of group g may be missing`,
+			"Allocation "+shortID(alloc1)+` of job "web" has left`,
+			"Allocation "+shortID(alloc2)+` of job "db": it is stopping`,
+			"Allocation "+shortID(alloc2)+` of job "db" has left`,
+			"The drain of node "+shortID(node1)+" is complete",
+		)
+	}
+}
+
+// A watch of a drain that somebody cancels fails. -monitor sends nothing.
+func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
+	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
+	w, addr := drainingCluster(t, drainWaits(wait), drainEnded(structs.DrainCanceled))
+	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
+	if code == 0 || !strings.Contains(errs, "the drain of node "+shortID(node1)+" is canceled") {
+		t.Errorf("got exit code %d: %s", code, errs)
+	}
+	checkLines(t, out, `of job "web": it is stopping`)
+	if strings.Contains(out, "has left") {
+		t.Errorf("an allocation has left in\n%s", out)
+	}
+	if len(w.drains) > 0 {
+		t.Errorf("-monitor sent %+v", w.drains[0])
+	}
+}
