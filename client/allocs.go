@@ -237,20 +237,36 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 	if err != nil {
 		return err
 	}
-	missing := len(ids)
-	for _, alloc := range resp.Allocs {
-		if alloc.AllocModifyIndex < wanted[alloc.ID] {
-			continue
+	var here, others []*structs.Allocation
+	for _, a := range resp.Allocs {
+		switch {
+		case a.AllocModifyIndex < wanted[a.ID]:
+		case c.runner(a.ID) != nil:
+			here = append(here, a)
+		default:
+			others = append(others, a)
 		}
-		if err := c.applyAlloc(alloc); err != nil {
-			return err
-		}
-		missing--
 	}
-	if missing > 0 {
-		return structs.Unavailablef("%d of %d allocations came back missing or out of date", missing, len(ids))
+	err = c.applyAllocs(here) // first: they may make way for others
+	if err == nil {
+		err = c.applyAllocs(others)
 	}
-	return nil
+	missing := len(ids) - len(here) - len(others)
+	if err == nil && missing > 0 {
+		err = structs.Unavailablef("%d of %d allocations came back missing or out of date", missing, len(ids))
+	}
+	return err
+}
+
+// applyAllocs applies allocations at the same time, because each waits for the disk.
+func (c *Client) applyAllocs(allocs []*structs.Allocation) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(allocs))
+	for i, alloc := range allocs {
+		all.Go(func() { errs[i] = c.applyAlloc(alloc) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // applyAlloc applies one allocation. It reports an allocation that cannot run as failed. It ignores one that

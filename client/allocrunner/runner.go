@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -109,17 +110,26 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 	}
 	if salvaged {
 		r.assumeBegun()
-	} else {
-		r.rec.Begun = r.hooks.recordFirst()
 	}
-	err = allocTable.Put(deps.DB, alloc.ID, &r.rec)
+	err = r.recordFirst()
 	if err != nil {
-		return nil, err
-	}
-	for _, t := range r.tasks {
-		t.Emit(newEvent(structs.TaskEventReceived, "Task received by client"))
+		return nil, fmt.Errorf("recording allocation %s: %w", alloc.ID, err)
 	}
 	return r, nil
+}
+
+// recordFirst writes the first records of the allocation and its tasks in one step. They have all hooks, so
+// that no other write precedes the Ups.
+func (r *Runner) recordFirst() error {
+	r.rec.Begun = r.hooks.recordFirst()
+	changes := []store.Change{allocTable.Change(r.id, &r.rec)}
+	for _, t := range r.tasks {
+		t.rec.Begun = t.hooks.recordFirst()
+		e := newEvent(structs.TaskEventReceived, "Task received by client")
+		addEvent(t.rec.State, e)
+		changes = append(changes, taskTable.Change(t.key(), &t.rec))
+	}
+	return r.deps.DB.Commit(changes...)
 }
 
 func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {

@@ -139,9 +139,7 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 	rec.State = rec.State.Copy()
 	edit(&rec, rec.State)
 	if e != nil {
-		e.Time = cmp.Or(e.Time, time.Now().UnixNano())
-		e.DisplayMessage = cmp.Or(e.DisplayMessage, e.Message)
-		appendEvent(rec.State, e)
+		addEvent(rec.State, e)
 	}
 	t.rec = rec
 	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
@@ -151,6 +149,13 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 	}
 	t.r.openGates()
 	t.r.notifyChanged()
+}
+
+// addEvent completes an event and adds it to the state of its task.
+func addEvent(s *structs.TaskState, e *structs.TaskEvent) {
+	e.Time = cmp.Or(e.Time, time.Now().UnixNano())
+	e.DisplayMessage = cmp.Or(e.DisplayMessage, e.Message)
+	appendEvent(s, e)
 }
 
 func newEvent(kind, format string, args ...any) *structs.TaskEvent {

@@ -2,43 +2,58 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"go.etcd.io/bbolt"
 )
 
-// change is a change of one record.
-type change struct {
+// Change is a change of one record: see Table.Change and DB.Commit.
+type Change struct {
 	bucket, key string
 	value       []byte // nil removes the record
-	err         error  // of its commit
+	err         error  // of the encoding
 }
 
-// commit makes a change durable. Changes that arrive while a transaction is committed share the next one,
-// because each commit waits for the disk twice.
-func (d *DB) commit(c *change) error {
-	_, _ = d.changes.Do(context.Background(), struct{}{}, c) // the error is that of c
-	return c.err
+// group has the changes of one Commit.
+type group struct {
+	changes []Change
+	err     error
 }
 
-// commitAll commits changes in one transaction. If that fails, it commits each by itself, so that one that
-// cannot be written hinders no other.
-func (d *DB) commitAll(_ context.Context, _ struct{}, changes []*change) (uint64, error) {
-	err := d.commitTogether(changes)
+// Commit makes changes durable, all or none. Calls that come while a transaction is committed share the next
+// one, because each waits for the disk twice.
+func (d *DB) Commit(changes ...Change) error {
+	g := &group{changes: changes}
 	for _, c := range changes {
-		c.err = err
-		if err != nil && len(changes) > 1 {
-			c.err = d.commitTogether([]*change{c})
+		g.err = errors.Join(g.err, c.err)
+	}
+	if g.err == nil && len(changes) > 0 {
+		_, _ = d.commits.Do(context.Background(), struct{}{}, g) // the error is that of g
+	}
+	return g.err
+}
+
+// commitAll commits groups in one transaction. If that fails, it commits each by itself, so that one that
+// cannot be written hinders no other.
+func (d *DB) commitAll(_ context.Context, _ struct{}, groups []*group) (uint64, error) {
+	err := d.commitTogether(groups)
+	for _, g := range groups {
+		g.err = err
+		if err != nil && len(groups) > 1 {
+			g.err = d.commitTogether([]*group{g})
 		}
 	}
 	return 0, nil
 }
 
-func (d *DB) commitTogether(changes []*change) error {
+func (d *DB) commitTogether(groups []*group) error {
 	return d.bolt.Update(func(tx *bbolt.Tx) error {
-		for _, c := range changes {
-			err := changeRecord(tx, c.bucket, []byte(c.key), c.value)
-			if err != nil {
-				return err
+		for _, g := range groups {
+			for _, c := range g.changes {
+				err := changeRecord(tx, c.bucket, []byte(c.key), c.value)
+				if err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -43,7 +43,7 @@ func Open(dir string) (*DB, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	db := &DB{bolt: b, lock: lock}
-	db.changes.Propose = db.commitAll
+	db.commits.Propose = db.commitAll
 	return db, nil
 }
 

@@ -19,7 +19,7 @@ type DB struct {
 	bolt *bbolt.DB
 	lock *os.File
 
-	changes coalesce.Batcher[struct{}, *change]
+	commits coalesce.Batcher[struct{}, *group]
 }
 
 // Close releases the file.
@@ -38,13 +38,18 @@ func Key(parts ...string) string {
 	return strings.Join(parts, "\x00")
 }
 
-// Put writes a record. It is durable when Put returns.
-func (t Table[T]) Put(db *DB, key string, v *T) error {
+// Change returns the change that writes a record.
+func (t Table[T]) Change(key string, v *T) Change {
 	b, err := codec.Encode(v)
 	if err != nil {
-		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
+		err = fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
 	}
-	err = db.commit(&change{bucket: t.bucket, key: key, value: b})
+	return Change{bucket: t.bucket, key: key, value: b, err: err}
+}
+
+// Put writes a record. It is durable when Put returns.
+func (t Table[T]) Put(db *DB, key string, v *T) error {
+	err := db.Commit(t.Change(key, v))
 	return t.wrapError("writing", key, err)
 }
 
@@ -70,7 +75,7 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 
 // Delete removes a record. A missing record is no error.
 func (t Table[T]) Delete(db *DB, key string) error {
-	err := db.commit(&change{bucket: t.bucket, key: key})
+	err := db.Commit(Change{bucket: t.bucket, key: key})
 	return t.wrapError("deleting", key, err)
 }
 

@@ -407,26 +407,28 @@ func FuzzDecodeDigest(f *testing.F) {
 	})
 }
 
-// TestTable_ChangesTogetherHaveTheirOwnErrors: a record that cannot be written shares its transaction with
-// others.
-func TestTable_ChangesTogetherHaveTheirOwnErrors(t *testing.T) {
+// TestCommit_IsAllOrNone: a record that cannot be written shares its transaction with those of other commits.
+func TestCommit_IsAllOrNone(t *testing.T) {
 	db := open(t, t.TempDir())
 	value, err := codec.Encode(&testRecord{N: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("k", bbolt.MaxKeySize+1)
-	changes := []*change{
-		{bucket: things.bucket, key: "first", value: value},
-		{bucket: things.bucket, key: long, value: value},
-		{bucket: things.bucket, key: "last", value: value},
+	of := func(keys ...string) *group {
+		g := &group{}
+		for _, key := range keys {
+			g.changes = append(g.changes, Change{bucket: things.bucket, key: key, value: value})
+		}
+		return g
 	}
-	if _, err := db.commitAll(t.Context(), struct{}{}, changes); err != nil {
+	groups := []*group{of("first"), of("not", long), of("last")}
+	if _, err := db.commitAll(t.Context(), struct{}{}, groups); err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range changes {
-		if refused := c.err != nil; refused != (c.key == long) {
-			t.Errorf("change %d: %v", i, c.err)
+	for i, g := range groups {
+		if refused := g.err != nil; refused != (i == 1) {
+			t.Errorf("group %d: %v", i, g.err)
 		}
 	}
 	got, err := things.All(db, "")
