@@ -26,6 +26,9 @@ type Call struct {
 	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
 	RPC      string
 	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
+	// Before are changes of records that the call needs. They are written with its own record. If the call is not
+	// made, they are dropped: they tell only of steps that a later one repeats.
+	Before []store.Change `codec:"-"`
 }
 
 func (c Call) String() string {
@@ -148,10 +151,10 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		Since:  time.Now().UnixNano(),
 		BootID: m.volumes.boot,
 	}
-	err = callTable.Put(m.cfg.DB, rec.key(), rec)
+	err = m.cfg.DB.Commit(append(c.Before, callTable.Change(rec.key(), rec))...)
 	if err != nil {
 		m.calling.Done()
-		return nil, err
+		return nil, fmt.Errorf("recording %s: %w", c, err)
 	}
 	return rec, nil
 }

@@ -16,10 +16,7 @@ func (w *volumeWork) refuseReadOnly(u *Use) error {
 		return nil
 	}
 	w.publish.TurnedReadOnly = true // the servers learn of it when this allocation releases the volume
-	err := w.store.putPublish(w.publish)
-	if err != nil {
-		return err
-	}
+	w.writeLater(publishChange(w.publish))
 	return structs.Preconditionf(
 		"its file system has turned read-only, and it stays mounted on this node while %s uses it: "+
 			"stop that too, and the volume is mounted again", allocNames(w.users))

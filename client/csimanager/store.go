@@ -98,7 +98,11 @@ func (vs volumeStore) getStage(v VolumeKey) (*stageRecord, error) {
 }
 
 func (vs volumeStore) putStage(s *stageRecord) error {
-	return stageTable.Put(vs.db, store.Key(s.Namespace, s.VolumeID), s)
+	return vs.db.Commit(stageChange(s))
+}
+
+func stageChange(s *stageRecord) store.Change {
+	return stageTable.Change(store.Key(s.Namespace, s.VolumeID), s)
 }
 
 func (vs volumeStore) deleteStage(v VolumeKey) error {
@@ -110,8 +114,11 @@ func (vs volumeStore) getPublish(v VolumeKey, allocID string) (*publishRecord, e
 }
 
 func (vs volumeStore) putPublish(p *publishRecord) error {
-	return publishTable.Put(vs.db,
-		store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
+	return vs.db.Commit(publishChange(p))
+}
+
+func publishChange(p *publishRecord) store.Change {
+	return publishTable.Change(store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
 }
 
 func (vs volumeStore) deletePublish(v VolumeKey, allocID string) error {

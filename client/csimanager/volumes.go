@@ -13,6 +13,7 @@ import (
 
 	"berth/client/hook"
 	"berth/client/mounts"
+	"berth/client/store"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/internal/keylock"
@@ -124,6 +125,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 	if err != nil {
 		return m, nil, err
 	}
+	defer func() { err = errors.Join(err, w.flush()) }()
 	err = w.recordUse(u)
 	if err != nil {
 		return m, nil, err
@@ -164,6 +166,8 @@ type volumeWork struct {
 	publish *publishRecord
 	users   []*publishRecord // of other allocations that the volume has to stay staged for
 	grown   *growth          // nil unless the volume was to expand
+	// unwritten are changes of records that precede the next call of the plugin, and are written with its record.
+	unwritten []store.Change
 }
 
 // loadWork reads the inputs of all decisions: the records and the mount table. Without both it fails.
@@ -265,10 +269,10 @@ func (w *volumeWork) recordUse(u *Use) error {
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
 	}
-	if before != nil && *before == *p {
-		return nil
+	if before == nil || *before != *p {
+		w.writeLater(publishChange(p))
 	}
-	return w.store.putPublish(p)
+	return nil
 }
 
 func allocNames(users []*publishRecord) string {
@@ -316,19 +320,16 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	s.State = staging
 	s.Use = useDigest(u)
 	s.Provider = w.conn.Info.Provider
-	err := w.store.putStage(s)
-	if err != nil {
-		return err
-	}
+	w.writeLater(stageChange(s))
 	path, err := w.pluginPath(s.path())
 	if err != nil {
 		return err
 	}
-	err = w.makeDir(s.path())
-	if err != nil {
-		return fmt.Errorf("making its staging directory: %w", err)
-	}
 	call := func(ctx context.Context, conn *Conn) error {
+		err := w.makeDir(s.path()) // the record of the call precedes it
+		if err != nil {
+			return fmt.Errorf("making its staging directory: %w", err)
+		}
 		return conn.NodeStageVolume(ctx, &csi.StageRequest{
 			Use:         u.forPlugin(),
 			StagingPath: path,
@@ -347,7 +348,8 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	s.BootID = w.boot
 	s.Mounted = w.table.Mounted(target)
 	s.Writable = s.Mounted && !w.table.ReadOnly(target)
-	return w.store.putStage(s)
+	w.writeLater(stageChange(s))
+	return nil
 }
 
 func (w *volumeWork) publishVolume(u *Use) error {
@@ -356,9 +358,7 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	}
 	p := w.publish
 	p.State = publishing
-	if err := w.store.putPublish(p); err != nil {
-		return err
-	}
+	w.writeLater(publishChange(p))
 	err := w.callPublish(u)
 	if csi.Code(err) == "FailedPrecondition" && w.stage != nil {
 		// The plugin may have lost the staged volume (CSI spec, NodePublishVolume errors): stage again, once.
@@ -386,7 +386,18 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	}
 	p.State = published
 	p.BootID = w.boot
-	return w.store.putPublish(p)
+	w.writeLater(publishChange(p))
+	return w.flush()
+}
+
+// writeLater adds a change to those that are written with the record of the next call, or by flush.
+func (w *volumeWork) writeLater(c store.Change) { w.unwritten = append(w.unwritten, c) }
+
+// flush writes the changes that no call has written.
+func (w *volumeWork) flush() error {
+	changes := w.unwritten
+	w.unwritten = nil
+	return w.store.db.Commit(changes...)
 }
 
 func (w *volumeWork) callPublish(u *Use) error {
@@ -406,11 +417,11 @@ func (w *volumeWork) callPublish(u *Use) error {
 			return err
 		}
 	}
-	err = w.makeDir(targetParent(p.Dir, p.AllocID))
-	if err != nil {
-		return fmt.Errorf("making the directory of its target: %w", err)
-	}
 	call := func(ctx context.Context, conn *Conn) error {
+		err := w.makeDir(targetParent(p.Dir, p.AllocID)) // the record of the call precedes it
+		if err != nil {
+			return fmt.Errorf("making the directory of its target: %w", err)
+		}
 		return conn.NodePublishVolume(ctx, req)
 	}
 	return w.callPlugin(u.call("NodePublishVolume", target), call)
@@ -438,11 +449,13 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 // pluginCall calls a plugin.
 type pluginCall = func(context.Context, *Conn) error
 
-// callPlugin makes a call as the only one in flight for the volume. It sets c.Instance. The call may outlive
-// the work.
+// callPlugin makes a call as the only one in flight for the volume. It sets c.Instance and c.Before. The call
+// may outlive the work.
 func (w *volumeWork) callPlugin(c Call, fn pluginCall) error {
 	conn := w.conn
 	c.Instance = conn.Registration.AllocID
+	c.Before = w.unwritten
+	w.unwritten = nil
 	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {
 		return fn(ctx, conn)
 	})
