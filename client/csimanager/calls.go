@@ -26,8 +26,8 @@ type Call struct {
 	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
 	RPC      string
 	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
-	// Before are changes of records that the call needs. They are written with its own record. If the call is not
-	// made, they are dropped: they tell only of steps that a later one repeats.
+	// Before are changes of records that the call needs. They are written with its own record. If the call is
+	// not made, they are dropped: they tell only of steps that a later one repeats.
 	Before []store.Change `codec:"-"`
 }
 

@@ -166,7 +166,8 @@ type volumeWork struct {
 	publish *publishRecord
 	users   []*publishRecord // of other allocations that the volume has to stay staged for
 	grown   *growth          // nil unless the volume was to expand
-	// unwritten are changes of records that precede the next call of the plugin, and are written with its record.
+	// unwritten are changes of records that precede the next call of the plugin. They are written with its
+	// record.
 	unwritten []store.Change
 }
 
