@@ -33,8 +33,8 @@ type undo struct {
 	written   int  // Batch.written at the change
 }
 
-// The largest capacities that a batch leaves to the next one, in changes. Those of one entry, with 80 bytes
-// each, suffice for the largest plan of the scheduler.
+// The largest capacities that a batch leaves to the next one, in changes: of a path, and of an entry, with 80
+// bytes each, which suffice for the largest plan of the scheduler.
 const (
 	maxSpare     = 4 * maxOverlay
 	maxSpareUndo = 32768
@@ -42,7 +42,7 @@ const (
 
 // spare has the memory that a batch leaves to the next one.
 type spare struct {
-	entries []entry
+	overlay overlay
 	undo    []undo
 }
 
@@ -51,14 +51,14 @@ func (db *DB) Begin() *Batch {
 	db.writer.Lock()
 	next := *db.now.Load()
 	b := &Batch{
-		db:   db,
-		next: &next,
-		base: next.db.Txn(false),
-		rows: next.rows,
-		most: maxOverlay,
-		undo: db.spare.undo,
+		db:      db,
+		next:    &next,
+		base:    next.db.Txn(false),
+		rows:    next.rows,
+		overlay: db.spare.overlay,
+		most:    maxOverlay,
+		undo:    db.spare.undo,
 	}
-	b.overlay.entries = db.spare.entries
 	next.db = next.db.Snapshot()
 	return b
 }
@@ -141,7 +141,7 @@ func (tx *WriteTx) set(at pathKey, old, now cell) {
 // that a row in the trees has all its keys there.
 func (tx *WriteTx) spill() {
 	b := tx.batch
-	if len(b.overlay.entries) < b.most {
+	if b.overlay.size < b.most {
 		return
 	}
 	b.writeOverlay()
@@ -169,30 +169,34 @@ func (b *Batch) rollback() {
 
 // writeOverlay writes the overlay into the trees, which no reader sees yet.
 func (b *Batch) writeOverlay() {
-	if len(b.overlay.entries) == 0 {
+	if b.overlay.size == 0 {
 		return
 	}
 	b.written++ // before the first change: Abort then frees the slots
 	txn := b.next.db.Txn(true)
 	writing := writings.Add(1)
-	b.changed = slices.Grow(b.changed, len(b.overlay.entries))
-	for i := range b.overlay.entries {
-		e := &b.overlay.entries[i]
-		if e.path.own {
-			b.writeRow(writing, e)
+	b.changed = slices.Grow(b.changed, b.overlay.size)
+	for _, entries := range b.overlay.byPath {
+		for i := range entries {
+			b.writeEntry(txn, writing, &entries[i])
 		}
-		switch {
-		case e.slot == e.tree: // another row with the same keys, or a row that came and went
-		case e.slot == nil:
-			b.next.tree.drop(txn, e.pathKey)
-		default:
-			b.next.tree.setSlot(txn, e.pathKey, e.slot)
-		}
-		b.changed = append(b.changed, e.pathKey)
 	}
 	txn.Commit()
-	clear(b.overlay.entries)
-	b.overlay.entries = b.overlay.entries[:0]
+	b.overlay.empty()
+}
+
+func (b *Batch) writeEntry(txn *memdb.Txn, writing uint64, e *entry) {
+	if e.path.own {
+		b.writeRow(writing, e)
+	}
+	switch {
+	case e.slot == e.tree: // another row with the same keys, or a row that came and went
+	case e.slot == nil:
+		b.next.tree.drop(txn, e.pathKey)
+	default:
+		b.next.tree.setSlot(txn, e.pathKey, e.slot)
+	}
+	b.changed = append(b.changed, e.pathKey)
 }
 
 // writeRow puts the row of an entry in the key of its table into its slot.
@@ -240,15 +244,12 @@ func (b *Batch) Abort() {
 // end leaves reusable memory to the next batch.
 func (b *Batch) end() {
 	b.done = true
-	clear(b.overlay.entries)
+	b.overlay.empty()
+	b.db.spare.overlay = b.overlay
 	clear(b.undo)
-	b.db.spare = spare{
-		entries: b.overlay.entries[:0],
-		undo:    b.undo[:0],
-	}
-	if cap(b.undo) > maxSpareUndo ||
-		cap(b.overlay.entries) > maxSpare {
-		b.db.spare = spare{}
+	b.db.spare.undo = b.undo[:0]
+	if cap(b.undo) > maxSpareUndo {
+		b.db.spare.undo = nil
 	}
 	b.db.writer.Unlock()
 }

@@ -35,6 +35,7 @@ func Open(s *Schema) *DB {
 	db := &DB{schema: s.build()}
 	db.watches.at = map[watchPoint]map[*waiter]struct{}{}
 	db.watches.feeds = feeds{}
+	db.spare.overlay = newOverlay(len(db.schema.paths))
 	db.now.Store(emptyView(db.schema))
 	return db
 }

@@ -10,10 +10,11 @@ func (tx *ReadTx) Draft() *WriteTx {
 	next := *tx.view
 	next.applied++
 	b := &Batch{
-		next: &next,
-		base: tx.txn,
-		rows: tx.rows,
-		most: math.MaxInt,
+		next:    &next,
+		base:    tx.txn,
+		rows:    tx.rows,
+		overlay: newOverlay(len(next.schema.paths)),
+		most:    math.MaxInt,
 	}
 	return &WriteTx{
 		Index: next.applied,

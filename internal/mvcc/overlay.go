@@ -2,15 +2,21 @@ package mvcc
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"sort"
 )
 
-// overlay holds the changes of a batch that are not in the trees yet, sorted by path and key. Writers see
-// them in place of the trees. So a row that many entries of a batch change is written once, an entry that
-// fails has not touched the trees, and no read between two writes makes a tree copy its nodes.
-type overlay struct{ entries []entry }
+// overlay holds the changes of a batch that are not in the trees yet. Writers see them in place of the trees.
+// So a row that many entries of a batch change is written once, an entry that fails has not touched the
+// trees, and no read between two writes makes a tree copy its nodes.
+type overlay struct {
+	byPath [][]entry // by the order of the path, sorted by key
+	size   int       // entries of all paths
+}
+
+func newOverlay(paths int) overlay {
+	return overlay{byPath: make([][]entry, paths)}
+}
 
 // entry is the cell at one key.
 type entry struct {
@@ -20,17 +26,13 @@ type entry struct {
 }
 
 // maxOverlay is the number of changes above which a batch writes its overlay into the trees.
-const maxOverlay = 256
+const maxOverlay = 512
 
 func (o *overlay) find(at pathKey) (int, bool) {
-	compare := func(i int) int {
-		e := &o.entries[i]
-		if e.path != at.path {
-			return cmp.Compare(at.path.order, e.path.order)
-		}
-		return bytes.Compare(at.key, e.key)
-	}
-	return sort.Find(len(o.entries), compare)
+	entries := o.byPath[at.path.order]
+	return sort.Find(len(entries), func(i int) int {
+		return bytes.Compare(at.key, entries[i].key)
+	})
 }
 
 // at returns the cell at a key and whether the overlay has one.
@@ -39,25 +41,29 @@ func (o *overlay) at(at pathKey) (c cell, changed bool) {
 	if !found {
 		return cell{}, false
 	}
-	return o.entries[i].cell, true
+	return o.byPath[at.path.order][i].cell, true
 }
 
 // setEntry sets an entry. It reports whether the overlay had one at the key; then it keeps its facts about
 // the tree.
 func (o *overlay) setEntry(e entry) bool {
+	entries := &o.byPath[e.path.order]
 	i, found := o.find(e.pathKey)
 	if found {
-		o.entries[i].cell = e.cell
+		(*entries)[i].cell = e.cell
 		return true
 	}
-	o.entries = slices.Insert(o.entries, i, e)
+	*entries = slices.Insert(*entries, i, e)
+	o.size++
 	return false
 }
 
 func (o *overlay) drop(at pathKey) {
+	entries := &o.byPath[at.path.order]
 	i, found := o.find(at)
 	if found {
-		o.entries = slices.Delete(o.entries, i, i+1)
+		*entries = slices.Delete(*entries, i, i+1)
+		o.size--
 	}
 }
 
@@ -65,15 +71,26 @@ func (o *overlay) drop(at pathKey) {
 // until the next change.
 func (o *overlay) from(at pathKey, prefix Key) []entry {
 	i, _ := o.find(at)
-	rest := o.entries[i:]
+	rest := o.byPath[at.path.order][i:]
 	n := sort.Search(len(rest), func(n int) bool {
-		return rest[n].path != at.path ||
-			!bytes.HasPrefix(rest[n].key, prefix)
+		return !bytes.HasPrefix(rest[n].key, prefix)
 	})
 	return rest[:n:n]
 }
 
 // hasPath reports whether the overlay has a change of a path.
 func (o *overlay) hasPath(p *path) bool {
-	return len(o.from(pathKey{path: p}, nil)) > 0
+	return len(o.byPath[p.order]) > 0
+}
+
+// empty removes all entries and keeps the memory, but no more than maxSpare entries of a path.
+func (o *overlay) empty() {
+	for n, entries := range o.byPath {
+		clear(entries)
+		o.byPath[n] = entries[:0]
+		if cap(entries) > maxSpare {
+			o.byPath[n] = nil
+		}
+	}
+	o.size = 0
 }
