@@ -50,7 +50,7 @@ func (g *givenRoom) take(need *structs.Resources) bool {
 	part := need.Least(g.left)
 	g.left = g.left.Sub(part)
 	*need = need.Sub(part)
-	return !part.Equal(structs.Resources{})
+	return structs.Resources{}.Exceeded(part) != ""
 }
 
 // nameAwaited names the allocations that a placement waits for besides the one that it replaces and those
