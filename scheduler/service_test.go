@@ -337,7 +337,7 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 	}
 	w.job(aJob("web", structs.JobService,
 		func(j *structs.Job) {
-			j.Datacenters = []string{"dc[13]", "europe-*"}
+			j.Datacenters = []string{"dc1", "dc3*"}
 		},
 		constraints(&structs.Constraint{
 			LTarget: "${attr.kernel.name}",
@@ -347,7 +347,7 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 	p := w.run("web")
 	want := strings.Join([]string{
 		"constraint: ${attr.kernel.name} = linux (2)",
-		"datacenter: datacenter dc2 is not one of dc[13], europe-* (1)",
+		"datacenter: datacenter dc2 is not one of dc1, dc3* (1)",
 		"driver: driver exec is not on this node (1)",
 		"driver: driver exec is unhealthy here (no cgroups) (1)",
 		"eligibility: node is not eligible for scheduling (1)",
