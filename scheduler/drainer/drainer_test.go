@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
@@ -264,47 +262,4 @@ func TestDrain_NamesAnAllocationThatDoesNotEnd(t *testing.T) {
 		strings.Contains(f.reasons(node), "web: it is stopping: its tasks have not ended yet"))
 	clear(f.Stuck)
 	f.until("the drain ends", func() bool { return !f.draining(node) })
-}
-
-// TestDrain_RandomFleetsBecomeEmpty drains nodes of random fleets, several at once, with nodes that the
-// workloads fit on left over. Each drain ends, no group misses more than one, and each allocation that is
-// still there has a reason.
-func TestDrain_RandomFleetsBecomeEmpty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		nodes := rapid.IntRange(3, 6).Draw(t, "nodes")
-		f := newFleet(t, nodes)
-		f.register("csi", structs.JobSystem, 1, plugin)
-		f.register("logs", structs.JobSystem, 1)
-		counts := map[string]int{}
-		for _, id := range []string{"a", "b", "c"} {
-			counts[id] = rapid.IntRange(1, 8).Draw(t, "count")
-			f.register(id, structs.JobService, counts[id])
-		}
-		drained := rapid.IntRange(1, nodes-1).Draw(t, "drained")
-		names := []string{"n0", "n1", "n2", "n3", "n4", "n5"}[:drained]
-		for _, n := range names {
-			f.drain(n, structs.DrainSpec{})
-		}
-		f.until("the drains end", func() bool {
-			for id, count := range counts {
-				for a := range state.LiveAllocsByJob(f.Store.Read(), "default", id) {
-					if !a.Migrate && a.ClientStatus == structs.AllocRunning {
-						count--
-					}
-				}
-				f.check("job "+id+" misses more than one", count <= 1)
-			}
-			ended := true
-			for _, n := range names {
-				waits := Waits(f.Store.Read(), state.Node(f.Store.Read(), n), f.Clock)
-				left := f.on(n)
-				f.check("an allocation has no reason", !f.draining(n) || len(waits) == len(left))
-				ended = ended && !f.draining(n)
-			}
-			return ended
-		})
-		for _, n := range names {
-			f.check("allocations are left on "+n, len(f.on(n)) == 0)
-		}
-	})
 }

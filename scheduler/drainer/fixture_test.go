@@ -2,6 +2,7 @@ package drainer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +17,12 @@ import (
 // fleet is a fleet with nodes that drain.
 type fleet struct {
 	*schedtest.Fleet
-	log []string // what the drains did, a line each
+	log    []string          // what the drains did, a line each
+	forced map[string]string // by node, the volumes of those whose plugins stopped by force
 }
 
 func newFleet(t rapid.TB, nodes int) *fleet {
-	return &fleet{Fleet: schedtest.New(t, nodes)}
+	return &fleet{Fleet: schedtest.New(t, nodes), forced: map[string]string{}}
 }
 
 // register adds a job and lets its allocations run for long enough.
@@ -60,6 +62,7 @@ func (f *fleet) takeStep() {
 		a := state.Alloc(f.Store.Read(), id)
 		f.log = append(f.log, fmt.Sprintf("%s of %s moves", a.Name, a.NodeID))
 	}
+	maps.Copy(f.forced, step.ForcedPlugins)
 	for _, n := range step.Ended {
 		f.log = append(f.log, n.NodeID+" is drained")
 	}
@@ -92,16 +95,16 @@ func (f *fleet) draining(node string) bool {
 	return state.Node(f.Store.Read(), node).DrainStrategy != nil
 }
 
-// until ticks until a condition holds, a hundred times at most.
+// until ticks until a condition holds, 200 times at most.
 func (f *fleet) until(what string, holds func() bool) {
 	f.T.Helper()
-	for range 100 {
+	for range 200 {
 		if holds() {
 			return
 		}
 		f.tick()
 	}
-	f.T.Fatalf("%s: not after 100 seconds; the drains did:\n%s", what, strings.Join(f.log, "\n"))
+	f.T.Fatalf("%s: not after 200 seconds; the drains did:\n%s", what, strings.Join(f.log, "\n"))
 }
 
 // reasons joins what the drain of a node waits for.

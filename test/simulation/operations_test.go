@@ -134,6 +134,7 @@ func (w *world) drainNode() {
 		req.DrainSpec = &structs.DrainSpec{
 			Deadline:         oneOf(w, 0, -1, 30*time.Second, 5*time.Minute),
 			IgnoreSystemJobs: w.chance(2),
+			Force:            w.chance(2),
 		}
 		w.record("drain %s: %+v", n.id, *req.DrainSpec)
 	}
