@@ -118,7 +118,7 @@ func (p *planner) drain(n *structs.Node) {
 		if due || r.workloads() == 0 {
 			p.move(a)
 		} else {
-			p.wait(a, fmt.Sprintf("a system job stops after the %d other allocations", r.workloads()))
+			p.wait(a, "a system job stops after "+count(r.workloads(), "other allocation"))
 		}
 	}
 	p.movePlugins(n, r)
@@ -163,10 +163,10 @@ func (p *planner) movePlugins(n *structs.Node, r *remaining) {
 			p.step.ForcedPlugins[n.ID] = first
 			p.move(a)
 		case held > 0:
-			p.wait(a, fmt.Sprintf("a CSI plugin stops when the node has let go of %d volumes: %s", held, first)+
-				p.untilForce(others, forced))
+			p.wait(a, fmt.Sprintf("a CSI plugin stops when the node has let go of %s: %s",
+				count(held, "volume"), first)+p.untilForce(others, forced))
 		default:
-			p.wait(a, fmt.Sprintf("a CSI plugin stops after the %d other allocations", others))
+			p.wait(a, "a CSI plugin stops after "+count(others, "other allocation"))
 		}
 	}
 }
@@ -290,5 +290,14 @@ func (p *planner) blocked(a *structs.Allocation) string {
 	if len(refusals) == 0 {
 		return "; its group waits for a place"
 	}
-	return fmt.Sprintf("; its group waits for a place: %s (%d nodes)", refusals[0].Reason, refusals[0].Nodes)
+	return fmt.Sprintf("; its group waits for a place: %s (%s)",
+		refusals[0].Reason, count(refusals[0].Nodes, "node"))
+}
+
+// count joins a number and a noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

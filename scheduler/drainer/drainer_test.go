@@ -179,7 +179,7 @@ func TestDrain_APluginWaitsForTheVolumesOfItsNode(t *testing.T) {
 	f.check("the plugin left before the volume", slices.Equal(f.on("n0"), []string{"csi"}))
 	f.check("the drain ended before the volume was released", f.draining("n0"))
 	f.check("the reason is missing: "+f.reasons("n0"), strings.Contains(f.reasons("n0"),
-		"a CSI plugin stops when the node has let go of 1 volumes: volume vol of namespace default is claimed"))
+		"a CSI plugin stops when the node has let go of 1 volume: volume vol of namespace default is claimed"))
 	f.Release(a, "vol")
 	f.until("the drain ends", func() bool { return !f.draining("n0") })
 	f.check("the plugin is left", len(f.on("n0")) == 0)
