@@ -56,3 +56,20 @@ func TestPreemption_KeepsThePaceOfAnUpdate(t *testing.T) {
 func distinctHosts(j *structs.Job) {
 	constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts})(j)
 }
+
+// A plan stops an allocation of the job itself, and displaces one. Two placements share the room of both:
+// each names those whose room it has, also as the log counts it.
+func TestPreemption_SharesTheRoomOfVictims(t *testing.T) {
+	w := newFixture(t)
+	w.preempting()
+	w.nodes("n1")
+	w.job(aJob("high", structs.JobService, priority(50), cpu(300)))
+	w.run("high")
+	w.job(aJob("low", structs.JobService, priority(20), cpu(700)))
+	w.run("low")
+	w.job(aJob("high", structs.JobService, priority(50), cpu(500), count(2), func(j *structs.Job) {
+		j.TaskGroups[0].Name = "other" // the old group ends
+	}))
+	w.apply(w.process(w.eval("high")))
+	w.wantPlaced("high", "0@n1 1@n1")
+}

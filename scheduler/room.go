@@ -25,13 +25,16 @@ func (v *nodeView) giveRoom(a *structs.Allocation) {
 	v.stops = append(v.stops, given)
 }
 
-// takeRoom gives a placement its room: that of the allocation that it replaces, then free room, and then that
-// of other allocations that the plan stops. It returns these others.
+// takeRoom gives a placement its room: that of the allocations which it replaces and displaces, then free
+// room, and then that of others that the plan stops. It returns these others. The log counts the room of the
+// allocations that the placement names in the same order: else a later one would name others than it has.
 func (v *nodeView) takeRoom(a *structs.Allocation) (from []*structs.Allocation) {
 	need := a.Resources.Least(*a.Resources)
-	for _, given := range v.stops {
-		if given.alloc.ID == a.PreviousAllocation {
-			given.take(&need)
+	for id := range a.Awaits() {
+		for _, given := range v.stops {
+			if given.alloc.ID == id {
+				given.take(&need)
+			}
 		}
 	}
 	free := need.Least(v.room.FreeBefore().Sub(v.taken))
@@ -54,14 +57,14 @@ func (g *givenRoom) take(need *structs.Resources) bool {
 }
 
 // nameAwaited names the allocations that a placement waits for besides the one that it replaces and those
-// that it preempts: those that give it room, and those that an allocation waits for which it replaces,
-// because that one may end before them.
+// that it displaces: those that give it room, and those that any of these waits for, because that one may end
+// before them.
 func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
 	from := v.takeRoom(a)
 	if p.older {
 		return
 	}
-	if a.PreviousAllocation == "" && len(from) == 0 {
+	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {
 		return
 	}
 	add := func(id string) {
@@ -69,8 +72,10 @@ func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
 			a.AwaitedAllocations = append(a.AwaitedAllocations, id)
 		}
 	}
-	if prev := state.Alloc(p, a.PreviousAllocation); prev != nil {
-		p.eachAwaited(prev, add)
+	for _, id := range slices.Collect(a.Awaits()) {
+		if other := state.Alloc(p, id); other != nil {
+			p.eachAwaited(other, add)
+		}
 	}
 	for _, other := range from {
 		add(other.ID)
