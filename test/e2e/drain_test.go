@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -100,4 +101,99 @@ func (a *agent) checkPluginEndedLast(node string) {
 	if last.IsZero() || !plugin.After(last) {
 		a.t.Errorf("the plugin ended at %s, the last other task at %s", plugin, last)
 	}
+}
+
+// serverOf returns a job of a service whose server answers its check with an error on the nodes for which the
+// file sick-NODE exists. Its node gives up after 4 s.
+func (a *agent) serverOf(id string) string {
+	a.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.writeFile(id+".hcl", fmt.Sprintf(`
+job %q {
+  update {
+    min_healthy_time = "0s"
+  }
+  migrate {
+    min_healthy_time = "1s"
+    healthy_deadline = "4s"
+  }
+  group "g" {
+    count = 2
+    network {
+      port "http" {}
+    }
+    service {
+      name     = %[1]q
+      port     = "http"
+      provider = "berth"
+      check {
+        type     = "http"
+        path     = "/"
+        interval = "1s"
+        timeout  = "5s"
+      }
+    }
+    task "server" {
+      driver = "raw_exec"
+      config {
+        command = %[2]q
+        args    = ["web", "${NOMAD_ADDR_http}", "%[3]s-${node.unique.name}"]
+      }
+    }
+  }
+}
+`, id, self, a.sick("on")))
+}
+
+// awaitDrainWait waits until a reason for which a node still drains has a text.
+func (a *agent) awaitDrainWait(node, text string) {
+	a.t.Helper()
+	eventually(a.t, "the drain waits: "+text, func() error {
+		s, err := get[structs.NodeDrainStatusResponse](a, "/v1/node/"+node+"/drain")
+		if err != nil {
+			return err
+		}
+		if len(s.Waits) != 1 || !strings.Contains(s.Waits[0].Reason, text) {
+			return fmt.Errorf("it waits for %+v", s.Waits)
+		}
+		return nil
+	})
+}
+
+// The checks of the successors fail on the other node. The second allocation stays until they pass.
+func TestDrain_WaitsForTheChecksOfSuccessors(t *testing.T) {
+	t.Parallel()
+	c := newServers(t)
+	for range 2 {
+		c.addNode().allowRaw().launch()
+	}
+	for _, n := range c.nodes {
+		n.awaitReady()
+	}
+	s, _ := c.leader()
+	n0 := s.nodeID("n0")
+	n1 := s.nodeID("n1")
+	s.mustEventually("node", "eligibility", "-disable", n1)
+	s.must("job", "run", s.serverOf("web"))
+	s.awaitRunning("web", 2)
+	s.must("node", "eligibility", "-enable", n1)
+	sick := s.sick("on") + "-n1"
+	if err := os.WriteFile(sick, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.must("node", "drain", "-enable", "-detach", n0)
+	s.awaitDrainWait(n0, "on node n1 is unhealthy")
+	if err := os.Remove(sick); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.awaitRunning("web", 2) {
+		if a.NodeName == "n1" {
+			s.must("alloc", "stop", "-detach", a.ID)
+		}
+	}
+	s.must("node", "drain", "-monitor", n0)
+	s.must("job", "stop", "-purge", "web")
 }
