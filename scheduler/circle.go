@@ -9,71 +9,169 @@ import (
 )
 
 // An update stops an allocation once its successor has a place. Two groups, or two jobs, may exchange a
-// static port, a host volume or a CSI volume: then the successor of each waits for the allocation of the
-// other, and none would ever stop. The scheduler finds such a circle at the last of its updates, and stops
-// the allocation of that one first.
+// static port, devices, a volume, or their room on a full node: then the successor of each waits for the
+// allocation of the other, and none would ever stop. The scheduler finds such a circle at the last of its
+// updates, and stops the allocation of that one first: if all of the circle stopped, all their successors
+// would have a place, and without this one they have none.
 
-// circle is the search for a way from the successor of an allocation back to that allocation.
+// circle is the search for the allocations that may be in a circle with one, which the plan has stopped.
 type circle struct {
 	*planner
-	target string
-	seen   map[string]bool // allocations
+	target *member
+	others []*member
+	known  map[string]bool // allocations
 }
 
-// mostInCircle is the most allocations that the search visits.
-const mostInCircle = 64
+// member is an allocation that is about to be replaced.
+type member struct {
+	alloc  *structs.Allocation
+	plan   *groupPlan      // of its successor
+	nodes  []*structs.Node // on which its successor is likely to be
+	claims []*structs.CSIClaim
+}
+
+// mostInCircle is the most allocations that the search considers, and the most nodes for one successor.
+const mostInCircle = 32
 
 // isInCircle reports whether an update that found no place waits for others that wait for its own allocation.
-// The plan has stopped the allocation.
 func (p *planner) isInCircle(w *placement) bool {
-	if p.older {
+	if p.older || p.isAtItsPace(w.plan) {
 		return false
 	}
-	c := circle{p, w.prev.ID, map[string]bool{}}
-	first := c.holders(w.plan, w.plan.group, w.index, w.prev)
-	delete(p.stopped, w.prev.ID)
-	found := slices.ContainsFunc(first, c.leadsBack)
-	p.stopped[w.prev.ID] = true
-	return found
+	c := &circle{planner: p, known: map[string]bool{w.prev.ID: true}}
+	c.target = c.newMember(w.prev, w.plan)
+	c.findOthers()
+	if len(c.others) == 0 {
+		return false
+	}
+	return !c.fitsAfter(c.exchangeOf(c.others)) &&
+		slices.Contains(c.exchangeOf(append([]*member{c.target}, c.others...)), c.target)
 }
 
-// leadsBack reports whether an allocation waits, itself or by way of others, for the target.
-func (c *circle) leadsBack(id string) bool {
-	if c.seen[id] || len(c.seen) == mostInCircle {
+// isAtItsPace reports whether as many allocations of a group as its update may replace at a time were stopped
+// first by earlier plans, and have no successor yet.
+func (p *planner) isAtItsPace(g *groupPlan) bool {
+	if g.updates == nil {
 		return false
 	}
-	c.seen[id] = true
-	a := state.Alloc(c, id)
-	plan, group := c.successor(a)
-	if group == nil {
-		return false
+	type place struct {
+		node  string
+		index int
 	}
-	next := c.holders(plan, group, a.Index(), a)
-	return slices.Contains(next, c.target) || slices.ContainsFunc(next, c.leadsBack)
-}
-
-// successor returns the group in the version that is to replace an allocation, nil if none is about to. Its
-// plan is nil for another job.
-func (c *circle) successor(a *structs.Allocation) (*groupPlan, *structs.TaskGroup) {
-	if c.ofJob(a) {
-		at := slices.IndexFunc(c.groups, func(g *groupPlan) bool {
-			return g.job == c.job && g.group.Name == a.TaskGroup && g.mayUpdate()
-		})
-		if at < 0 {
-			return nil, nil
+	placeOf := func(a *structs.Allocation) place {
+		if g.job.PerNode() {
+			return place{node: a.NodeID}
 		}
-		return c.groups[at], c.groups[at].group
+		return place{index: a.Index()}
 	}
-	j := state.Job(c, a.Namespace, a.JobID)
-	if j == nil || j.Stop || j.Group(a.TaskGroup) == nil {
-		return nil, nil
+	empty := map[place]bool{}
+	live := map[place]bool{}
+	for a := range p.jobAllocs() {
+		switch {
+		case a.TaskGroup != g.group.Name:
+		case !a.Terminal():
+			live[placeOf(a)] = true
+		case a.ServerTerminal() && a.NextAllocation == "" && p.isOlder(a):
+			empty[placeOf(a)] = true
+		}
+	}
+	maps.DeleteFunc(empty, func(at place, _ bool) bool { return live[at] })
+	return len(empty) >= g.updates.strategy.MaxParallel
+}
+
+func (c *circle) newMember(a *structs.Allocation, g *groupPlan) *member {
+	m := &member{alloc: a, plan: g, nodes: c.nodesFor(g, a)}
+	for _, n := range m.nodes {
+		c.viewOf(n) // made without the stops of an exchange
+	}
+	for _, alias := range slices.Sorted(maps.Keys(g.group.Volumes)) {
+		if r := g.group.Volumes[alias]; r.Type == structs.VolumeTypeCSI {
+			claim := r.Claim(a.Namespace, a.Index())
+			claim.JobID = a.JobID
+			claim.TaskGroup = a.TaskGroup
+			m.claims = append(m.claims, claim)
+		}
+	}
+	return m
+}
+
+// nodesFor returns the nodes on which the successor of an allocation is likely to be: that of the allocation,
+// or a few others if its group may not be there.
+func (c *circle) nodesFor(g *groupPlan, prev *structs.Allocation) []*structs.Node {
+	n := state.Node(c, prev.NodeID)
+	if n != nil && g.checkNode(n) == nil {
+		return []*structs.Node{n}
+	}
+	if g.job.PerNode() {
+		return nil
+	}
+	g.filterNodes(c.allNodes())
+	return g.passing[:min(len(g.passing), mostInCircle)]
+}
+
+// findOthers finds the members on the nodes of members, and those that use their volumes.
+func (c *circle) findOthers() {
+	c.findAround(c.target)
+	for at := 0; at < len(c.others); at++ {
+		c.findAround(c.others[at])
+	}
+}
+
+func (c *circle) findAround(m *member) {
+	for _, n := range m.nodes {
+		for a := range state.LiveAllocsByNode(c, n.ID) {
+			c.consider(a)
+		}
+	}
+	for _, claim := range m.claims {
+		for _, id := range c.volumeUsers(claim) {
+			c.consider(state.Alloc(c, id))
+		}
+	}
+}
+
+// consider adds an allocation to the others if it is about to be replaced.
+func (c *circle) consider(a *structs.Allocation) {
+	if a == nil || a.Terminal() || c.stopped[a.ID] || c.known[a.ID] || len(c.others) == mostInCircle {
+		return
+	}
+	c.known[a.ID] = true
+	g := c.successor(a)
+	if g == nil {
+		return
+	}
+	c.others = append(c.others, c.newMember(a, g))
+}
+
+// successor returns the group in the version that is to replace an allocation, nil if none is about to.
+func (c *circle) successor(a *structs.Allocation) *groupPlan {
+	j := c.job
+	if !c.ofJob(a) {
+		j = state.Job(c, a.Namespace, a.JobID)
+	}
+	if j == nil || j.Stop || j.Version == a.JobVersion || j.Group(a.TaskGroup) == nil {
+		return nil
+	}
+	group := j.Group(a.TaskGroup)
+	old := state.JobOf(c, a)
+	if old != nil && sameRunSpec(old, old.Group(a.TaskGroup), j, group) {
+		return nil // it continues
+	}
+	if c.ofJob(a) {
+		at := slices.IndexFunc(c.groups, func(g *groupPlan) bool { return g.group == group && g.mayUpdate() })
+		if at < 0 {
+			return nil
+		}
+		return c.groups[at]
 	}
 	blocked := state.BlockedEval(c, a.Namespace, a.JobID)
 	waits := blocked != nil && blocked.FailedTGAllocs[a.TaskGroup] != nil
-	if !waits && !c.isAboutToUpdate(j) {
-		return nil, nil
+	if !waits && !c.isAboutToUpdate(j) || c.isHeldBack(j, group) {
+		return nil
 	}
-	return nil, j.Group(a.TaskGroup)
+	g := newGroupPlan(j, group)
+	g.planner = c.planner
+	return g
 }
 
 // isAboutToUpdate reports whether another job has a new version that was not planned yet.
@@ -82,65 +180,11 @@ func (c *circle) isAboutToUpdate(j *structs.Job) bool {
 	return state.HasPendingEval(c, j.Namespace, j.ID) && (d == nil || d.JobVersion != j.Version)
 }
 
-// holders returns the allocations that are not to end and have something that only one can have and that the
-// successor of an allocation needs: static ports and host volumes of its node, and CSI volumes.
-func (c *circle) holders(
-	plan *groupPlan, g *structs.TaskGroup, index int, prev *structs.Allocation,
-) (ids []string) {
-	for _, n := range c.nodesFor(plan, prev) {
-		ids = append(ids, c.portHolders(g, n)...)
-		if len(g.HostVolumes()) > 0 {
-			ids = append(ids, c.writers(g, n.ID)...)
-		}
-	}
-	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		if r := g.Volumes[alias]; r.Type == structs.VolumeTypeCSI {
-			ids = append(ids, c.volumeUsers(r.Claim(prev.Namespace, index))...)
-		}
-	}
-	return slices.DeleteFunc(ids, func(id string) bool {
-		a := state.Alloc(c, id)
-		return a == nil || a.Terminal() || c.stopped[id]
-	})
-}
-
-// nodesFor returns the nodes on which the successor of an allocation is likely to be: that of the allocation,
-// or a few others if its group may not be there.
-func (c *circle) nodesFor(g *groupPlan, prev *structs.Allocation) []*structs.Node {
-	n := state.Node(c, prev.NodeID)
-	if n != nil && (g == nil || g.checkNode(n) == nil) {
-		return []*structs.Node{n}
-	}
-	if g == nil || g.job.PerNode() {
-		return nil
-	}
-	g.filterNodes(c.allNodes())
-	return g.passing[:min(len(g.passing), mostInCircle)]
-}
-
-func (c *circle) portHolders(g *structs.TaskGroup, n *structs.Node) (ids []string) {
-	demands := slices.DeleteFunc(g.PortDemands(), func(d structs.Port) bool { return !d.Static() })
-	if len(demands) == 0 {
-		return nil
-	}
-	use := state.PortsInUse(c, n)
-	for _, d := range demands {
-		for _, address := range n.HostAddresses(d.HostNetwork) {
-			ids = append(ids, use.HolderOf(address, d.Value))
-		}
-	}
-	return ids
-}
-
-// writers returns the allocations of a node that exclude a group from one of its host volumes.
-func (c *circle) writers(g *structs.TaskGroup, node string) (ids []string) {
-	for a := range state.LiveAllocsByNode(c, node) {
-		j := state.JobOf(c, a)
-		if j != nil && g.HostVolumeConflict(j.Group(a.TaskGroup)) != "" {
-			ids = append(ids, a.ID)
-		}
-	}
-	return ids
+// isHeldBack reports whether the deployment of another job keeps the older allocations of a group.
+func (c *circle) isHeldBack(j *structs.Job, g *structs.TaskGroup) bool {
+	d := state.LatestDeployment(c, j.Namespace, j.ID)
+	return d != nil && d.JobVersion == j.Version &&
+		(d.Status != structs.DeploymentRunning || d.Group(g.Name).AwaitsPromotion())
 }
 
 // volumeUsers returns the allocations that have a claim, or will make one, that excludes another.
@@ -160,27 +204,29 @@ func (c *circle) volumeUsers(claim *structs.CSIClaim) (ids []string) {
 	return ids
 }
 
-// stopFirst leaves an allocation stopped, although its successor has no place yet. The successor is tried
-// again after the other placements of the plan.
-func (p *planner) stopFirst(w *placement) {
-	w.together = true
-	p.stoppedFirst = append(p.stoppedFirst, w)
-	if w.plan.updates != nil {
-		w.plan.updates.left--
+// exchangeOf returns those of the members whose successors all have a place if these members stop. It leaves
+// out one without a place after the other.
+func (c *circle) exchangeOf(members []*member) []*member {
+	members = slices.Clone(members)
+	for len(members) > 0 {
+		d := c.newTrial(members...)
+		misfit := slices.IndexFunc(members, func(m *member) bool { return !d.place(m) })
+		d.end()
+		if misfit < 0 {
+			break
+		}
+		members = slices.Delete(members, misfit, misfit+1)
 	}
+	return members
 }
 
-// placeStoppedFirst places the successors of the allocations that stop first.
-func (p *planner) placeStoppedFirst() {
-	for _, w := range p.stoppedFirst {
-		if w.plan.updates != nil {
-			w.plan.updates.left++
-		}
-		if p.full() {
-			p.more = true
-			w.plan.queued++
-			continue
-		}
-		p.placeOne(w)
+// fitsAfter reports whether the successor of the target has a place once others are exchanged.
+func (c *circle) fitsAfter(exchanged []*member) bool {
+	d := c.newTrial(exchanged...)
+	defer d.end()
+	for _, m := range exchanged {
+		d.place(m)
 	}
+	d.stop(c.target)
+	return d.place(c.target)
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 // exclusive are the ways to demand something that one allocation of a node, or of the cluster, has: the thing
-// with a number.
+// with a number, from 0 to 3.
 var exclusive = map[string]func(g *structs.TaskGroup, n int){
 	"port": func(g *structs.TaskGroup, n int) {
 		g.Networks = []*structs.NetworkResource{{
@@ -38,6 +39,35 @@ var exclusive = map[string]func(g *structs.TaskGroup, n int){
 			AttachmentMode: structs.CSIFileSystem,
 		}}
 	},
+	"device": func(g *structs.TaskGroup, n int) {
+		resourcesOf(g).Devices = []*structs.RequestedDevice{{Name: fmt.Sprint("acme/gpu/x", n), Count: 1}}
+	},
+	"room": func(g *structs.TaskGroup, n int) { // most of one dimension of the node
+		r := resourcesOf(g)
+		switch n {
+		case 0:
+			r.CPU = 600
+		case 1:
+			r.MemoryMB = 600
+		case 2:
+			g.EphemeralDisk = &structs.EphemeralDisk{SizeMB: 6000}
+		}
+	},
+}
+
+func init() {
+	exclusive["mixed"] = func(g *structs.TaskGroup, n int) {
+		exclusive[[]string{"port", "device", "room", "host volume"}[n]](g, n)
+	}
+}
+
+// resourcesOf gives a group a task of its own and returns the task's resources, which are few.
+func resourcesOf(g *structs.TaskGroup) *structs.Resources {
+	task := *g.Tasks[0]
+	task.Resources = &structs.Resources{CPU: 100, MemoryMB: 100}
+	g.Tasks = []*structs.Task{&task}
+	g.EphemeralDisk = &structs.EphemeralDisk{SizeMB: 1000}
+	return task.Resources
 }
 
 // exchange is a cluster of one node with things that one allocation at a time has.
@@ -52,6 +82,8 @@ func newExchange(t rapid.TB, kind string) *exchange {
 	n.HostVolumes = map[string]*structs.HostVolume{}
 	for i := range 4 {
 		n.HostVolumes[fmt.Sprint("disk", i)] = &structs.HostVolume{Path: fmt.Sprint("/", i)}
+		d := withDevices("n1", fmt.Sprint("acme/gpu/x", i), 1).NodeResources.Devices
+		n.NodeResources.Devices = append(n.NodeResources.Devices, d...)
 	}
 	x.node(n, half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
 	for i := range 4 {
@@ -62,13 +94,20 @@ func newExchange(t rapid.TB, kind string) *exchange {
 
 // version is a job with a group g0, g1 and so on for each thing.
 func (x *exchange) version(id, jobType string, things ...int) *structs.Job {
+	return x.edited(id, jobType, len(things), func(g *structs.TaskGroup, i int) {
+		exclusive[x.kind](g, things[i])
+	})
+}
+
+// edited is a job with some groups, each of which edit changes.
+func (x *exchange) edited(id, jobType string, n int, edit func(g *structs.TaskGroup, i int)) *structs.Job {
 	return aJob(id, jobType, func(j *structs.Job) {
 		first := *j.TaskGroups[0]
 		j.TaskGroups = nil
-		for i, thing := range things {
+		for i := range n {
 			g := first
 			g.Name = fmt.Sprint("g", i)
-			exclusive[x.kind](&g, thing)
+			edit(&g, i)
 			j.TaskGroups = append(j.TaskGroups, &g)
 		}
 		if jobType == structs.JobSystem {
@@ -89,26 +128,34 @@ func (x *exchange) register(j *structs.Job) int {
 // settle lets nodes and servers work until nothing is left to do.
 func (x *exchange) settle() {
 	x.t.Helper()
-	for range 200 {
-		before := x.index
-		for e := range state.ReadyEvals(x.s.Read()) {
-			x.applyAny(x.process(e))
-			break
-		}
-		if x.index == before {
-			x.runAgents()
-		}
-		if x.index > before {
-			continue
-		}
-		later := slices.Collect(state.LaterEvals(x.s.Read()))
-		if len(later) == 0 {
+	for range 400 {
+		if !x.settleOnce() {
 			return
 		}
-		x.clock = time.Unix(0, later[0].WaitUntil)
-		x.applyAny(x.process(later[0]))
 	}
 	x.t.Fatal("the cluster does not settle")
+}
+
+// settleOnce does a part of what is left to do, and reports whether there was any.
+func (x *exchange) settleOnce() bool {
+	before := x.index
+	for e := range state.ReadyEvals(x.s.Read()) {
+		x.applyAny(x.process(e))
+		return true
+	}
+	if state.UnblocksDue(x.s.Read()) {
+		do(x.fixture, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1, WriteOptions: x.now()})
+		return true
+	}
+	x.runAgents()
+	for e := range state.LaterEvals(x.s.Read()) {
+		if x.index == before {
+			x.clock = time.Unix(0, e.WaitUntil)
+			x.applyAny(x.process(e))
+		}
+		break
+	}
+	return x.index > before
 }
 
 // applyAny applies a plan, which may be refused.
@@ -181,7 +228,7 @@ func (x *exchange) checkNewest(jobs ...string) {
 	}
 }
 
-// Two groups of a job exchange a port or a volume, and three do so in a circle.
+// Two groups of a job exchange something, and three do so in a circle.
 func TestUpdate_ExchangesBetweenGroups(t *testing.T) {
 	for kind := range exclusive {
 		for _, jobType := range []string{structs.JobService, structs.JobSystem, structs.JobBatch} {
@@ -206,7 +253,7 @@ func TestUpdate_ExchangesBetweenGroups(t *testing.T) {
 	}
 }
 
-// Two jobs exchange a port or a volume: the allocation of the second one stops first. Until then the first
+// Two jobs exchange something: the allocation of the second one stops first. Until then the first
 // one keeps its own.
 func TestUpdate_ExchangesBetweenJobs(t *testing.T) {
 	for kind := range exclusive {
@@ -338,7 +385,7 @@ func (x *exchange) deploymentStatus(job, status string) {
 // have it. In the end all demands differ, and each group runs its newest version.
 func TestUpdate_ExchangesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom([]string{"port", "host volume", "CSI volume"}).Draw(t, "kind")
+		kind := rapid.SampledFrom(slices.Sorted(maps.Keys(exclusive))).Draw(t, "kind")
 		x := newExchange(t, kind)
 		jobs := []string{"a", "b"}
 		kinds := map[string]string{}

@@ -31,6 +31,9 @@ func (p *planner) placeAll() {
 	}
 	p.placeTogether(together)
 	for _, w := range p.placements {
+		if !w.update {
+			p.placeStoppedFirst() // before others take the room that the updates have left them
+		}
 		switch {
 		case w.together:
 		case w.fresh > 0:

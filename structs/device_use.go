@@ -26,6 +26,15 @@ func (u DeviceUse) Add(a *Allocation) DeviceUse {
 	return u
 }
 
+// Copy returns a copy that later changes of u do not change.
+func (u DeviceUse) Copy() DeviceUse {
+	c := DeviceUse{}
+	for group, holders := range u {
+		c[group] = maps.Clone(holders)
+	}
+	return c
+}
+
 // AddDevices records devices of one group that an allocation has.
 func (u DeviceUse) AddDevices(alloc string, d *AllocatedDeviceResource) {
 	group := d.ID()
