@@ -66,7 +66,7 @@ type settings struct {
 	maxClaims     int           // claims in one claim or unpublish request
 	writes        int           // log entries of requests in flight
 	writeQueue    int           // requests that wait for one of them to end
-	volumeQueue   int           // requests that wait while another records the same volume
+	turnQueue     int           // requests that wait while another records the same volume or job
 }
 
 // defaultSettings returns values for small and large clusters.
@@ -77,7 +77,7 @@ func defaultSettings() settings {
 		maxClaims:     structs.MaxClaims,
 		writes:        512,
 		writeQueue:    1024,
-		volumeQueue:   64,
+		turnQueue:     64,
 	}
 }
 
@@ -118,6 +118,7 @@ type Endpoints struct {
 	version func() int // see Deps.Commands
 
 	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
+	jobLocks    keylock.Map      // held while a job is registered, by namespace and ID
 	dataPages   loadshed.Permits // of pages of data that go from node to node
 
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
@@ -157,7 +158,8 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		now:         d.Now,
 		config:      config,
 		version:     d.Commands,
-		volumeLocks: keylock.Map{MaxUsers: 1 + config.volumeQueue},
+		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
+		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},
 		dataPages:   make(loadshed.Permits, maxDataPages),
 	}
 	e.statusBatch.Most = statusBatchMost

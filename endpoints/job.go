@@ -71,6 +71,12 @@ func (j jobs) registerFor(
 	if err != nil {
 		return 0, err
 	}
+	// Two registrations of a job in one entry would have one index: EnforceIndex could not tell them apart.
+	unlock, err := awaitTurn(ctx, &j.jobLocks, job.Namespace+"/"+job.ID)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req.WithoutToken())
 	if err != nil {
 		return 0, err

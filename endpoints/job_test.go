@@ -3,7 +3,9 @@ package endpoints
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"berth/rpc"
 	"berth/state"
@@ -214,4 +216,26 @@ func TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold(t *testing.T) {
 			t.Errorf("%d levels: %v", levels, err)
 		}
 	}
+}
+
+func TestJobRegister_RecordsEachJobOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, held := newHolding(t, defaultSettings())
+		const jobs, each = 20, 3
+		var all sync.WaitGroup
+		for n := range jobs * each {
+			all.Go(func() {
+				req := &structs.JobRegisterRequest{Job: testJob(fmt.Sprint("j", n%jobs))}
+				if _, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, req); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := held.arrived(); n != jobs {
+			t.Errorf("%d entries are in flight for %d jobs", n, jobs)
+		}
+		close(held.free)
+		all.Wait()
+	})
 }

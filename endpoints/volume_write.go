@@ -7,8 +7,6 @@ import (
 	"fmt"
 
 	"berth/fsm"
-	"berth/internal/keylock"
-	"berth/internal/loadshed"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -200,7 +198,7 @@ func (w volumeWrites) recordRows(
 	for _, v := range given.Volumes {
 		names = append(names, qualifiedID(v))
 	}
-	unlock, err := w.lockVolumes(ctx, names)
+	unlock, err := awaitTurn(ctx, &w.volumeLocks, names...)
 	if err != nil {
 		return 0, err
 	}
@@ -218,29 +216,6 @@ func (w volumeWrites) recordRows(
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
-}
-
-// lockVolumes waits until no other request records one of the volumes. It waits no longer than writePatience,
-// and not at all while volumeQueue requests wait. The error then has the time after which to retry.
-func (w volumeWrites) lockVolumes(
-	ctx context.Context,
-	names []string,
-) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, writePatience)
-	defer cancel()
-	unlock, err = w.volumeLocks.Lock(ctx, "", names...)
-	var held *keylock.Error
-	if !errors.As(err, &held) {
-		return unlock, err
-	}
-	limit := "turn patience"
-	if errors.Is(held, keylock.ErrFull) {
-		limit = "turn full"
-	}
-	loadshed.CountRefused(limit, 1)
-	return nil, structs.Busy(writePatience,
-		"the request was not executed: others are changing %q and more wait for it",
-		held.Key)
 }
 
 // isSettled reports whether nothing is pending for a requested volume. It returns an error if the request can

@@ -103,7 +103,7 @@ func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := defaultSettings()
-		c.volumeQueue = 2
+		c.turnQueue = 2
 		s, held := newHolding(t, c)
 		answers := make(chan error, 10)
 		for range 4 {

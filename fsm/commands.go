@@ -26,7 +26,7 @@ var (
 	NodeDrain   = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
 	NodeDrained = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince))
 
-	JobRegister = command(10, "JobRegister", state.JobRegister,
+	JobRegister = command(10, "JobRegister", state.JobRegister, batched,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
 		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks),
@@ -141,8 +141,8 @@ func register(c *CommandInfo) *CommandInfo {
 	return c
 }
 
-// batched is the option of the commands that nodes, the leader and the scheduler propose by the thousand. A
-// batch could carry every command, but operators propose few.
+// batched is the option of the commands that nodes, the leader, the scheduler and submitters of jobs propose
+// by the thousand. A batch could carry every command, but operators propose few.
 func batched(c *CommandInfo) {
 	c.Batched = true
 }

@@ -1,0 +1,35 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+
+	"berth/internal/keylock"
+	"berth/internal/loadshed"
+	"berth/structs"
+)
+
+// awaitTurn waits until no other request records one of the rows, and locks them. It waits no longer than
+// writePatience, and not at all while turnQueue requests wait. The error then has the time after which to
+// retry.
+func awaitTurn(
+	ctx context.Context,
+	locks *keylock.Map,
+	rows ...string,
+) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, writePatience)
+	defer cancel()
+	unlock, err = locks.Lock(ctx, "", rows...)
+	var held *keylock.Error
+	if !errors.As(err, &held) {
+		return unlock, err
+	}
+	limit := "turn patience"
+	if errors.Is(held, keylock.ErrFull) {
+		limit = "turn full"
+	}
+	loadshed.CountRefused(limit, 1)
+	return nil, structs.Busy(writePatience,
+		"the request was not executed: others are changing %q and more wait for it",
+		held.Key)
+}
