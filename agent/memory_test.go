@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 )
 
@@ -10,22 +12,39 @@ func TestSetGOGC_RaisesItForServers(t *testing.T) {
 		name, gogc, limit string
 		server            bool
 		want              int
+		reserve           int
 	}{
-		{"a server", "", "", true, serverGOGC},
-		{"a node", "", "", false, 77},
-		{"GOGC is given", "50", "", true, 77},
-		{"GOMEMLIMIT is given", "", "1GiB", true, 77},
+		{"a server", "", "", true, serverGOGC, reserveSize},
+		{"a node", "", "", false, 77, 0},
+		{"GOGC is given", "50", "", true, 77, 0},
+		{"GOMEMLIMIT is given", "", "1GiB", true, 77, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("GOGC", tc.gogc)
 			t.Setenv("GOMEMLIMIT", tc.limit)
 			before := debug.SetGCPercent(77)
+			defer func() { reserve = nil }()
 			c := DefaultConfig()
 			c.Server.Enabled = tc.server
 			setGOGC(&c)
+			goal := heapGoal()
 			if got := debug.SetGCPercent(before); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
+			if len(reserve) != tc.reserve {
+				t.Errorf("the reserve has %d bytes, want %d", len(reserve), tc.reserve)
+			}
+			if least := uint64(3 * tc.reserve); goal < least {
+				t.Errorf("the heap is collected at %d bytes, want at least %d", goal, least)
+			}
 		})
 	}
+}
+
+// heapGoal returns the size of the heap at which the next collection ends.
+func heapGoal() uint64 {
+	runtime.GC()
+	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+	metrics.Read(goal)
+	return goal[0].Value.Uint64()
 }
