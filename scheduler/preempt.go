@@ -14,7 +14,7 @@ import (
 // it.
 const (
 	priorityGap     = structs.PreemptionGap
-	mostVictims     = 64 // allocations of a node, the least important ones, among which victims are chosen
+	mostPaired      = 64 // allocations of a node of which each two are tried together
 	preemptionNodes = 64 // nodes with enough victims that are compared
 )
 
@@ -58,12 +58,13 @@ func (p *planner) placeByPreemption(w *placement, t *refusalCount) bool {
 }
 
 // chooseDisplacement returns the best displacement: the fewest allocations, then those of the lowest
-// priorities, then those that their groups can miss, then the least room. It is nil if no node has one.
+// priorities, then those that their groups can miss, then the least room. It is nil if no node has one. Each
+// evaluation begins at another node, so that the same nodes do not always suffer.
 func (p *planner) chooseDisplacement(w *placement) *displacement {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
 		w.plan.filterNodes(p.allNodes())
-		nodes = w.plan.passing
+		nodes = p.fromOrigin(w.plan.passing)
 	}
 	var best *displacement
 	found := 0
@@ -83,6 +84,13 @@ func (p *planner) chooseDisplacement(w *placement) *displacement {
 	return best
 }
 
+// fromOrigin returns nodes, which are sorted by ID, from the evaluation's origin on.
+func (p *planner) fromOrigin(nodes []*structs.Node) []*structs.Node {
+	origin := p.origin()
+	first := max(0, slices.IndexFunc(nodes, func(n *structs.Node) bool { return n.ID >= origin }))
+	return slices.Concat(nodes[first:], nodes[:first])
+}
+
 // displacementOn returns the best displacement on one node, nil if there is none.
 func (p *planner) displacementOn(w *placement, v *nodeView) *displacement {
 	r := p.checkPlacement(w, v)
@@ -100,43 +108,54 @@ func (p *planner) displacementOn(w *placement, v *nodeView) *displacement {
 	return best
 }
 
-// displaceable returns the allocations of a node that the job may displace: the least important first, the
-// largest first among equal ones. An agent of an older version would not wait for their end.
+// candidateVictim is an allocation that a job may displace.
+type candidateVictim struct {
+	alloc    *structs.Allocation
+	priority int
+	missed   int // allocations that its group would miss beyond its pace
+}
+
+// displaceable returns the allocations of a node that the job may displace: the least important first, then
+// those that their groups can miss, then the largest. An agent of an older version would not wait for their
+// end.
 func (p *planner) displaceable(v *nodeView) []*structs.Allocation {
 	if v.node.Protocol() < preemptionProtocol {
 		return nil
 	}
-	var all []*structs.Allocation
+	var all []candidateVictim
 	for a := range state.LiveAllocsByNode(p, v.node.ID) {
-		if !p.stopped[a.ID] && len(a.CSIPlugins) == 0 &&
-			state.AllocPriority(p, a) <= p.job.Priority-priorityGap {
-			all = append(all, a)
+		priority := state.AllocPriority(p, a)
+		if !p.stopped[a.ID] && len(a.CSIPlugins) == 0 && priority <= p.job.Priority-priorityGap {
+			all = append(all, candidateVictim{alloc: a, priority: priority})
 		}
 	}
-	slices.SortFunc(all, func(a, b *structs.Allocation) int {
+	slices.SortFunc(all, func(a, b candidateVictim) int {
 		return cmp.Or(
-			cmp.Compare(state.AllocPriority(p, a), state.AllocPriority(p, b)),
-			cmp.Compare(roomOf(b), roomOf(a)),
-			cmp.Compare(a.ID, b.ID))
+			cmp.Compare(a.priority, b.priority),
+			cmp.Compare(roomOf(b.alloc), roomOf(a.alloc)),
+			cmp.Compare(a.alloc.ID, b.alloc.ID))
 	})
 	p.missedLast(all)
-	return all[:min(len(all), mostVictims)]
+	allocs := make([]*structs.Allocation, len(all))
+	for i, c := range all {
+		allocs[i] = c.alloc
+	}
+	return allocs
 }
 
 // missedLast moves the allocations that their groups cannot miss behind the others of their priority.
-func (p *planner) missedLast(all []*structs.Allocation) {
-	missed := map[string]int{}
+func (p *planner) missedLast(all []candidateVictim) {
 	counts := map[*spare]int{}
-	for _, a := range all {
-		if s := p.spareOf(a); s != nil {
+	for i := range all {
+		if s := p.spareOf(all[i].alloc); s != nil {
 			counts[s]++
-			missed[a.ID] = max(0, counts[s]-s.left)
+			all[i].missed = max(0, counts[s]-s.left)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *structs.Allocation) int {
+	slices.SortStableFunc(all, func(a, b candidateVictim) int {
 		return cmp.Or(
-			cmp.Compare(state.AllocPriority(p, a), state.AllocPriority(p, b)),
-			cmp.Compare(missed[a.ID], missed[b.ID]))
+			cmp.Compare(a.priority, b.priority),
+			cmp.Compare(a.missed, b.missed))
 	})
 }
 
@@ -203,6 +222,9 @@ func (p *planner) newDisplacement(v *nodeView, victims ...*structs.Allocation) *
 func (p *planner) fewVictims(w *placement, v *nodeView, all []*structs.Allocation) *displacement {
 	var best *displacement
 	try := func(victims ...*structs.Allocation) {
+		if !hasRoomWithout(w, v, victims) {
+			return
+		}
 		d := p.newDisplacement(v, victims...)
 		better := best == nil || slices.Compare(d.order[:], best.order[:]) < 0
 		if better && p.fitsWithout(w, v, victims) {
@@ -215,45 +237,102 @@ func (p *planner) fewVictims(w *placement, v *nodeView, all []*structs.Allocatio
 	if best != nil {
 		return best
 	}
-	for i, a := range all {
-		for _, b := range all[:i] {
+	paired := w.plan.paired(all)
+	for i, a := range paired {
+		for _, b := range paired[:i] {
 			try(a, b)
 		}
 	}
 	return best
 }
 
-// withoutSuperfluous leaves out each allocation without which the others suffice: the most important and the
-// smallest first.
-func (p *planner) withoutSuperfluous(
-	w *placement, v *nodeView, all []*structs.Allocation,
-) []*structs.Allocation {
-	for i := len(all) - 1; i >= 0; i-- {
-		others := slices.Delete(slices.Clone(all), i, i+1)
-		if p.fitsWithout(w, v, others) {
-			all = others
+// paired returns the allocations of which each two are tried together: of many those that have a port or a
+// device which the group demands, and the least important ones.
+func (g *groupPlan) paired(all []*structs.Allocation) []*structs.Allocation {
+	if len(all) <= mostPaired {
+		return all
+	}
+	var holders, others []*structs.Allocation
+	for _, a := range all {
+		if g.demandsFrom(a) {
+			holders = append(holders, a)
+		} else {
+			others = append(others, a)
 		}
 	}
-	return all
+	return append(holders, others...)[:mostPaired]
+}
+
+// demandsFrom reports whether an allocation has a static port that the group demands, or devices if the group
+// demands some.
+func (g *groupPlan) demandsFrom(a *structs.Allocation) bool {
+	if len(g.devices) > 0 && len(a.Devices) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(g.ports, func(d structs.Port) bool {
+		return d.Static() && slices.ContainsFunc(a.Ports, func(has structs.AllocatedPort) bool {
+			return has.Value == d.Value
+		})
+	})
+}
+
+// withoutSuperfluous leaves out each allocation without which the others suffice: the most important and the
+// smallest first. A node may have many allocations, so each is tried once and alone.
+func (p *planner) withoutSuperfluous(
+	w *placement, v *nodeView, all []*structs.Allocation,
+) (victims []*structs.Allocation) {
+	p.setAside(v, all)
+	for _, a := range slices.Backward(all) {
+		p.putBack(v, a)
+		if !p.fitsNow(w, v) {
+			p.setAside(v, []*structs.Allocation{a})
+			victims = append(victims, a)
+		}
+	}
+	for _, a := range slices.Backward(victims) {
+		p.putBack(v, a)
+	}
+	slices.Reverse(victims)
+	return victims
 }
 
 // fitsWithout reports whether a placement fits on a node without some allocations.
 func (p *planner) fitsWithout(w *placement, v *nodeView, victims []*structs.Allocation) bool {
+	if !hasRoomWithout(w, v, victims) {
+		return false
+	}
+	p.setAside(v, victims)
+	fits := p.fitsNow(w, v)
+	for _, a := range slices.Backward(victims) {
+		p.putBack(v, a)
+	}
+	return fits
+}
+
+// hasRoomWithout reports whether the room of a node suffices without some allocations.
+func hasRoomWithout(w *placement, v *nodeView, victims []*structs.Allocation) bool {
 	room := v.room
 	for _, a := range victims {
 		room.Stop(a)
 	}
-	if room.Short(w.plan.ask) != "" {
-		return false
-	}
-	for _, a := range victims {
+	return room.Short(w.plan.ask) == ""
+}
+
+// fitsNow reports whether a placement fits on a node as its view is.
+func (p *planner) fitsNow(w *placement, v *nodeView) bool {
+	return v.room.Short(w.plan.ask) == "" && p.checkPlacement(w, v) == nil
+}
+
+// setAside takes allocations from the view of a node, to try a placement without them.
+func (p *planner) setAside(v *nodeView, allocs []*structs.Allocation) {
+	for _, a := range allocs {
 		p.stopped[a.ID] = true
 		v.stop(p, a)
 	}
-	r := p.checkPlacement(w, v)
-	for _, a := range victims {
-		delete(p.stopped, a.ID)
-		v.unstop(p, a)
-	}
-	return r == nil
+}
+
+// putBack undoes setAside for one allocation.
+func (p *planner) putBack(v *nodeView, a *structs.Allocation) {
+	delete(p.stopped, a.ID)
+	v.unstop(p, a)
 }

@@ -63,7 +63,12 @@ func (v *nodeView) stop(p *planner, a *structs.Allocation) {
 func (v *nodeView) unstop(p *planner, a *structs.Allocation) {
 	v.fits = fit{}
 	v.room.Unstop(a)
-	v.stops = slices.DeleteFunc(v.stops, func(g *givenRoom) bool { return g.alloc.ID == a.ID })
+	for i, given := range slices.Backward(v.stops) {
+		if given.alloc.ID == a.ID {
+			v.stops = slices.Delete(v.stops, i, i+1)
+			break
+		}
+	}
 	v.devices = v.devices.Add(a)
 	v.countGroup(p, a, 1)
 }
