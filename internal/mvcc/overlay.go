@@ -86,6 +86,9 @@ func (o *overlay) hasPath(p *path) bool {
 // empty removes all entries and keeps the memory, but no more than maxSpare entries of a path.
 func (o *overlay) empty() {
 	for n, entries := range o.byPath {
+		if len(entries) == 0 {
+			continue
+		}
 		clear(entries)
 		o.byPath[n] = entries[:0]
 		if cap(entries) > maxSpare {
