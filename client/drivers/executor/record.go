@@ -151,9 +151,19 @@ func decodeSummed(b []byte, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+// sumOf sums without a table: each process would make it, which takes longer than to sum a few records.
+func sumOf(b []byte) uint32 {
+	sum := ^uint32(0)
+	for _, c := range b {
+		sum ^= uint32(c)
+		for range 8 {
+			odd := sum & 1
+			sum >>= 1
+			sum ^= crc32.Castagnoli * odd
+		}
+	}
+	return ^sum
+}
 
 // takeLock locks a task's directory. Nil without an error means that a supervisor has the lock. The lock
 // belongs to the open file, so a process that inherits the file has the lock.

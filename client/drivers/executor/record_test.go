@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"encoding/json"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -79,6 +80,16 @@ func TestReadRecord_TakesAnEmptyOneForNone(t *testing.T) {
 	got, err := readRecord(dir)
 	if got != nil || err != nil {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestSumOf_IsCRC32C(t *testing.T) {
+	b := bytes.Repeat([]byte("record \x00\xff"), 30)
+	for n := range b {
+		want := crc32.Checksum(b[:n], crc32.MakeTable(crc32.Castagnoli))
+		if got := sumOf(b[:n]); got != want {
+			t.Fatalf("%d bytes: got %08x, want %08x", n, got, want)
+		}
 	}
 }
 
