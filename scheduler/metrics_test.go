@@ -3,6 +3,7 @@ package scheduler
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -52,6 +53,10 @@ func TestRefusalCount_ChangesNoOther(t *testing.T) {
 		c.countNode(node, "")
 	}
 	shown := func(c *refusalCount) string {
+		anew := &refusalCount{refusals: c.refusals}
+		if !reflect.DeepEqual(c.list(), anew.list()) {
+			t.Error("the list of refusals is out of date")
+		}
 		m, err := json.Marshal(c.toMetric(structs.MaxReasons))
 		return fmt.Sprintf("%s %v %d %v", m, c.refusals, len(c.keys), err)
 	}
