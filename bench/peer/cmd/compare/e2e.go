@@ -10,6 +10,7 @@ import (
 type scenario struct {
 	rows    []result.Row
 	measure func(*bench, *product) (numbers, error)
+	alone   bool // of no product: its numbers are in the column of berth
 }
 
 // numbers are seconds by the name of a row. The number of a row is their median.
@@ -28,8 +29,8 @@ const (
 	handOver   = "stop of a job, to the first write of the next one on its volume"
 )
 
-// e2eScenarios are one agent of each product with the same CSI plugin, and one server of each with nodes that
-// only register.
+// e2eScenarios are one agent of each product with the same CSI plugin, one server of each with nodes that only
+// register, and the lower bounds.
 func e2eScenarios() []scenario {
 	return []scenario{
 		{
@@ -46,6 +47,7 @@ func e2eScenarios() []scenario {
 		},
 		serverScenario(1000),
 		serverScenario(33),
+		floorScenario(),
 	}
 }
 
@@ -65,11 +67,11 @@ func (b *bench) e2eRows() (rows []row) {
 			of := func(p *product) measurement {
 				return func(b *bench) (float64, error) { return b.numberOf(i, s, p, r.Name) }
 			}
-			rows = append(rows, row{
-				Row:   r,
-				Peer:  of(&peerProduct),
-				Berth: of(&berthProduct),
-			})
+			measured := row{Row: r, Berth: of(&berthProduct)}
+			if !s.alone {
+				measured.Peer = of(&peerProduct)
+			}
+			rows = append(rows, measured)
 		}
 	}
 	return rows

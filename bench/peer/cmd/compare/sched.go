@@ -51,7 +51,7 @@ func schedRows() (rows []row) {
 			})
 		}
 	}
-	return slices.Concat(rows, changeRows(), sizeRows())
+	return slices.Concat(rows, changeRows(), sizeRows(), boundRows())
 }
 
 // changeRows are the changes of stores that have allocations already, and the jobs with volumes.
@@ -107,5 +107,26 @@ func sizeRows() (rows []row) {
 			},
 		})
 	}
+	return rows
+}
+
+// boundRows are berth alone, as lower bounds: the entries that apply the plans, without the scheduler, and the
+// keys of the allocations in trees of go-memdb, without anything else.
+func boundRows() (rows []row) {
+	add := func(name, program, bench string) {
+		rows = append(rows, row{
+			Row: result.Row{
+				Name:  "lower bound: " + name,
+				Unit:  "us",
+				Scale: 1e-3,
+			},
+			Berth: benchmark(program, bench, "1x"),
+		})
+	}
+	add("one service of 10,000, N=10000, the entries alone", berthSched, "PlanApply/service/N=10000")
+	add("1,000 services of 10, N=1000, the entries alone", berthSched, "PlanApply/services/N=1000")
+	add("a system job, N=10000, the entries alone", berthSched, "PlanApply/system/N=10000")
+	add("a batch of 5,000, N=5000, the entries alone", berthSched, "PlanApply/batch/N=5000")
+	add("four keys of each allocation of plans, in bare trees", berthMVCC, "TreeOfPlan/sorted=true")
 	return rows
 }
