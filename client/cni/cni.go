@@ -111,16 +111,20 @@ func (n *Networks) Plan(mode string, ports []structs.AllocatedPort) (*Attachment
 	return a, nil
 }
 
-// Attach calls the plugins of a planned attachment. save stores the attachment after each of them. After an
-// error or a crash Detach undoes the part that was done.
+// attempts of an attachment. Plugins of two networks, or of two agents, may make the same chain of the packet
+// filter at once, and that of the second then fails.
+const attempts = 3
+
+// Attach calls the plugins of a planned attachment. save stores the attachment after each of them. If a plugin
+// fails, Attach undoes the part that was done and tries again. After an error or a crash Detach undoes it.
 func (n *Networks) Attach(
 	ctx context.Context, t Target, a *Attachment, save func() error,
 ) (*structs.AllocNetworkStatus, error) {
-	list, lock, err := n.begin(ctx, a)
+	s, err := n.begin(ctx, t, a)
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close()
+	defer s.lock.Close()
 	ctx, cancel := patient(ctx)
 	defer cancel()
 	if a.Network == n.cfg.BridgeName {
@@ -129,55 +133,77 @@ func (n *Networks) Attach(
 			return nil, err
 		}
 	}
+	var saved error
 	run := &plugins{
-		lock: lock,
+		lock: s.lock,
 		done: func(result []byte) error {
 			a.Result = result
-			return save()
+			saved = save()
+			return saved
 		},
 	}
-	result, err := n.library(run).AddNetworkList(ctx, list, t.runtime(a))
-	if err != nil {
-		return nil, fmt.Errorf("attaching to network %q: %w", a.Network, err)
+	for left := attempts - 1; ; left-- {
+		result, err := n.library(run).AddNetworkList(ctx, s.list, s.runtime)
+		if err == nil {
+			return statusOf(result)
+		}
+		err = fmt.Errorf("attaching to network %q: %w", a.Network, err)
+		if left == 0 || saved != nil || s.detach(ctx, a) != nil {
+			return nil, err
+		}
 	}
-	return statusOf(result)
 }
 
 // Detach undoes an attachment, also a part of one. It is idempotent.
 func (n *Networks) Detach(ctx context.Context, t Target, a *Attachment) error {
-	list, lock, err := n.begin(ctx, a)
+	s, err := n.begin(ctx, t, a)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer s.lock.Close()
 	ctx, cancel := patient(ctx)
 	defer cancel()
-	run := &plugins{lock: lock}
-	takes, err := version.GreaterThanOrEqualTo(list.CNIVersion, "0.4.0")
-	if err == nil && takes {
-		run.previous = a.Result
-	}
-	err = n.library(run).DelNetworkList(ctx, list, t.runtime(a))
-	if err != nil {
-		return fmt.Errorf("detaching from network %q: %w", a.Network, err)
-	}
-	return nil
+	return s.detach(ctx, a)
 }
 
 func (n *Networks) library(run *plugins) *libcni.CNIConfig {
 	return libcni.NewCNIConfigWithCacheDir(n.cfg.paths(), filepath.Join(n.dir, "cache"), run)
 }
 
+// session is a change of an attachment.
+type session struct {
+	*Networks
+	list    *libcni.NetworkConfigList
+	runtime *libcni.RuntimeConf
+	lock    *os.File // of the network
+}
+
 // begin reads the configuration of an attachment and takes the lock of its network.
-func (n *Networks) begin(ctx context.Context, a *Attachment) (*libcni.NetworkConfigList, *os.File, error) {
+func (n *Networks) begin(ctx context.Context, t Target, a *Attachment) (*session, error) {
 	list, err := libcni.NetworkConfFromBytes(a.List)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the configuration of network %q: %w", a.Network, err)
+		return nil, fmt.Errorf("reading the configuration of network %q: %w", a.Network, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	lock, err := n.lock(ctx, a.Network)
-	return list, lock, err
+	if err != nil {
+		return nil, err
+	}
+	return &session{n, list, t.runtime(a), lock}, nil
+}
+
+func (s *session) detach(ctx context.Context, a *Attachment) error {
+	run := &plugins{lock: s.lock}
+	takes, err := version.GreaterThanOrEqualTo(s.list.CNIVersion, "0.4.0")
+	if err == nil && takes {
+		run.previous = a.Result
+	}
+	err = s.library(run).DelNetworkList(ctx, s.list, s.runtime)
+	if err != nil {
+		return fmt.Errorf("detaching from network %q: %w", a.Network, err)
+	}
+	return nil
 }
 
 // patient returns a context that ends a while after ctx: a plugin that is killed may leave a part of its

@@ -116,6 +116,25 @@ func TestAttach_CallsThePluginsInOrder(t *testing.T) {
 	}
 }
 
+// Plugins of two networks may make the same chain of the packet filter at once, and the second one fails.
+func TestAttach_TriesAgain(t *testing.T) {
+	l := newLab(t)
+	l.plugin("second", `[ $CNI_COMMAND = DEL ] || [ $(grep -c "ADD second" `+l.dir+`/calls) -ge 3 ] || {
+		echo '{"code": 11, "msg": "chain exists"}'
+		exit 1
+	}`)
+	_, err := l.networks().Attach(t.Context(), target, l.planned(), saved)
+	calls := l.calls()
+	if err != nil || strings.Count(calls, "ADD first") != 3 || strings.Count(calls, "DEL first") != 2 {
+		t.Errorf("got %v; calls %s", err, calls)
+	}
+	full := func() error { return errors.New("disk full") }
+	_, err = l.networks().Attach(t.Context(), target, l.planned(), full)
+	if calls = l.calls(); err == nil || strings.Count(calls, "ADD") != 1 {
+		t.Errorf("an attachment that cannot be recorded is tried again: %v; calls %s", err, calls)
+	}
+}
+
 // A plugin finds the result of an attachment that was never complete: it may have to undo something for it.
 func TestDetach_GivesTheResultOfAPart(t *testing.T) {
 	l := newLab(t)
