@@ -115,8 +115,9 @@ func (n *Networks) Plan(mode string, ports []structs.AllocatedPort) (*Attachment
 // filter at once, and that of the second then fails.
 const attempts = 3
 
-// Attach calls the plugins of a planned attachment. save stores the attachment after each of them. If a plugin
-// fails, Attach undoes the part that was done and tries again. After an error or a crash Detach undoes it.
+// Attach calls the plugins of a planned attachment. save stores the attachment after each of them. If a
+// plugin fails, Attach undoes the part that was done and tries again. After an error or a crash Detach
+// undoes it.
 func (n *Networks) Attach(
 	ctx context.Context, t Target, a *Attachment, save func() error,
 ) (*structs.AllocNetworkStatus, error) {

@@ -130,7 +130,8 @@ func TestAttach_TriesAgain(t *testing.T) {
 	}
 	full := func() error { return errors.New("disk full") }
 	_, err = l.networks().Attach(t.Context(), target, l.planned(), full)
-	if calls = l.calls(); err == nil || strings.Count(calls, "ADD") != 1 {
+	calls = l.calls()
+	if err == nil || strings.Count(calls, "ADD") != 1 {
 		t.Errorf("an attachment that cannot be recorded is tried again: %v; calls %s", err, calls)
 	}
 }

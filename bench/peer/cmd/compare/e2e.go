@@ -29,8 +29,8 @@ const (
 	handOver   = "stop of a job, to the first write of the next one on its volume"
 )
 
-// e2eScenarios are one agent of each product with the same CSI plugin, one server of each with nodes that only
-// register, and the lower bounds.
+// e2eScenarios are one agent of each product with the same CSI plugin, one server of each with nodes that
+// only register, and the lower bounds.
 func e2eScenarios() []scenario {
 	return []scenario{
 		{

@@ -110,8 +110,8 @@ func sizeRows() (rows []row) {
 	return rows
 }
 
-// boundRows are berth alone, as lower bounds: the entries that apply the plans, without the scheduler, and the
-// keys of the allocations in trees of go-memdb, without anything else.
+// boundRows are berth alone, as lower bounds: the entries that apply the plans, without the scheduler, and
+// the keys of the allocations in trees of go-memdb, without anything else.
 func boundRows() (rows []row) {
 	add := func(name, program, bench string) {
 		rows = append(rows, row{
