@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"berth/client/store"
@@ -27,8 +28,11 @@ type Call struct {
 	RPC      string
 	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
 	// Before are changes of records that the call needs. They are written with its own record. If the call is
-	// not made, they are dropped: they tell only of steps that a later one repeats.
+	// not made, they are dropped: they must tell only of this call and of what its caller does anew.
 	Before []store.Change `codec:"-"`
+	// After, if not nil, returns changes of records after a success, which are written in the transaction that
+	// drops the call's own record. It is not called if the caller has stopped waiting.
+	After func() []store.Change `codec:"-"`
 }
 
 func (c Call) String() string {
@@ -92,6 +96,7 @@ func Do[T any](
 		release()
 		return none, err
 	}
+	var settled atomic.Bool // by the end of the call, or by a caller that stops waiting
 	ended := make(chan result, 1)
 	calling, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
 	go func() {
@@ -100,7 +105,14 @@ func Do[T any](
 		defer cancel()
 		defer context.AfterFunc(m.life, cancel)()
 		answer, err := fn(calling)
-		m.endCall(rec, err, calling.Err() == nil)
+		var after []store.Change
+		if settled.CompareAndSwap(false, true) && err == nil && c.After != nil {
+			after = c.After()
+		}
+		failed := m.endCall(rec, err, calling.Err() == nil, after)
+		if len(after) > 0 {
+			err = failed
+		}
 		ended <- result{answer, err}
 	}()
 	waiting, stop := context.WithTimeout(ctx, m.cfg.CallTimeout)
@@ -109,6 +121,10 @@ func Do[T any](
 	case r := <-ended:
 		return r.answer, r.err
 	case <-waiting.Done():
+		if !settled.CompareAndSwap(false, true) { // answered, and its record is being written
+			r := <-ended
+			return r.answer, r.err
+		}
 		return none, structs.Timeoutf("%s was called at %s and is not answered yet: %w",
 			c, clock(rec.Since), waiting.Err())
 	}
@@ -182,9 +198,9 @@ func (m *Manager) endCalls() {
 	m.endLife()
 }
 
-// endCall drops the record of a call that has an answer, or whose plugin has ended. A call that was cancelled
-// here has none.
-func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
+// endCall drops the record of a call that has an answer, or whose plugin has ended, and writes the changes
+// with that. A call that was cancelled here has no answer.
+func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store.Change) error {
 	code := csi.Code(err)
 	if !csi.Unsent(err) &&
 		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
@@ -192,18 +208,20 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 			"plugin_id", rec.PluginID, "rpc", rec.RPC,
 			"external_id", rec.Volume, "since", clock(rec.Since),
 			"error", err)
-		return
+		return nil
 	}
-	err = m.dropCalls(rec, err == nil)
+	err = m.dropCalls(rec, err == nil, after)
 	if err != nil {
+		err = fmt.Errorf("recording the end of %s: %w", rec.Call, err)
 		m.logger.Warn("failed to drop the record of a call that has ended", "error", err)
 	}
+	return err
 }
 
-// dropCalls drops the record of an answered call. A success also settles the calls that it repeated: an
-// instance resumes the earlier call, or rejects the repeat while the earlier call is in progress (CSI spec,
-// "Timeouts", "Concurrency"). Another instance does not know the earlier call.
-func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
+// dropCalls drops the record of an answered call and writes the changes. A success also settles the calls
+// that it repeated: an instance resumes the earlier call, or rejects the repeat while the earlier call is in
+// progress (CSI spec, "Timeouts", "Concurrency"). Another instance does not know the earlier call.
+func (m *Manager) dropCalls(rec *callRecord, succeeded bool, after []store.Change) error {
 	if !succeeded {
 		return callTable.Delete(m.cfg.DB, rec.key())
 	}
@@ -213,15 +231,11 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 		return err
 	}
 	for _, r := range records {
-		if r.Value.Instance != rec.Instance {
-			continue
-		}
-		err := callTable.Delete(m.cfg.DB, r.Key)
-		if err != nil {
-			return err
+		if r.Value.Instance == rec.Instance {
+			after = append(after, callTable.Removal(r.Key))
 		}
 	}
-	return nil
+	return m.cfg.DB.Commit(after...)
 }
 
 // lateCalls returns the calls for a volume that may still be carried out. It drops the records of others.

@@ -336,21 +336,26 @@ func (w *volumeWork) stageVolume(u *Use) error {
 			StagingPath: path,
 		})
 	}
-	err = w.callPlugin(u.call("NodeStageVolume", path), call)
+	// The record tells of the success as soon as that of the call is gone: who takes the volume down has to
+	// know that the step has succeeded.
+	var unread error
+	c := u.call("NodeStageVolume", path)
+	c.After = func() []store.Change {
+		s.BootID = w.boot
+		unread = w.rereadMounts()
+		if unread == nil {
+			target := w.hostPath(s.path())
+			s.State = staged
+			s.Mounted = w.table.Mounted(target)
+			s.Writable = s.Mounted && !w.table.ReadOnly(target)
+		}
+		return []store.Change{stageChange(s)}
+	}
+	err = w.callPlugin(c, call)
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	err = w.rereadMounts()
-	if err != nil {
-		return err
-	}
-	target := w.hostPath(s.path())
-	s.State = staged
-	s.BootID = w.boot
-	s.Mounted = w.table.Mounted(target)
-	s.Writable = s.Mounted && !w.table.ReadOnly(target)
-	w.writeLater(stageChange(s))
-	return nil
+	return unread
 }
 
 func (w *volumeWork) publishVolume(u *Use) error {

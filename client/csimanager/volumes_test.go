@@ -1,11 +1,13 @@
 package csimanager
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/csi/csitest"
 	"berth/structs"
@@ -326,4 +328,40 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 			}
 		})
 	}
+}
+
+// TestUp_MarksTheStagingWithTheEndOfItsCall refuses the publish after a successful staging: the record on the
+// disk tells of the staging, because a plugin that does not know it proves nothing.
+func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
+	r := newFixture(t)
+	r.crash()
+	r.cfg.AcceptUnmounted = true
+	r.cfg.LateWait = time.Hour
+	r.boot()
+	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
+	u := use("data", "a1")
+	target := filepath.Join(scope, targetPath(volumeDir(u.VolumeKey), u.AllocID))
+	late := &callRecord{
+		Call:   u.call("NodeUnpublishVolume", target),
+		Since:  time.Now().UnixNano(),
+		BootID: r.v.boot,
+	}
+	must(t, callTable.Put(r.db, late.key(), late))
+	_, _, err := r.v.tryUp(r.ctx(), u)
+	if !errors.Is(err, ErrUnanswered) {
+		t.Fatalf("the publish was not refused: %v", err)
+	}
+	s, err := r.v.store.getStage(u.VolumeKey)
+	must(t, err)
+	if s == nil || s.State != staged || s.BootID != r.v.boot {
+		t.Errorf("got the record %+v, want it staged", s)
+	}
+	must(t, callTable.Delete(r.db, late.key()))
+	p.Fail("NodeUnstageVolume", csitest.Error("NotFound", "which volume?"))
+	err = r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("the volume counts as unstaged: %v", err)
+	}
+	r.down(u)
+	r.clean(p, "ext-data")
 }

@@ -47,6 +47,9 @@ func (t Table[T]) Change(key string, v *T) Change {
 	return Change{bucket: t.bucket, key: key, value: b, err: err}
 }
 
+// Removal is the change that deletes a record.
+func (t Table[T]) Removal(key string) Change { return Change{bucket: t.bucket, key: key} }
+
 // Put writes a record. It is durable when Put returns.
 func (t Table[T]) Put(db *DB, key string, v *T) error {
 	err := db.Commit(t.Change(key, v))
@@ -75,7 +78,7 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 
 // Delete removes a record. A missing record is no error.
 func (t Table[T]) Delete(db *DB, key string) error {
-	err := db.Commit(Change{bucket: t.bucket, key: key})
+	err := db.Commit(t.Removal(key))
 	return t.wrapError("deleting", key, err)
 }
 
