@@ -131,5 +131,8 @@ func decodeSpec(b []byte) (*Spec, error) {
 	if (s.Sandbox == nil) == (s.Program == nil) {
 		return nil, structs.Internalf("the spec of task %q needs exactly one of Sandbox and Program", s.TaskID)
 	}
+	if s.Cgroup != nil && s.Cgroup.Machine == nil { // the agent is of an older version
+		s.Cgroup.Machine = cgroups.Detect()
+	}
 	return s, nil
 }
