@@ -69,6 +69,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 			Dir:      download.Dir,
 			User:     &nobody,
 			Restrict: true,
+			Seccomp:  calls != nil,
 			Filter:   calls,
 			NoFile:   1024,
 		},

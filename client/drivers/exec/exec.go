@@ -219,6 +219,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 			Dir:      cmp.Or(command.WorkDir, "/"),
 			User:     user,
 			Restrict: !cfg.Privileged,
+			Seccomp:  d.cfg.Seccomp == SeccompDefault,
 			Filter:   filter,
 			NoFile:   uint64(d.cfg.MaxFiles),
 		},

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
+	"berth/structs"
 )
 
 // fork forks from a thread that first drops the rights that the program must not have. The thread ends
@@ -24,7 +25,7 @@ func (p *Program) fork(
 		if err != nil {
 			return
 		}
-		if p.Restrict && len(p.Filter) > 0 {
+		if p.Restrict && (p.Seccomp || len(p.Filter) > 0) {
 			pid, err = p.forkFiltered(path, argv, attr, entry)
 			return
 		}
@@ -40,6 +41,11 @@ func (p *Program) fork(
 func (p *Program) forkFiltered(
 	path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry,
 ) (int, error) {
+	if len(p.Filter) == 0 {
+		return 0, structs.Preconditionf(
+			"%s: the agent is of another version than its executable and gives no system call filter: "+
+				"restart the agent", p.Driver)
+	}
 	err := p.Filter.Install()
 	if err != nil {
 		return 0, err

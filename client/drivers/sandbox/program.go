@@ -25,9 +25,10 @@ type Program struct {
 	Dir      string
 	User     *User // nil: the caller's user
 	Restrict bool  // keep few capabilities, and gain none by set-uid files
-	// Filter, with Restrict, bounds the system calls. Nil allows all.
-	Filter filter.Filter
-	NoFile uint64
+	// Seccomp, with Restrict, bounds the system calls by Filter. An agent of an older version has no Filter.
+	Seccomp bool
+	Filter  filter.Filter
+	NoFile  uint64
 }
 
 // User is the user of a program.
