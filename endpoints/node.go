@@ -318,7 +318,7 @@ func (n nodes) withKnownHealth(u *structs.AllocClientUpdate) *structs.AllocClien
 		return u
 	}
 	version := n.version()
-	if version == 0 || version >= fsm.ConnectSince {
+	if version == 0 || version >= fsm.OwnHealthSince {
 		return u
 	}
 	own := *u

@@ -249,7 +249,7 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 // The health of an allocation in no deployment is for servers of this version. An older one would not record
 // it, so the report goes without it.
 func TestNodeUpdateAllocs_DropsAHealthThatAnOlderServerIgnores(t *testing.T) {
-	for version, kept := range map[int]bool{fsm.ConnectSince - 1: false, fsm.ConnectSince: true} {
+	for version, kept := range map[int]bool{fsm.OwnHealthSince - 1: false, fsm.OwnHealthSince: true} {
 		s := newServer(t)
 		s.version = func() int { return version }
 		s.addNode("n1", "a")

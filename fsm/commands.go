@@ -46,7 +46,7 @@ var (
 		sinceField(PlacementSince, planUsesPlacement))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
 		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
-		sinceField(NetworksSince, reportsNetworks), sinceField(ConnectSince, reportsOwnHealth))
+		sinceField(NetworksSince, reportsNetworks), sinceField(OwnHealthSince, reportsOwnHealth))
 	AllocStop     = command(23, "AllocStop", state.AllocStop, sinceField(PlacementSince, stopSkipsDelay))
 	AllocsMigrate = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
 	Reap          = command(24, "Reap", state.Reap)

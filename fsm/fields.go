@@ -195,9 +195,12 @@ func hasGroup(j *structs.Job, is func(*structs.TaskGroup) bool) bool {
 	})
 }
 
-// ConnectSince is the version whose servers know Connect, the addresses and weights of services, waits of
-// templates, and the health of allocations in no deployment.
+// ConnectSince is the version whose servers know Connect, the addresses and weights of services, and waits of
+// templates.
 const ConnectSince = 11
+
+// OwnHealthSince is the version whose servers record the health of allocations in no deployment.
+const OwnHealthSince = 12
 
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {

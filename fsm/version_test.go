@@ -31,7 +31,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobDeregister":      {later: later(8)},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
-		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 11)},
+		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince},
@@ -250,7 +250,7 @@ func TestNeeds_CountsServices(t *testing.T) {
 
 // An older server would ignore the health of an allocation that is in no deployment.
 func TestNeeds_CountsTheHealthWithoutADeployment(t *testing.T) {
-	for deployment, want := range map[string]int{"": ConnectSince, "d": PlacementSince} {
+	for deployment, want := range map[string]int{"": OwnHealthSince, "d": PlacementSince} {
 		entry, err := AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{
 			Allocs: []*structs.AllocClientUpdate{nil, {
 				ID:               "a",

@@ -41,7 +41,7 @@ func (f *fleet) reportHealth(a *structs.Allocation, healthy bool) {
 func (f *fleet) olderAgents() {
 	f.T.Helper()
 	for _, id := range []string{"n0", "n1"} {
-		f.Node(id, func(n *structs.Node) { n.Attributes[structs.AttrNodeProtocol] = "3" })
+		f.Node(id, func(n *structs.Node) { n.Attributes[structs.AttrNodeProtocol] = "4" })
 	}
 }
 
