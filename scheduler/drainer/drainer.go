@@ -87,6 +87,7 @@ type remaining struct {
 	batch    []*structs.Allocation
 	system   []*structs.Allocation
 	plugins  []*structs.Allocation
+	users    int // those of system jobs that stay and use volumes
 }
 
 func (r *remaining) workloads() int {
@@ -132,6 +133,10 @@ func (p *planner) remaining(n *structs.Node) *remaining {
 		perNode := j != nil && j.PerNode()
 		switch {
 		case perNode && n.DrainStrategy.IgnoreSystemJobs && !a.ServerTerminal():
+			for range state.ClaimsByAlloc(p.tx, a.ID) {
+				r.users++
+				break
+			}
 		case len(a.CSIPlugins) > 0:
 			r.plugins = append(r.plugins, a)
 		case perNode:
@@ -151,7 +156,7 @@ func (p *planner) movePlugins(n *structs.Node, r *remaining) {
 		return
 	}
 	held, first := state.HeldVolumes(p.tx, n.ID)
-	others := r.workloads() + len(r.system)
+	others := r.workloads() + len(r.system) + r.users
 	forced := p.stopsByForce(n)
 	for _, a := range r.plugins {
 		switch {

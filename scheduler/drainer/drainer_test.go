@@ -233,6 +233,19 @@ func TestDrain_WithForceGivesNodesWithoutOthersTime(t *testing.T) {
 	f.wantNext("later", "csi")
 }
 
+// A system job that the drain ignores keeps the plugin that it uses, also if the plugin's job is a service.
+func TestDrain_WithForceLeavesPluginsOfIgnoredJobs(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("csi", structs.JobService, 1, plugin)
+	f.register("log", structs.JobSystem, 1)
+	a := f.withVolume("n0", "log")
+	f.drain("n0", structs.DrainSpec{Deadline: -1, IgnoreSystemJobs: true})
+	f.Clock = f.Clock.Add(time.Hour)
+	f.wantNext("while the ignored job uses it")
+	f.Release(a, "vol")
+	f.wantNext("when nothing uses it", "csi")
+}
+
 // A drain with force takes no longer than another one if the node lets go of its volumes.
 func TestDrain_WithForceStopsPluginsWithoutVolumesAtOnce(t *testing.T) {
 	f := newFleet(t, 2)
