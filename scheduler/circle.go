@@ -51,32 +51,36 @@ func (p *planner) isInCircle(w *placement) bool {
 // isAtItsPace reports whether as many allocations of a group as its update may replace at a time were stopped
 // first by earlier plans, and have no successor yet.
 func (p *planner) isAtItsPace(g *groupPlan) bool {
-	if g.updates == nil {
-		return false
-	}
+	return g.updates != nil && p.stoppedPlaces(g) >= g.updates.pace()
+}
+
+// stoppedPlaces returns the number of places of a group, indexes or nodes, whose allocation an earlier plan
+// has stopped for a successor that has found no place yet.
+func (p *planner) stoppedPlaces(g *groupPlan) int {
 	type place struct {
 		node  string
 		index int
 	}
-	placeOf := func(a *structs.Allocation) place {
-		if g.job.PerNode() {
-			return place{node: a.NodeID}
-		}
-		return place{index: a.Index()}
-	}
 	empty := map[place]bool{}
 	live := map[place]bool{}
 	for a := range p.jobAllocs() {
+		at := place{index: a.Index()}
+		wanted := at.index < g.group.Count
+		if g.job.PerNode() {
+			at = place{node: a.NodeID}
+			n := state.Node(p, a.NodeID)
+			wanted = n != nil && g.passes(n)
+		}
 		switch {
-		case a.TaskGroup != g.group.Name:
+		case a.TaskGroup != g.group.Name || !wanted:
 		case !a.Terminal():
-			live[placeOf(a)] = true
-		case a.ServerTerminal() && a.NextAllocation == "" && p.isOlder(a):
-			empty[placeOf(a)] = true
+			live[at] = true
+		case a.DesiredDescription == replacedReason && a.NextAllocation == "" && p.isOlder(a):
+			empty[at] = true
 		}
 	}
 	maps.DeleteFunc(empty, func(at place, _ bool) bool { return live[at] })
-	return len(empty) >= g.updates.strategy.MaxParallel
+	return len(empty)
 }
 
 func (c *circle) newMember(a *structs.Allocation, g *groupPlan) *member {

@@ -124,6 +124,31 @@ func TestUpdate_ExchangesRoomOfAGroupAtItsPace(t *testing.T) {
 	x.checkNewest("b")
 }
 
+// Allocations that a lower count has stopped await no successor, so they do not count for the pace.
+func TestUpdate_ExchangesRoomAfterALowerCount(t *testing.T) {
+	x := newExchange(t, "room")
+	register := func(id string, count int, size [2]int) {
+		j := x.sized(id, structs.JobService, size)
+		j.TaskGroups[0].Count = count
+		j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 1}
+		x.register(j)
+	}
+	for _, id := range []string{"a", "b"} {
+		register(id, 3, [2]int{50, 50})
+		x.settle()
+		register(id, 1, [2]int{50, 50})
+		x.settle()
+	}
+	register("a", 1, [2]int{300, 700})
+	x.settle()
+	register("b", 1, [2]int{700, 300})
+	x.settle()
+	register("a", 1, [2]int{700, 300})
+	register("b", 1, [2]int{300, 700})
+	x.settle()
+	x.checkNewest("a", "b")
+}
+
 // Two successors want the same thing. None stops first for the other, because only one would have a place.
 func TestUpdate_StopsNoneIfBothWantTheSame(t *testing.T) {
 	for kind := range exclusive {
