@@ -39,9 +39,11 @@ type rollout struct {
 // others alone.
 const mostRefused = 16
 
-// deploys reports whether deployments track the updates of a group.
+// deploys reports whether deployments track the updates of a group. Allocations that have a volume for
+// themselves are replaced one at a time whatever max_parallel is.
 func (p *planner) deploys(g *groupPlan) bool {
-	return p.job.Type == structs.JobService && g.group.Update.Rolls()
+	return p.job.Type == structs.JobService &&
+		(g.group.Update.Rolls() || g.group.Update != nil && g.group.HoldsVolumesAlone())
 }
 
 // rollOut compares a group that deployments track with its allocations.
@@ -286,17 +288,22 @@ type formerGroup struct {
 	version uint64
 }
 
-// mostUpdates returns the number of allocations that the plan may replace by the new version: max_parallel
-// without the allocations of the deployment whose health is not known, and none beside an unhealthy one. An
-// allocation that has a volume for itself is replaced alone.
+// pace returns the number of allocations that an update replaces at a time. One that has a volume for itself
+// is replaced alone.
+func (r *rollout) pace() int {
+	if r.group.HoldsVolumesAlone() {
+		return 1
+	}
+	return r.strategy.MaxParallel
+}
+
+// mostUpdates returns the number of allocations that the plan may replace by the new version: its pace
+// without the allocations of the deployment whose health is not known, and none beside an unhealthy one.
 func (p *planner) mostUpdates(r *rollout, slots []classified) int {
 	if r.held {
 		return 0
 	}
-	most := r.strategy.MaxParallel
-	if r.group.HoldsVolumesAlone() {
-		most = 1
-	}
+	most := r.pace()
 	d := p.deployment
 	for _, s := range slots {
 		a := s.alloc

@@ -49,7 +49,7 @@ func (x *explainer) nextLaunch(j *structs.Job) time.Time {
 
 // overlap explains that the launches of a periodic job are skipped, because a child of it has not ended.
 func (x *explainer) overlap(j *structs.Job) []*structs.Reason {
-	if !j.IsPeriodic() || !j.Periodic.ProhibitOverlap || !state.HasLiveChild(x.tx, j) {
+	if !j.IsPeriodic() || !j.Periodic.Enabled || !j.Periodic.ProhibitOverlap || !state.HasLiveChild(x.tx, j) {
 		return nil
 	}
 	r := reason("the launches of job %s are skipped until its last child has ended (prohibit_overlap)", j.ID)
