@@ -38,6 +38,8 @@ func placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluatio
 	})
 	for _, a := range placed {
 		storeAlloc(tx, nil, a)
+	}
+	for _, a := range place {
 		linkPrevious(tx, a)
 	}
 }

@@ -149,9 +149,10 @@ func (n *Networks) Attach(
 			return statusOf(result)
 		}
 		err = fmt.Errorf("attaching to network %q: %w", a.Network, err)
-		if left == 0 || saved != nil || s.detach(ctx, a) != nil {
+		if left == 0 || saved != nil || ctx.Err() != nil || s.detach(ctx, a) != nil {
 			return nil, err
 		}
+		a.Result = nil
 	}
 }
 

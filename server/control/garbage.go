@@ -167,7 +167,8 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 func (g *garbage) isReplaceable(job *structs.Job, a *structs.Allocation) bool {
 	d := state.LatestDeployment(g.tx, a.Namespace, a.JobID)
 	return d != nil && d.JobVersion == job.Version && d.Status != structs.DeploymentSuccessful &&
-		a.NextAllocation == "" && job.Group(a.TaskGroup) != nil
+		a.NextAllocation == "" && !a.DeploymentStatus.IsCanary() &&
+		job.Group(a.TaskGroup) != nil && a.Index() < job.Group(a.TaskGroup).Count
 }
 
 // isDeployed reports whether a deployment that has not ended counts the allocation.
