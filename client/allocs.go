@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -237,8 +238,13 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(resp.Allocs, func(a, b *structs.Allocation) int {
+		return strings.Compare(a.ID, b.ID)
+	})
+	// Those of one ID would not see each other's runner.
+	allocs := slices.CompactFunc(resp.Allocs, func(a, b *structs.Allocation) bool { return a.ID == b.ID })
 	var here, others []*structs.Allocation
-	for _, a := range resp.Allocs {
+	for _, a := range allocs {
 		switch {
 		case a.AllocModifyIndex < wanted[a.ID]:
 		case c.runner(a.ID) != nil:

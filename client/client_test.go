@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,27 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 		r.pass(time.Second)
 		if got := r.machine.Held(); len(got) > 0 || len(r.client.Allocs()) > 0 {
 			t.Errorf("held %v", got)
+		}
+	})
+}
+
+func TestClient_RunsAnAllocationOnceThatIsTwiceInAnAnswer(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		var starts atomic.Int32
+		r.machine.Before = func(point string) error {
+			if point == "start a1/web" {
+				starts.Add(1)
+			}
+			return nil
+		}
+		r.servers.twice = true
+		r.start(false)
+		defer r.stop()
+		r.servers.place(testAlloc("a1"))
+		r.pass(time.Second)
+		if n := starts.Load(); n != 1 {
+			t.Errorf("its task was started %d times", n)
 		}
 	})
 }

@@ -46,6 +46,8 @@ type fakeServers struct {
 	fail func(addr, method string) error
 	hang func(addr, method string) bool // such a call gets no answer
 	lose map[string]bool                // the answers of these methods
+
+	twice bool // each allocation is twice in an answer
 }
 
 // call is one received request.
@@ -215,6 +217,9 @@ func (p *fakeServers) allocsGet(_ context.Context, r *structs.AllocsGetRequest) 
 		if a := p.allocs[id]; a != nil {
 			resp.Allocs = append(resp.Allocs, a)
 		}
+	}
+	if p.twice {
+		resp.Allocs = append(resp.Allocs, resp.Allocs...)
 	}
 	return resp, nil
 }
