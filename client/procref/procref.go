@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -98,4 +99,14 @@ func (r Ref) wait(ctx context.Context, fd int) error {
 func BootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
+}
+
+// BootTime is when the machine booted, by the present setting of its clock, in whole seconds.
+func BootTime() (time.Time, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return time.Time{}, err
+	}
+	s, err := fs.Stat()
+	return time.Unix(int64(s.BootTime), 0), err
 }

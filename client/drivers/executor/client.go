@@ -169,7 +169,8 @@ func (t *task) kill(ctx context.Context) error {
 	return r.Cgroup.Remove()
 }
 
-// awaitRecord reads the record. It waits for a supervisor that lives and has not written one yet.
+// awaitRecord reads the record. It waits for a supervisor that lives and has not written one yet. A damaged
+// record of an earlier boot counts as none, because nothing that it named is left.
 func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 	for {
 		alive, err := supervised(t.dir)
@@ -177,6 +178,13 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 			return nil, err
 		}
 		r, err := readRecord(t.dir)
+		if errors.Is(err, errDamaged) && !alive {
+			lost, unknown := lostRecord(t.dir)
+			if lost {
+				return nil, nil
+			}
+			return nil, errors.Join(err, unknown)
+		}
 		if err != nil || r != nil || !alive {
 			return r, err
 		}

@@ -45,6 +45,17 @@ func readRecord(dir string) (*record, error) {
 	return readJSON[record](filepath.Join(dir, recordFile))
 }
 
+// lostRecord reports whether the record is of an earlier boot by the time of its file. A power cut may leave
+// a part of it, or zeros.
+func lostRecord(dir string) (bool, error) {
+	info, err := os.Stat(filepath.Join(dir, recordFile))
+	if err != nil {
+		return false, err
+	}
+	boot, err := procref.BootTime()
+	return err == nil && info.ModTime().Before(boot), err
+}
+
 // writeRecord replaces the record. It does not wait for the disk, because a record is of use only under its
 // boot.
 func (r *record) writeRecord(dir string) error {
@@ -107,6 +118,9 @@ func writeSynced(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// errDamaged is of a file that was read and cannot be decoded.
+var errDamaged = errors.New("it is damaged")
+
 // readJSON returns nil if there is no file, or an empty one.
 func readJSON[T any](path string) (*T, error) {
 	b, err := os.ReadFile(path)
@@ -118,7 +132,7 @@ func readJSON[T any](path string) (*T, error) {
 	}
 	v := new(T)
 	if err := decodeSummed(b, v); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
+		return nil, fmt.Errorf("reading %s: %w: %w", path, errDamaged, err)
 	}
 	return v, nil
 }
@@ -145,7 +159,7 @@ func decodeSummed(b []byte, v any) error {
 	if at > 0 && bytes.Contains(b, []byte(`"Sum"`)) {
 		want := fmt.Sprintf(sumField, sumOf(b[:at]))
 		if string(b[at:]) != want {
-			return errors.New("it is damaged: the checksum does not match")
+			return errors.New("the checksum does not match")
 		}
 	}
 	return json.Unmarshal(b, v)

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/client/procref"
 )
@@ -80,6 +81,45 @@ func TestReadRecord_TakesAnEmptyOneForNone(t *testing.T) {
 	got, err := readRecord(dir)
 	if got != nil || err != nil {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestAwaitRecord_TakesADamagedOneOfAnEarlierBootForNone: a power cut leaves a part of a record, or zeros.
+func TestAwaitRecord_TakesADamagedOneOfAnEarlierBootForNone(t *testing.T) {
+	whole, err := encodeSummed(testRecord())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{
+		"zeros": make([]byte, len(whole)),
+		"half":  whole[:len(whole)/2],
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := &task{dir: t.TempDir()}
+			path := filepath.Join(task.dir, recordFile)
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := task.awaitRecord(t.Context()); err == nil {
+				t.Error("a damaged record of this boot was accepted")
+			}
+			early := time.Unix(1e9, 0)
+			if err := os.Chtimes(path, early, early); err != nil {
+				t.Fatal(err)
+			}
+			r, err := task.awaitRecord(t.Context())
+			if r != nil || err != nil {
+				t.Errorf("of an earlier boot: got %+v, %v, want none", r, err)
+			}
+			lock, err := takeLock(task.dir)
+			if err != nil || lock == nil {
+				t.Fatal(lock, err)
+			}
+			defer lock.Close()
+			if _, err := task.awaitRecord(t.Context()); err == nil {
+				t.Error("a damaged record of a supervisor that lives was accepted")
+			}
+		})
 	}
 }
 
