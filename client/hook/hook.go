@@ -23,7 +23,8 @@ type Alloc interface {
 }
 
 // Task is a step of one task's life. Up runs before each start of its process, in order. Down runs once the
-// task has ended for good, in reverse.
+// task has ended for good, in reverse, also after a partial Up or without an Up, also in a new process of the
+// agent.
 type Task interface {
 	Name() string
 	Up(ctx context.Context, env *TaskEnv) error
