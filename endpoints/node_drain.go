@@ -17,15 +17,12 @@ func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 	if node == nil {
 		return 0, noNode(req.NodeID)
 	}
+	req = withNotesOf(node, req)
 	err := req.Validate()
 	if err != nil {
 		return 0, err
 	}
-	noted := withNotesOf(node, req)
-	if noted.Validate() != nil {
-		noted = req // together the notes exceed their bound: the newest count
-	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeDrain, noted)
+	return fsm.Propose(ctx, n.raft, fsm.NodeDrain, req)
 }
 
 // withNotesOf returns a cancellation with the notes of the drain beside its own. An older server, too, stores
