@@ -53,7 +53,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
 	return u.ClientStatus == a.ClientStatus &&
 		u.ClientDescription == a.ClientDescription &&
-		(!u.DeploymentStatus.IsKnown() || a.DeploymentStatus.IsKnown()) &&
+		!a.TakesHealth(u.DeploymentStatus) &&
 		(u.NetworkStatus == nil || codec.SameBytes(a.NetworkStatus, u.NetworkStatus)) &&
 		structs.SameInstances(a.Services, u.Services) &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)

@@ -246,6 +246,33 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	}
 }
 
+// An unhealthy allocation in no deployment may recover while nothing else of it changes.
+func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	var written []bool
+	for _, healthy := range []bool{false, false, true, true, false} {
+		before := s.store.Index()
+		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Allocs: []*structs.AllocClientUpdate{{
+				ID:               "a1",
+				ClientStatus:     structs.AllocRunning,
+				DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: &healthy},
+			}},
+		})
+		written = append(written, s.store.Index() != before)
+	}
+	if want := []bool{true, false, true, false, false}; !slices.Equal(written, want) {
+		t.Errorf("the reports are written: %v, want %v", written, want)
+	}
+	if a := state.Alloc(s.store.Read(), "a1"); !a.DeploymentStatus.IsHealthy() {
+		t.Errorf("the health is %+v", a.DeploymentStatus)
+	}
+}
+
 // The health of an allocation in no deployment is for servers of this version. An older one would not record
 // it, so the report goes without it.
 func TestNodeUpdateAllocs_DropsAHealthThatAnOlderServerIgnores(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 )
 
 // reportedHealth returns the health of an allocation after a report of its node. A health that is known
-// stays. An allocation that ends in a deployment was not healthy. If the agent is too old to report the
-// health, an allocation that runs in a deployment is healthy.
+// stays; only an unhealthy allocation in no deployment may become healthy. An allocation that ends in a
+// deployment was not healthy. If the agent is too old to report the health, an allocation that runs in a
+// deployment is healthy.
 func reportedHealth(
 	tx *WriteTx, a *structs.Allocation, u *structs.AllocClientUpdate, now int64,
 ) *structs.AllocDeploymentStatus {
@@ -17,7 +18,7 @@ func reportedHealth(
 	h := u.DeploymentStatus
 	reported := h.IsKnown() && u.DeploymentID == a.DeploymentID
 	switch {
-	case old.IsKnown() || a.ServerTerminal():
+	case a.ServerTerminal() || old.IsKnown() && !a.TakesHealth(h):
 		return old
 	case a.DeploymentID == "" && reported:
 		return decidedHealth(tx, old, *h.Healthy, now)

@@ -105,7 +105,7 @@ func TestDeployment_CountsItsAllocations(t *testing.T) {
 	}
 }
 
-// The health of an allocation in no deployment is for the drains of nodes. It is recorded once.
+// The health of an allocation in no deployment is for the drains of nodes. Once it is healthy, it stays so.
 func TestAllocsClientUpdate_RecordsTheHealthWithoutADeployment(t *testing.T) {
 	w := onANode(t)
 	w.alloc("a", "j", "n1")
@@ -120,6 +120,25 @@ func TestAllocsClientUpdate_RecordsTheHealthWithoutADeployment(t *testing.T) {
 	w.reportHealth("b", "", false)
 	if !healthy("a") || healthy("b") || !Alloc(w.s.Read(), "b").DeploymentStatus.IsKnown() {
 		t.Errorf("a is healthy: %v, b: %v", healthy("a"), healthy("b"))
+	}
+}
+
+// Without a deployment, an unhealthy allocation becomes healthy when its node says so. In a deployment it is
+// the fault of the new version, and stays.
+func TestAllocsClientUpdate_RecordsARecoveryWithoutADeployment(t *testing.T) {
+	for _, deployment := range []string{"", "d"} {
+		w := onANode(t)
+		w.deployment("d", "j")
+		w.deployed("a", "j", deployment, false)
+		w.reportHealth("a", deployment, false)
+		w.reportHealth("a", "another", true)
+		if !Alloc(w.s.Read(), "a").DeploymentStatus.IsUnhealthy() {
+			t.Errorf("in deployment %q: the health in another deployment counts", deployment)
+		}
+		w.reportHealth("a", deployment, true)
+		if got := Alloc(w.s.Read(), "a").DeploymentStatus.IsHealthy(); got != (deployment == "") {
+			t.Errorf("in deployment %q: the allocation is healthy: %v", deployment, got)
+		}
 	}
 }
 

@@ -206,6 +206,13 @@ func (s *AllocDeploymentStatus) IsCanary() bool {
 	return s != nil && s.Canary
 }
 
+// TakesHealth reports whether a reported health changes that of the allocation. One that is known stays; only
+// an unhealthy allocation in no deployment may become healthy.
+func (a *Allocation) TakesHealth(h *AllocDeploymentStatus) bool {
+	old := a.DeploymentStatus
+	return h.IsKnown() && !old.IsKnown() || h.IsHealthy() && old.IsUnhealthy() && a.DeploymentID == ""
+}
+
 // DeploymentStatusUpdate changes the state of a deployment. With a RowIndex it has an effect only while the
 // row was not changed since that index.
 type DeploymentStatusUpdate struct {

@@ -20,7 +20,7 @@ type healthRecord struct {
 
 // watchHealth decides once for each deployment of the allocation whether it is healthy, and tells the
 // servers. In a service it does so also without a deployment: a drain waits for the health of the
-// successors.
+// successors. There an unhealthy allocation can still become healthy.
 func (r *Runner) watchHealth(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -56,11 +56,11 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 	rec := r.health()
 	if alloc.ServerTerminal() || r.Stopping() ||
 		rule == nil || rule.Check == structs.HealthManual ||
-		alloc.DeploymentStatus.IsKnown() || rec.Healthy != nil {
+		isFinal(alloc, alloc.DeploymentStatus) || isFinal(alloc, rec.reported(alloc)) {
 		return time.Time{}
 	}
 	before := rec
-	if rec.Begun.IsZero() && isClosed(r.ready) {
+	if rec.Begun.IsZero() && rec.Healthy == nil && isClosed(r.ready) {
 		rec.Begun = now
 	}
 	states := map[string]*structs.TaskState{}
@@ -119,9 +119,17 @@ func (h *healthRecord) reported(a *structs.Allocation) *structs.AllocDeploymentS
 	}
 }
 
-// decide sets the health if its time has come.
+// isFinal reports whether the health of an allocation stays. Without a deployment, only a healthy one does.
+func isFinal(a *structs.Allocation, h *structs.AllocDeploymentStatus) bool {
+	return h.IsHealthy() || h.IsUnhealthy() && a.DeploymentID != ""
+}
+
+// decide sets the health if its time has come. An unhealthy allocation can only become healthy.
 func (h *healthRecord) decide(look healthLook, now time.Time) {
 	healthy := look.isHealthy(now)
+	if h.Healthy != nil && !healthy {
+		return
+	}
 	if healthy || look.failed || !look.deadline.IsZero() && !now.Before(look.deadline) {
 		h.Healthy = &healthy
 		h.At = now
@@ -139,12 +147,13 @@ func (l *healthLook) isHealthy(now time.Time) bool {
 	return !l.failed && !l.healthy.IsZero() && !now.Before(l.healthy)
 }
 
-// next returns the time of the next look after now.
+// next returns the time of the next look after now. A deadline that has passed does not count.
 func (l *healthLook) next(now time.Time) time.Time {
+	expects := l.deadline.After(now)
 	switch {
-	case l.healthy.After(now) && (l.deadline.IsZero() || l.healthy.Before(l.deadline)):
+	case l.healthy.After(now) && (!expects || l.healthy.Before(l.deadline)):
 		return l.healthy
-	case l.deadline.After(now):
+	case expects:
 		return l.deadline
 	}
 	return time.Time{}

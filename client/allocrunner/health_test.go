@@ -102,6 +102,40 @@ func TestHealth_WithoutADeploymentEndsWithTheDeadline(t *testing.T) {
 	})
 }
 
+// The servers have recorded that an allocation is unhealthy. In no deployment, it is healthy when its tasks
+// have run for long enough after all.
+func TestHealth_RecoversWithoutADeployment(t *testing.T) {
+	for deployment, want := range map[string]string{"": "healthy", "d1": "unhealthy"} {
+		inVirtualTime(t, func(t *testing.T) {
+			fx := newFixture(t)
+			a := fx.agent()
+			defer a.stop()
+			alloc := migratedAlloc("one")
+			if deployment != "" {
+				alloc = deployedAlloc("one")
+				alloc.Job.TaskGroups[0].Update.MinHealthyTime = 50 * time.Second
+			} else {
+				alloc.Job.TaskGroups[0].Migrate.MinHealthyTime = 50 * time.Second
+			}
+			r := a.new(alloc)
+			time.Sleep(30 * time.Second)
+			fx.machine.Exit("alloc1/one", exitResult(1))
+			time.Sleep(30 * time.Second) // it has run for 25 s then
+			a.wantHealth(t, "unhealthy")
+			next := *alloc
+			next.DeploymentStatus = &structs.AllocDeploymentStatus{Healthy: new(false)}
+			err := r.Update(&next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(24 * time.Second)
+			a.wantHealth(t, "unhealthy")
+			time.Sleep(time.Second)
+			a.wantHealth(t, want)
+		})
+	}
+}
+
 // The servers forget the health of an allocation that they update in place, also if no deployment counts it.
 // They are told again, and an agent that restarts remembers it.
 func TestHealth_WithoutADeploymentIsThatOfOneVersion(t *testing.T) {

@@ -82,6 +82,43 @@ func TestServices_CountForTheHealthWithoutADeployment(t *testing.T) {
 	})
 }
 
+// Without a deployment, an allocation whose checks pass again becomes healthy after its deadline, too. Its
+// health is reported when it changes, and an agent that restarts goes on.
+func TestServices_MendTheHealthWithoutADeployment(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		inVirtualTime(t, func(t *testing.T) {
+			fx, code := withFailingScripts(t)
+			a := fx.agent()
+			defer func() { a.stop() }()
+			alloc := serviceAlloc()
+			alloc.Job.TaskGroups[0].Migrate = migratedAlloc().Job.TaskGroups[0].Migrate
+			alloc.DeploymentID = ""
+			r := a.new(alloc)
+			time.Sleep(time.Minute + time.Millisecond)
+			a.wantHealth(t, "unhealthy")
+			at := r.health().At
+			time.Sleep(time.Hour)
+			a.wantHealth(t, "unhealthy")
+			if !r.health().At.Equal(at) {
+				t.Error("the same health is decided on again")
+			}
+			if restarts {
+				a.stop()
+				a = fx.agent()
+				a.restore()
+			}
+			code.Store(0) // seen within a second
+			time.Sleep(9 * time.Second)
+			a.wantHealth(t, "unhealthy")
+			time.Sleep(3 * time.Second)
+			a.wantHealth(t, "healthy")
+			code.Store(1)
+			time.Sleep(time.Hour)
+			a.wantHealth(t, "healthy")
+		})
+	}
+}
+
 func TestServices_DoNotCountForTheHealthByTasks(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx, _ := withFailingScripts(t)
