@@ -59,7 +59,7 @@ func DrainsEnd(v *View) (faults []string) {
 		waits := false
 		for _, a := range v.OnNode[id] {
 			key := structs.JobKey{Namespace: a.Namespace, ID: a.JobID}
-			waits = waits || v.blocked(key) || v.missesUnhealthy(key)
+			waits = waits || v.blocked(key) || v.missesUnhealthy(key, a.TaskGroup)
 		}
 		if !waits {
 			faults = append(faults, fmt.Sprintf("node %s, with %d allocations", id, len(v.OnNode[id])))
@@ -68,10 +68,10 @@ func DrainsEnd(v *View) (faults []string) {
 	return faults
 }
 
-// missesUnhealthy reports whether a job has an allocation that is to run and is unhealthy.
-func (v *View) missesUnhealthy(key structs.JobKey) bool {
+// missesUnhealthy reports whether a group of a job has an allocation that is to run and is unhealthy.
+func (v *View) missesUnhealthy(key structs.JobKey, group string) bool {
 	return slices.ContainsFunc(v.ByJob[key], func(a *structs.Allocation) bool {
-		return !a.Terminal() && a.DeploymentStatus.IsUnhealthy()
+		return a.TaskGroup == group && !a.Terminal() && a.DeploymentStatus.IsUnhealthy()
 	})
 }
 
