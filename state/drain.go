@@ -145,8 +145,8 @@ func AllocsMigrate(tx *WriteTx, p *structs.AllocsMigrateRequest) error {
 	return NodeEvents(tx, &structs.NodeEventsRequest{Events: p.Events})
 }
 
-// HeldVolumes returns the number of volumes that a node may have staged, mounted or attached, and a text that
-// names the first. 0: the node has let go of all.
+// HeldVolumes returns the number of volumes that a node may have staged, mounted or attached, or that its
+// controller is attaching or detaching, and a text that names the first. 0: the node has let go of all.
 func HeldVolumes(tx Reader, node string) (count int, first string) {
 	held := map[string]bool{}
 	note := func(ns, volume, how string) {
@@ -162,6 +162,11 @@ func HeldVolumes(tx Reader, node string) (count int, first string) {
 	}
 	for a := range AttachmentsByNode(tx, node) {
 		note(a.Namespace, a.VolumeID, "attached")
+	}
+	for a := range UnsettledAttachments(tx) {
+		if a.Call != nil && a.Call.NodeID == node {
+			note(a.Namespace, a.VolumeID, "in a call of the controller there, the "+a.Call.Op)
+		}
 	}
 	return len(held), first
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -150,5 +151,26 @@ func TestAllocsMigrate_EvaluatesEachJobOnce(t *testing.T) {
 	events := Node(tx, "n1").Events
 	if last := events[len(events)-1]; last.Message != "forced" {
 		t.Errorf("the last event is %+v", last)
+	}
+}
+
+// A plugin serves until its call has an outcome: a controller elsewhere does not repeat it.
+func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.update("n1", attachingHalves("p")...)
+	if n, first := HeldVolumes(w.s.Read(), "n3"); n != 0 {
+		t.Errorf("before the call n3 holds %d: %s", n, first)
+	}
+	do(w, CallNote, &structs.CSICallNote{
+		VolumeID:     "v",
+		NodeID:       "n1",
+		Call:         &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1},
+		WriteOptions: w.now(),
+		RowIndex:     Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
+	})
+	n, first := HeldVolumes(w.s.Read(), "n3")
+	if n != 1 || !strings.Contains(first, "in a call of the controller there, the attach") {
+		t.Errorf("n3 holds %d: %s", n, first)
 	}
 }
