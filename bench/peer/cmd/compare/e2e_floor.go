@@ -17,11 +17,11 @@ import (
 	"berth/bench/peer/result"
 )
 
-// The names of the rows that show the lower bounds of a start: what it takes without any orchestrator.
+// The names of the rows that show what a start takes without any orchestrator.
 const (
 	floorDisk    = "lower bound: one wait for the disk (a page, fdatasync)"
-	floorDriver  = "lower bound: the CSI driver alone stages and publishes a volume"
-	floorCSI     = "lower bound: CPU of the CSI driver alone, to stage and publish a volume"
+	floorDriver  = "the CSI driver as a process of the host stages and publishes a volume"
+	floorCSI     = "CPU of the CSI driver as a process of the host, for the same"
 	floorProgram = "lower bound: CPU of the job's program alone, start to end"
 )
 
