@@ -20,17 +20,25 @@ type group struct {
 	err     error
 }
 
-// Commit makes changes durable, all or none. Calls that come while a transaction is committed share the next
-// one, because each waits for the disk twice.
+// Commit makes changes durable, all or none. The error names the first of them. Calls that come while a
+// transaction is committed share the next one, because each waits for the disk twice.
 func (d *DB) Commit(changes ...Change) error {
 	g := &group{changes: changes}
 	for _, c := range changes {
 		g.err = errors.Join(g.err, c.err)
 	}
-	if g.err == nil && len(changes) > 0 {
+	if len(changes) == 0 {
+		return nil
+	}
+	if g.err == nil {
 		_, _ = d.commits.Do(context.Background(), struct{}{}, g) // the error is that of g
 	}
-	return g.err
+	first := changes[0]
+	doing := "writing"
+	if first.value == nil && first.err == nil {
+		doing = "deleting"
+	}
+	return wrapError(doing, first.bucket, first.key, g.err)
 }
 
 // commitAll commits groups in one transaction. If that fails, it commits each by itself, so that one that

@@ -52,8 +52,7 @@ func (t Table[T]) Removal(key string) Change { return Change{bucket: t.bucket, k
 
 // Put writes a record. It is durable when Put returns.
 func (t Table[T]) Put(db *DB, key string, v *T) error {
-	err := db.Commit(t.Change(key, v))
-	return t.wrapError("writing", key, err)
+	return db.Commit(t.Change(key, v))
 }
 
 // Get reads a record, nil if there is none.
@@ -78,8 +77,7 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 
 // Delete removes a record. A missing record is no error.
 func (t Table[T]) Delete(db *DB, key string) error {
-	err := db.Commit(t.Removal(key))
-	return t.wrapError("deleting", key, err)
+	return db.Commit(t.Removal(key))
 }
 
 // Record is one record of a table with its key.
@@ -117,10 +115,13 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 }
 
 func (t Table[T]) wrapError(doing, key string, err error) error {
+	return wrapError(doing, t.bucket, key, err)
+}
+
+func wrapError(doing, bucket, key string, err error) error {
 	if err == nil {
 		return nil
 	}
 	shown := strings.ReplaceAll(key, "\x00", "/")
-	return fmt.Errorf("%s the node's record %s %q: %w",
-		doing, t.bucket, shown, err)
+	return fmt.Errorf("%s the node's record %s %q: %w", doing, bucket, shown, err)
 }
