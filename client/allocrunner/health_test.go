@@ -86,22 +86,6 @@ func TestHealth_IsDecidedWithoutADeployment(t *testing.T) {
 	})
 }
 
-func TestHealth_WithoutADeploymentEndsWithTheDeadline(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		defer a.stop()
-		alloc := migratedAlloc("one")
-		alloc.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p"} // never healthy
-		a.new(alloc)
-		fx.wantRunning(t, "one")
-		time.Sleep(59 * time.Second)
-		a.wantHealth(t, "")
-		time.Sleep(time.Second)
-		a.wantHealth(t, "unhealthy")
-	})
-}
-
 // The servers have recorded that an allocation is unhealthy. In no deployment, it is healthy when its tasks
 // have run for long enough after all.
 func TestHealth_RecoversWithoutADeployment(t *testing.T) {
@@ -188,19 +172,20 @@ func TestHealth_NeedsTheMinimumTimeWithoutARestart(t *testing.T) {
 }
 
 func TestHealth_EndsWithTheDeadline(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		defer a.stop()
-		alloc := deployedAlloc("one")
-		alloc.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p"} // never healthy
-		a.new(alloc)
-		fx.wantRunning(t, "one")
-		time.Sleep(59 * time.Second)
-		a.wantHealth(t, "")
-		time.Sleep(time.Second)
-		a.wantHealth(t, "unhealthy")
-	})
+	for _, alloc := range []*structs.Allocation{deployedAlloc("one"), migratedAlloc("one")} {
+		inVirtualTime(t, func(t *testing.T) {
+			fx := newFixture(t)
+			a := fx.agent()
+			defer a.stop()
+			alloc.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p"} // never healthy
+			a.new(alloc)
+			fx.wantRunning(t, "one")
+			time.Sleep(59 * time.Second)
+			a.wantHealth(t, "")
+			time.Sleep(time.Second)
+			a.wantHealth(t, "unhealthy")
+		})
+	}
 }
 
 // Once it is known, the health stays: what happens later is not the fault of the deployment.
