@@ -211,7 +211,8 @@ func (c *randomCluster) conflict(a, b *structs.Evaluation) bool {
 		uses(a.JobID)
 }
 
-// settle runs the scheduler until it has no work. What waits since there was an older server is retried.
+// settle runs the scheduler until it has no work. It retries the evaluations that were planned for an older
+// server.
 func (c *randomCluster) settle(when string) {
 	c.clock = c.clock.Add(retryDelay)
 	for n := 0; ; n++ {

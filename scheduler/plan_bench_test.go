@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -13,16 +12,7 @@ import (
 
 // BenchmarkPlanApply applies the plans of the jobs of BenchmarkSched, without the work of the scheduler. The
 // benchmark BenchmarkTreeOfPlan of internal/mvcc is its lower bound.
-func BenchmarkPlanApply(b *testing.B) {
-	for _, w := range benchshape.SchedWorks() {
-		for _, n := range benchshape.SchedFleets {
-			if *schedNodes != 0 && *schedNodes != n {
-				continue
-			}
-			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { benchPlanApply(b, w, n) })
-		}
-	}
-}
+func BenchmarkPlanApply(b *testing.B) { eachSched(b, benchPlanApply) }
 
 func benchPlanApply(b *testing.B, work benchshape.SchedWork, n int) {
 	plans := planWork(b, work, n)

@@ -14,19 +14,21 @@ import (
 
 var (
 	schedNodes  = flag.Int("sched-nodes", 0, "BenchmarkSched: only fleets of this size; 0 for all")
-	schedPlans  = flag.Bool("sched-plans", false, "BenchmarkSched: measure the plans alone")
 	schedSample = flag.Int("sched-sample", enough, "BenchmarkSched: feasible nodes of a sample")
 )
 
 // BenchmarkSched places the same jobs on the same fleets as the benchmark of this name in
 // bench/peer/schedbench, applies all plans, and counts the nodes in use.
-func BenchmarkSched(b *testing.B) {
+func BenchmarkSched(b *testing.B) { eachSched(b, benchSched) }
+
+// eachSched runs a benchmark for each work on each fleet.
+func eachSched(b *testing.B, bench func(*testing.B, benchshape.SchedWork, int)) {
 	for _, w := range benchshape.SchedWorks() {
 		for _, n := range benchshape.SchedFleets {
 			if *schedNodes != 0 && *schedNodes != n {
 				continue
 			}
-			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { benchSched(b, w, n) })
+			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { bench(b, w, n) })
 		}
 	}
 }
@@ -37,7 +39,7 @@ func benchSched(b *testing.B, work benchshape.SchedWork, n int) {
 	used := 0
 	for b.Loop() {
 		m.Pause()
-		s := schedStore{b: b, s: state.New(), meter: m}
+		s := schedStore{b: b, s: state.New()}
 		s.fill(0, n)
 		m.Resume()
 		for i := range work.Jobs {
@@ -60,7 +62,6 @@ type schedStore struct {
 	b     *testing.B
 	s     *state.Store
 	index uint64
-	meter *benchmeter.Meter
 }
 
 func (s *schedStore) write(fn func(tx *state.WriteTx) error) {
@@ -118,21 +119,10 @@ func schedJob(w benchshape.SchedWork, i int) *structs.Job {
 // place registers a job and applies plans until its evaluation is complete.
 func (s *schedStore) place(j *structs.Job, i int) {
 	e := schedEval(j, i)
-	s.unmeasured(func() {
-		s.write(func(tx *state.WriteTx) error {
-			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
-		})
+	s.write(func(tx *state.WriteTx) error {
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j, Eval: e})
 	})
 	s.complete(e)
-}
-
-// unmeasured pauses the meter during fn, if the plans alone are measured.
-func (s *schedStore) unmeasured(fn func()) {
-	if *schedPlans && s.meter != nil {
-		s.meter.Pause()
-		defer s.meter.Resume()
-	}
-	fn()
 }
 
 func schedEval(j *structs.Job, i int) *structs.Evaluation {
@@ -155,9 +145,7 @@ func (s *schedStore) complete(e *structs.Evaluation) {
 		if err != nil {
 			s.b.Fatal(err)
 		}
-		s.unmeasured(func() {
-			s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
-		})
+		s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
 		e = state.Eval(s.s.Read(), e.ID)
 	}
 }
