@@ -256,31 +256,11 @@ func eligible(_ *groupPlan, n *structs.Node) string {
 }
 
 func inDatacenter(g *groupPlan, n *structs.Node) string {
-	for _, glob := range g.job.Datacenters {
-		if matchesGlob(glob, n.Datacenter) {
-			return ""
-		}
+	if g.job.InDatacenter(n) {
+		return ""
 	}
 	return fmt.Sprintf("datacenter %s is not one of %s",
 		n.Datacenter, joinBrief(g.job.Datacenters, ", "))
-}
-
-// matchesGlob reports whether a text has a pattern, in which * is any text. As in the dialect, no other
-// character is special.
-func matchesGlob(pattern, text string) bool {
-	part, rest, more := strings.Cut(pattern, "*")
-	text, ok := strings.CutPrefix(text, part)
-	if !more {
-		return ok && text == ""
-	}
-	for ok {
-		part, rest, more = strings.Cut(rest, "*")
-		if !more {
-			return strings.HasSuffix(text, part)
-		}
-		_, text, ok = strings.Cut(text, part)
-	}
-	return false
 }
 
 // joinBrief joins texts to the length that a reason may have.
@@ -303,12 +283,11 @@ func joinBrief(all []string, between string) string {
 const allPools = structs.AllNodePools
 
 func inPool(g *groupPlan, n *structs.Node) string {
-	want := cmp.Or(g.job.NodePool, structs.DefaultNodePool)
-	have := cmp.Or(n.NodePool, structs.DefaultNodePool)
-	if want == allPools || want == have {
+	if g.job.InPool(n) {
 		return ""
 	}
-	return fmt.Sprintf("node pool %s is not %s", have, want)
+	return fmt.Sprintf("node pool %s is not %s", cmp.Or(n.NodePool, structs.DefaultNodePool),
+		cmp.Or(g.job.NodePool, structs.DefaultNodePool))
 }
 
 func hasDrivers(g *groupPlan, n *structs.Node) string {

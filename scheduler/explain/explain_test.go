@@ -162,6 +162,31 @@ func TestWhy_SearchesFewNodesForHolders(t *testing.T) {
 	}
 }
 
+// The job may not use the nodes of another datacenter or pool, so it does not wait for their ports.
+func TestWhy_NamesNoHoldersWhereTheJobMayNotBe(t *testing.T) {
+	f := schedtest.New(t, 3)
+	f.Node("n0", hasPorts)
+	f.Node("n1", hasPorts, func(n *structs.Node) { n.Datacenter = "elsewhere" })
+	f.Node("n2", hasPorts, func(n *structs.Node) { n.NodePool = "other" })
+	everywhere := schedtest.Job("db", structs.JobSystem, 1, staticPort)
+	everywhere.NodePool = structs.AllNodePools
+	everywhere.Datacenters = []string{"*"}
+	f.Register(everywhere)
+	f.Register(schedtest.Job("web", structs.JobService, 1, staticPort))
+	f.Schedule()
+	_, reasons := explainSubject(f, situation{})
+	var holders []string
+	for _, r := range reasons[0].Because {
+		if strings.Contains(r.Text, " has port 80 ") {
+			holders = append(holders, r.Text)
+		}
+	}
+	if len(holders) != 1 || len(f.Allocs("db")) != 3 {
+		t.Errorf("%d allocations have the port, and the holders are %q, want that of one",
+			len(f.Allocs("db")), holders)
+	}
+}
+
 // situation is a state in which the job web or a volume waits.
 type situation struct {
 	name   string

@@ -50,7 +50,7 @@ func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.All
 		if searched == mostSearched {
 			break
 		}
-		if n.Ready() {
+		if n.Ready() && j.InPool(n) && j.InDatacenter(n) {
 			searched++
 			s.searchNode(n)
 		}
