@@ -157,16 +157,12 @@ func (c *circle) successor(a *structs.Allocation) *groupPlan {
 		return nil
 	}
 	group := j.Group(a.TaskGroup)
-	old := state.JobOf(c, a)
-	if old != nil && sameRunSpec(old, old.Group(a.TaskGroup), j, group) {
-		return nil // it continues
-	}
 	if c.ofJob(a) {
 		at := slices.IndexFunc(c.groups, func(g *groupPlan) bool { return g.group == group && g.mayUpdate() })
 		if at < 0 {
 			return nil
 		}
-		return c.groups[at]
+		return c.groups[at].replacing(a)
 	}
 	blocked := state.BlockedEval(c, a.Namespace, a.JobID)
 	waits := blocked != nil && blocked.FailedTGAllocs[a.TaskGroup] != nil
@@ -175,6 +171,15 @@ func (c *circle) successor(a *structs.Allocation) *groupPlan {
 	}
 	g := newGroupPlan(j, group)
 	g.planner = c.planner
+	return g.replacing(a)
+}
+
+// replacing returns the group if it replaces an allocation, nil if the allocation may continue.
+func (g *groupPlan) replacing(a *structs.Allocation) *groupPlan {
+	n := state.Node(g.planner, a.NodeID)
+	if n == nil || g.mayContinue(a, n) {
+		return nil
+	}
 	return g
 }
 

@@ -149,6 +149,60 @@ func TestUpdate_ExchangesRoomAfterALowerCount(t *testing.T) {
 	x.checkNewest("a", "b")
 }
 
+// A new version has a limit that leaves room for one of two allocations, and wants a volume for one writer.
+// The first one does not stop for a successor that has no place, whatever the volume allows.
+func TestUpdate_StopsNoneForALimitThatOneMustExceed(t *testing.T) {
+	for _, limit := range someLimits {
+		t.Run(limit.Operand, func(t *testing.T) {
+			x := newExchange(t, "CSI volume")
+			two := func(edit func(j *structs.Job)) int {
+				j := x.sized("a", structs.JobService, [2]int{50, 50})
+				j.TaskGroups[0].Count = 2
+				edit(j)
+				return x.register(j)
+			}
+			two(func(*structs.Job) {})
+			x.settle()
+			stops := two(func(j *structs.Job) {
+				exclusive[x.kind](j.TaskGroups[0], 0)
+				j.Constraints = []*structs.Constraint{limit}
+			})
+			if stops != 0 {
+				t.Errorf("%d allocations stop, want none", stops)
+			}
+		})
+	}
+}
+
+var someLimits = []*structs.Constraint{
+	{Operand: structs.ConstraintDistinctHosts},
+	{Operand: structs.ConstraintDistinctProperty, LTarget: "${node.unique.id}"},
+}
+
+// Two groups of a job whose allocations may not share a node exchange their nodes.
+func TestUpdate_ExchangesNodesUnderALimit(t *testing.T) {
+	for _, limit := range someLimits {
+		t.Run(limit.Operand, func(t *testing.T) {
+			x := newExchange(t, "room")
+			x.node(aNode("n2"))
+			on := func(nodes ...string) {
+				j := x.edited("a", structs.JobService, len(nodes), func(g *structs.TaskGroup, i int) {
+					g.Constraints = []*structs.Constraint{
+						{LTarget: "${node.unique.id}", RTarget: nodes[i], Operand: "="},
+					}
+				})
+				j.Constraints = []*structs.Constraint{limit}
+				x.register(j)
+			}
+			on("n1", "n2")
+			x.settle()
+			on("n2", "n1")
+			x.settle()
+			x.checkNewest("a")
+		})
+	}
+}
+
 // Two successors want the same thing. None stops first for the other, because only one would have a place.
 func TestUpdate_StopsNoneIfBothWantTheSame(t *testing.T) {
 	for kind := range exclusive {

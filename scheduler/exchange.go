@@ -8,13 +8,20 @@ import (
 )
 
 // trial is a plan in which some members of a circle stop and successors have their places. It
-// marks the members as stopped in the planner until its end. It considers what allocations have of a node and
-// volumes, not the preferences and limits of jobs.
+// marks the members as stopped in the planner until its end. It considers what allocations have of a node,
+// volumes, and the limits of jobs, not their preferences.
 type trial struct {
 	*circle
-	stops  []*member
-	nodes  map[string]*trialNode
-	claims []*structs.CSIClaim // of the successors
+	stops      []*member
+	nodes      map[string]*trialNode
+	claims     []*structs.CSIClaim // of the successors
+	successors []successor
+}
+
+// successor is a place that the trial has given.
+type successor struct {
+	plan *groupPlan
+	node *structs.Node
 }
 
 // trialNode is a node with the effects of the plan and of an exchange.
@@ -103,7 +110,7 @@ func (x *trial) node(node *structs.Node) *trialNode {
 
 // placeOn gives a group a place on a node, and reports whether there is one.
 func (x *trial) placeOn(g *groupPlan, n *trialNode) bool {
-	if n.room.Short(g.ask) != "" || x.excludes(g, n) {
+	if n.room.Short(g.ask) != "" || x.excludes(g, n) || !x.withinLimits(g, n.node) {
 		return false
 	}
 	devices, short := chooseDevices(g.devices, &n.nodeView)
@@ -120,7 +127,55 @@ func (x *trial) placeOn(g *groupPlan, n *trialNode) bool {
 	n.room.Place(g.ask)
 	n.devices = n.devices.Add(&structs.Allocation{ID: "successor", Devices: devices.devices})
 	n.writers = append(n.writers, g.group)
+	x.successors = append(x.successors, successor{g, n.node})
 	return true
+}
+
+// withinLimits reports whether the distinct_hosts and distinct_property of a group admit one more on a node.
+func (x *trial) withinLimits(g *groupPlan, n *structs.Node) bool {
+	if g.distinct != "" {
+		group := ""
+		if g.distinct == "group" {
+			group = g.group.Name
+		}
+		if x.countWhere(g, group, func(other *structs.Node) bool { return other.ID == n.ID }) > 0 {
+			return false
+		}
+	}
+	for _, limit := range g.properties {
+		is := limit.count.on(n)
+		same := func(other *structs.Node) bool { return limit.count.on(other) == is }
+		if !is.set || x.countWhere(g, limit.count.group, same) >= limit.most {
+			return false
+		}
+	}
+	return true
+}
+
+// countWhere counts the allocations of the job of a plan, or of one of its groups, that run on some nodes
+// after the exchange.
+func (x *trial) countWhere(g *groupPlan, group string, where func(*structs.Node) bool) (count int) {
+	add := func(of string, n *structs.Node) {
+		if n != nil && (group == "" || group == of) && where(n) {
+			count++
+		}
+	}
+	for a := range state.LiveAllocsByJob(x, g.job.Namespace, g.job.ID) {
+		if !x.stopped[a.ID] {
+			add(a.TaskGroup, state.Node(x, a.NodeID))
+		}
+	}
+	for _, a := range x.plan.Place {
+		if a.JobID == g.job.ID && a.Namespace == g.job.Namespace {
+			add(a.TaskGroup, state.Node(x, a.NodeID))
+		}
+	}
+	for _, s := range x.successors {
+		if s.plan.job.ID == g.job.ID && s.plan.job.Namespace == g.job.Namespace {
+			add(s.plan.group.Name, s.node)
+		}
+	}
+	return count
 }
 
 // excludes reports whether an allocation or a successor excludes a group from one of its host volumes.

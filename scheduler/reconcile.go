@@ -139,23 +139,26 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 	case a.JobVersion == p.job.Version:
 		s.action = actionKeep
 	default:
-		s.action, s.why = p.classifyVersion(g, a, n)
+		s.action, s.why = g.classifyVersion(a, n)
 	}
 	return s
 }
 
 // classifyVersion compares the running version of an allocation with the new version of the job.
-func (p *planner) classifyVersion(g *groupPlan, a *structs.Allocation, n *structs.Node) (action, string) {
-	old := state.JobOf(p, a)
-	var oldGroup *structs.TaskGroup
-	if old != nil {
-		oldGroup = old.Group(a.TaskGroup)
-	}
-	same := sameRunSpec(old, oldGroup, p.job, g.group)
-	if same && g.checkRunning(n) == "" {
+func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) (action, string) {
+	if g.mayContinue(a, n) {
 		return actionRefresh, ""
 	}
 	return actionUpdate, replacedReason
+}
+
+// mayContinue reports whether an allocation of an older version may continue on its node as one of this
+// group.
+func (g *groupPlan) mayContinue(a *structs.Allocation, n *structs.Node) bool {
+	old := state.JobOf(g.planner, a)
+	return old != nil &&
+		sameRunSpec(old, old.Group(a.TaskGroup), g.job, g.group) &&
+		g.checkRunning(n) == ""
 }
 
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
