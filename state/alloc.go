@@ -88,11 +88,6 @@ func HoldersByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return allocsByNode.Scan(tx, node, heldRow)
 }
 
-// AllocsByEval yields the allocations that an evaluation placed.
-func AllocsByEval(tx Reader, eval string) iter.Seq[*structs.Allocation] {
-	return allocsByEval.Scan(tx, eval)
-}
-
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
 func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
 	return allocsByEnd.Scan(tx)

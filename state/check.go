@@ -361,6 +361,7 @@ func (c *checker) allocs() {
 	c.devices()
 	c.ports()
 	c.nodeUses()
+	c.evalAllocs()
 }
 
 // services checks the instances of an allocation: they end with it, each is there once, and none is newer

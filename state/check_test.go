@@ -111,6 +111,12 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"use of node n1: counted {apart:0 all:{cpu:200 memoryMB:200": func(tx *WriteTx) {
 			nodeUses.Delete(tx, &nodeUseRow{NodeID: "n1"})
 		},
+		"allocations of evaluation {e1 default j}: counted 1, kept 0": func(tx *WriteTx) {
+			a := Alloc(tx.ReadTx, "a1").Copy()
+			a.EvalID = "e1"
+			allocs.Put(tx, a)
+			evalAllocs.Delete(tx, &evalAllocsRow{placedBy: placedBy{"e1", "default", "j"}})
+		},
 		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
 			scalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})
 		},

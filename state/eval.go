@@ -130,7 +130,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
 // returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
+	e.Placed = e.Terminal() && evalAllocs.Has(tx, e.ID)
 	old = evals.Put(tx, e)
 	dequeue(tx, old, e)
 	return old

@@ -91,31 +91,42 @@ func AllocsByJobFrom(
 	ns, job string,
 	at Page,
 ) iter.Seq[*structs.Allocation] {
-	of := func(state string) func() *structs.Allocation {
+	return mergeByID(at, func() []func() *structs.Allocation {
+		return allocLists(tx, ns, job, at)
+	})
+}
+
+// AllocsByEvalFrom yields the allocations that an evaluation placed in the order of their IDs, from an ID on.
+// It reads all allocations of the job, because a key for each allocation of an evaluation would cost a
+// placement more than such reads are worth.
+func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Allocation] {
+	rows := mergeByID(at, func() (lists []func() *structs.Allocation) {
+		for row := range evalAllocs.Scan(tx, eval) {
+			lists = append(lists, allocLists(tx, row.Namespace, row.JobID, at)...)
+		}
+		return lists
+	})
+	return filter(rows, func(a *structs.Allocation) bool {
+		return a.EvalID == eval
+	})
+}
+
+// allocLists returns the live allocations of a job and the others, each from an ID on.
+func allocLists(tx *ReadTx, ns, job string, at Page) (lists []func() *structs.Allocation) {
+	for _, state := range []string{liveRow, doneRow} {
 		own := at
 		if len(at.From) > 0 {
 			own.From = append([]string{ns, job, state}, at.From...)
 		}
-		return allocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own)
+		lists = append(lists, allocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own))
 	}
-	both := func() []func() *structs.Allocation {
-		return []func() *structs.Allocation{
-			of(liveRow),
-			of(doneRow),
-		}
-	}
-	byID := func(a, b *structs.Allocation) int {
-		return cmp.Compare(a.ID, b.ID)
-	}
-	return mvcc.MergeSorted(both, at.Reverse, byID)
+	return lists
 }
 
-// AllocsByEvalFrom yields the allocations that an evaluation placed, from an ID on.
-func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Allocation] {
-	if len(at.From) > 0 {
-		at.From = append([]string{eval}, at.From...)
-	}
-	return allocsByEval.Range(tx, mvcc.KeyOf(eval), at)
+func mergeByID(at Page, begin func() []func() *structs.Allocation) iter.Seq[*structs.Allocation] {
+	return mvcc.MergeSorted(begin, at.Reverse, func(a, b *structs.Allocation) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
 }
 
 // DeploymentsFrom yields the deployments of a namespace whose ID begins with prefix, from an ID on.

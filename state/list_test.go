@@ -28,6 +28,7 @@ func TestPages_EqualTheList(t *testing.T) {
 					ID:        name.Draw(rt, "alloc"),
 					Namespace: j.Namespace,
 					JobID:     j.ID,
+					EvalID:    name.Draw(rt, "eval"),
 					DesiredStatus: rapid.SampledFrom([]string{structs.AllocDesiredRun, structs.AllocDesiredStop}).Draw(rt,
 						"desired"),
 				})
@@ -50,6 +51,8 @@ func TestPages_EqualTheList(t *testing.T) {
 		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
 		wantPage(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
 		wantPage(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
+		ofEval := filter(allocs.Scan(tx), func(a *structs.Allocation) bool { return a.EvalID == first[1] })
+		wantPage(rt, tx, AllocsByEvalFrom(tx, first[1], at), ofEval, at, byID)
 	})
 }
 

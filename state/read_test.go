@@ -60,7 +60,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"allocations of a job", ids(AllocsByJob(tx, "default", "j"), alloc), "b3 a1 a2 a3 b1 b2"},
 		{"allocations of a node", ids(AllocsByNode(tx, "n3"), alloc), "b3 a3"},
 		{"live allocations of a node", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
-		{"allocations of an evaluation", ids(AllocsByEval(tx, Alloc(tx, "a1").EvalID), alloc), "a1"},
+		{"allocations of an evaluation", ids(AllocsByEvalFrom(tx, Alloc(tx, "a1").EvalID, Page{}), alloc), "a1"},
 		{"allocations of a plugin", ids(AllocsByPlugin(tx, "p"), alloc), ""},
 		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 freed capacity
 		{"evaluations by prefix", ids(Evals(tx, "default", "block"), eval), "blocked"},

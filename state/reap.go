@@ -40,7 +40,7 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 	dropUnusedPlugins(tx, a)
 	e := Eval(tx, a.EvalID)
 	if e != nil && e.Placed &&
-		!allocsByEval.Has(tx, e.ID) {
+		!evalAllocs.Has(tx, e.ID) {
 		e = e.Copy()
 		e.Placed = false
 		evals.Put(tx, e)

@@ -225,7 +225,7 @@ var (
 var (
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
-	}).OnPut(internAlloc).OnChange(recountUse)
+	}).OnPut(internAlloc).OnChange(recountComputed)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID,
@@ -241,10 +241,6 @@ var (
 			return mvcc.KeyOf(a.NodeID, heldRow, endingRow, a.ID)
 		}
 		return mvcc.KeyOf(a.NodeID, heldRow, liveRow, a.ID)
-	})
-
-	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) Key {
-		return mvcc.KeyIf(a.EvalID != "", a.EvalID, a.ID)
 	})
 
 	// Allocations that no longer run a task, by the time of their last change.
@@ -303,6 +299,11 @@ var (
 // The sums over the allocations of each node.
 var nodeUses = mvcc.NewTable("node_uses", func(u *nodeUseRow) Key {
 	return mvcc.KeyOf(u.NodeID)
+}).Computed()
+
+// The numbers of allocations that each evaluation has placed for its job.
+var evalAllocs = mvcc.NewTable("eval_allocs", func(r *evalAllocsRow) Key {
+	return mvcc.KeyOf(r.EvalID, r.Namespace, r.JobID)
 }).Computed()
 
 var (
@@ -424,6 +425,7 @@ var schema = mvcc.Schema{
 		siTokens,
 		clusterMetadata,
 		nodeUses,
+		evalAllocs,
 	},
 }
 

@@ -20,7 +20,7 @@ type Schema struct {
 
 // maxTables is the largest number of tables, with that of the table indexes. It is at most 64: each view has
 // a number for each of them, and a load a bit.
-const maxTables = 24
+const maxTables = 28
 
 // AnyTable is a Table of any row type.
 type AnyTable interface {

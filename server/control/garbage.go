@@ -50,6 +50,7 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 		tx:          tx,
 		allocs:      map[string]bool{},
 		evals:       map[string]bool{},
+		ofEval:      map[string]int{},
 		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
 	}
 	jobsBefore := c.Now.Add(-c.Keep.Job).UnixNano()
@@ -92,6 +93,7 @@ type garbage struct {
 	evalsBefore   int64
 	allocs, evals map[string]bool // those already listed
 	placed        []string        // evaluations that have placed some of those
+	ofEval        map[string]int  // the number of those that the evaluation has placed
 	entries       []*structs.ReapRequest
 	rows          int // in the last entry
 }
@@ -116,6 +118,7 @@ func (g *garbage) deleteAlloc(a *structs.Allocation) {
 	r.Allocs = append(r.Allocs, a.ID)
 	if a.EvalID != "" {
 		g.placed = append(g.placed, a.EvalID)
+		g.ofEval[a.EvalID]++
 	}
 }
 
@@ -190,10 +193,8 @@ func (g *garbage) addEval(e *structs.Evaluation) {
 		e.ModifyTime > g.evalsBefore {
 		return
 	}
-	for a := range state.AllocsByEval(g.tx, e.ID) {
-		if !g.allocs[a.ID] {
-			return
-		}
+	if state.EvalAllocs(g.tx, e.ID) > g.ofEval[e.ID] {
+		return
 	}
 	g.deleteEval(e)
 }

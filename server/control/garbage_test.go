@@ -361,3 +361,33 @@ func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
 		t.Errorf("when b has it: %v", r.Allocs)
 	}
 }
+
+func TestCollection_KeepsAnEvaluationWithAnAllocationThatStays(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	w.addAlloc("a1", "n1")
+	stored := state.Job(w.Store.Read(), "default", "job-a1")
+	plan := func(id string, place, stop string) {
+		p := &structs.Plan{
+			WriteOptions:   now(),
+			JobModifyIndex: stored.JobModifyIndex,
+			Eval:           &structs.Evaluation{ID: id, JobID: stored.ID, Status: structs.EvalComplete},
+			Stop:           []*structs.PlanStop{{AllocID: stop}},
+		}
+		if place != "" {
+			p.Place = []*structs.Allocation{{ID: place, JobID: stored.ID, TaskGroup: "g", NodeID: "n1"}}
+		}
+		put(w, fsm.PlanApply, p)
+	}
+	plan("e-a1", "a2", "a1") // the evaluation places a second allocation
+	w.endAlloc("a1", "n1")
+	if r := w.garbage(0); !slices.Equal(r.Allocs, []string{"a1"}) || slices.Contains(r.Evals, "e-a1") {
+		t.Errorf("while a2 runs: %+v", r)
+	}
+	plan("e2", "", "a2")
+	w.endAlloc("a2", "n1")
+	r := w.garbage(0)
+	if len(r.Allocs) != 2 || !slices.Contains(r.Evals, "e-a1") {
+		t.Errorf("with both ended: %+v", r)
+	}
+}

@@ -11,9 +11,10 @@ import (
 	"berth/structs"
 )
 
-// TestNodeUse_IsTheSumOfTheAllocations puts and deletes random allocations, in entries that fail, too. The
-// uses of nodes equal the sums over the allocations after each entry, and after the load of a snapshot file.
-func TestNodeUse_IsTheSumOfTheAllocations(t *testing.T) {
+// TestComputedRows_AreSumsOfTheAllocations puts and deletes random allocations, in entries that fail, too.
+// The uses of nodes equal the sums over the allocations after each entry, and after the load of a snapshot
+// file. So do the numbers of allocations that evaluations have placed.
+func TestComputedRows_AreSumsOfTheAllocations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()
 		for index := range rapid.IntRange(1, 40).Draw(t, "entries") {
@@ -30,22 +31,24 @@ func TestNodeUse_IsTheSumOfTheAllocations(t *testing.T) {
 			if fails != (err != nil) {
 				t.Fatal(err)
 			}
-			checkNodeUses(t, s)
+			checkComputed(t, s)
 		}
 		var file bytes.Buffer
 		if err := s.Save(&file); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(file.String(), "node_uses") {
-			t.Fatal("the snapshot file has the computed table")
+		for _, name := range []string{nodeUses.Name(), evalAllocs.Name()} {
+			if strings.Contains(file.String(), name) {
+				t.Fatalf("the snapshot file has the computed table %s", name)
+			}
 		}
 		loaded := New()
 		if err := loaded.Load(&file); err != nil {
 			t.Fatal(err)
 		}
-		checkNodeUses(t, loaded)
+		checkComputed(t, loaded)
 		_ = loaded.Write(100, func(tx *WriteTx) error { changeAnAlloc(t, tx); return nil })
-		checkNodeUses(t, loaded)
+		checkComputed(t, loaded)
 	})
 }
 
@@ -61,6 +64,8 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 	a := &structs.Allocation{
 		ID:     id,
 		NodeID: rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"),
+		EvalID: rapid.SampledFrom([]string{"", "e1", "e2"}).Draw(t, "eval"),
+		JobID:  rapid.SampledFrom([]string{"j1", "j2"}).Draw(t, "job"),
 		DesiredStatus: rapid.SampledFrom([]string{
 			structs.AllocDesiredRun, structs.AllocDesiredStop,
 		}).Draw(t, "desired"),
@@ -83,9 +88,10 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 	allocs.Put(tx, a)
 }
 
-func checkNodeUses(t *rapid.T, s *Store) {
+func checkComputed(t *rapid.T, s *Store) {
 	c := &checker{ReadTx: s.Read()}
 	c.nodeUses()
+	c.evalAllocs()
 	if len(c.faults) > 0 {
 		t.Fatal(c.faults)
 	}

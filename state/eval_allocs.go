@@ -1,0 +1,90 @@
+package state
+
+import (
+	"fmt"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// evalAllocsRow has the number of allocations that an evaluation has placed. A count of 0 has no row.
+type evalAllocsRow struct {
+	structs.Indexes
+	placedBy
+	Allocs int
+}
+
+// placedBy names the evaluation that has placed an allocation, and the job of both.
+type placedBy struct{ EvalID, Namespace, JobID string }
+
+func placedByOf(a *structs.Allocation) placedBy {
+	if a == nil || a.EvalID == "" {
+		return placedBy{}
+	}
+	return placedBy{a.EvalID, a.Namespace, a.JobID}
+}
+
+// EvalAllocs returns the number of allocations that an evaluation has placed.
+func EvalAllocs(tx Reader, eval string) (n int) {
+	for row := range evalAllocs.Scan(tx, eval) {
+		n += row.Allocs
+	}
+	return n
+}
+
+// recountComputed keeps the rows of computed tables when an allocation changes. before or now may be nil.
+func recountComputed(tx *WriteTx, before, now *structs.Allocation) {
+	recountUse(tx, before, now)
+	was := placedByOf(before)
+	is := placedByOf(now)
+	if was != is {
+		changeEvalAllocs(tx, was, -1)
+		changeEvalAllocs(tx, is, 1)
+	}
+}
+
+func changeEvalAllocs(tx *WriteTx, by placedBy, change int) {
+	if by.EvalID == "" {
+		return
+	}
+	row := &evalAllocsRow{placedBy: by, Allocs: change}
+	if old := evalAllocs.Get(tx, by.EvalID, by.Namespace, by.JobID); old != nil {
+		row.Allocs += old.Allocs
+	}
+	if row.Allocs == 0 {
+		evalAllocs.Delete(tx, row)
+		return
+	}
+	evalAllocs.Put(tx, row)
+}
+
+// countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.
+func countEvalAllocs(tx *mvcc.LoadTx) {
+	for by, n := range evalAllocsOf(tx) {
+		evalAllocs.Insert(tx, &evalAllocsRow{placedBy: by, Allocs: n})
+	}
+}
+
+// evalAllocsOf counts the allocations by evaluation.
+func evalAllocsOf(tx Reader) map[placedBy]int {
+	all := map[placedBy]int{}
+	for a := range allocs.Scan(tx) {
+		if a.EvalID != "" {
+			all[placedByOf(a)]++
+		}
+	}
+	return all
+}
+
+// evalAllocs checks that the number of each evaluation is that of its allocations.
+func (c *checker) evalAllocs() {
+	counted := map[string]int{}
+	for by, n := range evalAllocsOf(c) {
+		counted[fmt.Sprint(by)] = n
+	}
+	kept := map[string]int{}
+	for row := range evalAllocs.Scan(c) {
+		kept[fmt.Sprint(row.placedBy)] = row.Allocs
+	}
+	wantCounts(c, "allocations of evaluation", counted, kept)
+}
