@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	public "github.com/hashicorp/nomad/api"
@@ -338,8 +339,13 @@ var deploymentCalls = []callRow{
 	}},
 }
 
-// endDeployment ends the deployment of a job: a job is not scaled before.
+// endDeployment ends the deployment that the evaluations of a job have made: a job is not scaled before.
 func (f *callFixture) endDeployment(job string) error {
+	f.await("the evaluations of job "+job, func() (bool, error) {
+		evals, _, err := f.c.Jobs().Evaluations(job, nil)
+		pending := func(e *public.Evaluation) bool { return e.Status == "pending" }
+		return err == nil && !slices.ContainsFunc(evals, pending), err
+	})
 	d, _, err := f.c.Jobs().LatestDeployment(job, nil)
 	if err != nil || d == nil || d.Status != public.DeploymentStatusRunning {
 		return err
