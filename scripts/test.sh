@@ -11,6 +11,7 @@ export GORACE="${GORACE-} atexit_sleep_ms=100" # each of the many test processes
 BERTH_SKIPS=$(mktemp) # see internal/testskip
 export BERTH_SKIPS
 beside_log=$(mktemp)
+interop_log=$(mktemp)
 running=() # process groups
 tell_skips() {
 	[ ! -s "$BERTH_SKIPS" ] || { echo "test: skipped, because this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
@@ -20,7 +21,7 @@ end_all() {
 	for group in "${running[@]}"; do
 		kill -- "-$group" 2>/dev/null || true
 	done
-	rm -f "$beside_log"
+	rm -f "$beside_log" "$interop_log"
 	tell_skips
 }
 trap end_all EXIT
@@ -52,11 +53,15 @@ many=$(($(nproc) + 2))
 test_outside() {
 	export CGO_ENABLED=0 # like the binary
 	if [ "${#outside[@]}" -gt 0 ]; then
-		go test -tags hashicorpmetrics -parallel "$many" -timeout 15m -count 1 "${outside[@]}" || status=1
+		go test -tags hashicorpmetrics -parallel "$many" -timeout 15m -count 1 "${outside[@]}"
 	fi
+}
+
+# It waits for most of its time, for the peer's command line.
+test_interop() {
+	export CGO_ENABLED=0
 	cd test/interop
-	go test -tags hashicorpmetrics -timeout 10m -count 1 ./... || status=1
-	return "$status"
+	go test -tags hashicorpmetrics -timeout 10m -count 1 ./...
 }
 
 test_packages() {
@@ -64,15 +69,18 @@ test_packages() {
 }
 
 echo "test: ${outside[*]} berth/test/interop run beside the packages; their output follows at the end"
-status=0
 set -m # each in a process group of its own, which ends as a whole
 test_outside >"$beside_log" 2>&1 &
+running+=($!)
+test_interop >"$interop_log" 2>&1 &
 running+=($!)
 test_packages &
 running+=($!)
 set +m
-wait "${running[1]}" || status=1
-wait "${running[0]}" || status=1
+status=0
+for group in "${running[@]}"; do
+	wait "$group" || status=1
+done
 running=()
-cat "$beside_log"
+cat "$beside_log" "$interop_log"
 exit "$status"
