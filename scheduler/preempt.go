@@ -14,7 +14,6 @@ import (
 // it.
 const (
 	priorityGap     = structs.PreemptionGap
-	mostPaired      = 64 // allocations of a node of which each two are tried together
 	preemptionNodes = 64 // nodes with enough victims that are compared
 )
 
@@ -73,7 +72,7 @@ func (p *planner) chooseDisplacement(w *placement) *displacement {
 		if d == nil {
 			continue
 		}
-		if best == nil || slices.Compare(d.order[:], best.order[:]) < 0 {
+		if best == nil || d.betterThan(best) {
 			best = d
 		}
 		found++
@@ -97,28 +96,30 @@ func (p *planner) displacementOn(w *placement, v *nodeView) *displacement {
 	if r != nil && r.filter != filterResources {
 		return nil
 	}
-	all := p.displaceable(v)
+	from := p.displaceable(v)
+	all := allocsOf(from)
 	if len(all) == 0 || !p.fitsWithout(w, v, all) {
 		return nil
 	}
-	best := p.fewVictims(w, v, all)
-	if best == nil {
-		best = p.newDisplacement(v, p.withoutSuperfluous(w, v, all)...)
+	best, exact := p.searchVictims(w, v, from)
+	if exact {
+		return best
+	}
+	d := p.newDisplacement(v, p.withoutSuperfluous(w, v, all)...)
+	if best == nil || d.betterThan(best) {
+		best = d
 	}
 	return best
 }
 
-// candidateVictim is an allocation that a job may displace.
-type candidateVictim struct {
-	alloc    *structs.Allocation
-	priority int
-	missed   int // allocations that its group would miss beyond its pace
+func (d *displacement) betterThan(other *displacement) bool {
+	return slices.Compare(d.order[:], other.order[:]) < 0
 }
 
 // displaceable returns the allocations of a node that the job may displace: the least important first, then
 // those that their groups can miss, then the largest. An agent of an older version would not wait for their
 // end.
-func (p *planner) displaceable(v *nodeView) []*structs.Allocation {
+func (p *planner) displaceable(v *nodeView) []candidateVictim {
 	if v.node.Protocol() < preemptionProtocol {
 		return nil
 	}
@@ -136,11 +137,7 @@ func (p *planner) displaceable(v *nodeView) []*structs.Allocation {
 			cmp.Compare(a.alloc.ID, b.alloc.ID))
 	})
 	p.missedLast(all)
-	allocs := make([]*structs.Allocation, len(all))
-	for i, c := range all {
-		allocs[i] = c.alloc
-	}
-	return allocs
+	return all
 }
 
 // missedLast moves the allocations that their groups cannot miss behind the others of their priority.
@@ -216,51 +213,6 @@ func (p *planner) newDisplacement(v *nodeView, victims ...*structs.Allocation) *
 		}
 	}
 	return d
-}
-
-// fewVictims returns the best displacement of one allocation or two, nil if these do not suffice.
-func (p *planner) fewVictims(w *placement, v *nodeView, all []*structs.Allocation) *displacement {
-	var best *displacement
-	try := func(victims ...*structs.Allocation) {
-		if !hasRoomWithout(w, v, victims) {
-			return
-		}
-		d := p.newDisplacement(v, victims...)
-		better := best == nil || slices.Compare(d.order[:], best.order[:]) < 0
-		if better && p.fitsWithout(w, v, victims) {
-			best = d
-		}
-	}
-	for _, a := range all {
-		try(a)
-	}
-	if best != nil {
-		return best
-	}
-	paired := w.plan.paired(all)
-	for i, a := range paired {
-		for _, b := range paired[:i] {
-			try(a, b)
-		}
-	}
-	return best
-}
-
-// paired returns the allocations of which each two are tried together: of many those that have a port or a
-// device which the group demands, and the least important ones.
-func (g *groupPlan) paired(all []*structs.Allocation) []*structs.Allocation {
-	if len(all) <= mostPaired {
-		return all
-	}
-	var holders, others []*structs.Allocation
-	for _, a := range all {
-		if g.demandsFrom(a) {
-			holders = append(holders, a)
-		} else {
-			others = append(others, a)
-		}
-	}
-	return append(holders, others...)[:mostPaired]
 }
 
 // demandsFrom reports whether an allocation has a static port that the group demands, or devices if the group

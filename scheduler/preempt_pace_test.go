@@ -48,7 +48,7 @@ func TestPreemption_SparesGroupsThatMissSome(t *testing.T) {
 			[]*structs.Job{low("a", 4, 200, 1), low("b", 1, 100, 1), low("c", 1, 100, 1)}, 400, 1, "map[a:2]"},
 		"three": {
 			[]*structs.Job{low("a", 3, 170, 1), low("b", 1, 160, 1), low("c", 1, 165, 1), low("d", 1, 165, 1)},
-			480, 1, "map[a:1 c:1 d:1]"},
+			480, 1, "map[b:1 c:1 d:1]"},
 		"beyond it if nothing else is there": {[]*structs.Job{low("a", 3, 300, 1)}, 300, 2, "map[a:2]"},
 	} {
 		t.Run(name, func(t *testing.T) {

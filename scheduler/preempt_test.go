@@ -53,8 +53,11 @@ func TestPreemption_DisplacesTheFewestOfTheLowestPriority(t *testing.T) {
 			map[string][]int{"a": {10, 250}, "b": {10, 250}, "c": {40, 500}}, 500, "c"},
 		"two": {
 			map[string][]int{"a": {20, 300}, "b": {20, 280}, "c": {30, 400}}, 710, "a c"},
-		"three": {map[string][]int{"a": {20, 250}, "b": {20, 250}, "c": {20, 250}, "d": {20, 240}}, 700,
-			"a b c"},
+		"three": {map[string][]int{"a": {20, 260}, "b": {20, 250}, "c": {20, 250}, "d": {20, 240}}, 700,
+			"b c d"},
+		"three before four of lower ones": {map[string][]int{
+			"a": {10, 130}, "b": {10, 130}, "c": {10, 130}, "d": {10, 130},
+			"e": {30, 160}, "f": {30, 160}, "g": {30, 160}}, 480, "e f g"},
 		"free room counts":        {map[string][]int{"a": {20, 300}, "b": {20, 320}}, 650, "a"},
 		"a gap of ten":            {map[string][]int{"a": {40, 1000}}, 500, "a"},
 		"a gap of nine":           {map[string][]int{"a": {41, 1000}}, 500, ""},

@@ -72,7 +72,7 @@ func (r *NodeRoom) Short(ask Resources) string {
 	if r.Have.Exceeded(r.before) == "" {
 		return r.Have.Exceeded(r.Used.Add(ask))
 	}
-	short := r.Have.most(r.before).Exceeded(r.Used.Add(ask))
+	short := r.Have.Most(r.before).Exceeded(r.Used.Add(ask))
 	if short == "" {
 		short = r.Have.Exceeded(r.live.Add(ask))
 	}

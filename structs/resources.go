@@ -69,8 +69,8 @@ func (r Resources) Least(o Resources) Resources {
 	}
 }
 
-// most returns the larger amount of each dimension.
-func (r Resources) most(o Resources) Resources {
+// Most returns the larger amount of each dimension.
+func (r Resources) Most(o Resources) Resources {
 	r.CPU = max(r.CPU, o.CPU)
 	r.MemoryMB = max(r.MemoryMB, o.MemoryMB)
 	r.DiskMB = max(r.DiskMB, o.DiskMB)
