@@ -23,25 +23,38 @@ const (
 type candidateSet struct {
 	group    *groupPlan
 	iter     cyclicIter
-	seen     map[string]bool // by node
+	read     int             // nodes of iter
+	moved    map[string]bool // nodes that were moved to the front
 	full     map[string]bool // by node
-	front    []*structs.Node // the next candidates, of any class
+	front    []candidate     // the next ones, of any class
 	classes  []*nodeClass
 	byKey    map[string]*nodeClass
-	refusals *refusalCount // of seen nodes that the group's filters refused, or that are full
+	refusals *refusalCount // of nodes that the group's filters refused, or that are full
+}
+
+// candidate is a node that a group may get.
+type candidate struct {
+	node *structs.Node
+	use  *structs.NodeUse // nil: not read yet
+	view *nodeView        // nil until its first trial
+}
+
+// hasView returns a function that finds the candidate with a view.
+func hasView(v *nodeView) func(candidate) bool {
+	return func(c candidate) bool { return c.view == v }
 }
 
 // nodeClass has the candidates that the preferences of the group rate alike: all candidates of a group
 // without preferences.
 type nodeClass struct {
 	example  *structs.Node
-	feasible []*structs.Node // passed the group's filters and not full, in the order of their trial
-	chosen   []*structs.Node // feasible, with an allocation of the plan; the last one chosen is the last
-	rating   float64         // of preferences, at the time of the sample
-	next     int             // the first of feasible that the sample has not tried
-	fitting  []*structs.Node // in the sample, except the chosen one
-	refused  []*structs.Node // in the sample, not full
-	found    int             // fitting nodes of the sample
+	feasible []candidate // passed the group's filters and not full, in the order of their trial
+	chosen   []candidate // feasible, with an allocation of the plan; the last one chosen is the last
+	rating   float64     // of preferences, at the time of the sample
+	next     int         // the first of feasible that the sample has not tried
+	fitting  []candidate // in the sample, except the chosen one
+	refused  []candidate // in the sample, not full
+	found    int         // fitting nodes of the sample
 }
 
 func (p *planner) candidatesOf(w *placement) *candidateSet {
@@ -54,12 +67,11 @@ func (p *planner) candidatesOf(w *placement) *candidateSet {
 				source: s,
 				first:  p.origin(),
 			},
-			seen:     map[string]bool{},
+			moved:    map[string]bool{},
 			full:     map[string]bool{},
 			byKey:    map[string]*nodeClass{},
 			refusals: newRefusalCount(),
 		}
-		o.iter.next = o.iter.first
 		w.plan.candidateSets[s.name] = o
 	}
 	return o
@@ -79,6 +91,10 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 		return o.classes[mostClass-1]
 	}
 	c = &nodeClass{example: n}
+	if o.iter.name == "" && !o.group.prefers.any() { // about as many as a sample has
+		c.feasible = make([]candidate, 0, 2*enough)
+		c.fitting = make([]candidate, 0, enough)
+	}
 	o.byKey[key] = c
 	o.classes = append(o.classes, c)
 	return c
@@ -88,18 +104,18 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 // none, the chosen nodes of the classes become candidates again.
 func (o *candidateSet) readMore() (read, added int) {
 	few := o.iter.readNodes(readBatch)
+	o.read += len(few)
 	if len(few) == 0 {
 		for _, c := range o.classes {
 			added += c.reuseChosen()
 		}
 	}
 	for _, n := range few {
-		if o.seen[n.ID] {
+		if len(o.moved) > 0 && o.moved[n.node.ID] {
 			continue
 		}
-		o.seen[n.ID] = true
-		if o.group.admit(o.refusals, n) {
-			c := o.classOf(n)
+		if o.group.admit(o.refusals, n.node) {
+			c := o.classOf(n.node)
 			c.feasible = append(c.feasible, n)
 			added++
 		}
@@ -120,7 +136,7 @@ func (o *candidateSet) readAhead() {
 	if !o.group.prefers.any() {
 		return
 	}
-	for len(o.seen) < readAhead {
+	for o.read < readAhead {
 		read, added := o.readMore()
 		if read == 0 && added == 0 {
 			return
@@ -131,18 +147,18 @@ func (o *candidateSet) readAhead() {
 // moveToFront makes a node the next candidate.
 func (o *candidateSet) moveToFront(n *structs.Node) {
 	var passes bool
-	known := o.seen[n.ID]
+	known := o.moved[n.ID] || o.iter.hasPassed(n.ID)
 	if known {
 		passes = o.group.checkNode(n) == nil
 	} else {
 		passes = o.group.admit(o.refusals, n)
 	}
-	o.seen[n.ID] = true
+	o.moved[n.ID] = true
 	if !passes {
 		return
 	}
-	same := func(other *structs.Node) bool {
-		return other.ID == n.ID
+	same := func(other candidate) bool {
+		return other.node.ID == n.ID
 	}
 	if known {
 		c := o.classOf(n)
@@ -150,7 +166,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 		c.feasible = slices.DeleteFunc(c.feasible, same)
 		o.front = slices.DeleteFunc(o.front, same)
 	}
-	o.front = slices.Insert(o.front, 0, n)
+	o.front = slices.Insert(o.front, 0, candidate{node: n})
 }
 
 // exhausted reports whether it has read and tried every node, and none of them is full because of the group.
@@ -169,6 +185,8 @@ type sample struct {
 	enough int  // fitting nodes
 	bound  int  // of tried
 	mayEnd bool // at the bound, also without a fitting node
+
+	repeats bool // see planner.repeats
 }
 
 type refused struct {
@@ -181,16 +199,18 @@ func (s *sample) ended() bool {
 }
 
 // try adds the result of one node of a class.
-func (s *sample) try(p *planner, w *placement, c *nodeClass, n *structs.Node) {
+func (s *sample) try(p *planner, w *placement, c *nodeClass, n candidate) {
 	s.tried++
-	v := p.viewOf(n)
-	mean, r := s.rate(p, w, v)
+	if n.view == nil {
+		n.view = p.viewWith(n.node, n.use)
+	}
+	mean, r := s.rate(p, w, n.view)
 	switch {
 	case r == nil:
 		s.found++
 		c.found++
 		c.fitting = append(c.fitting, n)
-		s.top.insert(ranked{v, mean})
+		s.top.insert(ranked{n.view, mean})
 	case !leavesFull(r):
 		c.refused = append(c.refused, n)
 	}
@@ -198,8 +218,7 @@ func (s *sample) try(p *planner, w *placement, c *nodeClass, n *structs.Node) {
 
 // rate returns the mean of the scores of a node, or its refusal, which it records.
 func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *refusal) {
-	repeats := p.repeats(w)
-	if repeats && v.fits.plan == w.plan {
+	if s.repeats && v.fits.plan == w.plan {
 		return v.fits.mean, nil
 	}
 	r := p.checkPlacement(w, v)
@@ -208,7 +227,7 @@ func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *refusal)
 		return 0, r
 	}
 	mean := rankNode(w, v).mean
-	if repeats {
+	if s.repeats {
 		v.fits = fit{plan: w.plan, mean: mean}
 	}
 	return mean, nil
@@ -236,12 +255,14 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 		enough: p.enough,
 		bound:  cmp.Or(most, max(maxSampled, p.enough)),
 		mayEnd: most != 0,
+
+		repeats: p.repeats(w),
 	}
 	o.readAhead()
 	for len(o.front) > 0 && !s.ended() {
 		n := o.front[0]
 		o.front = o.front[1:]
-		s.try(p, w, o.classOf(n), n)
+		s.try(p, w, o.classOf(n.node), n)
 	}
 	for !s.ended() {
 		for _, c := range o.rated(p) {
@@ -308,9 +329,8 @@ func (p *planner) tryChosen(w *placement, c *nodeClass, s *sample) {
 		return // other classes are better
 	}
 	for _, n := range c.chosen[max(0, len(c.chosen)-mostChosen):] {
-		v := p.viewOf(n)
-		if mean, refused := s.rate(p, w, v); refused == nil {
-			s.top.insert(ranked{v, mean})
+		if mean, refused := s.rate(p, w, n.view); refused == nil {
+			s.top.insert(ranked{n.view, mean})
 		}
 	}
 }
@@ -325,26 +345,28 @@ func (o *candidateSet) settle(s *sample) {
 			o.refusals.countRefusal(r.node, r.why)
 		}
 	}
-	var best *structs.Node
+	var best *nodeView
 	if len(s.top) > 0 {
-		best = s.top[0].view.node
+		best = s.top[0].view
 	}
 	for _, c := range o.classes {
 		if c.next > 0 || c.found > 0 || len(c.refused) > 0 {
 			c.settle(best)
 		}
-		c.chosen = slices.DeleteFunc(c.chosen, func(n *structs.Node) bool { return o.full[n.ID] })
+		if len(s.reason) > 0 {
+			c.chosen = slices.DeleteFunc(c.chosen, func(n candidate) bool { return o.full[n.node.ID] })
+		}
 	}
 }
 
 // settle is candidateSet.settle for one class. It writes the feasible nodes into the places of the tried
 // ones, because a class may be large.
-func (c *nodeClass) settle(best *structs.Node) {
-	if at := slices.Index(c.fitting, best); at >= 0 {
+func (c *nodeClass) settle(best *nodeView) {
+	if at := slices.IndexFunc(c.fitting, hasView(best)); at >= 0 {
+		c.chosen = append(c.chosen, c.fitting[at])
 		c.fitting = slices.Delete(c.fitting, at, at+1)
-		c.chosen = append(c.chosen, best)
-	} else if at := slices.Index(c.chosen, best); at >= 0 {
-		c.chosen = append(slices.Delete(c.chosen, at, at+1), best)
+	} else if at := slices.IndexFunc(c.chosen, hasView(best)); at >= 0 {
+		c.chosen = append(slices.Delete(c.chosen, at, at+1), candidate{node: best.node, view: best})
 	}
 	missing := len(c.fitting) - c.next // of the places: some nodes were in front of the classes
 	if missing > 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -27,9 +26,9 @@ const (
 
 // source yields the nodes that may be feasible, by ID.
 type source struct {
-	name string // equal sources have equal names
-	size int    // about
-	from func(id string) iter.Seq[*structs.Node]
+	name string                                  // equal sources have equal names
+	size int                                     // about
+	from func(id string) (next func() candidate) // without a node at the end
 }
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
@@ -80,15 +79,20 @@ func (p *planner) pluginSource(uses []volumeUse, plugin string) source {
 		beyond := func(v *structs.CSIVolume) bool { return !v.ReachableFrom(at) }
 		return !slices.ContainsFunc(volumes, beyond)
 	}
-	from := func(id string) iter.Seq[*structs.Node] {
-		return state.PluginNodes(p, plugin, id, reached)
+	from := func(id string) func() candidate {
+		next := state.PluginNodes(p, plugin, id, reached)
+		return func() candidate { return candidate{node: next()} }
 	}
 	return source{name: name, from: from}
 }
 
-// nodesFrom yields all nodes from an ID on.
-func (p *planner) nodesFrom(id string) iter.Seq[*structs.Node] {
-	return state.NodesFrom(p.ReadTx, "", state.Page{From: []string{id}})
+// nodesFrom returns a function that returns all nodes from an ID on.
+func (p *planner) nodesFrom(id string) func() candidate {
+	next := state.NodesWithUse(p, id)
+	return func() candidate {
+		n, use := next()
+		return candidate{node: n, use: use}
+	}
 }
 
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
@@ -117,9 +121,16 @@ func compareID(n *structs.Node, id string) int {
 
 // listSource returns a source of a few known nodes, sorted by ID.
 func listSource(name string, nodes []*structs.Node) source {
-	from := func(id string) iter.Seq[*structs.Node] {
+	from := func(id string) func() candidate {
 		at, _ := slices.BinarySearchFunc(nodes, id, compareID)
-		return slices.Values(nodes[at:])
+		left := nodes[at:]
+		return func() (c candidate) {
+			if len(left) > 0 {
+				c.node = left[0]
+				left = left[1:]
+			}
+			return c
+		}
 	}
 	return source{name, len(nodes), from}
 }
@@ -127,30 +138,48 @@ func listSource(name string, nodes []*structs.Node) source {
 // cyclicIter iterates once around a source, from a node in its middle.
 type cyclicIter struct {
 	source
-	first   string // the ID where it begins
-	next    string // the ID to continue from
-	wrapped bool   // past the end of the source
+	first   string           // the ID where it begins
+	next    func() candidate // continues; nil at the beginning and at the end of the source
+	last    string           // the ID of the last node since then
+	wrapped bool             // past the end of the source
 	ended   bool
+	batch   []candidate
 }
 
-// readNodes returns the next few nodes, none at the end.
-func (r *cyclicIter) readNodes(few int) (out []*structs.Node) {
-	for !r.ended {
-		for n := range r.from(r.next) {
-			if r.wrapped && n.ID >= r.first {
-				break
+// readNodes returns the next few nodes, none at the end. The next call overwrites them.
+func (r *cyclicIter) readNodes(few int) []candidate {
+	r.batch = r.batch[:0]
+	for !r.ended && len(r.batch) < few {
+		if r.next == nil {
+			begin := r.first
+			if r.wrapped {
+				begin = ""
 			}
-			out = append(out, n)
-			if len(out) == few {
-				r.next = n.ID + "\x00"
-				return out
-			}
+			r.next = r.from(begin)
 		}
-		r.ended = r.wrapped || r.first == ""
-		r.wrapped = true
-		r.next = ""
+		c := r.next()
+		if c.node == nil || r.wrapped && c.node.ID >= r.first {
+			r.ended = r.wrapped || r.first == ""
+			r.wrapped = true
+			r.next = nil
+			r.last = ""
+			continue
+		}
+		r.last = c.node.ID
+		r.batch = append(r.batch, c)
 	}
-	return out
+	return r.batch
+}
+
+// hasPassed reports whether it has read a node of the source.
+func (r *cyclicIter) hasPassed(id string) bool {
+	switch {
+	case r.ended:
+		return true
+	case r.wrapped:
+		return id >= r.first || id <= r.last
+	}
+	return id >= r.first && id <= r.last
 }
 
 // origin returns the ID from which the evaluation reads nodes. It differs between evaluations and is always
@@ -162,9 +191,8 @@ func (p *planner) origin() string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, p.eval.ID, p.eval.SnapshotIndex)
 	seed := rand.NewPCG(h.Sum64(), 0)
-	for n := range state.Nodes(p) {
+	if n := state.NodeFrom(p, ""); n != nil {
 		p.start = p.randomID(n.ID, rand.New(seed))
-		break
 	}
 	return p.start
 }
@@ -184,7 +212,7 @@ func (p *planner) randomID(first string, random *rand.Rand) string {
 			}
 			id = append(id, c)
 		}
-		for range p.nodesFrom(string(id)) {
+		if state.NodeFrom(p, string(id)) != nil {
 			return string(id)
 		}
 	}

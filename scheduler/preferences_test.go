@@ -414,8 +414,8 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 	placed := &placement{plan: p.addGroup(p.job.TaskGroups[0])}
 	n := state.Node(p, "n1")
 	mean := func() float64 {
-		var s sample
-		s.try(p, placed, &nodeClass{}, n)
+		s := sample{repeats: p.repeats(placed)}
+		s.try(p, placed, &nodeClass{}, candidate{node: n})
 		return s.top[0].mean
 	}
 	first := mean()

@@ -107,6 +107,7 @@ type planner struct {
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
+	blankViews     []nodeView                       // see newView
 	nodes          map[string]*structs.Node         // see nodeOf
 	live           []*structs.Allocation            // of the job, that the servers want to run
 	knowsOwn       bool                             // live has those on all nodes

@@ -29,15 +29,9 @@ const keptScores = 5
 // allocation fills in every dimension, 0 for an empty one; free space counts progressively. With the
 // algorithm spread it prefers emptier nodes: it is 0 for a full one and 1 for an empty one.
 func binpack(w *placement, v *nodeView) (float64, bool) {
-	have := v.room.Have
-	used := v.room.Used.Add(w.plan.ask)
 	sum := 0.0
 	dimensions := 0.0
-	for _, d := range [][2]int{
-		{have.CPU, used.CPU},
-		{have.MemoryMB, used.MemoryMB},
-		{have.DiskMB, used.DiskMB},
-	} {
+	for _, d := range v.room.With(w.plan.kept) {
 		if d[0] <= 0 {
 			continue
 		}

@@ -377,12 +377,11 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 		for i := range 300 {
 			p := &planner{ReadTx: tx, eval: &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}}
 			r := cyclicIter{first: p.origin(), source: p.sourceOf(&placement{plan: &groupPlan{}})}
-			r.next = r.first
-			begun[r.readNodes(1)[0].ID] = true
+			begun[r.readNodes(1)[0].node.ID] = true
 			seen := map[string]bool{}
 			for few := r.readNodes(readBatch); len(few) > 0; few = r.readNodes(readBatch) {
-				for _, n := range few {
-					seen[n.ID] = true
+				for _, c := range few {
+					seen[c.node.ID] = true
 				}
 			}
 			if len(seen) != n-1 {

@@ -93,17 +93,40 @@ func (v *nodeView) countGroup(p *planner, a *structs.Allocation, by int) {
 
 // viewOf returns the view of a node: from the state the first time, and with the plan's effects later.
 func (p *planner) viewOf(n *structs.Node) *nodeView {
+	return p.viewWith(n, nil)
+}
+
+// viewWith is viewOf for a node whose use was read with it, or nil.
+func (p *planner) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &nodeView{node: n, room: structs.NewNodeRoom(n)}
-	use := state.UseOfNode(p, n.ID)
+	if use == nil {
+		sums := state.UseOfNode(p, n.ID)
+		use = &sums
+	}
+	v := p.newView(n)
 	if p.knowsOwn && use.Suffices() {
-		v.holdAll(p, use)
+		v.holdAll(p, *use)
 	} else {
 		v.holdEach(p)
 	}
 	p.views[n.ID] = v
+	return v
+}
+
+// viewsTogether is the most views that share one piece of memory.
+const viewsTogether = 32
+
+// newView returns the view of a node without allocations. Most plans view many nodes.
+func (p *planner) newView(n *structs.Node) *nodeView {
+	if len(p.blankViews) == 0 {
+		p.blankViews = make([]nodeView, min(max(1, len(p.views)), viewsTogether))
+	}
+	v := &p.blankViews[0]
+	p.blankViews = p.blankViews[1:]
+	v.node = n
+	v.room = structs.NewNodeRoom(n)
 	return v
 }
 

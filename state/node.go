@@ -27,6 +27,11 @@ func Nodes(tx Reader) iter.Seq[*structs.Node] {
 	return nodes.Scan(tx)
 }
 
+// NodeFrom returns the first node by ID, from one on, nil if there is none.
+func NodeFrom(tx Reader, from string) *structs.Node {
+	return nodes.Seek(tx, from).Next()
+}
+
 // DownNodes yields the nodes that are down and accounted for, by the time at which they went down.
 func DownNodes(tx Reader) iter.Seq[*structs.Node] {
 	return nodesByDown.Scan(tx)

@@ -20,6 +20,30 @@ func UseOfNode(tx Reader, node string) structs.NodeUse {
 	return structs.NodeUse{}
 }
 
+// NodesWithUse returns a function that returns the nodes by ID, from one on, each with its use, and nil at
+// the end. A reader of many nodes looks up none of the uses.
+func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.NodeUse)) {
+	rows := nodes.Seek(tx, from)
+	uses := nodeUses.Seek(tx, from)
+	use := uses.Next()
+	return func() (*structs.Node, *structs.NodeUse) {
+		n := rows.Next()
+		if n == nil {
+			return nil, nil
+		}
+		for use != nil && use.NodeID < n.ID {
+			use = uses.Next()
+		}
+		if use == nil || use.NodeID != n.ID {
+			return n, &noUse
+		}
+		return n, &use.NodeUse
+	}
+}
+
+// noUse is the use of a node without allocations.
+var noUse structs.NodeUse
+
 // recountUse keeps the use of a node when one of its allocations changes. before or now may be nil.
 func recountUse(tx *WriteTx, before, now *structs.Allocation) {
 	was := structs.NodeUseOf(before)

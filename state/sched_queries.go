@@ -110,26 +110,26 @@ func LaterEvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job, openEval, laterEval)
 }
 
-// PluginNodes yields the nodes with a node instance of a plugin that fits, by ID, from one on.
+// PluginNodes returns a function that returns the nodes with a node instance of a plugin that fits, by ID,
+// from one on, and nil at the end.
 func PluginNodes(
 	tx Reader,
 	plugin, from string,
 	fits func(*structs.CSIPluginInstance) bool,
-) iter.Seq[*structs.Node] {
-	return func(yield func(*structs.Node) bool) {
-		rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
+) (next func() *structs.Node) {
+	rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
+	return func() *structs.Node {
 		for {
 			i := rows.Next()
 			if i == nil || i.PluginID != plugin ||
 				i.Kind != structs.CSIKindNode {
-				return
+				return nil
 			}
 			if !fits(i) {
 				continue
 			}
-			n := Node(tx, i.NodeID)
-			if n != nil && !yield(n) {
-				return
+			if n := Node(tx, i.NodeID); n != nil {
+				return n
 			}
 		}
 	}

@@ -136,6 +136,14 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	}
 	tx := w.s.Read()
 	node := func(n *structs.Node) string { return n.ID }
+	list := func(plugin, from string, fits func(*structs.CSIPluginInstance) bool) string {
+		var found []*structs.Node
+		next := PluginNodes(tx, plugin, from, fits)
+		for n := next(); n != nil; n = next() {
+			found = append(found, n)
+		}
+		return ids(slices.Values(found), node)
+	}
 	all := func(*structs.CSIPluginInstance) bool { return true }
 	for from, want := range map[string]string{
 		"":    "n0 n1 n2 n3 n4",
@@ -143,15 +151,15 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 		"n2z": "n3 n4",
 		"o":   "",
 	} {
-		if got := ids(PluginNodes(tx, "p", from, all), node); got != want {
+		if got := list("p", from, all); got != want {
 			t.Errorf("from %q: %q, want %q", from, got, want)
 		}
 	}
 	odd := func(i *structs.CSIPluginInstance) bool { return i.NodeID == "n1" || i.NodeID == "n3" }
-	if got := ids(PluginNodes(tx, "p", "", odd), node); got != "n1 n3" {
+	if got := list("p", "", odd); got != "n1 n3" {
 		t.Errorf("got %q of the nodes that fit", got)
 	}
-	if got := ids(PluginNodes(tx, "q", "", all), node); got != "" {
+	if got := list("q", "", all); got != "" {
 		t.Errorf("got nodes %q of a plugin without node halves", got)
 	}
 	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{

@@ -154,22 +154,19 @@ func (n *Node) Lost() bool {
 
 // Available returns the resources for allocations: the node's less the reserved ones.
 func (n *Node) Available() Resources {
-	var has, kept Resources
+	free := n.available()
+	return Resources{CPU: free.cpu, MemoryMB: free.memoryMB, DiskMB: free.diskMB}
+}
+
+func (n *Node) available() (free amounts) {
 	if r := n.NodeResources; r != nil {
-		has = Resources{
-			CPU:      int(r.CPU.CpuShares),
-			MemoryMB: int(r.Memory.MemoryMB),
-			DiskMB:   int(r.Disk.DiskMB),
-		}
+		free = amounts{int(r.CPU.CpuShares), int(r.Memory.MemoryMB), int(r.Disk.DiskMB)}
 	}
 	if r := n.ReservedResources; r != nil {
-		kept = Resources{
-			CPU:      int(min(r.CPU.CpuShares, MaxCPU)),
-			MemoryMB: int(r.Memory.MemoryMB),
-			DiskMB:   int(r.Disk.DiskMB),
-		}
+		kept := amounts{int(min(r.CPU.CpuShares, MaxCPU)), int(r.Memory.MemoryMB), int(r.Disk.DiskMB)}
+		free.count(kept.negative())
 	}
-	return has.Sub(kept)
+	return free
 }
 
 // NodeDetail is the answer of Node.Get: the node with its plugin instances in the dialect's two maps, by

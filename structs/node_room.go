@@ -4,18 +4,16 @@ package structs
 // room until its node reports the end. A plan may use the free room, and that of the allocations that it
 // stops: the placements wait on the node for the end of these. NewNodeRoom makes it.
 type NodeRoom struct {
-	// Have is the room of the node.
-	Have Resources
-	// Used is the room of the allocations that have not ended, without those that the plan stops and with those
-	// that it places.
-	Used Resources
-
-	before Resources // of the allocations that have not ended, before the plan
-	live   Resources // of those in Used that are to run
+	have   amounts // the room of the node
+	before amounts // of the allocations that have not ended, before the plan
+	used   amounts // of those that have not ended, without the stops of the plan and with its placements
+	live   amounts // of those in used that are to run
 }
 
 // NewNodeRoom returns the room of a node without allocations.
-func NewNodeRoom(n *Node) NodeRoom { return NodeRoom{Have: n.Available()} }
+func NewNodeRoom(n *Node) NodeRoom {
+	return NodeRoom{have: n.available()}
+}
 
 // Hold counts an allocation that was on the node before the plan and has not ended. It precedes Stop and
 // Place.
@@ -23,19 +21,19 @@ func (r *NodeRoom) Hold(a *Allocation) {
 	if a.Resources == nil {
 		return
 	}
-	r.before.count(a.Resources)
-	r.Used.count(a.Resources)
+	of := amountsOf(a.Resources)
+	r.before.count(of)
+	r.used.count(of)
 	if !a.ServerTerminal() {
-		r.live.count(a.Resources)
+		r.live.count(of)
 	}
 }
 
 // HoldAll is Hold for all allocations of the node, whose use suffices.
 func (r *NodeRoom) HoldAll(u NodeUse) {
-	all := u.all.resources()
-	r.before.count(all)
-	r.Used.count(all)
-	r.live.count(u.live.resources())
+	r.before.count(u.all)
+	r.used.count(u.all)
+	r.live.count(u.live)
 }
 
 // Stop counts a stop of the plan. One that ends already keeps its room.
@@ -43,8 +41,9 @@ func (r *NodeRoom) Stop(a *Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {
 		return
 	}
-	r.Used = r.Used.Sub(*a.Resources)
-	r.live = r.live.Sub(*a.Resources)
+	of := amountsOf(a.Resources).negative()
+	r.used.count(of)
+	r.live.count(of)
 }
 
 // Unstop takes back a Stop.
@@ -52,29 +51,48 @@ func (r *NodeRoom) Unstop(a *Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {
 		return
 	}
-	r.Used = r.Used.Add(*a.Resources)
-	r.live = r.live.Add(*a.Resources)
+	r.Place(*a.Resources)
 }
 
 // FreeBefore returns the room that no allocation had before the plan. It may be negative.
-func (r *NodeRoom) FreeBefore() Resources { return r.Have.Sub(r.before) }
+func (r *NodeRoom) FreeBefore() Resources {
+	free := r.have
+	free.count(r.before.negative())
+	return Resources{CPU: free.cpu, MemoryMB: free.memoryMB, DiskMB: free.diskMB}
+}
 
 // Place counts a placement of the plan.
 func (r *NodeRoom) Place(ask Resources) {
-	r.Used = r.Used.Add(ask)
-	r.live = r.live.Add(ask)
+	of := amountsOf(&ask)
+	r.used.count(of)
+	r.live.count(of)
 }
 
 // Short names the first dimension that lacks room for a placement, "" if it fits. The allocations that are to
 // run fit into the node. Those that end may need room besides: the ones that take their place wait for them.
 // The plan leaves no more of them than there were.
 func (r *NodeRoom) Short(ask Resources) string {
-	if r.Have.Exceeded(r.before) == "" {
-		return r.Have.Exceeded(r.Used.Add(ask))
+	used := r.used
+	used.count(amountsOf(&ask))
+	if r.have.exceeded(r.before) == "" {
+		return r.have.exceeded(used)
 	}
-	short := r.Have.Most(r.before).Exceeded(r.Used.Add(ask))
+	short := r.have.most(r.before).exceeded(used)
 	if short == "" {
-		short = r.Have.Exceeded(r.live.Add(ask))
+		live := r.live
+		live.count(amountsOf(&ask))
+		short = r.have.exceeded(live)
 	}
 	return short
+}
+
+// With returns the dimensions of the room with another placement: the room of the node, and its use.
+func (r *NodeRoom) With(ask *Resources) [3][2]int {
+	used := r.used
+	used.count(amountsOf(ask))
+	return [...][2]int{
+		{r.have.cpu, used.cpu},
+		{r.have.memoryMB, used.memoryMB},
+		{r.have.diskMB, used.diskMB},
+	}
 }

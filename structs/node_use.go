@@ -8,9 +8,6 @@ type NodeUse struct {
 	live  amounts // of those that are to run
 }
 
-// amounts are resources that are summed.
-type amounts struct{ cpu, memoryMB, diskMB int }
-
 // mostSummed bounds an amount in a NodeUse, so that the sums never leave the range of an int.
 const mostSummed = 1 << 32
 
@@ -31,7 +28,7 @@ func NodeUseOf(a *Allocation) NodeUse {
 		u.apart = 1
 		return u
 	}
-	u.all = amounts{r.CPU, r.MemoryMB, r.DiskMB}
+	u.all = amountsOf(r)
 	if !a.ServerTerminal() {
 		u.live = u.all
 	}
@@ -50,16 +47,4 @@ func (u NodeUse) Plus(o NodeUse) NodeUse {
 // Minus returns the difference.
 func (u NodeUse) Minus(o NodeUse) NodeUse {
 	return NodeUse{u.apart - o.apart, u.all.minus(o.all), u.live.minus(o.live)}
-}
-
-func (m amounts) plus(o amounts) amounts {
-	return amounts{m.cpu + o.cpu, m.memoryMB + o.memoryMB, m.diskMB + o.diskMB}
-}
-
-func (m amounts) minus(o amounts) amounts {
-	return amounts{m.cpu - o.cpu, m.memoryMB - o.memoryMB, m.diskMB - o.diskMB}
-}
-
-func (m amounts) resources() *Resources {
-	return &Resources{CPU: m.cpu, MemoryMB: m.memoryMB, DiskMB: m.diskMB}
 }

@@ -32,13 +32,6 @@ func (r Resources) Add(o Resources) Resources {
 	return r
 }
 
-// count adds other resources in place, as Add does.
-func (r *Resources) count(o *Resources) {
-	r.CPU = addSaturated(r.CPU, o.CPU)
-	r.MemoryMB = addSaturated(r.MemoryMB, o.MemoryMB)
-	r.DiskMB = addSaturated(r.DiskMB, o.DiskMB)
-}
-
 // Sub returns the difference, within the same bounds as Add.
 func (r Resources) Sub(o Resources) Resources {
 	return r.Add(Resources{

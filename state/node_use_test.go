@@ -1,0 +1,45 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// TestNodesWithUse_GivesTheUseOfEachNode has uses of nodes with and without a row, and nodes without a use.
+func TestNodesWithUse_GivesTheUseOfEachNode(t *testing.T) {
+	w := &uncheckedStore{s: New()}
+	w.do(func(tx *WriteTx) {
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id)}))
+		}
+		for i, node := range []string{"a", "c", "c0", "c1", "c2", "e", "f"} {
+			allocs.Put(tx, &structs.Allocation{
+				ID:        fmt.Sprint(i),
+				NodeID:    node,
+				Resources: &structs.Resources{CPU: 100 + i},
+			})
+		}
+	})
+	tx := w.s.Read()
+	for from, want := range map[string]string{
+		"":   "a b c d e",
+		"c":  "c d e",
+		"c1": "d e",
+		"e0": "",
+	} {
+		var found []string
+		next := NodesWithUse(tx, from)
+		for n, use := next(); n != nil; n, use = next() {
+			found = append(found, n.ID)
+			if *use != UseOfNode(tx, n.ID) {
+				t.Errorf("from %q: the use of node %s is %+v, want %+v", from, n.ID, *use, UseOfNode(tx, n.ID))
+			}
+		}
+		if got := strings.Join(found, " "); got != want {
+			t.Errorf("from %q: got nodes %q, want %q", from, got, want)
+		}
+	}
+}

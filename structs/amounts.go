@@ -1,0 +1,46 @@
+package structs
+
+// amounts are the resources of which an allocation has a part of its node. A Resources has more, and is more
+// than twice as large.
+type amounts struct{ cpu, memoryMB, diskMB int }
+
+func amountsOf(r *Resources) amounts {
+	return amounts{r.CPU, r.MemoryMB, r.DiskMB}
+}
+
+func (m amounts) plus(o amounts) amounts {
+	return amounts{m.cpu + o.cpu, m.memoryMB + o.memoryMB, m.diskMB + o.diskMB}
+}
+
+func (m amounts) minus(o amounts) amounts {
+	return amounts{m.cpu - o.cpu, m.memoryMB - o.memoryMB, m.diskMB - o.diskMB}
+}
+
+func (m amounts) negative() amounts {
+	return amounts{-m.cpu, -m.memoryMB, -m.diskMB}
+}
+
+// count adds other amounts in place. A sum that is too large for an int is the largest there is.
+func (m *amounts) count(o amounts) {
+	m.cpu = addSaturated(m.cpu, o.cpu)
+	m.memoryMB = addSaturated(m.memoryMB, o.memoryMB)
+	m.diskMB = addSaturated(m.diskMB, o.diskMB)
+}
+
+// most returns the larger amount of each dimension.
+func (m amounts) most(o amounts) amounts {
+	return amounts{max(m.cpu, o.cpu), max(m.memoryMB, o.memoryMB), max(m.diskMB, o.diskMB)}
+}
+
+// exceeded names the first dimension in which o does not fit, "" if it fits.
+func (m amounts) exceeded(o amounts) string {
+	switch {
+	case o.cpu > m.cpu:
+		return "cpu"
+	case o.memoryMB > m.memoryMB:
+		return "memory"
+	case o.diskMB > m.diskMB:
+		return "disk"
+	}
+	return ""
+}
