@@ -32,12 +32,16 @@ func UpdatesNeedNoOthers(v *View) (faults []string) {
 
 // othersHold reports whether others may have what a group needs: a volume, a port, a device. Others are
 // those of other jobs, and those of other groups that have the newest version already. A volume may be
-// missing, too. A constraint that counts allocations may leave no place for a canary.
+// missing, too. A constraint that counts allocations may leave no place for a canary. A group whose allocations
+// exclude each other from a node may have more of them than there are nodes.
 func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 	for _, c := range slices.Concat(j.Constraints, g.Constraints) {
 		if c.Operand == structs.ConstraintDistinctHosts || c.Operand == structs.ConstraintDistinctProperty {
 			return true
 		}
+	}
+	if (g.HostVolumeConflict(g) != "" || sharePort(g, g)) && !v.hasOlder(j, g) {
+		return true
 	}
 	for _, t := range g.Tasks {
 		if len(t.Resources.Devices) > 0 {
@@ -59,6 +63,17 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 			continue
 		}
 		if shareVolume(g, other) || sharePort(g, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasOlder reports whether an allocation of an older version of a group has not ended.
+func (v *View) hasOlder(j *structs.Job, g *structs.TaskGroup) bool {
+	for _, a := range v.Allocs {
+		ofGroup := a.JobID == j.ID && a.Namespace == j.Namespace && a.TaskGroup == g.Name
+		if ofGroup && a.JobVersion != j.Version && !a.ClientTerminal() {
 			return true
 		}
 	}
