@@ -32,8 +32,8 @@ func UpdatesNeedNoOthers(v *View) (faults []string) {
 
 // othersHold reports whether others may have what a group needs: a volume, a port, a device. Others are
 // those of other jobs, and those of other groups that have the newest version already. A volume may be
-// missing, too. A constraint that counts allocations may leave no place for a canary. A group whose allocations
-// exclude each other from a node may have more of them than there are nodes.
+// missing, too. A constraint that counts allocations may leave no place for a canary. A group whose
+// allocations exclude each other from a node may have more of them than there are nodes.
 func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 	for _, c := range slices.Concat(j.Constraints, g.Constraints) {
 		if c.Operand == structs.ConstraintDistinctHosts || c.Operand == structs.ConstraintDistinctProperty {
