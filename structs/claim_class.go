@@ -66,6 +66,9 @@ func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
 
 // CSIUses lists the CSI volumes that the allocation with the index is to claim, by alias.
 func (g *TaskGroup) CSIUses(allocIndex int) (uses []CSIVolumeUse) {
+	if len(g.Volumes) == 0 {
+		return nil // without the memory of sorted keys
+	}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
 		if r != nil && r.Type == VolumeTypeCSI {

@@ -33,6 +33,9 @@ type HostVolume struct {
 // HostVolumes lists the requests of a group for host volumes, by alias.
 func (g *TaskGroup) HostVolumes() []*VolumeRequest {
 	var requests []*VolumeRequest
+	if len(g.Volumes) == 0 {
+		return nil // without the memory of sorted keys
+	}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
 		if r != nil && r.Type == VolumeTypeHost {

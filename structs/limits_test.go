@@ -2,6 +2,7 @@ package structs
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,21 @@ func TestError_TextIsBounded(t *testing.T) {
 		if len(text) > MaxErrorText+64 {
 			t.Errorf("%s: got %d bytes, want at most %d", name, len(text), MaxErrorText+64)
 		}
+	}
+}
+
+func TestResources_EqualComparesEachAmount(t *testing.T) {
+	r := reflect.ValueOf(&Resources{}).Elem()
+	for i := range r.NumField() {
+		if r.Field(i).Kind() != reflect.Int {
+			continue
+		}
+		r.Field(i).SetInt(7)
+		changed := r.Interface().(Resources)
+		if changed.Equal(Resources{}) || !changed.Equal(changed) {
+			t.Errorf("Equal does not compare %s", r.Type().Field(i).Name)
+		}
+		r.Field(i).SetInt(0)
 	}
 }
 

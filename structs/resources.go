@@ -2,7 +2,6 @@ package structs
 
 import (
 	"math"
-	"reflect"
 )
 
 // Resources are the demand of a task, or the free resources of a node. CPU is in MHz, memory and disk in MiB.
@@ -18,9 +17,8 @@ type Resources struct {
 
 // Equal reports whether the amounts are the same. It ignores devices.
 func (r Resources) Equal(o Resources) bool {
-	r.Devices = nil
-	o.Devices = nil
-	return reflect.DeepEqual(r, o)
+	return r.CPU == o.CPU && r.Cores == o.Cores &&
+		r.MemoryMB == o.MemoryMB && r.MemoryMaxMB == o.MemoryMaxMB && r.DiskMB == o.DiskMB
 }
 
 // Add returns the sum. A sum that is too large for an int is the largest there is, so it fits nowhere.
