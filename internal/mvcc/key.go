@@ -14,7 +14,7 @@ type Key []byte
 func KeyOf(parts ...string) Key {
 	size := 0
 	for _, p := range parts {
-		size += len(p) + 1 + countEscapes(p)
+		size += len(p) + 1
 	}
 	return appendKey(make(Key, 0, size), parts)
 }
@@ -53,7 +53,7 @@ func appendKey(out Key, parts []string) Key {
 }
 
 func appendPart(out Key, part string) Key {
-	if countEscapes(part) == 0 {
+	if strings.IndexByte(part, 0) < 0 && strings.IndexByte(part, 1) < 0 { // nearly always
 		out = append(out, part...)
 		return append(out, 0)
 	}
@@ -65,16 +65,6 @@ func appendPart(out Key, part string) Key {
 		out = append(out, part[i])
 	}
 	return append(out, 0)
-}
-
-// countEscapes counts the bytes of a part that need an escape. Nearly always there are none.
-func countEscapes(part string) (n int) {
-	for i := range len(part) {
-		if part[i] <= 1 {
-			n++
-		}
-	}
-	return n
 }
 
 // splitKey returns the parts of a key.

@@ -30,6 +30,10 @@ const maxOverlay = 512
 
 func (o *overlay) find(at pathKey) (int, bool) {
 	entries := o.byPath[at.path.order]
+	n := len(entries)
+	if n > 0 && bytes.Compare(at.key, entries[n-1].key) > 0 { // as often as keys come in their order
+		return n, false
+	}
 	return sort.Find(len(entries), func(i int) int {
 		return bytes.Compare(at.key, entries[i].key)
 	})

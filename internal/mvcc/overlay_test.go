@@ -127,13 +127,14 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 				err := b.Apply(index, func(tx *WriteTx) error {
 					for n := range rapid.IntRange(0, 5).Draw(t, "changes") {
 						id := name.Draw(t, "id")
+						e := drawItem(t, name, id, fmt.Sprint(index, ".", n))
 						if rapid.IntRange(0, 3).Draw(t, "sort") == 0 {
-							items.Delete(tx, &item{ID: id})
+							e = nil
+						}
+						changeItem(t, tx, id, e)
+						entry[id] = e
+						if e == nil {
 							delete(entry, id)
-						} else {
-							e := drawItem(t, name, id, fmt.Sprint(index, ".", n))
-							items.Put(tx, e)
-							entry[id] = e
 						}
 						entry.checkRows(t, tx.ReadTx, "inside the entry")
 					}
@@ -161,6 +162,32 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// changeItem puts an item, or deletes the one with the ID if e is nil, with any function for it.
+func changeItem(t *rapid.T, tx *WriteTx, id string, e *item) {
+	before := items.Get(tx, id)
+	switch edits := rapid.Bool().Draw(t, "edits"); {
+	case edits:
+		items.Edit(tx, func(now *item) *item {
+			if now != before {
+				t.Fatalf("Edit gives %v, the table has %v", now, before)
+			}
+			return e
+		}, id)
+	case e == nil:
+		items.Delete(tx, &item{ID: id})
+	case before == nil && rapid.Bool().Draw(t, "is new"):
+		items.PutNew(tx, e, nil)
+	default:
+		items.Put(tx, e)
+	}
+	switch {
+	case e == nil:
+	case e.ModifyIndex != tx.Index, before != nil && e.CreateIndex != before.CreateIndex,
+		before == nil && e.CreateIndex != tx.Index:
+		t.Fatalf("at index %d the row has the indexes %+v, before %v", tx.Index, e.Indexes, before)
+	}
 }
 
 func drawItem(t *rapid.T, name *rapid.Generator[string], id, text string) *item {

@@ -16,7 +16,7 @@ type Table[T any] struct {
 	ownIndex[T]
 	others []*Index[T] // all indexes but its own
 	stamps func(*T) *structs.Indexes
-	onPut  func(now, before *T)
+	onPut  func(now, like *T)
 	whole  func(*T) bool // nil: each row is
 
 	onChange func(tx *WriteTx, before, now *T) // or nil
@@ -45,9 +45,9 @@ func NewTable[T any, R interface {
 }
 
 // OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the
-// row by equal ones that other rows hold. before is the row that now replaces, or nil. Load calls the
-// function from several goroutines.
-func (t *Table[T]) OnPut(fn func(now, before *T)) *Table[T] {
+// row by equal ones that other rows hold. like is a row that may have equal values, or nil: the one that now
+// replaces, or that of PutNew. Load calls the function from several goroutines.
+func (t *Table[T]) OnPut(fn func(now, like *T)) *Table[T] {
 	t.onPut = fn
 	return t
 }
@@ -134,13 +134,45 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	id := t.KeyOfRow(r)
 	old := tx.lookup(t.at(id))
 	before, _ = old.row.(*T)
-	if t.onPut != nil {
-		t.onPut(r, before)
+	t.shareValues(r, before)
+	t.store(tx, id, old, r)
+	return before
+}
+
+// PutNew is Put for a row whose key no row has, as the caller knows. It does not look for one. like is a row
+// that may have equal values, for the function of OnPut; it may be nil.
+func (t *Table[T]) PutNew(tx *WriteTx, r, like *T) {
+	t.shareValues(r, like)
+	t.store(tx, t.KeyOfRow(r), cell{}, r)
+}
+
+// Edit replaces the row with the key by the one that edit returns for it. Either may be nil: no row.
+func (t *Table[T]) Edit(tx *WriteTx, edit func(before *T) *T, parts ...string) {
+	id := KeyOf(parts...)
+	old := tx.lookup(t.at(id))
+	before, _ := old.row.(*T)
+	r := edit(before)
+	switch {
+	case r != nil:
+		t.shareValues(r, before)
+		t.store(tx, id, old, r)
+	case before != nil:
+		t.change(tx, id, old, cell{})
 	}
+}
+
+func (t *Table[T]) shareValues(r, like *T) {
+	if t.onPut != nil {
+		t.onPut(r, like)
+	}
+}
+
+// store puts a row in place of an old one, which may be absent.
+func (t *Table[T]) store(tx *WriteTx, id Key, old cell, r *T) {
 	stamp := t.stamps(r)
 	stamp.CreateIndex = tx.Index
 	stamp.ModifyIndex = tx.Index
-	if before != nil {
+	if before, _ := old.row.(*T); before != nil {
 		stamp.CreateIndex = t.stamps(before).CreateIndex
 	}
 	now := cell{old.slot, r}
@@ -148,7 +180,6 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 		now.slot = &slot{}
 	}
 	t.change(tx, id, old, now)
-	return before
 }
 
 // Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
