@@ -110,6 +110,18 @@ func storeAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	}
 	recountAlloc(tx, old, a)
 	allocs.Put(tx, a)
+	followAlloc(tx, old, a)
+}
+
+// storeNewAlloc is storeAlloc for an allocation that has no row yet. like is another one of its plan, or nil.
+func storeNewAlloc(tx *WriteTx, a, like *structs.Allocation) {
+	recountAlloc(tx, nil, a)
+	allocs.PutNew(tx, a, like)
+	followAlloc(tx, nil, a)
+}
+
+// followAlloc applies the effects of a change of an allocation on rows of other tables.
+func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
 			ensurePlugin(tx, id)

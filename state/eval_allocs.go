@@ -47,15 +47,16 @@ func changeEvalAllocs(tx *WriteTx, by placedBy, change int) {
 	if by.EvalID == "" {
 		return
 	}
-	row := &evalAllocsRow{placedBy: by, Allocs: change}
-	if old := evalAllocs.Get(tx, by.EvalID, by.Namespace, by.JobID); old != nil {
-		row.Allocs += old.Allocs
-	}
-	if row.Allocs == 0 {
-		evalAllocs.Delete(tx, row)
-		return
-	}
-	evalAllocs.Put(tx, row)
+	evalAllocs.Edit(tx, func(before *evalAllocsRow) *evalAllocsRow {
+		row := &evalAllocsRow{placedBy: by, Allocs: change}
+		if before != nil {
+			row.Allocs += before.Allocs
+		}
+		if row.Allocs == 0 {
+			return nil
+		}
+		return row
+	}, by.EvalID, by.Namespace, by.JobID)
 }
 
 // countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.

@@ -135,8 +135,41 @@ func ownEvent(e *structs.NodeEvent) *structs.NodeEvent {
 	return &c
 }
 
-func internAlloc(a, before *structs.Allocation) {
-	intern.Texts(
+// internAlloc also shares the parts of like, which is cheaper: it is the former row, or another allocation of
+// the same plan.
+func internAlloc(a, like *structs.Allocation) {
+	if like == nil {
+		like = &structs.Allocation{}
+	}
+	known := allocTexts(like)
+	for i, text := range allocTexts(a) {
+		if *text == *known[i] {
+			*text = *known[i]
+		} else {
+			*text = intern.Text(*text)
+		}
+	}
+	switch r := like.Resources; {
+	case a.Resources == r:
+	case a.Resources != nil && r != nil && len(a.Resources.Devices)+len(r.Devices) == 0 && r.Equal(*a.Resources):
+		a.Resources = r
+	default:
+		a.Resources = intern.Value(a.Resources)
+	}
+	if !sameList(a.CSIVolumes, like.CSIVolumes) {
+		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
+	}
+	if !sameList(a.Ports, like.Ports) {
+		a.Ports = slices.Clone(a.Ports)
+		for i := range a.Ports {
+			intern.Texts(&a.Ports[i].Label, &a.Ports[i].HostIP)
+		}
+	}
+}
+
+// allocTexts returns the texts of an allocation that rows share.
+func allocTexts(a *structs.Allocation) [11]*string {
+	return [...]*string{
 		&a.ID,
 		&a.Namespace,
 		&a.EvalID,
@@ -148,19 +181,6 @@ func internAlloc(a, before *structs.Allocation) {
 		&a.ClientStatus,
 		&a.DesiredDescription,
 		&a.ClientDescription,
-	)
-	if before == nil || a.Resources != before.Resources {
-		a.Resources = intern.Value(a.Resources)
-	}
-	if before == nil ||
-		!sameList(a.CSIVolumes, before.CSIVolumes) {
-		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
-	}
-	if before == nil || !sameList(a.Ports, before.Ports) {
-		a.Ports = slices.Clone(a.Ports)
-		for i := range a.Ports {
-			intern.Texts(&a.Ports[i].Label, &a.Ports[i].HostIP)
-		}
 	}
 }
 

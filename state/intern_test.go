@@ -192,6 +192,27 @@ func addressOf[M ~map[K]V, K comparable, V any](m M) uintptr {
 
 func textData(s string) *byte { return unsafe.StringData(s) }
 
+// TestInterner_SharesTheResourcesOfAPlan checks that allocations of one plan share equal resources, and that
+// others keep their own.
+func TestInterner_SharesTheResourcesOfAPlan(t *testing.T) {
+	like := &structs.Allocation{ID: "a1", Resources: &structs.Resources{CPU: 100}}
+	device := []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
+	for name, c := range map[string]struct {
+		own   structs.Resources
+		share bool
+	}{
+		"equal":       {structs.Resources{CPU: 100}, true},
+		"different":   {structs.Resources{CPU: 100, Cores: 1}, false},
+		"with device": {structs.Resources{CPU: 100, Devices: device}, false},
+	} {
+		a := &structs.Allocation{ID: "a2", Resources: new(c.own)}
+		internAlloc(a, like)
+		if a.ID != "a2" || !reflect.DeepEqual(*a.Resources, c.own) || (a.Resources == like.Resources) != c.share {
+			t.Errorf("%s: got %s with %+v, shared %t", name, a.ID, a.Resources, a.Resources == like.Resources)
+		}
+	}
+}
+
 // TestInterner_HoldsNoSecrets checks that secrets stay in memory no longer than their volume.
 func TestInterner_HoldsNoSecrets(t *testing.T) {
 	w, _ := richFixture(t)

@@ -63,15 +63,17 @@ func changeUse(tx *WriteTx, node string, was, is structs.NodeUse) {
 	if was == is {
 		return
 	}
-	row := &nodeUseRow{
-		NodeUse: UseOfNode(tx, node).Minus(was).Plus(is),
-		NodeID:  node,
-	}
-	if row.NodeUse == (structs.NodeUse{}) {
-		nodeUses.Delete(tx, row)
-		return
-	}
-	nodeUses.Put(tx, row)
+	nodeUses.Edit(tx, func(before *nodeUseRow) *nodeUseRow {
+		row := &nodeUseRow{NodeID: node}
+		if before != nil {
+			row.NodeUse = before.NodeUse
+		}
+		row.NodeUse = row.Minus(was).Plus(is)
+		if row.NodeUse == (structs.NodeUse{}) {
+			return nil
+		}
+		return row
+	}, node)
 }
 
 // sumUses computes the uses of all nodes after a snapshot file was loaded.

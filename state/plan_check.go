@@ -53,15 +53,21 @@ func rejectedNodes(tx Reader, p *structs.Plan, place []*structs.Allocation) map[
 
 // refusal returns why the node of a placement refuses it, or counts it and returns "".
 func (c *planCheck) refusal(a *structs.Allocation) string {
-	n := Node(c, a.NodeID)
+	use := c.used[a.NodeID]
+	if use == nil {
+		n := Node(c, a.NodeID)
+		switch {
+		case n == nil:
+			return "it does not exist"
+		case !n.Ready():
+			return fmt.Sprintf("it is %s and %s",
+				n.Status, n.SchedulingEligibility)
+		}
+		use = c.useOf(n)
+		c.used[a.NodeID] = use
+	}
 	job := c.jobOf(a)
-	switch {
-	case n == nil:
-		return "it does not exist"
-	case !n.Ready():
-		return fmt.Sprintf("it is %s and %s",
-			n.Status, n.SchedulingEligibility)
-	case job == nil || job.Group(a.TaskGroup) == nil:
+	if job == nil || job.Group(a.TaskGroup) == nil {
 		return fmt.Sprintf("version %d of job %s has no group %q",
 			a.JobVersion, a.JobID, a.TaskGroup)
 	}
@@ -72,11 +78,6 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 			AllocPriority(c, victim) > now.Priority-structs.PreemptionGap {
 			return fmt.Sprintf("allocation %s has too high a priority to be displaced", id)
 		}
-	}
-	use := c.used[a.NodeID]
-	if use == nil {
-		use = c.useOf(n)
-		c.used[a.NodeID] = use
 	}
 	return use.add(c, a, job.Group(a.TaskGroup))
 }

@@ -36,8 +36,10 @@ func placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluatio
 	slices.SortFunc(placed, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
+	var like *structs.Allocation
 	for _, a := range placed {
-		storeAlloc(tx, nil, a)
+		storeNewAlloc(tx, a, like)
+		like = a
 	}
 	for _, a := range place {
 		linkPrevious(tx, a)
@@ -64,6 +66,9 @@ func newAlloc(tx *WriteTx, placed *structs.Allocation, g *structs.TaskGroup) *st
 
 // linkPrevious names a new allocation in the one that it replaces.
 func linkPrevious(tx *WriteTx, a *structs.Allocation) {
+	if a.PreviousAllocation == "" {
+		return
+	}
 	prev := Alloc(tx, a.PreviousAllocation)
 	if prev == nil || prev.NextAllocation == a.ID {
 		return
