@@ -39,6 +39,7 @@ var detectCases = []struct {
 	name, mounts, has string
 	want              []string
 	missing           []string
+	unused            bool // no group of the unified hierarchy is made
 }{
 	{
 		name:   "unified",
@@ -60,6 +61,16 @@ var detectCases = []struct {
 			"41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
 		has:  "cpu pids",
 		want: []string{"cpu(v2)", "memory(v1)", "pids(v2)", "devices(v2)"},
+	},
+	{
+		name: "unified without a controller",
+		mounts: "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" +
+			"1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
+			"1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n" +
+			"1 2 0:1 / /c/d rw - cgroup cgroup rw,devices\n" +
+			"41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
+		want:   []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)", "devices(v1)"},
+		unused: true,
 	},
 	{
 		name:    "no memory",
@@ -90,6 +101,10 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 			got := m.Controllers()
 			if !slices.Equal(got, c.want) || !slices.Equal(missing, c.missing) {
 				t.Fatalf("got the controllers %v, missing %v; want %v, %v", got, missing, c.want, c.missing)
+			}
+			unified := strings.Contains(c.mounts, "cgroup2")
+			if got := m.Path("berth", "task").V2 != ""; got != (unified && !c.unused) {
+				t.Errorf("a group of the unified hierarchy: got %t", got)
 			}
 		})
 	}

@@ -87,15 +87,16 @@ const yamaScope = "/proc/sys/kernel/yama/ptrace_scope"
 
 // Supported returns the reason for which programs cannot be bound to the default filter on this machine, nil
 // if they can.
-func Supported() error { return supported(yamaScope) }
+func Supported() error { return supported(yamaScope, cgroups.Detect().V2 != "") }
 
-func supported(scope string) error {
+// supported is Supported for a machine whose tasks have groups of cgroup v2, or have none.
+func supported(scope string, unified bool) error {
 	err := kernelSupports()
 	if err != nil {
 		return err
 	}
 	b, _ := os.ReadFile(scope) // a kernel without Yama has no such file
-	if strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
+	if strings.TrimSpace(string(b)) == "3" && unified {
 		return errors.New("kernel.yama.ptrace_scope is 3: with cgroup v2 the filter needs 2 or less")
 	}
 	return nil
