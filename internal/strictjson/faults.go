@@ -61,14 +61,13 @@ func (f *Fault) Error() string {
 }
 
 // addFault adds a fault at a position in the source. It only counts one beyond the bound.
-func (w *walker) addFault(offset int64, in place, format string, args ...any) {
+func (w *walker) addFault(start int, in *place, format string, args ...any) {
 	if w.faults.full() {
 		w.faults.Add(nil)
 		return
 	}
-	end := min(max(offset, 0), int64(len(w.src)))
-	before := w.src[:end]
-	path := in.path
+	before := w.src[:min(max(start, 0), len(w.src))]
+	path := in.path()
 	if path != "" {
 		path += ": "
 	}
@@ -77,67 +76,98 @@ func (w *walker) addFault(offset int64, in place, format string, args ...any) {
 		Offset: len(before),
 		Line:   bytes.Count(before, []byte("\n")) + 1,
 		Column: len(before) - bytes.LastIndexByte(before, '\n'),
-		Lost:   in.name,
+		Lost:   in.field(),
 	})
 }
 
 // wrongValue is a value that does not fit the target.
 type wrongValue struct {
-	start, end int64
+	start, end int
 	instead    string
 }
 
 // addWrong adds the fault of a value that was just read, and keeps the value from the target.
-func (w *walker) addWrong(start int64, in place, format string, args ...any) {
+func (w *walker) addWrong(start int, in *place, format string, args ...any) {
 	w.addFault(start, in, format, args...)
 	if w.faults.More > 0 {
 		return
 	}
 	instead := "null"
-	if in.isObject { // others may refer to the number or the key of the element
+	if in.isObject() { // others may refer to the number or the key of the element
 		instead = "{}"
 		w.faults.List[len(w.faults.List)-1].Empty = true
 	}
-	w.wrong = append(w.wrong, wrongValue{start, w.dec.InputOffset(), instead})
+	w.wrong = append(w.wrong, wrongValue{start, w.at, instead})
 }
 
 // place is a place in the target.
 type place struct {
-	path     string
-	name     string // of the innermost field
-	isObject bool   // an element that is an object
+	in    *place // nil for the whole target
+	step  step   // from in to this place
+	name  string // of a field, or the key of an element of a map
+	index int    // of an element of a list
+	typ   reflect.Type
 }
 
-// element returns the place of an element of a list.
-func (p place) element(i int, typ reflect.Type) place {
+type step int
+
+const (
+	toField step = iota
+	toElement
+	toValue
+)
+
+// child returns the place of a key of an object: an element of a map, or a field. The type of a field that
+// the target does not know is nil.
+func (p *place) child(key []byte) place {
+	if p.typ.Kind() == reflect.Map {
+		return place{
+			in:   p,
+			step: toValue,
+			name: string(key),
+			typ:  p.typ.Elem(),
+		}
+	}
+	name, typ := fieldOf(p.typ, key)
 	return place{
-		path:     fmt.Sprintf("%s[%d]", p.path, i),
-		name:     p.name,
-		isObject: isObject(typ),
+		in:   p,
+		name: name,
+		typ:  typ,
 	}
 }
 
-// value returns the place of the value of a key of a map.
-func (p place) value(key string, typ reflect.Type) place {
-	return place{
-		path:     fmt.Sprintf("%s[%q]", p.path, structs.Cut(key, structs.MaxQuoted)),
-		name:     p.name,
-		isObject: isObject(typ),
+// path returns the fields, indexes and keys that lead to the place, with long names cut.
+func (p *place) path() string {
+	if p.in == nil {
+		return ""
 	}
+	before := p.in.path()
+	shown := structs.Cut(p.name, structs.MaxQuoted)
+	switch {
+	case p.step == toElement:
+		return fmt.Sprintf("%s[%d]", before, p.index)
+	case p.step == toValue:
+		return fmt.Sprintf("%s[%q]", before, shown)
+	case before == "":
+		return shown
+	}
+	return before + "." + shown
 }
 
-// field returns the place of a field.
-func (p place) field(name string) place {
-	shown := structs.Cut(name, structs.MaxQuoted)
-	if p.path != "" {
-		shown = p.path + "." + shown
+// field returns the name of the innermost field.
+func (p *place) field() string {
+	for ; p.in != nil; p = p.in {
+		if p.step == toField {
+			return p.name
+		}
 	}
-	return place{path: shown, name: name}
+	return ""
 }
 
-func isObject(typ reflect.Type) bool {
-	for typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	return kindName(typ.Kind()) == "an object" && !opaque(typ)
+// isObject reports whether the place is an element that is an object.
+func (p *place) isObject() bool {
+	return p.in != nil &&
+		p.step != toField &&
+		kindName(p.typ.Kind()) == "an object" &&
+		!opaque(p.typ)
 }

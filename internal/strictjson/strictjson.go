@@ -38,12 +38,10 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 		return structs.Invalidf("the body is empty, expected JSON")
 	}
 	w := &walker{
-		src:    b,
-		dec:    json.NewDecoder(bytes.NewReader(b)),
-		ignore: ignore,
-		faults: &Faults{},
+		scanner: scanner{src: b},
+		ignore:  ignore,
+		faults:  &Faults{},
 	}
-	w.dec.UseNumber()
 	err := w.checkBody(reflect.TypeOf(dst).Elem())
 	if err == nil && w.faults.More == 0 {
 		err = json.Unmarshal(w.withoutFaults(), dst)
@@ -58,29 +56,23 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 	return structs.Invalidf("%w", w.faults)
 }
 
-// walker reads the tokens of the source in step with the type of the target.
+// walker reads the source in step with the type of the target.
 type walker struct {
-	src    []byte
-	dec    *json.Decoder
+	scanner
 	ignore Ignore
 	faults *Faults
 	wrong  []wrongValue
 }
 
-// checkBody reads the whole source. Its errors are those of the syntax, which end the reading.
+// checkBody reads the whole source. Its error, which ends the reading, is errNotJSON.
 func (w *walker) checkBody(typ reflect.Type) error {
-	err := w.checkValue(place{}, typ)
-	if err != nil {
-		return err
+	err := w.checkValue(&place{typ: typ})
+	w.next()
+	if err == nil && w.at < len(w.src) {
+		return errNotJSON
 	}
-	_, err = w.dec.Token()
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return errTrailing
+	return err
 }
-
-var errTrailing = errors.New("expected the end of the body")
 
 // withoutFaults returns the source with another value for each that does not fit the target.
 func (w *walker) withoutFaults() []byte {
@@ -88,7 +80,7 @@ func (w *walker) withoutFaults() []byte {
 		return w.src
 	}
 	var rest []byte
-	end := int64(0)
+	end := 0
 	for _, v := range w.wrong {
 		rest = append(rest, w.src[end:v.start]...)
 		rest = append(rest, v.instead...)
@@ -97,16 +89,18 @@ func (w *walker) withoutFaults() []byte {
 	return append(rest, w.src[end:]...)
 }
 
-// explain adds an error of encoding/json to the faults.
+// explain adds the error that ended the reading or the decoding to the faults.
 func (w *walker) explain(err error) {
+	whole := &place{}
+	notJSON := json.NewDecoder(bytes.NewReader(w.src)).Decode(&json.RawMessage{})
 	var syntax *json.SyntaxError
 	switch {
-	case errors.Is(err, errTrailing):
-		w.addFault(w.dec.InputOffset(), place{}, "%v", err)
-	case errors.As(err, &syntax):
-		w.addFault(syntax.Offset-1, place{}, "not JSON: %v", err)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		w.addFault(int64(len(w.src)), place{}, "the body ends in the middle of a value")
+	case errors.As(notJSON, &syntax):
+		w.addFault(int(syntax.Offset)-1, whole, "not JSON: %v", syntax)
+	case notJSON != nil:
+		w.addFault(len(w.src), whole, "the body ends in the middle of a value")
+	case errors.Is(err, errNotJSON):
+		w.addFault(w.at, whole, "expected the end of the body")
 	default: // a type that decodes itself refuses its value
 		w.faults.Add(&Fault{Text: err.Error()})
 	}
@@ -134,80 +128,63 @@ func opaque(typ reflect.Type) bool {
 	return reflect.PointerTo(typ).Implements(unmarshaler)
 }
 
-// nextOffset returns the offset of the next token.
-func (w *walker) nextOffset() int64 {
-	at := min(w.dec.InputOffset(), int64(len(w.src)))
-	rest := w.src[at:]
-	next := bytes.TrimLeft(rest, " \t\r\n,:")
-	return at + int64(len(rest)-len(next))
-}
-
-// checkValue reads one value that must fit typ.
-func (w *walker) checkValue(in place, typ reflect.Type) error {
-	for typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
+// checkValue reads one value that must fit the type of the place.
+func (w *walker) checkValue(in *place) error {
+	for in.typ.Kind() == reflect.Pointer {
+		in.typ = in.typ.Elem()
 	}
-	at := w.nextOffset()
-	next := byte(0)
-	if at < int64(len(w.src)) {
-		next = w.src[at]
-	}
-	want := kindName(typ.Kind())
-	found := kindAt(next)
+	want := kindName(in.typ.Kind())
+	found := kindAt(w.next())
+	start := w.at
 	switch {
-	case found == "" || opaque(typ) || typ == bytesType && found == "a string": // "": null fits everything
-		return w.checkWhole(in, typ)
+	case found == "" || opaque(in.typ) || in.typ == bytesType && found == "a string": // "": null fits everything
+		return w.checkWhole(in)
 	case found != want:
-		_, err := w.rawValue()
+		_, err := w.value()
 		if err == nil {
-			w.addWrong(at, in, "expected %s, found %s", want, found)
+			w.addWrong(start, in, "expected %s, found %s", want, found)
 		}
 		return err
+	case found == "a list":
+		return w.checkArray(in)
+	case found == "an object":
+		return w.checkObject(in)
 	}
-	tok, err := w.dec.Token()
-	if err != nil {
-		return err
+	text, err := w.value()
+	if err == nil && found == "a number" {
+		w.checkNumber(start, in, string(text))
 	}
-	switch tok := tok.(type) {
-	case json.Delim:
-		if tok == '[' {
-			return w.checkArray(in, typ)
-		}
-		return w.checkObject(in, typ)
-	case json.Number:
-		w.checkNumber(at, in, typ, tok.String())
-	}
-	return nil
+	return err
 }
 
 // checkWhole reads a value whose form the type does not show, and tries it if the type decodes itself.
-func (w *walker) checkWhole(in place, typ reflect.Type) error {
-	at := w.nextOffset()
-	raw, err := w.rawValue()
-	if err != nil || typ.Kind() == reflect.Interface || typ == rawType || string(raw) == "null" {
+func (w *walker) checkWhole(in *place) error {
+	start := w.at
+	raw, err := w.value()
+	if err != nil || in.typ.Kind() == reflect.Interface || in.typ == rawType || string(raw) == "null" {
 		return err
 	}
-	err = json.Unmarshal(raw, reflect.New(typ).Interface())
+	err = json.Unmarshal(raw, reflect.New(in.typ).Interface())
 	if err != nil {
-		w.addWrong(at, in, "%v", err)
+		w.addWrong(start, in, "%v", err)
 	}
 	return nil
 }
 
 // checkNumber checks that a number fits its type, as encoding/json does.
-func (w *walker) checkNumber(at int64, in place, typ reflect.Type, text string) {
+func (w *walker) checkNumber(start int, in *place, text string) {
 	var err error
-	switch kind := typ.Kind(); {
+	switch kind := in.typ.Kind(); {
 	case kind >= reflect.Int && kind <= reflect.Int64:
-		_, err = strconv.ParseInt(text, 10, typ.Bits())
+		_, err = strconv.ParseInt(text, 10, in.typ.Bits())
 	case kind >= reflect.Uint && kind <= reflect.Uint64:
-		_, err = strconv.ParseUint(text, 10, typ.Bits())
+		_, err = strconv.ParseUint(text, 10, in.typ.Bits())
 	default:
-		_, err = strconv.ParseFloat(text, typ.Bits())
+		_, err = strconv.ParseFloat(text, in.typ.Bits())
 	}
 	if err != nil {
-		w.addWrong(at, in, "expected %s, found %s",
-			numberName(typ), structs.Cut(text, structs.MaxQuoted))
+		w.addWrong(start, in, "expected %s, found %s",
+			numberName(in.typ), structs.Cut(text, structs.MaxQuoted))
 	}
 }
 
@@ -222,57 +199,57 @@ func numberName(typ reflect.Type) string {
 	return fmt.Sprintf("a number of %d bits", typ.Bits())
 }
 
-func (w *walker) checkArray(in place, typ reflect.Type) error {
-	for i := 0; w.dec.More(); i++ {
-		err := w.checkValue(in.element(i, typ.Elem()), typ.Elem())
+func (w *walker) checkArray(in *place) error {
+	w.at++
+	element := place{in: in, step: toElement}
+	for ; ; element.index++ {
+		more, err := w.more(element.index == 0, ']')
+		if !more {
+			return err
+		}
+		element.typ = in.typ.Elem()
+		err = w.checkValue(&element)
 		if err != nil {
 			return err
 		}
 	}
-	_, err := w.dec.Token()
-	return err
 }
 
-func (w *walker) checkObject(in place, typ reflect.Type) error {
-	isMap := typ.Kind() == reflect.Map
+func (w *walker) checkObject(in *place) error {
+	w.at++
 	seen := map[string]bool{}
-	for w.dec.More() {
-		at := w.nextOffset()
-		tok, err := w.dec.Token()
+	var here place
+	for {
+		more, err := w.more(len(seen) == 0, '}')
+		if !more {
+			return err
+		}
+		w.next()
+		start := w.at
+		key, err := w.key()
 		if err != nil {
 			return err
 		}
-		name := tok.(string)
-		var here place
-		var field reflect.Type
-		if isMap {
-			field = typ.Elem()
-			here = in.value(name, field)
-		} else {
-			name, field = fieldOf(typ, name)
-			here = in.field(name)
+		here = in.child(key)
+		if seen[here.name] {
+			w.addFault(start, &here, "the field is given twice")
 		}
-		if seen[name] {
-			w.addFault(at, here, "the field is given twice")
-		}
-		seen[name] = true
-		if field != nil {
-			err = w.checkValue(here, field)
+		seen[here.name] = true
+		if here.typ != nil {
+			err = w.checkValue(&here)
 		} else {
-			err = w.checkUnknown(at, here, typ)
+			err = w.checkUnknown(start, &here)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	_, err := w.dec.Token()
-	return err
 }
 
 // checkUnknown reads the value of a field that the target does not know. It takes the field for the known one
 // that the source probably means.
-func (w *walker) checkUnknown(at int64, in place, typ reflect.Type) error {
-	raw, err := w.rawValue()
+func (w *walker) checkUnknown(start int, in *place) error {
+	raw, err := w.value()
 	if err != nil {
 		return err
 	}
@@ -281,38 +258,36 @@ func (w *walker) checkUnknown(at int64, in place, typ reflect.Type) error {
 		w.ignore != nil && w.ignore(name, raw) {
 		return nil
 	}
+	if w.faults.full() {
+		w.faults.Add(nil)
+		return nil
+	}
 	hint := ""
-	in.name = ""
-	if !w.faults.full() {
-		in.name = suggest.Closest(name, shapeOf(typ).names())
+	meant := suggest.Closest(name, shapeOf(in.in.typ).names())
+	if meant != "" {
+		hint = fmt.Sprintf(" (did you mean %q?)", meant)
 	}
-	if in.name != "" {
-		hint = fmt.Sprintf(" (did you mean %q?)", in.name)
-	}
-	w.addFault(at, in, "berth does not know this field%s", hint)
+	w.addFault(start, in, "berth does not know this field%s", hint)
+	w.faults.List[len(w.faults.List)-1].Lost = meant
 	return nil
-}
-
-func (w *walker) rawValue() (raw json.RawMessage, err error) {
-	err = w.dec.Decode(&raw)
-	return raw, err
 }
 
 // fieldOf finds the field that encoding/json would fill for a key: by its exact name, then by any case.
 // Without one the type is nil.
-func fieldOf(typ reflect.Type, key string) (string, reflect.Type) {
-	name := key
-	var found reflect.Type
-	for _, f := range shapeOf(typ).fields {
-		if f.name == key {
+func fieldOf(typ reflect.Type, key []byte) (string, reflect.Type) {
+	fields := shapeOf(typ).fields
+	for _, f := range fields {
+		if f.name == string(key) {
 			return f.name, f.typ
 		}
-		if found == nil && strings.EqualFold(f.name, key) {
-			name = f.name
-			found = f.typ
+	}
+	name := string(key)
+	for _, f := range fields {
+		if strings.EqualFold(f.name, name) {
+			return f.name, f.typ
 		}
 	}
-	return name, found
+	return name, nil
 }
 
 // shape is what a struct shows in JSON.

@@ -54,6 +54,9 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 			""},
 		{"nulls", `{"ID":null,"Groups":null,"ByName":null,"At":null,"Any":null,"On":null}`, ""},
 		{"any case", `{"id":"x","groups":[{"count":1}]}`, ""},
+		{"spaces", " { \"ID\" : \"x\" ,\n\t\"Groups\" : [ { } , null ] ,\r\"Any\" : { \"a\" : [ 1 , \"]\\\"\" ] } } ", ""},
+		{"escaped key", `{"\u0049D":"x","ByName":{"\"":{}}}`, ""},
+		{"escaped key twice", `{"\u0049D":"x","ID":"y"}`, "ID: the field is given twice (line 1, column 16)"},
 		{"empty unknown", `{"New":{"A":null,"B":["",0,-0.0,false,{}],"C":{"D":"0001-01-01T00:00:00Z"}}}`, ""},
 		{"empty unknown text", `{"New":""}`, ""},
 		{"unknown", `{"ID":"x","New":1}`, "New: berth does not know this field (line 1, column 11)"},
@@ -73,12 +76,25 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 		{"fraction", `{"Groups":[{"Count":1.5}]}`, "Groups[0].Count: expected a whole number of 64 bits, found 1.5 (line 1, column 21)"},
 		{"overflow", `{"Index":-1}`, "Index: expected a whole number of 64 bits that is not negative, found -1 (line 1, column 10)"},
 		{"twice", `{"ID":"x","id":"y"}`, "ID: the field is given twice (line 1, column 11)"},
-		{"trailing", `{"ID":"x"} {}`, "expected the end of the body (line 1, column"},
+		{"trailing", `{"ID":"x"} {}`, "expected the end of the body (line 1, column 12)"},
+		{"trailing zero", "{} \x00", "expected the end of the body (line 1, column 4)"},
 		{"not an object", `[1]`, "expected an object, found a list (line 1, column 1)"},
 		{"empty", " \n", "the body is empty"},
 		{"cut", `{"ID":"x`, "the body ends in the middle of a value (line 1, column 9)"},
 		{"cut after a key", `{"ID"`, "the body ends in the middle of a value"},
-		{"not JSON", `{"ID":'x'}`, "not JSON"},
+		{"not JSON", `{"ID":'x'}`, "not JSON: invalid character '\\'' looking for beginning of value (line 1, column 7)"},
+		{"word", `{"On":trux}`, "not JSON"},
+		{"number with a zero before it", `{"Index":01}`, "not JSON"},
+		{"escape", `{"ID":"\q"}`, "not JSON"},
+		{"escape in a key", `{"\q":1}`, "not JSON"},
+		{"control character", "{\"ID\":\"\n\"}", "not JSON"},
+		{"comma before the end", `{"ID":"x",}`, "not JSON"},
+		{"comma before the end of a list", `{"Groups":[null,]}`, "not JSON"},
+		{"no comma", `{"Groups":[{}{}]}`, "not JSON"},
+		{"no colon", `{"ID" "x"}`, "not JSON"},
+		{"key without quotes", `{ID:"x"}`, "not JSON"},
+		{"brackets that do not fit", `{"Any":{"a":[}}}`, "not JSON"},
+		{"cut in an unknown value", `{"New":[{"a":1}`, "the body ends in the middle of a value"},
 		{"unknown inside a type that decodes itself", `{"Self":{"Count":2,"Zap":1}}`,
 			"Self.Zap: berth does not know this field (line 1, column 20)"},
 		{"wrong inside a type that decodes itself", `{"Self":{"Count":"2"}}`,
@@ -102,6 +118,23 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 				t.Errorf("got kind %s, want invalid", structs.KindOf(err))
 			}
 		})
+	}
+}
+
+// TestDecode_ChecksWithFewAllocations compares with encoding/json alone.
+func TestDecode_ChecksWithFewAllocations(t *testing.T) {
+	src := []byte(`{"ID":"x","On":true,"Groups":[{"Count":1,"Wait":5},{"Count":2,"Wait":6}],"Index":3}`)
+	count := func(decode func() error) float64 {
+		return testing.AllocsPerRun(100, func() {
+			if err := decode(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	alone := count(func() error { return json.Unmarshal(src, new(target)) })
+	got := count(func() error { return Decode(src, new(target), nil) })
+	if got > alone+12 {
+		t.Errorf("got %v allocations, and %v without the checks", got, alone)
 	}
 }
 
