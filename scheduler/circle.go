@@ -19,7 +19,8 @@ type circle struct {
 	*planner
 	target *member
 	others []*member
-	known  map[string]bool // allocations
+	known  map[string]bool         // allocations
+	newest map[jobGroup]*groupPlan // see newestPlan
 }
 
 // member is an allocation that is about to be replaced.
@@ -38,14 +39,23 @@ func (p *planner) isInCircle(w *placement) bool {
 	if p.older || p.isAtItsPace(w.plan) {
 		return false
 	}
-	c := &circle{planner: p, known: map[string]bool{w.prev.ID: true}}
-	c.target = c.newMember(w.prev, w.plan)
+	c := p.newCircle(w)
 	c.findOthers()
 	if len(c.others) == 0 {
 		return false
 	}
 	return !c.fitsAfter(c.exchangeOf(c.others)) &&
 		slices.Contains(c.exchangeOf(append([]*member{c.target}, c.others...)), c.target)
+}
+
+func (p *planner) newCircle(w *placement) *circle {
+	c := &circle{
+		planner: p,
+		known:   map[string]bool{w.prev.ID: true},
+		newest:  map[jobGroup]*groupPlan{},
+	}
+	c.target = c.newMember(w.prev, w.plan)
+	return c
 }
 
 // isAtItsPace reports whether as many allocations of a group as its update may replace at a time were stopped
@@ -149,29 +159,42 @@ func (c *circle) consider(a *structs.Allocation) {
 
 // successor returns the group in the version that is to replace an allocation, nil if none is about to.
 func (c *circle) successor(a *structs.Allocation) *groupPlan {
-	j := c.job
-	if !c.ofJob(a) {
-		j = state.Job(c, a.Namespace, a.JobID)
+	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
+	g, known := c.newest[key]
+	if !known {
+		g = c.newestPlan(key)
+		c.newest[key] = g
 	}
-	if j == nil || j.Stop || j.Version == a.JobVersion || j.Group(a.TaskGroup) == nil {
+	if g == nil || g.job.Version == a.JobVersion {
 		return nil
 	}
-	group := j.Group(a.TaskGroup)
-	if c.ofJob(a) {
-		at := slices.IndexFunc(c.groups, func(g *groupPlan) bool { return g.group == group && g.mayUpdate() })
+	return g.replacing(a)
+}
+
+// newestPlan returns a group of the newest version of its job, nil if it is not about to replace allocations.
+func (c *circle) newestPlan(key jobGroup) *groupPlan {
+	if key.ns == c.ns && key.job == c.job.ID {
+		at := slices.IndexFunc(c.groups, func(g *groupPlan) bool {
+			return g.job == c.job && g.group.Name == key.group && g.mayUpdate()
+		})
 		if at < 0 {
 			return nil
 		}
-		return c.groups[at].replacing(a)
+		return c.groups[at]
 	}
-	blocked := state.BlockedEval(c, a.Namespace, a.JobID)
-	waits := blocked != nil && blocked.FailedTGAllocs[a.TaskGroup] != nil
+	j := state.Job(c, key.ns, key.job)
+	if j == nil || j.Stop || j.Group(key.group) == nil {
+		return nil
+	}
+	group := j.Group(key.group)
+	blocked := state.BlockedEval(c, key.ns, key.job)
+	waits := blocked != nil && blocked.FailedTGAllocs[key.group] != nil
 	if !waits && !c.isAboutToUpdate(j) || c.isHeldBack(j, group) {
 		return nil
 	}
 	g := newGroupPlan(j, group)
 	g.planner = c.planner
-	return g.replacing(a)
+	return g
 }
 
 // replacing returns the group if it replaces an allocation, nil if the allocation may continue.

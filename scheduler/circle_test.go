@@ -295,6 +295,38 @@ func TestUpdate_ExchangesVolumesBeforeTheyAreClaimed(t *testing.T) {
 	x.checkNewest("a", "b")
 }
 
+// A search compiles the group of another job once for all its allocations.
+func TestUpdate_CompilesAnotherGroupOnce(t *testing.T) {
+	x := newExchange(t, "port")
+	of := func(id string, size [2]int) *structs.Job {
+		j := x.sized(id, structs.JobService, size)
+		j.TaskGroups[0].Count = 3
+		return j
+	}
+	x.register(of("a", [2]int{100, 200}))
+	x.register(x.sized("b", structs.JobService, [2]int{600, 100}))
+	x.settle()
+	x.register(of("a", [2]int{400, 100}))
+	j := x.sized("b", structs.JobService, [2]int{100, 800})
+	x.job(j)
+	p, err := newPlanner(x.s.Read(), x.eval("b"), x.clock, options{enough: enough})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.decide()
+	w := p.placements[0]
+	p.stopAlloc(w.prev, replacedReason, "")
+	c := p.newCircle(w)
+	c.findOthers()
+	plans := map[*groupPlan]int{}
+	for _, m := range c.others {
+		plans[m.plan]++
+	}
+	if len(c.others) != 3 || len(plans) != 1 {
+		t.Errorf("%d allocations of another job have %d plans, want 3 with one", len(c.others), len(plans))
+	}
+}
+
 // The groups exchange their ports on one node after the other.
 func TestUpdate_ExchangesAtItsPace(t *testing.T) {
 	x := newExchange(t, "port")

@@ -162,7 +162,7 @@ type spare struct{ left int }
 
 // spareOf returns the spare of an allocation's group, nil if the group has no pace.
 func (p *planner) spareOf(a *structs.Allocation) *spare {
-	key := spareGroup{a.Namespace, a.JobID, a.TaskGroup}
+	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	if s, known := p.spares[key]; known {
 		return s
 	}
@@ -181,8 +181,8 @@ func (p *planner) spareOf(a *structs.Allocation) *spare {
 	return s
 }
 
-// spareGroup names a group of a job.
-type spareGroup struct{ ns, job, group string }
+// jobGroup names a group of a job.
+type jobGroup struct{ ns, job, group string }
 
 // preemptionProtocol is the structs.NodeProtocol of the first agent that waits for the end of others.
 const preemptionProtocol = 1

@@ -61,7 +61,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		nodes:          map[string]*structs.Node{},
 		intended:       map[string][]*structs.CSIClaim{},
 		former:         map[formerGroup]*groupPlan{},
-		spares:         map[spareGroup]*spare{},
+		spares:         map[jobGroup]*spare{},
 	}
 	p.job = state.Job(tx, p.ns, eval.JobID)
 	return p, nil
@@ -119,16 +119,16 @@ type planner struct {
 	former         map[formerGroup]*groupPlan // groups in older versions, which are placed again
 	canaryUses     state.CanaryUses           // of canaries that await their promotion; looked up once
 	placements     []*placement
-	delayed        []classified          // ended allocations that are replaced later
-	stopped        map[string]bool       // allocations that the plan stops
-	nowhere        bool                  // a per-node job runs on no node
-	moves          int                   // allocations that the plan stops and places again
-	placed         int                   // bytes of the plan's allocations, about
-	stoppedFirst   []*placement          // see stopFirst
-	spares         map[spareGroup]*spare // nil values are those of groups without a pace
-	more           bool                  // another plan has to follow
-	nextWave       string                // ID of the evaluation that continues an update, or ""
-	exhaustedNodes map[string]bool       // by node: without capacity for an allocation of a per-node job
+	delayed        []classified        // ended allocations that are replaced later
+	stopped        map[string]bool     // allocations that the plan stops
+	nowhere        bool                // a per-node job runs on no node
+	moves          int                 // allocations that the plan stops and places again
+	placed         int                 // bytes of the plan's allocations, about
+	stoppedFirst   []*placement        // see stopFirst
+	spares         map[jobGroup]*spare // nil values are those of groups without a pace
+	more           bool                // another plan has to follow
+	nextWave       string              // ID of the evaluation that continues an update, or ""
+	exhaustedNodes map[string]bool     // by node: without capacity for an allocation of a per-node job
 
 	leftData map[string]*structs.Allocation // by name; see noteData
 
