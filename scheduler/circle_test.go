@@ -421,8 +421,9 @@ func TestUpdate_ExchangesAtRandom(t *testing.T) {
 		x := newExchange(t, kind)
 		jobs := []string{"a", "b"}
 		kinds := map[string]string{}
+		types := rapid.SampledFrom([]string{structs.JobService, structs.JobSystem, structs.JobBatch})
 		for _, id := range jobs {
-			kinds[id] = rapid.SampledFrom([]string{structs.JobService, structs.JobSystem}).Draw(t, "type")
+			kinds[id] = types.Draw(t, "type")
 		}
 		change := func(id string, things []int) {
 			x.register(x.version(id, kinds[id], things...))

@@ -29,6 +29,7 @@ func TestDeployments_End(t *testing.T) {
 			d.settle()
 		}
 		d.finish()
+		d.checkNewest()
 	})
 }
 
@@ -233,6 +234,37 @@ func (d *randomDeployments) finish() {
 	}
 	if row := active(); row != nil {
 		d.t.Fatalf("the deployment of version %d does not end at its deadline\n%s", row.JobVersion, d.describeAll(row))
+	}
+}
+
+// checkNewest checks that each group has its count in the newest version in the end: if its deployment was
+// successful, and always if none tracks it.
+func (d *randomDeployments) checkNewest() {
+	j := state.Job(d.s.Read(), "default", "web")
+	if d.fails || j == nil {
+		return
+	}
+	for range 10 {
+		d.clock = d.clock.Add(time.Minute)
+		d.settle()
+		d.agents()
+	}
+	row := state.LatestDeployment(d.s.Read(), "default", "web")
+	for _, g := range j.TaskGroups {
+		tracked := row != nil && row.JobVersion == j.Version && row.Group(g.Name) != nil
+		if tracked && row.Status != structs.DeploymentSuccessful {
+			continue
+		}
+		newest := 0
+		for _, a := range d.allocs("web") {
+			if a.TaskGroup == g.Name && a.JobVersion == j.Version {
+				newest++
+			}
+		}
+		if newest != g.Count {
+			d.t.Fatalf("group %s has %d allocations of version %d, want %d\n%s",
+				g.Name, newest, j.Version, g.Count, d.describe())
+		}
 	}
 }
 
