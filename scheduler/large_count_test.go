@@ -181,3 +181,28 @@ func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 		t.Errorf("%d allocations", got)
 	}
 }
+
+// The IDs of the first allocations of a plan have a common beginning. All others are random, and no plan has
+// one ID twice.
+func TestAllocIDs_OfASmallPlanBeginAlike(t *testing.T) {
+	const n = 4 * nearIDs
+	w := newFixture(t)
+	w.node(largeNode("a"))
+	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
+	p := w.process(w.eval("j"))
+	ids := map[string]bool{}
+	begins := map[string]int{}
+	for i, a := range p.Place {
+		ids[a.ID] = true
+		begins[a.ID[:nearDigits]]++
+		if i == nearIDs-1 && len(begins) != 1 {
+			t.Errorf("the first %d IDs have the beginnings %v, want one", nearIDs, begins)
+		}
+	}
+	if len(p.Place) != n || len(ids) != n {
+		t.Errorf("%d allocations have %d IDs, want %d", len(p.Place), len(ids), n)
+	}
+	if len(begins) < nearIDs {
+		t.Errorf("the IDs of a large plan have only %d beginnings", len(begins))
+	}
+}
