@@ -49,9 +49,12 @@ func returnAction(action uint32, errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: action | uint32(errno)&unix.SECCOMP_RET_DATA}
 }
 
-// compileMode renders the rules for one table of numbers. The first rule that matches decides.
+// compileMode renders the rules for one table of numbers. The first rule that matches decides. The numbers of
+// calls that are allowed with any arguments come first, as ranges: the kernel runs the filter for every
+// number when a thread installs it.
 func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, error) {
-	var rules []bpf.Instruction
+	always := alwaysAllowed(list, mode)
+	rules := compileRanges(always)
 	newest := 0
 	for _, rule := range list.Syscalls {
 		verdict, err := verdictOf(rule.Action, rule.ErrnoRet)
@@ -64,6 +67,9 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 				continue
 			}
 			newest = max(newest, number)
+			if slices.Contains(always, uint32(number)) {
+				continue
+			}
 			block, err := compileRule(uint32(number), rule.Args, verdict)
 			if err != nil {
 				return nil, fmt.Errorf("system call %s: %w", name, err)
@@ -81,6 +87,43 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
 	}
 	return append(append(head, rules...), fallback), nil
+}
+
+// alwaysAllowed returns the numbers of the calls whose first rule allows them with any arguments, in order.
+func alwaysAllowed(list *specs.LinuxSeccomp, mode *arch.Info) []uint32 {
+	var always []uint32
+	seen := map[int]bool{}
+	for _, rule := range list.Syscalls {
+		for _, name := range rule.Names {
+			number, known := mode.SyscallNames[name]
+			if !known || seen[number] {
+				continue
+			}
+			seen[number] = true
+			if rule.Action == specs.ActAllow && len(rule.Args) == 0 {
+				always = append(always, uint32(number))
+			}
+		}
+	}
+	slices.Sort(always)
+	return always
+}
+
+// compileRanges allows numbers, which are in order. The accumulator holds the number before and after it.
+func compileRanges(numbers []uint32) []bpf.Instruction {
+	var prog []bpf.Instruction
+	for len(numbers) > 0 {
+		n := 1
+		for n < len(numbers) && numbers[n] == numbers[n-1]+1 {
+			n++
+		}
+		prog = append(prog,
+			jump(bpf.JumpLessThan, numbers[0], 2),
+			jump(bpf.JumpGreaterThan, numbers[n-1], 1),
+			returnAction(unix.SECCOMP_RET_ALLOW, 0))
+		numbers = numbers[n:]
+	}
+	return prog
 }
 
 func verdictOf(action specs.LinuxSeccompAction, errno *uint) (bpf.Instruction, error) {
