@@ -26,7 +26,7 @@ type candidateSet struct {
 	read     int             // nodes of iter
 	moved    map[string]bool // nodes that were moved to the front
 	full     map[string]bool // by node
-	front    []candidate     // the next ones, of any class
+	front    []*candidate    // the next ones, of any class
 	classes  []*nodeClass
 	byKey    map[string]*nodeClass
 	refusals *refusalCount // of nodes that the group's filters refused, or that are full
@@ -40,21 +40,21 @@ type candidate struct {
 }
 
 // hasView returns a function that finds the candidate with a view.
-func hasView(v *nodeView) func(candidate) bool {
-	return func(c candidate) bool { return c.view == v }
+func hasView(v *nodeView) func(*candidate) bool {
+	return func(c *candidate) bool { return c.view == v }
 }
 
 // nodeClass has the candidates that the preferences of the group rate alike: all candidates of a group
 // without preferences.
 type nodeClass struct {
 	example  *structs.Node
-	feasible []candidate // passed the group's filters and not full, in the order of their trial
-	chosen   []candidate // feasible, with an allocation of the plan; the last one chosen is the last
-	rating   float64     // of preferences, at the time of the sample
-	next     int         // the first of feasible that the sample has not tried
-	fitting  []candidate // in the sample, except the chosen one
-	refused  []candidate // in the sample, not full
-	found    int         // fitting nodes of the sample
+	feasible []*candidate // passed the group's filters and not full, in the order of their trial
+	chosen   []*candidate // feasible, with an allocation of the plan; the last one chosen is the last
+	rating   float64      // of preferences, at the time of the sample
+	next     int          // the first of feasible that the sample has not tried
+	fitting  []*candidate // in the sample, except the chosen one
+	refused  []*candidate // in the sample, not full
+	found    int          // fitting nodes of the sample
 }
 
 func (p *planner) candidatesOf(w *placement) *candidateSet {
@@ -92,8 +92,8 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	}
 	c = &nodeClass{example: n}
 	if o.iter.name == "" && !o.group.prefers.any() { // about as many as a sample has
-		c.feasible = make([]candidate, 0, 2*enough)
-		c.fitting = make([]candidate, 0, enough)
+		c.feasible = make([]*candidate, 0, 2*enough)
+		c.fitting = make([]*candidate, 0, enough)
 	}
 	o.byKey[key] = c
 	o.classes = append(o.classes, c)
@@ -110,7 +110,8 @@ func (o *candidateSet) readMore() (read, added int) {
 			added += c.reuseChosen()
 		}
 	}
-	for _, n := range few {
+	for i := range few {
+		n := &few[i]
 		if len(o.moved) > 0 && o.moved[n.node.ID] {
 			continue
 		}
@@ -157,7 +158,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	if !passes {
 		return
 	}
-	same := func(other candidate) bool {
+	same := func(other *candidate) bool {
 		return other.node.ID == n.ID
 	}
 	if known {
@@ -166,7 +167,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 		c.feasible = slices.DeleteFunc(c.feasible, same)
 		o.front = slices.DeleteFunc(o.front, same)
 	}
-	o.front = slices.Insert(o.front, 0, candidate{node: n})
+	o.front = slices.Insert(o.front, 0, &candidate{node: n})
 }
 
 // exhausted reports whether it has read and tried every node, and none of them is full because of the group.
@@ -191,7 +192,7 @@ type sample struct {
 
 type refused struct {
 	node *structs.Node
-	why  refusal
+	why  *refusal
 }
 
 func (s *sample) ended() bool {
@@ -199,7 +200,7 @@ func (s *sample) ended() bool {
 }
 
 // try adds the result of one node of a class.
-func (s *sample) try(p *planner, w *placement, c *nodeClass, n candidate) {
+func (s *sample) try(p *planner, w *placement, c *nodeClass, n *candidate) {
 	s.tried++
 	if n.view == nil {
 		n.view = p.viewWith(n.node, n.use)
@@ -223,7 +224,7 @@ func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *refusal)
 	}
 	r := p.checkPlacement(w, v)
 	if r != nil {
-		s.reason = append(s.reason, refused{v.node, *r})
+		s.reason = append(s.reason, refused{v.node, r})
 		return 0, r
 	}
 	mean := rankNode(w, v).mean
@@ -281,13 +282,13 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 	for _, c := range o.classes {
 		p.tryChosen(w, c, &s)
 	}
+	o.settle(&s)
 	t = o.refusals.clone()
 	for _, r := range s.reason {
 		if !o.full[r.node.ID] {
-			t.countRefusal(r.node, r.why)
+			t.countRefusal(r.node, *r.why)
 		}
 	}
-	o.settle(&s)
 	return s.top, t, all
 }
 
@@ -340,9 +341,9 @@ func (p *planner) tryChosen(w *placement, c *nodeClass, s *sample) {
 // drops full nodes.
 func (o *candidateSet) settle(s *sample) {
 	for _, r := range s.reason {
-		if leavesFull(&r.why) && !o.full[r.node.ID] {
+		if leavesFull(r.why) && !o.full[r.node.ID] {
 			o.full[r.node.ID] = true
-			o.refusals.countRefusal(r.node, r.why)
+			o.refusals.countRefusal(r.node, *r.why)
 		}
 	}
 	var best *nodeView
@@ -354,7 +355,7 @@ func (o *candidateSet) settle(s *sample) {
 			c.settle(best)
 		}
 		if len(s.reason) > 0 {
-			c.chosen = slices.DeleteFunc(c.chosen, func(n candidate) bool { return o.full[n.node.ID] })
+			c.chosen = slices.DeleteFunc(c.chosen, func(n *candidate) bool { return o.full[n.node.ID] })
 		}
 	}
 }
@@ -366,7 +367,8 @@ func (c *nodeClass) settle(best *nodeView) {
 		c.chosen = append(c.chosen, c.fitting[at])
 		c.fitting = slices.Delete(c.fitting, at, at+1)
 	} else if at := slices.IndexFunc(c.chosen, hasView(best)); at >= 0 {
-		c.chosen = append(slices.Delete(c.chosen, at, at+1), candidate{node: best.node, view: best})
+		last := c.chosen[at]
+		c.chosen = append(slices.Delete(c.chosen, at, at+1), last)
 	}
 	missing := len(c.fitting) - c.next // of the places: some nodes were in front of the classes
 	if missing > 0 {

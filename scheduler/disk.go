@@ -23,7 +23,7 @@ func (p *planner) placeSticky(w *placement) (topN, *refusalCount) {
 	named := p.namedVolumes
 	tooMany := p.tooManyKeys
 	var s sample
-	s.try(p, w, &nodeClass{}, candidate{node: n})
+	s.try(p, w, &nodeClass{}, &candidate{node: n})
 	p.namedVolumes = named
 	p.tooManyKeys = tooMany
 	return s.top, t

@@ -207,9 +207,8 @@ func (t *refusalCount) countNode(n *structs.Node, refusedBy string) {
 		t.metric.NodesInPool++
 		return
 	}
-	t.own()
 	t.metric.NodesInPool++
-	t.metric.NodesAvailable[n.Datacenter]++
+	t.count(nodesAvailable, n.Datacenter, 1)
 	t.metric.NodesEvaluated++
 }
 
@@ -340,19 +339,29 @@ func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 	switch {
 	case w.plan.distinct == "job" && v.jobAllocs() > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the job"}
-	case w.plan.distinct == "group" && v.groups[w.plan.group.Name] > 0:
+	case w.plan.distinct == "group" && v.ofGroup(w.plan.group.Name) > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the group"}
 	}
 	return nil
 }
 
+// exhausted has the refusal for each dimension of a node's room.
+var exhausted = func() map[string]*refusal {
+	all := map[string]*refusal{}
+	for _, dimension := range structs.RoomDimensions() {
+		all[dimension] = &refusal{
+			filter:    filterResources,
+			reason:    dimension + " exhausted",
+			dimension: dimension,
+		}
+	}
+	return all
+}()
+
 func resourcesFit(p *planner, w *placement, v *nodeView) *refusal {
 	short := v.room.Short(w.plan.ask)
 	if short != "" {
-		return &refusal{
-			reason:    short + " exhausted",
-			dimension: short,
-		}
+		return exhausted[short]
 	}
 	r := devicesFree(w, v)
 	if r == nil {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -16,45 +17,79 @@ type refusal struct {
 	keys      []string // unblock keys of changes that could remove it, besides capacity
 }
 
-// refusalCount counts the refusals of one try to place a group. Most tries count nothing that the try before
+// refusalCount counts the refusals of one try to place a group. Most tries count little that the try before
 // them has not counted. So a count shares its maps with its clones and with the metrics of allocations, and
-// own copies them before a change.
+// copies a map before its first change.
 type refusalCount struct {
 	metric   structs.AllocMetric
 	refusals map[[2]string]int           // filter, reason -> nodes
 	listed   []*structs.PlacementRefusal // refusals in order, nil until list
 	keys     map[string]bool
-	shared   bool // others have the maps
+	owned    ownedMaps
 }
 
+// ownedMaps are the maps of a refusalCount that no other has.
+type ownedMaps struct {
+	refusals, keys bool
+	counts         [numCounts]bool
+}
+
+// The maps in which a metric counts nodes by a name.
+const (
+	nodesAvailable = iota
+	nodesFiltered
+	classFiltered
+	classExhausted
+	dimensionExhausted
+	numCounts
+)
+
+// noNodes is the empty count. Nothing changes it.
+var noNodes = map[string]int{}
+
 func newRefusalCount() *refusalCount {
-	t := &refusalCount{
-		refusals: map[[2]string]int{},
-		keys:     map[string]bool{},
-	}
+	t := &refusalCount{}
 	for _, counts := range t.counts() {
-		*counts = map[string]int{}
+		*counts = noNodes
 	}
 	return t
 }
 
 // counts returns the maps in which the metric counts nodes by a name.
-func (t *refusalCount) counts() []*map[string]int {
+func (t *refusalCount) counts() [numCounts]*map[string]int {
 	m := &t.metric
-	return []*map[string]int{
-		&m.NodesAvailable,
-		&m.ConstraintFiltered,
-		&m.ClassFiltered,
-		&m.ClassExhausted,
-		&m.DimensionExhausted,
+	return [...]*map[string]int{
+		nodesAvailable:     &m.NodesAvailable,
+		nodesFiltered:      &m.ConstraintFiltered,
+		classFiltered:      &m.ClassFiltered,
+		classExhausted:     &m.ClassExhausted,
+		dimensionExhausted: &m.DimensionExhausted,
 	}
+}
+
+// count adds nodes by a name to one of the counts.
+func (t *refusalCount) count(in int, name string, nodes int) {
+	counts := t.counts()[in]
+	*counts = ownMap(*counts, &t.owned.counts[in])
+	(*counts)[name] += nodes
+}
+
+// ownMap returns a map that no other has, and marks it as owned.
+func ownMap[K comparable, V any](m map[K]V, owned *bool) map[K]V {
+	switch {
+	case *owned:
+	case len(m) == 0:
+		m = map[K]V{}
+	default:
+		m = maps.Clone(m)
+	}
+	*owned = true
+	return m
 }
 
 // refusalCountOf returns the count of a metric, without its keys.
 func refusalCountOf(m *structs.AllocMetric) *refusalCount {
-	t := newRefusalCount()
-	t.shared = true
-	t.metric = *m
+	t := &refusalCount{metric: *m, refusals: map[[2]string]int{}}
 	t.metric.Refusals = nil
 	t.metric.CoalescedFailures = 0
 	for _, r := range m.Refusals {
@@ -66,22 +101,16 @@ func refusalCountOf(m *structs.AllocMetric) *refusalCount {
 // clone returns a count that begins with the counts of t.
 func (t *refusalCount) clone() *refusalCount {
 	t.list()
-	t.shared = true
+	t.owned = ownedMaps{}
 	c := *t
 	return &c
 }
 
-// own makes the maps those of t alone. It precedes each change of them.
-func (t *refusalCount) own() {
-	t.listed = nil
-	if !t.shared {
-		return
-	}
-	t.shared = false
-	t.refusals = maps.Clone(t.refusals)
-	t.keys = maps.Clone(t.keys)
-	for _, counts := range t.counts() {
-		*counts = maps.Clone(*counts)
+// addKeys adds unblock keys.
+func (t *refusalCount) addKeys(keys iter.Seq[string]) {
+	for k := range keys {
+		t.keys = ownMap(t.keys, &t.owned.keys)
+		t.keys[k] = true
 	}
 }
 
@@ -92,34 +121,38 @@ func (t *refusalCount) countRefusal(n *structs.Node, r refusal) {
 	case notCandidates[r.filter]: // the API does not count them among those evaluated
 	case r.dimension != "":
 		t.metric.NodesExhausted++
-		t.metric.DimensionExhausted[r.dimension]++
-		countClass(t.metric.ClassExhausted, n)
+		t.count(dimensionExhausted, r.dimension, 1)
+		t.countClass(classExhausted, n)
 	default:
 		t.metric.NodesFiltered++
-		t.metric.ConstraintFiltered[r.reason]++
-		countClass(t.metric.ClassFiltered, n)
+		t.count(nodesFiltered, r.reason, 1)
+		t.countClass(classFiltered, n)
 	}
 }
 
 // countBlocked records a rejection by all nodes alike, none of which was tried.
 func (t *refusalCount) countBlocked(r refusal) {
 	t.addRefusal(&r, 0)
-	t.metric.ConstraintFiltered[r.reason] += 0
+	t.count(nodesFiltered, r.reason, 0)
 }
 
 // addRefusal records a refusal by a number of nodes, and cuts its reason.
 func (t *refusalCount) addRefusal(r *refusal, nodes int) {
-	t.own()
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
-	t.refusals[[2]string{r.filter, r.reason}] += nodes
-	for _, k := range r.keys {
-		t.keys[k] = true
-	}
+	t.countReason([2]string{r.filter, r.reason}, nodes)
+	t.addKeys(slices.Values(r.keys))
 }
 
-func countClass(m map[string]int, n *structs.Node) {
+// countReason adds nodes that a filter has refused for a reason.
+func (t *refusalCount) countReason(at [2]string, nodes int) {
+	t.listed = nil
+	t.refusals = ownMap(t.refusals, &t.owned.refusals)
+	t.refusals[at] += nodes
+}
+
+func (t *refusalCount) countClass(in int, n *structs.Node) {
 	if n.NodeClass != "" {
-		m[n.NodeClass]++
+		t.count(in, n.NodeClass, 1)
 	}
 }
 
@@ -152,7 +185,7 @@ func (t *refusalCount) list() []*structs.PlacementRefusal {
 // the job and the nodes: it names at most the given number of reasons, and four times as many datacenters and
 // classes.
 func (t *refusalCount) toMetric(most int) *structs.AllocMetric {
-	t.shared = true
+	t.owned = ownedMaps{}
 	m := t.metric
 	m.Refusals = firstRefusals(t.list(), most)
 	m.ConstraintFiltered = largestCounts(m.ConstraintFiltered, most)

@@ -143,13 +143,15 @@ type cyclicIter struct {
 	last    string           // the ID of the last node since then
 	wrapped bool             // past the end of the source
 	ended   bool
-	batch   []candidate
 }
 
-// readNodes returns the next few nodes, none at the end. The next call overwrites them.
+// readNodes returns the next few nodes, none at the end.
 func (r *cyclicIter) readNodes(few int) []candidate {
-	r.batch = r.batch[:0]
-	for !r.ended && len(r.batch) < few {
+	if r.ended {
+		return nil
+	}
+	out := make([]candidate, 0, few)
+	for !r.ended && len(out) < few {
 		if r.next == nil {
 			begin := r.first
 			if r.wrapped {
@@ -166,9 +168,9 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 			continue
 		}
 		r.last = c.node.ID
-		r.batch = append(r.batch, c)
+		out = append(out, c)
 	}
-	return r.batch
+	return out
 }
 
 // hasPassed reports whether it has read a node of the source.

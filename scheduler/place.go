@@ -150,8 +150,7 @@ func (g *groupPlan) recordFailure(w *placement, t *refusalCount) {
 		g.failed = t
 	case w.node == nil:
 		g.failed.metric.CoalescedFailures++
-		g.failed.own()
-		maps.Copy(g.failed.keys, t.keys)
+		g.failed.addKeys(maps.Keys(t.keys))
 	default:
 		g.failed.merge(g.static, t)
 	}
@@ -159,21 +158,17 @@ func (g *groupPlan) recordFailure(w *placement, t *refusalCount) {
 
 // merge adds the counts of other beyond base, from which both began.
 func (t *refusalCount) merge(base, other *refusalCount) {
-	t.own()
 	for at, n := range other.refusals {
-		t.refusals[at] += n - base.refusals[at]
+		t.countReason(at, n-base.refusals[at])
 	}
-	maps.Copy(t.keys, other.keys)
+	t.addKeys(maps.Keys(other.keys))
 	t.metric.NodesFiltered += other.metric.NodesFiltered - base.metric.NodesFiltered
 	t.metric.NodesExhausted += other.metric.NodesExhausted - base.metric.NodesExhausted
-	sums := t.counts()
 	bases := base.counts()
-	for i, counts := range other.counts() {
-		sum := *sums[i]
-		begun := *bases[i]
-		for k, n := range *counts {
-			if n > begun[k] {
-				sum[k] += n - begun[k]
+	for in, counts := range other.counts() {
+		for name, n := range *counts {
+			if more := n - (*bases[in])[name]; more > 0 {
+				t.count(in, name, more)
 			}
 		}
 	}
@@ -285,7 +280,9 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 	for _, f := range placeFilters {
 		r := f.check(p, w, v)
 		if r != nil {
-			r.filter = f.name
+			if r.filter == "" {
+				r.filter = f.name
+			}
 			return r
 		}
 	}

@@ -57,7 +57,6 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		plan:           &structs.Plan{CountsEnding: !o.older},
 		stopped:        map[string]bool{},
 		exhaustedNodes: map[string]bool{},
-		views:          map[string]*nodeView{},
 		nodes:          map[string]*structs.Node{},
 		intended:       map[string][]*structs.CSIClaim{},
 		former:         map[formerGroup]*groupPlan{},

@@ -67,7 +67,7 @@ func powerOfTen(x float64) float64 {
 // antiAffinity spreads a group: losing one node should not lose all of it.
 func antiAffinity(w *placement, v *nodeView) (float64, bool) {
 	group := w.plan.group
-	there := v.groups[group.Name]
+	there := v.ofGroup(group.Name)
 	if there == 0 || group.Count <= 1 {
 		return 0, false
 	}

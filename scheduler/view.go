@@ -15,7 +15,7 @@ type nodeView struct {
 	taken   structs.Resources   // by placements, of the room that was free before the plan
 	devices structs.DeviceUse   // in use
 	ports   *structs.NodePorts  // nil until a group demands some
-	groups  map[string]int      // this job's live allocations, by group
+	groups  []groupCount        // this job's live allocations
 	storage map[string]*storage // by plugin, as far as needed
 
 	writers  []*structs.TaskGroup  // those with host volumes that the plan places here
@@ -33,10 +33,26 @@ type fit struct {
 	scores *structs.NodeScoreMeta // nil until an allocation keeps them
 }
 
+// groupCount is a number of allocations of a group. A job has few groups on a node.
+type groupCount struct {
+	group string
+	count int
+}
+
+// ofGroup returns the number of this job's live allocations of a group.
+func (v *nodeView) ofGroup(group string) int {
+	for _, c := range v.groups {
+		if c.group == group {
+			return c.count
+		}
+	}
+	return 0
+}
+
 func (v *nodeView) jobAllocs() int {
 	n := 0
 	for _, c := range v.groups {
-		n += c
+		n += c.count
 	}
 	return n
 }
@@ -83,12 +99,16 @@ func (v *nodeView) place(p *planner, a *structs.Allocation) {
 
 // countGroup counts a live allocation of the job.
 func (v *nodeView) countGroup(p *planner, a *structs.Allocation, by int) {
-	if p.ofJob(a) {
-		if v.groups == nil {
-			v.groups = map[string]int{}
-		}
-		v.groups[a.TaskGroup] += by
+	if !p.ofJob(a) {
+		return
 	}
+	for i := range v.groups {
+		if v.groups[i].group == a.TaskGroup {
+			v.groups[i].count += by
+			return
+		}
+	}
+	v.groups = append(v.groups, groupCount{a.TaskGroup, by})
 }
 
 // viewOf returns the view of a node: from the state the first time, and with the plan's effects later.
@@ -111,8 +131,19 @@ func (p *planner) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
 	} else {
 		v.holdEach(p)
 	}
+	if p.views == nil {
+		p.views = make(map[string]*nodeView, p.likelyViews())
+	}
 	p.views[n.ID] = v
 	return v
+}
+
+// likelyViews returns about the number of views of a plan that places something.
+func (p *planner) likelyViews() int {
+	if p.scope != "" {
+		return 1
+	}
+	return enough + readBatch
 }
 
 // viewsTogether is the most views that share one piece of memory.

@@ -32,15 +32,24 @@ func (m amounts) most(o amounts) amounts {
 	return amounts{max(m.cpu, o.cpu), max(m.memoryMB, o.memoryMB), max(m.diskMB, o.diskMB)}
 }
 
+// RoomDimensions returns the names of the dimensions of a node's room.
+func RoomDimensions() []string { return []string{dimensionCPU, dimensionMemory, dimensionDisk} }
+
+const (
+	dimensionCPU    = "cpu"
+	dimensionMemory = "memory"
+	dimensionDisk   = "disk"
+)
+
 // exceeded names the first dimension in which o does not fit, "" if it fits.
 func (m amounts) exceeded(o amounts) string {
 	switch {
 	case o.cpu > m.cpu:
-		return "cpu"
+		return dimensionCPU
 	case o.memoryMB > m.memoryMB:
-		return "memory"
+		return dimensionMemory
 	case o.diskMB > m.diskMB:
-		return "disk"
+		return dimensionDisk
 	}
 	return ""
 }
