@@ -47,15 +47,20 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	fresh := &placement{plan: g}
 	anywhere := p.scope != ""
 	own := p.ownByNode()
+	passing := g.passing
 	used := 0
 	for _, n := range nodes {
+		passes := len(passing) > 0 && passing[0].ID == n.ID
+		if passes {
+			passing = passing[1:]
+		}
 		allocs := own[n.ID]
 		if len(allocs) > 0 {
 			used++
 		}
 		served := p.reconcileNode(g, n, allocs)
 		anywhere = anywhere || served
-		if !served && g.passes(n) {
+		if !served && passes {
 			fresh.nodes = append(fresh.nodes, n)
 		}
 	}

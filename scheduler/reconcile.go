@@ -164,18 +164,21 @@ func (g *groupPlan) mayContinue(a *structs.Allocation, n *structs.Node) bool {
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
 // highest indexes. In a group with volumes per allocation, an index beyond the count has no volume.
 func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
-	slices.SortFunc(slots, func(a, b classified) int {
-		return cmp.Or(
-			a.index-b.index,
-			cmp.Compare(a.action, b.action),
-			cmp.Compare(b.alloc.CreateIndex, a.alloc.CreateIndex),
-			cmp.Compare(a.alloc.ID, b.alloc.ID),
-		)
+	order := make([]slotPlace, len(slots))
+	for at, s := range slots {
+		order[at] = slotPlace{s.index, at}
+	}
+	slices.SortFunc(order, func(a, b slotPlace) int {
+		if a.index != b.index {
+			return a.index - b.index
+		}
+		return slots[a.at].compare(&slots[b.at])
 	})
 	perAlloc := g.group.HasPerAlloc()
 	kept := make([]classified, 0, len(slots))
-	for i, s := range slots {
-		duplicate := i > 0 && slots[i-1].index == s.index
+	for i, o := range order {
+		s := slots[o.at]
+		duplicate := i > 0 && order[i-1].index == s.index
 		if duplicate ||
 			len(kept) >= g.group.Count ||
 			perAlloc && s.index >= g.group.Count {
@@ -185,6 +188,18 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 		kept = append(kept, s)
 	}
 	return kept
+}
+
+// slotPlace is the place of a classified allocation in a list. It is much smaller, so it sorts faster.
+type slotPlace struct{ index, at int }
+
+// compare orders allocations of one index: the best first.
+func (s *classified) compare(o *classified) int {
+	return cmp.Or(
+		cmp.Compare(s.action, o.action),
+		cmp.Compare(o.alloc.CreateIndex, s.alloc.CreateIndex),
+		cmp.Compare(s.alloc.ID, o.alloc.ID),
+	)
 }
 
 func surplusReason(s classified, duplicate bool) string {

@@ -200,7 +200,11 @@ func (v *nodeView) holdEach(p *planner) {
 // ownByNode returns the live allocations of the job by node, as knowsOwn says.
 func (p *planner) ownByNode() map[string][]*structs.Allocation {
 	if p.own == nil {
-		p.own = map[string][]*structs.Allocation{}
+		nodes := 0
+		if p.job.PerNode() {
+			nodes = len(p.live)
+		}
+		p.own = make(map[string][]*structs.Allocation, nodes)
 		for _, a := range p.live {
 			p.own[a.NodeID] = append(p.own[a.NodeID], a)
 		}
