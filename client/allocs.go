@@ -179,10 +179,14 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 // ones and destroys those that the servers no longer know. After an error the caller repeats the whole call.
 func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) error {
 	c.mu.Lock()
-	var fetch []string
+	var changed, others []string
 	for id, index := range wanted {
-		if c.knownIndex(id) != index { // also if it is lower: the servers may have been restored
-			fetch = append(fetch, id)
+		switch {
+		case c.knownIndex(id) == index:
+		case c.runners[id] != nil: // also if it is lower: the servers may have been restored
+			changed = append(changed, id)
+		default:
+			others = append(others, id)
 		}
 	}
 	var gone []*allocrunner.Runner
@@ -200,7 +204,9 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 	for _, r := range gone {
 		r.Destroy()
 	}
-	slices.Sort(fetch)
+	slices.Sort(changed)
+	slices.Sort(others)
+	fetch := slices.Concat(changed, others) // those that are here may make way for others
 	for ids := range slices.Chunk(fetch, fetchBatch) {
 		err := c.fetchAllocs(ctx, ids, wanted)
 		if err != nil {

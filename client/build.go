@@ -36,6 +36,7 @@ import (
 	"berth/client/networkhook"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
+	"berth/client/roomhook"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
 	"berth/client/store"
@@ -186,7 +187,7 @@ func watcherConfig(p Parts) allocwatcher.Config {
 		Region:   p.Config.Region,
 		Servers:  p.Servers,
 		Logger:   p.Logger,
-		Restored: p.Restored,
+		Complete: p.Contacted,
 		Local: func(allocID string) (<-chan struct{}, bool) {
 			local, here := p.LocalAlloc(allocID)
 			return local.Unwound, here
@@ -196,8 +197,8 @@ func watcherConfig(p Parts) allocwatcher.Config {
 	}
 }
 
-// allocHooks returns the hooks of an allocation: its secrets, the wait for its predecessors, and those of its
-// disk, its volumes, its ports, its network and its sockets.
+// allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
+// room, and those of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
 	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
 ) func(*hook.AllocEnv) []hook.Alloc {
@@ -207,6 +208,7 @@ func allocHooks(
 		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
 			hooks = append(hooks, h)
 		}
+		hooks = append(hooks, roomhook.New(p.RoomHolder, p.Progress))
 		if h := diskhook.New(env, diskConfig(p)); h != nil {
 			hooks = append(hooks, h)
 		}

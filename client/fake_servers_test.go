@@ -79,6 +79,7 @@ func (p *fakeServers) serve() *rpc.Server {
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI),
 		rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet),
+		rpc.Handle(structs.AllocGet, p.allocGet),
 		rpc.Handle(structs.AllocDataWaits, p.dataWaits),
 		rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
 		rpc.Handle(structs.CSIVolumeClaim, p.claim),
@@ -221,6 +222,20 @@ func (p *fakeServers) allocsGet(_ context.Context, r *structs.AllocsGetRequest) 
 	if p.twice {
 		resp.Allocs = append(resp.Allocs, resp.Allocs...)
 	}
+	return resp, nil
+}
+
+// allocGet answers at once, also to a query that waits for a change.
+func (p *fakeServers) allocGet(_ context.Context, r *structs.AllocGetRequest) (*structs.AllocGetResponse,
+	error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.allocs[r.AllocID]
+	if a == nil {
+		return nil, structs.NotFoundf("no allocation %q", r.AllocID)
+	}
+	resp := &structs.AllocGetResponse{Alloc: a}
+	resp.Index = p.index
 	return resp, nil
 }
 

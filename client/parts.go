@@ -31,6 +31,8 @@ type Parts struct {
 	DeviceHolder func(a *structs.Allocation) (allocID string)
 	// PortHolder is likewise for ports.
 	PortHolder func(a *structs.Allocation) (allocID string)
+	// RoomHolder is likewise for the room of the node.
+	RoomHolder func(a *structs.Allocation) (allocID string)
 	// HostVolumeHolder is likewise for host volumes with one writer.
 	HostVolumeHolder func(a *structs.Allocation) (allocID string)
 	// HostVolume returns the host volume with a name, nil if the node does not have it.
@@ -42,6 +44,9 @@ type Parts struct {
 	// LocalAlloc finds an allocation on this node. It knows those of an earlier agent once Restored is closed.
 	LocalAlloc func(allocID string) (diskhook.Local, bool)
 	Restored   <-chan struct{}
+	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc also knows
+	// those of an earlier agent whose records are lost.
+	Contacted <-chan struct{}
 	// MovedData returns the bounds of data from other nodes.
 	MovedData func() diskhook.Settings
 	// Report adds an event to the tasks of an allocation.
@@ -67,6 +72,7 @@ func (c *Client) parts(starting context.Context) Parts {
 
 		DeviceHolder: c.deviceHolder,
 		PortHolder:   c.portHolder,
+		RoomHolder:   c.roomHolder,
 		HoldsDevices: c.holdsDevices,
 		OtherDevices: c.otherDevices,
 		Progress:     c.setProgress,
@@ -76,6 +82,7 @@ func (c *Client) parts(starting context.Context) Parts {
 
 		LocalAlloc: c.localAlloc,
 		Restored:   c.restored,
+		Contacted:  c.contacted,
 		Report:     c.report,
 
 		MovedData: func() diskhook.Settings { return c.config().MovedData },

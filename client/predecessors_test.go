@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,33 +31,38 @@ func (m mount) Down(ctx context.Context) error {
 	}
 }
 
+// watchPredecessors gives each allocation the watcher, and the one named stubborn another hook instead.
+func (r *fixture) watchPredecessors(stubborn hook.Alloc) {
+	r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+		h := allocwatcher.New(env, allocwatcher.Config{
+			NodeID:   r.client.NodeID(),
+			Logger:   hclog.NewNullLogger(),
+			Servers:  r.client.servers,
+			Complete: r.client.contacted,
+			Local: func(id string) (<-chan struct{}, bool) {
+				local, here := r.client.localAlloc(id)
+				return local.Unwound, here
+			},
+			Progress: r.client.setProgress,
+			Report:   r.client.report,
+		})
+		switch {
+		case env.Alloc.ID == "stubborn":
+			return []hook.Alloc{stubborn}
+		case h != nil:
+			return []hook.Alloc{h}
+		}
+		return nil
+	}
+}
+
 // The successor starts when its victims have let go of everything, also if the agent restarts meanwhile.
 func TestPredecessors_AreAwaitedAcrossRestarts(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		held := mount{make(chan struct{})}
-		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
-			h := allocwatcher.New(env, allocwatcher.Config{
-				NodeID:   r.client.NodeID(),
-				Logger:   hclog.NewNullLogger(),
-				Servers:  r.client.servers,
-				Restored: r.client.restored,
-				Local: func(id string) (<-chan struct{}, bool) {
-					local, here := r.client.localAlloc(id)
-					return local.Unwound, here
-				},
-				Progress: r.client.setProgress,
-				Report:   r.client.report,
-			})
-			switch {
-			case env.Alloc.ID == "stubborn":
-				return []hook.Alloc{held}
-			case h != nil:
-				return []hook.Alloc{h}
-			}
-			return nil
-		}
+		r.watchPredecessors(held)
 		r.run()
 		defer func() { r.stop() }()
 		r.servers.place(testAlloc("stubborn"), testAlloc("quick"))
@@ -99,6 +107,55 @@ func TestPredecessors_AreAwaitedAcrossRestarts(t *testing.T) {
 		r.pass(time.Minute)
 		if !slices.Contains(r.machine.Running(), "next/web") {
 			t.Error("next does not run after another restart")
+		}
+	})
+}
+
+// An agent that has lost its records knows its allocations when the servers have sent all of them. Until then
+// a successor cannot know that what it displaces is gone.
+func TestPredecessors_AreAwaitedWithoutRecords(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.prepare(false)
+		r.watchPredecessors(nil)
+		r.run()
+		defer func() { r.stop() }()
+		victim := testAlloc("victim")
+		victim.NodeID = r.client.NodeID()
+		r.servers.place(victim)
+		r.pass(time.Second)
+
+		r.stop()
+		if err := os.Remove(filepath.Join(r.dir, "client", "client.db")); err != nil {
+			t.Fatal(err)
+		}
+		next := testAlloc("a-next")
+		next.PreemptedAllocations = []string{"victim"}
+		all := []*structs.Allocation{next}
+		for i := range fetchBatch - 1 {
+			all = append(all, testAlloc(fmt.Sprintf("b%02d", i)))
+		}
+		r.servers.stopAlloc("victim")
+		r.servers.place(all...)
+		fetches := 0
+		r.servers.do(func() {
+			r.servers.fail = func(_, method string) error {
+				if method == structs.AllocsGet.Name {
+					fetches++
+				}
+				if fetches == 2 { // the victim would be in this one
+					return structs.Unavailablef("no leader")
+				}
+				return nil
+			}
+		})
+		r.start(false)
+		r.pass(time.Minute)
+		log := r.machine.Log()
+		ended := slices.Index(log, "stop victim/web")
+		started := slices.Index(log, "start a-next/web")
+		if fetches < 3 || ended < 0 || started < 0 || started < ended {
+			t.Errorf("%d fetches; next started at %d, its victim ended at %d of %q", fetches, started, ended, log)
 		}
 	})
 }

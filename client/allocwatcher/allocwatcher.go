@@ -33,8 +33,9 @@ type Config struct {
 	Region  string
 	Servers rpc.Caller
 	Logger  hclog.Logger
-	// Restored is closed when Local knows the allocations of an earlier agent.
-	Restored <-chan struct{}
+	// Complete is closed when Local knows all allocations of this node, also those of an earlier agent whose
+	// records are lost.
+	Complete <-chan struct{}
 	// Local finds an allocation on this node. The channel is closed when its tasks are dead, and everything of
 	// it is released.
 	Local func(allocID string) (unwound <-chan struct{}, here bool)
@@ -72,7 +73,7 @@ func (w *watcher) Up(ctx context.Context, env *hook.AllocEnv) error {
 		return nil
 	}
 	select {
-	case <-w.Restored:
+	case <-w.Complete:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

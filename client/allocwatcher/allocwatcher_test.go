@@ -84,14 +84,14 @@ func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
 }
 
 func (n *node) hook(a *structs.Allocation) (hook.Alloc, *hook.AllocEnv) {
-	restored := make(chan struct{})
-	close(restored)
+	complete := make(chan struct{})
+	close(complete)
 	env := &hook.AllocEnv{Alloc: a}
 	return New(env, Config{
 		NodeID:   "here",
 		Servers:  n,
 		Logger:   hclog.NewNullLogger(),
-		Restored: restored,
+		Complete: complete,
 		Local: func(id string) (<-chan struct{}, bool) {
 			c, ok := n.local[id]
 			return c, ok

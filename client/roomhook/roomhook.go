@@ -1,0 +1,38 @@
+// Package roomhook makes an allocation wait until its node has room for it beside the allocations that the
+// servers took for lost. When a node was down, its room is free for the servers, and the tasks that ran there
+// meanwhile end only after its return.
+package roomhook
+
+import (
+	"context"
+
+	"berth/client/hook"
+	"berth/structs"
+)
+
+type room struct{ await hook.Await }
+
+// New makes the hook of an allocation. holder returns another allocation of this node that has not ended and
+// has its room, "" if there is none. progress receives the reason for which an allocation waits.
+func New(
+	holder func(*structs.Allocation) (allocID string), progress func(allocID, reason string),
+) hook.Alloc {
+	return &room{hook.Await{
+		Holder:   holder,
+		Progress: progress,
+		Part:     "the room",
+	}}
+}
+
+func (r *room) Name() string { return "room" }
+
+// Up waits for the room. The tasks of an allocation that runs since before the agent restarted have it.
+func (r *room) Up(ctx context.Context, env *hook.AllocEnv) error {
+	if env.Running != nil && env.Running() {
+		return nil
+	}
+	return r.await.End(ctx, env.Alloc)
+}
+
+// Down has nothing to undo: an allocation that has ended has no room.
+func (r *room) Down(context.Context) error { return nil }

@@ -1,0 +1,45 @@
+package roomhook
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/client/hook"
+	"berth/structs"
+)
+
+func TestUp_WaitsForTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holders := []string{"b", "b"}
+		holder := func(*structs.Allocation) string {
+			if len(holders) == 0 {
+				return ""
+			}
+			first := holders[0]
+			holders = holders[1:]
+			return first
+		}
+		var said []string
+		h := New(holder, func(id, reason string) { said = append(said, id+": "+reason) })
+		begin := time.Now()
+		env := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}
+		if err := h.Up(t.Context(), env); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"a: allocation b still has the room of it", "a: "}
+		if waited := time.Since(begin); waited != 2*hook.AwaitInterval || !slices.Equal(said, want) {
+			t.Errorf("it waited %s and said %q", waited, said)
+		}
+
+		holders = []string{"b"}
+		env.Running = func() bool { return true }
+		if err := h.Up(t.Context(), env); err != nil || len(holders) == 0 {
+			t.Errorf("a running allocation asks for its room: %v", err)
+		}
+		if err := h.Down(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
