@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -377,22 +376,16 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	if err != nil {
 		return fmt.Errorf("publishing: %w", err)
 	}
-	if err := w.rereadMounts(); err != nil {
-		return err
+	if p.State == published {
+		return nil
 	}
-	target := w.hostPath(p.target())
-	p.Mounted = w.table.Mounted(target)
-	p.Writable = p.Mounted && !w.table.ReadOnly(target) &&
-		u.AttachmentMode == structs.CSIFileSystem
-	if err := w.checkVisible(u, target); err != nil {
+	if err := w.seePublished(u); err != nil {
 		return err
 	}
 	if err := w.expandPublished(u); err != nil {
 		return err
 	}
-	p.State = published
-	p.BootID = w.boot
-	w.writeLater(publishChange(p))
+	w.writeLater(w.markPublished())
 	return w.flush()
 }
 
@@ -404,52 +397,6 @@ func (w *volumeWork) flush() error {
 	changes := w.unwritten
 	w.unwritten = nil
 	return w.store.db.Commit(changes...)
-}
-
-func (w *volumeWork) callPublish(u *Use) error {
-	p := w.publish
-	target, err := w.pluginPath(p.target())
-	if err != nil {
-		return err
-	}
-	req := &csi.PublishRequest{
-		Use:        u.forPlugin(),
-		TargetPath: target,
-		ReadOnly:   u.ReadOnly || u.AccessMode.ReaderOnly(),
-	}
-	if w.stage != nil {
-		req.StagingPath, err = w.pluginPath(w.stage.path())
-		if err != nil {
-			return err
-		}
-	}
-	call := func(ctx context.Context, conn *Conn) error {
-		err := w.makeDir(targetParent(p.Dir, p.AllocID)) // the record of the call precedes it
-		if err != nil {
-			return fmt.Errorf("making the directory of its target: %w", err)
-		}
-		return conn.NodePublishVolume(ctx, req)
-	}
-	return w.callPlugin(u.call("NodePublishVolume", target), call)
-}
-
-// checkVisible returns an error if a task would find a directory of the host at the target instead of the
-// volume.
-func (w *volumeWork) checkVisible(u *Use, target string) error {
-	if w.publish.Mounted || w.m.cfg.AcceptUnmounted {
-		return nil
-	}
-	if u.AttachmentMode == structs.CSIBlockDevice {
-		fi, err := os.Lstat(target)
-		if err == nil && fi.Mode()&os.ModeDevice != 0 &&
-			fi.Mode()&os.ModeCharDevice == 0 {
-			return nil
-		}
-	}
-	return structs.Preconditionf(
-		"plugin %q: NodePublishVolume: it answered that the volume is published, but the host sees nothing "+
-			"mounted at %s: the plugin's mounts do not reach the host",
-		u.PluginID, target)
 }
 
 // pluginCall calls a plugin.
