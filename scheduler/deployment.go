@@ -413,6 +413,19 @@ func (g *groupPlan) noteUpdated(at int64) {
 	}
 }
 
+// noteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
+// it counts like an update: see mostUpdates.
+func (g *groupPlan) noteAdded() {
+	if g.updates.counts() {
+		g.updates.left--
+	}
+}
+
+// counts reports whether the plan may update the group, at the pace of a deployment.
+func (r *rollout) counts() bool {
+	return r != nil && r.left > 0 && !r.job.PerNode()
+}
+
 // noteRefused counts an allocation whose successor has found no place.
 func (g *groupPlan) noteRefused() {
 	r := g.updates

@@ -13,17 +13,11 @@ import (
 // log entry. If there are more, the evaluation stays pending for another plan.
 const mostPlaced = structs.MaxPlaced
 
-// placeAll places all placements: first those that replace an allocation, because the allocations that they
-// stop may be in the way of the others.
+// placeAll places all placements. Updates precede others, because the allocations that they stop may be in
+// the way of these.
 func (p *planner) placeAll() {
 	slices.SortStableFunc(p.placements, func(a, b *placement) int {
-		switch {
-		case a.update == b.update:
-			return 0
-		case a.update:
-			return -1
-		}
-		return 1
+		return cmp.Compare(a.turn(), b.turn())
 	})
 	together := p.updatesTogether()
 	for _, w := range together {
@@ -48,6 +42,18 @@ func (p *planner) placeAll() {
 		}
 	}
 	p.placeStoppedFirst()
+}
+
+// turn returns the order of a placement in its plan. The other placements of a group precede its updates if
+// these wait for their health.
+func (w *placement) turn() int {
+	switch {
+	case w.update:
+		return 1
+	case w.plan.updates.counts():
+		return 0
+	}
+	return 2
 }
 
 // placedBytes is an approximate bound of the size of a plan's allocations. The rest of the plan has to fit
@@ -356,6 +362,8 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	p.addIntendedClaims(a, w.uses, v)
 	if w.update {
 		w.plan.noteUpdated(p.now.UnixNano())
+	} else {
+		w.plan.noteAdded()
 	}
 }
 
