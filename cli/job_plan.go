@@ -33,7 +33,7 @@ and 255 after an error.`,
 	Renders: true,
 	Flags: append([]Flag{
 		{Name: "diff", Default: "true", Usage: "Show the difference to the stored job"},
-		{Name: "verbose", Usage: "Also show equal fields"},
+		{Name: "verbose", Usage: "Also show the equal fields of blocks that differ"},
 	}, jobFileFlags...),
 	Run: jobPlan,
 	Examples: "berth job plan web.hcl\n" +

@@ -12,7 +12,7 @@ import (
 // differ compares values of one type. It reads their fields by reflection, so a field that is added to a
 // struct takes part without another line.
 type differ struct {
-	all bool // also with equal values
+	context bool // with the equal fields of objects that differ
 }
 
 // notCompared has the fields that take no part: those that the servers own, and those with a place of their
@@ -57,6 +57,13 @@ func (d differ) compare(old, now any) ([]*FieldDiff, []*ObjectDiff) {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	return parts.fields, parts.objects
+}
+
+// part compares a job, a group or a task with its earlier version, without their equal fields.
+func (d differ) part(old, now any) ([]*FieldDiff, []*ObjectDiff) {
+	fields, objects := d.compare(old, now)
+	fields = slices.DeleteFunc(fields, func(f *FieldDiff) bool { return f.Type == DiffNone })
+	return fields, objects
 }
 
 // target returns the value behind pointers and interfaces, an invalid one behind nil.
@@ -130,7 +137,7 @@ func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
 // field adds the difference of two texts.
 func (d differ) field(parts *diffParts, name, old, now string) {
 	kind := diffType(old != "", now != "", old != now)
-	if kind == DiffNone && (!d.all || old == "") {
+	if kind == DiffNone && (!d.context || old == "") {
 		return
 	}
 	parts.fields = append(parts.fields, &FieldDiff{
@@ -162,7 +169,7 @@ func valueOrNil(v reflect.Value) any {
 
 // add adds an object, if it shows anything.
 func (d differ) add(parts *diffParts, o *ObjectDiff) {
-	if o.Type == DiffNone && !d.all ||
+	if o.Type == DiffNone ||
 		len(o.Fields)+len(o.Objects) == 0 && o.Type != DiffAdded && o.Type != DiffDeleted {
 		return
 	}

@@ -59,9 +59,10 @@ type FieldDiff struct {
 }
 
 // DiffJobs compares two versions of a job field by field. Either may be nil. The fields that the servers own
-// do not count. If all is set, the result also has the equal fields and objects.
-func DiffJobs(old, now *Job, all bool) *JobDiff {
-	d := differ{all: all}
+// do not count. If context is set, the result also has the equal groups and tasks, and the equal fields of
+// each object that differs, as the plan of the dialect.
+func DiffJobs(old, now *Job, context bool) *JobDiff {
+	d := differ{context: context}
 	out := &JobDiff{}
 	var groups, before []*TaskGroup
 	if old != nil {
@@ -72,11 +73,11 @@ func DiffJobs(old, now *Job, all bool) *JobDiff {
 		out.ID = now.ID
 		groups = now.TaskGroups
 	}
-	out.Fields, out.Objects = d.compare(old, now)
+	out.Fields, out.Objects = d.part(old, now)
 	groupName := func(g *TaskGroup) string { return g.Name }
 	for _, p := range pairUp(before, groups, groupName) {
 		diff := d.group(p.old, p.now)
-		if all || diff.Type != DiffNone {
+		if context || diff.Type != DiffNone {
 			out.TaskGroups = append(out.TaskGroups, diff)
 		}
 	}
@@ -99,11 +100,11 @@ func (d differ) group(old, now *TaskGroup) *TaskGroupDiff {
 		out.Name = now.Name
 		tasks = now.Tasks
 	}
-	out.Fields, out.Objects = d.compare(old, now)
+	out.Fields, out.Objects = d.part(old, now)
 	taskName := func(t *Task) string { return t.Name }
 	for _, p := range pairUp(before, tasks, taskName) {
 		diff := d.task(p.old, p.now)
-		if d.all || diff.Type != DiffNone {
+		if d.context || diff.Type != DiffNone {
 			out.Tasks = append(out.Tasks, diff)
 		}
 	}
@@ -117,7 +118,7 @@ func (d differ) group(old, now *TaskGroup) *TaskGroupDiff {
 
 func (d differ) task(old, now *Task) *TaskDiff {
 	out := &TaskDiff{Name: cmp.Or(now, old).Name}
-	out.Fields, out.Objects = d.compare(old, now)
+	out.Fields, out.Objects = d.part(old, now)
 	changed := changedParts(out.Fields, out.Objects)
 	out.Type = diffType(old != nil, now != nil, changed)
 	return out
