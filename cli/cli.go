@@ -14,6 +14,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Command struct {
 	Verbatim bool   // all words after the first argument are arguments
 	Examples string // command lines
 	Group    string
+	Misuse   int // the exit code of wrong usage; 0: exitUsage
 	Run      func(ctx context.Context, c *Call) error
 	Sub      []Command
 }
@@ -54,6 +56,7 @@ type Command struct {
 type usageError struct {
 	text string
 	path string // of the command whose help explains the usage
+	code int    // the exit code; 0: exitUsage
 }
 
 func (e *usageError) Error() string { return e.text }
@@ -87,7 +90,7 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n",
 			usage.text, usage.path)
-		return exitUsage
+		return cmp.Or(usage.code, exitUsage)
 	}
 	if errors.As(err, &ofFiles) {
 		ofFiles.write(std.Err)
@@ -116,7 +119,12 @@ func mergeCommands(tree, extra []Command) []Command {
 // run finds the command that the arguments name and runs it.
 func (cmd *Command) run(ctx context.Context, path string, args []string, std Stdio) error {
 	if cmd.Run != nil {
-		return cmd.invoke(ctx, path, args, std)
+		err := cmd.invoke(ctx, path, args, std)
+		var usage *usageError
+		if errors.As(err, &usage) {
+			usage.code = cmd.Misuse
+		}
+		return err
 	}
 	if len(args) > 1 && args[0] == "help" { // help job run
 		args = append(slices.Clone(args[1:]), "-h")
@@ -138,8 +146,8 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 	}
 	if strings.HasPrefix(name, "-") {
 		return &usageError{
-			fmt.Sprintf("the option %s is before the command; options follow the command", name),
-			path,
+			text: fmt.Sprintf("the option %s is before the command; options follow the command", name),
+			path: path,
 		}
 	}
 	text := fmt.Sprintf("there is no command %q",
@@ -148,7 +156,7 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		text += fmt.Sprintf("; did you mean %q?",
 			strings.TrimPrefix(path+" "+near, "berth "))
 	}
-	return &usageError{text, path}
+	return &usageError{text: text, path: path}
 }
 
 func isHelp(arg string) bool {
@@ -167,12 +175,12 @@ func (cmd *Command) invoke(ctx context.Context, path string, args []string, std 
 		err = checkArgs(cmd.Args, c.Args)
 	}
 	if err != nil {
-		return &usageError{err.Error(), path}
+		return &usageError{text: err.Error(), path: path}
 	}
 	if cmd.Renders &&
 		c.Bool("json") &&
 		c.String("t") != "" {
-		return &usageError{"-json and -t exclude each other", path}
+		return &usageError{text: "-json and -t exclude each other", path: path}
 	}
 	if cmd.Acts && c.Bool("json") {
 		c.outcome = c.Out

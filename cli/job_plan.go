@@ -31,6 +31,7 @@ changed.
 The exit code is 0 if no allocation would be created or end, 1 if any would,
 and 255 after an error.`,
 	Renders: true,
+	Misuse:  exitPlanError,
 	Flags: append([]Flag{
 		{Name: "diff", Default: "true", Usage: "Show the difference to the stored job"},
 		{Name: "verbose", Usage: "Also show the equal fields of blocks that differ"},
@@ -172,7 +173,7 @@ func (c *Call) printPreempted(allocs []*structs.AllocListStub) {
 // checkedRun returns the command that registers the job if its index is still the one of the plan.
 func (c *Call) checkedRun(index uint64) string {
 	words := []string{"berth job run -check-index", fmt.Sprint(index)}
-	for _, flag := range []string{"namespace", "var", "var-file"} {
+	for _, flag := range []string{"address", "region", "namespace", "var", "var-file", "allow-path"} {
 		for _, value := range c.Strings(flag) {
 			words = append(words, "-"+flag, shellWord(value))
 		}
