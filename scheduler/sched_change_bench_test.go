@@ -115,7 +115,7 @@ func BenchmarkSchedVolumes(b *testing.B) {
 
 // BenchmarkSchedSizes is BenchmarkSched on the largest fleet, which the peer's benchmark lacks.
 func BenchmarkSchedSizes(b *testing.B) {
-	for _, w := range benchshape.SchedWorks()[:2] {
+	for _, w := range benchshape.SchedWorks() {
 		for _, n := range []int{1000, 100_000} {
 			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { benchSched(b, w, n) })
 		}

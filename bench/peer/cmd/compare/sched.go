@@ -80,6 +80,8 @@ func sizeRows() (rows []row) {
 	for _, work := range []struct{ name, bench string }{
 		{"one service of 10,000", "service"},
 		{"1,000 services of 10", "services"},
+		{"a system job on every node", "system"},
+		{"a batch of 5,000", "batch"},
 	} {
 		large := benchmark(berthSched, "SchedSizes/"+work.bench+"/N=100000", "1x")
 		small := benchmark(berthSched, "SchedSizes/"+work.bench+"/N=1000", "1x")
