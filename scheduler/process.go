@@ -366,15 +366,7 @@ func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
 }
 
 // snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any
-// unblock in the snapshot, so it reads every table whose changes unblock.
+// unblock in the snapshot.
 func (p *planner) snapshotIndex() uint64 {
-	state.Node(p, "")
-	state.Volume(p, "", "")
-	state.Claim(p, "", "", "")
-	state.Attachment(p, "", "", "")
-	state.Instance(p, "", structs.CSIKindNode, "")
-	state.Alloc(p, "")
-	state.Job(p, "", "")
-	state.SchedulerConfig(p)
-	return p.Newest()
+	return max(p.Newest(), state.NewestForPlans(p))
 }

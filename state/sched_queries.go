@@ -110,6 +110,20 @@ func LaterEvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job, openEval, laterEval)
 }
 
+// NewestForPlans returns the index of the newest change in the tables whose changes unblock evaluations.
+func NewestForPlans(tx Reader) uint64 {
+	return max(
+		nodes.Newest(tx),
+		volumes.Newest(tx),
+		claims.Newest(tx),
+		attachments.Newest(tx),
+		instances.Newest(tx),
+		allocs.Newest(tx),
+		jobs.Newest(tx),
+		schedulerConfig.Newest(tx),
+	)
+}
+
 // PluginNodes returns a function that returns the nodes with a node instance of a plugin that fits, by ID,
 // from one on, and nil at the end.
 func PluginNodes(
