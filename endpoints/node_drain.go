@@ -25,16 +25,23 @@ func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 	return fsm.Propose(ctx, n.raft, fsm.NodeDrain, req)
 }
 
-// withNotesOf returns a cancellation with the notes of the drain beside its own. An older server, too, stores
-// those of the request.
+// withNotesOf returns a cancellation with the notes of the drain beside its own, and a change of a drain that
+// has no notes with those of the drain. An older server, too, stores those of the request.
 func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.NodeDrainRequest {
-	if req.DrainSpec != nil || len(req.Meta) == 0 || node.LastDrain == nil {
+	if node.LastDrain == nil {
 		return req
 	}
 	own := *req
-	own.Meta = map[string]string{}
-	maps.Copy(own.Meta, node.LastDrain.Meta)
-	maps.Copy(own.Meta, req.Meta)
+	switch cancels := req.DrainSpec == nil; {
+	case cancels && len(req.Meta) > 0:
+		own.Meta = maps.Clone(node.LastDrain.Meta)
+		if own.Meta == nil {
+			own.Meta = map[string]string{}
+		}
+		maps.Copy(own.Meta, req.Meta)
+	case !cancels && len(req.Meta) == 0 && node.DrainStrategy != nil:
+		own.Meta = node.LastDrain.Meta
+	}
 	return &own
 }
 

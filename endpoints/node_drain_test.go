@@ -9,8 +9,9 @@ import (
 	"berth/structs"
 )
 
-// The notes of a cancellation stand beside those of the drain. Without a drain there is nothing to note.
-func TestNodeDrain_KeepsTheNotesOfACancelledDrain(t *testing.T) {
+// The notes of a cancellation stand beside those of the drain, and a change without notes keeps them. Without
+// a drain there is nothing to note.
+func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	drain := func(spec *structs.DrainSpec, meta map[string]string) {
@@ -37,4 +38,13 @@ func TestNodeDrain_KeepsTheNotesOfACancelledDrain(t *testing.T) {
 		NodeID: "n1",
 		Meta:   map[string]string{"cancel_message": strings.Repeat("x", structs.MaxDrainMeta/2)},
 	})
+	drain(nil, nil)
+	drain(&structs.DrainSpec{}, map[string]string{"message": "disk"})
+	drain(&structs.DrainSpec{IgnoreSystemJobs: true}, nil)
+	check("after a change without notes", map[string]string{"message": "disk"})
+	drain(&structs.DrainSpec{}, map[string]string{"message": "board"})
+	check("after a change with notes", map[string]string{"message": "board"})
+	drain(nil, nil)
+	drain(&structs.DrainSpec{}, nil)
+	check("of the next drain", nil)
 }
