@@ -103,6 +103,7 @@ func (c *Client) startRunner(r *allocrunner.Runner) {
 		defer c.mu.Unlock()
 		delete(c.runners, r.ID())
 		c.updates.forgetAlloc(r.ID())
+		c.room.forget(r.ID())
 	})
 }
 

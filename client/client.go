@@ -168,6 +168,7 @@ type Client struct {
 	life    context.Context // of the runners
 	wg      sync.WaitGroup  // the runners
 	updates *allocUpdates
+	room    nodeRoom
 
 	sessions sessions
 }
@@ -195,6 +196,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
+		room:           nodeRoom{taken: map[string]bool{}},
 		sessions:       newSessions(structs.MaxExecs),
 		consul:         deps.Consul,
 		find:           deps.FindServers,

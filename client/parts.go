@@ -31,7 +31,8 @@ type Parts struct {
 	DeviceHolder func(a *structs.Allocation) (allocID string)
 	// PortHolder is likewise for ports.
 	PortHolder func(a *structs.Allocation) (allocID string)
-	// RoomHolder is likewise for the room of the node.
+	// RoomHolder returns another allocation on this node that is stopping and has room without which a does not
+	// fit, "" if a has its room now.
 	RoomHolder func(a *structs.Allocation) (allocID string)
 	// HostVolumeHolder is likewise for host volumes with one writer.
 	HostVolumeHolder func(a *structs.Allocation) (allocID string)

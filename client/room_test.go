@@ -12,77 +12,107 @@ import (
 	"berth/structs"
 )
 
-func withRoom(id string, index uint64, cpu int) *structs.Allocation {
+func withRoom(id string, cpu int) *structs.Allocation {
 	a := testAlloc(id)
-	a.CreateIndex = index
 	a.Resources = &structs.Resources{CPU: cpu, MemoryMB: 10}
 	return a
 }
 
-// roomHooks gives each allocation the hook for its room.
-func (r *fixture) roomHooks() {
+// lost is an allocation for which the servers expect no end. Those that stopped before have another status
+// here.
+func lost(a *structs.Allocation, clientStatus string) *structs.Allocation {
+	c := a.Copy()
+	c.DesiredStatus = structs.AllocDesiredStop
+	c.ClientStatus = clientStatus
+	return c
+}
+
+// startWithRoom starts a node with a cpu of 1000, whose allocations have the hook for their room. The tasks
+// of each allocation among stuck end only when its channel is closed.
+func (r *fixture) startWithRoom(stuck map[string]chan struct{}) {
+	r.t.Helper()
+	r.edit = func(c *Config) { c.CPUTotalCompute = 1000 }
+	r.machine.Before = func(point string) error {
+		id, stops := strings.CutPrefix(strings.TrimSuffix(point, "/web"), "stop ")
+		if stops && stuck[id] != nil {
+			<-stuck[id]
+		}
+		return nil
+	}
+	r.prepare(false)
 	r.parts.hooks = func(*hook.AllocEnv) []hook.Alloc {
 		return []hook.Alloc{roomhook.New(
 			func(a *structs.Allocation) string { return r.client.roomHolder(a) },
 			func(id, reason string) { r.client.setProgress(id, reason) },
 		)}
 	}
+	r.run()
 }
 
-func lostWithItsNode(a *structs.Allocation) *structs.Allocation {
-	lost := a.Copy()
-	lost.DesiredStatus = structs.AllocDesiredStop
-	lost.ClientStatus = structs.AllocLost
-	return lost
+func (r *fixture) checkRunning(want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, task := range r.machine.Running() {
+		got = append(got, strings.TrimSuffix(task, "/web"))
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("%v run, want %v", got, want)
+	}
 }
 
 // A node that was down comes back. For the servers the room of what it ran is free, but that has still its
 // kill_timeout: what is placed there meanwhile waits, unless it fits beside.
 func TestRoom_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
+	for _, status := range []string{structs.AllocLost, structs.AllocRunning} {
+		inVirtualTime(t, func(t *testing.T) {
+			r := newFixture(t)
+			stuck := map[string]chan struct{}{"old": make(chan struct{})}
+			r.startWithRoom(stuck)
+			defer func() { r.stop() }()
+			old := withRoom("old", 600)
+			r.servers.place(old)
+			r.pass(time.Second)
+			r.servers.place(lost(old, status), withRoom("fits", 100), withRoom("large", 500))
+			r.pass(time.Minute)
+			r.checkRunning("fits", "old")
+			u := r.client.runner("large").ClientState()
+			if want := "allocation old still has the room of it"; u.ClientDescription != want {
+				t.Errorf("large is %s: %s", u.ClientStatus, u.ClientDescription)
+			}
+			close(stuck["old"])
+			r.pass(time.Minute)
+			r.checkRunning("fits", "large")
+			r.servers.remove("old", "fits", "large")
+			r.pass(time.Minute)
+			if n := len(r.client.room.taken); n > 0 {
+				t.Errorf("the node remembers %d allocations that it no longer has", n)
+			}
+		})
+	}
+}
+
+// Two allocations of a full node are replaced at once, and one of them does not end. The other one's
+// successor has its room.
+func TestRoom_OfOneEndIsFree(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.edit = func(c *Config) { c.CPUTotalCompute = 1000 }
-		r.prepare(false)
-		r.roomHooks()
-		r.run()
+		stuck := map[string]chan struct{}{"b": make(chan struct{})}
+		r.startWithRoom(stuck)
 		defer func() { r.stop() }()
-		killed := make(chan struct{})
-		r.machine.Before = func(point string) error {
-			if point == "stop lost/web" {
-				<-killed
-			}
-			return nil
-		}
-		lost := withRoom("lost", 5, 600)
-		r.servers.place(lost)
+		a := withRoom("a", 600)
+		b := withRoom("b", 400)
+		r.servers.place(a, b)
 		r.pass(time.Second)
-		r.servers.place(lostWithItsNode(lost), withRoom("fits", 7, 100), withRoom("large", 8, 500))
+		r.servers.place(lost(a, structs.AllocRunning), lost(b, structs.AllocRunning))
+		r.pass(time.Second)
+		r.servers.place(withRoom("next-a", 600))
+		r.pass(time.Second)
+		r.servers.place(withRoom("next-b", 400))
 		r.pass(time.Minute)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"fits/web", "lost/web"}) {
-			t.Errorf("%v run", got)
-		}
-		u := r.client.runner("large").ClientState()
-		if want := "allocation lost still has the room of it"; u.ClientDescription != want {
-			t.Errorf("large is %s: %s", u.ClientStatus, u.ClientDescription)
-		}
-		for _, c := range []struct {
-			alloc *structs.Allocation
-			want  string
-		}{
-			{withRoom("m", 8, 300), "lost"}, // large comes first
-			{withRoom("a", 8, 300), ""},
-			{withRoom("a", 8, 301), "lost"},
-			{testAlloc("a"), ""},
-		} {
-			if got := r.client.roomHolder(c.alloc); got != c.want {
-				t.Errorf("%s with %+v waits for %q, want %q", c.alloc.ID, c.alloc.Resources, got, c.want)
-			}
-		}
-		close(killed)
+		r.checkRunning("b", "next-a")
+		close(stuck["b"])
 		r.pass(time.Minute)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"fits/web", "large/web"}) {
-			t.Errorf("in the end %v run", got)
-		}
+		r.checkRunning("next-a", "next-b")
 	})
 }
 
@@ -90,17 +120,14 @@ func TestRoom_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 func TestRoom_IsKnownBeforeOthersCome(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.edit = func(c *Config) { c.CPUTotalCompute = 1000 }
-		r.prepare(false)
-		r.roomHooks()
-		r.run()
+		r.startWithRoom(nil)
 		defer func() { r.stop() }()
-		lost := withRoom("lost", 5, 1000)
-		r.servers.place(lost)
+		old := withRoom("old", 1000)
+		r.servers.place(old)
 		r.pass(time.Second)
-		all := []*structs.Allocation{lostWithItsNode(lost)}
+		all := []*structs.Allocation{lost(old, structs.AllocLost)}
 		for i := range fetchBatch {
-			all = append(all, withRoom(fmt.Sprintf("b%02d", i), 7, 1))
+			all = append(all, withRoom(fmt.Sprintf("b%02d", i), 1))
 		}
 		fetches := 0
 		r.servers.do(func() {
@@ -118,7 +145,7 @@ func TestRoom_IsKnownBeforeOthersCome(t *testing.T) {
 		r.pass(time.Minute)
 		log := r.machine.Log()
 		first := slices.IndexFunc(log, func(call string) bool { return strings.HasPrefix(call, "start b") })
-		if ended := slices.Index(log, "stop lost/web"); fetches < 3 || ended < 0 || first < ended {
+		if ended := slices.Index(log, "stop old/web"); fetches < 3 || ended < 0 || first < ended {
 			t.Errorf("%d fetches; another one started at %d, the lost one ended at %d", fetches, first, ended)
 		}
 	})

@@ -1,6 +1,5 @@
-// Package roomhook makes an allocation wait until its node has room for it beside the allocations that the
-// servers took for lost. When a node was down, its room is free for the servers, and the tasks that ran there
-// meanwhile end only after its return.
+// Package roomhook makes an allocation wait until its node has room for it beside those that still end. When
+// a node was down, its room is free for the servers, and what ran there ends only after its return.
 package roomhook
 
 import (
@@ -13,7 +12,7 @@ import (
 type room struct{ await hook.Await }
 
 // New makes the hook of an allocation. holder returns another allocation of this node that has not ended and
-// has its room, "" if there is none. progress receives the reason for which an allocation waits.
+// has its room, "" if it has its room now. progress receives the reason for which it waits.
 func New(
 	holder func(*structs.Allocation) (allocID string), progress func(allocID, reason string),
 ) hook.Alloc {
