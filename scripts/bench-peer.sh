@@ -17,6 +17,7 @@ go test -tags hashicorpmetrics -c -o "$bin/berth-state.test" ./state
 go test -tags hashicorpmetrics -c -o "$bin/berth-sched.test" ./scheduler
 go test -tags hashicorpmetrics -c -o "$bin/berth-endpoints.test" ./endpoints
 go test -tags hashicorpmetrics -c -o "$bin/berth-mvcc.test" ./internal/mvcc
+go test -tags hashicorpmetrics -c -o "$bin/berth-server.test" ./server
 
 cd "$root/bench/peer"
 go build -tags codegen_generated -o "$bin/peer-server" github.com/hashicorp/nomad
@@ -26,6 +27,7 @@ go build -tags codegen_generated -o "$bin/peer-fill" ./cmd/fill
 go test -tags codegen_generated -c -o "$bin/peer-state.test" ./statebench
 go test -tags codegen_generated -c -o "$bin/peer-sched.test" ./schedbench
 go build -o "$bin/compare" ./cmd/compare
+go build -o "$bin/bare" ./cmd/bare
 
 # The programs that the tasks of the kind e2e see: a CSI driver, what it calls, and the writer of the jobs.
 tools="$bin/tools"

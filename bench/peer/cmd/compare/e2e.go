@@ -48,6 +48,7 @@ func e2eScenarios() []scenario {
 		serverScenario(1000),
 		serverScenario(33),
 		floorScenario(),
+		serverFloorScenario(),
 	}
 }
 
