@@ -64,6 +64,10 @@ var always = []breach{
 		view: func(v *View) {
 			v.claim(0, func(c *structs.CSIClaim) { c.AccessMode = structs.CSIMultiNodeReader })
 		}},
+	{rule: "no volume has two writers", name: "block and file system", want: "volume vol is granted to",
+		view: func(v *View) {
+			v.claim(0, func(c *structs.CSIClaim) { c.AttachmentMode = structs.CSIBlockDevice })
+		}},
 	{rule: "no volume has two writers", name: "one waits", view: func(v *View) {
 		v.claim(0, alone)
 		v.claim(1, alone)
