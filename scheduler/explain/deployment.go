@@ -73,6 +73,9 @@ func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.
 				r.Text += "; without progress it fails " + x.until(s.RequireProgressBy.UnixNano())
 			}
 			r.Because = x.notHealthy(d, name)
+			if len(r.Because) == 0 {
+				r.Remedy = command(d.Namespace, "deployment status", structs.ShortID(d.ID))
+			}
 			reasons = append(reasons, r)
 		}
 	}

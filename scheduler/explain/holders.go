@@ -27,13 +27,14 @@ type search struct {
 	devices   bool
 	displaces bool // whether it looks for less important allocations
 	found     sample
-	important bool // an allocation is less important than the job
+	important bool // the group fits in the place of less important allocations
 }
 
-// holders explains which allocations have the static ports and the devices that a group needs, and that it
-// may not displace others. The scheduler's figures tell what is exhausted.
+// holders explains which allocations have the static ports and the devices that a group needs, that its
+// canaries wait for the group itself, and that it may not displace others. The scheduler's figures tell what
+// is exhausted.
 func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.AllocMetric) []*structs.Reason {
-	if g == nil || len(m.DimensionExhausted) == 0 {
+	if g == nil {
 		return nil
 	}
 	config := state.SchedulerConfig(x.tx).PreemptionConfig
@@ -45,20 +46,19 @@ func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.All
 		devices:   m.DimensionExhausted[dimensionDevices] > 0,
 		displaces: !config.Enabled(j.Type),
 	}
-	searched := 0
-	for n := range state.Nodes(x.tx) {
-		if searched == mostSearched {
-			break
-		}
-		if n.Ready() && j.InPool(n) && j.InDatacenter(n) {
-			searched++
-			s.searchNode(n)
-		}
+	if r := s.ownCanary(m); r != nil {
+		return []*structs.Reason{r}
+	}
+	if len(m.DimensionExhausted) == 0 {
+		return nil
+	}
+	for n := range x.candidates(j) {
+		s.searchNode(n)
 	}
 	reasons := s.found.list("holders")
 	if s.important {
-		r := reason("its priority %d exceeds that of others by %d or more, but jobs of type %s may not "+
-			"displace them", j.Priority, structs.PreemptionGap, j.Type)
+		r := reason("it fits in the place of others, which its priority %d exceeds by %d or more, but jobs of "+
+			"type %s may not displace them", j.Priority, structs.PreemptionGap, j.Type)
 		r.Remedy = fmt.Sprintf("berth operator scheduler set-config -preempt-%s-scheduler=true", j.Type)
 		reasons = append(reasons, r)
 	}
@@ -73,11 +73,8 @@ func (s *search) searchNode(n *structs.Node) {
 		if s.devices && !a.ClientTerminal() {
 			s.searchDevices(a)
 		}
-		if s.displaces && !a.Terminal() && len(a.CSIPlugins) == 0 &&
-			state.AllocPriority(s.tx, a) <= s.job.Priority-structs.PreemptionGap {
-			s.important = true
-		}
 	}
+	s.important = s.important || s.displaces && s.fitsInPlaceOf(n)
 }
 
 func (s *search) searchPorts(n *structs.Node) {

@@ -220,6 +220,8 @@ func (x *explainer) refusal(
 		r.Because = list(x.groupVolumes(j, g), "reasons")
 	case p.Filter == pluginFilter:
 		r.Because = list(x.groupPlugins(j, g), "reasons")
+	case p.Filter == limitFilter:
+		r.Because = x.limitHolders(j, g)
 	}
 	return r
 }

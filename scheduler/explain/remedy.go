@@ -28,6 +28,7 @@ func ifItLasts(plugin string) string {
 const (
 	volumeFilter = "csi-volume"
 	pluginFilter = "csi-plugin"
+	limitFilter  = "csi-limit"
 )
 
 // remedyOf returns the next thing that an operator can do when a filter rejects nodes for a job of a
@@ -58,6 +59,6 @@ var remedies = map[string]string{
 	"distinct-property": "add nodes with other values of the property, raise its limit, " +
 		"or lower the count",
 	pluginFilter: "run the plugin's job on these nodes: berth plugin status PLUGIN",
-	"csi-limit":  "add nodes, or end allocations that use volumes of the plugin on these nodes",
+	limitFilter:  "add nodes, or end allocations that use volumes of the plugin on these nodes",
 	"resources":  "add nodes, end other allocations, or ask for less in the resources block",
 }

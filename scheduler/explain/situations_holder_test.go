@@ -22,6 +22,46 @@ var holderSituations = []situation{
 		placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
 	{name: "a plugin at the limit of its volumes", nodes: 1, make: after(oneVolumeOnly, volume(),
 		other(structs.CSISingleNodeWriter), func(f *schedtest.Fleet) { f.Volume("vol2") }, placed(1, usesVol2))},
+	{name: "a plugin at its limit with an attachment that nobody uses", nodes: 1,
+		make: after(oneVolumeOnly, unusedAttachment, func(f *schedtest.Fleet) { f.Volume("vol2") },
+			placed(1, usesVol2))},
+	{name: "a job that may not displace others, which are too few", nodes: 1, make: after(filled(20),
+		func(f *schedtest.Fleet) {
+			j := schedtest.Job("web", structs.JobService, 1, func(g *structs.TaskGroup) {
+				g.Tasks[0].Resources.CPU = 200_000
+			})
+			j.Priority = 70
+			f.Register(j)
+			f.Schedule()
+		})},
+	{name: "a job that may not displace another with its port", nodes: 1,
+		make: after(node("n0", hasPorts), mayNotDisplace(staticPort, staticPort))},
+	{name: "a job that may not displace another with its device", nodes: 1,
+		make: after(node("n0", hasGPU), mayNotDisplace(oneGPU, oneGPU))},
+	{name: "a job that needs a device of an important one", nodes: 1, make: after(node("n0", hasGPU),
+		runsDB(oneGPU), mayNotDisplace(func(*structs.TaskGroup) {}, oneGPU))},
+	{name: "a job that needs a port of an important one", nodes: 1, make: after(node("n0", hasPorts),
+		runsDB(staticPort), mayNotDisplace(func(*structs.TaskGroup) {}, staticPort))},
+	{name: "a job that would fit on a node that it may not use", nodes: 2, make: after(
+		runsDB(both(mostCPU, onNode("n0"))), placed(1, mostCPU, onNode("n0")))},
+	{name: "a plugin at its limit on one of two nodes", nodes: 2, make: after(oneVolumeOnly, twoVolumesOnN1,
+		volume(), runsDB(both(usesVolume(structs.CSIMultiNodeMultipleWriter), onNode("n0"))),
+		func(f *schedtest.Fleet) {
+			f.Volume("vol2")
+			f.Register(schedtest.Job("other", structs.JobService, 1,
+				usesVolume(structs.CSIMultiNodeMultipleWriter), onNode("n1")))
+			f.Schedule()
+		}, placed(1, usesVol2, onNode("n0")))},
+	{name: "a canary that needs the port of its own group", nodes: 1,
+		make: after(node("n0", hasPorts), canary(staticPort))},
+	{name: "a canary that needs the device of its own group", nodes: 1,
+		make: after(node("n0", hasGPU), canary(oneGPU))},
+	{name: "a canary that needs the host volume of its own group", nodes: 1, make: after(
+		node("n0", func(n *structs.Node) {
+			n.HostVolumes = map[string]*structs.HostVolume{"disk": {Path: "/srv"}}
+		}), canary(hostVolume))},
+	{name: "a canary that needs a host without its own group", nodes: 1,
+		make: canary(constraint("", structs.ConstraintDistinctHosts, ""))},
 	{name: "too few values for distinct_property", nodes: 1, make: placed(2,
 		constraint("${node.datacenter}", structs.ConstraintDistinctProperty, ""))},
 }
@@ -61,6 +101,28 @@ func oneGPU(g *structs.TaskGroup) {
 	g.Tasks[0].Resources.Devices = []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
 }
 
+func onNode(id string) func(*structs.TaskGroup) {
+	return constraint("${node.unique.id}", "=", id)
+}
+
+func both(edits ...func(*structs.TaskGroup)) func(*structs.TaskGroup) {
+	return func(g *structs.TaskGroup) {
+		for _, edit := range edits {
+			edit(g)
+		}
+	}
+}
+
+func twoVolumesOnN1(f *schedtest.Fleet) {
+	i := schedtest.Instance("n1")
+	i.NodeInfo.MaxVolumes = 2
+	schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n1",
+		Upserts:      []*structs.CSIPluginInstance{i},
+		WriteOptions: f.Now(),
+	})
+}
+
 // oneVolumeOnly makes n0 report that it takes one volume of the plugin.
 func oneVolumeOnly(f *schedtest.Fleet) {
 	i := schedtest.Instance("n0")
@@ -75,4 +137,50 @@ func oneVolumeOnly(f *schedtest.Fleet) {
 func usesVol2(g *structs.TaskGroup) {
 	usesVolume(structs.CSISingleNodeWriter)(g)
 	g.Volumes["data"].Source = "vol2"
+}
+
+// mayNotDisplace runs a less important job low, and registers the job web, which may not
+// displace it.
+func mayNotDisplace(low, web func(*structs.TaskGroup)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		j := schedtest.Job("low", structs.JobService, 1, low)
+		j.Priority = 20
+		f.Register(j)
+		f.Schedule()
+		j = schedtest.Job("web", structs.JobService, 1, web)
+		j.Priority = 55
+		f.Register(j)
+		f.Tick()
+	}
+}
+
+// canary runs the job web, and registers a version of it with a canary.
+func canary(edit func(*structs.TaskGroup)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		running(1, edit, updates(0))(f)
+		placed(1, edit, updates(1), func(g *structs.TaskGroup) { g.Tasks[0].Resources.CPU++ })(f)
+	}
+}
+
+// unusedAttachment attaches the volume vol to n0 for an allocation that has ended.
+func unusedAttachment(f *schedtest.Fleet) {
+	instance := schedtest.Instance("n0")
+	instance.NodeInfo.MaxVolumes = 1
+	instance.RequiresControllerPlugin = true
+	controller := schedtest.Instance("n0")
+	controller.Kind = structs.CSIKindController
+	controller.NodeInfo = nil
+	controller.RequiresControllerPlugin = true
+	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: true}
+	schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n0",
+		Upserts:      []*structs.CSIPluginInstance{instance, controller},
+		WriteOptions: f.Now(),
+	})
+	volume()(f)
+	other(structs.CSISingleNodeWriter)(f)
+	a := f.Allocs("db")[0]
+	stopDB(f)
+	f.Tick()
+	f.Release(a, "vol")
 }

@@ -1,0 +1,65 @@
+package explain
+
+import (
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// fitsInPlaceOf reports whether the group fits on a node without the less important allocations there. It
+// considers room, static ports, and each demand for devices by itself.
+func (s *search) fitsInPlaceOf(n *structs.Node) bool {
+	room := structs.NewNodeRoom(n)
+	lower := map[string]bool{}
+	devices := structs.DeviceUse{}
+	for a := range state.HoldersByNode(s.tx, n.ID) {
+		room.Hold(a)
+		if s.isLower(a) {
+			lower[a.ID] = true
+			room.Stop(a)
+			continue
+		}
+		devices = devices.Add(a)
+	}
+	return len(lower) > 0 && room.Short(s.group.Ask()) == "" &&
+		s.portsFit(n, lower) && s.devicesFit(n, devices)
+}
+
+// isLower reports whether an allocation is one that the job displaces if it may.
+func (s *search) isLower(a *structs.Allocation) bool {
+	return !a.Terminal() && len(a.CSIPlugins) == 0 &&
+		state.AllocPriority(s.tx, a) <= s.job.Priority-structs.PreemptionGap
+}
+
+func (s *search) portsFit(n *structs.Node, lower map[string]bool) bool {
+	use := state.PortsInUse(s.tx, n)
+	for _, demand := range s.group.PortDemands() {
+		free := func(address *structs.NodeNetworkAddress) bool {
+			holder := use.HolderOf(address, demand.Value)
+			return (holder == "" || lower[holder]) && !use.Reserves(address, demand.Value)
+		}
+		if demand.Static() && !slices.ContainsFunc(n.HostAddresses(demand.HostNetwork), free) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *search) devicesFit(n *structs.Node, used structs.DeviceUse) bool {
+	for _, t := range s.group.Tasks {
+		if t.Resources == nil {
+			continue
+		}
+		for _, demand := range t.Resources.Devices {
+			enough := func(g *structs.NodeDeviceResource) bool {
+				free := slices.DeleteFunc(g.Healthy(), func(id string) bool { return used[g.ID()][id] != "" })
+				return demand.Matches(g) && len(free) >= demand.Number()
+			}
+			if n.NodeResources == nil || !slices.ContainsFunc(n.NodeResources.Devices, enough) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// volumeID names a volume.
+type volumeID struct{ namespace, id string }
+
+// candidates yields the first nodes on which a job may run, as far as its pool and datacenters tell.
+func (x *explainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
+	return func(yield func(*structs.Node) bool) {
+		searched := 0
+		for n := range state.Nodes(x.tx) {
+			if searched == mostSearched {
+				return
+			}
+			if n.Ready() && j.InPool(n) && j.InDatacenter(n) {
+				searched++
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// limitHolders explains which allocations have the volumes that count against the limit of a node, for the
+// plugins of a group's volumes.
+func (x *explainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*structs.Reason {
+	wanted := map[string][]volumeID{}
+	for _, u := range g.CSIUses(0) {
+		v := state.Volume(x.tx, j.Namespace, u.VolumeID)
+		if v != nil {
+			wanted[v.PluginID] = append(wanted[v.PluginID], volumeID{j.Namespace, u.VolumeID})
+		}
+	}
+	var found sample
+	for n := range x.candidates(j) {
+		for _, plugin := range slices.Sorted(maps.Keys(wanted)) {
+			x.limitOn(&found, n, plugin, wanted[plugin])
+		}
+	}
+	return found.list("volumes")
+}
+
+// limitOn adds the volumes of a plugin on a node that has no place for those that are wanted.
+func (x *explainer) limitOn(found *sample, n *structs.Node, plugin string, wanted []volumeID) {
+	instance := state.Instance(x.tx, plugin, structs.CSIKindNode, n.ID)
+	limit := instance.NodeReport().MaxVolumes
+	if instance == nil || limit <= 0 {
+		return
+	}
+	users := x.volumesOn(n, plugin)
+	more := 0
+	for _, id := range wanted {
+		if _, there := users[id]; !there {
+			more++
+		}
+	}
+	if int64(len(users)+more) <= limit {
+		return
+	}
+	ids := slices.SortedFunc(maps.Keys(users), func(a, b volumeID) int {
+		return slices.Compare([]string{a.namespace, a.id}, []string{b.namespace, b.id})
+	})
+	for _, id := range ids {
+		if found.full() {
+			found.rest++
+			continue
+		}
+		found.add(x.limitHolder(n, id, users[id]))
+	}
+}
+
+// limitHolder explains that a volume counts against the limit of a node.
+func (x *explainer) limitHolder(n *structs.Node, id volumeID, user string) *structs.Reason {
+	if a := state.Alloc(x.tx, user); a != nil && !a.ClientTerminal() {
+		return x.holder(a, "volume "+id.id)
+	}
+	r := reason("volume %s is attached to node %s, and no allocation there uses it", id.id, x.nodeName(n.ID))
+	r.Remedy = command(id.namespace, "volume why", id.id)
+	return r
+}
+
+// volumesOn returns the volumes of a plugin that count against the limit of a node, each with an allocation
+// that uses or is to use it, "" if there is none.
+func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]string {
+	users := map[volumeID]string{}
+	for a := range state.AttachmentsByNode(x.tx, n.ID) {
+		if a.PluginID == plugin {
+			users[volumeID{a.Namespace, a.VolumeID}] = ""
+		}
+	}
+	for a := range state.LiveAllocsByNode(x.tx, n.ID) {
+		for _, c := range state.IntendedBy(x.tx, a) {
+			if c.PluginID == plugin {
+				users[volumeID{c.Namespace, c.VolumeID}] = c.AllocID
+			}
+		}
+	}
+	for c := range state.ClaimsByNode(x.tx, n.ID) {
+		if c.PluginID == plugin {
+			users[volumeID{c.Namespace, c.VolumeID}] = c.AllocID
+		}
+	}
+	return users
+}
