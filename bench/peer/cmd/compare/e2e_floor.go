@@ -23,6 +23,7 @@ const (
 	floorDriver  = "the CSI driver as a process of the host stages and publishes a volume"
 	floorCSI     = "CPU of the CSI driver as a process of the host, for the same"
 	floorProgram = "lower bound: CPU of the job's program alone, start to end"
+	floorStart   = "lower bound: waits for the disk, CSI driver and three bare processes, one after the other"
 )
 
 func floorScenario() scenario {
@@ -32,6 +33,7 @@ func floorScenario() scenario {
 			inMilliseconds(floorDriver, 0, 0),
 			inMilliseconds(floorCSI, 0, 0),
 			inMilliseconds(floorProgram, 0, 0),
+			inMilliseconds(floorStart, 0, 0),
 		},
 		measure: measureFloor,
 		alone:   true,
@@ -57,19 +59,23 @@ func (n numbers) waitForDisk(dir string) error {
 		return err
 	}
 	defer f.Close()
-	page := make([]byte, 4096)
 	for range 200 {
 		begun := time.Now()
-		_, err = f.WriteAt(page, 0)
-		if err == nil {
-			err = syscall.Fdatasync(int(f.Fd()))
-		}
-		if err != nil {
+		if err := writePage(f); err != nil {
 			return err
 		}
 		n.add(floorDisk, time.Since(begun).Seconds())
 	}
 	return nil
+}
+
+// writePage writes a page and waits for the disk.
+func writePage(f *os.File) error {
+	_, err := f.WriteAt(make([]byte, 4096), 0)
+	if err != nil {
+		return err
+	}
+	return syscall.Fdatasync(int(f.Fd()))
 }
 
 // runProgram runs the program of the jobs until it has written.
@@ -131,6 +137,9 @@ func (n numbers) runDriver(dir, tools string) error {
 	for _, id := range volumes {
 		err = errors.Join(err, unpublish(node, dir, id))
 	}
+	for i := 0; i < repetitions && err == nil; i++ {
+		err = n.bareStart(&bareDriverAlone{node, dir, tools}, volumes[i])
+	}
 	return err
 }
 
@@ -161,7 +170,7 @@ func createVolumes(controller csi.ControllerClient) (ids []string, err error) {
 
 func publish(node csi.NodeClient, dir, id string) error {
 	staged := filepath.Join(dir, "staged-"+id)
-	if err := os.Mkdir(staged, 0o755); err != nil {
+	if err := os.MkdirAll(staged, 0o755); err != nil {
 		return err
 	}
 	_, err := node.NodeStageVolume(context.Background(), &csi.NodeStageVolumeRequest{
