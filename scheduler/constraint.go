@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -164,24 +165,30 @@ func unequalValues(l, r value) bool {
 	return !equalValues(l, r)
 }
 
-// orderedBy compares numbers if both sides are numbers, else texts.
+// orderedBy compares whole numbers if both sides are such, else numbers if both are, else texts.
 func orderedBy(operator string) func(l, r value) bool {
 	return func(l, r value) bool {
 		if !l.set || !r.set {
 			return false
 		}
-		x, errX := strconv.ParseFloat(l.text, 64)
-		y, errY := strconv.ParseFloat(r.text, 64)
-		switch {
-		case errX != nil || errY != nil:
-			return structs.SignFits(operator, strings.Compare(l.text, r.text))
-		case x < y:
-			return structs.SignFits(operator, -1)
-		case x > y:
-			return structs.SignFits(operator, 1)
+		whole := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
+		sign, ok := compareAs(l, r, whole)
+		if !ok {
+			number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
+			sign, ok = compareAs(l, r, number)
 		}
-		return structs.SignFits(operator, 0)
+		if !ok {
+			sign = strings.Compare(l.text, r.text)
+		}
+		return structs.SignFits(operator, sign)
 	}
+}
+
+// compareAs compares two values that can be parsed, and reports whether both can.
+func compareAs[T cmp.Ordered](l, r value, parse func(string) (T, error)) (sign int, ok bool) {
+	x, errX := parse(l.text)
+	y, errY := parse(r.text)
+	return cmp.Compare(x, y), errX == nil && errY == nil
 }
 
 func splitList(v value) []string {
