@@ -108,17 +108,34 @@ func triesSince(a *structs.Allocation, since int64) int {
 	return n
 }
 
-// nextDelay doubles the last delay under an exponential policy. It starts again after an allocation that
+// nextDelay returns the delay of the next reschedule. Delays that grow begin again after an allocation that
 // lived longer than the longest delay.
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
 	past := reschedules(a)
 	lived := time.Duration(ended - a.CreateTime)
-	if policy.DelayFunction != structs.RescheduleExponential ||
+	if !policy.DelaysGrow() ||
 		len(past) == 0 ||
 		lived > policy.MaxDelay {
 		return policy.Delay
 	}
-	return max(policy.Delay, min(2*past[len(past)-1].Delay, policy.MaxDelay))
+	last := past[len(past)-1].Delay
+	added := last // twice the last delay
+	if policy.DelayFunction == structs.RescheduleFibonacci {
+		added = delayBefore(past)
+	}
+	return max(policy.Delay, min(last+added, policy.MaxDelay))
+}
+
+// delayBefore returns the delay before the last one, 0 if the last one began the delays again.
+func delayBefore(past []*structs.RescheduleEvent) time.Duration {
+	if len(past) < 2 {
+		return 0
+	}
+	before := past[len(past)-2].Delay
+	if before > past[len(past)-1].Delay {
+		return 0
+	}
+	return before
 }
 
 // trackerFor returns the reschedules that the replacement remembers.

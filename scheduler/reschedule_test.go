@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,35 @@ func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 	p = w.process(p.Followups[0])
 	if len(p.Place) != 1 {
 		t.Fatalf("replacement is delayed again: %s", describe(p))
+	}
+}
+
+// Delays grow up to the longest one, and begin again after an allocation that lived longer.
+func TestReschedule_DelaysGrow(t *testing.T) {
+	for function, want := range map[string][]int{
+		structs.RescheduleConstant:    {10, 10, 10, 10, 10, 10, 10, 10, 10, 10},
+		structs.RescheduleExponential: {10, 20, 40, 60, 60, 60, 60, 10, 20, 40},
+		structs.RescheduleFibonacci:   {10, 10, 20, 30, 50, 60, 60, 10, 10, 20},
+	} {
+		policy := &structs.ReschedulePolicy{
+			Delay:         10 * time.Second,
+			MaxDelay:      time.Minute,
+			DelayFunction: function,
+		}
+		a := &structs.Allocation{RescheduleTracker: &structs.RescheduleTracker{}}
+		var got []int
+		for i := range want {
+			lived := time.Second
+			if i == 7 {
+				lived = 2 * time.Minute
+			}
+			delay := nextDelay(policy, a, int64(lived))
+			got = append(got, int(delay.Seconds()))
+			a.RescheduleTracker.Events = append(a.RescheduleTracker.Events, &structs.RescheduleEvent{Delay: delay})
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: delays %v, want %v", function, got, want)
+		}
 	}
 }
 

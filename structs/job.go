@@ -157,7 +157,7 @@ type ReschedulePolicy struct {
 	Attempts      int
 	Interval      time.Duration
 	Delay         time.Duration
-	DelayFunction string // constant, exponential
+	DelayFunction string // constant, exponential, fibonacci
 	MaxDelay      time.Duration
 	Unlimited     bool
 }

@@ -27,6 +27,7 @@ const (
 	RestartModeDelay      = "delay"
 	RescheduleConstant    = "constant"
 	RescheduleExponential = "exponential"
+	RescheduleFibonacci   = "fibonacci"
 	VolumeTypeCSI         = "csi"
 )
 
@@ -150,10 +151,15 @@ func (p *ReschedulePolicy) withDefaults(def *ReschedulePolicy) *ReschedulePolicy
 	setDefault(&p.Interval, def.Interval)
 	setDefault(&p.Delay, def.Delay)
 	setDefault(&p.DelayFunction, def.DelayFunction)
-	if p.DelayFunction == RescheduleExponential {
+	if p.DelaysGrow() {
 		setDefault(&p.MaxDelay, time.Hour)
 	}
 	return p
+}
+
+// DelaysGrow reports whether each delay is longer than the one before, up to MaxDelay.
+func (p *ReschedulePolicy) DelaysGrow() bool {
+	return p.DelayFunction == RescheduleExponential || p.DelayFunction == RescheduleFibonacci
 }
 
 func (n *NetworkResource) canonicalize() {

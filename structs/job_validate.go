@@ -191,10 +191,11 @@ func (p *ReschedulePolicy) validate(f fieldErrors) {
 	if p.Attempts == 0 && !p.Unlimited {
 		return // never rescheduled: nothing else matters
 	}
-	f.checkOneOf("delay_function", p.DelayFunction, []string{RescheduleConstant, RescheduleExponential})
+	functions := []string{RescheduleConstant, RescheduleExponential, RescheduleFibonacci}
+	f.checkOneOf("delay_function", p.DelayFunction, functions)
 	f.require(p.Delay > 0, "delay must be above zero")
 	f.require(p.Unlimited || p.Interval > 0, "interval must be above zero")
-	f.require(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay,
+	f.require(!p.DelaysGrow() || p.MaxDelay >= p.Delay,
 		"max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
 }
 

@@ -173,15 +173,15 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		})},
 		{`restart: interval must be above zero`,
 			group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Interval: -1} })},
-		{`reschedule: delay_function "fibonacci" must be one of constant, exponential`, group(func(g *TaskGroup) {
-			g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true, DelayFunction: "fibonacci"}
-		})},
+		{`reschedule: delay_function "linear" must be one of constant, exponential, fibonacci`,
+			group(func(g *TaskGroup) {
+				g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true, DelayFunction: "linear"}
+			})},
 		{`reschedule: max_delay 1s must not be below delay 30s`,
 			group(func(g *TaskGroup) {
-				g.ReschedulePolicy = &ReschedulePolicy{
-					Unlimited: true,
-					MaxDelay:  time.Second,
-				}
+				p := &ReschedulePolicy{Unlimited: true, MaxDelay: time.Second}
+				p.DelayFunction = RescheduleFibonacci
+				g.ReschedulePolicy = p
 			})},
 		{``, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{} })},
 		{``, group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true, Migrate: true} })},
