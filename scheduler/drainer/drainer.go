@@ -6,6 +6,7 @@
 //     group are missing at a time. An allocation that does not run, or is unhealthy, moves at once, because
 //     nobody misses it. One that runs and is not known to be healthy yet is missing, and waits like the
 //     others. A group that its deployment holds misses no more than it had: nothing would bring the others.
+//     Canaries before their promotion have the pace for themselves.
 //   - Allocations of batch jobs may end by themselves until the deadline.
 //   - Allocations of system jobs move after those, unless the drain ignores them.
 //   - CSI plugins move last, and only when the node has let go of all volumes, because the node needs them
@@ -230,12 +231,12 @@ func (p *planner) moveService(a *structs.Allocation, due bool) {
 		p.wait(a, "the job no longer wants it; the scheduler stops it")
 		return
 	}
-	pace := p.pace(j, j.Group(a.TaskGroup))
+	pace := p.pace(j, j.Group(a.TaskGroup), a)
 	if pace.take(a) {
 		p.move(a)
 		return
 	}
-	p.wait(a, p.paceReason(j, pace))
+	p.wait(a, p.paceReason(a, pace))
 }
 
 // leaving reports whether an allocation is stopping, or is to be stopped.

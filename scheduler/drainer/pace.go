@@ -9,12 +9,21 @@ import (
 	"berth/structs"
 )
 
-// groupKey names a group of a job.
-type groupKey struct{ ns, job, group string }
+// groupKey names a group of a job, or its canaries in a deployment before their promotion: these run beside
+// the others and take nobody's place.
+type groupKey struct{ ns, job, group, canariesOf string }
+
+// canariesOf returns the deployment of a canary that is not promoted, "" for another allocation.
+func canariesOf(a *structs.Allocation) (deployment string) {
+	if a.DeploymentStatus.IsCanary() {
+		return a.DeploymentID
+	}
+	return ""
+}
 
 // groupPace counts how many allocations of a group may leave now.
 type groupPace struct {
-	group     *structs.TaskGroup
+	of        string // in reasons
 	parallel  int
 	wanted    int // allocations that the group has, or is to have without an operator
 	healthy   int
@@ -23,8 +32,10 @@ type groupPace struct {
 	down      map[string]bool       // the IDs of allocations that nobody misses
 }
 
-func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
-	key := groupKey{j.Namespace, j.ID, g.Name}
+// pace returns the pace of the allocations of a group to which a belongs.
+func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocation) *groupPace {
+	deployment := canariesOf(a)
+	key := groupKey{j.Namespace, j.ID, g.Name, deployment}
 	pace := p.groups[key]
 	if pace != nil {
 		return pace
@@ -34,12 +45,15 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
 		migrate = *g.Migrate
 	}
 	pace = &groupPace{
-		group:    g,
+		of:       "group " + g.Name,
 		parallel: migrate.MaxParallel,
 		down:     map[string]bool{},
 	}
+	if deployment != "" {
+		pace.of = "the canaries of " + pace.of
+	}
 	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
-		if a.TaskGroup != g.Name || a.Migrate {
+		if a.TaskGroup != g.Name || a.Migrate || canariesOf(a) != deployment {
 			continue
 		}
 		condition := p.conditionOf(a)
@@ -50,31 +64,31 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup) *groupPace {
 		pace.unhealthy = append(pace.unhealthy, a)
 		pace.down[a.ID] = condition == isDown
 	}
-	pace.wanted = p.wanted(j, g)
+	pace.wanted = p.wanted(j, g, deployment)
 	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
 	p.groups[key] = pace
 	return pace
 }
 
 // wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing:
-// only those that were taken away come again.
-func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup) int {
-	if !p.isHeld(j, g) {
+// only those that were taken away come again. So it is with the canaries of a deployment.
+func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup, deployment string) int {
+	if deployment == "" && !p.isHeld(j, g) {
 		return g.Count
 	}
 	newest := map[int]*structs.Allocation{}
 	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
 		index := a.Index()
 		last := newest[index]
-		if a.TaskGroup == g.Name && a.CreateIndex >= j.CreateIndex && !a.DeploymentStatus.IsCanary() &&
+		if a.TaskGroup == g.Name && a.CreateIndex >= j.CreateIndex && canariesOf(a) == deployment &&
 			(last == nil || a.CreateIndex > last.CreateIndex) {
 			newest[index] = a
 		}
 	}
 	wanted := 0
-	for index := range g.Count {
-		a := newest[index]
-		if a != nil && (!a.Terminal() || a.ServerTerminal() && a.NextAllocation == "") {
+	for index, a := range newest {
+		comes := !a.Terminal() || a.ServerTerminal() && a.NextAllocation == ""
+		if comes && (deployment != "" || index < g.Count) {
 			wanted++
 		}
 	}
@@ -165,19 +179,18 @@ func (p *planner) reportsHealth(a *structs.Allocation) bool {
 }
 
 // paceReason tells what an allocation waits for that its group cannot miss yet.
-func (p *planner) paceReason(j *structs.Job, g *groupPace) string {
+func (p *planner) paceReason(a *structs.Allocation, g *groupPace) string {
 	if !p.explain {
 		return ""
 	}
-	text := fmt.Sprintf("at most %d of group %s may be missing, and %d of %d are healthy",
-		g.parallel, g.group.Name, g.healthy, g.wanted)
+	text := fmt.Sprintf("at most %d of %s may be missing, and %d of %d are healthy",
+		g.parallel, g.of, g.healthy, g.wanted)
 	if len(g.unhealthy) > 0 {
-		a := g.unhealthy[0]
-		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(a.ID),
-			cmp.Or(a.NodeName, structs.ShortID(a.NodeID)), describe(a))
+		other := g.unhealthy[0]
+		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(other.ID),
+			cmp.Or(other.NodeName, structs.ShortID(other.NodeID)), describe(other))
 	}
-	missing := &structs.Allocation{Namespace: j.Namespace, JobID: j.ID, TaskGroup: g.group.Name}
-	return text + p.blocked(missing)
+	return text + p.blocked(a)
 }
 
 func describe(a *structs.Allocation) string {
