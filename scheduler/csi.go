@@ -121,7 +121,8 @@ func (p *planner) addIntendedClaims(a *structs.Allocation, uses []volumeUse, v *
 		c.PluginID = u.volume.PluginID
 		key := volumeKey(&c)
 		p.intended[key] = append(p.intended[key], &c)
-		v.intended = append(v.intended, &c)
+		at := v.volumes()
+		at.intended = append(at.intended, &c)
 	}
 }
 
@@ -138,7 +139,8 @@ type storage struct {
 
 // storageOn looks up a plugin on a node, once.
 func (p *planner) storageOn(v *nodeView, plugin string) *storage {
-	if s := v.storage[plugin]; s != nil {
+	known := v.volumes().storage
+	if s := known[plugin]; s != nil {
 		return s
 	}
 	s := &storage{}
@@ -153,10 +155,7 @@ func (p *planner) storageOn(v *nodeView, plugin string) *storage {
 		}
 		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (%s)", plugin, why)
 	}
-	if v.storage == nil {
-		v.storage = map[string]*storage{}
-	}
-	v.storage[plugin] = s
+	known[plugin] = s
 	return s
 }
 
@@ -243,7 +242,7 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 			continue
 		}
 		bound := len(p.attachedOn(v, plugin)) +
-			v.wanted + len(v.intended) + len(w.uses)
+			v.volumes().wanted + len(v.volumes().intended) + len(w.uses)
 		if int64(bound) <= limit {
 			continue
 		}
@@ -269,8 +268,9 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 
 // volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
 func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
-	intended := slices.Clone(v.intended)
-	for _, a := range v.users {
+	at := v.volumes()
+	intended := slices.Clone(at.intended)
+	for _, a := range at.users {
 		intended = append(intended, state.IntendedBy(p, a)...)
 	}
 	volumes := maps.Clone(p.attachedOn(v, plugin))

@@ -37,9 +37,7 @@ func (v *nodeView) takeRoom(a *structs.Allocation) (from []*structs.Allocation) 
 			}
 		}
 	}
-	free := need.Least(v.room.FreeBefore().Sub(v.taken))
-	v.taken = v.taken.Add(free)
-	need = need.Sub(free)
+	need = need.Sub(v.room.TakeFree(need))
 	for _, given := range v.stops {
 		if given.take(&need) {
 			from = append(from, given.alloc)

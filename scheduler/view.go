@@ -11,19 +11,29 @@ import (
 type nodeView struct {
 	node    *structs.Node
 	room    structs.NodeRoom
-	stops   []*givenRoom        // of the allocations that the plan stops here
-	taken   structs.Resources   // by placements, of the room that was free before the plan
-	devices structs.DeviceUse   // in use
-	ports   *structs.NodePorts  // nil until a group demands some
-	groups  []groupCount        // this job's live allocations
-	storage map[string]*storage // by plugin, as far as needed
+	stops   []*givenRoom         // of the allocations that the plan stops here
+	devices structs.DeviceUse    // in use
+	ports   *structs.NodePorts   // nil until a group demands some
+	groups  []groupCount         // this job's live allocations
+	writers []*structs.TaskGroup // those with host volumes that the plan places here
+	csi     *volumeView          // nil until needed
 
-	writers  []*structs.TaskGroup  // those with host volumes that the plan places here
+	fits fit // the last trial
+}
+
+// volumeView has the CSI volumes of a node. Most plans look at none, and a view is small without.
+type volumeView struct {
+	storage  map[string]*storage   // by plugin, as far as needed
 	users    []*structs.Allocation // live ones that are to use volumes
 	wanted   int                   // the number of these volumes
 	intended []*structs.CSIClaim   // of the allocations that the plan places here
+}
 
-	fits fit // the last trial
+func (v *nodeView) volumes() *volumeView {
+	if v.csi == nil {
+		v.csi = &volumeView{storage: map[string]*storage{}}
+	}
+	return v.csi
 }
 
 // fit is a successful trial of a node for a group. It is valid until the plan changes the node.
@@ -188,8 +198,9 @@ func (v *nodeView) holdEach(p *planner) {
 			stopped = append(stopped, a)
 		}
 		if len(a.CSIVolumes) > 0 {
-			v.users = append(v.users, a)
-			v.wanted += len(a.CSIVolumes)
+			at := v.volumes()
+			at.users = append(at.users, a)
+			at.wanted += len(a.CSIVolumes)
 		}
 	}
 	for _, a := range stopped {

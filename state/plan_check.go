@@ -87,7 +87,6 @@ type nodeUse struct {
 	node    *structs.Node
 	room    structs.NodeRoom
 	given   map[string]*structs.Resources // the room of those that the plan stops, as far as no placement has it
-	taken   structs.Resources             // by placements, of the room that was free before the plan
 	devices structs.DeviceUse
 	ports   *structs.NodePorts   // nil until an allocation has or demands some
 	placed  []*structs.TaskGroup // those with host volumes that the plan has placed here
@@ -181,9 +180,7 @@ func (u *nodeUse) takeRoom(a *structs.Allocation, ask structs.Resources) bool {
 		*left = left.Sub(part)
 		need = need.Sub(part)
 	}
-	free := need.Least(u.room.FreeBefore().Sub(u.taken))
-	u.taken = u.taken.Add(free)
-	return need.Equal(free)
+	return need.Equal(u.room.TakeFree(need))
 }
 
 // hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.

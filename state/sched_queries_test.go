@@ -226,3 +226,32 @@ func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 	}
 	w.check()
 }
+
+// TestNewestForPlans_FollowsTheTablesThatUnblock: and no other.
+func TestNewestForPlans_FollowsTheTablesThatUnblock(t *testing.T) {
+	s := New()
+	index := uint64(0)
+	write := func(fn func(tx *WriteTx)) {
+		index++
+		must(t, s.Write(index, func(tx *WriteTx) error { fn(tx); return nil }))
+	}
+	for name, put := range map[string]func(tx *WriteTx){
+		"nodes":       func(tx *WriteTx) { nodes.Put(tx, aNode("n")) },
+		"volumes":     func(tx *WriteTx) { volumes.Put(tx, &structs.CSIVolume{ID: "v"}) },
+		"claims":      func(tx *WriteTx) { claims.Put(tx, &structs.CSIClaim{VolumeID: "v"}) },
+		"attachments": func(tx *WriteTx) { attachments.Put(tx, &structs.CSIAttachment{VolumeID: "v"}) },
+		"instances":   func(tx *WriteTx) { instances.Put(tx, anInstance("p", structs.CSIKindNode, true)) },
+		"allocs":      func(tx *WriteTx) { allocs.Put(tx, &structs.Allocation{ID: "a"}) },
+		"jobs":        func(tx *WriteTx) { jobs.Put(tx, &structs.Job{ID: "j"}) },
+		"scheduler":   func(tx *WriteTx) { schedulerConfig.Put(tx, &structs.SchedulerConfiguration{}) },
+	} {
+		write(put)
+		if got := NewestForPlans(s.Read()); got != index {
+			t.Errorf("%s: the newest change is %d, want %d", name, got, index)
+		}
+		write(func(tx *WriteTx) { evals.Put(tx, &structs.Evaluation{ID: "e"}) })
+		if got := NewestForPlans(s.Read()); got != index-1 {
+			t.Errorf("an evaluation changes the newest index to %d", got)
+		}
+	}
+}

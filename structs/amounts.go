@@ -8,6 +8,10 @@ func amountsOf(r *Resources) amounts {
 	return amounts{r.CPU, r.MemoryMB, r.DiskMB}
 }
 
+func (m amounts) resources() Resources {
+	return Resources{CPU: m.cpu, MemoryMB: m.memoryMB, DiskMB: m.diskMB}
+}
+
 func (m amounts) plus(o amounts) amounts {
 	return amounts{m.cpu + o.cpu, m.memoryMB + o.memoryMB, m.diskMB + o.diskMB}
 }

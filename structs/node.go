@@ -155,7 +155,7 @@ func (n *Node) Lost() bool {
 // Available returns the resources for allocations: the node's less the reserved ones.
 func (n *Node) Available() Resources {
 	free := n.available()
-	return Resources{CPU: free.cpu, MemoryMB: free.memoryMB, DiskMB: free.diskMB}
+	return free.resources()
 }
 
 func (n *Node) available() (free amounts) {

@@ -8,6 +8,7 @@ type NodeRoom struct {
 	before amounts // of the allocations that have not ended, before the plan
 	used   amounts // of those that have not ended, without the stops of the plan and with its placements
 	live   amounts // of those in used that are to run
+	taken  amounts // of the room that was free before the plan, by TakeFree
 }
 
 // NewNodeRoom returns the room of a node without allocations.
@@ -54,11 +55,15 @@ func (r *NodeRoom) Unstop(a *Allocation) {
 	r.Place(*a.Resources)
 }
 
-// FreeBefore returns the room that no allocation had before the plan. It may be negative.
-func (r *NodeRoom) FreeBefore() Resources {
+// TakeFree gives a placement room that no allocation had before the plan: as much as it needs, or what is
+// left.
+func (r *NodeRoom) TakeFree(need Resources) Resources {
 	free := r.have
 	free.count(r.before.negative())
-	return Resources{CPU: free.cpu, MemoryMB: free.memoryMB, DiskMB: free.diskMB}
+	free.count(r.taken.negative())
+	part := need.Least(free.resources())
+	r.taken.count(amountsOf(&part))
+	return part
 }
 
 // Place counts a placement of the plan.
