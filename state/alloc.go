@@ -6,13 +6,13 @@ import (
 	"reflect"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 const (
 	liveRow   = "live"
 	endingRow = "ending"
-	heldRow   = "held"
 	doneRow   = "done"
 )
 
@@ -74,18 +74,26 @@ func LiveAllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 
 // AllocsByNode yields a node's allocations: those that have ended, those that are to end, and the live ones.
 func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
-	return allocsByNode.Scan(tx, node)
+	return func(yield func(*structs.Allocation) bool) {
+		for _, index := range []*mvcc.Index[structs.Allocation]{endedByNode, holdersByNode} {
+			for a := range index.Scan(tx, node) {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // LiveAllocsByNode yields a node's allocations that are not terminal.
 func LiveAllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
-	return allocsByNode.Scan(tx, node, heldRow, liveRow)
+	return holdersByNode.Scan(tx, node, liveRow)
 }
 
 // HoldersByNode yields a node's allocations whose end it has not reported, those that are to end first. They
 // hold its room, devices, ports and host volumes.
 func HoldersByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
-	return allocsByNode.Scan(tx, node, heldRow)
+	return holdersByNode.Scan(tx, node)
 }
 
 // EndedAllocs yields the allocations that have ended, by the time of their last change.

@@ -241,3 +241,30 @@ func TestReap_DeletesADeadJob(t *testing.T) {
 		t.Error("the job or a version is still there")
 	}
 }
+
+// TestReap_KeepsANodeWithAllocations puts an allocation on a down node: a live one, one that is to end, and
+// one that has ended.
+func TestReap_KeepsANodeWithAllocations(t *testing.T) {
+	for name, change := range map[string]func(*structs.Allocation){
+		"live":    func(*structs.Allocation) {},
+		"to end":  func(a *structs.Allocation) { a.DesiredStatus = structs.AllocDesiredStop },
+		"ended":   func(a *structs.Allocation) { a.ClientStatus = structs.AllocComplete },
+		"deleted": nil,
+	} {
+		s := New()
+		_ = s.Write(1, func(tx *WriteTx) error {
+			n := aNode("n")
+			n.Status = structs.NodeDown
+			nodes.Put(tx, n)
+			if change != nil {
+				a := &structs.Allocation{ID: "a", NodeID: "n", DesiredStatus: structs.AllocDesiredRun}
+				change(a)
+				allocs.Put(tx, a)
+			}
+			return Reap(tx, &structs.ReapRequest{Nodes: []string{"n"}})
+		})
+		if kept := Node(s.Read(), "n") != nil; kept != (change != nil) {
+			t.Errorf("%s: the node is kept: %t", name, kept)
+		}
+	}
+}

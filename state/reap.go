@@ -53,7 +53,8 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 
 func reapableNode(tx Reader, n *structs.Node) bool {
 	return n.Status == structs.NodeDown && !n.Unaccounted &&
-		!allocsByNode.Has(tx, n.ID) &&
+		!holdersByNode.Has(tx, n.ID) &&
+		!endedByNode.Has(tx, n.ID) &&
 		!claimsByNode.Has(tx, n.ID)
 }
 

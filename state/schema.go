@@ -232,15 +232,21 @@ var (
 			liveOrDone(a.Terminal()), a.ID)
 	})
 
-	// An allocation holds the room, the devices and the host volumes of its node until the node reports the end.
-	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) Key {
+	// Allocations that hold the room, the devices and the host volumes of their node: until the node reports
+	// the end. A node has few of them.
+	holdersByNode = allocs.ListIndex("node", func(a *structs.Allocation) Key {
 		switch {
 		case a.ClientTerminal():
-			return mvcc.KeyOf(a.NodeID, doneRow, a.ID)
+			return nil
 		case a.ServerTerminal():
-			return mvcc.KeyOf(a.NodeID, heldRow, endingRow, a.ID)
+			return mvcc.KeyOf(a.NodeID, endingRow, a.ID)
 		}
-		return mvcc.KeyOf(a.NodeID, heldRow, liveRow, a.ID)
+		return mvcc.KeyOf(a.NodeID, liveRow, a.ID)
+	})
+
+	// Allocations whose end their node has reported.
+	endedByNode = allocs.UniqueIndex("node_ended", func(a *structs.Allocation) Key {
+		return mvcc.KeyIf(a.ClientTerminal(), a.NodeID, a.ID)
 	})
 
 	// Allocations that no longer run a task, by the time of their last change.

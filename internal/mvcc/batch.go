@@ -153,7 +153,7 @@ func (tx *WriteTx) spill() {
 
 // rollback reverts all changes of an entry, the last one first.
 func (b *Batch) rollback() {
-	trees := ReadTx{view: b.next, txn: b.base}
+	trees := ReadTx{view: b.next, txn: b.base, rows: b.rows}
 	for _, u := range slices.Backward(b.undo) {
 		if !u.inOverlay && u.written == b.written {
 			b.overlay.drop(u.pathKey)
@@ -177,6 +177,9 @@ func (b *Batch) writeOverlay() {
 	writing := writings.Add(1)
 	b.changed = slices.Grow(b.changed, b.overlay.size)
 	for _, entries := range b.overlay.byPath {
+		if len(entries) > 0 && entries[0].path.lists {
+			b.writeLists(txn, writing, entries)
+		}
 		for i := range entries {
 			b.writeEntry(txn, writing, &entries[i])
 		}
@@ -190,6 +193,7 @@ func (b *Batch) writeEntry(txn *memdb.Txn, writing uint64, e *entry) {
 		b.writeRow(writing, e)
 	}
 	switch {
+	case e.path.lists: // writeLists has written it
 	case e.slot == e.tree: // another row with the same keys, or a row that came and went
 	case e.slot == nil:
 		b.next.tree.drop(txn, e.pathKey)

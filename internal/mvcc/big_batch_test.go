@@ -58,6 +58,8 @@ func (w *largeBatch) scans() []func(*ReadTx) func(func(*item) bool) {
 		func(tx *ReadTx) func(func(*item) bool) { return items.Prefix(tx, "b1") },
 		func(tx *ReadTx) func(func(*item) bool) { return itemsByGroup.Scan(tx, "n", name) },
 		func(tx *ReadTx) func(func(*item) bool) { return itemsByTurn.Scan(tx) },
+		func(tx *ReadTx) func(func(*item) bool) { return itemsByList.Scan(tx) },
+		func(tx *ReadTx) func(func(*item) bool) { return itemsByList.Scan(tx, done) },
 		func(tx *ReadTx) func(func(*item) bool) { return itemsByTag.Scan(tx) },
 		func(tx *ReadTx) func(func(*item) bool) { return itemsByTag.Scan(tx, name) },
 		func(tx *ReadTx) func(func(*item) bool) {

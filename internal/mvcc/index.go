@@ -16,6 +16,7 @@ type Index[T any] struct {
 	key    func(*T) Key
 	keys   func(*T) []Key // instead of key, in a multi index
 	unique bool           // no two rows have equal keys
+	lists  bool           // it is a list index (see list.go)
 }
 
 // Scan yields the rows whose key begins with the parts, in key order, or all rows if there are no parts. It
@@ -94,10 +95,11 @@ func (x *Index[T]) at(k Key) pathKey {
 // whose key begins with prefix. The next change makes it invalid, unless the caller calls keepOverlay before.
 func (x *Index[T]) newCursor(tx *ReadTx, seek seekTree, from, prefix Key) Cursor[T] {
 	at := x.at(from)
-	c := Cursor[T]{
-		index: x,
-		base:  tx.scan(seek, at),
-		at:    from,
+	c := Cursor[T]{index: x, at: from}
+	if x.lists && prefix != nil {
+		c.base = tx.scanList(at)
+	} else {
+		c.base = tx.scan(seek, at)
 	}
 	if tx.overlay != nil {
 		c.over = tx.overlay.from(at, prefix)

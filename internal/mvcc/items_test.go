@@ -55,6 +55,12 @@ var (
 		}
 		return KeyOf(Ordered(i.CreateIndex), i.ID)
 	})
+	itemsByList = items.ListIndex("list", func(i *item) Key {
+		if i.Status == blocked {
+			return nil
+		}
+		return KeyOf(i.Status, i.Space, i.ID)
+	})
 	itemsByTag = items.MultiIndex("tag", func(i *item) (keys []Key) {
 		for _, tag := range i.Tags {
 			if i.Status != done {

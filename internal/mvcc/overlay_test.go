@@ -66,9 +66,20 @@ func (p plainTable) checkRows(t rapid.TB, tx *ReadTx, when string) {
 		}
 		return keys
 	}
+	byList := func(e *item) [][]string {
+		if e.Status == blocked {
+			return nil
+		}
+		return [][]string{{e.Status, e.Space}}
+	}
 	check("all rows", rowTexts(items.Scan(tx)), p.rows(byID, nil))
 	check("by group", rowTexts(itemsByGroup.Scan(tx)), p.rows(byGroup, nil))
+	check("by list", rowTexts(itemsByList.Scan(tx)), p.rows(byList, nil))
 	check("by tag", rowTexts(itemsByTag.Scan(tx)), p.rows(byTag, nil))
+	for _, k := range []string{blocked, pending, done} {
+		check("list "+k, rowTexts(itemsByList.Scan(tx, k)), p.rows(byList, []string{k}))
+		check("part of list "+k, rowTexts(itemsByList.Scan(tx, k, "n")), p.rows(byList, []string{k, "n"}))
+	}
 	for _, k := range []string{"a", "b", "ab", "c"} {
 		check("group "+k, rowTexts(itemsByGroup.Scan(tx, "n", k)), p.rows(byGroup, []string{"n", k}))
 		check("tag "+k, rowTexts(itemsByTag.Scan(tx, k)), p.rows(byTag, []string{k}))
@@ -201,9 +212,17 @@ func drawItem(t *rapid.T, name *rapid.Generator[string], id, text string) *item 
 	}
 }
 
+// scanAll reads all slots of an access path.
+func (tx *ReadTx) scanAll(p *path) scan {
+	if p.lists {
+		return tx.scanList(pathKey{path: p})
+	}
+	return tx.scan(tx.txn.Get, pathKey{path: p})
+}
+
 func countEntries(tx *ReadTx) (n int) {
 	for _, p := range tx.view.schema.paths {
-		for it := tx.scan(tx.txn.Get, pathKey{path: p}); it.Next() != nil; {
+		for it := tx.scanAll(p); it.Next() != nil; {
 			n++
 		}
 	}
@@ -215,7 +234,7 @@ func (p plainTable) entries() (n int) {
 	for _, e := range p {
 		n += 2
 		if e.Status != blocked {
-			n++ // in the index turn
+			n += 2 // in the indexes turn and list
 		}
 		if e.Status != done {
 			n += len(e.Tags)

@@ -160,6 +160,7 @@ func (t *Table[T]) numberPaths(number int) []*path {
 		*x.path = path{
 			name:  t.name + "." + x.name,
 			table: number,
+			lists: x.lists,
 		}
 		all = append(all, x.path)
 	}

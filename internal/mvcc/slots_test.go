@@ -75,7 +75,16 @@ func checkConsistent(t *testing.T, s *DB) {
 	used := map[uint32]*slot{}
 	keys := 0
 	for _, p := range v.schema.paths {
-		slots := tx.scan(tx.txn.Get, pathKey{path: p}).slots
+		if p.lists {
+			all := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
+			for list, _ := all.Next().(*slot); list != nil; list, _ = all.Next().(*slot) {
+				if used[list.number] != nil || len(v.rows.at(list.number).(slotList)) == 0 {
+					t.Fatalf("the list at number %d is empty or has the number of another row", list.number)
+				}
+				used[list.number] = list
+			}
+		}
+		slots := tx.scanAll(p).slots
 		for at, _ := slots.Next().(*slot); at != nil; at, _ = slots.Next().(*slot) {
 			keys++
 			if known := used[at.number]; at.number == 0 || known != nil && known != at {

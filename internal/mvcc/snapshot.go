@@ -133,19 +133,20 @@ func (t *Table[T]) Insert(tx *LoadTx, r *T) {
 	v.tree.setSlot(tx.txn, t.at(t.KeyOfRow(r)), s)
 }
 
-// Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row.
-// The LoadTx does not see the change of the indexes.
+// Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row,
+// nor that in a list index. The LoadTx does not see the change of the indexes.
 func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	id := t.KeyOfRow(r)
 	s := tx.inTree(t.at(id))
 	tree := tx.view.tree
-	for _, x := range t.others {
+	trees := slices.DeleteFunc(slices.Clone(t.others), func(x *Index[T]) bool { return x.lists })
+	for _, x := range trees {
 		for _, k := range sortDistinct(x.keysOf(r, id)) {
 			tree.drop(tx.txn, x.at(k))
 		}
 	}
 	edit(r)
-	for _, x := range t.others {
+	for _, x := range trees {
 		for _, k := range x.keysOf(r, id) {
 			tree.setSlot(tx.txn, x.at(k), s)
 		}
@@ -240,19 +241,19 @@ type loaded[T any] struct {
 // insertAll stores rows in an index in the order of their keys there. Each insertion then changes nodes of
 // the tree that the one before it has copied (ADR 23).
 func (x *Index[T]) insertAll(l *loading, all []loaded[T]) {
-	type entry struct {
-		key  Key
-		slot *slot
-	}
-	var entries []entry
+	var entries slotList
 	for _, r := range all {
 		for _, k := range x.keysOf(r.row, r.id) {
-			entries = append(entries, entry{k, r.slot})
+			entries = append(entries, listEntry{k, r.slot})
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int {
+	slices.SortFunc(entries, func(a, b listEntry) int {
 		return compareKeys(a.key, b.key)
 	})
+	if x.lists {
+		l.insertLists(x.path, entries)
+		return
+	}
 	for _, e := range entries {
 		l.view.tree.setSlot(l.txn, x.at(e.key), e.slot)
 	}

@@ -93,6 +93,18 @@ func (t *Table[T]) UniqueIndex(name string, key func(*T) Key) *Index[T] {
 	})
 }
 
+// ListIndex declares a unique index for groups of a few hundred rows at most: a write of a row costs less
+// than in another index, and more with each row that has the same first part of the key. Scan, First and Has
+// read it, without parts or with the first one.
+func (t *Table[T]) ListIndex(name string, key func(*T) Key) *Index[T] {
+	return t.addIndex(&Index[T]{
+		name:   name,
+		key:    key,
+		unique: true,
+		lists:  true,
+	})
+}
+
 // MultiIndex declares an index in which a row may have several keys.
 func (t *Table[T]) MultiIndex(name string, keys func(*T) []Key) *Index[T] {
 	return t.addIndex(&Index[T]{

@@ -15,6 +15,7 @@ type path struct {
 	order int    // position among the paths of the schema
 	table int    // number of the table in the schema
 	own   bool   // its keys are those of the table
+	lists bool   // the tree has lists of slots (see list.go)
 }
 
 // memdbIndex is the index of each memdb table. memdb demands the name.
@@ -109,6 +110,14 @@ func (tx *ReadTx) lookup(at pathKey) cell {
 
 // inTree returns the slot that the tree has at a whole key, nil if it has none.
 func (tx *ReadTx) inTree(at pathKey) *slot {
+	if at.path.lists {
+		return tx.inList(at)
+	}
+	return tx.slotAt(at)
+}
+
+// slotAt returns the slot at a whole key of a tree, nil if there is none.
+func (tx *ReadTx) slotAt(at pathKey) *slot {
 	s, _ := must(tx.txn.First(at.path.name,
 		memdbIndex, tx.keyArgs(at.key)...)).(*slot)
 	return s
@@ -161,6 +170,9 @@ type seekTree = func(table, index string, args ...any) (memdb.ResultIterator, er
 
 // scan begins to read a tree as seek does.
 func (tx *ReadTx) scan(seek seekTree, at pathKey) scan {
+	if at.path.lists {
+		panic("a list index is read in another way than by Scan, First and Has: " + at.path.name)
+	}
 	slots := must(seek(at.path.name, memdbIndex, tx.keyArgs(at.key)...))
 	return scan{slots: slots, rows: tx.rows}
 }

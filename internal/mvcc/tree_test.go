@@ -12,7 +12,7 @@ func TestOpen_MakesAMemdbTablePerIndex(t *testing.T) {
 	got := slices.Sorted(maps.Keys(tables))
 	want := []string{
 		"archive",
-		"items", "items.group", "items.tag", "items.turn",
+		"items", "items.group", "items.list", "items.tag", "items.turn",
 		"others",
 		"pairs", "pairs.marked",
 		"table_indexes",

@@ -21,6 +21,7 @@ func drawQuery(t *rapid.T) query {
 		{"a row", func(tx *ReadTx) string { return fmt.Sprint(items.Get(tx, id)) }},
 		{"the first of a group", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.First(tx, "n", id)) }},
 		{"whether a group has any", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.Has(tx, "n", id)) }},
+		{"a list", func(tx *ReadTx) string { return rowTexts(itemsByList.Scan(tx, pending, id)) }},
 		{"a group", func(tx *ReadTx) string { return rowTexts(itemsByGroup.Scan(tx, "n", id)) }},
 		{"a prefix", func(tx *ReadTx) string { return rowTexts(items.Prefix(tx, id[:1])) }},
 		{"a page", func(tx *ReadTx) string {

@@ -1,0 +1,172 @@
+package mvcc
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// A list index has a list of slots for the rows whose keys have the same first part. The tree has a key for
+// each list and none for the rows, and a slot of the list's own holds the list. So a row that enters or
+// leaves a list that exists changes no tree. It copies the list, which should have few hundred rows at most.
+
+// slotList is sorted by key. It never changes.
+type slotList []listEntry
+
+type listEntry struct {
+	key  Key
+	slot *slot
+}
+
+// firstPart returns the part of a key that names its list, with its end mark.
+func firstPart(k Key) Key {
+	return k[:bytes.IndexByte(k, 0)+1]
+}
+
+func (l slotList) find(k Key) (int, bool) {
+	return sort.Find(len(l), func(i int) int {
+		return bytes.Compare(k, l[i].key)
+	})
+}
+
+// withPrefix returns the entries whose keys begin with a prefix.
+func (l slotList) withPrefix(prefix Key) slotList {
+	i, _ := l.find(prefix)
+	rest := l[i:]
+	n := sort.Search(len(rest), func(n int) bool {
+		return !bytes.HasPrefix(rest[n].key, prefix)
+	})
+	return rest[:n]
+}
+
+// merge returns the list with changes, which are sorted by key.
+func (l slotList) merge(changes []entry) slotList {
+	next := make(slotList, 0, len(l)+len(changes))
+	for _, e := range changes {
+		i, found := l.find(e.key)
+		next = append(next, l[:i]...)
+		l = l[i:]
+		if found {
+			l = l[1:]
+		}
+		if e.slot != nil {
+			next = append(next, listEntry{e.key, e.slot})
+		}
+	}
+	return append(next, l...)
+}
+
+// list returns the list of a key and its slot, nil if there is none.
+func (tx *ReadTx) list(at pathKey) (*slot, slotList) {
+	s := tx.slotAt(pathKey{at.path, firstPart(at.key)})
+	if s == nil {
+		return nil, nil
+	}
+	return s, tx.rows.at(s.number).(slotList)
+}
+
+// inList returns the slot that a list has at a whole key, nil if it has none.
+func (tx *ReadTx) inList(at pathKey) *slot {
+	_, l := tx.list(at)
+	i, found := l.find(at.key)
+	if !found {
+		return nil
+	}
+	return l[i].slot
+}
+
+// scanList begins to read the rows whose keys begin with at.key, which has the first part or is empty.
+func (tx *ReadTx) scanList(at pathKey) scan {
+	it := &listIterator{rows: tx.rows}
+	if len(at.key) == 0 {
+		it.lists = must(tx.txn.Get(at.path.name, memdbIndex, tx.keyArgs(nil)...))
+	} else {
+		_, l := tx.list(at)
+		it.rest = l.withPrefix(at.key)
+	}
+	return scan{slots: it, rows: tx.rows}
+}
+
+// listIterator yields the slots of a list, and then those of other lists.
+type listIterator struct {
+	rest  slotList
+	lists memdb.ResultIterator // or nil
+	rows  rows
+}
+
+// Next returns the next slot, nil after the last one.
+func (it *listIterator) Next() any {
+	for len(it.rest) == 0 {
+		if it.lists == nil {
+			return nil
+		}
+		s, _ := it.lists.Next().(*slot)
+		if s == nil {
+			return nil
+		}
+		it.rest = it.rows.at(s.number).(slotList)
+	}
+	s := it.rest[0].slot
+	it.rest = it.rest[1:]
+	return s
+}
+
+// WatchCh implements memdb.ResultIterator. Nobody uses the channel.
+func (*listIterator) WatchCh() <-chan struct{} { return nil }
+
+// writeLists writes the changes of a list index, which are sorted by key.
+func (b *Batch) writeLists(txn *memdb.Txn, writing uint64, changes []entry) {
+	for len(changes) > 0 {
+		name := firstPart(changes[0].key)
+		n := slices.IndexFunc(changes, func(e entry) bool {
+			return !bytes.HasPrefix(e.key, name)
+		})
+		if n < 0 {
+			n = len(changes)
+		}
+		b.writeList(txn, writing, changes[:n])
+		changes = changes[n:]
+	}
+}
+
+// writeList writes the changes of one list. It reads the list in the trees as they were before the overlay is
+// written, because a read of a tree that txn has changed makes txn copy its nodes again.
+func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
+	same := !slices.ContainsFunc(changes, func(e entry) bool { return e.slot != e.tree })
+	if same {
+		return // other rows with the same keys, or rows that came and went
+	}
+	next := b.next
+	before := ReadTx{view: next, txn: b.base, rows: b.rows}
+	s, l := before.list(changes[0].pathKey)
+	l = l.merge(changes)
+	name := pathKey{changes[0].path, firstPart(changes[0].key)}
+	switch {
+	case s == nil && len(l) == 0:
+	case s == nil:
+		name.key = bytes.Clone(name.key)
+		s = &slot{number: next.slots.alloc()}
+		next.tree.setSlot(txn, name, s)
+		next.rows.set(writing, s.number, l)
+	case len(l) == 0:
+		next.tree.drop(txn, name)
+		next.rows.set(writing, s.number, nil)
+		next.slots.free(s.number)
+	default:
+		next.rows.set(writing, s.number, l)
+	}
+}
+
+// insertLists stores the rows of a snapshot file in the lists of an index. They are sorted by key.
+func (l *loading) insertLists(p *path, all slotList) {
+	for len(all) > 0 {
+		name := firstPart(all[0].key)
+		own := all.withPrefix(name)
+		all = all[len(own):]
+		s := &slot{number: l.view.slots.fresh()}
+		l.view.rows.set(l.writing, s.number, slices.Clone(own))
+		l.view.tree.setSlot(l.txn, pathKey{p, bytes.Clone(name)}, s)
+	}
+}
