@@ -22,6 +22,10 @@ func (j jobs) dispatch(
 	req *structs.JobDispatchRequest,
 	resp *structs.JobDispatchResponse,
 ) (uint64, error) {
+	err := j.refuseRegistration()
+	if err != nil {
+		return 0, err
+	}
 	ns := req.RequestNamespace()
 	parent, err := findJob(j.store.Read(), ns, req.JobID)
 	if err != nil {

@@ -40,12 +40,17 @@ func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 func TestJobRegister_IsRefusedByTheConfiguration(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("old")})
+	s.addJob("enc", parameterized)
 	config := structs.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
 	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
 	for _, id := range []string{"old", "new"} {
 		refused(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
 	}
+	refused(s, structs.KindDenied, structs.JobDispatch, &structs.JobDispatchRequest{
+		JobID: "enc",
+		Meta:  map[string]string{"who": "me"},
+	})
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "old"})
 	config.RejectJobRegistration = false
 	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})

@@ -92,7 +92,8 @@ func (s statuses) setSchedulerConfig(
 	return index, err
 }
 
-// refuseRegistration returns an error while the configuration of the scheduler refuses new versions of jobs.
+// refuseRegistration returns an error while the configuration of the scheduler refuses new versions of jobs
+// and dispatches.
 func (e *Endpoints) refuseRegistration() error {
 	if !state.SchedulerConfig(e.store.Read()).RejectJobRegistration {
 		return nil

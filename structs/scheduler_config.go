@@ -16,7 +16,7 @@ type SchedulerConfiguration struct {
 	// MemoryOversubscriptionEnabled lets the memory_max of tasks count, in allocations that are placed from
 	// then on.
 	MemoryOversubscriptionEnabled bool
-	RejectJobRegistration         bool // the servers accept no new versions of jobs
+	RejectJobRegistration         bool // the servers accept no new versions of jobs and no dispatches
 	PauseEvalBroker               bool // the leader processes no evaluations
 	Indexes
 }
