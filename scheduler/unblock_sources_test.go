@@ -255,6 +255,7 @@ func TestBlockedEval_OfOneShapeButAnotherType(t *testing.T) {
 // A configuration that allows less, or orders nodes in another way, unblocks nothing.
 func TestSchedulerConfig_UnblocksOnlyIfItAllowsMore(t *testing.T) {
 	w := newFixture(t)
+	w.configure(func(*structs.SchedulerConfiguration) {})
 	occupied()(w)
 	w.submit(aJob("web", structs.JobService, cpu(800)), "web")
 	w.scheduleAll()

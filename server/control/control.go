@@ -61,10 +61,15 @@ type Deps struct {
 
 // makePlan makes the plan of an evaluation, one that all servers know.
 func (d Deps) makePlan(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	if d.Commands != nil && d.Commands() < fsm.PlacementSince {
+	if d.forOlder() {
 		return scheduler.ProcessForOlder(tx, eval, now)
 	}
 	return scheduler.Process(tx, eval, now)
+}
+
+// forOlder reports whether plans have to be ones that a server of an older version knows.
+func (d Deps) forOlder() bool {
+	return d.Commands != nil && d.Commands() < fsm.PlacementSince
 }
 
 // propose executes a command on all servers.

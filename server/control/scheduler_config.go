@@ -10,20 +10,21 @@ import (
 )
 
 // schedulerConfigLoop stores the configuration of the scheduler that the server's own configuration has, if
-// none is stored. A server without one stores nothing: the default counts anyway.
+// none is stored. It does so when all servers know the scheduler of this version: the first configuration
+// unblocks the evaluations that one of an older version has blocked.
 type schedulerConfigLoop struct{ Deps }
 
 func (s schedulerConfigLoop) run(ctx context.Context) {
-	config := s.Config.Scheduler
-	if config == structs.DefaultSchedulerConfiguration() {
-		return
-	}
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
 			return
 		}
+		if s.forOlder() {
+			backoff.Sleep(ctx, s.Config.Retry.Delay(failures))
+			continue
+		}
 		request := &structs.SchedulerConfigRequest{
-			Config:       config,
+			Config:       s.Config.Scheduler,
 			CAS:          true, // another may be stored meanwhile
 			WriteOptions: s.stamp(""),
 		}

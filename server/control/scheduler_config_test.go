@@ -1,6 +1,7 @@
 package control
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,16 +54,19 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 
 func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		start(schedulerConfigLoop{w.Deps}.run)()
-		synctest.Wait()
-		if got := w.schedulerConfig(); got.ModifyIndex != 0 {
-			t.Errorf("the default was stored: %+v", got)
-		}
+		var commands atomic.Int64
+		commands.Store(fsm.PlacementSince - 1)
+		w.Commands = func() int { return int(commands.Load()) }
 		w.Config.Scheduler.SchedulerAlgorithm = structs.AlgorithmSpread
-		w.logDown(structs.Unavailablef("no quorum"))
 		stop := start(schedulerConfigLoop{w.Deps}.run)
 		defer stop()
-		synctest.Wait()
+		after(time.Minute)
+		if got := w.schedulerConfig(); got.ModifyIndex != 0 {
+			t.Errorf("%+v was stored for a server of an older version", got)
+		}
+		w.logDown(structs.Unavailablef("no quorum"))
+		commands.Store(fsm.PlacementSince)
+		after(time.Minute)
 		w.logDown(nil)
 		after(time.Minute)
 		if got := w.schedulerConfig(); got.SchedulerAlgorithm != structs.AlgorithmSpread || got.ModifyIndex == 0 {
