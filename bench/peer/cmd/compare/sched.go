@@ -129,6 +129,6 @@ func boundRows() (rows []row) {
 	add("1,000 services of 10, N=1000, the entries alone", berthSched, "PlanApply/services/N=1000")
 	add("a system job, N=10000, the entries alone", berthSched, "PlanApply/system/N=10000")
 	add("a batch of 5,000, N=5000, the entries alone", berthSched, "PlanApply/batch/N=5000")
-	add("three keys of each allocation of plans, in bare trees", berthMVCC, "TreeOfPlan/sorted=true")
+	add("two keys of each allocation of plans, in bare trees", berthMVCC, "TreeOfPlan/sorted=true")
 	return rows
 }
