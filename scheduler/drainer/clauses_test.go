@@ -143,3 +143,42 @@ func TestDrain_PluginsOfServicesKeepTheirPace(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Minute)
 	f.wantNext("after the deadline", "controller")
 }
+
+// A drain that ignores the plugins ends once they have unmounted the volumes of what has left, and not after
+// its deadline.
+func TestDrain_WaitsForVolumesWithoutItsPlugins(t *testing.T) {
+	begin := func(spec structs.DrainSpec) (*fleet, *structs.Allocation) {
+		f := newFleet(t, 2)
+		f.register("pl", structs.JobSystem, 1, plugin)
+		f.register("web", structs.JobService, 1)
+		f.Volume("v")
+		a := f.Allocs("web")[0]
+		f.Claim(a, "v", structs.CSIMultiNodeMultipleWriter)
+		spec.IgnoreSystemJobs = true
+		f.drain(a.NodeID, spec)
+		for range 20 {
+			f.tick()
+		}
+		f.check("the drain has ended while the node has the volume", f.draining(a.NodeID))
+		f.check("it names no volume: "+f.reasons(a.NodeID), strings.Contains(f.reasons(a.NodeID), "volume v"))
+		return f, a
+	}
+	ended := func(f *fleet, node string) {
+		f.T.Helper()
+		f.until("the drain ends", func() bool { return !f.draining(node) })
+	}
+	f, a := begin(structs.DrainSpec{})
+	f.Release(a, "v")
+	ended(f, a.NodeID)
+
+	f, a = begin(structs.DrainSpec{Deadline: time.Minute})
+	ended(f, a.NodeID)
+
+	f, a = begin(structs.DrainSpec{})
+	schedtest.Do(f.Fleet, state.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{a.NodeID},
+		Status:       structs.NodeDown,
+		WriteOptions: f.Now(),
+	})
+	ended(f, a.NodeID)
+}

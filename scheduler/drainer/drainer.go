@@ -13,7 +13,8 @@
 //     for that. Those of services keep the pace of their group. A drain with force stops them some time after
 //     its deadline and the end of the others all the same, and records it.
 //   - After the deadline all but the plugins move at once.
-//   - A drain has ended when nothing is left that it does not ignore.
+//   - A drain has ended when nothing is left that it does not ignore. If it ignores the plugins, it waits
+//     until they have unmounted the volumes of the others, at most until its deadline.
 //
 // It is pure: it reads a snapshot and the time, and returns the next step. A leader loop takes the step. A
 // new leader needs nothing but the rows.
@@ -98,14 +99,14 @@ func (r *remaining) workloads() int {
 func (p *planner) drain(n *structs.Node) {
 	s := n.DrainStrategy
 	r := p.remaining(n)
-	if r.workloads()+len(r.system)+len(r.plugins) == 0 {
+	due := s.Due(p.now)
+	if r.workloads()+len(r.system)+len(r.plugins) == 0 && (due || !p.awaitVolumes(n)) {
 		p.step.Ended = append(p.step.Ended, structs.DrainedNode{
 			NodeID:    n.ID,
 			StartedAt: s.StartedAt,
 		})
 		return
 	}
-	due := s.Due(p.now)
 	for _, a := range r.services {
 		p.moveService(a, due)
 	}
@@ -149,6 +150,23 @@ func (p *planner) remaining(n *structs.Node) *remaining {
 		}
 	}
 	return r
+}
+
+// awaitVolumes reports whether a node still has volumes of allocations that have ended there. One that is
+// down unmounts none.
+func (p *planner) awaitVolumes(n *structs.Node) (has bool) {
+	if n.Status == structs.NodeDown {
+		return false
+	}
+	for c := range state.ClaimsByNode(p.tx, n.ID) {
+		a := state.Alloc(p.tx, c.AllocID)
+		if a == nil || !a.ClientTerminal() || c.State != structs.ClaimGranted {
+			continue
+		}
+		has = true
+		p.wait(a, fmt.Sprintf("it has ended, and its node has not let go of volume %s", c.VolumeID))
+	}
+	return has
 }
 
 // movePlugins stops the CSI plugins of a node once nothing there needs them.

@@ -111,6 +111,11 @@ func (f *randomFleet) checkNode(node string, spec structs.DrainSpec) {
 		left = slices.DeleteFunc(left, func(job string) bool { return job == "csi" || job == "logs" })
 	}
 	waits := Waits(tx, state.Node(tx, node), f.Clock)
+	waits = slices.DeleteFunc(waits, func(w structs.DrainWait) bool { // for the volumes of one that has ended
+		return state.Alloc(tx, w.AllocID).ClientTerminal()
+	})
+	f.check("the drain of "+node+" has ended before its volumes are let go of",
+		f.draining(node) || held == 0 || spec.Deadline != 0)
 	f.check("an allocation on "+node+" has no reason", !f.draining(node) || len(waits) == len(left))
 	f.check("allocations are left on "+node, f.draining(node) || len(left) == 0)
 	if spec.IgnoreSystemJobs || slices.Contains(left, "csi") {
