@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -98,6 +99,8 @@ type Deps struct {
 	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
 	// server.
 	Commands func() int
+	// Drains is held while a request changes the drain of a node: see control.Deps.
+	Drains sync.Locker
 }
 
 // Endpoints serve the procedures of one server.
@@ -116,6 +119,7 @@ type Endpoints struct {
 	now     func() time.Time
 	config  settings
 	version func() int // see Deps.Commands
+	drains  sync.Locker
 
 	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
 	jobLocks    keylock.Map      // held while a job is registered, by namespace and ID
@@ -141,6 +145,9 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Commands == nil {
 		d.Commands = fsm.Version
 	}
+	if d.Drains == nil {
+		d.Drains = &sync.Mutex{}
+	}
 	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
 	writes := newWrites(config)
 	e := &Endpoints{
@@ -158,6 +165,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		now:         d.Now,
 		config:      config,
 		version:     d.Commands,
+		drains:      d.Drains,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
 		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},
 		dataPages:   make(loadshed.Permits, maxDataPages),

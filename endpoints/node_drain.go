@@ -13,6 +13,8 @@ import (
 
 // drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
 func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *structs.Empty) (uint64, error) {
+	n.drains.Lock()
+	defer n.drains.Unlock()
 	node := state.Node(n.store.Read(), req.NodeID)
 	if node == nil {
 		return 0, noNode(req.NodeID)

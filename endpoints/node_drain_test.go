@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,3 +49,24 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 	drain(&structs.DrainSpec{}, nil)
 	check("of the next drain", nil)
 }
+
+// The leader's loop takes no step of a drain while a request changes it.
+func TestNodeDrain_LocksTheDrains(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	lock := &lockOfDrains{drains: func() bool { return state.Node(s.store.Read(), "n1").DrainStrategy != nil }}
+	s.drains = lock
+	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
+	if !slices.Equal(lock.seen, []bool{false, true}) {
+		t.Errorf("the node drains at the lock and the unlock: %v, want false and true", lock.seen)
+	}
+}
+
+// lockOfDrains notes whether a node drains when it is locked and unlocked.
+type lockOfDrains struct {
+	drains func() bool
+	seen   []bool
+}
+
+func (l *lockOfDrains) Lock()   { l.seen = append(l.seen, l.drains()) }
+func (l *lockOfDrains) Unlock() { l.seen = append(l.seen, l.drains()) }

@@ -133,6 +133,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
 		Commands: s.commands,
+		Drains:   &s.drains,
 	})
 	members := control.Loop{
 		Name: "members",

@@ -50,6 +50,7 @@ type Server struct {
 	// leading is set while this server leads and has applied everything that earlier leaders committed.
 	leading   atomic.Pointer[leadership]
 	watch     leaderWatch
+	drains    sync.Mutex    // see control.Deps.Drains
 	between   chan func()   // called while none of the leader's loops runs
 	leadEnded chan struct{} // closed when between has no reader
 }
@@ -135,6 +136,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
 		Commands:       s.commands,
+		Drains:         &s.drains,
 	})
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
 	s.rpc.Shed(s.gate)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -57,6 +58,9 @@ type Deps struct {
 	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
 	// server.
 	Commands func() int
+	// Drains is held while a drain takes a step, and while a request changes one: a step is that of the drain
+	// for which it was planned. nil: nothing else changes drains.
+	Drains sync.Locker
 }
 
 // makePlan makes the plan of an evaluation, one that all servers know.
@@ -86,6 +90,9 @@ type Loop struct {
 
 // Loops returns all leader loops. Each may run again after it has ended, in the next leadership.
 func Loops(d Deps) []Loop {
+	if d.Drains == nil {
+		d.Drains = &sync.Mutex{}
+	}
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
 		{"scheduler_config", schedulerConfigLoop{d}.run},

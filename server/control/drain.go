@@ -25,15 +25,17 @@ type drainLoop struct{ Deps }
 
 func (d drainLoop) run(ctx context.Context) {
 	for backoff.Sleep(ctx, drainInterval) {
-		step := drainer.Next(d.Store.Read(), time.Now())
-		err := d.take(ctx, step)
+		err := d.takeStep(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.Logger.Warn("failed to continue the drain of nodes, retrying", "error", err)
 		}
 	}
 }
 
-func (d drainLoop) take(ctx context.Context, step *drainer.Step) error {
+func (d drainLoop) takeStep(ctx context.Context) error {
+	d.Drains.Lock()
+	defer d.Drains.Unlock()
+	step := drainer.Next(d.Store.Read(), time.Now())
 	events := forcedEvents(step.ForcedPlugins)
 	for some := range slices.Chunk(step.Migrate, migratedTogether) {
 		err := propose(ctx, d.Deps, fsm.AllocsMigrate, &structs.AllocsMigrateRequest{

@@ -42,6 +42,35 @@ func TestDrainLoop_MovesAllocationsAndEndsTheDrain(t *testing.T) {
 	})
 }
 
+// A request that comes before a step changes what the step does.
+func TestDrainLoop_TakesNoStepOfAnOlderDrain(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addNode("n1", false)
+		w.addAlloc("a1", "n1")
+		drain := func(spec *structs.DrainSpec) {
+			put(w, fsm.NodeDrain, &structs.NodeDrainRequest{
+				NodeID:       "n1",
+				DrainSpec:    spec,
+				WriteOptions: now(),
+			})
+		}
+		drain(&structs.DrainSpec{Deadline: -1})
+		w.Drains = beforeLock(func() { drain(nil) })
+		stop := w.runLoop("drain")
+		defer stop()
+		after(time.Second)
+		if state.Alloc(w.Store.Read(), "a1").Migrate {
+			t.Error("an allocation moves after the cancellation of the drain")
+		}
+	})
+}
+
+// beforeLock is a lock that calls a function before it is held.
+type beforeLock func()
+
+func (f beforeLock) Lock()   { f() }
+func (f beforeLock) Unlock() {}
+
 // The node's history tells that its plugins stop although it has volumes.
 func TestDrainLoop_RecordsThatPluginsStopByForce(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
