@@ -300,7 +300,7 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 // with ten allocations takes a seventh more time. The IDs of a large plan share paths anyway, and would be
 // harder to abbreviate.
 const (
-	nearIDs    = 64
+	nearIDs    = 16
 	nearDigits = 3
 )
 
