@@ -167,15 +167,22 @@ func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 		}
 	}
 	w.job(aJob("j", structs.JobSystem))
-	e := w.eval("j")
-	for round := range 2 {
-		p := w.process(e)
-		if len(p.Place) > mostPlaced ||
-			(p.Eval.Status == structs.EvalPending) != (round == 0) {
-			t.Fatalf("round %d: %d placed, %s", round, len(p.Place), p.Eval.Status)
+	p := w.process(w.eval("j"))
+	if len(p.Rest) != 1 {
+		t.Fatalf("a plan has %d further parts, want 1", len(p.Rest))
+	}
+	for i, part := range []*structs.Plan{p, p.Rest[0]} {
+		if len(part.Place) > mostPlaced ||
+			(part.Eval.Status == structs.EvalPending) != (i == 0) {
+			t.Fatalf("part %d: %d placed, %s", i, len(part.Place), part.Eval.Status)
 		}
-		w.apply(p)
-		e = state.Eval(w.s.Read(), e.ID)
+		if i > 0 {
+			part.Eval.ModifyIndex = state.Eval(w.s.Read(), p.Eval.ID).ModifyIndex
+		}
+		w.apply(part)
+	}
+	if e := state.Eval(w.s.Read(), p.Eval.ID); e.Status != structs.EvalComplete {
+		t.Errorf("the evaluation is %s", e.Status)
 	}
 	if got := len(w.allocs("j")); got != n {
 		t.Errorf("%d allocations", got)

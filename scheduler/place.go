@@ -60,10 +60,10 @@ func (w *placement) turn() int {
 // into the same log entry: see structs.MaxEntry.
 const placedBytes = structs.MaxEntry / 4
 
-// full reports whether the plan has reached its bounds.
+// full reports whether the plan, or its last part, has reached its bounds.
 func (p *planner) full() bool {
 	return !p.unbounded &&
-		(len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes)
+		(p.partPlaced() >= mostPlaced || p.placed >= placedBytes)
 }
 
 // placeFresh places allocations that replace none, one by one, until one finds no place: a job that was
@@ -96,7 +96,7 @@ func (p *planner) placeFresh(w *placement) {
 func (p *planner) placeOnNodes(w *placement) {
 	var one placement // see placeFresh
 	for at, n := range w.nodes {
-		if p.full() {
+		if p.full() && !p.beginPart() {
 			p.more = true
 			w.plan.queued += len(w.nodes) - at
 			return

@@ -60,9 +60,8 @@ func planWork(b *testing.B, work benchshape.SchedWork, n int) (plans []*structs.
 			if err != nil {
 				b.Fatal(err)
 			}
-			plans = append(plans, p)
-			s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
-			e = state.Eval(s.s.Read(), e.ID)
+			plans = append(append(plans, p), p.Rest...)
+			e = s.apply(p)
 		}
 	}
 	return plans

@@ -87,6 +87,7 @@ func (p *planner) execute() {
 	p.addFollowup()
 	p.addNextWave()
 	p.finishEval()
+	p.splitParts()
 }
 
 // planner computes the plan of one evaluation.
@@ -122,7 +123,8 @@ type planner struct {
 	stopped        map[string]bool     // allocations that the plan stops
 	nowhere        bool                // a per-node job runs on no node
 	moves          int                 // allocations that the plan stops and places again
-	placed         int                 // bytes of the plan's allocations, about
+	placed         int                 // bytes of the allocations of the plan's last part, about
+	parts          []int               // the numbers of allocations at which later parts of the plan begin
 	stoppedFirst   []*placement        // see stopFirst
 	spares         map[jobGroup]*spare // nil values are those of groups without a pace
 	more           bool                // another plan has to follow
@@ -232,10 +234,8 @@ func (p *planner) finishEval() {
 		p.plan.JobModifyIndex = p.job.JobModifyIndex
 	}
 	if p.more {
-		e.Status = structs.EvalPending
-		e.StatusDescription = "more allocations follow"
-		e.Again = structs.EvalMore
-		e.FailedTGAllocs = nil
+		p.plan.Eval = moreFollow(e)
+		e = p.plan.Eval
 	}
 	if e.FailedTGAllocs != nil {
 		keys = p.boundKeys(keys)

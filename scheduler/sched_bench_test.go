@@ -145,9 +145,17 @@ func (s *schedStore) complete(e *structs.Evaluation) {
 		if err != nil {
 			s.b.Fatal(err)
 		}
-		s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
-		e = state.Eval(s.s.Read(), e.ID)
+		e = s.apply(plan)
 	}
+}
+
+// apply applies a plan and its rest, and returns the evaluation.
+func (s *schedStore) apply(plan *structs.Plan) *structs.Evaluation {
+	for _, part := range append([]*structs.Plan{plan}, plan.Rest...) {
+		part.Eval.ModifyIndex = state.Eval(s.s.Read(), part.Eval.ID).ModifyIndex
+		s.write(func(tx *state.WriteTx) error { return state.PlanApply(tx, part) })
+	}
+	return state.Eval(s.s.Read(), plan.Eval.ID)
 }
 
 func (s *schedStore) count() (placed, used int) {

@@ -90,10 +90,29 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	}
 	s.plans[id] = p
 	s.wg.Go(func() {
-		p.err = propose(ctx, s.Deps, fsm.PlanApply, plan)
+		p.err = s.proposeParts(ctx, plan)
 		s.done <- p // the channel holds all plans in flight
 	})
 	return true
+}
+
+// proposeParts proposes a plan, and its rest one after the other. It leaves out what is left of the rest once
+// the evaluation is to be planned again.
+func (s scheduleLoop) proposeParts(ctx context.Context, plan *structs.Plan) error {
+	err := propose(ctx, s.Deps, fsm.PlanApply, plan)
+	for _, part := range plan.Rest {
+		if err != nil {
+			return err
+		}
+		e := state.Eval(s.Store.Read(), plan.Eval.ID)
+		if e == nil || e.Status != structs.EvalPending || e.Again != structs.EvalMore {
+			return nil
+		}
+		part.Eval.ModifyIndex = e.ModifyIndex
+		part.Now = plan.Now
+		err = propose(ctx, s.Deps, fsm.PlanApply, part)
+	}
+	return err
 }
 
 // usesVolumes reports whether a plan of a job may place allocations with volumes. While a deployment is held,

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -283,4 +284,39 @@ func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 			t.Errorf("%d allocations run", n)
 		}
 	})
+}
+
+// A plan for more nodes than one log entry may have is several entries. Once the evaluation has changed, the
+// rest of the plan is left out, and the evaluation is planned again.
+func TestSchedule_ProposesTheRestOfAPlan(t *testing.T) {
+	for name, change := range map[string]string{"": "", "after a change": structs.EvalChanged} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				planned := 0
+				stop := w.schedule(func(
+					tx *state.ReadTx, e *structs.Evaluation, now time.Time,
+				) (*structs.Plan, error) {
+					planned++
+					p, err := completes(tx, e, now)
+					if planned > 1 {
+						return p, err
+					}
+					first := p.Eval.Copy()
+					first.Status = structs.EvalPending
+					first.Again = cmp.Or(change, structs.EvalMore)
+					second := p.Eval.Copy()
+					second.StatusDescription = "the rest"
+					return &structs.Plan{Eval: first, Rest: []*structs.Plan{{Eval: second}}}, err
+				})
+				defer stop()
+				w.addEval(&structs.Evaluation{ID: "e1", Status: structs.EvalPending})
+				after(time.Minute)
+				e := w.eval("e1")
+				rest := e.StatusDescription == "the rest"
+				if e.Status != structs.EvalComplete || rest != (change == "") || (planned > 1) != (change != "") {
+					t.Errorf("the evaluation is %s (%s) after %d plans", e.Status, e.StatusDescription, planned)
+				}
+			})
+		})
+	}
 }

@@ -1,0 +1,79 @@
+package scheduler
+
+import "berth/structs"
+
+// mostParts is the most log entries that one plan becomes. Without it, a per-node job on a large fleet reads
+// all nodes, and all its allocations, for each entry.
+const mostParts = 32
+
+// beginPart begins another part of the plan, and reports whether the plan may have one. Only allocations on
+// nodes of their own are placed in later parts, so that no part depends on a former one.
+func (p *planner) beginPart() bool {
+	if p.older || len(p.parts) == mostParts-1 {
+		return false
+	}
+	p.parts = append(p.parts, len(p.plan.Place))
+	p.placed = 0
+	return true
+}
+
+// partPlaced returns the number of allocations that the last part places.
+func (p *planner) partPlaced() int {
+	if len(p.parts) == 0 {
+		return len(p.plan.Place)
+	}
+	return len(p.plan.Place) - p.parts[len(p.parts)-1]
+}
+
+// splitParts moves what the later parts place, and those whom they displace, from the plan to its rest. The
+// last part completes the evaluation.
+func (p *planner) splitParts() {
+	if len(p.parts) == 0 {
+		return
+	}
+	whole := *p.plan
+	partOf := map[string]int{} // by allocation
+	parts := make([]*structs.Plan, 0, len(p.parts)+1)
+	for i := range len(p.parts) + 1 {
+		from, to := 0, len(whole.Place)
+		if i > 0 {
+			from = p.parts[i-1]
+		}
+		if i < len(p.parts) {
+			to = p.parts[i]
+		}
+		part := &structs.Plan{
+			Eval:           moreFollow(whole.Eval),
+			Place:          whole.Place[from:to:to],
+			JobModifyIndex: whole.JobModifyIndex,
+			CountsEnding:   whole.CountsEnding,
+		}
+		for _, a := range part.Place {
+			partOf[a.ID] = i
+		}
+		parts = append(parts, part)
+	}
+	for _, s := range whole.Stop {
+		part := parts[partOf[s.PreemptedBy]] // the first one, if nobody displaces it
+		part.Stop = append(part.Stop, s)
+	}
+	last := parts[len(parts)-1]
+	last.Eval = whole.Eval
+	last.Blocked = whole.Blocked
+	p.plan.Eval = parts[0].Eval
+	p.plan.Blocked = nil
+	p.plan.Place = parts[0].Place
+	p.plan.Stop = parts[0].Stop
+	p.plan.Rest = parts[1:]
+}
+
+// moreFollow returns an evaluation that stays pending, because another plan follows.
+func moreFollow(e *structs.Evaluation) *structs.Evaluation {
+	e = e.Copy()
+	e.Status = structs.EvalPending
+	e.StatusDescription = "more allocations follow"
+	e.Again = structs.EvalMore
+	e.FailedTGAllocs = nil
+	e.BlockedEval = ""
+	return e
+}
