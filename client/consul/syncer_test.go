@@ -361,8 +361,8 @@ func TestSyncer_KeepsResultsOnlyOfChecksThatStay(t *testing.T) {
 		s.Beat(stays, structs.CheckPassing, "")
 		pass(time.Second)
 		changed, _ := withScript(service("web", "new"))
-		s.Put("alloc", []*Service{changed})
 		f.change(func() { clear(f.services); clear(f.checks) })
+		s.Put("alloc", []*Service{changed})
 		pass(time.Second)
 		if c := f.checks[stays]; c == nil || c.Status != api.HealthPassing {
 			t.Errorf("the check after another definition of its service: %+v", c)
