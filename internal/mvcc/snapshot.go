@@ -139,16 +139,24 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	id := t.KeyOfRow(r)
 	s := tx.inTree(t.at(id))
 	tree := tx.view.tree
-	trees := slices.DeleteFunc(slices.Clone(t.others), func(x *Index[T]) bool { return x.lists })
-	for _, x := range trees {
+	for x := range t.otherTrees {
 		for _, k := range sortDistinct(x.keysOf(r, id)) {
 			tree.drop(tx.txn, x.at(k))
 		}
 	}
 	edit(r)
-	for _, x := range trees {
+	for x := range t.otherTrees {
 		for _, k := range x.keysOf(r, id) {
 			tree.setSlot(tx.txn, x.at(k), s)
+		}
+	}
+}
+
+// otherTrees yields the other indexes that have a key in their tree for each row.
+func (t *Table[T]) otherTrees(yield func(*Index[T]) bool) {
+	for _, x := range t.others {
+		if !x.lists && !yield(x) {
+			return
 		}
 	}
 }
