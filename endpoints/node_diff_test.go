@@ -246,6 +246,20 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	}
 }
 
+// reportHealth reports that allocation a1 of n1 runs, and its health.
+func reportHealth(s *server, healthy bool) {
+	s.t.Helper()
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{{
+			ID:               "a1",
+			ClientStatus:     structs.AllocRunning,
+			DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: &healthy},
+		}},
+	})
+}
+
 // An unhealthy allocation in no deployment may recover while nothing else of it changes.
 func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
 	s := newServer(t)
@@ -254,15 +268,7 @@ func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
 	var written []bool
 	for _, healthy := range []bool{false, false, true, true, false} {
 		before := s.store.Index()
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
-			NodeID:   "n1",
-			SecretID: secretOf("n1"),
-			Allocs: []*structs.AllocClientUpdate{{
-				ID:               "a1",
-				ClientStatus:     structs.AllocRunning,
-				DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: &healthy},
-			}},
-		})
+		reportHealth(s, healthy)
 		written = append(written, s.store.Index() != before)
 	}
 	if want := []bool{true, false, true, false, false}; !slices.Equal(written, want) {
@@ -281,15 +287,7 @@ func TestNodeUpdateAllocs_DropsAHealthThatAnOlderServerIgnores(t *testing.T) {
 		s.version = func() int { return version }
 		s.addNode("n1", "a")
 		s.addAlloc("a1", "n1")
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
-			NodeID:   "n1",
-			SecretID: secretOf("n1"),
-			Allocs: []*structs.AllocClientUpdate{{
-				ID:               "a1",
-				ClientStatus:     structs.AllocRunning,
-				DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
-			}},
-		})
+		reportHealth(s, true)
 		a := state.Alloc(s.store.Read(), "a1")
 		if a.ClientStatus != structs.AllocRunning || a.DeploymentStatus.IsHealthy() != kept {
 			t.Errorf("version %d: the allocation is %s, its health %+v", version, a.ClientStatus, a.DeploymentStatus)

@@ -113,22 +113,16 @@ func both(edits ...func(*structs.TaskGroup)) func(*structs.TaskGroup) {
 	}
 }
 
-func twoVolumesOnN1(f *schedtest.Fleet) {
-	i := schedtest.Instance("n1")
-	i.NodeInfo.MaxVolumes = 2
-	schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-		NodeID:       "n1",
-		Upserts:      []*structs.CSIPluginInstance{i},
-		WriteOptions: f.Now(),
-	})
-}
+func twoVolumesOnN1(f *schedtest.Fleet) { takesVolumes(f, "n1", 2) }
 
-// oneVolumeOnly makes n0 report that it takes one volume of the plugin.
-func oneVolumeOnly(f *schedtest.Fleet) {
-	i := schedtest.Instance("n0")
-	i.NodeInfo.MaxVolumes = 1
+func oneVolumeOnly(f *schedtest.Fleet) { takesVolumes(f, "n0", 1) }
+
+// takesVolumes makes a node report that it takes so many volumes of the plugin.
+func takesVolumes(f *schedtest.Fleet, node string, most int64) {
+	i := schedtest.Instance(node)
+	i.NodeInfo.MaxVolumes = most
 	schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-		NodeID:       "n0",
+		NodeID:       node,
 		Upserts:      []*structs.CSIPluginInstance{i},
 		WriteOptions: f.Now(),
 	})
