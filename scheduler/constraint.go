@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -174,14 +175,22 @@ func orderedBy(operator string) func(l, r value) bool {
 		whole := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 		sign, ok := compareAs(l, r, whole)
 		if !ok {
-			number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
-			sign, ok = compareAs(l, r, number)
+			sign, ok = compareAs(l, r, parseNumber)
 		}
 		if !ok {
 			sign = strings.Compare(l.text, r.text)
 		}
 		return structs.SignFits(operator, sign)
 	}
+}
+
+// parseNumber is strconv.ParseFloat without "nan", which has no order among numbers.
+func parseNumber(s string) (float64, error) {
+	x, err := strconv.ParseFloat(s, 64)
+	if math.IsNaN(x) {
+		return 0, strconv.ErrSyntax
+	}
+	return x, err
 }
 
 // compareAs compares two values that can be parsed, and reports whether both can.

@@ -54,6 +54,7 @@ func TestConstraints_OfEachOperand(t *testing.T) {
 		{"${attr.cpu.numcores}", "<=", "10", true},
 		{"${meta.weight}", "<", "2.6", true},
 		{"9007199254740993", ">", "9007199254740992", true}, // equal as floating-point numbers
+		{"nan", "<", "1", false},                            // no number, and behind it as a text
 		{"${meta.rack}", "<", "r2", true},
 		{"${meta.rack}", ">", "r2", false},
 		{"${attr.nothing}", "<", "1", false},
