@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/fsm"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -32,6 +33,9 @@ func TestPropose_RejectsAnUnreadableEntry(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	s := run(t, cfg)
+	s.rows("the leader has stored the scheduler's configuration", func(tx *state.ReadTx) bool {
+		return state.SchedulerConfig(tx).ModifyIndex != 0
+	})
 	before, err := s.consensus.files.Log.LastIndex()
 	if err != nil {
 		t.Fatal(err)
