@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/state"
 	"berth/structs"
@@ -23,10 +25,14 @@ func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
 	case structs.DeploymentFailed:
 		r := reason("deployment %s of version %d failed: %s", id, d.JobVersion, d.StatusDescription)
 		r.Remedy = "mend the job and run it again, or: " + command(j.Namespace, "job revert", j.ID, "VERSION")
+		r.Because = x.unhealthy(d)
 		return []*structs.Reason{r}
 	case structs.DeploymentRunning:
 		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
-		r.Because = x.deploymentGroups(d)
+		r.Because = x.deploymentGroups(j, d)
+		if len(r.Because) == 0 {
+			r.Remedy = "if this lasts: " + command(j.Namespace, "deployment status", id)
+		}
 		return []*structs.Reason{r}
 	}
 	return nil
@@ -57,18 +63,17 @@ func (x *explainer) waves(j *structs.Job) (reasons []*structs.Reason) {
 }
 
 // deploymentGroups explains each group of a deployment that has not reached its aim.
-func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.Reason) {
+func (x *explainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
 		switch {
-		case s.DesiredCanaries > 0 && !s.Promoted && s.HealthyAllocs >= s.DesiredCanaries && !s.AutoPromote:
+		case s.AwaitsPromotion() && s.HealthyAllocs >= s.DesiredCanaries && !s.AutoPromote:
 			r := reason("group %s has its healthy canaries (%d), and waits for their promotion",
 				name, s.DesiredCanaries)
 			r.Remedy = command(d.Namespace, "deployment promote", structs.ShortID(d.ID))
 			reasons = append(reasons, r)
 		case s.HealthyAllocs < s.DesiredTotal:
-			r := reason("group %s has %d of %d allocations of the version healthy, %d unhealthy",
-				name, s.HealthyAllocs, s.DesiredTotal, s.UnhealthyAllocs)
+			r := reason("group %s has %s%s", name, progress(s), x.pace(j, d, name))
 			if !s.RequireProgressBy.IsZero() {
 				r.Text += "; without progress it fails " + x.until(s.RequireProgressBy.UnixNano())
 			}
@@ -82,6 +87,43 @@ func (x *explainer) deploymentGroups(d *structs.Deployment) (reasons []*structs.
 	return reasons
 }
 
+// progress describes how far a group is from its aim, which is that of its canaries first.
+func progress(s *structs.DeploymentState) string {
+	if !s.AwaitsPromotion() {
+		return fmt.Sprintf("%d of %d allocations of the version healthy, %d unhealthy",
+			s.HealthyAllocs, s.DesiredTotal, s.UnhealthyAllocs)
+	}
+	text := fmt.Sprintf("%d of %d canaries healthy, %d unhealthy, and goes on when they are promoted",
+		s.HealthyAllocs, s.DesiredCanaries, s.UnhealthyAllocs)
+	if s.AutoPromote {
+		text = strings.Replace(text, "are promoted", "are healthy (auto_promote)", 1)
+	}
+	return text
+}
+
+// pace describes how many older allocations of a group are replaced at a time, "" if there are none.
+func (x *explainer) pace(j *structs.Job, d *structs.Deployment, group string) string {
+	g := j.Group(group)
+	if g == nil || !g.Update.Rolls() || d.Group(group).AwaitsPromotion() {
+		return ""
+	}
+	older := 0
+	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+		if a.TaskGroup == group && a.JobVersion != d.JobVersion {
+			older++
+		}
+	}
+	switch {
+	case older == 0:
+		return ""
+	case g.HoldsVolumesAlone():
+		return fmt.Sprintf("; %s left, replaced one at a time because each has a volume for itself",
+			count(older, "older allocation"))
+	}
+	return fmt.Sprintf("; %s left, replaced at most %d at a time (max_parallel)",
+		count(older, "older allocation"), g.Update.MaxParallel)
+}
+
 // notHealthy explains the allocations of a group of a deployment that are not healthy.
 func (x *explainer) notHealthy(d *structs.Deployment, group string) []*structs.Reason {
 	var all sample
@@ -91,14 +133,23 @@ func (x *explainer) notHealthy(d *structs.Deployment, group string) []*structs.R
 		case all.full():
 			all.rest++
 		default:
-			what := "is " + a.ClientStatus + " and not healthy yet"
-			if a.DeploymentStatus.IsUnhealthy() {
-				what = "is " + a.ClientStatus + " and unhealthy"
-			}
-			r := x.alloc(a, what)
-			r.Remedy = allocCommand(a, "status")
-			all.add(r)
+			all.add(x.unhealthyAlloc(a))
 		}
 	}
 	return all.list("allocations")
+}
+
+// unhealthy explains the allocations because of which a deployment has failed.
+func (x *explainer) unhealthy(d *structs.Deployment) []*structs.Reason {
+	var all sample
+	for a := range state.AllocsByJob(x.tx, d.Namespace, d.JobID) {
+		switch {
+		case a.DeploymentID != d.ID, !a.DeploymentStatus.IsUnhealthy():
+		case all.full():
+			all.rest++
+		default:
+			all.add(x.unhealthyAlloc(a))
+		}
+	}
+	return all.list("unhealthy allocations")
 }

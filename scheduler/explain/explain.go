@@ -28,6 +28,12 @@ const mostListed = 10
 type explainer struct {
 	tx  *state.ReadTx
 	now time.Time
+	// shown has the allocations that a reason before has explained.
+	shown map[string]bool
+}
+
+func newExplainer(tx *state.ReadTx, now time.Time) *explainer {
+	return &explainer{tx: tx, now: now, shown: map[string]bool{}}
 }
 
 // list returns the first reasons, and a last one with the number of the others.
@@ -104,15 +110,4 @@ func (x *explainer) nodeName(id string) string {
 		return structs.ShortID(id)
 	}
 	return n.Name
-}
-
-// nodeDown is the reason that a node is down.
-func (x *explainer) nodeDown(id string) *structs.Reason {
-	n := state.Node(x.tx, id)
-	if n == nil {
-		return reason("node %s is deleted", structs.ShortID(id))
-	}
-	r := reason("node %s has been down for %s", x.nodeName(id), x.since(n.StatusUpdatedAt*int64(time.Second)))
-	r.Remedy = "start its agent; if the machine is off for good: berth node purge " + structs.ShortID(id)
-	return r
 }

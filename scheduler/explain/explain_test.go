@@ -53,7 +53,8 @@ func TestWhy_Situations(t *testing.T) {
 }
 
 func allSituations() []situation {
-	return slices.Concat(situations, calmSituations, waitSituations, holderSituations)
+	return slices.Concat(situations, calmSituations, waitSituations, holderSituations, nodeSituations,
+		deploymentSituations)
 }
 
 func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {
@@ -75,6 +76,7 @@ func stableIDs(f *schedtest.Fleet, text string) string {
 		text = strings.ReplaceAll(text, structs.ShortID(e.ID), "<"+e.TriggeredBy+">")
 	}
 	for d := range state.DeploymentsByJob(tx, structs.DefaultNamespace, "web") {
+		text = strings.ReplaceAll(text, d.ID, "<deployment>")
 		text = strings.ReplaceAll(text, structs.ShortID(d.ID), "<deployment>")
 	}
 	return text
@@ -84,7 +86,7 @@ func TestWhy_HasARemedyForEachFilter(t *testing.T) {
 	known := map[string]bool{}
 	for _, name := range scheduler.Filters() {
 		known[name] = true
-		if remedyOf(name, "prod") == "" {
+		if remedyOf(name, &structs.Job{Namespace: prod}, nil, nil) == "" {
 			t.Errorf("the filter %s has no remedy", name)
 		}
 	}
@@ -115,8 +117,7 @@ func TestWhy_HasARemedyForWhatWaits(t *testing.T) {
 
 // needNoRemedy has the situations with a reason that needs no remedy, and why.
 var needNoRemedy = map[string]string{
-	"a failed allocation that is replaced later": "it is replaced by itself; its evaluation has the remedy",
-	"volume: claims in the queue":                "the remedy is that of their holder, which follows them all",
+	"volume: claims in the queue": "the remedy is that of their holder, which follows them all",
 }
 
 // withoutRemedy returns the text of a reason without a remedy before or behind it, "" if there is none.

@@ -15,7 +15,7 @@ import (
 // Job explains why a job does not run as its specification demands. It reports whether something waits; if
 // nothing does, the reasons say so.
 func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*structs.Reason) {
-	x := &explainer{tx: tx, now: now}
+	x := newExplainer(tx, now)
 	if j.Stop {
 		reasons = x.stoppedJob(j)
 	} else {
@@ -27,7 +27,8 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 			x.failures(j),
 			x.allocations(j),
 			x.drains(j),
-			x.overlap(j))
+			x.overlap(j),
+			x.ending(j))
 	}
 	if len(reasons) == 0 {
 		reasons = x.missing(j)
@@ -93,34 +94,6 @@ func (x *explainer) missing(j *structs.Job) (reasons []*structs.Reason) {
 	return list(reasons, "groups")
 }
 
-// stoppedJob explains which allocations of a stopped job have not ended.
-func (x *explainer) stoppedJob(j *structs.Job) []*structs.Reason {
-	var ending sample
-	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
-		switch {
-		case a.ClientTerminal():
-		case ending.full():
-			ending.rest++
-		default:
-			ending.add(x.endingAlloc(a))
-		}
-	}
-	left := len(ending.reasons) + ending.rest
-	if left == 0 {
-		return nil
-	}
-	r := reason("job %s is stopped, and %s of it did not end yet", j.ID, count(left, "allocation"))
-	r.Because = ending.list("allocations")
-	return []*structs.Reason{r}
-}
-
-// endingAlloc explains why an allocation that is to stop still runs.
-func (x *explainer) endingAlloc(a *structs.Allocation) *structs.Reason {
-	r := x.alloc(a, "is stopping: "+cmp.Or(a.ClientDescription, "its tasks have not ended yet"))
-	r.Remedy = "it ends at the latest after its kill_timeout: " + allocCommand(a, "status")
-	return r
-}
-
 func (x *explainer) alloc(a *structs.Allocation, what string) *structs.Reason {
 	return reason("allocation %s (%s) on node %s %s", structs.ShortID(a.ID), a.Name, x.nodeName(a.NodeID), what)
 }
@@ -163,10 +136,17 @@ func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.
 		r.Remedy = "berth operator scheduler set-config -pause-eval-broker=false"
 		return r
 	}
-	r := reason("evaluation %s is pending: %s", id,
-		cmp.Or(e.StatusDescription, "the leader has not processed it yet"))
+	r := reason("evaluation %s is pending: %s", id, cmp.Or(e.StatusDescription, again[e.Again]))
 	r.Remedy = "if this lasts, see the log of the leader: berth server members"
 	return r
+}
+
+// again describes the values of structs.Evaluation.Again.
+var again = map[string]string{
+	"":                  "the leader has not processed it yet",
+	structs.EvalMore:    "one plan cannot place all its allocations, and the next one follows",
+	structs.EvalWoken:   "there is something new for which it has waited",
+	structs.EvalChanged: "its inputs have changed since its plan was made",
 }
 
 // blockedGroups explains the groups without a place.
@@ -179,7 +159,7 @@ func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 		m := e.FailedTGAllocs[name]
 		missing := max(1, e.QueuedAllocations[name], m.CoalescedFailures+1)
 		r := reason("group %s waits for a place for %s", name, count(missing, "allocation"))
-		for _, refusal := range m.Refusals {
+		for _, refusal := range withoutRepeats(m.Refusals) {
 			r.Because = append(r.Because, x.refusal(j, j.Group(name), refusal))
 		}
 		r.Because = append(list(r.Because, "reasons"), x.holders(j, j.Group(name), m)...)
@@ -191,12 +171,31 @@ func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 	return reasons
 }
 
+// withoutRepeats joins the refusals by the eligibility of nodes: the nodes are named behind them.
+func withoutRepeats(all []*structs.PlacementRefusal) (some []*structs.PlacementRefusal) {
+	var joined *structs.PlacementRefusal
+	for _, p := range all {
+		switch {
+		case p.Filter != eligibilityFilter:
+			some = append(some, p)
+		case joined == nil:
+			c := *p
+			joined = &c
+			some = append(some, joined)
+		default:
+			joined.Nodes += p.Nodes
+			joined.Reason += ", " + p.Reason
+		}
+	}
+	return some
+}
+
 // noNode explains a group that no node has refused.
 func (x *explainer) noNode() *structs.Reason {
 	for range state.Nodes(x.tx) {
 		r := reason("no node may run it: each is down, drains, is not eligible, " +
 			"or not in the job's datacenters")
-		r.Remedy = "berth node status shows the nodes; " + remedies["eligibility"] +
+		r.Remedy = "berth node status shows the nodes; " + remedies[eligibilityFilter] +
 			", or change datacenters or node_pool of the job"
 		return r
 	}
@@ -213,8 +212,10 @@ func (x *explainer) refusal(
 	if p.Nodes == 0 {
 		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
 	}
-	r.Remedy = remedyOf(p.Filter, j.Namespace)
+	r.Remedy = remedyOf(p.Filter, j, g, x.tx)
 	switch {
+	case p.Filter == eligibilityFilter:
+		r.Because = x.notReady(j, p.Nodes)
 	case g == nil:
 	case p.Filter == volumeFilter:
 		r.Because = list(x.groupVolumes(j, g), "reasons")
@@ -222,6 +223,10 @@ func (x *explainer) refusal(
 		r.Because = list(x.groupPlugins(j, g), "reasons")
 	case p.Filter == limitFilter:
 		r.Because = x.limitHolders(j, g)
+		return r
+	}
+	if len(r.Because) > 0 && p.Filter != pluginFilter {
+		r.Remedy = "" // those behind it have more exact ones
 	}
 	return r
 }
@@ -266,7 +271,7 @@ func (x *explainer) groupVolume(j *structs.Job, id string) []*structs.Reason {
 			command(j.Namespace, "volume register", "FILE")
 		return []*structs.Reason{r}
 	}
-	waits, reasons := Volume(x.tx, v, x.now)
+	waits, reasons := x.volume(v)
 	if waits {
 		return reasons
 	}
@@ -290,6 +295,7 @@ func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 		switch {
 		case follow != nil && !follow.Terminal():
 			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
+			r.Remedy = "to see the cause: " + allocCommand(a, "logs")
 		default:
 			r.Because = []*structs.Reason{reason("its reschedule policy allows no more replacements")}
 			r.Remedy = allocCommand(a, "logs") + "; mend the cause, then: " +
@@ -300,8 +306,13 @@ func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 	return failed.list("failed allocations")
 }
 
-// lastEvent returns the text of the newest event of a task, those that failed first.
+// lastEvent returns the text of the newest event of a task, or what else the node says.
 func lastEvent(a *structs.Allocation) string {
+	return cmp.Or(newestEvent(a), a.ClientDescription, "its node has reported no event yet")
+}
+
+// newestEvent returns the text of the newest event of a task, those that failed first, "" without events.
+func newestEvent(a *structs.Allocation) string {
 	var newest *structs.TaskEvent
 	task := ""
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
@@ -314,7 +325,7 @@ func lastEvent(a *structs.Allocation) string {
 		}
 	}
 	if newest == nil {
-		return cmp.Or(a.ClientDescription, "its node has reported no event yet")
+		return ""
 	}
 	text := newest.Type
 	message := cmp.Or(newest.DisplayMessage, newest.Message)
@@ -329,6 +340,7 @@ func (x *explainer) allocations(j *structs.Job) []*structs.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
+		case x.shown[a.ID]:
 		case !all.full():
 			all.add(x.liveAlloc(a))
 		case a.ClientStatus == structs.AllocPending:
@@ -343,6 +355,7 @@ func (x *explainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 	case state.Node(x.tx, a.NodeID).Lost():
 		r := x.alloc(a, "is on a node that is lost")
 		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
+		r.Remedy = "an evaluation replaces it; if this lasts: " + command(a.Namespace, "job eval", a.JobID)
 		return r
 	case a.ClientStatus == structs.AllocPending:
 		return x.pendingAlloc(a)
@@ -390,11 +403,17 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 	return r
 }
 
-// deadTask explains an allocation that runs while one of its tasks waits for its next start.
-func (x *explainer) deadTask(a *structs.Allocation) *structs.Reason {
+// deadTask explains an allocation that runs while one of its tasks waits for its next start, or for its turn.
+func (x *explainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
 		if s.State != structs.TaskPending || len(s.Events) == 0 {
+			continue
+		}
+		if first := x.awaitedTask(a, name); first != "" {
+			turn = x.alloc(a, fmt.Sprintf("has a task that waits for its turn: %s starts after task %s, which is %s",
+				name, first, stateOf(a, first)))
+			turn.Remedy = allocCommand(a, "logs -task "+first)
 			continue
 		}
 		last := s.Events[len(s.Events)-1]
@@ -403,7 +422,7 @@ func (x *explainer) deadTask(a *structs.Allocation) *structs.Reason {
 		r.Remedy = allocCommand(a, "logs -task "+name)
 		return r
 	}
-	return nil
+	return turn
 }
 
 // sickPlugin explains that a CSI plugin of an allocation is not healthy.

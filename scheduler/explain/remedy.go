@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"cmp"
 	"strings"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -24,26 +26,54 @@ func ifItLasts(plugin string) string {
 	return "if this lasts: berth plugin status " + plugin
 }
 
-// The scheduler's filters of volumes and of plugins: the reasons of those follow them.
+// The scheduler's filters whose reasons are those of nodes, volumes and plugins.
 const (
-	volumeFilter = "csi-volume"
-	pluginFilter = "csi-plugin"
-	limitFilter  = "csi-limit"
+	eligibilityFilter = "eligibility"
+	volumeFilter      = "csi-volume"
+	pluginFilter      = "csi-plugin"
+	limitFilter       = "csi-limit"
 )
 
-// remedyOf returns the next thing that an operator can do when a filter rejects nodes for a job of a
-// namespace.
-func remedyOf(filter, namespace string) string {
-	if filter == volumeFilter {
-		return command(namespace, "volume status", "VOLUME") +
-			" shows who uses it and from where it is reachable"
+// remedyOf returns the next thing that an operator can do when a filter rejects nodes for a group of a job,
+// nil for one that the job no longer has.
+func remedyOf(filter string, j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
+	switch filter {
+	case volumeFilter:
+		return command(j.Namespace, "volume status", onlyVolume(j, g)) +
+			" shows who uses it and from where it is reachable; berth plugin status " + onlyPlugin(j, g, tx) +
+			" shows where the nodes are"
+	case pluginFilter:
+		return "run the plugin's job on these nodes: berth plugin status " + onlyPlugin(j, g, tx)
 	}
 	return remedies[filter]
 }
 
+// onlyVolume returns the ID of the CSI volume of a group, a placeholder if it has several.
+func onlyVolume(j *structs.Job, g *structs.TaskGroup) string {
+	if g == nil || len(g.CSIUses(0)) != 1 || g.CSIUses(0)[0].VolumeID != g.CSIUses(1)[0].VolumeID {
+		return "VOLUME"
+	}
+	return g.CSIUses(0)[0].VolumeID
+}
+
+// onlyPlugin returns the ID of the CSI plugin of a group's volumes, a placeholder if there are several.
+func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
+	found := ""
+	if g != nil {
+		for _, u := range g.CSIUses(0) {
+			v := state.Volume(tx, j.Namespace, u.VolumeID)
+			if v == nil || found != "" && found != v.PluginID {
+				return "PLUGIN"
+			}
+			found = v.PluginID
+		}
+	}
+	return cmp.Or(found, "PLUGIN")
+}
+
 // remedies has those of the filters that do not concern the objects of a namespace.
 var remedies = map[string]string{
-	"eligibility": "start the agents of nodes that are down; else berth node eligibility -enable NODE, " +
+	eligibilityFilter: "start the agents of nodes that are down; else berth node eligibility -enable NODE, " +
 		"or berth node drain -disable NODE",
 	"datacenter": "set datacenters in the job, or datacenter in the client block of the nodes",
 	"node-pool":  "set node_pool in the job, or in the client block of the nodes",
@@ -58,7 +88,6 @@ var remedies = map[string]string{
 	"distinct-hosts": "add nodes, lower the count, or remove distinct_hosts",
 	"distinct-property": "add nodes with other values of the property, raise its limit, " +
 		"or lower the count",
-	pluginFilter: "run the plugin's job on these nodes: berth plugin status PLUGIN",
-	limitFilter:  "add nodes, or end allocations that use volumes of the plugin on these nodes",
-	"resources":  "add nodes, end other allocations, or ask for less in the resources block",
+	limitFilter: "add nodes, or end allocations that use volumes of the plugin on these nodes",
+	"resources": "add nodes, end other allocations, or ask for less in the resources block",
 }

@@ -51,6 +51,7 @@ func TestRemedies_NameTheNamespace(t *testing.T) {
 	tx := f.Store.Read()
 	_, reasons := Job(tx, state.Job(tx, prod, "web"), f.Clock)
 	text := structs.WhyText(reasons)
+	text += remedyOf(volumeFilter, &structs.Job{Namespace: prod}, nil, tx)
 	for _, want := range []string{
 		"berth volume status -namespace prod VOLUME",
 		"berth volume retry -namespace prod vol",
@@ -75,7 +76,7 @@ func TestRemedies_OfTheMapNameNoNamespacedObject(t *testing.T) {
 func TestNoNode_HasARemedy(t *testing.T) {
 	for nodes := range 2 {
 		f := schedtest.New(t, nodes)
-		x := &explainer{tx: f.Store.Read(), now: f.Clock}
+		x := newExplainer(f.Store.Read(), f.Clock)
 		if r := x.noNode(); r.Remedy == "" {
 			t.Errorf("with %d nodes: %q has no remedy", nodes, r.Text)
 		}

@@ -12,15 +12,18 @@ import (
 // Volume explains why a volume, or a use of it, waits. It reports whether something waits; if nothing does,
 // the reasons say so.
 func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*structs.Reason) {
-	x := &explainer{tx: tx, now: now}
+	return newExplainer(tx, now).volume(v)
+}
+
+func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs.Reason) {
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
 	claims := 0
 	queued := false
 	shown := map[string]bool{} // nodes whose attachment explains a claim
 	var waiting sample
-	blocked := state.Reasons(tx)
-	for _, c := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
+	blocked := state.Reasons(x.tx)
+	for _, c := range state.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		claims++
 		queued = queued || c.State == structs.ClaimWaiting
 		switch {
@@ -196,6 +199,7 @@ func (x *explainer) claim(c *structs.CSIClaim, blocked string) *structs.Reason {
 func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason {
 	r := reason("%s is held although the allocation ended %s ago%s",
 		name, x.since(c.EndTime), x.failing(c.ReleaseError))
+	x.shown[c.AllocID] = true
 	if state.Node(x.tx, c.NodeID).Lost() {
 		r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)

@@ -9,31 +9,55 @@ import (
 	"berth/structs"
 )
 
-// awaited explains an allocation that starts when others have ended: those that it displaces or replaces, and
-// those that give it their room. It returns nil if there are none.
+// awaited explains an allocation that starts when others have let go of everything: those that it displaces
+// or replaces, and those that give it their room. It returns nil if there are none.
 func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
 	var others sample
+	n := 0
 	for _, id := range slices.Sorted(a.Awaits()) {
 		other := state.Alloc(x.tx, id)
+		held := x.heldBy(other)
 		switch {
-		case other == nil || other.ClientTerminal():
+		case other == nil || other.ClientTerminal() && len(held) == 0:
+			continue
 		case others.full():
 			others.rest++
+		case other.ClientTerminal():
+			for _, c := range held {
+				others.add(x.heldClaim(c))
+			}
 		default:
 			others.add(x.endingAlloc(other))
 		}
+		n++
 	}
-	n := len(others.reasons) + others.rest
 	if n == 0 {
 		return nil
 	}
-	what := "is pending, and starts at the end of " + count(n, "other allocation")
+	what := "is pending, and starts when " + count(n, "other allocation") + " have let go of everything"
+	if n == 1 {
+		what = "is pending, and starts when another allocation has let go of everything"
+	}
 	if displaced := len(a.PreemptedAllocations); displaced > 0 {
 		what += "; it displaces " + count(displaced, "allocation") + " of less important jobs"
 	}
 	r := x.alloc(a, what)
 	r.Because = others.list("allocations")
 	return r
+}
+
+// heldBy returns the claims that an allocation has after its end. None of them counts where its node is lost:
+// nothing waits for that one.
+func (x *explainer) heldBy(a *structs.Allocation) (held []*structs.CSIClaim) {
+	if a == nil || state.Node(x.tx, a.NodeID).Lost() {
+		return nil
+	}
+	for c := range state.ClaimsByAlloc(x.tx, a.ID) {
+		if c.EndTime != 0 {
+			held = append(held, c)
+		}
+	}
+	return held
 }
 
 // displaced explains the allocations of a waiting job that more important jobs have displaced.
@@ -81,6 +105,7 @@ func (x *explainer) drains(j *structs.Job) []*structs.Reason {
 			left.rest++
 		default:
 			a := state.Alloc(x.tx, w.AllocID)
+			x.shown[a.ID] = true
 			r := x.alloc(a, "is still there, although the node drains: "+w.Reason)
 			r.Remedy = "berth node drain -monitor " + structs.ShortID(a.NodeID)
 			left.add(r)

@@ -1,0 +1,63 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// mostScanned bounds the nodes among which those are searched that take no allocations.
+const mostScanned = 4096
+
+// nodeDown is the reason that a node is down.
+func (x *explainer) nodeDown(id string) *structs.Reason {
+	n := state.Node(x.tx, id)
+	if n == nil {
+		return reason("node %s is deleted", structs.ShortID(id))
+	}
+	r := reason("node %s has been down for %s", x.nodeName(id), x.since(n.StatusUpdatedAt*int64(time.Second)))
+	r.Remedy = "start its agent; if the machine is off for good: berth node purge " + structs.ShortID(id)
+	return r
+}
+
+// notReady explains which nodes of a job's pool and datacenters take no allocations. refused is the number of
+// nodes that the scheduler has found.
+func (x *explainer) notReady(j *structs.Job, refused int) (reasons []*structs.Reason) {
+	scanned := 0
+	for n := range state.Nodes(x.tx) {
+		if len(reasons) == mostListed || scanned == mostScanned {
+			break
+		}
+		scanned++
+		if !n.Ready() && j.InPool(n) && j.InDatacenter(n) {
+			reasons = append(reasons, x.nodeNotReady(n))
+		}
+	}
+	if left := refused - len(reasons); left > 0 && len(reasons) > 0 {
+		reasons = append(reasons, reason("and %d more nodes", left))
+		reasons[len(reasons)-1].Remedy = "berth node status shows the nodes"
+	}
+	return reasons
+}
+
+// nodeNotReady explains why a node takes no allocations.
+func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
+	id := structs.ShortID(n.ID)
+	if n.Lost() {
+		return x.nodeDown(n.ID)
+	}
+	r := reason("node %s is not eligible", x.nodeName(n.ID))
+	r.Remedy = "berth node eligibility -enable " + id
+	switch {
+	case n.Drain:
+		r.Text = fmt.Sprintf("node %s drains", x.nodeName(n.ID))
+		r.Remedy = fmt.Sprintf("to watch it: berth node drain -monitor %s; to end it: berth node drain -disable %s",
+			id, id)
+	case n.Status != structs.NodeReady:
+		r.Text = fmt.Sprintf("node %s is %s", x.nodeName(n.ID), n.Status)
+		r.Remedy = "if this lasts, see the log of its agent"
+	}
+	return r
+}
