@@ -108,8 +108,8 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			twin.ID = "twin"
 			allocs.Put(tx, twin)
 		},
-		"use of node n1: counted {apart:0 all:{cpu:200 memoryMB:200": func(tx *WriteTx) {
-			nodeUses.Delete(tx, &nodeUseRow{NodeID: "n1"})
+		"use of node n1: counted {apart:0 all:{cpu:300": func(tx *WriteTx) {
+			Alloc(tx, "a1").Resources = &structs.Resources{CPU: 200} // in place, which no writer may do
 		},
 		"allocations of evaluation {e1 default j}: counted 1, kept 0": func(tx *WriteTx) {
 			a := Alloc(tx.ReadTx, "a1").Copy()

@@ -32,9 +32,8 @@ func EvalAllocs(tx Reader, eval string) (n int) {
 	return n
 }
 
-// recountComputed keeps the rows of computed tables when an allocation changes. before or now may be nil.
-func recountComputed(tx *WriteTx, before, now *structs.Allocation) {
-	recountUse(tx, before, now)
+// recountEvalAllocs keeps the rows when an allocation changes. before or now may be nil.
+func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
 	was := placedByOf(before)
 	is := placedByOf(now)
 	if was != is {

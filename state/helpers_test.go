@@ -59,7 +59,6 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, nodePools)
 	count(tx, counted, deployments)
 	count(tx, counted, periodicLaunches)
-	count(tx, counted, nodeUses)
 	count(tx, counted, evalAllocs)
 	count(tx, counted, scalingEvents)
 	count(tx, counted, siTokens)

@@ -225,7 +225,7 @@ var (
 var (
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
-	}).OnPut(internAlloc).OnChange(recountComputed)
+	}).OnPut(internAlloc).OnChange(recountEvalAllocs)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID,
@@ -302,10 +302,8 @@ var (
 	})
 )
 
-// The sums over the allocations of each node.
-var nodeUses = mvcc.NewTable("node_uses", func(u *nodeUseRow) Key {
-	return mvcc.KeyOf(u.NodeID)
-}).Computed()
+// The sums over the allocations of each node that hold something of it.
+var nodeUses = mvcc.SumLists(holdersByNode, structs.NodeUseOf)
 
 // The numbers of allocations that each evaluation has placed for its job.
 var evalAllocs = mvcc.NewTable("eval_allocs", func(r *evalAllocsRow) Key {
@@ -430,7 +428,6 @@ var schema = mvcc.Schema{
 		scalingEvents,
 		siTokens,
 		clusterMetadata,
-		nodeUses,
 		evalAllocs,
 	},
 }

@@ -39,7 +39,7 @@ func New() *Store {
 
 // Load replaces the state by a snapshot file, also by one of an older version. See mvcc.DB.Load.
 func (s *Store) Load(r io.Reader) error {
-	return s.DB.Load(r, nameVolumes, markDown, linkInstances, sumUses, countEvalAllocs)
+	return s.DB.Load(r, nameVolumes, markDown, linkInstances, countEvalAllocs)
 }
 
 // nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.

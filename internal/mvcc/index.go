@@ -17,6 +17,7 @@ type Index[T any] struct {
 	keys   func(*T) []Key // instead of key, in a multi index
 	unique bool           // no two rows have equal keys
 	lists  bool           // it is a list index (see list.go)
+	sums   listSums       // of its lists, or nil
 }
 
 // Scan yields the rows whose key begins with the parts, in key order, or all rows if there are no parts. It

@@ -61,6 +61,9 @@ var (
 		}
 		return KeyOf(i.Status, i.Space, i.ID)
 	})
+	sizes = SumLists(itemsByList, func(i *item) size {
+		return size{1, len(i.Text) + len(i.Tags)}
+	})
 	itemsByTag = items.MultiIndex("tag", func(i *item) (keys []Key) {
 		for _, tag := range i.Tags {
 			if i.Status != done {
@@ -86,6 +89,13 @@ var (
 		return KeyOf(p.Holder)
 	})
 )
+
+// size is a Summand: numbers of rows and of what they have.
+type size struct{ rows, parts int }
+
+func (s size) Plus(o size) size { return size{s.rows + o.rows, s.parts + o.parts} }
+
+func (s size) Minus(o size) size { return size{s.rows - o.rows, s.parts - o.parts} }
 
 var testSchema = Schema{Tables: []AnyTable{archive, items, things, others, pairs}}
 

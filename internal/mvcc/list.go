@@ -12,7 +12,13 @@ import (
 // each list and none for the rows, and a slot of the list's own holds the list. So a row that enters or
 // leaves a list that exists changes no tree. It copies the list, which should have few hundred rows at most.
 
-// slotList is sorted by key. It never changes.
+// listRow is a list as it is in its slot. It never changes.
+type listRow struct {
+	entries slotList
+	sum     any // over the rows, if the index has sums (see sums.go)
+}
+
+// slotList is sorted by key.
 type slotList []listEntry
 
 type listEntry struct {
@@ -59,22 +65,22 @@ func (l slotList) merge(changes []entry) slotList {
 }
 
 // list returns the list of a key and its slot, nil if there is none.
-func (tx *ReadTx) list(at pathKey) (*slot, slotList) {
+func (tx *ReadTx) list(at pathKey) (*slot, listRow) {
 	s := tx.slotAt(pathKey{at.path, firstPart(at.key)})
 	if s == nil {
-		return nil, nil
+		return nil, listRow{}
 	}
-	return s, tx.rows.at(s.number).(slotList)
+	return s, *tx.rows.at(s.number).(*listRow)
 }
 
 // inList returns the slot that a list has at a whole key, nil if it has none.
 func (tx *ReadTx) inList(at pathKey) *slot {
 	_, l := tx.list(at)
-	i, found := l.find(at.key)
+	i, found := l.entries.find(at.key)
 	if !found {
 		return nil
 	}
-	return l[i].slot
+	return l.entries[i].slot
 }
 
 // scanList begins to read the rows whose keys begin with at.key, which has the first part or is empty.
@@ -84,7 +90,7 @@ func (tx *ReadTx) scanList(at pathKey) scan {
 		it.lists = must(tx.txn.Get(at.path.name, memdbIndex, tx.keyArgs(nil)...))
 	} else {
 		_, l := tx.list(at)
-		it.rest = l.withPrefix(at.key)
+		it.rest = l.entries.withPrefix(at.key)
 	}
 	return scan{slots: it, rows: tx.rows}
 }
@@ -106,7 +112,7 @@ func (it *listIterator) Next() any {
 		if s == nil {
 			return nil
 		}
-		it.rest = it.rows.at(s.number).(slotList)
+		it.rest = it.rows.at(s.number).(*listRow).entries
 	}
 	s := it.rest[0].slot
 	it.rest = it.rest[1:]
@@ -134,23 +140,27 @@ func (b *Batch) writeLists(txn *memdb.Txn, writing uint64, changes []entry) {
 // writeList writes the changes of one list. It reads the list in the trees as they were before the overlay is
 // written, because a read of a tree that txn has changed makes txn copy its nodes again.
 func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
+	p := changes[0].path
 	same := !slices.ContainsFunc(changes, func(e entry) bool { return e.slot != e.tree })
-	if same {
+	if same && (p.sums == nil || p.sums.leave(b.rows, changes)) {
 		return // other rows with the same keys, or rows that came and went
 	}
 	next := b.next
 	before := ReadTx{view: next, txn: b.base, rows: b.rows}
-	s, l := before.list(changes[0].pathKey)
-	l = l.merge(changes)
-	name := pathKey{changes[0].path, firstPart(changes[0].key)}
+	s, was := before.list(changes[0].pathKey)
+	l := &listRow{entries: was.entries.merge(changes)}
+	if p.sums != nil {
+		l.sum = p.sums.after(was.sum, b.rows, changes)
+	}
+	name := pathKey{p, firstPart(changes[0].key)}
 	switch {
-	case s == nil && len(l) == 0:
+	case s == nil && len(l.entries) == 0:
 	case s == nil:
 		name.key = bytes.Clone(name.key)
 		s = &slot{number: next.slots.alloc()}
 		next.tree.setSlot(txn, name, s)
 		next.rows.set(writing, s.number, l)
-	case len(l) == 0:
+	case len(l.entries) == 0:
 		next.tree.drop(txn, name)
 		next.rows.set(writing, s.number, nil)
 		next.slots.free(s.number)
@@ -166,7 +176,7 @@ func (l *loading) insertLists(p *path, all slotList) {
 		own := all.withPrefix(name)
 		all = all[len(own):]
 		s := &slot{number: l.view.slots.fresh()}
-		l.view.rows.set(l.writing, s.number, slices.Clone(own))
+		l.view.rows.set(l.writing, s.number, &listRow{entries: slices.Clone(own)})
 		l.view.tree.setSlot(l.txn, pathKey{p, bytes.Clone(name)}, s)
 	}
 }

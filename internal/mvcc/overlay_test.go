@@ -76,7 +76,10 @@ func (p plainTable) checkRows(t rapid.TB, tx *ReadTx, when string) {
 	check("by group", rowTexts(itemsByGroup.Scan(tx)), p.rows(byGroup, nil))
 	check("by list", rowTexts(itemsByList.Scan(tx)), p.rows(byList, nil))
 	check("by tag", rowTexts(itemsByTag.Scan(tx)), p.rows(byTag, nil))
-	for _, k := range []string{blocked, pending, done} {
+	next := sizes.Ascending(tx, blocked)
+	for _, k := range []string{blocked, done, pending} {
+		want := p.sizeOfList(k)
+		check("sum of list "+k, fmt.Sprint(sizes.Of(tx, k), *next(k)), fmt.Sprint(want, want))
 		check("list "+k, rowTexts(itemsByList.Scan(tx, k)), p.rows(byList, []string{k}))
 		check("part of list "+k, rowTexts(itemsByList.Scan(tx, k, "n")), p.rows(byList, []string{k, "n"}))
 	}
@@ -100,6 +103,16 @@ func (p plainTable) checkRows(t rapid.TB, tx *ReadTx, when string) {
 			t.Fatalf("%s, after group %s: got group %s", when, k, e.Group)
 		}
 	}
+}
+
+// sizeOfList returns the sum over the rows of a list.
+func (p plainTable) sizeOfList(status string) (sum size) {
+	for _, e := range p {
+		if e.Status == status && status != blocked {
+			sum = sum.Plus(size{1, len(e.Text) + len(e.Tags)})
+		}
+	}
+	return sum
 }
 
 // rowsFrom returns the part of a list of rows from an ID on.

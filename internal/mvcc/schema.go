@@ -161,6 +161,7 @@ func (t *Table[T]) numberPaths(number int) []*path {
 			name:  t.name + "." + x.name,
 			table: number,
 			lists: x.lists,
+			sums:  x.sums,
 		}
 		all = append(all, x.path)
 	}

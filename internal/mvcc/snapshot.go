@@ -85,8 +85,8 @@ func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 }
 
 // Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The
-// fixups complete the rows of older files. They run before any reader sees the state. If Load fails, it has
-// changed nothing.
+// fixups complete the rows of older files. They run before any reader sees the state, and before there are
+// Sums. If Load fails, it has changed nothing.
 func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	fresh := emptyView(db.schema)
 	l := &loading{
@@ -111,6 +111,7 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 		fix(tx)
 		tx.txn.Commit()
 	}
+	fresh.sumLists()
 	db.writer.Lock()
 	defer db.writer.Unlock()
 	db.publish(fresh, nil, true)

@@ -11,11 +11,12 @@ import (
 // The channels of memdb, which report changes to readers, are not used (see watch.go). A snapshot of a memdb
 // database does not maintain them, so all writes go to a snapshot.
 type path struct {
-	name  string // of the memdb table
-	order int    // position among the paths of the schema
-	table int    // number of the table in the schema
-	own   bool   // its keys are those of the table
-	lists bool   // the tree has lists of slots (see list.go)
+	name  string   // of the memdb table
+	order int      // position among the paths of the schema
+	table int      // number of the table in the schema
+	own   bool     // its keys are those of the table
+	lists bool     // the tree has lists of slots (see list.go)
+	sums  listSums // of these lists, or nil
 }
 
 // memdbIndex is the index of each memdb table. memdb demands the name.
