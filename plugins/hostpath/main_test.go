@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,11 +28,13 @@ import (
 
 // The test binary is also the driver's process: with driverEnv it runs a driver (and kills itself at the
 // point that crashEnv names), with sanityEnv it is one run of the sanity suite, which can run once only
-// in a process.
+// in a process. With namespaceEnv it has a mount namespace of its own.
 const (
 	driverEnv = "BERTH_TEST_DRIVER"
 	crashEnv  = "BERTH_TEST_CRASH"
 	sanityEnv = "BERTH_TEST_SANITY"
+
+	namespaceEnv = "BERTH_TEST_NAMESPACE"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +45,31 @@ func TestMain(m *testing.M) {
 	if os.Getenv(sanityEnv) != "" {
 		os.Exit(m.Run())
 	}
+	err := enterMountNamespace()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// enterMountNamespace replaces the process by itself in a mount namespace of its own. A container that another
+// program starts copies the mounts of the host, and keeps the copies until it has its own root: a volume would
+// stay in use after its last unmount here.
+func enterMountNamespace() error {
+	if os.Getenv(namespaceEnv) != "" || os.Geteuid() != 0 {
+		return os.Unsetenv(namespaceEnv)
+	}
+	runtime.LockOSThread()
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if err != nil {
+		return fmt.Errorf("making a mount namespace: %w", err)
+	}
+	err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err != nil {
+		return fmt.Errorf("making the mounts private: %w", err)
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), namespaceEnv+"=1"))
 }
 
 func runDriver(config string) int {
