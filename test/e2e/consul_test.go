@@ -58,8 +58,7 @@ func awaitPassing(t *testing.T, c *consultest.Agent, name string, want int) {
 func TestConsul_HasTheServicesOfJobs(t *testing.T) {
 	t.Parallel()
 	c := consultest.Start(t, consultest.Options{ACLs: true})
-	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c)
-	a.args = append(a.args, "-config", a.writeFile("lo.hcl", "client {\n  network_interface = \"lo\"\n}\n"))
+	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c).onLoopback(20)
 	a.start()
 	script := `check {
         name     = "script"

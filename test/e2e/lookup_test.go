@@ -58,8 +58,7 @@ EOT
 func TestTemplate_FollowsServicesAndKeys(t *testing.T) {
 	t.Parallel()
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})
-	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c)
-	a.args = append(a.args, "-config", a.writeFile("lo.hcl", "client {\n  network_interface = \"lo\"\n}\n"))
+	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c).onLoopback(20)
 	a.start()
 	put := func(text string) {
 		t.Helper()

@@ -3,26 +3,40 @@ package e2e
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"berth/internal/nettest"
 	"berth/structs"
 )
 
-// agentWithPorts starts an agent whose jobs get three dynamic ports of the loopback address.
-func agentWithPorts(t *testing.T) *agent {
-	t.Helper()
-	a := newAgent(t, "one", "-server", "-client").allowRaw()
-	a.args = append(a.args, "-config", a.writeFile("ports.hcl", `
+// firstDynamicPort is below the ports of nettest.FreePorts.
+const firstDynamicPort = 15000
+
+var dynamicPorts atomic.Int32
+
+// onLoopback makes an agent give n dynamic ports of the loopback address to its jobs. No other agent of the
+// tests has these ports: agents that run at the same time do not know each other's.
+func (a *agent) onLoopback(n int) *agent {
+	a.t.Helper()
+	last := firstDynamicPort + int(dynamicPorts.Add(int32(n)))
+	a.args = append(a.args, "-config", a.writeFile("ports.hcl", fmt.Sprintf(`
 client {
   network_interface = "lo"
-  min_dynamic_port  = 23000
-  max_dynamic_port  = 23002
+  min_dynamic_port  = %d
+  max_dynamic_port  = %d
   reserved {
     reserved_ports = "1-1023"
   }
 }
-`))
+`, last-n+1, last)))
+	return a
+}
+
+// agentWithPorts starts an agent whose jobs get three dynamic ports of the loopback address.
+func agentWithPorts(t *testing.T) *agent {
+	t.Helper()
+	a := newAgent(t, "one", "-server", "-client").allowRaw().onLoopback(3)
 	a.start()
 	return a
 }
