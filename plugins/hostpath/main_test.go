@@ -53,9 +53,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// enterMountNamespace replaces the process by itself in a mount namespace of its own. A container that another
-// program starts copies the mounts of the host, and keeps the copies until it has its own root: a volume would
-// stay in use after its last unmount here.
+// enterMountNamespace replaces the process by itself in a mount namespace of its own. A container that
+// another program starts copies the mounts of the host, and keeps the copies until it has its own root: a
+// volume would stay in use after its last unmount here.
 func enterMountNamespace() error {
 	if os.Getenv(namespaceEnv) != "" || os.Geteuid() != 0 {
 		return os.Unsetenv(namespaceEnv)
