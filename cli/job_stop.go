@@ -29,6 +29,9 @@ var jobStopCommand = Command{
 func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API.Job(ctx, id, nil)
+	if structs.IsKind(err, structs.KindNotFound) { // the next request succeeds nevertheless
+		return c.didYouMean(ctx, "job", id, err)
+	}
 	if err == nil { // otherwise the next request fails, too
 		c.warnOfVolumes(ctx, job)
 	}

@@ -311,3 +311,19 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		}
 	}
 }
+
+// The request to stop a job that does not exist succeeds, as in the dialect. The command says that there is
+// none.
+func TestJobStop_OfAJobThatDoesNotExist(t *testing.T) {
+	c := &apitest.Caller{}
+	type response = structs.JobGetResponse
+	apitest.On(c, structs.JobGet, func(context.Context, *structs.JobGetRequest) (*response, error) {
+		return nil, structs.NotFoundf("there is no job")
+	})
+	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
+	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	code, _, errs := runLine(t, "job stop x -address "+addr)
+	if code == 0 || !strings.Contains(errs, "there is no job") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}

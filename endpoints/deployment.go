@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"slices"
 
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -56,16 +57,17 @@ func (d deployments) allocations(
 	return err
 }
 
-// ofJob lists the deployments of a job, the newest first.
+// ofJob lists the deployments of a job, the newest first. As in the dialect, a job that does not exist has
+// none.
 func (d deployments) ofJob(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentListResponse,
 ) error {
 	ns := req.RequestNamespace()
-	job, err := findJob(tx, ns, req.JobID)
-	if err != nil {
-		return err
-	}
 	resp.Deployments = []*structs.Deployment{}
+	job := state.Job(tx, ns, req.JobID)
+	if job == nil {
+		return nil
+	}
 	for row := range state.DeploymentsByJob(tx, ns, req.JobID) {
 		if req.All || row.JobCreateIndex == job.CreateIndex {
 			resp.Deployments = append(resp.Deployments, row)
@@ -74,17 +76,14 @@ func (d deployments) ofJob(
 	return nil
 }
 
-// latest returns the newest deployment of a job, nil if it has none.
+// latest returns the newest deployment of a job, nil if it has none or does not exist.
 func (d deployments) latest(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentGetResponse,
 ) error {
 	ns := req.RequestNamespace()
-	job, err := findJob(tx, ns, req.JobID)
-	if err != nil {
-		return err
-	}
+	job := state.Job(tx, ns, req.JobID)
 	row := state.LatestDeployment(tx, ns, req.JobID)
-	if row != nil && row.JobCreateIndex == job.CreateIndex {
+	if job != nil && row != nil && row.JobCreateIndex == job.CreateIndex {
 		resp.Deployment = row
 	}
 	return nil
@@ -164,16 +163,20 @@ func (d deployments) pause(
 	}, req.WriteOptions, resp)
 }
 
-// unblock refuses: only deployments of several regions are blocked.
+// unblock does nothing, as in the dialect: only deployments of several regions are blocked. It refuses one
+// that has ended.
 func (d deployments) unblock(
-	_ context.Context, req *structs.DeploymentFailRequest, _ *structs.DeploymentUpdateResponse,
+	_ context.Context, req *structs.DeploymentFailRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
 	row, err := findDeployment(d.store.Read(), req.DeploymentID)
 	if err != nil {
 		return 0, err
 	}
-	return 0, structs.Preconditionf("deployment %q is %s, not blocked: only deployments in several regions are",
-		row.ID, row.Status)
+	if !row.Active() {
+		return 0, structs.Preconditionf("deployment %q has ended: it is %s", row.ID, row.Status)
+	}
+	d.answer(row, nil, 0, resp)
+	return d.store.Index(), nil
 }
 
 func (d deployments) promote(
@@ -189,11 +192,34 @@ func (d deployments) promote(
 	}
 	own := *req
 	own.Eval = eval
-	index, err := fsm.Propose(ctx, d.raft, fsm.DeploymentPromote, &own)
+	var index uint64
+	if isPromoted(row, req) && eval != nil {
+		index, err = fsm.Propose(ctx, d.raft, fsm.EvalUpdate, &structs.EvalUpdateRequest{
+			Evals:        []*structs.Evaluation{eval},
+			WriteOptions: req.WriteOptions,
+		})
+	} else {
+		index, err = fsm.Propose(ctx, d.raft, fsm.DeploymentPromote, &own)
+	}
 	if err == nil {
 		d.answer(row, eval, index, resp)
 	}
 	return index, err
+}
+
+// isPromoted reports whether a promotion changes nothing: no group that it names has canaries that wait for
+// it. As in the dialect, only the job is evaluated then.
+func isPromoted(d *structs.Deployment, req *structs.DeploymentPromoteRequest) bool {
+	if !d.Active() {
+		return false
+	}
+	if req.All {
+		return !d.AwaitsPromotion()
+	}
+	return !slices.ContainsFunc(req.Groups, func(name string) bool {
+		g := d.Group(name)
+		return g == nil || g.AwaitsPromotion()
+	})
 }
 
 func (d deployments) setHealth(

@@ -70,14 +70,17 @@ func TestDeployment_RefusesWrites(t *testing.T) {
 	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentSetHealth, unhealthy), `no allocation "a"`)
 	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentSetHealth,
 		&structs.DeploymentHealthRequest{DeploymentID: "d"}), "names 0 allocations")
-	wantText(t, refused(s, structs.KindPrecondition, structs.DeploymentUnblock,
-		&structs.DeploymentFailRequest{DeploymentID: "d"}), "is running, not blocked")
+	unblock := &structs.DeploymentFailRequest{DeploymentID: "d"}
+	if got := must(s, structs.DeploymentUnblock, unblock); got.EvalID != "" || got.DeploymentModifyIndex == 0 {
+		t.Errorf("unblocked: %+v", got)
+	}
 
 	fail := &structs.DeploymentFailRequest{DeploymentID: "d"}
 	must(s, structs.DeploymentFail, fail)
 	for _, err := range []error{
 		refused(s, structs.KindPrecondition, structs.DeploymentFail, fail),
 		refused(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+		refused(s, structs.KindPrecondition, structs.DeploymentUnblock, unblock),
 		refused(s, structs.KindPrecondition, structs.DeploymentSetHealth, unhealthy),
 		refused(s, structs.KindPrecondition, structs.DeploymentPause,
 			&structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}),
@@ -95,4 +98,56 @@ func TestDeployment_RefusesWrites(t *testing.T) {
 	} {
 		wantText(t, err, `there is no deployment "x"`)
 	}
+}
+
+// A promotion without canaries that wait for it evaluates the job, and nothing else.
+func TestDeployment_PromotionWithoutCanaries(t *testing.T) {
+	s := newServer(t)
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("j")})
+	j := state.Job(s.store.Read(), structs.DefaultNamespace, "j")
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           &structs.Evaluation{ID: "eval", JobID: "j", Status: structs.EvalComplete},
+		JobModifyIndex: j.JobModifyIndex,
+		Deployment: &structs.Deployment{
+			ID:             "d",
+			Namespace:      structs.DefaultNamespace,
+			JobID:          "j",
+			JobCreateIndex: j.CreateIndex,
+			Status:         structs.DeploymentRunning,
+			TaskGroups:     map[string]*structs.DeploymentState{"g": {DesiredTotal: 1}},
+		},
+	})
+	before := state.Deployment(s.store.Read(), "d").ModifyIndex
+	for _, req := range []*structs.DeploymentPromoteRequest{
+		{DeploymentID: "d", All: true},
+		{DeploymentID: "d", Groups: []string{"g"}},
+	} {
+		got := must(s, structs.DeploymentPromote, req)
+		if e := state.Eval(s.store.Read(), got.EvalID); e == nil || e.JobID != "j" || got.Index == 0 {
+			t.Errorf("the answer %+v, its evaluation %+v", got, e)
+		}
+	}
+	if d := state.Deployment(s.store.Read(), "d"); d.ModifyIndex != before {
+		t.Errorf("the deployment has changed: %+v", d)
+	}
+}
+
+// A job that does not exist has no deployments, and is as good as stopped.
+func TestDeployments_OfAJobThatDoesNotExist(t *testing.T) {
+	s := newServer(t)
+	req := &structs.JobGetRequest{JobID: "x"}
+	if got := must(s, structs.JobDeployments, req); got.Deployments == nil || len(got.Deployments) > 0 {
+		t.Errorf("deployments %#v, want an empty list", got.Deployments)
+	}
+	if got := must(s, structs.JobLatestDeployment, req); got.Deployment != nil {
+		t.Errorf("deployment %+v", got.Deployment)
+	}
+	index := s.store.Index()
+	if got := must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}); got.EvalID != "" {
+		t.Errorf("stopped: %+v", got)
+	}
+	if s.store.Index() != index {
+		t.Error("the stop of no job has changed the state")
+	}
+	refused(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
 }

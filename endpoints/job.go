@@ -161,17 +161,22 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	return structs.JoinFaults(missing)
 }
 
+// deregister stops a job. As in the dialect, it succeeds for a job that does not exist: a client that repeats
+// it has reached its aim.
 func (j jobs) deregister(
 	ctx context.Context,
 	req *structs.JobDeregisterRequest,
 	resp *structs.JobDeregisterResponse,
 ) (uint64, error) {
-	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
-	if err != nil {
-		return 0, err
+	if req.JobID == "" {
+		return 0, structs.Invalidf("JobID: nothing is given; expected the ID of a job")
+	}
+	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if job == nil {
+		return j.store.Index(), nil
 	}
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
-	err = req.Eval.SetPriority(req.EvalPriority)
+	err := req.Eval.SetPriority(req.EvalPriority)
 	if err != nil {
 		return 0, err
 	}

@@ -181,7 +181,6 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 		refused(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "x"}),
 		refused(s, structs.KindNotFound, structs.JobVersions, &structs.JobGetRequest{JobID: "x"}),
 		refused(s, structs.KindNotFound, structs.JobSummaryGet, &structs.JobGetRequest{JobID: "x"}),
-		refused(s, structs.KindNotFound, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}),
 		refused(s, structs.KindNotFound, structs.JobEvaluate, &structs.JobEvaluateRequest{JobID: "x"}),
 		refused(s, structs.KindNotFound, structs.AllocGet, &structs.AllocGetRequest{AllocID: "x"}),
 		refused(s, structs.KindNotFound, structs.AllocStop, &structs.AllocStopRequest{AllocID: "x"}),

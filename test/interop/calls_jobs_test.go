@@ -256,14 +256,6 @@ var deploymentCalls = []callRow{
 		all, _, err := f.c.Deployments().List(nil)
 		return check(err, func() bool { return len(all) > 0 && all[0].JobID != "" }, all)
 	}},
-	{"Deployments.Unblock", func(f *callFixture) error {
-		d, _, err := f.c.Jobs().LatestDeployment(f.job, nil)
-		if err != nil {
-			return err
-		}
-		_, _, err = f.c.Deployments().Unblock(d.ID, nil)
-		return checkRefused(err, "412")
-	}},
 	{"Deployments.PrefixList", func(f *callFixture) error {
 		id, _ := f.nextDeployment()
 		all, _, err := f.c.Deployments().PrefixList(id[:8])
@@ -326,6 +318,11 @@ var deploymentCalls = []callRow{
 		id, canary := f.nextDeployment()
 		resp, _, err := f.c.Deployments().SetAllocHealth(id, nil, []string{canary}, nil)
 		f.awaitStatus(id, "failed")
+		return checkUpdate(resp, err)
+	}},
+	{"Deployments.Unblock", func(f *callFixture) error { // a deployment of one region is not blocked
+		id, _ := f.nextDeployment()
+		resp, _, err := f.c.Deployments().Unblock(id, nil)
 		return checkUpdate(resp, err)
 	}},
 	{"Deployments.Fail", func(f *callFixture) error {

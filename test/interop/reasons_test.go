@@ -32,7 +32,6 @@ var withoutRoute = map[string]string{
 	"ACLOIDC":                            unauthenticated,
 	"Agent.Monitor":                      "the log of an agent is on its machine",
 	"Agent.MonitorExport":                "the log of an agent is on its machine",
-	"Deployments.Unblock":                "only deployments in several regions are blocked",
 	"EventStream":                        "a blocking query waits for changes",
 	"Jobs.ActionExec":                    "jobs have no actions: berth alloc exec runs commands",
 	"Jobs.VersionByTag":                  "versions have no tags",
@@ -79,7 +78,6 @@ func reasonOf(call string) string {
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
 // have such things. A refused call has a row because it needs an object to be refused for.
 var notWorking = map[string]string{
-	"Deployments.Unblock": "refused",
-	"HostVolumes.List":    "empty",
-	"Nodes.GcAlloc":       "refused",
+	"HostVolumes.List": "empty",
+	"Nodes.GcAlloc":    "refused",
 }
