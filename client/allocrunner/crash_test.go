@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/hook"
 	"berth/structs"
 )
 
@@ -74,7 +75,12 @@ func (fx *fixture) clone(t *testing.T) *fixture {
 func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	all := crashPoints(t, func(t *testing.T, fx *fixture) {
 		a := fx.agent()
+		a.allocs[1].setup = func(env *hook.AllocEnv) {
+			env.NearlyUp()
+			time.Sleep(time.Second) // meanwhile the start begins
+		}
 		r := a.new(testAlloc("web"))
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		fx.machine.Exit("alloc1/web", exitResult(1)) // and again, by the policy
 		time.Sleep(5 * time.Second)
@@ -83,8 +89,9 @@ func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 		<-r.Ended()
 		a.stop()
 	})
-	if len(all) < 15 {
-		t.Fatalf("only %d points", len(all))
+	prepared := slices.IndexFunc(all, func(c crash) bool { return c.point == "after prepare alloc1/web" })
+	if len(all) < 17 || prepared < 0 {
+		t.Fatalf("only %d points, prepared at %d", len(all), prepared)
 	}
 	for i, c := range all {
 		t.Run(fmt.Sprintf("%02d %s", i, strings.ReplaceAll(c.point, "/", "-")), func(t *testing.T) {

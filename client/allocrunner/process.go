@@ -113,7 +113,9 @@ func (r *Runner) groupVariables() variables {
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
 func (t *task) start(ctx context.Context) (ending, bool) {
-	t.cleanUp(ctx)
+	if !t.prepared {
+		t.cleanUp(ctx)
+	}
 	if t.halt.Err() != nil || ctx.Err() != nil {
 		return ending{}, false
 	}
@@ -159,13 +161,12 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	if err != nil {
 		return nil, structs.TaskEventDriverFailure, err
 	}
-	err = t.saveRecord(func(rec *taskRecord) {
-		rec.Starting = true
-	})
+	if !t.prepared {
+		err = t.recordStarting()
+	}
 	if err != nil {
 		return nil, structs.TaskEventSetupFailure, err
 	}
-	t.clean = false
 	h, err = d.Start(ctx, cfg)
 	return h, structs.TaskEventDriverFailure, err
 }

@@ -87,6 +87,7 @@ type Runner struct {
 	healthChanged chan struct{} // has an item if the health may have changed
 
 	attached    chan struct{} // closed: it is known which tasks of a former agent still run
+	nearlyUp    chan struct{} // closed: they are probably up soon
 	ready       chan struct{} // closed: the allocation's hooks are up
 	setUpEnded  chan struct{} // closed: they are up, or will not be set up any more
 	othersEnded chan struct{} // closed: all tasks but the poststop tasks are dead
@@ -146,6 +147,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		dir:           filepath.Join(deps.Dir, alloc.ID),
 		rec:           allocRecord{Alloc: alloc},
 		attached:      make(chan struct{}),
+		nearlyUp:      make(chan struct{}),
 		ready:         make(chan struct{}),
 		setUpEnded:    make(chan struct{}),
 		othersEnded:   make(chan struct{}),
@@ -163,8 +165,9 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Group: group,
 		Dir:   r.dir,
 
-		Running: r.anyRunning,
-		Expand:  r.expandGroup,
+		Running:  r.anyRunning,
+		Expand:   r.expandGroup,
+		NearlyUp: sync.OnceFunc(func() { close(r.nearlyUp) }),
 	}
 	r.services = services.New(services.Config{
 		Logger:  r.logger,

@@ -36,6 +36,7 @@ type task struct {
 	live     bool               // the process of a former agent was found
 	former   *driver.ExitResult // the end of a process that a former agent recorded and did not act on
 	clean    bool               // the driver surely has nothing of the task: it may start
+	prepared bool               // the driver has begun the start
 	restarts chan ending        // orders to restart, from hooks and users
 	// halt ends when the task may not start any more: when its round is to stop, or a poststop task itself.
 	halt context.Context
@@ -347,6 +348,9 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 		if ctx.Err() == nil {
 			t.r.services.Stop(t.name) // those of a process that has not been found
 		}
+		wanted, cancel := whileWanted(ctx, t.halt)
+		defer cancel()
+		t.prepare(wanted)
 		if !t.awaitMayStart(ctx) {
 			return ending{}, false
 		}
@@ -417,6 +421,7 @@ func (t *task) cleanUp(ctx context.Context) {
 	}
 	t.live = false
 	t.clean = true
+	t.prepared = false
 	t.updateRecord(nil, func(rec *taskRecord, _ *structs.TaskState) {
 		rec.Handle = nil
 		rec.Starting = false

@@ -182,7 +182,7 @@ func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 	}
 	return errors.Join(
 		g.applyLimits(limits),
-		g.applyDevices(limits.Devices),
+		g.RestrictDevices(limits.Devices),
 	)
 }
 
@@ -227,7 +227,7 @@ func (m *Machine) Probe(parent string) error {
 	if err != nil {
 		return err
 	}
-	err = g.applyDevices(StandardDevices())
+	err = g.RestrictDevices(StandardDevices())
 	if err != nil {
 		m.Missing[Devices] = err.Error()
 	}

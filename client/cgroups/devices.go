@@ -60,10 +60,10 @@ func RuleOf(path, permissions string) (DeviceRule, error) {
 	}, nil
 }
 
-// applyDevices lets the group use only the devices of the rules. Without rules it may use any. A machine that
-// cannot restrict devices has that in Machine.Missing after Probe, as for every other limit: its groups get
-// no rules.
-func (g *Group) applyDevices(rules []DeviceRule) error {
+// RestrictDevices lets the group use only the devices of the rules. Without rules it may use any. A machine
+// that cannot restrict devices has that in Machine.Missing after Probe, as for every other limit: its groups
+// get no rules.
+func (g *Group) RestrictDevices(rules []DeviceRule) error {
 	if len(rules) == 0 {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -60,20 +61,26 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	nearlyUp := env.NearlyUp
+	if nearlyUp == nil {
+		nearlyUp = func() {}
+	}
 	logger := cfg.Logger.Named("csi_volumes")
 	return &volumes{
 		VolumesConfig: cfg,
 		alloc:         env.Alloc,
 		group:         env.Group,
+		nearlyUp:      nearlyUp,
 		logger:        logger.With("alloc_id", env.Alloc.ID),
 	}
 }
 
 type volumes struct {
 	VolumesConfig
-	alloc  *structs.Allocation
-	group  *structs.TaskGroup
-	logger hclog.Logger
+	alloc    *structs.Allocation
+	group    *structs.TaskGroup
+	nearlyUp func() // of hook.AllocEnv
+	logger   hclog.Logger
 }
 
 // requiredVolume is one volume of the allocation, under one alias or more.
@@ -219,10 +226,17 @@ func (h *volumes) mountAll(ctx context.Context, required []*requiredVolume) (vol
 		mu    sync.Mutex
 		errs  []error
 		ready = volumeMounts{}
+		waits atomic.Int64 // volumes whose claims are not granted yet
 	)
+	waits.Store(int64(len(required)))
 	for _, w := range required {
+		granted := sync.OnceFunc(func() {
+			if waits.Add(-1) == 0 {
+				h.nearlyUp()
+			}
+		})
 		wg.Go(func() {
-			m, err := h.mountOne(ctx, w)
+			m, err := h.mountOne(ctx, w, granted)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -239,7 +253,10 @@ func (h *volumes) mountAll(ctx context.Context, required []*requiredVolume) (vol
 	return ready, errors.Join(errs...)
 }
 
-func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeMount, error) {
+// mountOne waits for the claim, calls granted, and mounts the volume.
+func (h *volumes) mountOne(
+	ctx context.Context, w *requiredVolume, granted func(),
+) (hook.VolumeMount, error) {
 	pause := h.newBackoff()
 	missing := 0 // how often the plugin has not found the volume
 	for {
@@ -247,6 +264,7 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 		if err != nil {
 			return hook.VolumeMount{}, err
 		}
+		granted()
 		use := h.useOf(w, claim, asked)
 		m, err := h.Volumes.Up(ctx, use, func(reason string) {
 			h.setProgress("volume %s: %s", w.VolumeKey, reason)

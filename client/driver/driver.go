@@ -44,6 +44,14 @@ type Driver interface {
 	Stats(ctx context.Context, taskID string) (*Stats, error)
 }
 
+// Preparer is a Driver that can begin a start beside the set-up that precedes it.
+type Preparer interface {
+	// Prepare begins the start of a task and does not wait for it. cfg may lack Mounts, Proxy, and a part of Env
+	// and Config. Start completes the start, or begins another if the rest of cfg has changed. If ctx or the
+	// agent ends before, the processes end. Destroy, or Recover in another agent, removes what is left.
+	Prepare(ctx context.Context, cfg *TaskConfig) error
+}
+
 // TaskConfig is the input of Start.
 type TaskConfig struct {
 	ID        string // "<alloc id>/<task>": unique on the node

@@ -21,7 +21,7 @@ type Machine struct {
 	followers map[string]func(*structs.TaskEvent)
 	log       []string
 	// Before, if set, is called before the driver acts, After after it has; the point is "start <task id>",
-	// "stop ...", "destroy ..." or "recover ...". An error from Before is the call's.
+	// "prepare ...", "stop ...", "destroy ..." or "recover ...". An error from Before is the call's.
 	Before func(point string) error
 	After  func(point string)
 	// Usage, if set, answers Stats of a task that the driver holds.
@@ -38,6 +38,7 @@ type Task struct {
 	Timeout time.Duration
 	Result  *driver.ExitResult // nil while it runs
 	held    bool               // the driver has not destroyed it
+	waits   bool               // it is prepared and not started
 	known   bool               // this agent's driver holds it
 	ended   chan struct{}
 }
@@ -112,7 +113,7 @@ func (m *Machine) Task(id string) Task {
 
 // Running lists the tasks that run, in order.
 func (m *Machine) Running() []string {
-	return m.listTasks(func(t *Task) bool { return t.held && t.Result == nil })
+	return m.listTasks(func(t *Task) bool { return t.held && !t.waits && t.Result == nil })
 }
 
 // Held lists the tasks that were not destroyed, in order.
@@ -228,23 +229,40 @@ func (d *Driver) Validate(config map[string]any) error {
 	return nil
 }
 
+// Prepare implements driver.Preparer.
+func (d *Driver) Prepare(ctx context.Context, cfg *driver.TaskConfig) error {
+	return d.Machine.logCall("prepare", cfg.ID, func() error {
+		t := d.Machine.add(cfg.ID)
+		if t.held {
+			return structs.Conflictf("task %s is started twice", cfg.ID)
+		}
+		t.held = true
+		t.waits = true
+		return ctx.Err()
+	})
+}
+
+func (m *Machine) add(id string) *Task {
+	if m.tasks[id] == nil {
+		m.tasks[id] = &Task{}
+	}
+	return m.tasks[id]
+}
+
 // Start implements driver.Driver. It reports the start of a task that was not destroyed, which is a fault.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	err := d.Machine.logCall("start", cfg.ID, func() error {
-		t := d.Machine.tasks[cfg.ID]
-		if t == nil {
-			t = &Task{}
-			d.Machine.tasks[cfg.ID] = t
-		}
-		if t.held {
+		t := d.Machine.add(cfg.ID)
+		if t.held && !t.waits {
 			return structs.Conflictf("task %s is started twice", cfg.ID)
 		}
 		t.Config = *cfg
 		t.Result = nil
 		t.held = true
+		t.waits = false
 		t.known = true
 		t.ended = make(chan struct{})
 		t.Starts++
@@ -261,6 +279,11 @@ func (d *Driver) Recover(_ context.Context, h *driver.Handle) error {
 	return d.Machine.logCall("recover", h.TaskID, func() error {
 		t := d.Machine.tasks[h.TaskID]
 		if t == nil || !t.held {
+			return notFound(h.TaskID)
+		}
+		if t.waits { // it ended with its agent
+			t.held = false
+			t.waits = false
 			return notFound(h.TaskID)
 		}
 		t.known = true
@@ -325,10 +348,11 @@ func (d *Driver) Destroy(_ context.Context, id string, _ *driver.Handle) error {
 		if t == nil {
 			return nil
 		}
-		if t.Result == nil {
+		if t.Result == nil && t.Starts > 0 && !t.waits {
 			d.Machine.endTask(id, driver.ExitResult{Signal: 9})
 		}
 		t.held, t.known = false, false
+		t.waits = false
 		return nil
 	})
 }

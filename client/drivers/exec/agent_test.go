@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -24,9 +25,12 @@ import (
 type agentOrder struct {
 	Dir  string
 	Task *driver.TaskConfig
+
+	Prepare bool // only prepare the task
 }
 
 // agentMain is the agent process: it starts the task, prints the handle, and waits for the end of the task.
+// Or it prepares the task.
 func agentMain() {
 	var o agentOrder
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
@@ -34,6 +38,13 @@ func agentMain() {
 		os.Exit(1)
 	}
 	d := exec.New(exec.DefaultConfig(), executorConfig(o.Dir))
+	if o.Prepare {
+		if err := d.Prepare(context.Background(), o.Task); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+	}
 	h, err := d.Start(context.Background(), o.Task)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(h)

@@ -198,6 +198,9 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 // destroy ends everything of the task and removes its directory, file by file, so that it removes nothing
 // that is a mount point.
 func (t *task) destroy(ctx context.Context) error {
+	if t.starting != nil {
+		t.starting.close()
+	}
 	_, err := os.Stat(t.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		t.reapChild()

@@ -14,6 +14,9 @@
 //
 // A supervisor has to outlive the agent. Under systemd this requires KillMode=process in the agent's unit.
 //
+// The agent may start the supervisor before it knows the program (Prepare). Such a supervisor ends with the
+// agent, without a task.
+//
 // Its rules: the directory is made before everything else and removed after everything else, so it names all
 // objects of the task. A supervisor ends after its task. The lock, not a pid, shows whether it lives. A pid
 // is signalled only after a check of its start time under a pidfd. The spec has the task's environment, so it
@@ -22,6 +25,7 @@ package executor
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +36,8 @@ import (
 	"berth/structs"
 )
 
-// Spec is the input of a supervisor.
+// Spec is the input of a supervisor. The agent sends one without a program, with which the supervisor
+// prepares the task, and then the whole; or it sends only the whole.
 type Spec struct {
 	TaskID  string
 	Driver  string
@@ -123,13 +128,15 @@ func parseSignal(name string) (unix.Signal, error) {
 	return sig, nil
 }
 
-func decodeSpec(b []byte) (*Spec, error) {
+// readSpec reads a spec, which may have no program.
+func readSpec(from *json.Decoder) (*Spec, error) {
 	s := &Spec{}
-	if err := json.Unmarshal(b, s); err != nil {
-		return nil, err
+	err := from.Decode(s)
+	if err != nil {
+		return nil, fmt.Errorf("reading the task's spec: %w", err)
 	}
-	if (s.Sandbox == nil) == (s.Program == nil) {
-		return nil, structs.Internalf("the spec of task %q needs exactly one of Sandbox and Program", s.TaskID)
+	if s.Sandbox != nil && s.Program != nil {
+		return nil, structs.Internalf("the spec of task %q has both a Sandbox and a Program", s.TaskID)
 	}
 	if s.Cgroup != nil && s.Cgroup.Machine == nil { // the agent is of an older version
 		s.Cgroup.Machine = cgroups.Detect()

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"os/exec"
@@ -20,18 +21,21 @@ import (
 	"berth/structs"
 )
 
-func FuzzDecodeSpec(f *testing.F) {
+// specOf reads a spec from a text.
+func specOf(text string) (*Spec, error) { return readSpec(json.NewDecoder(strings.NewReader(text))) }
+
+func FuzzReadSpec(f *testing.F) {
 	f.Add([]byte(`{"TaskID":"x","Program":{"Command":"sh"}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := decodeSpec(b); err == nil && s.Program == nil && s.Sandbox == nil {
-			t.Fatal("a spec without a program was accepted")
+		if s, err := specOf(string(b)); err == nil && s.Program != nil && s.Sandbox != nil {
+			t.Fatal("a spec with two programs was accepted")
 		}
 	})
 }
 
-// TestDecodeSpec_DetectsTheHierarchiesOfAnOlderAgent: such an agent does not name them.
+// TestReadSpec_DetectsTheHierarchiesOfAnOlderAgent: such an agent does not name them.
 func TestDecodeSpec_DetectsTheHierarchiesOfAnOlderAgent(t *testing.T) {
-	s, err := decodeSpec([]byte(`{"TaskID":"x","Program":{},"Cgroup":{"Parent":"berth"}}`))
+	s, err := specOf(`{"TaskID":"x","Program":{},"Cgroup":{"Parent":"berth"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,32 +17,30 @@ import (
 	"berth/client/netns"
 )
 
-// launch makes the directory and starts a supervisor in it. It returns when the task runs. After a failure
-// the caller has to remove the directory.
+// launch starts a supervisor, if the task is not prepared, and gives it the spec. It returns when the task
+// runs. After a failure the caller has to remove the directory.
 func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
-	err = os.MkdirAll(t.dir, 0o700)
-	if err != nil {
-		return 0, err
+	if t.starting == nil {
+		err = t.spawn(spec.Network)
+		if err != nil {
+			return 0, fmt.Errorf("starting a supervisor: %w", err)
+		}
 	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return 0, err
-	}
-	status, err := t.spawn(text, spec.Network)
-	if err != nil {
-		return 0, fmt.Errorf("starting a supervisor: %w", err)
-	}
-	defer status.Close()
-	defer interruptAtEnd(ctx, status)()
+	s := t.starting
+	t.starting = nil
+	defer s.close()
+	defer interruptAtEnd(ctx, s.spec)()
+	defer interruptAtEnd(ctx, s.answer)()
+	unsent := s.send(spec) // a supervisor that could not prepare the task has ended, and its answer says why
 	answer := &reply{}
-	err = json.NewDecoder(status).Decode(answer)
+	err = json.NewDecoder(s.answer).Decode(answer)
 	switch {
 	case err == nil:
 		return t.child.Process.Pid, answer.err()
 	case ctx.Err() != nil:
 		return 0, fmt.Errorf("waiting for the task to start: %w", ctx.Err())
 	}
-	return 0, fmt.Errorf("the supervisor ended before the task was started: %w", err)
+	return 0, fmt.Errorf("the supervisor ended before the task was started: %w", errors.Join(err, unsent))
 }
 
 // interruptAtEnd ends the reads and writes of a connection when ctx ends.
@@ -55,33 +52,41 @@ func interruptAtEnd(
 	})
 }
 
-// spawn starts the supervisor, which inherits the lock, and returns the pipe on which it answers. A goroutine
-// of this process writes the spec. It ends when the supervisor has read the spec or has ended. All processes
-// of the task are in the network namespace of the supervisor.
-func (t *task) spawn(spec []byte, network string) (*os.File, error) {
+// spawn makes the directory and starts the supervisor, which inherits the lock. All processes of the task are
+// in the network namespace of the supervisor.
+func (t *task) spawn(network string) error {
+	err := os.MkdirAll(t.dir, 0o700)
+	if err != nil {
+		return err
+	}
 	lock, err := takeLock(t.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if lock == nil {
-		return nil, fmt.Errorf("another process holds the lock in %s", t.dir)
+		return fmt.Errorf("another process holds the lock in %s", t.dir)
 	}
 	defer lock.Close()
 	path := filepath.Join(t.dir, logFile)
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
+	input, spec, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer input.Close()
 	answer, status, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return errors.Join(err, spec.Close())
 	}
 	defer status.Close()
 	args := append(slices.Clone(t.command[1:]), t.dir)
 	cmd := exec.Command(t.command[0], args...)
 	cmd.Env = sandbox.RuntimeEnv(1)
-	cmd.Stdin = bytes.NewReader(spec)
+	cmd.Stdin = input
 	cmd.Stdout = log
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{lock, status}
@@ -91,9 +96,11 @@ func (t *task) spawn(spec []byte, network string) (*os.File, error) {
 	} else {
 		err = netns.Do(network, cmd.Start)
 	}
+	t.starting = &starting{spec: spec, answer: answer}
 	if err != nil {
-		return nil, errors.Join(err, answer.Close())
+		t.starting.close()
+		return err
 	}
 	t.child = cmd
-	return answer, nil
+	return nil
 }

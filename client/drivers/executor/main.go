@@ -3,7 +3,6 @@ package executor
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -80,15 +79,12 @@ func beginTask(dir string) (*supervisor, error) {
 	if err := os.Chdir(dir); err != nil { // so that the socket's path is short
 		return nil, err
 	}
-	b, err := io.ReadAll(os.Stdin)
+	specs := json.NewDecoder(os.Stdin)
+	spec, err := readSpec(specs)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := decodeSpec(b)
-	if err != nil {
-		return nil, fmt.Errorf("reading the task's spec: %w", err)
-	}
-	return startTask(spec, filepath.Base(dir))
+	return startTask(spec, specs, filepath.Base(dir))
 }
 
 // reportStart reports the outcome of the start to the agent.

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/sandbox"
 	"berth/client/procref"
+	"berth/structs"
 )
 
 // process is the first process of a task: a sandbox or a bare program.
@@ -39,8 +41,9 @@ type supervisor struct {
 	endSignals chan os.Signal // signals to end; the agent uses the socket instead
 }
 
-// startTask starts the task. If it fails it undoes its changes.
-func startTask(spec *Spec, name string) (*supervisor, error) {
+// startTask prepares the task, waits for the whole spec, and starts the task. If it fails it undoes its
+// changes. It fails if the agent ends or gives the task up before.
+func startTask(spec *Spec, specs *json.Decoder, name string) (*supervisor, error) {
 	s := &supervisor{
 		name:       name,
 		spec:       spec,
@@ -50,6 +53,9 @@ func startTask(spec *Spec, name string) (*supervisor, error) {
 	// Before the start of the task, so that a signal during the start does not end only the supervisor.
 	signal.Notify(s.endSignals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	err := s.prepare()
+	if err == nil && !spec.complete() {
+		err = s.awaitProgram(specs)
+	}
 	if err == nil {
 		err = s.launch()
 	}
@@ -85,6 +91,22 @@ func (s *supervisor) prepare() (err error) {
 	}
 	s.sessions, err = net.ListenUnix("unix", &net.UnixAddr{Name: sessionFile})
 	return err
+}
+
+// awaitProgram reads the whole spec of a prepared task.
+func (s *supervisor) awaitProgram(specs *json.Decoder) error {
+	spec, err := readSpec(specs)
+	if err != nil {
+		return err
+	}
+	if !spec.complete() {
+		return structs.Internalf("the spec of task %q has no program", spec.TaskID)
+	}
+	s.spec = spec
+	if spec.Cgroup == nil {
+		return nil
+	}
+	return s.group.RestrictDevices(spec.Cgroup.Limits.Devices)
 }
 
 func (s *supervisor) recordSelf() error {

@@ -42,7 +42,9 @@ type Tasks struct {
 	driver string
 	cfg    Config
 	limits *limiter
-	held   sync.Map // *task by ID
+
+	held     sync.Map // *task by ID
+	prepared sync.Map // *task by ID, of Prepare
 }
 
 // task is a task that this agent has started or recovered.
@@ -53,6 +55,10 @@ type task struct {
 	busy  sync.Mutex // held while the directory is made or removed
 	reap  sync.Once
 	child *exec.Cmd // the supervisor if this process started it
+
+	starting *starting   // nil: the supervisor has its spec, or is not started
+	base     *Spec       // of a prepared task
+	keep     func() bool // prevents that the end of a context ends a prepared task; false: it has ended
 }
 
 // NewTasks returns the Tasks of a driver. The first start of a task makes the directory.
@@ -104,10 +110,13 @@ func (ts *Tasks) findTask(id string) (*task, error) {
 	return nil, structs.NotFoundf("no task %q", id)
 }
 
-// heldOrNew returns the held task of the id, or a new one that is not held yet.
+// heldOrNew returns the held or the prepared task of the id, or a new one.
 func (ts *Tasks) heldOrNew(id string) *task {
 	if t, err := ts.findTask(id); err == nil {
 		return t
+	}
+	if t, ok := ts.prepared.Load(id); ok {
+		return t.(*task)
 	}
 	return &task{
 		id:      id,
@@ -116,22 +125,17 @@ func (ts *Tasks) heldOrNew(id string) *task {
 	}
 }
 
-// Launch starts a task. It replaces an ended one of the same ID, and kills an unrecovered one of a killed
-// agent. A running one is a conflict.
+// Launch starts a task, which may be prepared. It replaces an ended one of the same ID, and kills an
+// unrecovered one of a killed agent. A running one is a conflict.
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
-	old, err := ts.findTask(spec.TaskID)
-	if err == nil {
-		alive, err := supervised(old.dir)
-		if err != nil || alive {
-			running := structs.Conflictf("task %q runs already", spec.TaskID)
-			return nil, errors.Join(err, running)
+	t := ts.takePrepared(spec)
+	if t == nil {
+		err := ts.clearTask(ctx, spec.TaskID)
+		if err != nil {
+			return nil, err
 		}
+		t = ts.heldOrNew(spec.TaskID)
 	}
-	err = ts.Destroy(ctx, spec.TaskID, nil)
-	if err != nil {
-		return nil, err
-	}
-	t := ts.heldOrNew(spec.TaskID)
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	pid, err := t.launch(ctx, spec)
@@ -149,6 +153,18 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 		PID:     pid,
 		State:   []byte(t.dir),
 	}, nil
+}
+
+// clearTask destroys what is left of a task of the ID, unless it runs.
+func (ts *Tasks) clearTask(ctx context.Context, id string) error {
+	old, err := ts.findTask(id)
+	if err == nil {
+		alive, err := supervised(old.dir)
+		if err != nil || alive {
+			return errors.Join(err, structs.Conflictf("task %q runs already", id))
+		}
+	}
+	return ts.Destroy(ctx, id, nil)
 }
 
 // handleVersion is that of Handle.State: the task's directory.
@@ -175,8 +191,12 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if !alive {
 		exit, _ := readExit(t.dir)
 		if exit == nil { // there is none, or it is unreadable
+			begun, _ := readRecord(t.dir) // destroy reports the error
 			if err := t.destroy(ctx); err != nil {
 				return err
+			}
+			if begun == nil || begun.Task.PID == 0 {
+				return structs.NotFoundf("task %q was not started", h.TaskID)
 			}
 			return structs.NotFoundf("task %q is gone; its exit status is unknown", h.TaskID)
 		}
@@ -307,5 +327,6 @@ func (ts *Tasks) Destroy(ctx context.Context, id string, _ *driver.Handle) error
 		return fmt.Errorf("removing task %q: %w", id, err)
 	}
 	ts.held.Delete(id)
+	ts.prepared.Delete(id)
 	return nil
 }

@@ -1,0 +1,46 @@
+package allocrunner
+
+import (
+	"context"
+
+	"berth/client/driver"
+)
+
+// prepare makes the driver begin the start of the process while the last hooks of the allocation come up, if
+// the task starts right after them, in the network of the node. If that fails, the driver does all of it
+// later.
+func (t *task) prepare(ctx context.Context) {
+	if t.r.restored || t.isPoststop() || t.r.group().Network().Isolated() {
+		return
+	}
+	select {
+	case <-t.r.nearlyUp:
+	case <-t.r.ready:
+	case <-ctx.Done():
+	}
+	g := t.round.gateOf(t.first)
+	if isClosed(t.r.ready) || ctx.Err() != nil || g != nil && !isClosed(g.opened) {
+		return
+	}
+	d, err := t.r.deps.Drivers.Driver(t.spec().Driver)
+	p, ok := d.(driver.Preparer)
+	if err != nil || !ok {
+		return
+	}
+	err = t.recordStarting()
+	if err == nil {
+		err = p.Prepare(ctx, t.buildEnv().Config)
+		t.prepared = err == nil
+	}
+	if err != nil && ctx.Err() == nil {
+		t.logger.Warn("failed to prepare the task", "error", err)
+	}
+}
+
+// recordStarting records that the driver is called to start the process.
+func (t *task) recordStarting() error {
+	t.clean = false
+	return t.saveRecord(func(rec *taskRecord) {
+		rec.Starting = true
+	})
+}
