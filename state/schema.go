@@ -303,7 +303,8 @@ var (
 )
 
 // The sums over the allocations of each node that hold something of it.
-var nodeUses = mvcc.SumLists(holdersByNode, structs.NodeUseOf)
+var nodeUses = mvcc.SumLists(holdersByNode,
+	func(a *structs.Allocation) string { return a.NodeID }, structs.NodeUseOf)
 
 // The numbers of allocations that each evaluation has placed for its job.
 var evalAllocs = mvcc.NewTable("eval_allocs", func(r *evalAllocsRow) Key {

@@ -61,9 +61,9 @@ var (
 		}
 		return KeyOf(i.Status, i.Space, i.ID)
 	})
-	sizes = SumLists(itemsByList, func(i *item) size {
-		return size{1, len(i.Text) + len(i.Tags)}
-	})
+	sizes = SumLists(itemsByList,
+		func(i *item) string { return i.Status },
+		func(i *item) size { return size{1, len(i.Text) + len(i.Tags)} })
 	itemsByTag = items.MultiIndex("tag", func(i *item) (keys []Key) {
 		for _, tag := range i.Tags {
 			if i.Status != done {

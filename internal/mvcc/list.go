@@ -12,14 +12,13 @@ import (
 // each list and none for the rows, and a slot of the list's own holds the list. So a row that enters or
 // leaves a list that exists changes no tree. It copies the list, which should have few hundred rows at most.
 
-// listRow is a list as it is in its slot. It never changes.
-type listRow struct {
-	entries slotList
-	sum     any // over the rows, if the index has sums (see sums.go)
-}
+// listRow is the row in the slot of a list: a slotList, or a summedList.
+type listRow interface{ list() slotList }
 
-// slotList is sorted by key.
+// slotList is sorted by key. It never changes.
 type slotList []listEntry
+
+func (l slotList) list() slotList { return l }
 
 type listEntry struct {
 	key  Key
@@ -64,23 +63,24 @@ func (l slotList) merge(changes []entry) slotList {
 	return append(next, l...)
 }
 
-// list returns the list of a key and its slot, nil if there is none.
+// list returns the row of the list of a key, and its slot, nil if there is none.
 func (tx *ReadTx) list(at pathKey) (*slot, listRow) {
 	s := tx.slotAt(pathKey{at.path, firstPart(at.key)})
 	if s == nil {
-		return nil, listRow{}
+		return nil, slotList(nil)
 	}
-	return s, *tx.rows.at(s.number).(*listRow)
+	return s, tx.rows.at(s.number).(listRow)
 }
 
 // inList returns the slot that a list has at a whole key, nil if it has none.
 func (tx *ReadTx) inList(at pathKey) *slot {
-	_, l := tx.list(at)
-	i, found := l.entries.find(at.key)
+	_, row := tx.list(at)
+	l := row.list()
+	i, found := l.find(at.key)
 	if !found {
 		return nil
 	}
-	return l.entries[i].slot
+	return l[i].slot
 }
 
 // scanList begins to read the rows whose keys begin with at.key, which has the first part or is empty.
@@ -89,8 +89,8 @@ func (tx *ReadTx) scanList(at pathKey) scan {
 	if len(at.key) == 0 {
 		it.lists = must(tx.txn.Get(at.path.name, memdbIndex, tx.keyArgs(nil)...))
 	} else {
-		_, l := tx.list(at)
-		it.rest = l.entries.withPrefix(at.key)
+		_, row := tx.list(at)
+		it.rest = row.list().withPrefix(at.key)
 	}
 	return scan{slots: it, rows: tx.rows}
 }
@@ -112,7 +112,7 @@ func (it *listIterator) Next() any {
 		if s == nil {
 			return nil
 		}
-		it.rest = it.rows.at(s.number).(*listRow).entries
+		it.rest = it.rows.at(s.number).(listRow).list()
 	}
 	s := it.rest[0].slot
 	it.rest = it.rest[1:]
@@ -148,24 +148,25 @@ func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
 	next := b.next
 	before := ReadTx{view: next, txn: b.base, rows: b.rows}
 	s, was := before.list(changes[0].pathKey)
-	l := &listRow{entries: was.entries.merge(changes)}
+	l := was.list().merge(changes)
+	var row any = l
 	if p.sums != nil {
-		l.sum = p.sums.after(was.sum, b.rows, changes)
+		row = p.sums.after(l, was, b.rows, changes)
 	}
 	name := pathKey{p, firstPart(changes[0].key)}
 	switch {
-	case s == nil && len(l.entries) == 0:
+	case s == nil && len(l) == 0:
 	case s == nil:
 		name.key = bytes.Clone(name.key)
 		s = &slot{number: next.slots.alloc()}
 		next.tree.setSlot(txn, name, s)
-		next.rows.set(writing, s.number, l)
-	case len(l.entries) == 0:
+		next.rows.set(writing, s.number, row)
+	case len(l) == 0:
 		next.tree.drop(txn, name)
 		next.rows.set(writing, s.number, nil)
 		next.slots.free(s.number)
 	default:
-		next.rows.set(writing, s.number, l)
+		next.rows.set(writing, s.number, row)
 	}
 }
 
@@ -176,7 +177,7 @@ func (l *loading) insertLists(p *path, all slotList) {
 		own := all.withPrefix(name)
 		all = all[len(own):]
 		s := &slot{number: l.view.slots.fresh()}
-		l.view.rows.set(l.writing, s.number, &listRow{entries: slices.Clone(own)})
+		l.view.rows.set(l.writing, s.number, slices.Clone(own))
 		l.view.tree.setSlot(l.txn, pathKey{p, bytes.Clone(name)}, s)
 	}
 }

@@ -78,7 +78,7 @@ func checkConsistent(t *testing.T, s *DB) {
 		if p.lists {
 			all := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
 			for list, _ := all.Next().(*slot); list != nil; list, _ = all.Next().(*slot) {
-				if used[list.number] != nil || len(v.rows.at(list.number).(*listRow).entries) == 0 {
+				if used[list.number] != nil || len(v.rows.at(list.number).(listRow).list()) == 0 {
 					t.Fatalf("the list at number %d is empty or has the number of another row", list.number)
 				}
 				used[list.number] = list

@@ -111,7 +111,7 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 		fix(tx)
 		tx.txn.Commit()
 	}
-	fresh.sumLists()
+	l.sumLists()
 	db.writer.Lock()
 	defer db.writer.Unlock()
 	db.publish(fresh, nil, true)

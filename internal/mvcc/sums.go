@@ -1,11 +1,10 @@
 package mvcc
 
-import "bytes"
-
 // Sums are the sums over the rows of each list of a list index. A list has its sum beside its slots, so it
 // costs no key and no row of its own.
 type Sums[T any, S Summand[S]] struct {
 	index *Index[T]
+	name  func(*T) string
 	of    func(*T) S
 }
 
@@ -16,21 +15,29 @@ type Summand[S any] interface {
 	Minus(S) S
 }
 
-// SumLists declares the sums of a list index. of returns what a row adds to the sum of its list.
-func SumLists[T any, S Summand[S]](x *Index[T], of func(*T) S) *Sums[T, S] {
-	s := &Sums[T, S]{x, of}
+// SumLists declares the sums of a list index. name returns the first part of a row's key, and of returns what
+// the row adds to the sum of its list.
+func SumLists[T any, S Summand[S]](x *Index[T], name func(*T) string, of func(*T) S) *Sums[T, S] {
+	s := &Sums[T, S]{x, name, of}
 	x.sums = s
 	return s
 }
 
-// listSums is the interface of all Sums. The sum in a list is a *S, which never changes.
+// listSums is the interface of all Sums.
 type listSums interface {
 	// leave reports whether changes of a list leave its sum as it is. before has the rows before the changes.
 	leave(before rows, changes []entry) bool
-	// after returns the sum of a list after changes.
-	after(sum any, before rows, changes []entry) any
-	// total returns the sum of a list of slots.
-	total(of rows, list slotList) any
+	// after returns a list after changes with its sum. was is the row that it had, nil if there was none.
+	after(slots slotList, was any, before rows, changes []entry) any
+	// total returns a list with its sum.
+	total(slots slotList, of rows) any
+}
+
+// summedList is the row of a list with a sum. It never changes.
+type summedList[S any] struct {
+	slotList
+	name string
+	sum  S
 }
 
 func (s *Sums[T, S]) leave(before rows, changes []entry) bool {
@@ -38,62 +45,58 @@ func (s *Sums[T, S]) leave(before rows, changes []entry) bool {
 	return s.difference(before, changes) == none
 }
 
-func (s *Sums[T, S]) after(sum any, before rows, changes []entry) any {
-	was := valueOf[S](sum)
-	return new(was.Plus(s.difference(before, changes)))
+func (s *Sums[T, S]) after(slots slotList, was any, before rows, changes []entry) any {
+	next := &summedList[S]{slotList: slots, sum: s.difference(before, changes)}
+	if l, _ := was.(*summedList[S]); l != nil {
+		next.name = l.name
+		next.sum = l.sum.Plus(next.sum)
+		return next
+	}
+	for _, e := range changes {
+		if r, _ := e.row.(*T); r != nil {
+			next.name = s.name(r)
+		}
+	}
+	return next
 }
 
-func (s *Sums[T, S]) total(of rows, list slotList) any {
-	sum := new(S)
-	for _, e := range list {
-		*sum = (*sum).Plus(s.amount(of.at(e.slot.number)))
+func (s *Sums[T, S]) total(slots slotList, of rows) any {
+	all := &summedList[S]{slotList: slots}
+	for _, e := range slots {
+		r := of.at(e.slot.number).(*T)
+		all.name = s.name(r)
+		all.sum = all.sum.Plus(s.of(r))
 	}
-	return sum
+	return all
 }
 
 // difference returns by how much changes of a list change its sum.
 func (s *Sums[T, S]) difference(before rows, changes []entry) (d S) {
 	for _, e := range changes {
 		if e.tree != nil {
-			d = d.Minus(s.amount(before.at(e.tree.number)))
+			d = d.Minus(s.of(before.at(e.tree.number).(*T)))
 		}
-		d = d.Plus(s.amount(e.row))
+		if r, _ := e.row.(*T); r != nil {
+			d = d.Plus(s.of(r))
+		}
 	}
 	return d
 }
 
-// amount returns what a row adds, nothing for no row.
-func (s *Sums[T, S]) amount(row any) (amount S) {
-	if r, _ := row.(*T); r != nil {
-		amount = s.of(r)
-	}
-	return amount
-}
-
-// valueOf returns a sum, the zero value for nil.
-func valueOf[S any](sum any) (value S) {
-	if p, _ := sum.(*S); p != nil {
-		value = *p
-	}
-	return value
-}
-
 // Of returns the sum over the rows whose key begins with a part.
-func (s *Sums[T, S]) Of(from Reader, part string) S {
+func (s *Sums[T, S]) Of(from Reader, part string) (sum S) {
 	tx := from.reader()
 	tx.scratch = appendPart(tx.scratch[:0], part)
 	at := s.index.at(tx.scratch)
 	tx.recordRead(at)
-	_, l := tx.list(at)
-	return valueOf[S](l.sum).Plus(s.changed(tx, at))
-}
-
-// changed returns by how much the batch of a writer has changed the sum of a list.
-func (s *Sums[T, S]) changed(tx *ReadTx, name pathKey) (d S) {
-	if tx.overlay == nil || !tx.overlay.hasPath(name.path) {
-		return d
+	_, row := tx.list(at)
+	if l, _ := row.(*summedList[S]); l != nil {
+		sum = l.sum
 	}
-	return s.difference(tx.rows, tx.overlay.from(name, name.key))
+	if tx.overlay != nil {
+		sum = sum.Plus(s.difference(tx.rows, tx.overlay.from(at, at.key)))
+	}
+	return sum
 }
 
 // Ascending returns a function that is Of for parts that ascend from one on, as a pointer to what never
@@ -102,43 +105,40 @@ func (s *Sums[T, S]) Ascending(from Reader, first string) func(part string) *S {
 	tx := from.reader()
 	path := s.index.path
 	tx.tables |= 1 << path.table
+	if tx.overlay != nil && tx.overlay.hasPath(path) {
+		return func(part string) *S { return new(s.Of(tx, part)) }
+	}
 	slots := must(tx.txn.LowerBound(path.name, memdbIndex, tx.keyArgs(KeyOf(first))...))
-	next := func() *listRow {
+	next := func() *summedList[S] {
 		if s, _ := slots.Next().(*slot); s != nil {
-			return tx.rows.at(s.number).(*listRow)
+			return tx.rows.at(s.number).(*summedList[S])
 		}
 		return nil
 	}
 	none := new(S)
 	list := next()
 	return func(part string) *S {
-		tx.scratch = appendPart(tx.scratch[:0], part)
-		name := s.index.at(tx.scratch)
-		for list != nil && bytes.Compare(list.entries[0].key, name.key) < 0 {
+		for list != nil && list.name < part {
 			list = next()
 		}
-		sum := none
-		if list != nil && bytes.HasPrefix(list.entries[0].key, name.key) {
-			sum = list.sum.(*S)
+		if list == nil || list.name != part {
+			return none
 		}
-		if changed := s.changed(tx, name); changed != *none {
-			sum = new((*sum).Plus(changed))
-		}
-		return sum
+		return &list.sum
 	}
 }
 
-// sumLists sums up the lists of a view that nobody reads yet.
-func (v *view) sumLists() {
-	tx := v.read()
-	for _, p := range v.schema.paths {
+// sumLists sums up the lists that the load of a file has made.
+func (l *loading) sumLists() {
+	tx := l.view.read()
+	for _, p := range l.view.schema.paths {
 		if p.sums == nil {
 			continue
 		}
 		slots := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
 		for s, _ := slots.Next().(*slot); s != nil; s, _ = slots.Next().(*slot) {
-			list := v.rows.at(s.number).(*listRow)
-			list.sum = p.sums.total(v.rows, list.entries)
+			list := tx.rows.at(s.number).(slotList)
+			l.view.rows.set(l.writing, s.number, p.sums.total(list, tx.rows))
 		}
 	}
 }
