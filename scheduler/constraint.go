@@ -162,8 +162,9 @@ func equalValues(l, r value) bool {
 	return l.set && r.set && l.text == r.text
 }
 
+// unequalValues takes a value that is not set for an empty one, as in the dialect.
 func unequalValues(l, r value) bool {
-	return !equalValues(l, r)
+	return l.text != r.text
 }
 
 // orderedBy compares whole numbers if both sides are such, else numbers if both are, else texts.

@@ -106,6 +106,9 @@ func (g *TaskGroup) canonicalize(j *Job) {
 		DefaultRestartPolicy(j.Type))
 	g.ReschedulePolicy = g.ReschedulePolicy.withDefaults(
 		DefaultReschedulePolicy(j.Type))
+	if j.Type == JobSysBatch { // see perNodeWarnings
+		g.ReschedulePolicy = nil
+	}
 	g.Scaling = g.Scaling.Canonicalize(g.Count)
 	if g.EphemeralDisk == nil {
 		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}

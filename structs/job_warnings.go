@@ -105,3 +105,22 @@ func (g *TaskGroup) networkWarnings() []string {
 	}
 	return all
 }
+
+// perNodeWarnings are about the parts of a job of every node that the dialect ignores, too.
+func (j *Job) perNodeWarnings() (all []string) {
+	for _, g := range j.TaskGroups {
+		if g == nil {
+			continue
+		}
+		u := cmp.Or(g.Update, j.Update)
+		if j.Type == JobSystem && u != nil && u.Canary > 0 {
+			all = append(all, fmt.Sprintf("group %q: update: canary %d has no effect: a system job has one "+
+				"allocation on each node", Cut(g.Name, MaxQuoted), u.Canary))
+		}
+		if j.Type == JobSysBatch && g.ReschedulePolicy != nil && *g.ReschedulePolicy != (ReschedulePolicy{}) {
+			all = append(all, fmt.Sprintf("group %q: reschedule has no effect: the instances of a sysbatch job "+
+				"belong to their nodes", Cut(g.Name, MaxQuoted)))
+		}
+	}
+	return all
+}

@@ -2,6 +2,7 @@ package structs
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -35,5 +36,50 @@ func TestJobWarnings_NamePartsWithoutEffect(t *testing.T) {
 	job.Canonicalize()
 	if disk := job.TaskGroups[0].Tasks[1].Resources.DiskMB; disk != 0 {
 		t.Errorf("the job keeps disk %d", disk)
+	}
+}
+
+// What the dialect ignores in a job of every node is accepted, named, and not kept.
+func TestJobWarnings_OfJobsOfEveryNode(t *testing.T) {
+	canary := func(u UpdateStrategy) *UpdateStrategy {
+		u.Canary = 1
+		u.AutoPromote = true
+		return &u
+	}(DefaultUpdateStrategy())
+	for name, c := range map[string]struct {
+		edit func(*Job)
+		want string
+	}{
+		"canary of the job": {func(j *Job) {
+			j.Type = JobSystem
+			j.Update = canary
+		}, `group "g": update: canary 1 has no effect: a system job has one allocation on each node`},
+		"canary of a group": {func(j *Job) {
+			j.Type = JobSystem
+			j.TaskGroups[0].Update = canary
+		}, `group "g": update: canary 1 has no effect: a system job has one allocation on each node`},
+		"reschedule": {func(j *Job) {
+			j.Type = JobSysBatch
+			j.TaskGroups[0].ReschedulePolicy = &ReschedulePolicy{Attempts: 1}
+		}, `group "g": reschedule has no effect: the instances of a sysbatch job belong to their nodes`},
+		"an empty reschedule": {func(j *Job) {
+			j.Type = JobSysBatch
+			j.TaskGroups[0].ReschedulePolicy = &ReschedulePolicy{}
+		}, ""},
+	} {
+		j := &Job{ID: "j", TaskGroups: []*TaskGroup{{Name: "g", Tasks: []*Task{{Name: "t", Driver: "raw_exec"}}}}}
+		c.edit(j)
+		if got := strings.Join(j.Warnings(), "\n"); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+		j.Canonicalize()
+		g := j.TaskGroups[0]
+		if g.ReschedulePolicy != nil || g.Update != nil && (g.Update.Canary != 0 || g.Update.AutoPromote) {
+			t.Errorf("%s: the group keeps %+v, %+v", name, g.Update, g.ReschedulePolicy)
+		}
+		if err := j.Validate(); err != nil && (strings.Contains(err.Error(), "canary") ||
+			strings.Contains(err.Error(), "reschedule")) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

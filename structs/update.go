@@ -141,6 +141,10 @@ func (u *UpdateStrategy) withDefaults(j *Job) *UpdateStrategy {
 	setDefault(&u.Stagger, def.Stagger)
 	setDefault(&u.HealthCheck, def.HealthCheck)
 	setDefault(&u.HealthyDeadline, def.HealthyDeadline)
+	if j.Type == JobSystem && u.Canary > 0 { // see updateWarnings
+		u.Canary = 0
+		u.AutoPromote = false
+	}
 	return u
 }
 
@@ -186,8 +190,6 @@ func (g *TaskGroup) validateUpdate(f fieldErrors, j *Job) {
 		f.require(j.Type == JobService || j.Type == JobSystem,
 			"a %s job has none: no version of it replaces another while it runs", j.Type)
 		u.validate(f)
-		f.require(u.Canary == 0 || j.Type == JobService,
-			"canary is only for service jobs: a %s job has one allocation on each node", j.Type)
 		g.validateCanaries(f)
 	}
 	if m := g.Migrate; m != nil {
@@ -272,6 +274,9 @@ func (g *TaskGroup) HasPerAlloc() bool {
 
 // updateWarnings describes strategies that do not do what their writer may expect.
 func (j *Job) updateWarnings() []string {
+	if j.Type == JobSystem || j.Type == JobSysBatch {
+		return j.perNodeWarnings()
+	}
 	canaries := 0
 	promoted := 0
 	for _, g := range j.TaskGroups {
