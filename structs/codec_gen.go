@@ -3,7 +3,7 @@
 package structs
 
 import (
-	"berth/internal/codec"
+	"berth/internal/codec/wire"
 	"github.com/tinylib/msgp/msgp"
 )
 
@@ -37,7 +37,7 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.DeploymentStatus != nil {
 		b = append(b, "\xb0DeploymentStatus"...)
-		if b, err = codec.AppendOther(b, &v.DeploymentStatus); err != nil {
+		if b, err = wire.AppendOther(b, &v.DeploymentStatus); err != nil {
 			return b, err
 		}
 	}
@@ -45,18 +45,18 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	if v.NetworkStatus != nil {
 		b = append(b, "\xadNetworkStatus"...)
-		if b, err = codec.AppendOther(b, &v.NetworkStatus); err != nil {
+		if b, err = wire.AppendOther(b, &v.NetworkStatus); err != nil {
 			return b, err
 		}
 	}
 	if len(v.Services) != 0 {
 		b = append(b, "\xa8Services"...)
-		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+		if b, err = wire.AppendOther(b, &v.Services); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xaaTaskStates"...)
-	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -67,27 +67,27 @@ func (v *AllocClientUpdate) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocClientUpdate{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocClientUpdate) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "ClientStatus":
-		b, err = codec.ReadString(b, &v.ClientStatus)
+		b, err = wire.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
-		b, err = codec.ReadString(b, &v.ClientDescription)
+		b, err = wire.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
-		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
 	case "DeploymentID":
-		b, err = codec.ReadString(b, &v.DeploymentID)
+		b, err = wire.ReadString(b, &v.DeploymentID)
 	case "DeploymentStatus":
-		b, err = codec.ReadOther(b, &v.DeploymentStatus)
+		b, err = wire.ReadOther(b, &v.DeploymentStatus)
 	case "Services":
-		b, err = codec.ReadOther(b, &v.Services)
+		b, err = wire.ReadOther(b, &v.Services)
 	case "NetworkStatus":
-		b, err = codec.ReadOther(b, &v.NetworkStatus)
+		b, err = wire.ReadOther(b, &v.NetworkStatus)
 	default:
 		return b, false, nil
 	}
@@ -106,7 +106,7 @@ func (v *AllocListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
-	if b, err = codec.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -127,13 +127,13 @@ func (v *AllocListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocListResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Allocations":
-		b, err = codec.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -164,7 +164,7 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	if v.DeploymentStatus != nil {
 		b = append(b, "\xb0DeploymentStatus"...)
-		if b, err = codec.AppendOther(b, &v.DeploymentStatus); err != nil {
+		if b, err = wire.AppendOther(b, &v.DeploymentStatus); err != nil {
 			return b, err
 		}
 	}
@@ -203,13 +203,13 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.PreemptedByAllocation)
 	}
 	b = append(b, "\xb1RescheduleTracker"...)
-	if b, err = codec.AppendOther(b, &v.RescheduleTracker); err != nil {
+	if b, err = wire.AppendOther(b, &v.RescheduleTracker); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
-	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -220,55 +220,55 @@ func (v *AllocListStub) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocListStub{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "EvalID":
-		b, err = codec.ReadString(b, &v.EvalID)
+		b, err = wire.ReadString(b, &v.EvalID)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "NodeName":
-		b, err = codec.ReadString(b, &v.NodeName)
+		b, err = wire.ReadString(b, &v.NodeName)
 	case "JobID":
-		b, err = codec.ReadString(b, &v.JobID)
+		b, err = wire.ReadString(b, &v.JobID)
 	case "JobType":
-		b, err = codec.ReadString(b, &v.JobType)
+		b, err = wire.ReadString(b, &v.JobType)
 	case "JobVersion":
-		b, err = codec.ReadUint(b, &v.JobVersion)
+		b, err = wire.ReadUint(b, &v.JobVersion)
 	case "TaskGroup":
-		b, err = codec.ReadString(b, &v.TaskGroup)
+		b, err = wire.ReadString(b, &v.TaskGroup)
 	case "DesiredStatus":
-		b, err = codec.ReadString(b, &v.DesiredStatus)
+		b, err = wire.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
-		b, err = codec.ReadString(b, &v.DesiredDescription)
+		b, err = wire.ReadString(b, &v.DesiredDescription)
 	case "ClientStatus":
-		b, err = codec.ReadString(b, &v.ClientStatus)
+		b, err = wire.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
-		b, err = codec.ReadString(b, &v.ClientDescription)
+		b, err = wire.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
-		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
 	case "DeploymentStatus":
-		b, err = codec.ReadOther(b, &v.DeploymentStatus)
+		b, err = wire.ReadOther(b, &v.DeploymentStatus)
 	case "FollowupEvalID":
-		b, err = codec.ReadString(b, &v.FollowupEvalID)
+		b, err = wire.ReadString(b, &v.FollowupEvalID)
 	case "NextAllocation":
-		b, err = codec.ReadString(b, &v.NextAllocation)
+		b, err = wire.ReadString(b, &v.NextAllocation)
 	case "RescheduleTracker":
-		b, err = codec.ReadOther(b, &v.RescheduleTracker)
+		b, err = wire.ReadOther(b, &v.RescheduleTracker)
 	case "PreemptedByAllocation":
-		b, err = codec.ReadString(b, &v.PreemptedByAllocation)
+		b, err = wire.ReadString(b, &v.PreemptedByAllocation)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -289,17 +289,17 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaeAllocationTime"...)
 	b = msgp.AppendInt64(b, int64(v.AllocationTime))
 	b = append(b, "\xaeClassExhausted"...)
-	b = codec.AppendIntMap(b, v.ClassExhausted)
+	b = wire.AppendIntMap(b, v.ClassExhausted)
 	b = append(b, "\xadClassFiltered"...)
-	b = codec.AppendIntMap(b, v.ClassFiltered)
+	b = wire.AppendIntMap(b, v.ClassFiltered)
 	b = append(b, "\xb1CoalescedFailures"...)
 	b = msgp.AppendInt64(b, int64(v.CoalescedFailures))
 	b = append(b, "\xb2ConstraintFiltered"...)
-	b = codec.AppendIntMap(b, v.ConstraintFiltered)
+	b = wire.AppendIntMap(b, v.ConstraintFiltered)
 	b = append(b, "\xb2DimensionExhausted"...)
-	b = codec.AppendIntMap(b, v.DimensionExhausted)
+	b = wire.AppendIntMap(b, v.DimensionExhausted)
 	b = append(b, "\xaeNodesAvailable"...)
-	b = codec.AppendIntMap(b, v.NodesAvailable)
+	b = wire.AppendIntMap(b, v.NodesAvailable)
 	b = append(b, "\xaeNodesEvaluated"...)
 	b = msgp.AppendInt64(b, int64(v.NodesEvaluated))
 	b = append(b, "\xaeNodesExhausted"...)
@@ -310,12 +310,12 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.NodesInPool))
 	if len(v.Refusals) != 0 {
 		b = append(b, "\xa8Refusals"...)
-		if b, err = codec.AppendOther(b, &v.Refusals); err != nil {
+		if b, err = wire.AppendOther(b, &v.Refusals); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xadScoreMetaData"...)
-	if b, err = codec.AppendPointers(b, v.ScoreMetaData, (*NodeScoreMeta).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.ScoreMetaData, (*NodeScoreMeta).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -326,37 +326,37 @@ func (v *AllocMetric) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocMetric{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocMetric) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodesEvaluated":
-		b, err = codec.ReadInt(b, &v.NodesEvaluated)
+		b, err = wire.ReadInt(b, &v.NodesEvaluated)
 	case "NodesFiltered":
-		b, err = codec.ReadInt(b, &v.NodesFiltered)
+		b, err = wire.ReadInt(b, &v.NodesFiltered)
 	case "NodesInPool":
-		b, err = codec.ReadInt(b, &v.NodesInPool)
+		b, err = wire.ReadInt(b, &v.NodesInPool)
 	case "NodesAvailable":
-		b, err = codec.ReadIntMap(b, &v.NodesAvailable)
+		b, err = wire.ReadIntMap(b, &v.NodesAvailable)
 	case "ClassFiltered":
-		b, err = codec.ReadIntMap(b, &v.ClassFiltered)
+		b, err = wire.ReadIntMap(b, &v.ClassFiltered)
 	case "ConstraintFiltered":
-		b, err = codec.ReadIntMap(b, &v.ConstraintFiltered)
+		b, err = wire.ReadIntMap(b, &v.ConstraintFiltered)
 	case "NodesExhausted":
-		b, err = codec.ReadInt(b, &v.NodesExhausted)
+		b, err = wire.ReadInt(b, &v.NodesExhausted)
 	case "ClassExhausted":
-		b, err = codec.ReadIntMap(b, &v.ClassExhausted)
+		b, err = wire.ReadIntMap(b, &v.ClassExhausted)
 	case "DimensionExhausted":
-		b, err = codec.ReadIntMap(b, &v.DimensionExhausted)
+		b, err = wire.ReadIntMap(b, &v.DimensionExhausted)
 	case "ScoreMetaData":
-		b, err = codec.ReadPointers(b, &v.ScoreMetaData, (*NodeScoreMeta).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.ScoreMetaData, (*NodeScoreMeta).DecodeMsgpack)
 	case "AllocationTime":
-		b, err = codec.ReadInt(b, &v.AllocationTime)
+		b, err = wire.ReadInt(b, &v.AllocationTime)
 	case "CoalescedFailures":
-		b, err = codec.ReadInt(b, &v.CoalescedFailures)
+		b, err = wire.ReadInt(b, &v.CoalescedFailures)
 	case "Refusals":
-		b, err = codec.ReadOther(b, &v.Refusals)
+		b, err = wire.ReadOther(b, &v.Refusals)
 	default:
 		return b, false, nil
 	}
@@ -387,19 +387,19 @@ func (v *AllocatedPort) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocatedPort{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocatedPort) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Label":
-		b, err = codec.ReadString(b, &v.Label)
+		b, err = wire.ReadString(b, &v.Label)
 	case "Value":
-		b, err = codec.ReadInt(b, &v.Value)
+		b, err = wire.ReadInt(b, &v.Value)
 	case "To":
-		b, err = codec.ReadInt(b, &v.To)
+		b, err = wire.ReadInt(b, &v.To)
 	case "HostIP":
-		b, err = codec.ReadString(b, &v.HostIP)
+		b, err = wire.ReadString(b, &v.HostIP)
 	default:
 		return b, false, nil
 	}
@@ -460,15 +460,15 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.AllocModifyIndex))
 	if len(v.AwaitedAllocations) != 0 {
 		b = append(b, "\xb2AwaitedAllocations"...)
-		b = codec.AppendStrings(b, v.AwaitedAllocations)
+		b = wire.AppendStrings(b, v.AwaitedAllocations)
 	}
 	if len(v.CSIPlugins) != 0 {
 		b = append(b, "\xaaCSIPlugins"...)
-		b = codec.AppendStrings(b, v.CSIPlugins)
+		b = wire.AppendStrings(b, v.CSIPlugins)
 	}
 	if len(v.CSIVolumes) != 0 {
 		b = append(b, "\xaaCSIVolumes"...)
-		if b, err = codec.AppendSlice(b, v.CSIVolumes, (*CSIVolumeUse).AppendMsgpack); err != nil {
+		if b, err = wire.AppendSlice(b, v.CSIVolumes, (*CSIVolumeUse).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -486,7 +486,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.DeploymentStatus != nil {
 		b = append(b, "\xb0DeploymentStatus"...)
-		if b, err = codec.AppendOther(b, &v.DeploymentStatus); err != nil {
+		if b, err = wire.AppendOther(b, &v.DeploymentStatus); err != nil {
 			return b, err
 		}
 	}
@@ -496,7 +496,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.DesiredStatus)
 	if len(v.Devices) != 0 {
 		b = append(b, "\xa7Devices"...)
-		if b, err = codec.AppendOther(b, &v.Devices); err != nil {
+		if b, err = wire.AppendOther(b, &v.Devices); err != nil {
 			return b, err
 		}
 	}
@@ -532,7 +532,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Namespace)
 	if v.NetworkStatus != nil {
 		b = append(b, "\xadNetworkStatus"...)
-		if b, err = codec.AppendOther(b, &v.NetworkStatus); err != nil {
+		if b, err = wire.AppendOther(b, &v.NetworkStatus); err != nil {
 			return b, err
 		}
 	}
@@ -552,13 +552,13 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeName)
 	if len(v.Ports) != 0 {
 		b = append(b, "\xa5Ports"...)
-		if b, err = codec.AppendSlice(b, v.Ports, (*AllocatedPort).AppendMsgpack); err != nil {
+		if b, err = wire.AppendSlice(b, v.Ports, (*AllocatedPort).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
 	if len(v.PreemptedAllocations) != 0 {
 		b = append(b, "\xb4PreemptedAllocations"...)
-		b = codec.AppendStrings(b, v.PreemptedAllocations)
+		b = wire.AppendStrings(b, v.PreemptedAllocations)
 	}
 	if v.PreemptedByAllocation != "" {
 		b = append(b, "\xb5PreemptedByAllocation"...)
@@ -567,7 +567,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2PreviousAllocation"...)
 	b = msgp.AppendString(b, v.PreviousAllocation)
 	b = append(b, "\xb1RescheduleTracker"...)
-	if b, err = codec.AppendOther(b, &v.RescheduleTracker); err != nil {
+	if b, err = wire.AppendOther(b, &v.RescheduleTracker); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa9Resources"...)
@@ -576,14 +576,14 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.Services) != 0 {
 		b = append(b, "\xa8Services"...)
-		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+		if b, err = wire.AppendOther(b, &v.Services); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
-	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -594,87 +594,87 @@ func (v *Allocation) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Allocation{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "EvalID":
-		b, err = codec.ReadString(b, &v.EvalID)
+		b, err = wire.ReadString(b, &v.EvalID)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "NodeName":
-		b, err = codec.ReadString(b, &v.NodeName)
+		b, err = wire.ReadString(b, &v.NodeName)
 	case "JobID":
-		b, err = codec.ReadString(b, &v.JobID)
+		b, err = wire.ReadString(b, &v.JobID)
 	case "JobVersion":
-		b, err = codec.ReadUint(b, &v.JobVersion)
+		b, err = wire.ReadUint(b, &v.JobVersion)
 	case "Job":
-		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
 	case "TaskGroup":
-		b, err = codec.ReadString(b, &v.TaskGroup)
+		b, err = wire.ReadString(b, &v.TaskGroup)
 	case "Resources":
-		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
 	case "Devices":
-		b, err = codec.ReadOther(b, &v.Devices)
+		b, err = wire.ReadOther(b, &v.Devices)
 	case "Ports":
-		b, err = codec.ReadSlice(b, &v.Ports, (*AllocatedPort).DecodeMsgpack)
+		b, err = wire.ReadSlice(b, &v.Ports, (*AllocatedPort).DecodeMsgpack)
 	case "DesiredStatus":
-		b, err = codec.ReadString(b, &v.DesiredStatus)
+		b, err = wire.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
-		b, err = codec.ReadString(b, &v.DesiredDescription)
+		b, err = wire.ReadString(b, &v.DesiredDescription)
 	case "ClientStatus":
-		b, err = codec.ReadString(b, &v.ClientStatus)
+		b, err = wire.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
-		b, err = codec.ReadString(b, &v.ClientDescription)
+		b, err = wire.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
-		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
 	case "PreviousAllocation":
-		b, err = codec.ReadString(b, &v.PreviousAllocation)
+		b, err = wire.ReadString(b, &v.PreviousAllocation)
 	case "NextAllocation":
-		b, err = codec.ReadString(b, &v.NextAllocation)
+		b, err = wire.ReadString(b, &v.NextAllocation)
 	case "AwaitedAllocations":
-		b, err = codec.ReadStrings(b, &v.AwaitedAllocations)
+		b, err = wire.ReadStrings(b, &v.AwaitedAllocations)
 	case "PreemptedAllocations":
-		b, err = codec.ReadStrings(b, &v.PreemptedAllocations)
+		b, err = wire.ReadStrings(b, &v.PreemptedAllocations)
 	case "PreemptedByAllocation":
-		b, err = codec.ReadString(b, &v.PreemptedByAllocation)
+		b, err = wire.ReadString(b, &v.PreemptedByAllocation)
 	case "FollowupEvalID":
-		b, err = codec.ReadString(b, &v.FollowupEvalID)
+		b, err = wire.ReadString(b, &v.FollowupEvalID)
 	case "RescheduleTracker":
-		b, err = codec.ReadOther(b, &v.RescheduleTracker)
+		b, err = wire.ReadOther(b, &v.RescheduleTracker)
 	case "DeploymentID":
-		b, err = codec.ReadString(b, &v.DeploymentID)
+		b, err = wire.ReadString(b, &v.DeploymentID)
 	case "DeploymentStatus":
-		b, err = codec.ReadOther(b, &v.DeploymentStatus)
+		b, err = wire.ReadOther(b, &v.DeploymentStatus)
 	case "NetworkStatus":
-		b, err = codec.ReadOther(b, &v.NetworkStatus)
+		b, err = wire.ReadOther(b, &v.NetworkStatus)
 	case "Migrate":
-		b, err = codec.ReadBool(b, &v.Migrate)
+		b, err = wire.ReadBool(b, &v.Migrate)
 	case "NoShutdownDelay":
-		b, err = codec.ReadBool(b, &v.NoShutdownDelay)
+		b, err = wire.ReadBool(b, &v.NoShutdownDelay)
 	case "NoMemoryMax":
-		b, err = codec.ReadBool(b, &v.NoMemoryMax)
+		b, err = wire.ReadBool(b, &v.NoMemoryMax)
 	case "Metrics":
-		b, err = codec.ReadPointer(b, &v.Metrics, (*AllocMetric).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Metrics, (*AllocMetric).DecodeMsgpack)
 	case "CSIPlugins":
-		b, err = codec.ReadStrings(b, &v.CSIPlugins)
+		b, err = wire.ReadStrings(b, &v.CSIPlugins)
 	case "CSIVolumes":
-		b, err = codec.ReadSlice(b, &v.CSIVolumes, (*CSIVolumeUse).DecodeMsgpack)
+		b, err = wire.ReadSlice(b, &v.CSIVolumes, (*CSIVolumeUse).DecodeMsgpack)
 	case "Services":
-		b, err = codec.ReadOther(b, &v.Services)
+		b, err = wire.ReadOther(b, &v.Services)
 	case "AllocModifyIndex":
-		b, err = codec.ReadUint(b, &v.AllocModifyIndex)
+		b, err = wire.ReadUint(b, &v.AllocModifyIndex)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -702,7 +702,7 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Allocs"...)
-	if b, err = codec.AppendPointers(b, v.Allocs, (*AllocClientUpdate).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocs, (*AllocClientUpdate).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa9AuthToken"...)
@@ -735,17 +735,17 @@ func (v *AllocsClientUpdateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocsClientUpdateRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocsClientUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	case "Allocs":
-		b, err = codec.ReadPointers(b, &v.Allocs, (*AllocClientUpdate).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Allocs, (*AllocClientUpdate).DecodeMsgpack)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -764,7 +764,7 @@ func (v *AllocsResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Allocs"...)
-	if b, err = codec.AppendPointers(b, v.Allocs, (*Allocation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocs, (*Allocation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -785,13 +785,13 @@ func (v *AllocsResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = AllocsResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *AllocsResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Allocs":
-		b, err = codec.ReadPointers(b, &v.Allocs, (*Allocation).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Allocs, (*Allocation).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -821,7 +821,7 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, string(v.AttachmentMode))
 	if v.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = codec.AppendOther(b, &v.Call); err != nil {
+		if b, err = wire.AppendOther(b, &v.Call); err != nil {
 			return b, err
 		}
 	}
@@ -839,7 +839,7 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = codec.AppendOther(b, &v.LastError); err != nil {
+		if b, err = wire.AppendOther(b, &v.LastError); err != nil {
 			return b, err
 		}
 	}
@@ -858,15 +858,15 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
 	b = append(b, "\xaePublishContext"...)
-	b = codec.AppendStringMap(b, v.PublishContext)
+	b = wire.AppendStringMap(b, v.PublishContext)
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
 	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
+	b = wire.AppendStringMap(b, v.Secrets)
 	b = append(b, "\xa5State"...)
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xadVolumeContext"...)
-	b = codec.AppendStringMap(b, v.VolumeContext)
+	b = wire.AppendStringMap(b, v.VolumeContext)
 	b = append(b, "\xa8VolumeID"...)
 	b = msgp.AppendString(b, v.VolumeID)
 	return b, nil
@@ -877,49 +877,49 @@ func (v *CSIAttachment) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIAttachment{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		b, err = codec.ReadString(b, &v.VolumeID)
+		b, err = wire.ReadString(b, &v.VolumeID)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "PluginID":
-		b, err = codec.ReadString(b, &v.PluginID)
+		b, err = wire.ReadString(b, &v.PluginID)
 	case "ExternalVolumeID":
-		b, err = codec.ReadString(b, &v.ExternalVolumeID)
+		b, err = wire.ReadString(b, &v.ExternalVolumeID)
 	case "ExternalNodeID":
-		b, err = codec.ReadString(b, &v.ExternalNodeID)
+		b, err = wire.ReadString(b, &v.ExternalNodeID)
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "ReadOnly":
-		b, err = codec.ReadBool(b, &v.ReadOnly)
+		b, err = wire.ReadBool(b, &v.ReadOnly)
 	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "VolumeContext":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
 	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "State":
-		b, err = codec.ReadString(b, &v.State)
+		b, err = wire.ReadString(b, &v.State)
 	case "PublishContext":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
 	case "LastError":
-		b, err = codec.ReadOther(b, &v.LastError)
+		b, err = wire.ReadOther(b, &v.LastError)
 	case "Found":
-		b, err = codec.ReadBool(b, &v.Found)
+		b, err = wire.ReadBool(b, &v.Found)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	case "Call":
-		b, err = codec.ReadOther(b, &v.Call)
+		b, err = wire.ReadOther(b, &v.Call)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -969,7 +969,7 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.ExpandError != nil {
 		b = append(b, "\xabExpandError"...)
-		if b, err = codec.AppendOther(b, &v.ExpandError); err != nil {
+		if b, err = wire.AppendOther(b, &v.ExpandError); err != nil {
 			return b, err
 		}
 	}
@@ -995,7 +995,7 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.ReleaseError != nil {
 		b = append(b, "\xacReleaseError"...)
-		if b, err = codec.AppendOther(b, &v.ReleaseError); err != nil {
+		if b, err = wire.AppendOther(b, &v.ReleaseError); err != nil {
 			return b, err
 		}
 	}
@@ -1015,51 +1015,51 @@ func (v *CSIClaim) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClaim{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		b, err = codec.ReadString(b, &v.VolumeID)
+		b, err = wire.ReadString(b, &v.VolumeID)
 	case "AllocID":
-		b, err = codec.ReadString(b, &v.AllocID)
+		b, err = wire.ReadString(b, &v.AllocID)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "PluginID":
-		b, err = codec.ReadString(b, &v.PluginID)
+		b, err = wire.ReadString(b, &v.PluginID)
 	case "JobID":
-		b, err = codec.ReadString(b, &v.JobID)
+		b, err = wire.ReadString(b, &v.JobID)
 	case "TaskGroup":
-		b, err = codec.ReadString(b, &v.TaskGroup)
+		b, err = wire.ReadString(b, &v.TaskGroup)
 	case "Mode":
-		b, err = codec.ReadString(b, &v.Mode)
+		b, err = wire.ReadString(b, &v.Mode)
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "State":
-		b, err = codec.ReadString(b, &v.State)
+		b, err = wire.ReadString(b, &v.State)
 	case "Reason":
-		b, err = codec.ReadString(b, &v.Reason)
+		b, err = wire.ReadString(b, &v.Reason)
 	case "Seq":
-		b, err = codec.ReadInt(b, &v.Seq)
+		b, err = wire.ReadInt(b, &v.Seq)
 	case "GrantIndex":
-		b, err = codec.ReadUint(b, &v.GrantIndex)
+		b, err = wire.ReadUint(b, &v.GrantIndex)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "GrantTime":
-		b, err = codec.ReadInt(b, &v.GrantTime)
+		b, err = wire.ReadInt(b, &v.GrantTime)
 	case "EndTime":
-		b, err = codec.ReadInt(b, &v.EndTime)
+		b, err = wire.ReadInt(b, &v.EndTime)
 	case "ExpandBytes":
-		b, err = codec.ReadInt(b, &v.ExpandBytes)
+		b, err = wire.ReadInt(b, &v.ExpandBytes)
 	case "ExpandError":
-		b, err = codec.ReadOther(b, &v.ExpandError)
+		b, err = wire.ReadOther(b, &v.ExpandError)
 	case "ReleaseError":
-		b, err = codec.ReadOther(b, &v.ReleaseError)
+		b, err = wire.ReadOther(b, &v.ReleaseError)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -1176,19 +1176,19 @@ func (v *CSIClaimGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClaimGetRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClaimGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "VolumeID":
-		b, err = codec.ReadString(b, &v.VolumeID)
+		b, err = wire.ReadString(b, &v.VolumeID)
 	case "AllocID":
-		b, err = codec.ReadString(b, &v.AllocID)
+		b, err = wire.ReadString(b, &v.AllocID)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -1247,23 +1247,23 @@ func (v *CSIClaimGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClaimGetResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClaimGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Claim":
-		b, err = codec.ReadPointer(b, &v.Claim, (*CSIClaim).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Claim, (*CSIClaim).DecodeMsgpack)
 	case "Volume":
-		b, err = codec.ReadPointer(b, &v.Volume, (*CSIVolume).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Volume, (*CSIVolume).DecodeMsgpack)
 	case "Attachment":
-		b, err = codec.ReadPointer(b, &v.Attachment, (*CSIAttachment).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Attachment, (*CSIAttachment).DecodeMsgpack)
 	case "Ready":
-		b, err = codec.ReadBool(b, &v.Ready)
+		b, err = wire.ReadBool(b, &v.Ready)
 	case "Blocked":
-		b, err = codec.ReadString(b, &v.Blocked)
+		b, err = wire.ReadString(b, &v.Blocked)
 	case "Provider":
-		b, err = codec.ReadString(b, &v.Provider)
+		b, err = wire.ReadString(b, &v.Provider)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -1292,17 +1292,17 @@ func (v *CSIClaimKey) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClaimKey{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClaimKey) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		b, err = codec.ReadString(b, &v.VolumeID)
+		b, err = wire.ReadString(b, &v.VolumeID)
 	case "AllocID":
-		b, err = codec.ReadString(b, &v.AllocID)
+		b, err = wire.ReadString(b, &v.AllocID)
 	default:
 		return b, false, nil
 	}
@@ -1321,7 +1321,7 @@ func (v *CSIClaimListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Claims"...)
-	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -1342,13 +1342,13 @@ func (v *CSIClaimListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClaimListResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClaimListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Claims":
-		b, err = codec.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -1364,7 +1364,7 @@ func (v *CSIClaimQueueRow) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7Classes"...)
-	if b, err = codec.AppendSlice(b, v.Classes, (*CSIClassCount).AppendMsgpack); err != nil {
+	if b, err = wire.AppendSlice(b, v.Classes, (*CSIClassCount).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabCreateIndex"...)
@@ -1383,17 +1383,17 @@ func (v *CSIClaimQueueRow) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClaimQueueRow{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClaimQueueRow) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		b, err = codec.ReadString(b, &v.VolumeID)
+		b, err = wire.ReadString(b, &v.VolumeID)
 	case "Classes":
-		b, err = codec.ReadSlice(b, &v.Classes, (*CSIClassCount).DecodeMsgpack)
+		b, err = wire.ReadSlice(b, &v.Classes, (*CSIClassCount).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -1426,21 +1426,21 @@ func (v *CSIClassCount) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIClassCount{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIClassCount) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "Mode":
-		b, err = codec.ReadString(b, &v.Mode)
+		b, err = wire.ReadString(b, &v.Mode)
 	case "Granted":
-		b, err = codec.ReadInt(b, &v.Granted)
+		b, err = wire.ReadInt(b, &v.Granted)
 	case "Waiting":
-		b, err = codec.ReadInt(b, &v.Waiting)
+		b, err = wire.ReadInt(b, &v.Waiting)
 	default:
 		return b, false, nil
 	}
@@ -1471,7 +1471,7 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.AllocID)
 	if v.ControllerInfo != nil {
 		b = append(b, "\xaeControllerInfo"...)
-		if b, err = codec.AppendOther(b, &v.ControllerInfo); err != nil {
+		if b, err = wire.AppendOther(b, &v.ControllerInfo); err != nil {
 			return b, err
 		}
 	}
@@ -1513,37 +1513,37 @@ func (v *CSIInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIInfo{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		b, err = codec.ReadString(b, &v.PluginID)
+		b, err = wire.ReadString(b, &v.PluginID)
 	case "AllocID":
-		b, err = codec.ReadString(b, &v.AllocID)
+		b, err = wire.ReadString(b, &v.AllocID)
 	case "Healthy":
-		b, err = codec.ReadBool(b, &v.Healthy)
+		b, err = wire.ReadBool(b, &v.Healthy)
 	case "HealthDescription":
-		b, err = codec.ReadString(b, &v.HealthDescription)
+		b, err = wire.ReadString(b, &v.HealthDescription)
 	case "UpdateTime":
-		b, err = codec.ReadInt(b, &v.UpdateTime)
+		b, err = wire.ReadInt(b, &v.UpdateTime)
 	case "Provider":
-		b, err = codec.ReadString(b, &v.Provider)
+		b, err = wire.ReadString(b, &v.Provider)
 	case "ProviderVersion":
-		b, err = codec.ReadString(b, &v.ProviderVersion)
+		b, err = wire.ReadString(b, &v.ProviderVersion)
 	case "RequiresControllerPlugin":
-		b, err = codec.ReadBool(b, &v.RequiresControllerPlugin)
+		b, err = wire.ReadBool(b, &v.RequiresControllerPlugin)
 	case "RequiresTopologies":
-		b, err = codec.ReadBool(b, &v.RequiresTopologies)
+		b, err = wire.ReadBool(b, &v.RequiresTopologies)
 	case "ExpandsOffline":
-		b, err = codec.ReadBool(b, &v.ExpandsOffline)
+		b, err = wire.ReadBool(b, &v.ExpandsOffline)
 	case "ControllerInfo":
-		b, err = codec.ReadOther(b, &v.ControllerInfo)
+		b, err = wire.ReadOther(b, &v.ControllerInfo)
 	case "NodeInfo":
-		b, err = codec.ReadPointer(b, &v.NodeInfo, (*CSINodeInfo).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.NodeInfo, (*CSINodeInfo).DecodeMsgpack)
 	case "FormerProvider":
-		b, err = codec.ReadString(b, &v.FormerProvider)
+		b, err = wire.ReadString(b, &v.FormerProvider)
 	default:
 		return b, false, nil
 	}
@@ -1561,7 +1561,7 @@ func (v *CSIMountOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa6FSType"...)
 	b = msgp.AppendString(b, v.FSType)
 	b = append(b, "\xaaMountFlags"...)
-	b = codec.AppendStrings(b, v.MountFlags)
+	b = wire.AppendStrings(b, v.MountFlags)
 	return b, nil
 }
 
@@ -1570,15 +1570,15 @@ func (v *CSIMountOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIMountOptions{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIMountOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "FSType":
-		b, err = codec.ReadString(b, &v.FSType)
+		b, err = wire.ReadString(b, &v.FSType)
 	case "MountFlags":
-		b, err = codec.ReadStrings(b, &v.MountFlags)
+		b, err = wire.ReadStrings(b, &v.MountFlags)
 	default:
 		return b, false, nil
 	}
@@ -1619,27 +1619,27 @@ func (v *CSINodeInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSINodeInfo{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSINodeInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "MaxVolumes":
-		b, err = codec.ReadInt(b, &v.MaxVolumes)
+		b, err = wire.ReadInt(b, &v.MaxVolumes)
 	case "AccessibleTopology":
-		b, err = codec.ReadPointer(b, &v.AccessibleTopology, (*CSITopology).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.AccessibleTopology, (*CSITopology).DecodeMsgpack)
 	case "RequiresNodeStageVolume":
-		b, err = codec.ReadBool(b, &v.RequiresNodeStageVolume)
+		b, err = wire.ReadBool(b, &v.RequiresNodeStageVolume)
 	case "SupportsStats":
-		b, err = codec.ReadBool(b, &v.SupportsStats)
+		b, err = wire.ReadBool(b, &v.SupportsStats)
 	case "SupportsExpand":
-		b, err = codec.ReadBool(b, &v.SupportsExpand)
+		b, err = wire.ReadBool(b, &v.SupportsExpand)
 	case "SupportsCondition":
-		b, err = codec.ReadBool(b, &v.SupportsCondition)
+		b, err = wire.ReadBool(b, &v.SupportsCondition)
 	case "SupportsMountGroup":
-		b, err = codec.ReadBool(b, &v.SupportsMountGroup)
+		b, err = wire.ReadBool(b, &v.SupportsMountGroup)
 	default:
 		return b, false, nil
 	}
@@ -1655,13 +1655,13 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(13)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
-	if b, err = codec.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
 	b = append(b, "\xabControllers"...)
-	if b, err = codec.AppendMap(b, v.Controllers, (*CSIInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Controllers, (*CSIInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb3ControllersExpected"...)
@@ -1675,7 +1675,7 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa5Nodes"...)
-	if b, err = codec.AppendMap(b, v.Nodes, (*CSIInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Nodes, (*CSIInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xadNodesExpected"...)
@@ -1694,33 +1694,33 @@ func (v *CSIPlugin) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIPlugin{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIPlugin) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Provider":
-		b, err = codec.ReadString(b, &v.Provider)
+		b, err = wire.ReadString(b, &v.Provider)
 	case "Version":
-		b, err = codec.ReadString(b, &v.Version)
+		b, err = wire.ReadString(b, &v.Version)
 	case "ControllerRequired":
-		b, err = codec.ReadBool(b, &v.ControllerRequired)
+		b, err = wire.ReadBool(b, &v.ControllerRequired)
 	case "Controllers":
-		b, err = codec.ReadMap(b, &v.Controllers, (*CSIInfo).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.Controllers, (*CSIInfo).DecodeMsgpack)
 	case "Nodes":
-		b, err = codec.ReadMap(b, &v.Nodes, (*CSIInfo).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.Nodes, (*CSIInfo).DecodeMsgpack)
 	case "Allocations":
-		b, err = codec.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
 	case "ControllersHealthy":
-		b, err = codec.ReadInt(b, &v.ControllersHealthy)
+		b, err = wire.ReadInt(b, &v.ControllersHealthy)
 	case "ControllersExpected":
-		b, err = codec.ReadInt(b, &v.ControllersExpected)
+		b, err = wire.ReadInt(b, &v.ControllersExpected)
 	case "NodesHealthy":
-		b, err = codec.ReadInt(b, &v.NodesHealthy)
+		b, err = wire.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
-		b, err = codec.ReadInt(b, &v.NodesExpected)
+		b, err = wire.ReadInt(b, &v.NodesExpected)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -1760,13 +1760,13 @@ func (v *CSIPluginGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIPluginGetResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIPluginGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Plugin":
-		b, err = codec.ReadPointer(b, &v.Plugin, (*CSIPlugin).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Plugin, (*CSIPlugin).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -1803,7 +1803,7 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIInfo.AllocID)
 	if v.CSIInfo.ControllerInfo != nil {
 		b = append(b, "\xaeControllerInfo"...)
-		if b, err = codec.AppendOther(b, &v.CSIInfo.ControllerInfo); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIInfo.ControllerInfo); err != nil {
 			return b, err
 		}
 	}
@@ -1861,19 +1861,19 @@ func (v *CSIPluginInstance) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIPluginInstance{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIPluginInstance) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Kind":
-		b, err = codec.ReadString(b, &v.Kind)
+		b, err = wire.ReadString(b, &v.Kind)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "OtherDriver":
-		b, err = codec.ReadBool(b, &v.OtherDriver)
+		b, err = wire.ReadBool(b, &v.OtherDriver)
 	case "DownWithNode":
-		b, err = codec.ReadBool(b, &v.DownWithNode)
+		b, err = wire.ReadBool(b, &v.DownWithNode)
 	default:
 		if b, known, err = v.CSIInfo.readField(name, b); known {
 			return b, true, err
@@ -1892,7 +1892,7 @@ func (v *CSITopology) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(1)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa8Segments"...)
-	b = codec.AppendStringMap(b, v.Segments)
+	b = wire.AppendStringMap(b, v.Segments)
 	return b, nil
 }
 
@@ -1901,13 +1901,13 @@ func (v *CSITopology) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSITopology{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSITopology) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Segments":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Segments))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Segments))
 	default:
 		return b, false, nil
 	}
@@ -1945,7 +1945,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if v.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = codec.AppendOther(b, &v.Call); err != nil {
+		if b, err = wire.AppendOther(b, &v.Call); err != nil {
 			return b, err
 		}
 	}
@@ -1954,14 +1954,14 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CloneID)
 	b = append(b, "\xa7Context"...)
-	b = codec.AppendStringMap(b, v.Context)
+	b = wire.AppendStringMap(b, v.Context)
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	if v.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
-		if b, err = codec.AppendOther(b, &v.Deletion); err != nil {
+		if b, err = wire.AppendOther(b, &v.Deletion); err != nil {
 			return b, err
 		}
 	}
@@ -1973,7 +1973,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ExternalID)
 	if v.Forced != nil {
 		b = append(b, "\xa6Forced"...)
-		if b, err = codec.AppendOther(b, &v.Forced); err != nil {
+		if b, err = wire.AppendOther(b, &v.Forced); err != nil {
 			return b, err
 		}
 	}
@@ -1981,7 +1981,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	if v.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = codec.AppendOther(b, &v.LastError); err != nil {
+		if b, err = wire.AppendOther(b, &v.LastError); err != nil {
 			return b, err
 		}
 	}
@@ -2002,11 +2002,11 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendInt64(b, int64(v.NodeExpandBytes))
 	}
 	b = append(b, "\xaaParameters"...)
-	b = codec.AppendStringMap(b, v.Parameters)
+	b = wire.AppendStringMap(b, v.Parameters)
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
 	b = append(b, "\xb5RequestedCapabilities"...)
-	if b, err = codec.AppendPointers(b, v.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb4RequestedCapacityMax"...)
@@ -2014,22 +2014,22 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb4RequestedCapacityMin"...)
 	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMin))
 	b = append(b, "\xb3RequestedTopologies"...)
-	if b, err = codec.AppendOther(b, &v.RequestedTopologies); err != nil {
+	if b, err = wire.AppendOther(b, &v.RequestedTopologies); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
+	b = wire.AppendStringMap(b, v.Secrets)
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.SnapshotID)
 	b = append(b, "\xa5State"...)
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xaaTopologies"...)
-	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = codec.AppendOther(b, &v.TurnedReadOnly); err != nil {
+		if b, err = wire.AppendOther(b, &v.TurnedReadOnly); err != nil {
 			return b, err
 		}
 	}
@@ -2041,65 +2041,65 @@ func (v *CSIVolume) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolume{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "ExternalID":
-		b, err = codec.ReadString(b, &v.ExternalID)
+		b, err = wire.ReadString(b, &v.ExternalID)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "PluginID":
-		b, err = codec.ReadString(b, &v.PluginID)
+		b, err = wire.ReadString(b, &v.PluginID)
 	case "State":
-		b, err = codec.ReadString(b, &v.State)
+		b, err = wire.ReadString(b, &v.State)
 	case "LastError":
-		b, err = codec.ReadOther(b, &v.LastError)
+		b, err = wire.ReadOther(b, &v.LastError)
 	case "ExpandPending":
-		b, err = codec.ReadBool(b, &v.ExpandPending)
+		b, err = wire.ReadBool(b, &v.ExpandPending)
 	case "NodeExpandBytes":
-		b, err = codec.ReadInt(b, &v.NodeExpandBytes)
+		b, err = wire.ReadInt(b, &v.NodeExpandBytes)
 	case "RequestedTopologies":
-		b, err = codec.ReadOther(b, &v.RequestedTopologies)
+		b, err = wire.ReadOther(b, &v.RequestedTopologies)
 	case "Topologies":
-		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Parameters":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Parameters))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	case "Context":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Capacity":
-		b, err = codec.ReadInt(b, &v.Capacity)
+		b, err = wire.ReadInt(b, &v.Capacity)
 	case "RequestedCapacityMin":
-		b, err = codec.ReadInt(b, &v.RequestedCapacityMin)
+		b, err = wire.ReadInt(b, &v.RequestedCapacityMin)
 	case "RequestedCapacityMax":
-		b, err = codec.ReadInt(b, &v.RequestedCapacityMax)
+		b, err = wire.ReadInt(b, &v.RequestedCapacityMax)
 	case "RequestedCapabilities":
-		b, err = codec.ReadPointers(b, &v.RequestedCapabilities, (*CSIVolumeCapability).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.RequestedCapabilities, (*CSIVolumeCapability).DecodeMsgpack)
 	case "CloneID":
-		b, err = codec.ReadString(b, &v.CloneID)
+		b, err = wire.ReadString(b, &v.CloneID)
 	case "SnapshotID":
-		b, err = codec.ReadString(b, &v.SnapshotID)
+		b, err = wire.ReadString(b, &v.SnapshotID)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	case "Call":
-		b, err = codec.ReadOther(b, &v.Call)
+		b, err = wire.ReadOther(b, &v.Call)
 	case "Forced":
-		b, err = codec.ReadOther(b, &v.Forced)
+		b, err = wire.ReadOther(b, &v.Forced)
 	case "TurnedReadOnly":
-		b, err = codec.ReadOther(b, &v.TurnedReadOnly)
+		b, err = wire.ReadOther(b, &v.TurnedReadOnly)
 	case "Deletion":
-		b, err = codec.ReadOther(b, &v.Deletion)
+		b, err = wire.ReadOther(b, &v.Deletion)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -2126,15 +2126,15 @@ func (v *CSIVolumeCapability) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeCapability{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeCapability) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	default:
 		return b, false, nil
 	}
@@ -2164,7 +2164,7 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
-	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -2195,17 +2195,17 @@ func (v *CSIVolumeClaimRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeClaimRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeClaimRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Claims":
-		b, err = codec.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -2221,7 +2221,7 @@ func (v *CSIVolumeClaimResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(2)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Claims"...)
-	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Index"...)
@@ -2234,13 +2234,13 @@ func (v *CSIVolumeClaimResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeClaimResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeClaimResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Claims":
-		b, err = codec.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -2291,13 +2291,13 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
 	b = append(b, "\xabAllocations"...)
-	if b, err = codec.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
 	b = append(b, "\xabAttachments"...)
-	if b, err = codec.AppendPointers(b, v.Attachments, (*CSIAttachment).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Attachments, (*CSIAttachment).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Blocked != "" {
@@ -2306,20 +2306,20 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.CSIVolume.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = codec.AppendOther(b, &v.CSIVolume.Call); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Call); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa8Capacity"...)
 	b = msgp.AppendInt64(b, int64(v.CSIVolume.Capacity))
 	b = append(b, "\xa6Claims"...)
-	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CSIVolume.CloneID)
 	b = append(b, "\xa7Context"...)
-	b = codec.AppendStringMap(b, v.CSIVolume.Context)
+	b = wire.AppendStringMap(b, v.CSIVolume.Context)
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
 	b = append(b, "\xb3ControllersExpected"...)
@@ -2332,7 +2332,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.CSIVolume.CreateTime))
 	if v.CSIVolume.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
-		if b, err = codec.AppendOther(b, &v.CSIVolume.Deletion); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Deletion); err != nil {
 			return b, err
 		}
 	}
@@ -2348,7 +2348,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIVolume.ExternalID)
 	if v.CSIVolume.Forced != nil {
 		b = append(b, "\xa6Forced"...)
-		if b, err = codec.AppendOther(b, &v.CSIVolume.Forced); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Forced); err != nil {
 			return b, err
 		}
 	}
@@ -2356,7 +2356,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIVolume.ID)
 	if v.CSIVolume.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = codec.AppendOther(b, &v.CSIVolume.LastError); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.LastError); err != nil {
 			return b, err
 		}
 	}
@@ -2381,7 +2381,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacNodesHealthy"...)
 	b = msgp.AppendInt64(b, int64(v.NodesHealthy))
 	b = append(b, "\xaaParameters"...)
-	b = codec.AppendStringMap(b, v.CSIVolume.Parameters)
+	b = wire.AppendStringMap(b, v.CSIVolume.Parameters)
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.CSIVolume.PluginID)
 	b = append(b, "\xa8Provider"...)
@@ -2389,11 +2389,11 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xafProviderVersion"...)
 	b = msgp.AppendString(b, v.ProviderVersion)
 	b = append(b, "\xaaReadAllocs"...)
-	if b, err = codec.AppendMap(b, v.ReadAllocs, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.ReadAllocs, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb5RequestedCapabilities"...)
-	if b, err = codec.AppendPointers(b, v.CSIVolume.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSIVolume.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xb4RequestedCapacityMax"...)
@@ -2401,37 +2401,37 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb4RequestedCapacityMin"...)
 	b = msgp.AppendInt64(b, int64(v.CSIVolume.RequestedCapacityMin))
 	b = append(b, "\xb3RequestedTopologies"...)
-	if b, err = codec.AppendOther(b, &v.CSIVolume.RequestedTopologies); err != nil {
+	if b, err = wire.AppendOther(b, &v.CSIVolume.RequestedTopologies); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabSchedulable"...)
 	b = msgp.AppendBool(b, v.Schedulable)
 	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.CSIVolume.Secrets)
+	b = wire.AppendStringMap(b, v.CSIVolume.Secrets)
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.CSIVolume.SnapshotID)
 	b = append(b, "\xa5State"...)
 	b = msgp.AppendString(b, v.CSIVolume.State)
 	b = append(b, "\xaaTopologies"...)
-	if b, err = codec.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.CSIVolume.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = codec.AppendOther(b, &v.CSIVolume.TurnedReadOnly); err != nil {
+		if b, err = wire.AppendOther(b, &v.CSIVolume.TurnedReadOnly); err != nil {
 			return b, err
 		}
 	}
 	if len(v.WaitingJobs) != 0 {
 		b = append(b, "\xabWaitingJobs"...)
-		b = codec.AppendStrings(b, v.WaitingJobs)
+		b = wire.AppendStrings(b, v.WaitingJobs)
 	}
 	if len(v.Warnings) != 0 {
 		b = append(b, "\xa8Warnings"...)
-		b = codec.AppendStrings(b, v.Warnings)
+		b = wire.AppendStrings(b, v.Warnings)
 	}
 	b = append(b, "\xabWriteAllocs"...)
-	if b, err = codec.AppendMap(b, v.WriteAllocs, (*AllocListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.WriteAllocs, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -2442,49 +2442,49 @@ func (v *CSIVolumeDetail) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeDetail{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "ReadAllocs":
-		b, err = codec.ReadMap(b, &v.ReadAllocs, (*AllocListStub).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.ReadAllocs, (*AllocListStub).DecodeMsgpack)
 	case "WriteAllocs":
-		b, err = codec.ReadMap(b, &v.WriteAllocs, (*AllocListStub).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.WriteAllocs, (*AllocListStub).DecodeMsgpack)
 	case "Allocations":
-		b, err = codec.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
 	case "Claims":
-		b, err = codec.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
 	case "Attachments":
-		b, err = codec.ReadPointers(b, &v.Attachments, (*CSIAttachment).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Attachments, (*CSIAttachment).DecodeMsgpack)
 	case "Schedulable":
-		b, err = codec.ReadBool(b, &v.Schedulable)
+		b, err = wire.ReadBool(b, &v.Schedulable)
 	case "Blocked":
-		b, err = codec.ReadString(b, &v.Blocked)
+		b, err = wire.ReadString(b, &v.Blocked)
 	case "Warnings":
-		b, err = codec.ReadStrings(b, &v.Warnings)
+		b, err = wire.ReadStrings(b, &v.Warnings)
 	case "WaitingJobs":
-		b, err = codec.ReadStrings(b, &v.WaitingJobs)
+		b, err = wire.ReadStrings(b, &v.WaitingJobs)
 	case "ExpandBlocked":
-		b, err = codec.ReadString(b, &v.ExpandBlocked)
+		b, err = wire.ReadString(b, &v.ExpandBlocked)
 	case "Provider":
-		b, err = codec.ReadString(b, &v.Provider)
+		b, err = wire.ReadString(b, &v.Provider)
 	case "ProviderVersion":
-		b, err = codec.ReadString(b, &v.ProviderVersion)
+		b, err = wire.ReadString(b, &v.ProviderVersion)
 	case "ControllerRequired":
-		b, err = codec.ReadBool(b, &v.ControllerRequired)
+		b, err = wire.ReadBool(b, &v.ControllerRequired)
 	case "ControllersHealthy":
-		b, err = codec.ReadInt(b, &v.ControllersHealthy)
+		b, err = wire.ReadInt(b, &v.ControllersHealthy)
 	case "ControllersExpected":
-		b, err = codec.ReadInt(b, &v.ControllersExpected)
+		b, err = wire.ReadInt(b, &v.ControllersExpected)
 	case "NodesHealthy":
-		b, err = codec.ReadInt(b, &v.NodesHealthy)
+		b, err = wire.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
-		b, err = codec.ReadInt(b, &v.NodesExpected)
+		b, err = wire.ReadInt(b, &v.NodesExpected)
 	default:
 		return v.CSIVolume.readField(name, b)
 	}
@@ -2595,13 +2595,13 @@ func (v *CSIVolumeGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeGetRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -2641,13 +2641,13 @@ func (v *CSIVolumeGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeGetResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Volume":
-		b, err = codec.ReadPointer(b, &v.Volume, (*CSIVolumeDetail).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Volume, (*CSIVolumeDetail).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -2760,15 +2760,15 @@ func (v *CSIVolumeListRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeListRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeListRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		b, err = codec.ReadString(b, &v.PluginID)
+		b, err = wire.ReadString(b, &v.PluginID)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -2797,7 +2797,7 @@ func (v *CSIVolumeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.QueryMeta.NextToken)
 	}
 	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolumeListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Volumes, (*CSIVolumeListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -2808,13 +2808,13 @@ func (v *CSIVolumeListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeListResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Volumes":
-		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolumeListStub).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Volumes, (*CSIVolumeListStub).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -2872,7 +2872,7 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa5State"...)
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xaaTopologies"...)
-	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa7Waiting"...)
@@ -2885,53 +2885,53 @@ func (v *CSIVolumeListStub) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeListStub{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "ExternalID":
-		b, err = codec.ReadString(b, &v.ExternalID)
+		b, err = wire.ReadString(b, &v.ExternalID)
 	case "State":
-		b, err = codec.ReadString(b, &v.State)
+		b, err = wire.ReadString(b, &v.State)
 	case "Topologies":
-		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "CurrentReaders":
-		b, err = codec.ReadInt(b, &v.CurrentReaders)
+		b, err = wire.ReadInt(b, &v.CurrentReaders)
 	case "CurrentWriters":
-		b, err = codec.ReadInt(b, &v.CurrentWriters)
+		b, err = wire.ReadInt(b, &v.CurrentWriters)
 	case "Waiting":
-		b, err = codec.ReadInt(b, &v.Waiting)
+		b, err = wire.ReadInt(b, &v.Waiting)
 	case "Schedulable":
-		b, err = codec.ReadBool(b, &v.Schedulable)
+		b, err = wire.ReadBool(b, &v.Schedulable)
 	case "PluginID":
-		b, err = codec.ReadString(b, &v.PluginID)
+		b, err = wire.ReadString(b, &v.PluginID)
 	case "Provider":
-		b, err = codec.ReadString(b, &v.Provider)
+		b, err = wire.ReadString(b, &v.Provider)
 	case "ControllerRequired":
-		b, err = codec.ReadBool(b, &v.ControllerRequired)
+		b, err = wire.ReadBool(b, &v.ControllerRequired)
 	case "ControllersHealthy":
-		b, err = codec.ReadInt(b, &v.ControllersHealthy)
+		b, err = wire.ReadInt(b, &v.ControllersHealthy)
 	case "ControllersExpected":
-		b, err = codec.ReadInt(b, &v.ControllersExpected)
+		b, err = wire.ReadInt(b, &v.ControllersExpected)
 	case "NodesHealthy":
-		b, err = codec.ReadInt(b, &v.NodesHealthy)
+		b, err = wire.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
-		b, err = codec.ReadInt(b, &v.NodesExpected)
+		b, err = wire.ReadInt(b, &v.NodesExpected)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -2984,7 +2984,7 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
 	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolume).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Volumes, (*CSIVolume).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -2995,15 +2995,15 @@ func (v *CSIVolumeRegisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeRegisterRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Volumes":
-		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
 	case "CheckNamespace":
-		b, err = codec.ReadBool(b, &v.CheckNamespace)
+		b, err = wire.ReadBool(b, &v.CheckNamespace)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -3036,7 +3036,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
-	if b, err = codec.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
+	if b, err = wire.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -3063,7 +3063,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = msgp.AppendString(b, v.SecretID)
 	if len(v.TurnedReadOnly) != 0 {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = codec.AppendSlice(b, v.TurnedReadOnly, (*CSIClaimKey).AppendMsgpack); err != nil {
+		if b, err = wire.AppendSlice(b, v.TurnedReadOnly, (*CSIClaimKey).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -3075,21 +3075,21 @@ func (v *CSIVolumeUnpublishRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeUnpublishRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Claims":
-		b, err = codec.ReadSlice(b, &v.Claims, (*CSIClaimKey).DecodeMsgpack)
+		b, err = wire.ReadSlice(b, &v.Claims, (*CSIClaimKey).DecodeMsgpack)
 	case "TurnedReadOnly":
-		b, err = codec.ReadSlice(b, &v.TurnedReadOnly, (*CSIClaimKey).DecodeMsgpack)
+		b, err = wire.ReadSlice(b, &v.TurnedReadOnly, (*CSIClaimKey).DecodeMsgpack)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	case "Operator":
-		b, err = codec.ReadString(b, &v.Operator)
+		b, err = wire.ReadString(b, &v.Operator)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -3120,19 +3120,19 @@ func (v *CSIVolumeUse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = CSIVolumeUse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "VolumeID":
-		b, err = codec.ReadString(b, &v.VolumeID)
+		b, err = wire.ReadString(b, &v.VolumeID)
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "Mode":
-		b, err = codec.ReadString(b, &v.Mode)
+		b, err = wire.ReadString(b, &v.Mode)
 	default:
 		return b, false, nil
 	}
@@ -3161,17 +3161,17 @@ func (v *Constraint) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Constraint{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Constraint) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "LTarget":
-		b, err = codec.ReadString(b, &v.LTarget)
+		b, err = wire.ReadString(b, &v.LTarget)
 	case "RTarget":
-		b, err = codec.ReadString(b, &v.RTarget)
+		b, err = wire.ReadString(b, &v.RTarget)
 	case "Operand":
-		b, err = codec.ReadString(b, &v.Operand)
+		b, err = wire.ReadString(b, &v.Operand)
 	default:
 		return b, false, nil
 	}
@@ -3217,7 +3217,7 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Namespace)
 	if v.RevertedVersion != nil {
 		b = append(b, "\xafRevertedVersion"...)
-		if b, err = codec.AppendOther(b, &v.RevertedVersion); err != nil {
+		if b, err = wire.AppendOther(b, &v.RevertedVersion); err != nil {
 			return b, err
 		}
 	}
@@ -3226,7 +3226,7 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb1StatusDescription"...)
 	b = msgp.AppendString(b, v.StatusDescription)
 	b = append(b, "\xaaTaskGroups"...)
-	if b, err = codec.AppendMap(b, v.TaskGroups, (*DeploymentState).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.TaskGroups, (*DeploymentState).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -3237,41 +3237,41 @@ func (v *Deployment) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Deployment{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Deployment) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "JobID":
-		b, err = codec.ReadString(b, &v.JobID)
+		b, err = wire.ReadString(b, &v.JobID)
 	case "JobVersion":
-		b, err = codec.ReadUint(b, &v.JobVersion)
+		b, err = wire.ReadUint(b, &v.JobVersion)
 	case "JobModifyIndex":
-		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "JobSpecModifyIndex":
-		b, err = codec.ReadUint(b, &v.JobSpecModifyIndex)
+		b, err = wire.ReadUint(b, &v.JobSpecModifyIndex)
 	case "JobCreateIndex":
-		b, err = codec.ReadUint(b, &v.JobCreateIndex)
+		b, err = wire.ReadUint(b, &v.JobCreateIndex)
 	case "IsMultiregion":
-		b, err = codec.ReadBool(b, &v.IsMultiregion)
+		b, err = wire.ReadBool(b, &v.IsMultiregion)
 	case "TaskGroups":
-		b, err = codec.ReadMap(b, &v.TaskGroups, (*DeploymentState).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.TaskGroups, (*DeploymentState).DecodeMsgpack)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "StatusDescription":
-		b, err = codec.ReadString(b, &v.StatusDescription)
+		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "RevertedVersion":
-		b, err = codec.ReadOther(b, &v.RevertedVersion)
+		b, err = wire.ReadOther(b, &v.RevertedVersion)
 	case "EvalPriority":
-		b, err = codec.ReadInt(b, &v.EvalPriority)
+		b, err = wire.ReadInt(b, &v.EvalPriority)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3299,13 +3299,13 @@ func (v *DeploymentState) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacPlacedAllocs"...)
 	b = msgp.AppendInt64(b, int64(v.PlacedAllocs))
 	b = append(b, "\xaePlacedCanaries"...)
-	b = codec.AppendStrings(b, v.PlacedCanaries)
+	b = wire.AppendStrings(b, v.PlacedCanaries)
 	b = append(b, "\xb0ProgressDeadline"...)
 	b = msgp.AppendInt64(b, int64(v.ProgressDeadline))
 	b = append(b, "\xa8Promoted"...)
 	b = msgp.AppendBool(b, v.Promoted)
 	b = append(b, "\xb1RequireProgressBy"...)
-	b = codec.AppendTime(b, v.RequireProgressBy)
+	b = wire.AppendTime(b, v.RequireProgressBy)
 	b = append(b, "\xafUnhealthyAllocs"...)
 	b = msgp.AppendInt64(b, int64(v.UnhealthyAllocs))
 	return b, nil
@@ -3316,33 +3316,33 @@ func (v *DeploymentState) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = DeploymentState{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *DeploymentState) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AutoRevert":
-		b, err = codec.ReadBool(b, &v.AutoRevert)
+		b, err = wire.ReadBool(b, &v.AutoRevert)
 	case "AutoPromote":
-		b, err = codec.ReadBool(b, &v.AutoPromote)
+		b, err = wire.ReadBool(b, &v.AutoPromote)
 	case "ProgressDeadline":
-		b, err = codec.ReadInt(b, &v.ProgressDeadline)
+		b, err = wire.ReadInt(b, &v.ProgressDeadline)
 	case "RequireProgressBy":
-		b, err = codec.ReadTime(b, &v.RequireProgressBy)
+		b, err = wire.ReadTime(b, &v.RequireProgressBy)
 	case "Promoted":
-		b, err = codec.ReadBool(b, &v.Promoted)
+		b, err = wire.ReadBool(b, &v.Promoted)
 	case "PlacedCanaries":
-		b, err = codec.ReadStrings(b, &v.PlacedCanaries)
+		b, err = wire.ReadStrings(b, &v.PlacedCanaries)
 	case "DesiredCanaries":
-		b, err = codec.ReadInt(b, &v.DesiredCanaries)
+		b, err = wire.ReadInt(b, &v.DesiredCanaries)
 	case "DesiredTotal":
-		b, err = codec.ReadInt(b, &v.DesiredTotal)
+		b, err = wire.ReadInt(b, &v.DesiredTotal)
 	case "PlacedAllocs":
-		b, err = codec.ReadInt(b, &v.PlacedAllocs)
+		b, err = wire.ReadInt(b, &v.PlacedAllocs)
 	case "HealthyAllocs":
-		b, err = codec.ReadInt(b, &v.HealthyAllocs)
+		b, err = wire.ReadInt(b, &v.HealthyAllocs)
 	case "UnhealthyAllocs":
-		b, err = codec.ReadInt(b, &v.UnhealthyAllocs)
+		b, err = wire.ReadInt(b, &v.UnhealthyAllocs)
 	default:
 		return b, false, nil
 	}
@@ -3358,7 +3358,7 @@ func (v *DriverInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAttributes"...)
-	b = codec.AppendStringMap(b, v.Attributes)
+	b = wire.AppendStringMap(b, v.Attributes)
 	b = append(b, "\xa8Detected"...)
 	b = msgp.AppendBool(b, v.Detected)
 	b = append(b, "\xb1HealthDescription"...)
@@ -3366,7 +3366,7 @@ func (v *DriverInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa7Healthy"...)
 	b = msgp.AppendBool(b, v.Healthy)
 	b = append(b, "\xaaUpdateTime"...)
-	b = codec.AppendTime(b, v.UpdateTime)
+	b = wire.AppendTime(b, v.UpdateTime)
 	return b, nil
 }
 
@@ -3375,21 +3375,21 @@ func (v *DriverInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = DriverInfo{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *DriverInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "Detected":
-		b, err = codec.ReadBool(b, &v.Detected)
+		b, err = wire.ReadBool(b, &v.Detected)
 	case "Healthy":
-		b, err = codec.ReadBool(b, &v.Healthy)
+		b, err = wire.ReadBool(b, &v.Healthy)
 	case "HealthDescription":
-		b, err = codec.ReadString(b, &v.HealthDescription)
+		b, err = wire.ReadString(b, &v.HealthDescription)
 	case "UpdateTime":
-		b, err = codec.ReadTime(b, &v.UpdateTime)
+		b, err = wire.ReadTime(b, &v.UpdateTime)
 	default:
 		return b, false, nil
 	}
@@ -3414,7 +3414,7 @@ func (v *Empty) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Empty{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Empty) readField(name, b []byte) (_ []byte, known bool, err error) {
@@ -3443,17 +3443,17 @@ func (v *EphemeralDisk) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = EphemeralDisk{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *EphemeralDisk) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "SizeMB":
-		b, err = codec.ReadInt(b, &v.SizeMB)
+		b, err = wire.ReadInt(b, &v.SizeMB)
 	case "Sticky":
-		b, err = codec.ReadBool(b, &v.Sticky)
+		b, err = wire.ReadBool(b, &v.Sticky)
 	case "Migrate":
-		b, err = codec.ReadBool(b, &v.Migrate)
+		b, err = wire.ReadBool(b, &v.Migrate)
 	default:
 		return b, false, nil
 	}
@@ -3483,7 +3483,7 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa5Evals"...)
-	if b, err = codec.AppendPointers(b, v.Evals, (*Evaluation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Evals, (*Evaluation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -3512,15 +3512,15 @@ func (v *EvalUpdateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = EvalUpdateRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *EvalUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Evals":
-		b, err = codec.ReadPointers(b, &v.Evals, (*Evaluation).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Evals, (*Evaluation).DecodeMsgpack)
 	case "Wake":
-		b, err = codec.ReadInt(b, &v.Wake)
+		b, err = wire.ReadInt(b, &v.Wake)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -3554,7 +3554,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabBlockedEval"...)
 	b = msgp.AppendString(b, v.BlockedEval)
 	b = append(b, "\xa9BlockedOn"...)
-	b = codec.AppendStrings(b, v.BlockedOn)
+	b = wire.AppendStrings(b, v.BlockedOn)
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
@@ -3564,7 +3564,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.DeploymentID)
 	}
 	b = append(b, "\xaeFailedTGAllocs"...)
-	if b, err = codec.AppendMap(b, v.FailedTGAllocs, (*AllocMetric).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.FailedTGAllocs, (*AllocMetric).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa2ID"...)
@@ -3592,7 +3592,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8Priority"...)
 	b = msgp.AppendInt64(b, int64(v.Priority))
 	b = append(b, "\xb1QueuedAllocations"...)
-	b = codec.AppendIntMap(b, v.QueuedAllocations)
+	b = wire.AppendIntMap(b, v.QueuedAllocations)
 	if v.Shape != "" {
 		b = append(b, "\xa5Shape"...)
 		b = msgp.AppendString(b, v.Shape)
@@ -3617,59 +3617,59 @@ func (v *Evaluation) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Evaluation{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "Priority":
-		b, err = codec.ReadInt(b, &v.Priority)
+		b, err = wire.ReadInt(b, &v.Priority)
 	case "Type":
-		b, err = codec.ReadString(b, &v.Type)
+		b, err = wire.ReadString(b, &v.Type)
 	case "TriggeredBy":
-		b, err = codec.ReadString(b, &v.TriggeredBy)
+		b, err = wire.ReadString(b, &v.TriggeredBy)
 	case "JobID":
-		b, err = codec.ReadString(b, &v.JobID)
+		b, err = wire.ReadString(b, &v.JobID)
 	case "JobModifyIndex":
-		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "DeploymentID":
-		b, err = codec.ReadString(b, &v.DeploymentID)
+		b, err = wire.ReadString(b, &v.DeploymentID)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "StatusDescription":
-		b, err = codec.ReadString(b, &v.StatusDescription)
+		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "Again":
-		b, err = codec.ReadString(b, &v.Again)
+		b, err = wire.ReadString(b, &v.Again)
 	case "WaitUntil":
-		b, err = codec.ReadInt(b, &v.WaitUntil)
+		b, err = wire.ReadInt(b, &v.WaitUntil)
 	case "NextEval":
-		b, err = codec.ReadString(b, &v.NextEval)
+		b, err = wire.ReadString(b, &v.NextEval)
 	case "PreviousEval":
-		b, err = codec.ReadString(b, &v.PreviousEval)
+		b, err = wire.ReadString(b, &v.PreviousEval)
 	case "BlockedEval":
-		b, err = codec.ReadString(b, &v.BlockedEval)
+		b, err = wire.ReadString(b, &v.BlockedEval)
 	case "FailedTGAllocs":
-		b, err = codec.ReadMap(b, &v.FailedTGAllocs, (*AllocMetric).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.FailedTGAllocs, (*AllocMetric).DecodeMsgpack)
 	case "QueuedAllocations":
-		b, err = codec.ReadIntMap(b, &v.QueuedAllocations)
+		b, err = wire.ReadIntMap(b, &v.QueuedAllocations)
 	case "BlockedOn":
-		b, err = codec.ReadStrings(b, &v.BlockedOn)
+		b, err = wire.ReadStrings(b, &v.BlockedOn)
 	case "Shape":
-		b, err = codec.ReadString(b, &v.Shape)
+		b, err = wire.ReadString(b, &v.Shape)
 	case "Placed":
-		b, err = codec.ReadBool(b, &v.Placed)
+		b, err = wire.ReadBool(b, &v.Placed)
 	case "SnapshotIndex":
-		b, err = codec.ReadUint(b, &v.SnapshotIndex)
+		b, err = wire.ReadUint(b, &v.SnapshotIndex)
 	case "CreateTime":
-		b, err = codec.ReadInt(b, &v.CreateTime)
+		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		b, err = codec.ReadInt(b, &v.ModifyTime)
+		b, err = wire.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3696,15 +3696,15 @@ func (v *HostVolume) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = HostVolume{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *HostVolume) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Path":
-		b, err = codec.ReadString(b, &v.Path)
+		b, err = wire.ReadString(b, &v.Path)
 	case "ReadOnly":
-		b, err = codec.ReadBool(b, &v.ReadOnly)
+		b, err = wire.ReadBool(b, &v.ReadOnly)
 	default:
 		return b, false, nil
 	}
@@ -3731,15 +3731,15 @@ func (v *Indexes) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Indexes{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Indexes) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CreateIndex":
-		b, err = codec.ReadUint(b, &v.CreateIndex)
+		b, err = wire.ReadUint(b, &v.CreateIndex)
 	case "ModifyIndex":
-		b, err = codec.ReadUint(b, &v.ModifyIndex)
+		b, err = wire.ReadUint(b, &v.ModifyIndex)
 	default:
 		return b, false, nil
 	}
@@ -3786,18 +3786,18 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if len(v.Affinities) != 0 {
 		b = append(b, "\xaaAffinities"...)
-		if b, err = codec.AppendOther(b, &v.Affinities); err != nil {
+		if b, err = wire.AppendOther(b, &v.Affinities); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xabConstraints"...)
-	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xabDatacenters"...)
-	b = codec.AppendStrings(b, v.Datacenters)
+	b = wire.AppendStrings(b, v.Datacenters)
 	if v.DispatchIdempotencyToken != "" {
 		b = append(b, "\xb8DispatchIdempotencyToken"...)
 		b = msgp.AppendString(b, v.DispatchIdempotencyToken)
@@ -3811,10 +3811,10 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaeJobModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.JobModifyIndex))
 	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
+	b = wire.AppendStringMap(b, v.Meta)
 	if v.Migrate != nil {
 		b = append(b, "\xa7Migrate"...)
-		if b, err = codec.AppendOther(b, &v.Migrate); err != nil {
+		if b, err = wire.AppendOther(b, &v.Migrate); err != nil {
 			return b, err
 		}
 	}
@@ -3828,7 +3828,7 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodePool)
 	if v.ParameterizedJob != nil {
 		b = append(b, "\xb0ParameterizedJob"...)
-		if b, err = codec.AppendOther(b, &v.ParameterizedJob); err != nil {
+		if b, err = wire.AppendOther(b, &v.ParameterizedJob); err != nil {
 			return b, err
 		}
 	}
@@ -3838,13 +3838,13 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.Payload) != 0 {
 		b = append(b, "\xa7Payload"...)
-		if b, err = codec.AppendOther(b, &v.Payload); err != nil {
+		if b, err = wire.AppendOther(b, &v.Payload); err != nil {
 			return b, err
 		}
 	}
 	if v.Periodic != nil {
 		b = append(b, "\xa8Periodic"...)
-		if b, err = codec.AppendOther(b, &v.Periodic); err != nil {
+		if b, err = wire.AppendOther(b, &v.Periodic); err != nil {
 			return b, err
 		}
 	}
@@ -3854,7 +3854,7 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Region)
 	if len(v.Spreads) != 0 {
 		b = append(b, "\xa7Spreads"...)
-		if b, err = codec.AppendOther(b, &v.Spreads); err != nil {
+		if b, err = wire.AppendOther(b, &v.Spreads); err != nil {
 			return b, err
 		}
 	}
@@ -3869,7 +3869,7 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaSubmitTime"...)
 	b = msgp.AppendInt64(b, int64(v.SubmitTime))
 	b = append(b, "\xaaTaskGroups"...)
-	if b, err = codec.AppendPointers(b, v.TaskGroups, (*TaskGroup).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.TaskGroups, (*TaskGroup).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa4Type"...)
@@ -3890,67 +3890,67 @@ func (v *Job) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Job{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		b, err = codec.ReadString(b, &v.Region)
+		b, err = wire.ReadString(b, &v.Region)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "Type":
-		b, err = codec.ReadString(b, &v.Type)
+		b, err = wire.ReadString(b, &v.Type)
 	case "Priority":
-		b, err = codec.ReadInt(b, &v.Priority)
+		b, err = wire.ReadInt(b, &v.Priority)
 	case "Datacenters":
-		b, err = codec.ReadStrings(b, &v.Datacenters)
+		b, err = wire.ReadStrings(b, &v.Datacenters)
 	case "NodePool":
-		b, err = codec.ReadString(b, &v.NodePool)
+		b, err = wire.ReadString(b, &v.NodePool)
 	case "Constraints":
-		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
 	case "Affinities":
-		b, err = codec.ReadOther(b, &v.Affinities)
+		b, err = wire.ReadOther(b, &v.Affinities)
 	case "Spreads":
-		b, err = codec.ReadOther(b, &v.Spreads)
+		b, err = wire.ReadOther(b, &v.Spreads)
 	case "TaskGroups":
-		b, err = codec.ReadPointers(b, &v.TaskGroups, (*TaskGroup).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.TaskGroups, (*TaskGroup).DecodeMsgpack)
 	case "Update":
-		b, err = codec.ReadPointer(b, &v.Update, (*UpdateStrategy).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Update, (*UpdateStrategy).DecodeMsgpack)
 	case "Migrate":
-		b, err = codec.ReadOther(b, &v.Migrate)
+		b, err = wire.ReadOther(b, &v.Migrate)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "Stop":
-		b, err = codec.ReadBool(b, &v.Stop)
+		b, err = wire.ReadBool(b, &v.Stop)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "StatusDescription":
-		b, err = codec.ReadString(b, &v.StatusDescription)
+		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "Stable":
-		b, err = codec.ReadBool(b, &v.Stable)
+		b, err = wire.ReadBool(b, &v.Stable)
 	case "Version":
-		b, err = codec.ReadUint(b, &v.Version)
+		b, err = wire.ReadUint(b, &v.Version)
 	case "SubmitTime":
-		b, err = codec.ReadInt(b, &v.SubmitTime)
+		b, err = wire.ReadInt(b, &v.SubmitTime)
 	case "JobModifyIndex":
-		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "Periodic":
-		b, err = codec.ReadOther(b, &v.Periodic)
+		b, err = wire.ReadOther(b, &v.Periodic)
 	case "ParameterizedJob":
-		b, err = codec.ReadOther(b, &v.ParameterizedJob)
+		b, err = wire.ReadOther(b, &v.ParameterizedJob)
 	case "ParentID":
-		b, err = codec.ReadString(b, &v.ParentID)
+		b, err = wire.ReadString(b, &v.ParentID)
 	case "Dispatched":
-		b, err = codec.ReadBool(b, &v.Dispatched)
+		b, err = wire.ReadBool(b, &v.Dispatched)
 	case "Payload":
-		b, err = codec.ReadOther(b, &v.Payload)
+		b, err = wire.ReadOther(b, &v.Payload)
 	case "DispatchIdempotencyToken":
-		b, err = codec.ReadString(b, &v.DispatchIdempotencyToken)
+		b, err = wire.ReadString(b, &v.DispatchIdempotencyToken)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -4043,13 +4043,13 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Scaling != nil {
 		b = append(b, "\xa7Scaling"...)
-		if b, err = codec.AppendOther(b, &v.Scaling); err != nil {
+		if b, err = wire.AppendOther(b, &v.Scaling); err != nil {
 			return b, err
 		}
 	}
 	if v.Submission != nil {
 		b = append(b, "\xaaSubmission"...)
-		if b, err = codec.AppendOther(b, &v.Submission); err != nil {
+		if b, err = wire.AppendOther(b, &v.Submission); err != nil {
 			return b, err
 		}
 	}
@@ -4061,31 +4061,31 @@ func (v *JobRegisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = JobRegisterRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *JobRegisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Job":
-		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
 	case "EnforceIndex":
-		b, err = codec.ReadBool(b, &v.EnforceIndex)
+		b, err = wire.ReadBool(b, &v.EnforceIndex)
 	case "JobModifyIndex":
-		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "Eval":
-		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
 	case "Submission":
-		b, err = codec.ReadOther(b, &v.Submission)
+		b, err = wire.ReadOther(b, &v.Submission)
 	case "CheckNamespace":
-		b, err = codec.ReadBool(b, &v.CheckNamespace)
+		b, err = wire.ReadBool(b, &v.CheckNamespace)
 	case "PreserveCounts":
-		b, err = codec.ReadBool(b, &v.PreserveCounts)
+		b, err = wire.ReadBool(b, &v.PreserveCounts)
 	case "EvalPriority":
-		b, err = codec.ReadInt(b, &v.EvalPriority)
+		b, err = wire.ReadInt(b, &v.EvalPriority)
 	case "Scaling":
-		b, err = codec.ReadOther(b, &v.Scaling)
+		b, err = wire.ReadOther(b, &v.Scaling)
 	case "ConsulToken":
-		b, err = codec.ReadString(b, &v.ConsulToken)
+		b, err = wire.ReadString(b, &v.ConsulToken)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4114,17 +4114,17 @@ func (v *LogConfig) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = LogConfig{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *LogConfig) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "MaxFiles":
-		b, err = codec.ReadInt(b, &v.MaxFiles)
+		b, err = wire.ReadInt(b, &v.MaxFiles)
 	case "MaxFileSizeMB":
-		b, err = codec.ReadInt(b, &v.MaxFileSizeMB)
+		b, err = wire.ReadInt(b, &v.MaxFileSizeMB)
 	case "Disabled":
-		b, err = codec.ReadBool(b, &v.Disabled)
+		b, err = wire.ReadBool(b, &v.Disabled)
 	default:
 		return b, false, nil
 	}
@@ -4152,7 +4152,7 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAttributes"...)
-	b = codec.AppendStringMap(b, v.Attributes)
+	b = wire.AppendStringMap(b, v.Attributes)
 	b = append(b, "\xadComputedClass"...)
 	b = msgp.AppendString(b, v.ComputedClass)
 	b = append(b, "\xabCreateIndex"...)
@@ -4163,23 +4163,23 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.Drain)
 	if v.DrainStrategy != nil {
 		b = append(b, "\xadDrainStrategy"...)
-		if b, err = codec.AppendOther(b, &v.DrainStrategy); err != nil {
+		if b, err = wire.AppendOther(b, &v.DrainStrategy); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa7Drivers"...)
-	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Events"...)
-	if b, err = codec.AppendPointers(b, v.Events, (*NodeEvent).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Events, (*NodeEvent).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa8HTTPAddr"...)
 	b = msgp.AppendString(b, v.HTTPAddr)
 	if len(v.HostVolumes) != 0 {
 		b = append(b, "\xabHostVolumes"...)
-		if b, err = codec.AppendMap(b, v.HostVolumes, (*HostVolume).AppendMsgpack); err != nil {
+		if b, err = wire.AppendMap(b, v.HostVolumes, (*HostVolume).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -4187,12 +4187,12 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	if v.LastDrain != nil {
 		b = append(b, "\xa9LastDrain"...)
-		if b, err = codec.AppendOther(b, &v.LastDrain); err != nil {
+		if b, err = wire.AppendOther(b, &v.LastDrain); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
+	b = wire.AppendStringMap(b, v.Meta)
 	b = append(b, "\xabModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa4Name"...)
@@ -4233,59 +4233,59 @@ func (v *Node) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Node{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	case "Datacenter":
-		b, err = codec.ReadString(b, &v.Datacenter)
+		b, err = wire.ReadString(b, &v.Datacenter)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "HTTPAddr":
-		b, err = codec.ReadString(b, &v.HTTPAddr)
+		b, err = wire.ReadString(b, &v.HTTPAddr)
 	case "TLSEnabled":
-		b, err = codec.ReadBool(b, &v.TLSEnabled)
+		b, err = wire.ReadBool(b, &v.TLSEnabled)
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "NodeResources":
-		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
 	case "ReservedResources":
-		b, err = codec.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "NodeClass":
-		b, err = codec.ReadString(b, &v.NodeClass)
+		b, err = wire.ReadString(b, &v.NodeClass)
 	case "NodePool":
-		b, err = codec.ReadString(b, &v.NodePool)
+		b, err = wire.ReadString(b, &v.NodePool)
 	case "ComputedClass":
-		b, err = codec.ReadString(b, &v.ComputedClass)
+		b, err = wire.ReadString(b, &v.ComputedClass)
 	case "Drivers":
-		b, err = codec.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
 	case "HostVolumes":
-		b, err = codec.ReadMap(b, &v.HostVolumes, (*HostVolume).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.HostVolumes, (*HostVolume).DecodeMsgpack)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "StatusDescription":
-		b, err = codec.ReadString(b, &v.StatusDescription)
+		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "StatusUpdatedAt":
-		b, err = codec.ReadInt(b, &v.StatusUpdatedAt)
+		b, err = wire.ReadInt(b, &v.StatusUpdatedAt)
 	case "Unaccounted":
-		b, err = codec.ReadBool(b, &v.Unaccounted)
+		b, err = wire.ReadBool(b, &v.Unaccounted)
 	case "SchedulingEligibility":
-		b, err = codec.ReadString(b, &v.SchedulingEligibility)
+		b, err = wire.ReadString(b, &v.SchedulingEligibility)
 	case "Drain":
-		b, err = codec.ReadBool(b, &v.Drain)
+		b, err = wire.ReadBool(b, &v.Drain)
 	case "DrainStrategy":
-		b, err = codec.ReadOther(b, &v.DrainStrategy)
+		b, err = wire.ReadOther(b, &v.DrainStrategy)
 	case "LastDrain":
-		b, err = codec.ReadOther(b, &v.LastDrain)
+		b, err = wire.ReadOther(b, &v.LastDrain)
 	case "Events":
-		b, err = codec.ReadPointers(b, &v.Events, (*NodeEvent).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Events, (*NodeEvent).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -4307,7 +4307,7 @@ func (v *NodeCPUResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.CpuShares))
 	if len(v.ReservableCpuCores) != 0 {
 		b = append(b, "\xb2ReservableCpuCores"...)
-		if b, err = codec.AppendOther(b, &v.ReservableCpuCores); err != nil {
+		if b, err = wire.AppendOther(b, &v.ReservableCpuCores); err != nil {
 			return b, err
 		}
 	}
@@ -4321,17 +4321,17 @@ func (v *NodeCPUResources) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeCPUResources{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeCPUResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CpuShares":
-		b, err = codec.ReadInt(b, &v.CpuShares)
+		b, err = wire.ReadInt(b, &v.CpuShares)
 	case "TotalCpuCores":
-		b, err = codec.ReadUint(b, &v.TotalCpuCores)
+		b, err = wire.ReadUint(b, &v.TotalCpuCores)
 	case "ReservableCpuCores":
-		b, err = codec.ReadOther(b, &v.ReservableCpuCores)
+		b, err = wire.ReadOther(b, &v.ReservableCpuCores)
 	default:
 		return b, false, nil
 	}
@@ -4356,13 +4356,13 @@ func (v *NodeDiskResources) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeDiskResources{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeDiskResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "DiskMB":
-		b, err = codec.ReadInt(b, &v.DiskMB)
+		b, err = wire.ReadInt(b, &v.DiskMB)
 	default:
 		return b, false, nil
 	}
@@ -4380,13 +4380,13 @@ func (v *NodeEvent) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.CreateIndex))
 	b = append(b, "\xa7Details"...)
-	b = codec.AppendStringMap(b, v.Details)
+	b = wire.AppendStringMap(b, v.Details)
 	b = append(b, "\xa7Message"...)
 	b = msgp.AppendString(b, v.Message)
 	b = append(b, "\xa9Subsystem"...)
 	b = msgp.AppendString(b, v.Subsystem)
 	b = append(b, "\xa9Timestamp"...)
-	b = codec.AppendTime(b, v.Timestamp)
+	b = wire.AppendTime(b, v.Timestamp)
 	return b, nil
 }
 
@@ -4395,21 +4395,21 @@ func (v *NodeEvent) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeEvent{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Message":
-		b, err = codec.ReadString(b, &v.Message)
+		b, err = wire.ReadString(b, &v.Message)
 	case "Subsystem":
-		b, err = codec.ReadString(b, &v.Subsystem)
+		b, err = wire.ReadString(b, &v.Subsystem)
 	case "Details":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Details))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Details))
 	case "Timestamp":
-		b, err = codec.ReadTime(b, &v.Timestamp)
+		b, err = wire.ReadTime(b, &v.Timestamp)
 	case "CreateIndex":
-		b, err = codec.ReadUint(b, &v.CreateIndex)
+		b, err = wire.ReadUint(b, &v.CreateIndex)
 	default:
 		return b, false, nil
 	}
@@ -4522,15 +4522,15 @@ func (v *NodeGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeGetRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -4568,7 +4568,7 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Inventory != nil {
 		b = append(b, "\xa9Inventory"...)
-		if b, err = codec.AppendOther(b, &v.Inventory); err != nil {
+		if b, err = wire.AppendOther(b, &v.Inventory); err != nil {
 			return b, err
 		}
 	}
@@ -4598,19 +4598,19 @@ func (v *NodeHeartbeatRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeHeartbeatRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeHeartbeatRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "Inventory":
-		b, err = codec.ReadOther(b, &v.Inventory)
+		b, err = wire.ReadOther(b, &v.Inventory)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4630,7 +4630,7 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
 	b = append(b, "\xa7Servers"...)
-	b = codec.AppendStrings(b, v.Servers)
+	b = wire.AppendStrings(b, v.Servers)
 	b = append(b, "\xabUnaccounted"...)
 	b = msgp.AppendBool(b, v.Unaccounted)
 	return b, nil
@@ -4641,17 +4641,17 @@ func (v *NodeHeartbeatResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeHeartbeatResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeHeartbeatResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "HeartbeatTTL":
-		b, err = codec.ReadInt(b, &v.HeartbeatTTL)
+		b, err = wire.ReadInt(b, &v.HeartbeatTTL)
 	case "Servers":
-		b, err = codec.ReadStrings(b, &v.Servers)
+		b, err = wire.ReadStrings(b, &v.Servers)
 	case "Unaccounted":
-		b, err = codec.ReadBool(b, &v.Unaccounted)
+		b, err = wire.ReadBool(b, &v.Unaccounted)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -4680,7 +4680,7 @@ func (v *NodeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.QueryMeta.NextToken)
 	}
 	b = append(b, "\xa5Nodes"...)
-	if b, err = codec.AppendPointers(b, v.Nodes, (*NodeListStub).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Nodes, (*NodeListStub).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -4691,13 +4691,13 @@ func (v *NodeListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeListResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Nodes":
-		b, err = codec.ReadPointers(b, &v.Nodes, (*NodeListStub).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Nodes, (*NodeListStub).DecodeMsgpack)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -4728,7 +4728,7 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Address)
 	if len(v.Attributes) != 0 {
 		b = append(b, "\xaaAttributes"...)
-		b = codec.AppendStringMap(b, v.Attributes)
+		b = wire.AppendStringMap(b, v.Attributes)
 	}
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
@@ -4737,14 +4737,14 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa5Drain"...)
 	b = msgp.AppendBool(b, v.Drain)
 	b = append(b, "\xa7Drivers"...)
-	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	if v.LastDrain != nil {
 		b = append(b, "\xa9LastDrain"...)
-		if b, err = codec.AppendOther(b, &v.LastDrain); err != nil {
+		if b, err = wire.AppendOther(b, &v.LastDrain); err != nil {
 			return b, err
 		}
 	}
@@ -4784,43 +4784,43 @@ func (v *NodeListStub) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeListStub{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Address":
-		b, err = codec.ReadString(b, &v.Address)
+		b, err = wire.ReadString(b, &v.Address)
 	case "ID":
-		b, err = codec.ReadString(b, &v.ID)
+		b, err = wire.ReadString(b, &v.ID)
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "Datacenter":
-		b, err = codec.ReadString(b, &v.Datacenter)
+		b, err = wire.ReadString(b, &v.Datacenter)
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "NodeClass":
-		b, err = codec.ReadString(b, &v.NodeClass)
+		b, err = wire.ReadString(b, &v.NodeClass)
 	case "NodePool":
-		b, err = codec.ReadString(b, &v.NodePool)
+		b, err = wire.ReadString(b, &v.NodePool)
 	case "Version":
-		b, err = codec.ReadString(b, &v.Version)
+		b, err = wire.ReadString(b, &v.Version)
 	case "Drain":
-		b, err = codec.ReadBool(b, &v.Drain)
+		b, err = wire.ReadBool(b, &v.Drain)
 	case "LastDrain":
-		b, err = codec.ReadOther(b, &v.LastDrain)
+		b, err = wire.ReadOther(b, &v.LastDrain)
 	case "SchedulingEligibility":
-		b, err = codec.ReadString(b, &v.SchedulingEligibility)
+		b, err = wire.ReadString(b, &v.SchedulingEligibility)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "StatusDescription":
-		b, err = codec.ReadString(b, &v.StatusDescription)
+		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "Drivers":
-		b, err = codec.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
 	case "NodeResources":
-		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
 	case "ReservedResources":
-		b, err = codec.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -4845,13 +4845,13 @@ func (v *NodeMemoryResources) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeMemoryResources{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeMemoryResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "MemoryMB":
-		b, err = codec.ReadInt(b, &v.MemoryMB)
+		b, err = wire.ReadInt(b, &v.MemoryMB)
 	default:
 		return b, false, nil
 	}
@@ -4882,19 +4882,19 @@ func (v *NodeNetworkAddress) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeNetworkAddress{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeNetworkAddress) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Family":
-		b, err = codec.ReadString(b, &v.Family)
+		b, err = wire.ReadString(b, &v.Family)
 	case "Alias":
-		b, err = codec.ReadString(b, &v.Alias)
+		b, err = wire.ReadString(b, &v.Alias)
 	case "Address":
-		b, err = codec.ReadString(b, &v.Address)
+		b, err = wire.ReadString(b, &v.Address)
 	case "ReservedPorts":
-		b, err = codec.ReadString(b, &v.ReservedPorts)
+		b, err = wire.ReadString(b, &v.ReservedPorts)
 	default:
 		return b, false, nil
 	}
@@ -4910,7 +4910,7 @@ func (v *NodeNetworkResource) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(4)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9Addresses"...)
-	if b, err = codec.AppendPointers(b, v.Addresses, (*NodeNetworkAddress).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Addresses, (*NodeNetworkAddress).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Device"...)
@@ -4927,19 +4927,19 @@ func (v *NodeNetworkResource) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeNetworkResource{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeNetworkResource) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Mode":
-		b, err = codec.ReadString(b, &v.Mode)
+		b, err = wire.ReadString(b, &v.Mode)
 	case "Device":
-		b, err = codec.ReadString(b, &v.Device)
+		b, err = wire.ReadString(b, &v.Device)
 	case "MacAddress":
-		b, err = codec.ReadString(b, &v.MacAddress)
+		b, err = wire.ReadString(b, &v.MacAddress)
 	case "Addresses":
-		b, err = codec.ReadPointers(b, &v.Addresses, (*NodeNetworkAddress).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Addresses, (*NodeNetworkAddress).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}
@@ -4978,7 +4978,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa3CSI"...)
-	if b, err = codec.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -4987,7 +4987,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Inventory != nil {
 		b = append(b, "\xa9Inventory"...)
-		if b, err = codec.AppendOther(b, &v.Inventory); err != nil {
+		if b, err = wire.AppendOther(b, &v.Inventory); err != nil {
 			return b, err
 		}
 	}
@@ -5023,21 +5023,21 @@ func (v *NodeRegisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeRegisterRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Node":
-		b, err = codec.ReadPointer(b, &v.Node, (*Node).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Node, (*Node).DecodeMsgpack)
 	case "CSI":
-		b, err = codec.ReadPointers(b, &v.CSI, (*CSIPluginInstance).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.CSI, (*CSIPluginInstance).DecodeMsgpack)
 	case "Inventory":
-		b, err = codec.ReadOther(b, &v.Inventory)
+		b, err = wire.ReadOther(b, &v.Inventory)
 	case "Unsure":
-		b, err = codec.ReadBool(b, &v.Unsure)
+		b, err = wire.ReadBool(b, &v.Unsure)
 	case "RecordEvents":
-		b, err = codec.ReadBool(b, &v.RecordEvents)
+		b, err = wire.ReadBool(b, &v.RecordEvents)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5053,7 +5053,7 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7EvalIDs"...)
-	b = codec.AppendStrings(b, v.EvalIDs)
+	b = wire.AppendStrings(b, v.EvalIDs)
 	b = append(b, "\xacHeartbeatTTL"...)
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
@@ -5061,7 +5061,7 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8KeepsAll"...)
 	b = msgp.AppendBool(b, v.KeepsAll)
 	b = append(b, "\xa7Servers"...)
-	b = codec.AppendStrings(b, v.Servers)
+	b = wire.AppendStrings(b, v.Servers)
 	return b, nil
 }
 
@@ -5070,19 +5070,19 @@ func (v *NodeRegisterResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeRegisterResponse{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "HeartbeatTTL":
-		b, err = codec.ReadInt(b, &v.HeartbeatTTL)
+		b, err = wire.ReadInt(b, &v.HeartbeatTTL)
 	case "Servers":
-		b, err = codec.ReadStrings(b, &v.Servers)
+		b, err = wire.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
-		b, err = codec.ReadStrings(b, &v.EvalIDs)
+		b, err = wire.ReadStrings(b, &v.EvalIDs)
 	case "KeepsAll":
-		b, err = codec.ReadBool(b, &v.KeepsAll)
+		b, err = wire.ReadBool(b, &v.KeepsAll)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -5107,13 +5107,13 @@ func (v *NodeReservedCPU) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeReservedCPU{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeReservedCPU) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CpuShares":
-		b, err = codec.ReadUint(b, &v.CpuShares)
+		b, err = wire.ReadUint(b, &v.CpuShares)
 	default:
 		return b, false, nil
 	}
@@ -5138,13 +5138,13 @@ func (v *NodeReservedNetworks) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeReservedNetworks{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeReservedNetworks) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ReservedHostPorts":
-		b, err = codec.ReadString(b, &v.ReservedHostPorts)
+		b, err = wire.ReadString(b, &v.ReservedHostPorts)
 	default:
 		return b, false, nil
 	}
@@ -5188,7 +5188,7 @@ func (v *NodeReservedResources) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeReservedResources{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeReservedResources) readField(name, b []byte) (_ []byte, known bool, err error) {
@@ -5200,7 +5200,7 @@ func (v *NodeReservedResources) readField(name, b []byte) (_ []byte, known bool,
 	case "Disk":
 		b, err = v.Disk.DecodeMsgpack(b)
 	case "Networks":
-		b, err = codec.ReadPointer(b, &v.Networks, (*NodeReservedNetworks).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Networks, (*NodeReservedNetworks).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}
@@ -5233,7 +5233,7 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.Devices) != 0 {
 		b = append(b, "\xa7Devices"...)
-		if b, err = codec.AppendOther(b, &v.Devices); err != nil {
+		if b, err = wire.AppendOther(b, &v.Devices); err != nil {
 			return b, err
 		}
 	}
@@ -5255,7 +5255,7 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.NodeNetworks) != 0 {
 		b = append(b, "\xacNodeNetworks"...)
-		if b, err = codec.AppendPointers(b, v.NodeNetworks, (*NodeNetworkResource).AppendMsgpack); err != nil {
+		if b, err = wire.AppendPointers(b, v.NodeNetworks, (*NodeNetworkResource).AppendMsgpack); err != nil {
 			return b, err
 		}
 	}
@@ -5267,7 +5267,7 @@ func (v *NodeResources) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeResources{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeResources) readField(name, b []byte) (_ []byte, known bool, err error) {
@@ -5279,13 +5279,13 @@ func (v *NodeResources) readField(name, b []byte) (_ []byte, known bool, err err
 	case "Disk":
 		b, err = v.Disk.DecodeMsgpack(b)
 	case "Devices":
-		b, err = codec.ReadOther(b, &v.Devices)
+		b, err = wire.ReadOther(b, &v.Devices)
 	case "NodeNetworks":
-		b, err = codec.ReadPointers(b, &v.NodeNetworks, (*NodeNetworkResource).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.NodeNetworks, (*NodeNetworkResource).DecodeMsgpack)
 	case "MinDynamicPort":
-		b, err = codec.ReadInt(b, &v.MinDynamicPort)
+		b, err = wire.ReadInt(b, &v.MinDynamicPort)
 	case "MaxDynamicPort":
-		b, err = codec.ReadInt(b, &v.MaxDynamicPort)
+		b, err = wire.ReadInt(b, &v.MaxDynamicPort)
 	default:
 		return b, false, nil
 	}
@@ -5305,7 +5305,7 @@ func (v *NodeScoreMeta) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9NormScore"...)
 	b = msgp.AppendFloat64(b, v.NormScore)
 	b = append(b, "\xa6Scores"...)
-	b = codec.AppendFloatMap(b, v.Scores)
+	b = wire.AppendFloatMap(b, v.Scores)
 	return b, nil
 }
 
@@ -5314,17 +5314,17 @@ func (v *NodeScoreMeta) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeScoreMeta{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeScoreMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "Scores":
-		b, err = codec.ReadFloatMap(b, &v.Scores)
+		b, err = wire.ReadFloatMap(b, &v.Scores)
 	case "NormScore":
-		b, err = codec.ReadFloat(b, &v.NormScore)
+		b, err = wire.ReadFloat(b, &v.NormScore)
 	default:
 		return b, false, nil
 	}
@@ -5368,7 +5368,7 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.WriteOptions.Namespace)
 	}
 	b = append(b, "\xa7NodeIDs"...)
-	b = codec.AppendStrings(b, v.NodeIDs)
+	b = wire.AppendStrings(b, v.NodeIDs)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
@@ -5387,19 +5387,19 @@ func (v *NodeStatusUpdate) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeStatusUpdate{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeStatusUpdate) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeIDs":
-		b, err = codec.ReadStrings(b, &v.NodeIDs)
+		b, err = wire.ReadStrings(b, &v.NodeIDs)
 	case "Status":
-		b, err = codec.ReadString(b, &v.Status)
+		b, err = wire.ReadString(b, &v.Status)
 	case "Accounted":
-		b, err = codec.ReadBool(b, &v.Accounted)
+		b, err = wire.ReadBool(b, &v.Accounted)
 	case "Event":
-		b, err = codec.ReadPointer(b, &v.Event, (*NodeEvent).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Event, (*NodeEvent).DecodeMsgpack)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5459,7 +5459,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
 	b = append(b, "\xa7Removes"...)
-	if b, err = codec.AppendOther(b, &v.Removes); err != nil {
+	if b, err = wire.AppendOther(b, &v.Removes); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa8SecretID"...)
@@ -5469,7 +5469,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendBool(b, v.Unsure)
 	}
 	b = append(b, "\xa7Upserts"...)
-	if b, err = codec.AppendPointers(b, v.Upserts, (*CSIPluginInstance).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Upserts, (*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -5480,25 +5480,25 @@ func (v *NodeUpdateCSIRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = NodeUpdateCSIRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		b, err = codec.ReadString(b, &v.NodeID)
+		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
-		b, err = codec.ReadString(b, &v.SecretID)
+		b, err = wire.ReadString(b, &v.SecretID)
 	case "Upserts":
-		b, err = codec.ReadPointers(b, &v.Upserts, (*CSIPluginInstance).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Upserts, (*CSIPluginInstance).DecodeMsgpack)
 	case "Removes":
-		b, err = codec.ReadOther(b, &v.Removes)
+		b, err = wire.ReadOther(b, &v.Removes)
 	case "Full":
-		b, err = codec.ReadBool(b, &v.Full)
+		b, err = wire.ReadBool(b, &v.Full)
 	case "Unsure":
-		b, err = codec.ReadBool(b, &v.Unsure)
+		b, err = wire.ReadBool(b, &v.Unsure)
 	case "RecordEvents":
-		b, err = codec.ReadBool(b, &v.RecordEvents)
+		b, err = wire.ReadBool(b, &v.RecordEvents)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5547,7 +5547,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.DeploymentUpdates) != 0 {
 		b = append(b, "\xb1DeploymentUpdates"...)
-		if b, err = codec.AppendOther(b, &v.DeploymentUpdates); err != nil {
+		if b, err = wire.AppendOther(b, &v.DeploymentUpdates); err != nil {
 			return b, err
 		}
 	}
@@ -5556,7 +5556,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return b, err
 	}
 	b = append(b, "\xa9Followups"...)
-	if b, err = codec.AppendPointers(b, v.Followups, (*Evaluation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Followups, (*Evaluation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Forwarded {
@@ -5574,7 +5574,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	b = append(b, "\xa5Place"...)
-	if b, err = codec.AppendPointers(b, v.Place, (*Allocation).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Place, (*Allocation).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.WriteOptions.Region != "" {
@@ -5582,11 +5582,11 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
 	b = append(b, "\xa4Stop"...)
-	if b, err = codec.AppendPointers(b, v.Stop, (*PlanStop).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Stop, (*PlanStop).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Update"...)
-	if b, err = codec.AppendPointers(b, v.Update, (*PlanUpdate).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Update, (*PlanUpdate).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -5597,31 +5597,31 @@ func (v *Plan) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Plan{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Eval":
-		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
 	case "Blocked":
-		b, err = codec.ReadPointer(b, &v.Blocked, (*Evaluation).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Blocked, (*Evaluation).DecodeMsgpack)
 	case "Followups":
-		b, err = codec.ReadPointers(b, &v.Followups, (*Evaluation).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Followups, (*Evaluation).DecodeMsgpack)
 	case "Place":
-		b, err = codec.ReadPointers(b, &v.Place, (*Allocation).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Place, (*Allocation).DecodeMsgpack)
 	case "Stop":
-		b, err = codec.ReadPointers(b, &v.Stop, (*PlanStop).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Stop, (*PlanStop).DecodeMsgpack)
 	case "Update":
-		b, err = codec.ReadPointers(b, &v.Update, (*PlanUpdate).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Update, (*PlanUpdate).DecodeMsgpack)
 	case "Deployment":
-		b, err = codec.ReadPointer(b, &v.Deployment, (*Deployment).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Deployment, (*Deployment).DecodeMsgpack)
 	case "DeploymentUpdates":
-		b, err = codec.ReadOther(b, &v.DeploymentUpdates)
+		b, err = wire.ReadOther(b, &v.DeploymentUpdates)
 	case "JobModifyIndex":
-		b, err = codec.ReadUint(b, &v.JobModifyIndex)
+		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "CountsEnding":
-		b, err = codec.ReadBool(b, &v.CountsEnding)
+		b, err = wire.ReadBool(b, &v.CountsEnding)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5654,21 +5654,21 @@ func (v *PlanStop) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = PlanStop{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *PlanStop) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AllocID":
-		b, err = codec.ReadString(b, &v.AllocID)
+		b, err = wire.ReadString(b, &v.AllocID)
 	case "Description":
-		b, err = codec.ReadString(b, &v.Description)
+		b, err = wire.ReadString(b, &v.Description)
 	case "ClientStatus":
-		b, err = codec.ReadString(b, &v.ClientStatus)
+		b, err = wire.ReadString(b, &v.ClientStatus)
 	case "FollowupEvalID":
-		b, err = codec.ReadString(b, &v.FollowupEvalID)
+		b, err = wire.ReadString(b, &v.FollowupEvalID)
 	case "PreemptedBy":
-		b, err = codec.ReadString(b, &v.PreemptedBy)
+		b, err = wire.ReadString(b, &v.PreemptedBy)
 	default:
 		return b, false, nil
 	}
@@ -5706,21 +5706,21 @@ func (v *PlanUpdate) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = PlanUpdate{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *PlanUpdate) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AllocID":
-		b, err = codec.ReadString(b, &v.AllocID)
+		b, err = wire.ReadString(b, &v.AllocID)
 	case "JobVersion":
-		b, err = codec.ReadUint(b, &v.JobVersion)
+		b, err = wire.ReadUint(b, &v.JobVersion)
 	case "SetJobVersion":
-		b, err = codec.ReadBool(b, &v.SetJobVersion)
+		b, err = wire.ReadBool(b, &v.SetJobVersion)
 	case "FollowupEvalID":
-		b, err = codec.ReadString(b, &v.FollowupEvalID)
+		b, err = wire.ReadString(b, &v.FollowupEvalID)
 	case "DeploymentID":
-		b, err = codec.ReadString(b, &v.DeploymentID)
+		b, err = wire.ReadString(b, &v.DeploymentID)
 	default:
 		return b, false, nil
 	}
@@ -5756,19 +5756,19 @@ func (v *QueryMeta) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = QueryMeta{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *QueryMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Index":
-		b, err = codec.ReadUint(b, &v.Index)
+		b, err = wire.ReadUint(b, &v.Index)
 	case "LastContact":
-		b, err = codec.ReadInt(b, &v.LastContact)
+		b, err = wire.ReadInt(b, &v.LastContact)
 	case "KnownLeader":
-		b, err = codec.ReadBool(b, &v.KnownLeader)
+		b, err = wire.ReadBool(b, &v.KnownLeader)
 	case "NextToken":
-		b, err = codec.ReadString(b, &v.NextToken)
+		b, err = wire.ReadString(b, &v.NextToken)
 	default:
 		return b, false, nil
 	}
@@ -5877,37 +5877,37 @@ func (v *QueryOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = QueryOptions{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *QueryOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		b, err = codec.ReadString(b, &v.Region)
+		b, err = wire.ReadString(b, &v.Region)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "MinIndex":
-		b, err = codec.ReadUint(b, &v.MinIndex)
+		b, err = wire.ReadUint(b, &v.MinIndex)
 	case "MaxWait":
-		b, err = codec.ReadInt(b, &v.MaxWait)
+		b, err = wire.ReadInt(b, &v.MaxWait)
 	case "AllowStale":
-		b, err = codec.ReadBool(b, &v.AllowStale)
+		b, err = wire.ReadBool(b, &v.AllowStale)
 	case "Prefix":
-		b, err = codec.ReadString(b, &v.Prefix)
+		b, err = wire.ReadString(b, &v.Prefix)
 	case "Filter":
-		b, err = codec.ReadString(b, &v.Filter)
+		b, err = wire.ReadString(b, &v.Filter)
 	case "PerPage":
-		b, err = codec.ReadInt(b, &v.PerPage)
+		b, err = wire.ReadInt(b, &v.PerPage)
 	case "NextToken":
-		b, err = codec.ReadString(b, &v.NextToken)
+		b, err = wire.ReadString(b, &v.NextToken)
 	case "Sort":
-		b, err = codec.ReadString(b, &v.Sort)
+		b, err = wire.ReadString(b, &v.Sort)
 	case "Reverse":
-		b, err = codec.ReadBool(b, &v.Reverse)
+		b, err = wire.ReadBool(b, &v.Reverse)
 	case "AuthToken":
-		b, err = codec.ReadString(b, &v.AuthToken)
+		b, err = wire.ReadString(b, &v.AuthToken)
 	case "Forwarded":
-		b, err = codec.ReadBool(b, &v.Forwarded)
+		b, err = wire.ReadBool(b, &v.Forwarded)
 	default:
 		return b, false, nil
 	}
@@ -6016,7 +6016,7 @@ func (v *QueryRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = QueryRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *QueryRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
@@ -6051,23 +6051,23 @@ func (v *ReschedulePolicy) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = ReschedulePolicy{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *ReschedulePolicy) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Attempts":
-		b, err = codec.ReadInt(b, &v.Attempts)
+		b, err = wire.ReadInt(b, &v.Attempts)
 	case "Interval":
-		b, err = codec.ReadInt(b, &v.Interval)
+		b, err = wire.ReadInt(b, &v.Interval)
 	case "Delay":
-		b, err = codec.ReadInt(b, &v.Delay)
+		b, err = wire.ReadInt(b, &v.Delay)
 	case "DelayFunction":
-		b, err = codec.ReadString(b, &v.DelayFunction)
+		b, err = wire.ReadString(b, &v.DelayFunction)
 	case "MaxDelay":
-		b, err = codec.ReadInt(b, &v.MaxDelay)
+		b, err = wire.ReadInt(b, &v.MaxDelay)
 	case "Unlimited":
-		b, err = codec.ReadBool(b, &v.Unlimited)
+		b, err = wire.ReadBool(b, &v.Unlimited)
 	default:
 		return b, false, nil
 	}
@@ -6091,7 +6091,7 @@ func (v *Resources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.Cores))
 	if len(v.Devices) != 0 {
 		b = append(b, "\xa7Devices"...)
-		if b, err = codec.AppendOther(b, &v.Devices); err != nil {
+		if b, err = wire.AppendOther(b, &v.Devices); err != nil {
 			return b, err
 		}
 	}
@@ -6109,23 +6109,23 @@ func (v *Resources) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Resources{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Resources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CPU":
-		b, err = codec.ReadInt(b, &v.CPU)
+		b, err = wire.ReadInt(b, &v.CPU)
 	case "Cores":
-		b, err = codec.ReadInt(b, &v.Cores)
+		b, err = wire.ReadInt(b, &v.Cores)
 	case "MemoryMB":
-		b, err = codec.ReadInt(b, &v.MemoryMB)
+		b, err = wire.ReadInt(b, &v.MemoryMB)
 	case "MemoryMaxMB":
-		b, err = codec.ReadInt(b, &v.MemoryMaxMB)
+		b, err = wire.ReadInt(b, &v.MemoryMaxMB)
 	case "DiskMB":
-		b, err = codec.ReadInt(b, &v.DiskMB)
+		b, err = wire.ReadInt(b, &v.DiskMB)
 	case "Devices":
-		b, err = codec.ReadOther(b, &v.Devices)
+		b, err = wire.ReadOther(b, &v.Devices)
 	default:
 		return b, false, nil
 	}
@@ -6156,19 +6156,19 @@ func (v *RestartPolicy) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = RestartPolicy{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *RestartPolicy) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Attempts":
-		b, err = codec.ReadInt(b, &v.Attempts)
+		b, err = wire.ReadInt(b, &v.Attempts)
 	case "Interval":
-		b, err = codec.ReadInt(b, &v.Interval)
+		b, err = wire.ReadInt(b, &v.Interval)
 	case "Delay":
-		b, err = codec.ReadInt(b, &v.Delay)
+		b, err = wire.ReadInt(b, &v.Delay)
 	case "Mode":
-		b, err = codec.ReadString(b, &v.Mode)
+		b, err = wire.ReadString(b, &v.Mode)
 	default:
 		return b, false, nil
 	}
@@ -6206,38 +6206,38 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if len(v.Affinities) != 0 {
 		b = append(b, "\xaaAffinities"...)
-		if b, err = codec.AppendOther(b, &v.Affinities); err != nil {
+		if b, err = wire.AppendOther(b, &v.Affinities); err != nil {
 			return b, err
 		}
 	}
 	if len(v.Artifacts) != 0 {
 		b = append(b, "\xa9Artifacts"...)
-		if b, err = codec.AppendOther(b, &v.Artifacts); err != nil {
+		if b, err = wire.AppendOther(b, &v.Artifacts); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xafCSIPluginConfig"...)
-	if b, err = codec.AppendOther(b, &v.CSIPluginConfig); err != nil {
+	if b, err = wire.AppendOther(b, &v.CSIPluginConfig); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Config"...)
-	if b, err = codec.AppendOther(b, &v.Config); err != nil {
+	if b, err = wire.AppendOther(b, &v.Config); err != nil {
 		return b, err
 	}
 	b = append(b, "\xabConstraints"...)
-	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.DispatchPayload != nil {
 		b = append(b, "\xafDispatchPayload"...)
-		if b, err = codec.AppendOther(b, &v.DispatchPayload); err != nil {
+		if b, err = wire.AppendOther(b, &v.DispatchPayload); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa6Driver"...)
 	b = msgp.AppendString(b, v.Driver)
 	b = append(b, "\xa3Env"...)
-	b = codec.AppendStringMap(b, v.Env)
+	b = wire.AppendStringMap(b, v.Env)
 	b = append(b, "\xaaKillSignal"...)
 	b = msgp.AppendString(b, v.KillSignal)
 	b = append(b, "\xabKillTimeout"...)
@@ -6250,7 +6250,7 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.Leader)
 	if v.Lifecycle != nil {
 		b = append(b, "\xa9Lifecycle"...)
-		if b, err = codec.AppendOther(b, &v.Lifecycle); err != nil {
+		if b, err = wire.AppendOther(b, &v.Lifecycle); err != nil {
 			return b, err
 		}
 	}
@@ -6259,7 +6259,7 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return b, err
 	}
 	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
+	b = wire.AppendStringMap(b, v.Meta)
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9Resources"...)
@@ -6272,7 +6272,7 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if len(v.Services) != 0 {
 		b = append(b, "\xa8Services"...)
-		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+		if b, err = wire.AppendOther(b, &v.Services); err != nil {
 			return b, err
 		}
 	}
@@ -6280,14 +6280,14 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.ShutdownDelay))
 	if len(v.Templates) != 0 {
 		b = append(b, "\xa9Templates"...)
-		if b, err = codec.AppendOther(b, &v.Templates); err != nil {
+		if b, err = wire.AppendOther(b, &v.Templates); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa4User"...)
 	b = msgp.AppendString(b, v.User)
 	b = append(b, "\xacVolumeMounts"...)
-	if b, err = codec.AppendPointers(b, v.VolumeMounts, (*VolumeMount).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.VolumeMounts, (*VolumeMount).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -6298,57 +6298,57 @@ func (v *Task) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = Task{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "Driver":
-		b, err = codec.ReadString(b, &v.Driver)
+		b, err = wire.ReadString(b, &v.Driver)
 	case "User":
-		b, err = codec.ReadString(b, &v.User)
+		b, err = wire.ReadString(b, &v.User)
 	case "Config":
-		b, err = codec.ReadOther(b, &v.Config)
+		b, err = wire.ReadOther(b, &v.Config)
 	case "Env":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Env))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Env))
 	case "Constraints":
-		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
 	case "Affinities":
-		b, err = codec.ReadOther(b, &v.Affinities)
+		b, err = wire.ReadOther(b, &v.Affinities)
 	case "RestartPolicy":
-		b, err = codec.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
 	case "Resources":
-		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "KillTimeout":
-		b, err = codec.ReadInt(b, &v.KillTimeout)
+		b, err = wire.ReadInt(b, &v.KillTimeout)
 	case "KillSignal":
-		b, err = codec.ReadString(b, &v.KillSignal)
+		b, err = wire.ReadString(b, &v.KillSignal)
 	case "LogConfig":
-		b, err = codec.ReadPointer(b, &v.LogConfig, (*LogConfig).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.LogConfig, (*LogConfig).DecodeMsgpack)
 	case "Leader":
-		b, err = codec.ReadBool(b, &v.Leader)
+		b, err = wire.ReadBool(b, &v.Leader)
 	case "Lifecycle":
-		b, err = codec.ReadOther(b, &v.Lifecycle)
+		b, err = wire.ReadOther(b, &v.Lifecycle)
 	case "ShutdownDelay":
-		b, err = codec.ReadInt(b, &v.ShutdownDelay)
+		b, err = wire.ReadInt(b, &v.ShutdownDelay)
 	case "Templates":
-		b, err = codec.ReadOther(b, &v.Templates)
+		b, err = wire.ReadOther(b, &v.Templates)
 	case "VolumeMounts":
-		b, err = codec.ReadPointers(b, &v.VolumeMounts, (*VolumeMount).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.VolumeMounts, (*VolumeMount).DecodeMsgpack)
 	case "CSIPluginConfig":
-		b, err = codec.ReadOther(b, &v.CSIPluginConfig)
+		b, err = wire.ReadOther(b, &v.CSIPluginConfig)
 	case "Artifacts":
-		b, err = codec.ReadOther(b, &v.Artifacts)
+		b, err = wire.ReadOther(b, &v.Artifacts)
 	case "Services":
-		b, err = codec.ReadOther(b, &v.Services)
+		b, err = wire.ReadOther(b, &v.Services)
 	case "Kind":
-		b, err = codec.ReadString(b, &v.Kind)
+		b, err = wire.ReadString(b, &v.Kind)
 	case "DispatchPayload":
-		b, err = codec.ReadOther(b, &v.DispatchPayload)
+		b, err = wire.ReadOther(b, &v.DispatchPayload)
 	default:
 		return b, false, nil
 	}
@@ -6364,7 +6364,7 @@ func (v *TaskEvent) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(8)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7Details"...)
-	b = codec.AppendStringMap(b, v.Details)
+	b = wire.AppendStringMap(b, v.Details)
 	b = append(b, "\xaeDisplayMessage"...)
 	b = msgp.AppendString(b, v.DisplayMessage)
 	b = append(b, "\xa8ExitCode"...)
@@ -6387,27 +6387,27 @@ func (v *TaskEvent) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = TaskEvent{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *TaskEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Type":
-		b, err = codec.ReadString(b, &v.Type)
+		b, err = wire.ReadString(b, &v.Type)
 	case "Time":
-		b, err = codec.ReadInt(b, &v.Time)
+		b, err = wire.ReadInt(b, &v.Time)
 	case "DisplayMessage":
-		b, err = codec.ReadString(b, &v.DisplayMessage)
+		b, err = wire.ReadString(b, &v.DisplayMessage)
 	case "Message":
-		b, err = codec.ReadString(b, &v.Message)
+		b, err = wire.ReadString(b, &v.Message)
 	case "Details":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Details))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Details))
 	case "ExitCode":
-		b, err = codec.ReadInt(b, &v.ExitCode)
+		b, err = wire.ReadInt(b, &v.ExitCode)
 	case "Signal":
-		b, err = codec.ReadInt(b, &v.Signal)
+		b, err = wire.ReadInt(b, &v.Signal)
 	case "FailsTask":
-		b, err = codec.ReadBool(b, &v.FailsTask)
+		b, err = wire.ReadBool(b, &v.FailsTask)
 	default:
 		return b, false, nil
 	}
@@ -6448,12 +6448,12 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if len(v.Affinities) != 0 {
 		b = append(b, "\xaaAffinities"...)
-		if b, err = codec.AppendOther(b, &v.Affinities); err != nil {
+		if b, err = wire.AppendOther(b, &v.Affinities); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xabConstraints"...)
-	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa5Count"...)
@@ -6463,10 +6463,10 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return b, err
 	}
 	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
+	b = wire.AppendStringMap(b, v.Meta)
 	if v.Migrate != nil {
 		b = append(b, "\xa7Migrate"...)
-		if b, err = codec.AppendOther(b, &v.Migrate); err != nil {
+		if b, err = wire.AppendOther(b, &v.Migrate); err != nil {
 			return b, err
 		}
 	}
@@ -6474,7 +6474,7 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Name)
 	if len(v.Networks) != 0 {
 		b = append(b, "\xa8Networks"...)
-		if b, err = codec.AppendOther(b, &v.Networks); err != nil {
+		if b, err = wire.AppendOther(b, &v.Networks); err != nil {
 			return b, err
 		}
 	}
@@ -6488,30 +6488,30 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Scaling != nil {
 		b = append(b, "\xa7Scaling"...)
-		if b, err = codec.AppendOther(b, &v.Scaling); err != nil {
+		if b, err = wire.AppendOther(b, &v.Scaling); err != nil {
 			return b, err
 		}
 	}
 	if len(v.Services) != 0 {
 		b = append(b, "\xa8Services"...)
-		if b, err = codec.AppendOther(b, &v.Services); err != nil {
+		if b, err = wire.AppendOther(b, &v.Services); err != nil {
 			return b, err
 		}
 	}
 	if v.ShutdownDelay != nil {
 		b = append(b, "\xadShutdownDelay"...)
-		if b, err = codec.AppendOther(b, &v.ShutdownDelay); err != nil {
+		if b, err = wire.AppendOther(b, &v.ShutdownDelay); err != nil {
 			return b, err
 		}
 	}
 	if len(v.Spreads) != 0 {
 		b = append(b, "\xa7Spreads"...)
-		if b, err = codec.AppendOther(b, &v.Spreads); err != nil {
+		if b, err = wire.AppendOther(b, &v.Spreads); err != nil {
 			return b, err
 		}
 	}
 	b = append(b, "\xa5Tasks"...)
-	if b, err = codec.AppendPointers(b, v.Tasks, (*Task).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Tasks, (*Task).AppendMsgpack); err != nil {
 		return b, err
 	}
 	if v.Update != nil {
@@ -6521,7 +6521,7 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 		}
 	}
 	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendMap(b, v.Volumes, (*VolumeRequest).AppendMsgpack); err != nil {
+	if b, err = wire.AppendMap(b, v.Volumes, (*VolumeRequest).AppendMsgpack); err != nil {
 		return b, err
 	}
 	return b, nil
@@ -6532,45 +6532,45 @@ func (v *TaskGroup) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = TaskGroup{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "Count":
-		b, err = codec.ReadInt(b, &v.Count)
+		b, err = wire.ReadInt(b, &v.Count)
 	case "Constraints":
-		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
 	case "Affinities":
-		b, err = codec.ReadOther(b, &v.Affinities)
+		b, err = wire.ReadOther(b, &v.Affinities)
 	case "Spreads":
-		b, err = codec.ReadOther(b, &v.Spreads)
+		b, err = wire.ReadOther(b, &v.Spreads)
 	case "Tasks":
-		b, err = codec.ReadPointers(b, &v.Tasks, (*Task).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Tasks, (*Task).DecodeMsgpack)
 	case "RestartPolicy":
-		b, err = codec.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
 	case "ReschedulePolicy":
-		b, err = codec.ReadPointer(b, &v.ReschedulePolicy, (*ReschedulePolicy).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.ReschedulePolicy, (*ReschedulePolicy).DecodeMsgpack)
 	case "Update":
-		b, err = codec.ReadPointer(b, &v.Update, (*UpdateStrategy).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.Update, (*UpdateStrategy).DecodeMsgpack)
 	case "Migrate":
-		b, err = codec.ReadOther(b, &v.Migrate)
+		b, err = wire.ReadOther(b, &v.Migrate)
 	case "Scaling":
-		b, err = codec.ReadOther(b, &v.Scaling)
+		b, err = wire.ReadOther(b, &v.Scaling)
 	case "EphemeralDisk":
-		b, err = codec.ReadPointer(b, &v.EphemeralDisk, (*EphemeralDisk).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.EphemeralDisk, (*EphemeralDisk).DecodeMsgpack)
 	case "Networks":
-		b, err = codec.ReadOther(b, &v.Networks)
+		b, err = wire.ReadOther(b, &v.Networks)
 	case "Volumes":
-		b, err = codec.ReadMap(b, &v.Volumes, (*VolumeRequest).DecodeMsgpack)
+		b, err = wire.ReadMap(b, &v.Volumes, (*VolumeRequest).DecodeMsgpack)
 	case "Services":
-		b, err = codec.ReadOther(b, &v.Services)
+		b, err = wire.ReadOther(b, &v.Services)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "ShutdownDelay":
-		b, err = codec.ReadOther(b, &v.ShutdownDelay)
+		b, err = wire.ReadOther(b, &v.ShutdownDelay)
 	default:
 		return b, false, nil
 	}
@@ -6586,19 +6586,19 @@ func (v *TaskState) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(7)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Events"...)
-	if b, err = codec.AppendPointers(b, v.Events, (*TaskEvent).AppendMsgpack); err != nil {
+	if b, err = wire.AppendPointers(b, v.Events, (*TaskEvent).AppendMsgpack); err != nil {
 		return b, err
 	}
 	b = append(b, "\xa6Failed"...)
 	b = msgp.AppendBool(b, v.Failed)
 	b = append(b, "\xaaFinishedAt"...)
-	b = codec.AppendTime(b, v.FinishedAt)
+	b = wire.AppendTime(b, v.FinishedAt)
 	b = append(b, "\xabLastRestart"...)
-	b = codec.AppendTime(b, v.LastRestart)
+	b = wire.AppendTime(b, v.LastRestart)
 	b = append(b, "\xa8Restarts"...)
 	b = msgp.AppendUint64(b, uint64(v.Restarts))
 	b = append(b, "\xa9StartedAt"...)
-	b = codec.AppendTime(b, v.StartedAt)
+	b = wire.AppendTime(b, v.StartedAt)
 	b = append(b, "\xa5State"...)
 	b = msgp.AppendString(b, v.State)
 	return b, nil
@@ -6609,25 +6609,25 @@ func (v *TaskState) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = TaskState{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *TaskState) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "State":
-		b, err = codec.ReadString(b, &v.State)
+		b, err = wire.ReadString(b, &v.State)
 	case "Failed":
-		b, err = codec.ReadBool(b, &v.Failed)
+		b, err = wire.ReadBool(b, &v.Failed)
 	case "Restarts":
-		b, err = codec.ReadUint(b, &v.Restarts)
+		b, err = wire.ReadUint(b, &v.Restarts)
 	case "LastRestart":
-		b, err = codec.ReadTime(b, &v.LastRestart)
+		b, err = wire.ReadTime(b, &v.LastRestart)
 	case "StartedAt":
-		b, err = codec.ReadTime(b, &v.StartedAt)
+		b, err = wire.ReadTime(b, &v.StartedAt)
 	case "FinishedAt":
-		b, err = codec.ReadTime(b, &v.FinishedAt)
+		b, err = wire.ReadTime(b, &v.FinishedAt)
 	case "Events":
-		b, err = codec.ReadPointers(b, &v.Events, (*TaskEvent).DecodeMsgpack)
+		b, err = wire.ReadPointers(b, &v.Events, (*TaskEvent).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}
@@ -6668,29 +6668,29 @@ func (v *UpdateStrategy) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = UpdateStrategy{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *UpdateStrategy) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Stagger":
-		b, err = codec.ReadInt(b, &v.Stagger)
+		b, err = wire.ReadInt(b, &v.Stagger)
 	case "MaxParallel":
-		b, err = codec.ReadInt(b, &v.MaxParallel)
+		b, err = wire.ReadInt(b, &v.MaxParallel)
 	case "HealthCheck":
-		b, err = codec.ReadString(b, &v.HealthCheck)
+		b, err = wire.ReadString(b, &v.HealthCheck)
 	case "MinHealthyTime":
-		b, err = codec.ReadInt(b, &v.MinHealthyTime)
+		b, err = wire.ReadInt(b, &v.MinHealthyTime)
 	case "HealthyDeadline":
-		b, err = codec.ReadInt(b, &v.HealthyDeadline)
+		b, err = wire.ReadInt(b, &v.HealthyDeadline)
 	case "ProgressDeadline":
-		b, err = codec.ReadInt(b, &v.ProgressDeadline)
+		b, err = wire.ReadInt(b, &v.ProgressDeadline)
 	case "AutoRevert":
-		b, err = codec.ReadBool(b, &v.AutoRevert)
+		b, err = wire.ReadBool(b, &v.AutoRevert)
 	case "AutoPromote":
-		b, err = codec.ReadBool(b, &v.AutoPromote)
+		b, err = wire.ReadBool(b, &v.AutoPromote)
 	case "Canary":
-		b, err = codec.ReadInt(b, &v.Canary)
+		b, err = wire.ReadInt(b, &v.Canary)
 	default:
 		return b, false, nil
 	}
@@ -6721,19 +6721,19 @@ func (v *VolumeMount) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = VolumeMount{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *VolumeMount) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Volume":
-		b, err = codec.ReadString(b, &v.Volume)
+		b, err = wire.ReadString(b, &v.Volume)
 	case "Destination":
-		b, err = codec.ReadString(b, &v.Destination)
+		b, err = wire.ReadString(b, &v.Destination)
 	case "ReadOnly":
-		b, err = codec.ReadBool(b, &v.ReadOnly)
+		b, err = wire.ReadBool(b, &v.ReadOnly)
 	case "PropagationMode":
-		b, err = codec.ReadString(b, &v.PropagationMode)
+		b, err = wire.ReadString(b, &v.PropagationMode)
 	default:
 		return b, false, nil
 	}
@@ -6774,27 +6774,27 @@ func (v *VolumeRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = VolumeRequest{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Name":
-		b, err = codec.ReadString(b, &v.Name)
+		b, err = wire.ReadString(b, &v.Name)
 	case "Type":
-		b, err = codec.ReadString(b, &v.Type)
+		b, err = wire.ReadString(b, &v.Type)
 	case "Source":
-		b, err = codec.ReadString(b, &v.Source)
+		b, err = wire.ReadString(b, &v.Source)
 	case "ReadOnly":
-		b, err = codec.ReadBool(b, &v.ReadOnly)
+		b, err = wire.ReadBool(b, &v.ReadOnly)
 	case "AccessMode":
-		b, err = codec.ReadString(b, &v.AccessMode)
+		b, err = wire.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		b, err = codec.ReadString(b, &v.AttachmentMode)
+		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
+		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "PerAlloc":
-		b, err = codec.ReadBool(b, &v.PerAlloc)
+		b, err = wire.ReadBool(b, &v.PerAlloc)
 	default:
 		return b, false, nil
 	}
@@ -6819,13 +6819,13 @@ func (v *WriteMeta) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = WriteMeta{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *WriteMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Index":
-		b, err = codec.ReadUint(b, &v.Index)
+		b, err = wire.ReadUint(b, &v.Index)
 	default:
 		return b, false, nil
 	}
@@ -6878,21 +6878,21 @@ func (v *WriteOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 		*v = WriteOptions{}
 		return b[1:], nil
 	}
-	return codec.ReadFields(b, v, v.readField)
+	return wire.ReadFields(b, v, v.readField)
 }
 
 func (v *WriteOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		b, err = codec.ReadString(b, &v.Region)
+		b, err = wire.ReadString(b, &v.Region)
 	case "Namespace":
-		b, err = codec.ReadString(b, &v.Namespace)
+		b, err = wire.ReadString(b, &v.Namespace)
 	case "AuthToken":
-		b, err = codec.ReadString(b, &v.AuthToken)
+		b, err = wire.ReadString(b, &v.AuthToken)
 	case "Forwarded":
-		b, err = codec.ReadBool(b, &v.Forwarded)
+		b, err = wire.ReadBool(b, &v.Forwarded)
 	case "Now":
-		b, err = codec.ReadInt(b, &v.Now)
+		b, err = wire.ReadInt(b, &v.Now)
 	default:
 		return b, false, nil
 	}

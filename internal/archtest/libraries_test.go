@@ -19,16 +19,35 @@ var fixed = []string{
 
 // TestFixedLibraries_AreInTheProgram: the program is built with each of them, not the tests alone.
 func TestFixedLibraries_AreInTheProgram(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "berth/cmd/berth")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	deps := strings.Fields(string(out))
+	deps := depsOf(t, "berth/cmd/berth")
 	for _, library := range fixed {
 		if !slices.Contains(deps, library) {
 			t.Errorf("cmd/berth does not import %s, which is fixed", library)
 		}
 	}
+}
+
+// TestSupervisor_HasNoLargePackages: each task starts two processes of it, and the start of a process takes
+// time for each of its packages.
+func TestSupervisor_HasNoLargePackages(t *testing.T) {
+	deps := depsOf(t, "berth/cmd/berth-executor")
+	for _, large := range []string{
+		"berth/internal/codec", "crypto/tls", "encoding/gob", "net/http", "net/rpc", "html/template",
+	} {
+		if slices.Contains(deps, large) {
+			t.Errorf("cmd/berth-executor imports %s", large)
+		}
+	}
+}
+
+// depsOf lists the packages of a program.
+func depsOf(t *testing.T, program string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", program)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Fields(string(out))
 }

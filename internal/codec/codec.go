@@ -13,7 +13,14 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"berth/internal/codec/wire"
 )
+
+func init() { wire.Others = reflection{} }
+
+// reflection is the Handle for generated codecs.
+type reflection struct{}
 
 // Handle is the msgpack dialect: strings decode as strings, maps of unknown type as map[string]any.
 // It must not be changed after start.
@@ -24,9 +31,10 @@ func newHandle() *codec.MsgpackHandle {
 	h.RawToString = true
 	h.MapType = reflect.TypeFor[map[string]any]()
 	h.WriteExt = true
-	h.Raw = true                  // an encoded value, as the payload of a call, is written as it is
-	h.MaxInitLen = capacityAtOnce // a few bytes can claim any length: memory grows with the bytes that follow
-	h.Canonical = true            // map keys in order: snapshots rely on equal bytes for equal values
+	h.Raw = true // an encoded value, as the payload of a call, is written as it is
+	// A few bytes can claim any length: memory grows with the bytes that follow.
+	h.MaxInitLen = wire.CapacityAtOnce
+	h.Canonical = true // map keys in order: snapshots rely on equal bytes for equal values
 	return h
 }
 
@@ -105,7 +113,7 @@ func Append(b []byte, v any) ([]byte, error) {
 	if g, ok := generated(v); ok {
 		out, err = g.AppendMsgpack(b)
 	} else {
-		out, err = appendByReflection(b, v)
+		out, err = reflection{}.Append(b, v)
 	}
 	if err != nil {
 		return b, failure("encoding", v, err)
@@ -121,7 +129,8 @@ func failure(doing string, v any, err error) error {
 	return fmt.Errorf("%s %T: %w", doing, v, err)
 }
 
-func appendByReflection(b []byte, v any) ([]byte, error) {
+// Append implements wire.Reflection.
+func (reflection) Append(b []byte, v any) ([]byte, error) {
 	e := encoders.Get().(*reusable)
 	defer encoders.Put(e)
 	e.buf = e.buf[:0]
@@ -141,12 +150,13 @@ func Decode(b []byte, v any) error {
 	if g, ok := generated(v); ok {
 		_, err = g.DecodeMsgpack(b)
 	} else {
-		err = decodeByReflection(b, v)
+		err = reflection{}.Decode(b, v)
 	}
 	return failure("decoding", v, err)
 }
 
-func decodeByReflection(b []byte, v any) error {
+// Decode implements wire.Reflection.
+func (reflection) Decode(b []byte, v any) error {
 	d := decoders.Get().(*codec.Decoder)
 	defer decoders.Put(d)
 	if b == nil {

@@ -2,6 +2,8 @@ package codec
 
 import (
 	"reflect"
+
+	"berth/internal/codec/wire"
 )
 
 // Generated is a pointer to a struct with a codec that codecgen wrote. It writes the same bytes as the Handle
@@ -34,7 +36,7 @@ func appendRows[T any](b []byte, rows []*T) ([]byte, error) {
 	if !ok {
 		return Append(b, rows)
 	}
-	return AppendPointers(b, rows, func(r *T, b []byte) ([]byte, error) {
+	return wire.AppendPointers(b, rows, func(r *T, b []byte) ([]byte, error) {
 		return any(r).(Generated).AppendMsgpack(b)
 	})
 }
@@ -45,7 +47,7 @@ func DecodeRows[T any](b []byte, rows *[]*T) error {
 	if !ok {
 		return Decode(b, rows)
 	}
-	_, err := ReadPointers(b, rows, func(r *T, b []byte) ([]byte, error) {
+	_, err := wire.ReadPointers(b, rows, func(r *T, b []byte) ([]byte, error) {
 		return any(r).(Generated).DecodeMsgpack(b)
 	})
 	return failure("decoding", rows, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/tinylib/msgp/msgp"
 
 	"berth/internal/codec"
 	"berth/internal/codecgen"
@@ -324,7 +325,7 @@ func parseNode(b []byte) (n *node, rest []byte) {
 		head, count = 3, 2*(int(b[1])<<8|int(b[2]))
 	}
 	if count < 0 {
-		rest, err := codec.Skip(b)
+		rest, err := msgp.Skip(b)
 		if err != nil {
 			panic(err)
 		}

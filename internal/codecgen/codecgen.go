@@ -57,7 +57,7 @@ func Generate(dir string, names []string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 	}
-	return g.formatFile(pkg.Name(), "berth/internal/codec", "github.com/tinylib/msgp/msgp")
+	return g.formatFile(pkg.Name(), "berth/internal/codec/wire", "github.com/tinylib/msgp/msgp")
 }
 
 // List returns a Go file of the test package pkg with a variable all, which has a pointer to a new value of

@@ -87,7 +87,7 @@ func TestGenerate_LeavesOtherTypesToTheHandle(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", field, err)
 		}
-		for _, want := range []string{"codec.AppendOther(b, &v.A)", "codec.ReadOther(b, &v.A)"} {
+		for _, want := range []string{"wire.AppendOther(b, &v.A)", "wire.ReadOther(b, &v.A)"} {
 			if !strings.Contains(src, want) {
 				t.Errorf("%s: the codec lacks %s:\n%s", field, want, src)
 			}

@@ -16,7 +16,7 @@ func (g *generator) writeMethods(l *layout) error {
 	}
 	g.printf("\nfunc (v *%[1]s) DecodeMsgpack(b []byte) ([]byte, error) {\n"+
 		"if msgp.IsNil(b) {\n*v = %[1]s{}\nreturn b[1:], nil\n}\n"+
-		"return codec.ReadFields(b, v, v.readField)\n}\n", l.name)
+		"return wire.ReadFields(b, v, v.readField)\n}\n", l.name)
 	return g.writeReadField(l)
 }
 

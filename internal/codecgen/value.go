@@ -14,20 +14,20 @@ type codec struct {
 }
 
 var (
-	text      = codec{appends: "msgp.AppendString(b, %[1]s)", reads: "codec.ReadString(b, &%[1]s)"}
-	namedText = codec{appends: "msgp.AppendString(b, string(%[1]s))", reads: "codec.ReadString(b, &%[1]s)"}
-	boolean   = codec{appends: "msgp.AppendBool(b, %[1]s)", reads: "codec.ReadBool(b, &%[1]s)"}
-	signed    = codec{appends: "msgp.AppendInt64(b, int64(%[1]s))", reads: "codec.ReadInt(b, &%[1]s)"}
-	unsigned  = codec{appends: "msgp.AppendUint64(b, uint64(%[1]s))", reads: "codec.ReadUint(b, &%[1]s)"}
-	float     = codec{appends: "msgp.AppendFloat64(b, %[1]s)", reads: "codec.ReadFloat(b, &%[1]s)"}
-	moment    = codec{appends: "codec.AppendTime(b, %[1]s)", reads: "codec.ReadTime(b, &%[1]s)"}
-	texts     = codec{appends: "codec.AppendStrings(b, %[1]s)", reads: "codec.ReadStrings(b, &%[1]s)"}
+	text      = codec{appends: "msgp.AppendString(b, %[1]s)", reads: "wire.ReadString(b, &%[1]s)"}
+	namedText = codec{appends: "msgp.AppendString(b, string(%[1]s))", reads: "wire.ReadString(b, &%[1]s)"}
+	boolean   = codec{appends: "msgp.AppendBool(b, %[1]s)", reads: "wire.ReadBool(b, &%[1]s)"}
+	signed    = codec{appends: "msgp.AppendInt64(b, int64(%[1]s))", reads: "wire.ReadInt(b, &%[1]s)"}
+	unsigned  = codec{appends: "msgp.AppendUint64(b, uint64(%[1]s))", reads: "wire.ReadUint(b, &%[1]s)"}
+	float     = codec{appends: "msgp.AppendFloat64(b, %[1]s)", reads: "wire.ReadFloat(b, &%[1]s)"}
+	moment    = codec{appends: "wire.AppendTime(b, %[1]s)", reads: "wire.ReadTime(b, &%[1]s)"}
+	texts     = codec{appends: "wire.AppendStrings(b, %[1]s)", reads: "wire.ReadStrings(b, &%[1]s)"}
 	textMap   = codec{
-		appends: "codec.AppendStringMap(b, %[1]s)",
-		reads:   "codec.ReadStringMap(b, (*map[string]string)(&%[1]s))",
+		appends: "wire.AppendStringMap(b, %[1]s)",
+		reads:   "wire.ReadStringMap(b, (*map[string]string)(&%[1]s))",
 	}
-	intMap    = codec{appends: "codec.AppendIntMap(b, %[1]s)", reads: "codec.ReadIntMap(b, &%[1]s)"}
-	floatMap  = codec{appends: "codec.AppendFloatMap(b, %[1]s)", reads: "codec.ReadFloatMap(b, &%[1]s)"}
+	intMap    = codec{appends: "wire.AppendIntMap(b, %[1]s)", reads: "wire.ReadIntMap(b, &%[1]s)"}
+	floatMap  = codec{appends: "wire.AppendFloatMap(b, %[1]s)", reads: "wire.ReadFloatMap(b, &%[1]s)"}
 	structure = codec{
 		appends: "%[1]s.AppendMsgpack(b)",
 		fails:   true,
@@ -36,15 +36,15 @@ var (
 	pointer = codec{
 		appends: "%[1]s.AppendMsgpack(b)",
 		fails:   true,
-		reads:   "codec.ReadPointer(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
+		reads:   "wire.ReadPointer(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
 	}
 	pointers   = manyOf("Pointers")
 	structures = manyOf("Slice")
 	pointerMap = manyOf("Map")
 	other      = codec{
-		appends: "codec.AppendOther(b, &%[1]s)",
+		appends: "wire.AppendOther(b, &%[1]s)",
 		fails:   true,
-		reads:   "codec.ReadOther(b, &%[1]s)",
+		reads:   "wire.ReadOther(b, &%[1]s)",
 	}
 )
 
@@ -52,9 +52,9 @@ var (
 // append it and one to read it, whose names have the same ending.
 func manyOf(name string) codec {
 	return codec{
-		appends: "codec.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)",
+		appends: "wire.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)",
 		fails:   true,
-		reads:   "codec.Read" + name + "(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
+		reads:   "wire.Read" + name + "(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
 	}
 }
 

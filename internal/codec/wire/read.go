@@ -1,4 +1,4 @@
-package codec
+package wire
 
 import (
 	"errors"
@@ -96,8 +96,8 @@ func ReadPointers[T any](b []byte, s *[]*T, one structFunc[T]) ([]byte, error) {
 	return b, nil
 }
 
-// capacityAtOnce is how many elements of a list or map get memory before they have been read.
-const capacityAtOnce = 64
+// CapacityAtOnce is how many elements of a list or map get memory before they have been read.
+const CapacityAtOnce = 64
 
 // ReadSlice reads a list. It reads into the elements that the list already has, if it has capacity for all.
 func ReadSlice[E any](b []byte, s *[]E, one structFunc[E]) ([]byte, error) {
@@ -111,7 +111,7 @@ func ReadSlice[E any](b []byte, s *[]E, one structFunc[E]) ([]byte, error) {
 	if n <= cap(*s) && *s != nil {
 		*s = (*s)[:n]
 	} else {
-		*s = make([]E, min(n, capacityAtOnce))
+		*s = make([]E, min(n, CapacityAtOnce))
 	}
 	for i := range n {
 		if i == len(*s) {
@@ -181,7 +181,7 @@ func readEntries[E any](
 		return b, err
 	}
 	if *m == nil {
-		*m = make(map[string]E, min(n, capacityAtOnce))
+		*m = make(map[string]E, min(n, CapacityAtOnce))
 	}
 	for range n {
 		var key string

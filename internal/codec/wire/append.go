@@ -1,7 +1,11 @@
-package codec
+// Package wire has the functions that generated codecs call. It is apart from package codec, whose library
+// has many packages: a program that imports structs and encodes nothing, as the supervisor of a task, has
+// none of them, and starts faster.
+package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -147,6 +151,25 @@ func AppendTime(b []byte, t time.Time) []byte {
 // timestamp is the extension of type -1.
 const timestamp = 0xff
 
+// Reflection encodes and decodes values that have no generated codec.
+type Reflection interface {
+	Append(b []byte, v any) ([]byte, error)
+	Decode(b []byte, v any) error
+}
+
+// Others is what the functions of this package use for such values, and for unusual encodings. Package codec
+// sets it.
+var Others Reflection = missing{}
+
+// missing is the Reflection of a program without package codec.
+type missing struct{}
+
+var errMissing = errors.New("the program does not import package codec")
+
+func (missing) Append(b []byte, _ any) ([]byte, error) { return b, errMissing }
+
+func (missing) Decode([]byte, any) error { return errMissing }
+
 // AppendOther appends the value that p points to by reflection.
 func AppendOther[T any](b []byte, p *T) ([]byte, error) {
 	v := reflect.ValueOf(p).Elem()
@@ -156,5 +179,5 @@ func AppendOther[T any](b []byte, p *T) ([]byte, error) {
 			return msgp.AppendNil(b), nil
 		}
 	}
-	return appendByReflection(b, p)
+	return Others.Append(b, p)
 }

@@ -1,4 +1,4 @@
-package codec
+package wire
 
 import (
 	"errors"
@@ -25,8 +25,7 @@ func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	return rest,
-		decodeByReflection(b[:len(b)-len(rest)], p)
+	return rest, Others.Decode(b[:len(b)-len(rest)], p)
 }
 
 // readLength checks a length against the bytes that are left. Each element takes one byte at least.

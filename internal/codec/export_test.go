@@ -1,4 +1,0 @@
-package codec
-
-// Skip is skip, for tests.
-func Skip(b []byte) ([]byte, error) { return skip(b, deepest) }
