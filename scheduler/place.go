@@ -295,10 +295,9 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 	return nil
 }
 
-// The first nearIDs allocations of a plan have IDs that begin with the same nearDigits digits. Their keys
-// share a path of the tree of allocations, of which an entry copies each node. Without it the entry of a plan
-// with ten allocations takes a seventh more time. The IDs of a large plan share paths anyway, and would be
-// harder to abbreviate.
+// Each nearIDs allocations of a plan that follow each other have IDs that begin with the same nearDigits
+// digits. Their keys share a path of the tree of allocations, of which an entry copies each node. Without it
+// the entry takes a seventh more time. With more such IDs, or digits, they would be harder to abbreviate.
 const (
 	nearIDs    = 16
 	nearDigits = 3
@@ -308,10 +307,11 @@ const (
 func (p *planner) newAllocID() string {
 	id := structs.NewID()
 	placed := p.plan.Place
-	if len(placed) == 0 || len(placed) >= nearIDs {
+	first := len(placed) / nearIDs * nearIDs
+	if first == len(placed) {
 		return id
 	}
-	return placed[0].ID[:nearDigits] + id[nearDigits:]
+	return placed[first].ID[:nearDigits] + id[nearDigits:]
 }
 
 // addToPlan adds the allocation to the plan and counts it from here on.
