@@ -44,6 +44,7 @@ const (
 type spare struct {
 	overlay overlay
 	undo    []undo
+	changed []pathKey
 }
 
 // Begin starts a batch. It waits for the end of the batch before it.
@@ -58,6 +59,7 @@ func (db *DB) Begin() *Batch {
 		overlay: db.spare.overlay,
 		most:    maxOverlay,
 		undo:    db.spare.undo,
+		changed: db.spare.changed,
 	}
 	next.db = next.db.Snapshot()
 	return b
@@ -175,7 +177,6 @@ func (b *Batch) writeOverlay() {
 	b.written++ // before the first change: Abort then frees the slots
 	txn := b.next.db.Txn(true)
 	writing := writings.Add(1)
-	b.changed = slices.Grow(b.changed, b.overlay.size)
 	for _, entries := range b.overlay.byPath {
 		if len(entries) > 0 && entries[0].path.lists {
 			b.writeLists(txn, writing, entries)
@@ -254,6 +255,11 @@ func (b *Batch) end() {
 	b.db.spare.undo = b.undo[:0]
 	if cap(b.undo) > maxSpareUndo {
 		b.db.spare.undo = nil
+	}
+	clear(b.changed)
+	b.db.spare.changed = b.changed[:0]
+	if cap(b.changed) > maxChangedKeys {
+		b.db.spare.changed = nil
 	}
 	b.db.writer.Unlock()
 }

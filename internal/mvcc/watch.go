@@ -1,6 +1,9 @@
 package mvcc
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // watches holds the readers that wait. A reader watches points. A commit notifies the points with prefixes of
 // the keys it has changed, in all indexes, before and after the change. So a reader that found no row waits
@@ -251,6 +254,7 @@ func (w *watches) remember(number uint64, c changes) {
 	if len(c.keys) > maxChangedKeys {
 		c = changes{all: true}
 	}
+	c.keys = slices.Clone(c.keys) // the next batch has the memory of the argument
 	w.notified = number
 	w.keys += len(c.keys)
 	for w.notified-w.forgot > keptChanges || w.keys > keptKeys {
