@@ -92,8 +92,9 @@ func (p *planner) placeFresh(w *placement) {
 	}
 }
 
-// placeOnNodes places an allocation on each node of a list.
+// placeOnNodes places an allocation on each node of a list, which is sorted by ID.
 func (p *planner) placeOnNodes(w *placement) {
+	useOf := state.UsesFrom(p, w.nodes[0].ID)
 	var one placement // see placeFresh
 	for at, n := range w.nodes {
 		if p.full() && !p.beginPart() {
@@ -101,6 +102,7 @@ func (p *planner) placeOnNodes(w *placement) {
 			w.plan.queued += len(w.nodes) - at
 			return
 		}
+		p.viewWith(n, useOf(n.ID))
 		one = placement{plan: w.plan, node: n}
 		p.placeOne(&one)
 	}

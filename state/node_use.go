@@ -7,11 +7,17 @@ func UseOfNode(tx Reader, node string) structs.NodeUse {
 	return nodeUses.Of(tx, node)
 }
 
+// UsesFrom returns a function that is UseOfNode for nodes in the order of their IDs, from one on. A reader of
+// many nodes looks up none of the uses.
+func UsesFrom(tx Reader, from string) func(node string) *structs.NodeUse {
+	return nodeUses.Ascending(tx, from)
+}
+
 // NodesWithUse returns a function that returns the nodes by ID, from one on, each with its use, and nil at
-// the end. A reader of many nodes looks up none of the uses.
+// the end.
 func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.NodeUse)) {
 	rows := nodes.Seek(tx, from)
-	useOf := nodeUses.Ascending(tx, from)
+	useOf := UsesFrom(tx, from)
 	return func() (*structs.Node, *structs.NodeUse) {
 		n := rows.Next()
 		if n == nil {
