@@ -64,6 +64,8 @@ type HTTPConns struct {
 	Conns
 	Most   int // connections in all
 	Excess http.Handler
+
+	unused unusedConns
 }
 
 // excess marks the context of a connection that is beyond a bound.
@@ -73,11 +75,13 @@ type excess struct{}
 // it would wait for ever.
 const excessBody = time.Second
 
-// Bound bounds the connections of a server that has not been started. The server keeps its handler.
+// Bound bounds the connections of a server that has not been started. The server keeps its handler. Its
+// shutdown does not wait for connections without a request.
 func (c *HTTPConns) Bound(s *http.Server) {
 	serve := s.Handler
 	s.ConnContext = c.connContext
 	s.ConnState = c.connState
+	s.RegisterOnShutdown(c.unused.closeAll)
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(excess{}) == nil {
 			serve.ServeHTTP(w, r)
@@ -103,8 +107,43 @@ func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Cont
 }
 
 func (c *HTTPConns) connState(conn net.Conn, state http.ConnState) {
+	c.unused.note(conn, state)
 	switch state {
 	case http.StateClosed, http.StateHijacked:
 		c.Remove(conn)
+	}
+}
+
+// unusedConns are the connections that have not sent the head of a request yet. http.Server.Shutdown waits up
+// to 5 seconds for each of them, and a client that dials ahead has some.
+type unusedConns struct {
+	mu     sync.Mutex
+	all    map[net.Conn]struct{}
+	closed bool // so is each that comes now
+}
+
+// note records the state of a connection.
+func (u *unusedConns) note(conn net.Conn, state http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case state != http.StateNew:
+		delete(u.all, conn)
+	case u.closed:
+		_ = conn.Close()
+	case u.all == nil:
+		u.all = map[net.Conn]struct{}{conn: {}}
+	default:
+		u.all[conn] = struct{}{}
+	}
+}
+
+// closeAll closes the unused connections, and those that are still to come.
+func (u *unusedConns) closeAll() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	for conn := range u.all {
+		_ = conn.Close()
 	}
 }

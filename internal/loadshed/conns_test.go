@@ -2,10 +2,12 @@ package loadshed
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +119,46 @@ func TestHTTPConns_DoesNotWaitForTheBodyOfARejectedRequest(t *testing.T) {
 	answer, err := io.ReadAll(conn) // until the server closes
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") {
 		t.Errorf("got answer %q, %v; want status 503", answer, err)
+	}
+}
+
+func TestHTTPConns_ShutdownClosesConnectionsWithoutARequest(t *testing.T) {
+	began := make(chan struct{})
+	release := make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(began)
+		<-release
+	}))
+	c := &HTTPConns{Most: 10}
+	c.MostPerHost = 10
+	c.Bound(srv.Config)
+	srv.Start()
+	defer srv.Close()
+	unused, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unused.Close() }()
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := srv.Client().Get(srv.URL)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		answered <- err
+	}()
+	<-began // so the connection before this one is accepted, too
+
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = srv.Config.Shutdown(ended) // only begins
+	_ = unused.SetReadDeadline(time.Now().Add(time.Minute))
+	_, err = unused.Read(make([]byte, 1))
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the unused connection: got %v, want it closed", err)
+	}
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("the request in flight: %v", err)
 	}
 }
