@@ -39,6 +39,7 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o option
 	}
 	p.decide()
 	p.execute()
+	p.releaseViews()
 	return p.plan, nil
 }
 
@@ -107,7 +108,8 @@ type planner struct {
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
-	blankViews     []nodeView                       // see newView
+	viewBlocks     []*viewBlock                     // the memory of the views
+	blankViews     []nodeView                       // the rest of the last one
 	nodes          map[string]*structs.Node         // see nodeOf
 	live           []*structs.Allocation            // of the job, that the servers want to run
 	knowsOwn       bool                             // live has those on all nodes

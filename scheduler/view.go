@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"sync"
 
 	"berth/state"
 	"berth/structs"
@@ -156,19 +157,34 @@ func (p *planner) likelyViews() int {
 	return enough + readBatch
 }
 
-// viewsTogether is the most views that share one piece of memory.
-const viewsTogether = 32
+// viewBlock is memory for views. Most plans view about a hundred nodes, in the memory of former plans.
+type viewBlock [32]nodeView
 
-// newView returns the view of a node without allocations. Most plans view many nodes.
+// mostSpare is the most blocks that a plan leaves to others.
+const mostSpare = 4
+
+var spareViews = sync.Pool{New: func() any { return new(viewBlock) }}
+
+// newView returns the view of a node without allocations.
 func (p *planner) newView(n *structs.Node) *nodeView {
 	if len(p.blankViews) == 0 {
-		p.blankViews = make([]nodeView, min(max(1, len(p.views)), viewsTogether))
+		block := spareViews.Get().(*viewBlock)
+		p.viewBlocks = append(p.viewBlocks, block)
+		p.blankViews = block[:]
 	}
 	v := &p.blankViews[0]
 	p.blankViews = p.blankViews[1:]
 	v.node = n
 	v.room = structs.NewNodeRoom(n)
 	return v
+}
+
+// releaseViews gives the memory of views to other plans. This one is complete and does not use them any more.
+func (p *planner) releaseViews() {
+	for _, b := range p.viewBlocks[:min(len(p.viewBlocks), mostSpare)] {
+		clear(b[:])
+		spareViews.Put(b)
+	}
 }
 
 // holdAll adds all allocations that are on the node before the plan, by their sums. Of the job's own ones it
