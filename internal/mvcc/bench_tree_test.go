@@ -48,28 +48,38 @@ func benchTree(b *testing.B, n, indexes int) {
 }
 
 // BenchmarkTreeOfPlan puts the keys of 10,000 new allocations into bare trees and does nothing else. They are
-// the keys of the table and of the index of jobs; the index of nodes has lists. A transaction has as many as
-// the largest plan. The result is a lower bound of BenchmarkPlanApply of the scheduler. If sorted is true,
-// the keys of the table are in their order.
+// the keys of the table and of the index of jobs, and for a system job that of the list of each node. A
+// transaction has as many as the largest plan. The result is a lower bound of BenchmarkPlanApply of the
+// scheduler. If sorted is true, the keys of the table are in their order.
 func BenchmarkTreeOfPlan(b *testing.B) {
 	for _, sorted := range []bool{false, true} {
-		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) { benchPlanTrees(b, sorted) })
+		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) { benchPlanTrees(b, sorted, false) })
 	}
+	b.Run("system", func(b *testing.B) { benchPlanTrees(b, true, true) })
 }
 
-func benchPlanTrees(b *testing.B, sorted bool) {
+func benchPlanTrees(b *testing.B, sorted, system bool) {
 	const n = 10_000
 	uuid := func(kind string, i int) string {
 		h := sha1.Sum(fmt.Append(nil, kind, i))
 		return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 	}
-	paths := []*path{{name: "allocs"}, {name: "allocs.job"}}
+	const near = 16 // allocations that follow each other: the scheduler lets their IDs begin alike
+	paths := []*path{{name: "allocs"}, {name: "allocs.job"}, {name: "allocs.node"}}
+	nodes := make([]string, n)
+	for i := range nodes {
+		nodes[i] = uuid("node", i)
+	}
+	slices.Sort(nodes) // the order of a plan
 	keys := make([][]Key, n)
 	for i := range keys {
-		id := uuid("alloc", i)
+		id := uuid("near", i/near)[:3] + uuid("alloc", i)[3:]
 		keys[i] = []Key{
 			KeyOf(id),
 			KeyOf("default", "service-0", "live", id),
+		}
+		if system {
+			keys[i] = append(keys[i], KeyOf(nodes[i]))
 		}
 	}
 	m := benchmeter.Begin(b)

@@ -130,5 +130,6 @@ func boundRows() (rows []row) {
 	add("a system job, N=10000, the entries alone", berthSched, "PlanApply/system/N=10000")
 	add("a batch of 5,000, N=5000, the entries alone", berthSched, "PlanApply/batch/N=5000")
 	add("two keys of each allocation of plans, in bare trees", berthMVCC, "TreeOfPlan/sorted=true")
+	add("three keys of each allocation of a system job, in bare trees", berthMVCC, "TreeOfPlan/system")
 	return rows
 }
