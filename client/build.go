@@ -155,7 +155,7 @@ func diskConfig(p Parts) diskhook.Config {
 		Region:   p.Config.Region,
 		Servers:  p.Servers,
 		Logger:   p.Logger,
-		Restored: p.Restored,
+		Complete: p.Contacted,
 		Local:    p.LocalAlloc,
 		Progress: p.Progress,
 		Report:   p.Report,

@@ -48,7 +48,7 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
 			h := diskhook.New(env, diskhook.Config{
 				Logger:   hclog.NewNullLogger(),
-				Restored: r.client.restored,
+				Complete: r.client.contacted,
 				Local:    r.client.localAlloc,
 				Progress: r.client.setProgress,
 				Report:   r.client.report,
@@ -215,4 +215,45 @@ func (p *fakeServers) setWaits(waits map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waits = waits
+}
+
+// An agent that has lost its records knows its allocations when the servers have sent all of them. Until then
+// it does not tell a successor on another node that the data is gone.
+func TestMovedData_IsNotGivenUpBeforeTheServersAnswer(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.prepare(false)
+		r.run()
+		defer func() { r.stop() }()
+		old := stickyAlloc("a", "")
+		old.NodeID = r.client.NodeID()
+		r.servers.place(old)
+		r.pass(time.Second)
+
+		r.stop()
+		if err := os.Remove(filepath.Join(r.dir, "client", "client.db")); err != nil {
+			t.Fatal(err)
+		}
+		failing := true
+		r.servers.do(func() {
+			r.servers.fail = func(_, method string) error {
+				if failing && method == structs.AllocsGet.Name {
+					return structs.Unavailablef("no leader")
+				}
+				return nil
+			}
+		})
+		r.start(false)
+		r.pass(time.Minute)
+		config := diskConfig(r.client.parts(t.Context()))
+		_, err := diskhook.Endpoint(config).Serve(t.Context(), &structs.AllocDataRequest{AllocID: "a"})
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("before the servers have answered: %v", err)
+		}
+		r.servers.do(func() { failing = false })
+		r.pass(time.Minute)
+		if !isClosed(config.Complete) {
+			t.Error("the servers have answered, and the allocations are not complete")
+		}
+	})
 }

@@ -42,11 +42,10 @@ type Parts struct {
 	HoldsDevices func(allocID string) bool
 	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
 	OtherDevices func(allocID string) structs.DeviceUse
-	// LocalAlloc finds an allocation on this node. It knows those of an earlier agent once Restored is closed.
+	// LocalAlloc finds an allocation on this node.
 	LocalAlloc func(allocID string) (diskhook.Local, bool)
-	Restored   <-chan struct{}
-	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc also knows
-	// those of an earlier agent whose records are lost.
+	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc knows all of
+	// them, also those of an earlier agent whose records are lost.
 	Contacted <-chan struct{}
 	// MovedData returns the bounds of data from other nodes.
 	MovedData func() diskhook.Settings
@@ -82,7 +81,6 @@ func (c *Client) parts(starting context.Context) Parts {
 		HostVolume:       c.hostVolume,
 
 		LocalAlloc: c.localAlloc,
-		Restored:   c.restored,
 		Contacted:  c.contacted,
 		Report:     c.report,
 

@@ -188,7 +188,7 @@ func TestUp_WaitsUntilTheNodeHasItsAllocations(t *testing.T) {
 	n := twoOnOneNode(t)
 	_, env := n.hook("b")
 	c := n.config()
-	c.Restored = make(chan struct{})
+	c.Complete = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := New(env, c).Up(ctx, env); !errors.Is(err, context.Canceled) {

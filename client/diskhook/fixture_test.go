@@ -114,13 +114,13 @@ func (c *cluster) addNode(id string) *node {
 }
 
 func (n *node) config() Config {
-	restored := make(chan struct{})
-	close(restored)
+	complete := make(chan struct{})
+	close(complete)
 	return Config{
 		NodeID:   n.id,
 		Servers:  n.cluster,
 		Logger:   hclog.NewNullLogger(),
-		Restored: restored,
+		Complete: complete,
 		Local: func(id string) (Local, bool) {
 			a, ok := n.local[id]
 			return a, ok

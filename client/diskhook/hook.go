@@ -30,8 +30,9 @@ type Config struct {
 	Region   string
 	Servers  rpc.Caller
 	Logger   hclog.Logger
-	// Restored is closed when Local knows the allocations of an earlier agent.
-	Restored <-chan struct{}
+	// Complete is closed when Local knows all allocations of this node, also those of an earlier agent whose
+	// records are lost.
+	Complete <-chan struct{}
 	// Local finds an allocation on this node.
 	Local func(allocID string) (Local, bool)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
@@ -81,7 +82,7 @@ func (d *disk) Up(ctx context.Context, env *hook.AllocEnv) error {
 		return nil
 	}
 	select {
-	case <-d.Restored:
+	case <-d.Complete:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

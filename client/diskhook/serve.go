@@ -23,7 +23,7 @@ func (c Config) serve(
 	ctx context.Context, req *structs.AllocDataRequest,
 ) (*structs.AllocDataResponse, error) {
 	select {
-	case <-c.Restored:
+	case <-c.Complete:
 	default:
 		return nil, structs.Unavailablef("the node still restores its allocations")
 	}
