@@ -58,6 +58,11 @@ func (a allocs) get(
 		return noAlloc(req.AllocID)
 	}
 	resp.Alloc = state.AllocWithJob(tx, row)
+	if row.ClientTerminal() && !state.Node(tx, row.NodeID).Lost() {
+		for c := range state.ClaimsByAlloc(tx, row.ID) {
+			resp.HeldVolumes = append(resp.HeldVolumes, c.VolumeID)
+		}
+	}
 	return nil
 }
 

@@ -383,6 +383,9 @@ type AllocGetRequest struct {
 // AllocGetResponse has the allocation with its job.
 type AllocGetResponse struct {
 	Alloc *Allocation
+	// HeldVolumes has the IDs of the volumes that the node of an ended allocation has not released. It is empty
+	// if that node is lost.
+	HeldVolumes []string `codec:",omitempty"`
 	QueryMeta
 }
 

@@ -127,13 +127,13 @@ func (w *watcher) awaitLocal(
 	}
 }
 
-// awaitRemote waits for an allocation that is not here: the servers know its end. One of this node is gone,
-// and so is one that the servers have deleted.
+// awaitRemote waits for an allocation that is not here: the servers know its end, and the volumes that its
+// node has not released. One of this node is gone, and so is one that the servers have deleted.
 func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id string) error {
 	pause := retryPause
 	index := uint64(0)
 	for {
-		other, newest, err := w.get(ctx, a, id, index)
+		found, err := w.get(ctx, a, id, index)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -150,16 +150,31 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 				return ctx.Err()
 			}
 			continue
-		case other == nil, other.NodeID == w.NodeID, other.ClientTerminal():
+		case w.hasLetGo(found):
 			return nil
 		}
 		pause.Reset()
-		w.show(a, id, "on node "+nodeName(other))
-		if newest < index {
-			newest = 0 // the servers went back to an older state
+		w.show(a, id, placeOf(found))
+		if found.Index < index {
+			found.Index = 0 // the servers went back to an older state
 		}
-		index = newest
+		index = found.Index
 	}
+}
+
+// hasLetGo reports whether an allocation that is not here has ended, and its node has released its volumes.
+func (w *watcher) hasLetGo(found *structs.AllocGetResponse) bool {
+	a := found.Alloc
+	return a == nil || a.NodeID == w.NodeID || a.ClientTerminal() && len(found.HeldVolumes) == 0
+}
+
+// placeOf describes where an allocation is, and what is left of one that has ended.
+func placeOf(found *structs.AllocGetResponse) string {
+	place := "on node " + nodeName(found.Alloc)
+	if len(found.HeldVolumes) > 0 {
+		place += ", which has volume " + found.HeldVolumes[0] + " still"
+	}
+	return place
 }
 
 func nodeName(a *structs.Allocation) string {
@@ -172,17 +187,13 @@ func nodeName(a *structs.Allocation) string {
 // get reads an allocation when it has changed since an index.
 func (w *watcher) get(
 	ctx context.Context, a *structs.Allocation, id string, index uint64,
-) (other *structs.Allocation, newest uint64, err error) {
+) (*structs.AllocGetResponse, error) {
 	req := &structs.AllocGetRequest{AllocID: id}
 	req.Region = w.Region
 	req.Namespace = a.Namespace
 	req.MinIndex = index
 	req.MaxWait = awaitMost
-	resp, err := rpc.Call(ctx, w.Servers, structs.AllocGet, req)
-	if err != nil {
-		return nil, 0, err
-	}
-	return resp.Alloc, resp.Index, nil
+	return rpc.Call(ctx, w.Servers, structs.AllocGet, req)
 }
 
 // show notes that the allocation waits for another one, or with "" that it does not any more, and publishes

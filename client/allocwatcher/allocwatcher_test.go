@@ -21,6 +21,7 @@ type node struct {
 	mu      sync.Mutex
 	local   map[string]chan struct{}
 	remote  map[string]*structs.Allocation
+	held    []string      // volumes that the node of an ended allocation has not released
 	changed chan struct{} // closed at the next change
 	index   uint64
 	fail    error
@@ -79,6 +80,9 @@ func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
 	}
 	answer := resp.(*structs.AllocGetResponse)
 	answer.Alloc = a
+	if a.ClientTerminal() {
+		answer.HeldVolumes = n.held
+	}
 	answer.Index = n.index
 	return nil
 }
@@ -188,6 +192,37 @@ func TestUp_WaitsForAllAndNamesThem(t *testing.T) {
 		}
 		if err := h.Down(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// An allocation of another node that has ended is awaited until its node has released its volumes.
+func TestUp_WaitsForTheVolumesOnAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.held = []string{"data"}
+		n.set("r", "there", structs.AllocRunning)
+		h, env := n.hook(&structs.Allocation{ID: "a", PreviousAllocation: "r"})
+		done := make(chan error, 1)
+		go func() { done <- h.Up(t.Context(), env) }()
+		synctest.Wait()
+		n.set("r", "there", structs.AllocComplete)
+		synctest.Wait()
+		const want = "waits for the end of allocation r (on node name-there, which has volume data still)"
+		if n.lastSaid() != want {
+			t.Errorf("it says %q, want %q", n.lastSaid(), want)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait for the volume: %v", err)
+		default:
+		}
+		n.mu.Lock()
+		n.held = nil
+		n.mu.Unlock()
+		n.set("r", "there", structs.AllocComplete)
+		if err := <-done; err != nil || n.lastSaid() != "" {
+			t.Errorf("err %v, it says %q", err, n.lastSaid())
 		}
 	})
 }
