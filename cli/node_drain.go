@@ -86,7 +86,7 @@ func nodeDrain(ctx context.Context, c *Call) error {
 		return err
 	}
 	if c.Bool("monitor") {
-		return watchDrain(ctx, c, id)
+		return watchDrain(ctx, c, id, false)
 	}
 	drain := api.NodeDrain{MarkEligible: c.Bool("disable") && !c.Bool("keep-ineligible")}
 	drain.Meta, err = drainMeta(c)
@@ -107,7 +107,7 @@ func nodeDrain(ctx context.Context, c *Call) error {
 	if err != nil || c.Bool("detach") {
 		return err
 	}
-	return watchDrain(ctx, c, id)
+	return watchDrain(ctx, c, id, true)
 }
 
 func checkDrainFlags(c *Call) error {
@@ -173,17 +173,18 @@ func drainMeta(c *Call) (map[string]string, error) {
 	return meta, nil
 }
 
-// watchDrain follows a drain until it ends. It writes for each allocation what it waits for.
-func watchDrain(ctx context.Context, c *Call, id string) error {
+// watchDrain follows a drain until it ends. It writes for each allocation what it waits for. begun says that
+// the drain has begun: then its cancellation is an error.
+func watchDrain(ctx context.Context, c *Call, id string, begun bool) error {
 	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
 		return retryOutage(ctx, func(ctx context.Context) error {
-			return w.awaitDrain(ctx, id)
+			return w.awaitDrain(ctx, id, &begun)
 		})
 	})
 }
 
-func (w *watch) awaitDrain(ctx context.Context, id string) error {
+func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 	q := &api.Query{MaxWait: readWait}
 	there := map[string]structs.DrainWait{}
 	for {
@@ -191,8 +192,9 @@ func (w *watch) awaitDrain(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
+		*begun = *begun || s.DrainStrategy != nil
 		if s.DrainStrategy == nil && !isComplete(s) {
-			return w.reportDrainEnd(s) // what was waited for is still there
+			return w.reportDrainEnd(s, *begun) // what was waited for is still there
 		}
 		remaining := map[string]structs.DrainWait{}
 		for _, a := range s.Waits {
@@ -206,7 +208,7 @@ func (w *watch) awaitDrain(ctx context.Context, id string) error {
 		}
 		there = remaining
 		if s.DrainStrategy == nil {
-			return w.reportDrainEnd(s)
+			return w.reportDrainEnd(s, *begun)
 		}
 		err = w.awaitChange(ctx, q, meta)
 		if err != nil {
@@ -219,10 +221,12 @@ func isComplete(s *structs.NodeDrainStatusResponse) bool {
 	return s.LastDrain != nil && s.LastDrain.Status == structs.DrainComplete
 }
 
-func (w *watch) reportDrainEnd(s *structs.NodeDrainStatusResponse) error {
+func (w *watch) reportDrainEnd(s *structs.NodeDrainStatusResponse, begun bool) error {
 	switch {
 	case s.LastDrain == nil:
 		w.writeLine("Node %s does not drain", shortID(s.NodeID))
+	case !begun && !isComplete(s):
+		w.writeLine("Node %s does not drain; its last drain was %s", shortID(s.NodeID), s.LastDrain.Status)
 	case isComplete(s):
 		w.writeLine("The drain of node %s is complete", shortID(s.NodeID))
 	default:

@@ -128,6 +128,19 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
+// There is nothing to watch at a node that does not drain, also if its last drain was cancelled.
+func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
+	_, addr := drainingCluster(t, drainEnded(structs.DrainCanceled))
+	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
+	if code != 0 || !strings.Contains(out, "does not drain; its last drain was canceled") {
+		t.Errorf("got exit code %d: %s%s", code, out, errs)
+	}
+	code, _, errs = runLine(t, "node drain -enable -address "+addr+" one")
+	if code == 0 || !strings.Contains(errs, "is canceled") {
+		t.Errorf("a drain that is cancelled at once: exit code %d: %s", code, errs)
+	}
+}
+
 // A watch of a drain that somebody cancels fails. -monitor sends nothing.
 func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
