@@ -38,15 +38,24 @@ func (j jobs) plan(
 	resp.Annotations = &structs.PlanAnnotations{
 		DesiredTGUpdates: map[string]*structs.DesiredUpdates{},
 	}
-	if register.Eval != nil {
-		preview, err := j.dryRun(draft.ReadTx, state.Eval(draft, register.Eval.ID), now)
+	eval := register.Eval
+	if eval == nil && isNewVersion(draft, old, job) {
+		eval, err = registerChild(draft, job, now)
+		if err != nil {
+			return err
+		}
+	}
+	if eval != nil {
+		preview, err := j.dryRun(draft.ReadTx, state.Eval(draft, eval.ID), now)
 		if err != nil {
 			return err
 		}
 		resp.Annotations.DesiredTGUpdates = preview.Desired
 		resp.Annotations.PreemptedAllocs = preview.Preempted
 		resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
-		resp.CreatedEvals = laterEvals(tx, preview)
+		if eval.JobID == job.ID {
+			resp.CreatedEvals = laterEvals(tx, preview)
+		}
 	}
 	if req.Diff {
 		resp.Diff = structs.DiffJobs(old, job, true)
@@ -58,6 +67,25 @@ func (j jobs) plan(
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}
 	return err
+}
+
+// isNewVersion reports whether a registration in a draft has changed a job.
+func isNewVersion(draft state.Reader, old, job *structs.Job) bool {
+	return old == nil || state.Job(draft, job.Namespace, job.ID).Version != old.Version
+}
+
+// registerChild registers a child of a job that starts others in a draft. As in the dialect, the plan of such
+// a job shows what one launch of it would place. Clients tell from that whether to register the job.
+func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*structs.Evaluation, error) {
+	child := job.ChildAt(now)
+	child.ParameterizedJob = nil
+	register := &structs.JobRegisterRequest{
+		Job:          child,
+		Eval:         registrationEval(child, structs.TriggerJobRegister, now.UnixNano()),
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+	}
+	err := state.JobRegister(draft, register)
+	return register.Eval, err
 }
 
 // dryRun makes the plan that the leader would make: one that all servers know. A server that does not lead

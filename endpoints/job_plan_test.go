@@ -155,3 +155,42 @@ func TestJobVersions_HaveDifferences(t *testing.T) {
 		}
 	}
 }
+
+// The plan of a job that starts others shows what one launch would place, if the registration changes it.
+func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
+	for name, edit := range map[string]func(*structs.Job){
+		"periodic": func(j *structs.Job) {
+			j.Periodic = &structs.PeriodicConfig{Enabled: true, Spec: "@daily"}
+		},
+		"parameterized": func(j *structs.Job) { j.ParameterizedJob = &structs.ParameterizedJobConfig{} },
+	} {
+		s := newServer(t)
+		s.addNode("n1", "")
+		node := state.Node(s.store.Read(), "n1").Copy()
+		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		job := testJob("nightly")
+		job.Type = structs.JobBatch
+		job.TaskGroups[0].Volumes = nil
+		edit(job)
+		planned := func() (place int, answer *structs.JobPlanResponse) {
+			answer = must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+			if u := answer.Annotations.DesiredTGUpdates["g"]; u != nil {
+				place = int(u.Place)
+			}
+			return place, answer
+		}
+		place, answer := planned()
+		if place != 1 || len(answer.FailedTGAllocs)+len(answer.CreatedEvals) > 0 || answer.Diff.ID != "nightly" {
+			t.Errorf("%s: a new job: %d are placed, %+v", name, place, answer)
+		}
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		if place, _ := planned(); place != 0 {
+			t.Errorf("%s: a job that stays: %d are placed", name, place)
+		}
+		job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1_000_000, MemoryMB: 10}
+		if _, answer := planned(); len(answer.FailedTGAllocs) != 1 {
+			t.Errorf("%s: a job that does not fit: %+v", name, answer)
+		}
+	}
+}
