@@ -32,12 +32,24 @@ batch follows when the successors run.`,
 			Default: "1",
 			Usage:   "Allocations of one batch, or the percentage of those that run, such as 25%",
 		},
-		{Name: "batch-wait", Kind: Duration, Value: "duration", Default: "0s", Usage: "Between two batches"},
+		{
+			Name:    "batch-wait",
+			Kind:    String,
+			Value:   "duration|ask",
+			Default: "0s",
+			Usage:   "Between two batches; ask asks on the terminal before each",
+		},
 		{Name: "group", Kind: Strings, Value: "name", Usage: "Only this group; may be repeated"},
 		{Name: "task", Kind: Strings, Value: "name", Usage: "Only this task; may be repeated"},
 		{Name: "all-tasks", Usage: "Also the tasks that have ended, in the order of their lifecycles"},
 		{Name: "reschedule", Usage: "Replace the allocations"},
-		{Name: "on-error", Kind: String, Value: "action", Default: "fail", Usage: "fail or continue after a fault"},
+		{
+			Name:    "on-error",
+			Kind:    String,
+			Value:   "action",
+			Default: "fail",
+			Usage:   "fail, continue or ask after a fault; ask asks on the terminal",
+		},
 		{
 			Name:    "timeout",
 			Kind:    Duration,
@@ -45,7 +57,7 @@ batch follows when the successors run.`,
 			Default: "5m",
 			Usage:   "How long to await one allocation",
 		},
-		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
+		{Name: "yes", Usage: "Answer each question with yes"},
 		{Name: noShutdownDelay.Name, Usage: "With -reschedule, skip the shutdown_delay of groups and tasks"},
 		verboseFlag,
 	},
@@ -83,49 +95,62 @@ func jobRestart(ctx context.Context, c *Call) error {
 	if c.Bool(noShutdownDelay.Name) && !c.Bool("reschedule") {
 		fmt.Fprintln(c.Err, "Warning: -no-shutdown-delay has an effect only with -reschedule")
 	}
-	failed, err := c.restartBatches(ctx, allocs)
+	done, failed, err := c.restartBatches(ctx, allocs)
 	switch {
 	case err != nil:
 		return err
 	case failed > 0:
 		return structs.Preconditionf("%s of %d could not be restarted", plural(failed, "allocation"), len(allocs))
 	}
-	return c.report(changed{"JobID": id, "Allocations": fmt.Sprint(len(allocs))},
-		"Job %q: %s restarted", id, plural(len(allocs), "allocation"))
+	return c.report(changed{"JobID": id, "Allocations": fmt.Sprint(done)},
+		"Job %q: %s restarted", id, plural(done, "allocation"))
 }
 
-// restartBatches restarts allocations batch by batch. It returns the number of those that could not be
-// restarted, or an error if it is to end at the first.
-func (c *Call) restartBatches(ctx context.Context, allocs []*structs.AllocListStub) (failed int, err error) {
-	size, _ := c.batchSize(len(allocs)) // checkRestart has checked it
+// restartBatches restarts allocations batch by batch. It returns the number of those that were restarted and
+// of those that could not be, or an error if it is to end at the first.
+func (c *Call) restartBatches(
+	ctx context.Context, allocs []*structs.AllocListStub,
+) (done, failed int, err error) {
+	size, _ := c.batchSize(len(allocs)) // checkRestart has checked both
+	pace, _ := c.restartPace()
 	for batch := range slices.Chunk(allocs, size) {
+		faults := 0
 		for _, a := range batch {
 			err := c.restartOne(ctx, a)
 			switch {
 			case err == nil:
-			case c.String("on-error") == "fail":
-				return 0, err
+				done++
+			case c.String("on-error") == onErrorFail:
+				return done, 0, err
 			default:
-				failed++
+				faults++
 				fmt.Fprintf(c.Err, "Error: allocation %s: %v\n", c.id(a.ID), err)
 			}
 		}
+		failed += faults
 		last := batch[len(batch)-1] == allocs[len(allocs)-1]
-		if !last && !backoff.Sleep(ctx, c.Duration("batch-wait")) {
-			return 0, ctx.Err()
+		if last {
+			break
+		}
+		goOn, err := pace.beforeNext(ctx, faults)
+		if err != nil || !goOn {
+			return done, failed, err
 		}
 	}
-	return failed, nil
+	return done, failed, nil
 }
 
 func (c *Call) checkRestart() error {
 	_, err := c.batchSize(0)
+	if err == nil {
+		_, err = c.restartPace()
+	}
 	tasks := c.Strings("task")
 	switch {
 	case err != nil:
 		return err
-	case c.String("on-error") != "fail" && c.String("on-error") != "continue":
-		return badUsage("the option -on-error is %q, expected fail or continue", c.String("on-error"))
+	case !slices.Contains([]string{onErrorFail, onErrorContinue, ask}, c.String("on-error")):
+		return badUsage("the option -on-error is %q, expected fail, continue or ask", c.String("on-error"))
 	case c.Bool("reschedule") && (c.Bool("all-tasks") || len(tasks) > 0):
 		return badUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
 	case c.Bool("all-tasks") && len(tasks) > 0:
