@@ -121,7 +121,7 @@ func storeAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	followAlloc(tx, old, a)
 }
 
-// storeNewAlloc is storeAlloc for an allocation that has no row yet. like is another one of its plan, or nil.
+// storeNewAlloc is storeAlloc for an allocation that has no row yet. like has values that it may share.
 func storeNewAlloc(tx *WriteTx, a, like *structs.Allocation) {
 	recountAlloc(tx, nil, a)
 	allocs.PutNew(tx, a, like)

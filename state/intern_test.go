@@ -213,6 +213,27 @@ func TestInterner_SharesTheResourcesOfAPlan(t *testing.T) {
 	}
 }
 
+// TestInterner_SharesTheTextsOfANode places on nodes whose texts are too long for the interner.
+func TestInterner_SharesTheTextsOfANode(t *testing.T) {
+	w := newFixture(t)
+	long := strings.Repeat("n", 70)
+	w.node(long + "1")
+	w.node(long + "2")
+	p := w.planOf(w.job(aJob("j", structs.JobService)), "a@"+long+"1", "b@"+long+"2", "c@"+long+"1")
+	for _, a := range p.Place {
+		a.NodeName = strings.Clone(Node(w.s.Read(), a.NodeID).Name)
+	}
+	do(w, PlanApply, p)
+	tx := w.s.Read()
+	for _, id := range []string{"a", "b", "c"} {
+		a := Alloc(tx, id)
+		n := Node(tx, a.NodeID)
+		if textData(a.NodeID) != textData(n.ID) || textData(a.NodeName) != textData(n.Name) {
+			t.Errorf("allocation %s does not share the texts of its node", id)
+		}
+	}
+}
+
 // TestInterner_HoldsNoSecrets checks that secrets stay in memory no longer than their volume.
 func TestInterner_HoldsNoSecrets(t *testing.T) {
 	w, _ := richFixture(t)

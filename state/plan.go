@@ -30,7 +30,8 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
 	place := newPlacements(tx, p)
-	refused := rejectedNodes(tx, p, place)
+	check := newPlanCheck(tx, p)
+	refused := check.rejectedNodes(place)
 	if p.Deployment != nil {
 		putDeployment(tx, p.Deployment, p.Now)
 	}
@@ -41,7 +42,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		updatePlanned(tx, u, p.Now)
 	}
 	place = slices.DeleteFunc(place, func(a *structs.Allocation) bool { return refused[a.NodeID] != "" })
-	placePlanned(tx, place, e, p.Now)
+	check.placePlanned(tx, place, e)
 	for _, u := range p.DeploymentUpdates {
 		own := *u
 		own.RowIndex = 0 // stalePlan has checked it, and the stops above may have changed the row

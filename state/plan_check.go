@@ -19,11 +19,8 @@ type planCheck struct {
 	used    map[string]*nodeUse              // by node
 }
 
-// rejectedNodes checks for each node of the placements that it accepts allocations, that each allocation has
-// its job's version, that all fit into the room that is free or that the plan's own stops give, and that each
-// has free devices and ports. It returns the reasons of the nodes that refuse.
-func rejectedNodes(tx Reader, p *structs.Plan, place []*structs.Allocation) map[string]string {
-	c := &planCheck{
+func newPlanCheck(tx Reader, p *structs.Plan) *planCheck {
+	return &planCheck{
 		Reader:  tx,
 		plan:    p,
 		jobOf:   jobLookup(tx),
@@ -31,8 +28,14 @@ func rejectedNodes(tx Reader, p *structs.Plan, place []*structs.Allocation) map[
 		ending:  map[string][]*structs.Allocation{},
 		used:    map[string]*nodeUse{},
 	}
-	for _, s := range p.Stop {
-		a := Alloc(tx, s.AllocID)
+}
+
+// rejectedNodes checks for each node of the placements that it accepts allocations, that each allocation has
+// its job's version, that all fit into the room that is free or that the plan's own stops give, and that each
+// has free devices and ports. It returns the reasons of the nodes that refuse.
+func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string {
+	for _, s := range c.plan.Stop {
+		a := Alloc(c, s.AllocID)
 		if a != nil && !a.Terminal() && !c.stopped[a.ID] {
 			c.ending[a.NodeID] = append(c.ending[a.NodeID], a)
 		}

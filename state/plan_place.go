@@ -23,23 +23,28 @@ func newPlacements(tx Reader, p *structs.Plan) []*structs.Allocation {
 // placePlanned puts the allocations that a plan of e places, and links them to those that they replace. It
 // puts them in the order of their IDs, because keys that follow each other change the same nodes of a tree.
 // The caller puts e afterwards, which updates the status of the job.
-func placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluation, now int64) {
-	jobOf := jobLookup(tx)
+func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluation) {
 	placed := make([]*structs.Allocation, len(place))
 	for i, a := range place {
-		placed[i] = newAlloc(tx, a, jobOf(a).Group(a.TaskGroup))
+		placed[i] = newAlloc(tx, a, c.jobOf(a).Group(a.TaskGroup))
 		placed[i].EvalID = cmp.Or(a.EvalID, e.ID)
-		placed[i].CreateTime = now
-		placed[i].ModifyTime = now
+		placed[i].CreateTime = c.plan.Now
+		placed[i].ModifyTime = c.plan.Now
 	}
 	countPlaced(tx, placed)
 	slices.SortFunc(placed, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
-	var like *structs.Allocation
-	for _, a := range placed {
+	like := &structs.Allocation{} // what the next row shares
+	for i, a := range placed {
+		n := c.used[a.NodeID].node
+		like.ID = a.ID // it is new
+		like.NodeID = n.ID
+		like.NodeName = n.Name
 		storeNewAlloc(tx, a, like)
-		like = a
+		if i == 0 {
+			*like = *a
+		}
 	}
 	for _, a := range place {
 		linkPrevious(tx, a)
