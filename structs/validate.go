@@ -47,7 +47,8 @@ func (f fieldErrors) addf(format string, args ...any) {
 	f.found.Add(line)
 }
 
-// require adds the fault unless ok.
+// require adds the fault unless ok. Its arguments cost memory also without a fault. The checks of numbers and
+// words, of which a job has many, test first and call addf.
 func (f fieldErrors) require(ok bool, format string, args ...any) {
 	if !ok {
 		f.addf(format, args...)
@@ -61,7 +62,9 @@ func (f fieldErrors) err() error {
 
 // atMost adds a fault if there are more than max elements, and returns the number of elements to check.
 func (f fieldErrors) atMost(name string, n, max int) int {
-	f.require(n <= max, "%d %s; at most %d are allowed", n, name, max)
+	if n > max {
+		f.addf("%d %s; at most %d are allowed", n, name, max)
+	}
 	return min(n, max)
 }
 
@@ -72,7 +75,9 @@ func firstOf[T any](f fieldErrors, name string, list []T, most int) []T {
 
 // checkBytes checks the length of a text, or of several in sum.
 func (f fieldErrors) checkBytes(name string, n, most int) {
-	f.require(n <= most, "%s has %d bytes; at most %d are allowed", name, n, most)
+	if n > most {
+		f.addf("%s has %d bytes; at most %d are allowed", name, n, most)
+	}
 }
 
 // checkText checks a free text.
@@ -88,8 +93,9 @@ func (f fieldErrors) checkString(name, s string, most int) {
 
 // checkOneOf checks a value against the few allowed ones.
 func (f fieldErrors) checkOneOf(name, word string, words []string) {
-	f.require(slices.Contains(words, word),
-		"%s %q must be %s", name, word, oneOf(words))
+	if !slices.Contains(words, word) {
+		f.addf("%s %q must be %s", name, word, oneOf(words))
+	}
 }
 
 // intRange has the bounds of a number. Its unit follows a bound in a fault.
@@ -99,14 +105,22 @@ type intRange struct {
 }
 
 func (f fieldErrors) checkRange(name string, n int, r intRange) {
-	f.require(n >= r.low, "%s %d must be at least %d%s", name, n, r.low, r.unit)
-	f.require(n <= r.high, "%s %d must be at most %d%s", name, n, r.high, r.unit)
+	if n < r.low {
+		f.addf("%s %d must be at least %d%s", name, n, r.low, r.unit)
+	}
+	if n > r.high {
+		f.addf("%s %d must be at most %d%s", name, n, r.high, r.unit)
+	}
 }
 
 // checkDuration checks a duration that is not negative.
 func (f fieldErrors) checkDuration(name string, d, most time.Duration) {
-	f.require(d >= 0, "%s must not be negative", name)
-	f.require(d <= most, "%s %s must be at most %s", name, d, most)
+	if d < 0 {
+		f.addf("%s must not be negative", name)
+	}
+	if d > most {
+		f.addf("%s %s must be at most %s", name, d, most)
+	}
 }
 
 // pattern returns an expression that it compiles at the first use: every process of the executable, also the
