@@ -21,6 +21,7 @@ type circle struct {
 	others []*member
 	known  map[string]bool         // allocations
 	newest map[jobGroup]*groupPlan // see newestPlan
+	moving bool                    // the others are also those that wait for nothing
 }
 
 // member is an allocation that is about to be replaced.
@@ -36,61 +37,36 @@ const mostInCircle = 32
 
 // isInCircle reports whether an update that found no place waits for others that wait for its own allocation.
 func (p *planner) isInCircle(w *placement) bool {
-	if p.older || p.isAtItsPace(w.plan) {
+	if p.older || w.plan.isAtItsPace() {
 		return false
 	}
-	c := p.newCircle(w)
+	c := p.newCircle(w.prev, w.plan)
 	c.findOthers()
-	if len(c.others) == 0 {
+	if !c.needsTarget() {
 		return false
 	}
-	return !c.fitsAfter(c.exchangeOf(c.others)) &&
+	waits := c.isUnderWay()
+	p.waits = p.waits || waits
+	return !waits
+}
+
+// needsTarget reports whether the others exchange their places with the target, and not without it. Those
+// that the plan has tried before wait for it: they do not move without it.
+func (c *circle) needsTarget() bool {
+	untried := slices.DeleteFunc(slices.Clone(c.others), func(m *member) bool { return c.tried[m.alloc.ID] })
+	return len(c.others) > 0 &&
+		!c.fitsAfter(c.exchangeOf(untried)) &&
 		slices.Contains(c.exchangeOf(append([]*member{c.target}, c.others...)), c.target)
 }
 
-func (p *planner) newCircle(w *placement) *circle {
+func (p *planner) newCircle(a *structs.Allocation, g *groupPlan) *circle {
 	c := &circle{
 		planner: p,
-		known:   map[string]bool{w.prev.ID: true},
+		known:   map[string]bool{a.ID: true},
 		newest:  map[jobGroup]*groupPlan{},
 	}
-	c.target = c.newMember(w.prev, w.plan)
+	c.target = c.newMember(a, g)
 	return c
-}
-
-// isAtItsPace reports whether as many allocations of a group as its update may replace at a time were stopped
-// first by earlier plans, and have no successor yet.
-func (p *planner) isAtItsPace(g *groupPlan) bool {
-	return g.updates != nil && p.stoppedPlaces(g) >= g.updates.pace()
-}
-
-// stoppedPlaces returns the number of places of a group, indexes or nodes, whose allocation an earlier plan
-// has stopped for a successor that has found no place yet.
-func (p *planner) stoppedPlaces(g *groupPlan) int {
-	type place struct {
-		node  string
-		index int
-	}
-	empty := map[place]bool{}
-	live := map[place]bool{}
-	for a := range p.jobAllocs() {
-		at := place{index: a.Index()}
-		wanted := at.index < g.group.Count
-		if g.job.PerNode() {
-			at = place{node: a.NodeID}
-			n := state.Node(p, a.NodeID)
-			wanted = n != nil && g.passes(n)
-		}
-		switch {
-		case a.TaskGroup != g.group.Name || !wanted:
-		case !a.Terminal():
-			live[at] = true
-		case a.DesiredDescription == replacedReason && a.NextAllocation == "" && p.isOlder(a):
-			empty[at] = true
-		}
-	}
-	maps.DeleteFunc(empty, func(at place, _ bool) bool { return live[at] })
-	return len(empty)
 }
 
 func (c *circle) newMember(a *structs.Allocation, g *groupPlan) *member {
@@ -175,7 +151,7 @@ func (c *circle) successor(a *structs.Allocation) *groupPlan {
 func (c *circle) newestPlan(key jobGroup) *groupPlan {
 	if key.ns == c.ns && key.job == c.job.ID {
 		at := slices.IndexFunc(c.groups, func(g *groupPlan) bool {
-			return g.job == c.job && g.group.Name == key.group && g.mayUpdate()
+			return g.job == c.job && g.group.Name == key.group && (c.moving || g.mayUpdate())
 		})
 		if at < 0 {
 			return nil
@@ -188,7 +164,7 @@ func (c *circle) newestPlan(key jobGroup) *groupPlan {
 	}
 	group := j.Group(key.group)
 	blocked := state.BlockedEval(c, key.ns, key.job)
-	waits := blocked != nil && blocked.FailedTGAllocs[key.group] != nil
+	waits := c.moving || blocked != nil && blocked.FailedTGAllocs[key.group] != nil
 	if !waits && !c.isAboutToUpdate(j) || c.isHeldBack(j, group) {
 		return nil
 	}

@@ -288,8 +288,9 @@ func TestUpdate_ExchangesRoomAtRandom(t *testing.T) {
 		x := newExchange(t, "room")
 		jobs := []string{"a", "b", "c"}
 		kinds := map[string]string{}
+		types := rapid.SampledFrom([]string{structs.JobService, structs.JobSystem, structs.JobBatch})
 		for _, id := range jobs {
-			kinds[id] = rapid.SampledFrom([]string{structs.JobService, structs.JobSystem}).Draw(t, "type")
+			kinds[id] = types.Draw(t, "type")
 		}
 		change := func(id string, sizes ...[2]int) {
 			x.register(x.sized(id, kinds[id], sizes...))

@@ -74,22 +74,29 @@ func resourcesOf(g *structs.TaskGroup) *structs.Resources {
 type exchange struct {
 	*fixture
 	kind string
+	late bool // allocations become healthy one by one, once nothing else is left to do
 }
 
 func newExchange(t rapid.TB, kind string) *exchange {
-	x := &exchange{newFixture(t), kind}
-	n := withPorts("n1", 1)
-	n.HostVolumes = map[string]*structs.HostVolume{}
-	for i := range 4 {
-		n.HostVolumes[fmt.Sprint("disk", i)] = &structs.HostVolume{Path: fmt.Sprint("/", i)}
-		d := withDevices("n1", fmt.Sprint("acme/gpu/x", i), 1).NodeResources.Devices
-		n.NodeResources.Devices = append(n.NodeResources.Devices, d...)
-	}
-	x.node(n, half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
+	x := &exchange{fixture: newFixture(t), kind: kind}
+	x.addNode("n1")
 	for i := range 4 {
 		x.volume(fmt.Sprint("vol", i), "hostpath")
 	}
 	return x
+}
+
+// addNode adds a node that has each of the things once.
+func (x *exchange) addNode(id string) {
+	x.t.Helper()
+	n := withPorts(id, 1)
+	n.HostVolumes = map[string]*structs.HostVolume{}
+	for i := range 4 {
+		n.HostVolumes[fmt.Sprint("disk", i)] = &structs.HostVolume{Path: fmt.Sprint("/", i)}
+		d := withDevices(id, fmt.Sprint("acme/gpu/x", i), 1).NodeResources.Devices
+		n.NodeResources.Devices = append(n.NodeResources.Devices, d...)
+	}
+	x.node(n, half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
 }
 
 // version is a job with a group g0, g1 and so on for each thing.
@@ -148,6 +155,9 @@ func (x *exchange) settleOnce() bool {
 		return true
 	}
 	x.runAgents()
+	if x.late && x.index == before {
+		x.healOne()
+	}
 	for e := range state.LaterEvals(x.s.Read()) {
 		if x.index == before {
 			x.clock = time.Unix(0, e.WaitUntil)
@@ -196,6 +206,26 @@ func (x *exchange) startAlloc(a *structs.Allocation) {
 			return
 		}
 	}
+	if x.late {
+		x.client(a, structs.AllocRunning)
+		return
+	}
+	x.heal(a)
+}
+
+// healOne reports an allocation that runs as healthy, if there is one that is not.
+func (x *exchange) healOne() {
+	for a := range state.AllocsFrom(x.s.Read(), structs.DefaultNamespace, "", state.Page{}) {
+		if !a.Terminal() && a.DeploymentID != "" && !a.DeploymentStatus.IsHealthy() {
+			x.heal(a)
+			return
+		}
+	}
+}
+
+// heal reports an allocation as running and healthy.
+func (x *exchange) heal(a *structs.Allocation) {
+	x.t.Helper()
 	healthy := true
 	do(x.fixture, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		WriteOptions: x.now(),
@@ -316,7 +346,7 @@ func TestUpdate_CompilesAnotherGroupOnce(t *testing.T) {
 	p.decide()
 	w := p.placements[0]
 	p.stopAlloc(w.prev, replacedReason, "")
-	c := p.newCircle(w)
+	c := p.newCircle(w.prev, w.plan)
 	c.findOthers()
 	plans := map[*groupPlan]int{}
 	for _, m := range c.others {

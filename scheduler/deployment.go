@@ -30,9 +30,11 @@ type rollout struct {
 	strategy *structs.UpdateStrategy
 	state    *structs.DeploymentState // nil: no deployment tracks the group
 	held     bool
-	left     int   // allocations that may still be replaced
-	refused  int   // that found no place for their successor
-	next     int64 // in per-node jobs: the time from which on more may be replaced, UnixNano, 0 for now
+	left     int            // allocations that may still be replaced
+	empty    map[place]bool // see emptyPlaces
+	exceeds  bool           // one more may be replaced: see mayReplace
+	refused  int            // that found no place for their successor
+	next     int64          // in per-node jobs: the time from which on more may be replaced, UnixNano, 0 for now
 }
 
 // mostRefused is the most allocations of a group whose successor finds no place before a plan leaves the
@@ -61,11 +63,14 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	r.held = p.isHeld(r)
 	slots = p.holdOlder(r, slots)
 	kept := p.trimToCount(g, slots)
-	r.left = p.mostUpdates(r, kept)
-	g.updates = r
 	taken := make(map[int]bool, len(kept))
 	for _, s := range kept {
 		taken[s.index] = true
+	}
+	r.empty = p.emptyPlaces(g, func(at place) bool { return taken[at.index] })
+	p.setPace(r, kept)
+	g.updates = r
+	for _, s := range kept {
 		p.planAction(g, s)
 	}
 	p.rollCanaries(r, canaries, kept)
@@ -297,25 +302,27 @@ func (r *rollout) pace() int {
 	return r.strategy.MaxParallel
 }
 
-// mostUpdates returns the number of allocations that the plan may replace by the new version: its pace
-// without the allocations of the deployment whose health is not known, and none beside an unhealthy one.
-func (p *planner) mostUpdates(r *rollout, slots []classified) int {
+// setPace sets the number of allocations that the plan may replace by the new version: its pace without
+// those that the group misses because of the update, and none beside an unhealthy one. It misses those at
+// empty places, and the allocations of the deployment whose health is not known.
+func (p *planner) setPace(r *rollout, slots []classified) {
 	if r.held {
-		return 0
+		return
 	}
-	most := r.pace()
+	fresh := 0
 	d := p.deployment
 	for _, s := range slots {
 		a := s.alloc
 		switch {
 		case d == nil || a.DeploymentID != d.ID || a.ClientTerminal():
 		case a.DeploymentStatus.IsUnhealthy():
-			return 0
+			return
 		case !a.DeploymentStatus.IsHealthy():
-			most--
+			fresh++
 		}
 	}
-	return max(0, most)
+	r.left = max(0, r.pace()-fresh-len(r.empty))
+	r.exceeds = fresh == 0 && r.left == 0
 }
 
 // rollCanaries keeps up the number of canaries of a group whose deployment awaits their promotion.
@@ -402,22 +409,37 @@ func (p *planner) deploymentOf(g *groupPlan) string {
 
 // mayUpdate reports whether another allocation of the group may be replaced by the new version now.
 func (g *groupPlan) mayUpdate() bool {
-	return g.updates == nil || g.updates.left > 0
+	return g.updates == nil || g.updates.left > 0 || g.updates.exceeds
+}
+
+// isAtItsPace reports whether the group may stop no more allocations before their successors have a place.
+func (g *groupPlan) isAtItsPace() bool {
+	return g.updates != nil && g.updates.left <= 0
 }
 
 // noteUpdated counts an allocation whose successor has found a place at a time, UnixNano.
 func (g *groupPlan) noteUpdated(at int64) {
 	if g.updates != nil {
 		g.updates.left--
+		g.updates.exceeds = false
 		g.updates.noteReplaced(at)
 	}
 }
 
 // noteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
-// it counts like an update: see mostUpdates.
-func (g *groupPlan) noteAdded() {
-	if g.updates.counts() {
-		g.updates.left--
+// it counts like an update: see setPace. One at an empty place has counted before.
+func (g *groupPlan) noteAdded(w *placement) {
+	r := g.updates
+	if r == nil {
+		return
+	}
+	at := w.place()
+	switch {
+	case r.empty[at]:
+		delete(r.empty, at)
+		r.exceeds = false
+	case r.counts():
+		r.left--
 	}
 }
 

@@ -270,7 +270,7 @@ func TestBlockedEval_OutlivesOlderServers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := &exchange{c.before(t), "port"}
+			x := &exchange{fixture: c.before(t), kind: "port"}
 			x.job(c.job(x))
 			for range 2 {
 				for _, node := range c.nodes {

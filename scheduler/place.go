@@ -45,12 +45,13 @@ func (p *planner) placeAll() {
 }
 
 // turn returns the order of a placement in its plan. The other placements of a group precede its updates if
-// these wait for their health.
+// these wait for their health, or for a successor at an empty place.
 func (w *placement) turn() int {
+	r := w.plan.updates
 	switch {
 	case w.update:
 		return 1
-	case w.plan.updates.counts():
+	case r.counts() || r != nil && len(r.empty) > 0:
 		return 0
 	}
 	return 2
@@ -121,7 +122,7 @@ func (p *planner) placeOne(w *placement) {
 	}
 	switch {
 	case w.together: // its predecessor is stopped already
-	case w.update && !g.mayUpdate():
+	case w.update && !p.mayReplace(g):
 		w.held = true
 		return
 	case w.update:
@@ -138,6 +139,7 @@ func (p *planner) placeOne(w *placement) {
 				return
 			}
 			p.unstopAlloc(w.prev)
+			p.tried[w.prev.ID] = true
 			g.noteRefused()
 		}
 		if w.node != nil {
@@ -365,7 +367,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	if w.update {
 		w.plan.noteUpdated(p.now.UnixNano())
 	} else {
-		w.plan.noteAdded()
+		w.plan.noteAdded(w)
 	}
 }
 

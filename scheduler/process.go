@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
+	"hash/fnv"
 	"iter"
 	"maps"
 	"slices"
@@ -57,6 +59,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		options:        o,
 		plan:           &structs.Plan{CountsEnding: !o.older},
 		stopped:        map[string]bool{},
+		tried:          map[string]bool{},
 		exhaustedNodes: map[string]bool{},
 		nodes:          map[string]*structs.Node{},
 		intended:       map[string][]*structs.CSIClaim{},
@@ -112,6 +115,7 @@ type planner struct {
 	blankViews     []nodeView                       // the rest of the last one
 	nodes          map[string]*structs.Node         // see nodeOf
 	live           []*structs.Allocation            // of the job, that the servers want to run
+	replaced       []*structs.Allocation            // of the job: see isReplaced
 	knowsOwn       bool                             // live has those on all nodes
 	own            map[string][]*structs.Allocation // live by node; nil until ownByNode
 	values         []*valueCount                    // those that have counted the job's allocations
@@ -130,6 +134,8 @@ type planner struct {
 	stoppedFirst   []*placement        // see stopFirst
 	spares         map[jobGroup]*spare // nil values are those of groups without a pace
 	more           bool                // another plan has to follow
+	waits          bool                // for updates of others: see waitsForOthers and isUnderWay
+	tried          map[string]bool     // allocations whose successors have found no place
 	nextWave       string              // ID of the evaluation that continues an update, or ""
 	exhaustedNodes map[string]bool     // by node: without capacity for an allocation of a per-node job
 
@@ -161,6 +167,9 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 			out = append(out, a)
 		case !a.ClientTerminal() && p.nodeOf(a).Lost():
 			p.stopAlloc(a, "node is down", structs.AllocLost)
+		}
+		if isReplaced(a) {
+			p.replaced = append(p.replaced, a)
 		}
 		p.noteData(a)
 	}
@@ -251,12 +260,16 @@ func (p *planner) finishEval() {
 }
 
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
-// one may find capacity: the keys were too many to name, or the plan was one for older servers.
+// one may find capacity: the keys were too many to name, the plan was one for older servers, or updates of
+// others go on. Of two jobs that wait for each other, each is evaluated while the other is not.
 func (p *planner) addRetryEval() {
-	if !p.tooManyKeys && !p.older {
+	if !p.tooManyKeys && !p.older && !p.waits {
 		return
 	}
 	due := p.now.Add(retryDelay).UnixNano()
+	if p.waits {
+		due += p.jitter().Nanoseconds()
+	}
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
 		covers := e.NodeID == "" || e.NodeID == p.scope
 		if covers &&
@@ -270,6 +283,13 @@ func (p *planner) addRetryEval() {
 		e.NodeID = "" // one for all nodes of a per-node job
 	}
 	p.plan.Followups = append(p.plan.Followups, e)
+}
+
+// jitter returns a time below 17 s, another one for most jobs.
+func (p *planner) jitter() time.Duration {
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, p.ns, p.eval.JobID)
+	return time.Duration(h.Sum32()%(1<<14)) * time.Millisecond
 }
 
 // boundKeys keeps at most maxKeys unblock keys of volumes. If there are more, the evaluation is retried

@@ -100,31 +100,5 @@ func (p *planner) placeTogether(together []*placement) {
 // anyHeldBack reports whether a group of the updates may replace nothing now, because its last successors are
 // not healthy yet.
 func (p *planner) anyHeldBack(together []*placement) bool {
-	return slices.ContainsFunc(together, func(w *placement) bool { return !w.plan.mayUpdate() })
-}
-
-// stopFirst leaves an allocation stopped, although its successor has no place yet. The successor is tried
-// again after the other updates of the plan.
-func (p *planner) stopFirst(w *placement) {
-	w.together = true
-	p.stoppedFirst = append(p.stoppedFirst, w)
-	if w.plan.updates != nil {
-		w.plan.updates.left--
-	}
-}
-
-// placeStoppedFirst places the successors of the allocations that stop first.
-func (p *planner) placeStoppedFirst() {
-	for _, w := range p.stoppedFirst {
-		if w.plan.updates != nil {
-			w.plan.updates.left++
-		}
-		if p.full() {
-			p.more = true
-			w.plan.queued++
-			continue
-		}
-		p.placeOne(w)
-	}
-	p.stoppedFirst = nil
+	return slices.ContainsFunc(together, func(w *placement) bool { return !p.mayReplace(w.plan) })
 }

@@ -25,15 +25,29 @@ func (p *planner) beginWave(g *groupPlan, placements []*placement) {
 	if p.scope != "" {
 		return
 	}
-	r.left = r.strategy.MaxParallel
+	filled := map[string]bool{} // nodes
+	r.empty = p.emptyPlaces(g, func(at place) bool {
+		filled[at.node] = slices.ContainsFunc(p.ownByNode()[at.node], g.has)
+		return filled[at.node]
+	})
+	r.left = r.strategy.MaxParallel - len(r.empty)
 	begin := p.now.Add(-r.strategy.Stagger).UnixNano()
 	for a := range p.jobAllocs() {
-		if a.TaskGroup == g.group.Name && a.CreateTime > begin && p.isUpdated(a) {
+		if g.has(a) && a.CreateTime > begin && (p.isUpdated(a) || filled[a.NodeID] && !p.isOlder(a)) {
 			r.left--
 			r.noteReplaced(a.CreateTime)
 		}
 	}
 	r.left = max(0, r.left)
+	r.exceeds = r.left == 0 && r.next == 0
+	if r.next == 0 && len(r.empty) > 0 {
+		r.next = p.now.Add(max(r.strategy.Stagger, retryDelay)).UnixNano()
+	}
+}
+
+// has reports whether an allocation of the job belongs to the group.
+func (g *groupPlan) has(a *structs.Allocation) bool {
+	return a.TaskGroup == g.group.Name
 }
 
 // isUpdated reports whether an allocation of the job's version took the place of one of an older version.
