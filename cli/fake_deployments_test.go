@@ -96,9 +96,5 @@ func fakeDeployments(c *apitest.Caller) {
 			d.StatusDescription = structs.DeploymentFailedByUser
 		})
 	})
-	apitest.On(c, structs.DeploymentUnblock, func(_ context.Context, r *structs.DeploymentFailRequest) (
-		*structs.DeploymentUpdateResponse, error,
-	) {
-		return nil, structs.Preconditionf("deployment %q is %s, not blocked", d.ID, d.Status)
-	})
+	apitest.Answer(c, structs.DeploymentUnblock, structs.DeploymentUpdateResponse{DeploymentModifyIndex: 20})
 }
