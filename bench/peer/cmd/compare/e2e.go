@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/bench/peer/result"
 )
@@ -9,6 +10,7 @@ import (
 // scenario is a measurement of a product that has the numbers of several rows.
 type scenario struct {
 	rows    []result.Row
+	own     []result.Row // of berth alone
 	measure func(*bench, *product) (numbers, error)
 	alone   bool // of no product: its numbers are in the column of berth
 }
@@ -29,6 +31,15 @@ const (
 	handOver   = "stop of a job, to the first write of the next one on its volume"
 )
 
+// The names of rows that show what a start takes whatever the agent does.
+const (
+	driverCalls = "first write: of it, the calls of the CSI driver to stage and publish"
+	boundWrite  = "first write: lower bound: these calls, waits for the disk, three bare processes"
+	driverCPU   = "50 jobs: CPU a start: of it, the CSI driver"
+	programCPU  = "50 jobs: CPU a start: of it, the program of the job"
+	boundCPU    = "50 jobs: CPU a start: lower bound: both, and two bare processes"
+)
+
 // e2eScenarios are one agent of each product with the same CSI plugin, one server of each with nodes that
 // only register, and the lower bounds.
 func e2eScenarios() []scenario {
@@ -42,6 +53,13 @@ func e2eScenarios() []scenario {
 				inMilliseconds(allFree, 2, 0),
 				inMilliseconds(stopCPU, 0, 0),
 				inMilliseconds(handOver, 0, 60),
+			},
+			own: []result.Row{
+				inMilliseconds(driverCalls, 0, 0),
+				inMilliseconds(boundWrite, 0, 0),
+				inMilliseconds(driverCPU, 0, 0),
+				inMilliseconds(programCPU, 0, 0),
+				inMilliseconds(boundCPU, 0, 0),
 			},
 			measure: measureAgent,
 		},
@@ -64,12 +82,12 @@ func inMilliseconds(name string, target, bound float64) result.Row {
 
 func (b *bench) e2eRows() (rows []row) {
 	for i, s := range e2eScenarios() {
-		for _, r := range s.rows {
+		for j, r := range slices.Concat(s.rows, s.own) {
 			of := func(p *product) measurement {
 				return func(b *bench) (float64, error) { return b.numberOf(i, s, p, r.Name) }
 			}
 			measured := row{Row: r, Berth: of(&berthProduct)}
-			if !s.alone {
+			if !s.alone && j < len(s.rows) {
 				measured.Peer = of(&peerProduct)
 			}
 			rows = append(rows, measured)

@@ -10,28 +10,20 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	"berth/bench/peer/result"
 )
 
 // The names of the rows that show what a start takes without any orchestrator.
 const (
 	floorDisk    = "lower bound: one wait for the disk (a page, fdatasync)"
-	floorDriver  = "the CSI driver as a process of the host stages and publishes a volume"
-	floorCSI     = "CPU of the CSI driver as a process of the host, for the same"
 	floorProgram = "lower bound: CPU of the job's program alone, start to end"
-	floorStart   = "lower bound: waits for the disk, CSI driver and three bare processes, one after the other"
+	floorStart   = "lower bound: waits for the disk and three bare processes, one after the other"
 )
 
 func floorScenario() scenario {
 	return scenario{
 		rows: []result.Row{
 			inMilliseconds(floorDisk, 0, 0),
-			inMilliseconds(floorDriver, 0, 0),
-			inMilliseconds(floorCSI, 0, 0),
 			inMilliseconds(floorProgram, 0, 0),
 			inMilliseconds(floorStart, 0, 0),
 		},
@@ -48,7 +40,10 @@ func measureFloor(b *bench, _ *product) (numbers, error) {
 	}
 	n := numbers{}
 	tools := filepath.Join(b.bin, "tools")
-	err = errors.Join(n.waitForDisk(dir), n.runProgram(dir, tools), n.runDriver(dir, tools))
+	err = errors.Join(n.waitForDisk(dir), n.runProgram(dir, tools))
+	for range repetitions {
+		err = errors.Join(err, n.bareStart(dir, tools))
+	}
 	return n, errors.Join(err, os.RemoveAll(dir))
 }
 
@@ -99,104 +94,4 @@ func (n numbers) runProgram(dir, tools string) error {
 		n.add(floorProgram, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
 	}
 	return nil
-}
-
-// runDriver runs the CSI driver as a process of the host, and stages and publishes volumes one after another.
-func (n numbers) runDriver(dir, tools string) error {
-	endpoint := "unix://" + filepath.Join(dir, "csi.sock")
-	cmd := exec.CommandContext(context.Background(), filepath.Join(tools, "bin", "hostpathplugin"),
-		"--endpoint", endpoint, "--nodeid", "bench", "--statedir", filepath.Join(dir, "state"),
-		"--drivername", "hostpath.csi.k8s.io")
-	cmd.SysProcAttr = withMe()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}()
-	conn, err := grpc.Dial(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	volumes, err := createVolumes(csi.NewControllerClient(conn))
-	if err != nil {
-		return err
-	}
-	begunCPU := cpuOf(cmd.Process.Pid, 4)
-	node := csi.NewNodeClient(conn)
-	for _, id := range volumes {
-		begun := time.Now()
-		if err == nil {
-			err = publish(node, dir, id)
-		}
-		n.add(floorDriver, time.Since(begun).Seconds())
-	}
-	n.add(floorCSI, (cpuOf(cmd.Process.Pid, 4)-begunCPU)/float64(len(volumes)))
-	for _, id := range volumes {
-		err = errors.Join(err, unpublish(node, dir, id))
-	}
-	for i := 0; i < repetitions && err == nil; i++ {
-		err = n.bareStart(&bareDriverAlone{node, dir, tools}, volumes[i])
-	}
-	return err
-}
-
-var writes = &csi.VolumeCapability{
-	AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
-	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
-}
-
-func createVolumes(controller csi.ControllerClient) (ids []string, err error) {
-	for i := range manyJobs {
-		err = await("the CSI driver", func() error {
-			resp, err := controller.CreateVolume(context.Background(), &csi.CreateVolumeRequest{
-				Name:               volumeID(i),
-				CapacityRange:      &csi.CapacityRange{RequiredBytes: 1 << 20},
-				VolumeCapabilities: []*csi.VolumeCapability{writes},
-			})
-			if err == nil {
-				ids = append(ids, resp.Volume.VolumeId)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return ids, nil
-}
-
-func publish(node csi.NodeClient, dir, id string) error {
-	staged := filepath.Join(dir, "staged-"+id)
-	if err := os.MkdirAll(staged, 0o755); err != nil {
-		return err
-	}
-	_, err := node.NodeStageVolume(context.Background(), &csi.NodeStageVolumeRequest{
-		VolumeId:          id,
-		StagingTargetPath: staged,
-		VolumeCapability:  writes,
-	})
-	if err == nil {
-		_, err = node.NodePublishVolume(context.Background(), &csi.NodePublishVolumeRequest{
-			VolumeId:          id,
-			StagingTargetPath: staged,
-			TargetPath:        filepath.Join(dir, "published-"+id),
-			VolumeCapability:  writes,
-		})
-	}
-	return err
-}
-
-func unpublish(node csi.NodeClient, dir, id string) error {
-	_, err := node.NodeUnpublishVolume(context.Background(), &csi.NodeUnpublishVolumeRequest{
-		VolumeId:   id,
-		TargetPath: filepath.Join(dir, "published-"+id),
-	})
-	_, unstaged := node.NodeUnstageVolume(context.Background(), &csi.NodeUnstageVolumeRequest{
-		VolumeId:          id,
-		StagingTargetPath: filepath.Join(dir, "staged-"+id),
-	})
-	return errors.Join(err, unstaged)
 }

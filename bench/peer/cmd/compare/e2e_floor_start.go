@@ -9,15 +9,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/container-storage-interface/spec/lib/go/csi"
 )
-
-// bareDriverAlone is the CSI driver as a process of the host. It has no volume but that of the start.
-type bareDriverAlone struct {
-	node       csi.NodeClient
-	dir, tools string
-}
 
 // floorWaits are the waits for the disk that precede each other in a start: the registration, the plan and
 // the claim in the log of the servers, and on the node the allocation, the claim, either call of the CSI
@@ -25,10 +17,11 @@ type bareDriverAlone struct {
 const floorWaits = 8
 
 // bareStart makes the parts of a start that no agent can leave out, one after the other and without any work
-// between: the waits for the disk, the calls of the CSI driver, and the processes. These are the supervisor,
-// the first process of the namespaces of the task and its program. Each is the small program of the jobs.
-func (n numbers) bareStart(d *bareDriverAlone, volume string) error {
-	f, err := os.Create(filepath.Join(d.dir, "records"))
+// between: the waits for the disk and the processes, but not the calls of the CSI driver. The processes are
+// the supervisor, the first process of the namespaces of the task and its program. Each is the small program
+// of the jobs.
+func (n numbers) bareStart(dir, tools string) error {
+	f, err := os.Create(filepath.Join(dir, "records"))
 	if err != nil {
 		return err
 	}
@@ -37,7 +30,6 @@ func (n numbers) bareStart(d *bareDriverAlone, volume string) error {
 	for range floorWaits {
 		err = errors.Join(err, writePage(f))
 	}
-	err = errors.Join(err, publish(d.node, d.dir, volume))
 	if err != nil {
 		return err
 	}
@@ -45,22 +37,22 @@ func (n numbers) bareStart(d *bareDriverAlone, volume string) error {
 	var last time.Time
 	for i, namespaces := range []uintptr{0, isolated, 0} {
 		var end func()
-		end, last, err = d.bareProcess(i, namespaces)
+		end, last, err = bareProcess(dir, tools, i, namespaces)
 		defer end()
 		if err != nil {
 			return err
 		}
 	}
 	n.add(floorStart, last.Sub(begun).Seconds())
-	return unpublish(d.node, d.dir, volume)
+	return nil
 }
 
 // bareProcess starts the program of the jobs. It returns when the program has written, with the time that it
 // wrote and what ends it.
-func (d *bareDriverAlone) bareProcess(i int, namespaces uintptr) (end func(), wrote time.Time, err error) {
-	file := filepath.Join(d.dir, "bare-"+strconv.Itoa(i))
+func bareProcess(dir, tools string, i int, namespaces uintptr) (end func(), wrote time.Time, err error) {
+	file := filepath.Join(dir, "bare-"+strconv.Itoa(i))
 	_ = os.Remove(file) // of the start before
-	cmd := exec.CommandContext(context.Background(), filepath.Join(d.tools, "bin", "writer"), file)
+	cmd := exec.CommandContext(context.Background(), filepath.Join(tools, "bin", "writer"), file)
 	cmd.SysProcAttr = withMe()
 	cmd.SysProcAttr.Cloneflags = namespaces
 	err = cmd.Start()

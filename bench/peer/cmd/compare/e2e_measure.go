@@ -86,6 +86,7 @@ type agentRun struct {
 	numbers
 	user    string // of tasks
 	volumes string // folder of the driver's volumes
+	parts   bool   // measure also the parts of a start
 }
 
 // measureAgent starts an agent with the driver and its volumes, and measures jobs.
@@ -98,7 +99,7 @@ func measureAgent(b *bench, p *product) (numbers, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &agentRun{agentProcess: a, numbers: numbers{}, user: p.user}
+	r := &agentRun{agentProcess: a, numbers: numbers{}, user: p.user, parts: p == &berthProduct}
 	data := filepath.Join(dir, "data")
 	err = r.prepare(p.plugin(filepath.Join(b.bin, "tools"), data), data)
 	for _, measure := range []func() error{r.oneJob, r.many, r.handOvers} {
@@ -107,6 +108,9 @@ func measureAgent(b *bench, p *product) (numbers, error) {
 		}
 	}
 	err = errors.Join(err, a.end())
+	if err == nil && r.parts {
+		err = r.addBounds(dir, filepath.Join(b.bin, "tools"))
+	}
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "agent.hcl.log"))
 		err = fmt.Errorf("%w\nthe log of the %s ends: %s", err, p.name, log[max(0, len(log)-4000):])
@@ -181,6 +185,10 @@ func (r *agentRun) written(job string) (at time.Time, err error) {
 func (r *agentRun) oneJob() error {
 	for i := range repetitions {
 		job := fmt.Sprintf("one-%d", i)
+		calls, err := r.driverCalls()
+		if err != nil {
+			return err
+		}
 		begun := time.Now()
 		if err := r.register(r.writerJob(job, 0)); err != nil {
 			return err
@@ -191,6 +199,13 @@ func (r *agentRun) oneJob() error {
 		}
 		r.add(firstWrite, at.Sub(begun).Seconds())
 		time.Sleep(settled) // what belongs to the start does not delay the stop
+		called, err := r.driverCalls()
+		if err != nil {
+			return err
+		}
+		if r.parts {
+			r.add(driverCalls, called-calls)
+		}
 		begun = time.Now()
 		err = errors.Join(r.stopJob(job), r.unclaimed())
 		if err != nil {
@@ -211,6 +226,7 @@ func (r *agentRun) many() error {
 	name := func(i int) string { return fmt.Sprintf("many-%02d", i) }
 	begun := time.Now()
 	cpu := r.cpu()
+	tasks := r.tasksCPU()
 	err := together(manyJobs, func(i int) error { return r.register(r.writerJob(name(i), i)) })
 	if err != nil {
 		return err
@@ -228,6 +244,7 @@ func (r *agentRun) many() error {
 	r.add(allWritten, last.Sub(begun).Seconds())
 	time.Sleep(settled)
 	r.add(startCPU, (r.cpu()-cpu)/manyJobs)
+	r.addTasksCPU(tasks)
 	begun = time.Now()
 	cpu = r.cpu()
 	err = together(manyJobs, func(i int) error { return r.stopJob(name(i)) })

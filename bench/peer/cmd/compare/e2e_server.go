@@ -91,18 +91,12 @@ func placeServices(c caller) error {
 	return err
 }
 
-// cpuTime is the CPU time of the process, in seconds.
-func (p *process) cpuTime() float64 {
-	return cpuOf(p.cmd.Process.Pid, 2)
-}
-
-// cpuOf is the sum of the first of the CPU times of a process, in seconds: user and system, and those of its
-// children that have ended.
-func cpuOf(pid, times int) (sum float64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// cpuTime is the CPU time of the process, user and system, in seconds.
+func (p *process) cpuTime() (sum float64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	check(err)
 	_, after, _ := strings.Cut(string(text), ") ")
-	for _, f := range strings.Fields(after)[11 : 11+times] { // in hundredths of a second
+	for _, f := range strings.Fields(after)[11:13] { // in hundredths of a second
 		n, err := strconv.ParseFloat(f, 64)
 		check(err)
 		sum += n / 100
