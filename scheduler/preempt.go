@@ -172,7 +172,7 @@ func (p *planner) spareOf(a *structs.Allocation) *spare {
 		g := j.Group(a.TaskGroup)
 		s = &spare{left: g.Migrate.MaxParallel - g.Count}
 		for other := range state.LiveAllocsByJob(p, a.Namespace, a.JobID) {
-			if other.TaskGroup == g.Name {
+			if other.TaskGroup == g.Name && !other.DeploymentStatus.IsCanary() {
 				s.left++
 			}
 		}

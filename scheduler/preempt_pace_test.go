@@ -90,6 +90,32 @@ func TestPreemption_RemembersWhatAGroupMisses(t *testing.T) {
 	}
 }
 
+// A canary runs beside the allocations of its group, so the group can miss no more because of it.
+func TestPreemption_CountsNoCanariesAsSpare(t *testing.T) {
+	w := newFixture(t)
+	w.preempting()
+	w.nodes("n1")
+	low := func(mhz int) *structs.Job {
+		return aJob("a", structs.JobService, priority(20), count(2), cpu(mhz), moves(1), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = 1
+			j.TaskGroups[0].Update = &u
+		})
+	}
+	w.job(low(200))
+	w.run("a")
+	w.job(aJob("b", structs.JobService, priority(20), cpu(390), moves(1)))
+	w.run("b")
+	w.job(low(201))
+	w.run("a")
+	w.wantPlaced("a", "0@n1 0@n1 1@n1")
+	w.job(aJob("high", structs.JobService, priority(50), count(2), cpu(190)))
+	w.apply(w.process(w.eval("high")))
+	if got := w.evictedCounts(); got != "map[a:1 b:1]" {
+		t.Errorf("displaced %s, want one of each", got)
+	}
+}
+
 // Only room, ports and devices are taken from others. An allocation that would find no place for another
 // reason displaces none.
 func TestPreemption_TakesNothingElse(t *testing.T) {
