@@ -50,13 +50,29 @@ func (p *planner) isInCircle(w *placement) bool {
 	return !waits
 }
 
-// needsTarget reports whether the others exchange their places with the target, and not without it. Those
-// that the plan has tried before wait for it: they do not move without it.
+// needsTarget reports whether others exchange their places with the target, and the successor of the target
+// would have none if others exchanged theirs without it.
 func (c *circle) needsTarget() bool {
-	untried := slices.DeleteFunc(slices.Clone(c.others), func(m *member) bool { return c.tried[m.alloc.ID] })
-	return len(c.others) > 0 &&
-		!c.fitsAfter(c.exchangeOf(untried)) &&
-		slices.Contains(c.exchangeOf(append([]*member{c.target}, c.others...)), c.target)
+	if len(c.others) == 0 {
+		return false
+	}
+	var moving []*member
+	for _, m := range c.others {
+		if c.mayMove(m) {
+			moving = append(moving, m)
+			c.waits = c.waits || m.plan.job != c.job
+		}
+	}
+	return !c.fitsAfter(c.exchangeOf(moving)) && c.isExchanged()
+}
+
+// mayMove reports whether an other one may exchange its place without the target: the plan has not tried to
+// replace it, or its job is about to be evaluated. The rest waits, perhaps for the target.
+func (c *circle) mayMove(m *member) bool {
+	if m.plan.job == c.job {
+		return !c.tried[m.alloc.ID]
+	}
+	return c.isEvaluatedNow(m.plan.job)
 }
 
 func (p *planner) newCircle(a *structs.Allocation, g *groupPlan) *circle {
@@ -216,16 +232,13 @@ func (c *circle) volumeUsers(claim *structs.CSIClaim) (ids []string) {
 // out one without a place after the other.
 func (c *circle) exchangeOf(members []*member) []*member {
 	members = slices.Clone(members)
-	for len(members) > 0 {
-		d := c.newTrial(members...)
-		misfit := slices.IndexFunc(members, func(m *member) bool { return !d.place(m) })
-		d.end()
-		if misfit < 0 {
-			break
+	for {
+		misfit := c.fitting(members)
+		if misfit == len(members) {
+			return members
 		}
 		members = slices.Delete(members, misfit, misfit+1)
 	}
-	return members
 }
 
 // fitsAfter reports whether the successor of the target has a place once others are exchanged.
