@@ -19,8 +19,8 @@ type grown struct {
 	fitting int
 }
 
-// isExchanged reports whether there are others with which the target exchanges its place: if all of them stop,
-// all of their successors have a place.
+// isExchanged reports whether there are others with which the target exchanges its place: if all of them
+// stop, all of their successors have a place.
 func (c *circle) isExchanged() bool {
 	alone := []*member{c.target}
 	if slices.Contains(c.exchangeOf(append(alone, c.others...)), c.target) {
