@@ -54,17 +54,19 @@ func (s *Server) openRaft() (*consensus, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:  s.layer,
-		MaxPool: 3,
-		Timeout: 10 * time.Second,
-		Logger:  logger.Named("transport"),
-	})}
 	c := &consensus{
-		files:     files,
-		transport: transport,
-		id:        raft.ServerID(s.id),
-		addr:      raft.ServerAddress(s.addr),
+		files: files,
+		id:    raft.ServerID(s.id),
+		addr:  raft.ServerAddress(s.addr),
+	}
+	c.transport = transport{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream:  s.layer,
+			MaxPool: 3,
+			Timeout: 10 * time.Second,
+			Logger:  logger.Named("transport"),
+		}),
+		gate: &c.gate,
 	}
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
 		return 0, c.VerifyLeader().Error()
@@ -72,7 +74,7 @@ func (s *Server) openRaft() (*consensus, error) {
 	c.batcher = newBatcher(c.send)
 	err = c.startRaft(&s.cfg, fsm.New(s.store), logger)
 	if err != nil {
-		return nil, errors.Join(err, transport.Close(), files.Close())
+		return nil, errors.Join(err, c.transport.Close(), files.Close())
 	}
 	return c, nil
 }
@@ -132,8 +134,8 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	return rc
 }
 
-// gate counts the calls of Raft. After its shutdown Raft answers no call, not even one that it has queued.
-// So shut admits no further call and waits for those in flight.
+// gate counts the calls of Raft, and the heartbeats that it handles. After its shutdown Raft answers no call,
+// not even one that it has queued. So shut admits no further call and waits for those in flight.
 type gate struct {
 	mu     sync.Mutex
 	closed bool

@@ -6,11 +6,30 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is the transport of Raft with pipelines that end when Raft stops reading their answers. Raft
-// reads answers until the first failure, and may send further entries before it notices. The sending and
-// the receiving goroutine would then wait for each other without end: the follower would get only heartbeats,
-// and the server could not shut down.
-type transport struct{ *raft.NetworkTransport }
+// transport is the transport of Raft with two differences.
+//
+// Its pipelines end when Raft stops reading their answers. Raft reads answers until the first failure, and
+// may send further entries before it notices. The sending and the receiving goroutine would then wait for
+// each other without end: the follower would get only heartbeats, and the server could not shut down.
+//
+// It passes a heartbeat to Raft only while the gate is open. The goroutine of a connection handles it, for
+// which Raft's shutdown does not wait, and Raft panics if it cannot store a new term in the closed files.
+type transport struct {
+	*raft.NetworkTransport
+	gate *gate
+}
+
+// SetHeartbeatHandler implements raft.Transport.
+func (t transport) SetHeartbeatHandler(handle func(raft.RPC)) {
+	t.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) {
+		if err := t.gate.enter(); err != nil {
+			rpc.Respond(nil, raft.ErrRaftShutdown)
+			return
+		}
+		defer t.gate.inside.Done()
+		handle(rpc)
+	})
+}
 
 // AppendEntriesPipeline implements raft.Transport.
 func (t transport) AppendEntriesPipeline(

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +53,7 @@ func follower(t *testing.T, successes int) *raft.NetworkTransport {
 
 func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 	f := follower(t, 2)
-	p, err := transport{plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
+	p, err := transport{NetworkTransport: plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 
 func TestPipeline_CloseReleasesSenders(t *testing.T) {
 	f := follower(t, 1<<30)
-	p, err := transport{plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
+	p, err := transport{NetworkTransport: plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,4 +108,56 @@ func TestPipeline_CloseReleasesSenders(t *testing.T) {
 		t.Error(err)
 	}
 	<-sent
+}
+
+// A heartbeat that is handled delays the end of Raft's files, and a later one does not reach Raft.
+func TestTransport_PassesHeartbeatsOnWhileTheGateIsOpen(t *testing.T) {
+	var g gate
+	n := plainTransport(t)
+	begun := make(chan struct{})
+	end := make(chan struct{})
+	transport{n, &g}.SetHeartbeatHandler(func(rpc raft.RPC) {
+		close(begun)
+		<-end
+		rpc.Respond(&raft.AppendEntriesResponse{Term: 7}, nil)
+	})
+	beat := func() (answer raft.AppendEntriesResponse, err error) {
+		leader := plainTransport(t)
+		addr := []byte(leader.LocalAddr())
+		req := &raft.AppendEntriesRequest{
+			RPCHeader: raft.RPCHeader{Addr: addr},
+			Term:      7,
+			Leader:    addr,
+		}
+		err = leader.AppendEntries("f", n.LocalAddr(), req, &answer)
+		return answer, err
+	}
+	answered := make(chan error, 1)
+	go func() {
+		answer, err := beat()
+		if err == nil && answer.Term != 7 {
+			err = fmt.Errorf("the answer is %+v", answer)
+		}
+		answered <- err
+	}()
+	<-begun
+	shut := make(chan struct{})
+	go func() {
+		g.shut()
+		close(shut)
+	}()
+	select {
+	case <-shut:
+		t.Error("the gate is shut while Raft handles a heartbeat")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(end)
+	<-shut
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	_, err := beat()
+	if err == nil || !strings.Contains(err.Error(), raft.ErrRaftShutdown.Error()) {
+		t.Errorf("a heartbeat at a closed gate: %v", err)
+	}
 }
