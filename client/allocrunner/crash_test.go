@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +26,13 @@ type crash struct {
 // crashPoints runs a life and keeps the state of the machine, with the store, before and after each change.
 func crashPoints(t *testing.T, life func(t *testing.T, fx *fixture)) []crash {
 	var all []crash
+	var mu sync.Mutex // a start begins beside the hooks
 	outer := t
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)
 		keep := func(point string) {
+			mu.Lock()
+			defer mu.Unlock()
 			all = append(all, crash{point, fx.clone(outer)})
 		}
 		fx.after = func(p string) { keep("after " + p) }
