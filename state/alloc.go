@@ -121,7 +121,8 @@ func storeAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	followAlloc(tx, old, a)
 }
 
-// storeNewAlloc is storeAlloc for an allocation that has no row yet. like has values that it may share.
+// storeNewAlloc is storeAlloc for an allocation that has no row yet. like has values that it may share. The
+// caller counts the allocation for its evaluation.
 func storeNewAlloc(tx *WriteTx, a, like *structs.Allocation) {
 	recountAlloc(tx, nil, a)
 	allocs.PutNew(tx, a, like)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/internal/mvcc"
 	"berth/structs"
@@ -39,6 +40,20 @@ func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
 	if was != is {
 		changeEvalAllocs(tx, was, -1)
 		changeEvalAllocs(tx, is, 1)
+	}
+}
+
+// countNewEvalAllocs keeps the rows for new allocations, with one change for all of an evaluation that follow
+// each other.
+func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
+	for len(placed) > 0 {
+		by := placedByOf(placed[0])
+		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return placedByOf(a) != by })
+		if n < 0 {
+			n = len(placed)
+		}
+		changeEvalAllocs(tx, by, n)
+		placed = placed[n:]
 	}
 }
 

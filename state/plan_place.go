@@ -46,6 +46,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 			*like = *a
 		}
 	}
+	countNewEvalAllocs(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)
 	}

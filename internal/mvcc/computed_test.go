@@ -88,6 +88,12 @@ func TestComputed_FollowsTheRowsAndIsInNoFile(t *testing.T) {
 	db = loaded
 	write(3, func(tx *WriteTx) { members.Put(tx, &member{ID: "c", Group: "h"}) })
 	check(loaded, "h", 2)
+	write(4, func(tx *WriteTx) {
+		members.PutNew(tx, &member{ID: "d", Group: "h"}, nil)
+		members.PutNew(tx, &member{ID: "e", Group: "h"}, nil)
+		crowds.Put(tx, &crowd{Group: "h", Count: 4}) // once for both
+	})
+	check(loaded, "h", 4)
 }
 
 func TestLoad_RefusesAFileWithAComputedTable(t *testing.T) {

@@ -152,10 +152,12 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 }
 
 // PutNew is Put for a row whose key no row has, as the caller knows. It does not look for one. like is a row
-// that may have equal values, for the function of OnPut; it may be nil.
+// that may have equal values, for the function of OnPut; it may be nil. PutNew does not call the function of
+// OnChange: the caller changes the rows of computed tables, once for many new rows.
 func (t *Table[T]) PutNew(tx *WriteTx, r, like *T) {
 	t.shareValues(r, like)
-	t.store(tx, t.KeyOfRow(r), cell{}, r)
+	t.replace(tx, t.KeyOfRow(r), cell{}, t.stamped(tx, cell{}, r))
+	tx.spill()
 }
 
 // Edit replaces the row with the key by the one that edit returns for it. Either may be nil: no row.
@@ -181,6 +183,11 @@ func (t *Table[T]) shareValues(r, like *T) {
 
 // store puts a row in place of an old one, which may be absent.
 func (t *Table[T]) store(tx *WriteTx, id Key, old cell, r *T) {
+	t.change(tx, id, old, t.stamped(tx, old, r))
+}
+
+// stamped stamps a row that replaces an old one, which may be absent, and returns its cell.
+func (t *Table[T]) stamped(tx *WriteTx, old cell, r *T) cell {
 	stamp := t.stamps(r)
 	stamp.CreateIndex = tx.Index
 	stamp.ModifyIndex = tx.Index
@@ -191,7 +198,7 @@ func (t *Table[T]) store(tx *WriteTx, id Key, old cell, r *T) {
 	if now.slot == nil {
 		now.slot = &slot{}
 	}
-	t.change(tx, id, old, now)
+	return now
 }
 
 // Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
@@ -205,19 +212,24 @@ func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
 	return before
 }
 
-// change replaces a row by another one in every index. Each may be absent.
+// change replaces a row by another one and calls the function of OnChange. Each row may be absent.
 func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
-	tx.touched |= 1 << t.path.table
-	tx.set(t.at(id), old, now)
-	for _, x := range t.others {
-		x.change(tx, id, old, now)
-	}
+	t.replace(tx, id, old, now)
 	if t.onChange != nil {
 		before, _ := old.row.(*T)
 		after, _ := now.row.(*T)
 		t.onChange(tx, before, after)
 	}
 	tx.spill()
+}
+
+// replace replaces a row by another one in every index. Each may be absent.
+func (t *Table[T]) replace(tx *WriteTx, id Key, old, now cell) {
+	tx.touched |= 1 << t.path.table
+	tx.set(t.at(id), old, now)
+	for _, x := range t.others {
+		x.change(tx, id, old, now)
+	}
 }
 
 func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
