@@ -95,6 +95,7 @@ func (p *planner) placeFresh(w *placement) {
 
 // placeOnNodes places an allocation on each node of a list, which is sorted by ID.
 func (p *planner) placeOnNodes(w *placement) {
+	p.expectViews(len(w.nodes))
 	useOf := state.UsesFrom(p, w.nodes[0].ID)
 	var one placement // see placeFresh
 	for at, n := range w.nodes {

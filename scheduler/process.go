@@ -111,8 +111,7 @@ type planner struct {
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
-	viewBlocks     []*viewBlock                     // the memory of the views
-	blankViews     []nodeView                       // the rest of the last one
+	viewMemory     *viewMemory                      // has the views; nil before the first one
 	nodes          map[string]*structs.Node         // see nodeOf
 	live           []*structs.Allocation            // of the job, that the servers want to run
 	replaced       []*structs.Allocation            // of the job: see isReplaced

@@ -136,44 +136,60 @@ func (p *planner) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
 		sums := state.UseOfNode(p, n.ID)
 		use = &sums
 	}
+	p.expectViews(1)
 	v := p.newView(n)
 	if p.knowsOwn && use.Suffices() {
 		v.holdAll(p, *use)
 	} else {
 		v.holdEach(p)
 	}
-	if p.views == nil {
-		p.views = make(map[string]*nodeView, p.likelyViews())
-	}
 	p.views[n.ID] = v
 	return v
 }
 
-// likelyViews returns about the number of views of a plan that places something.
-func (p *planner) likelyViews() int {
-	if p.scope != "" {
-		return 1
-	}
-	return enough + readBatch
-}
-
-// viewBlock is memory for views. Most plans view about a hundred nodes, in the memory of former plans.
+// viewBlock is memory for views.
 type viewBlock [32]nodeView
 
-// mostSpare is the most blocks that a plan leaves to others.
-const mostSpare = 4
+// viewMemory is memory for the views of a plan. Most plans view about a hundred nodes, in the memory of
+// former plans.
+type viewMemory struct {
+	byNode map[string]*nodeView
+	blocks []*viewBlock
+	used   int // views in the blocks
+}
 
-var spareViews = sync.Pool{New: func() any { return new(viewBlock) }}
+// mostSpare is the most views that a plan leaves memory for to others.
+const mostSpare = 4 * len(viewBlock{})
+
+var spareViews = sync.Pool{New: func() any { return newViewMemory(enough + readBatch) }}
+
+func newViewMemory(views int) *viewMemory {
+	return &viewMemory{byNode: make(map[string]*nodeView, views)}
+}
+
+// expectViews takes memory for about a number of views, if the plan has no view yet.
+func (p *planner) expectViews(views int) {
+	switch {
+	case p.viewMemory != nil:
+		return
+	case views > mostSpare:
+		p.viewMemory = newViewMemory(views)
+	default:
+		p.viewMemory = spareViews.Get().(*viewMemory)
+	}
+	p.views = p.viewMemory.byNode
+}
 
 // newView returns the view of a node without allocations.
 func (p *planner) newView(n *structs.Node) *nodeView {
-	if len(p.blankViews) == 0 {
-		block := spareViews.Get().(*viewBlock)
-		p.viewBlocks = append(p.viewBlocks, block)
-		p.blankViews = block[:]
+	m := p.viewMemory
+	at := m.used % len(viewBlock{})
+	block := m.used / len(viewBlock{})
+	if block == len(m.blocks) {
+		m.blocks = append(m.blocks, new(viewBlock))
 	}
-	v := &p.blankViews[0]
-	p.blankViews = p.blankViews[1:]
+	m.used++
+	v := &m.blocks[block][at]
 	v.node = n
 	v.room = structs.NewNodeRoom(n)
 	return v
@@ -181,10 +197,16 @@ func (p *planner) newView(n *structs.Node) *nodeView {
 
 // releaseViews gives the memory of views to other plans. This one is complete and does not use them any more.
 func (p *planner) releaseViews() {
-	for _, b := range p.viewBlocks[:min(len(p.viewBlocks), mostSpare)] {
-		clear(b[:])
-		spareViews.Put(b)
+	m := p.viewMemory
+	if m == nil || m.used > mostSpare {
+		return // a large map takes long to clear
 	}
+	for _, b := range m.blocks {
+		clear(b[:])
+	}
+	clear(m.byNode)
+	m.used = 0
+	spareViews.Put(m)
 }
 
 // holdAll adds all allocations that are on the node before the plan, by their sums. Of the job's own ones it
