@@ -114,10 +114,16 @@ func BenchmarkSchedVolumes(b *testing.B) {
 }
 
 // BenchmarkSchedSizes is BenchmarkSched on the largest fleet, which the peer's benchmark lacks.
-func BenchmarkSchedSizes(b *testing.B) {
+func BenchmarkSchedSizes(b *testing.B) { eachSize(b, benchSched) }
+
+// BenchmarkPlanApplySizes is BenchmarkPlanApply on the fleets of BenchmarkSchedSizes.
+func BenchmarkPlanApplySizes(b *testing.B) { eachSize(b, benchPlanApply) }
+
+// eachSize runs a benchmark for each work on a small fleet and on the largest.
+func eachSize(b *testing.B, bench func(*testing.B, benchshape.SchedWork, int)) {
 	for _, w := range benchshape.SchedWorks() {
 		for _, n := range []int{1000, 100_000} {
-			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { benchSched(b, w, n) })
+			b.Run(fmt.Sprintf("%s/N=%d", w.Name, n), func(b *testing.B) { bench(b, w, n) })
 		}
 	}
 }

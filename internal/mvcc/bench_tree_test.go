@@ -53,13 +53,19 @@ func benchTree(b *testing.B, n, indexes int) {
 // scheduler. If sorted is true, the keys of the table are in their order.
 func BenchmarkTreeOfPlan(b *testing.B) {
 	for _, sorted := range []bool{false, true} {
-		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) { benchPlanTrees(b, sorted, false) })
+		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) { benchPlanTrees(b, 10_000, sorted, false) })
 	}
-	b.Run("system", func(b *testing.B) { benchPlanTrees(b, true, true) })
+	b.Run("system", func(b *testing.B) { benchPlanTrees(b, 10_000, true, true) })
 }
 
-func benchPlanTrees(b *testing.B, sorted, system bool) {
-	const n = 10_000
+// BenchmarkTreeOfPlanSizes is BenchmarkTreeOfPlan for a system job on fleets of two sizes.
+func BenchmarkTreeOfPlanSizes(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("system/N=%d", n), func(b *testing.B) { benchPlanTrees(b, n, true, true) })
+	}
+}
+
+func benchPlanTrees(b *testing.B, n int, sorted, system bool) {
 	uuid := func(kind string, i int) string {
 		h := sha1.Sum(fmt.Append(nil, kind, i))
 		return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])

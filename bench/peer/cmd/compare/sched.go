@@ -92,28 +92,35 @@ func sizeRows() (rows []row) {
 				Scale: 1e-3,
 			},
 			Berth: large,
-		}, row{
-			Row: result.Row{
-				Name:  work.name + ", N=100,000, times its cost at N=1,000",
-				Unit:  "x",
-				Scale: 1,
-				Bound: 1.5,
-			},
-			Berth: func(b *bench) (float64, error) {
-				of, err := large(b)
-				if err != nil {
-					return 0, err
-				}
-				to, err := small(b)
-				return of / to, err
-			},
-		})
+		}, growthRow(work.name, 1.5, large, small))
 	}
 	return rows
 }
 
+// growthRow is the cost of a work on 100,000 nodes in relation to its cost on 1,000, at most bound if that is
+// not 0.
+func growthRow(name string, bound float64, large, small measurement) row {
+	return row{
+		Row: result.Row{
+			Name:  name + ", N=100,000, times its cost at N=1,000",
+			Unit:  "x",
+			Scale: 1,
+			Bound: bound,
+		},
+		Berth: func(b *bench) (float64, error) {
+			of, err := large(b)
+			if err != nil {
+				return 0, err
+			}
+			to, err := small(b)
+			return of / to, err
+		},
+	}
+}
+
 // boundRows are berth alone, as lower bounds: the entries that apply the plans, without the scheduler, and
-// the keys of the allocations in trees of go-memdb, without anything else.
+// the keys of the allocations in trees of go-memdb, without anything else. The last two are the
+// growth of both.
 func boundRows() (rows []row) {
 	add := func(name, program, bench string) {
 		rows = append(rows, row{
@@ -131,5 +138,12 @@ func boundRows() (rows []row) {
 	add("a batch of 5,000, N=5000, the entries alone", berthSched, "PlanApply/batch/N=5000")
 	add("two keys of each allocation of plans, in bare trees", berthMVCC, "TreeOfPlan/sorted=true")
 	add("three keys of each allocation of a system job, in bare trees", berthMVCC, "TreeOfPlan/system")
+	grows := func(name, program, bench string) {
+		large := benchmark(program, bench+"/N=100000", "1x")
+		small := benchmark(program, bench+"/N=1000", "1x")
+		rows = append(rows, growthRow("lower bound: "+name, 0, large, small))
+	}
+	grows("a system job, the entries alone", berthSched, "PlanApplySizes/system")
+	grows("three keys of each allocation of a system job, in bare trees", berthMVCC, "TreeOfPlanSizes/system")
 	return rows
 }
