@@ -341,14 +341,8 @@ func (c *lateCluster) settleOnce() bool {
 		c.applyPlan(id)
 		return true
 	}
-	for e := range statetest.EvalsByStatus(c.s.Read(), structs.EvalPending) {
-		if e.WaitUntil > 0 {
-			c.clock = time.Unix(0, max(c.clock.UnixNano(), e.WaitUntil))
-		}
-		p := c.process(e)
-		c.checkVictims(p)
-		p.WriteOptions = c.now()
-		do(c.fixture, state.PlanApply, p)
+	for e := range state.ReadyEvals(c.s.Read()) {
+		c.processOne(e)
 		return true
 	}
 	for n := range state.Nodes(c.s.Read()) {
@@ -361,5 +355,21 @@ func (c *lateCluster) settleOnce() bool {
 	}
 	before := c.index
 	c.startAll()
-	return c.index != before
+	if c.index != before {
+		return true
+	}
+	// The time passes when nodes have nothing to do: an evaluation may wait for them, and be repeated.
+	for e := range state.LaterEvals(c.s.Read()) {
+		c.clock = time.Unix(0, max(c.clock.UnixNano(), e.WaitUntil))
+		c.processOne(e)
+		return true
+	}
+	return false
+}
+
+func (c *lateCluster) processOne(e *structs.Evaluation) {
+	p := c.process(e)
+	c.checkVictims(p)
+	p.WriteOptions = c.now()
+	do(c.fixture, state.PlanApply, p)
 }
