@@ -31,7 +31,9 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	defer s.close()
 	defer interruptAtEnd(ctx, s.spec)()
 	defer interruptAtEnd(ctx, s.answer)()
-	unsent := s.send(spec) // a supervisor that could not prepare the task has ended, and its answer says why
+	// A supervisor that could not prepare the task has ended, and its answer says why. One of an older version
+	// reads up to the end of the file.
+	unsent := errors.Join(s.send(spec), s.spec.Close())
 	answer := &reply{}
 	err = json.NewDecoder(s.answer).Decode(answer)
 	switch {
