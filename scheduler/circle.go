@@ -57,13 +57,18 @@ func (c *circle) needsTarget() bool {
 		return false
 	}
 	var moving []*member
+	waits := false
 	for _, m := range c.others {
 		if c.mayMove(m) {
 			moving = append(moving, m)
-			c.waits = c.waits || m.plan.job != c.job
+			waits = waits || m.plan.job != c.job
 		}
 	}
-	return !c.fitsAfter(c.exchangeOf(moving)) && c.isExchanged()
+	if c.fitsAfter(c.exchangeOf(moving)) {
+		c.waits = c.waits || waits
+		return false
+	}
+	return c.isExchanged()
 }
 
 // mayMove reports whether an other one may exchange its place without the target: the plan has not tried to

@@ -2,8 +2,10 @@ package scheduler
 
 import "slices"
 
-// circleSteps is the most sets of members that the search for a circle tries.
-const circleSteps = 512
+const (
+	circleSteps = 512  // the most sets of members that the search for a circle tries
+	planSteps   = 8192 // the most that all searches of a plan try
+)
 
 // circleSearch is the search for others that exchange their places with the target of a circle.
 type circleSearch struct {
@@ -36,11 +38,12 @@ func (s *circleSearch) extend(from grown) bool {
 	var next []grown
 	for i, m := range s.others {
 		set := from.set | 1<<i
-		if set == from.set || s.seen[set] || s.steps == 0 {
+		if set == from.set || s.seen[set] || s.steps == 0 || s.searched == planSteps {
 			continue
 		}
 		s.seen[set] = true
 		s.steps--
+		s.searched++
 		g := grown{
 			members: append(slices.Clip(from.members), m),
 			set:     set,

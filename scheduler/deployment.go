@@ -32,6 +32,7 @@ type rollout struct {
 	held     bool
 	left     int            // allocations that may still be replaced
 	empty    map[place]bool // see emptyPlaces
+	stands   bool           // nothing goes on that its empty places may wait for
 	exceeds  bool           // one more may be replaced: see mayReplace
 	refused  int            // that found no place for their successor
 	next     int64          // in per-node jobs: the time from which on more may be replaced, UnixNano, 0 for now
@@ -457,5 +458,6 @@ func (g *groupPlan) noteRefused() {
 	r.refused++
 	if r.refused >= mostRefused {
 		r.left = 0
+		r.exceeds = false
 	}
 }

@@ -135,6 +135,7 @@ type planner struct {
 	more           bool                // another plan has to follow
 	waits          bool                // for updates of others: see waitsForOthers and isUnderWay
 	tried          map[string]bool     // allocations whose successors have found no place
+	searched       int                 // see planSteps
 	nextWave       string              // ID of the evaluation that continues an update, or ""
 	exhaustedNodes map[string]bool     // by node: without capacity for an allocation of a per-node job
 
@@ -284,10 +285,10 @@ func (p *planner) addRetryEval() {
 	p.plan.Followups = append(p.plan.Followups, e)
 }
 
-// jitter returns a time below 17 s, another one for most jobs.
+// jitter returns a time below 17 s, another one for most evaluations.
 func (p *planner) jitter() time.Duration {
 	h := fnv.New32a()
-	_, _ = fmt.Fprint(h, p.ns, p.eval.JobID)
+	_, _ = fmt.Fprint(h, p.ns, p.eval.JobID, p.eval.ID)
 	return time.Duration(h.Sum32()%(1<<14)) * time.Millisecond
 }
 

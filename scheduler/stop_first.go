@@ -63,9 +63,10 @@ func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bo
 // finds an allocation, and nothing that they may wait for goes on.
 func (p *planner) mayReplace(g *groupPlan) bool {
 	r := g.updates
-	if r == nil || r.left > 0 || !r.exceeds {
+	if r == nil || r.left > 0 || !r.exceeds || r.stands {
 		return g.mayUpdate()
 	}
+	r.stands = true
 	for _, a := range p.replaced {
 		if g.has(a) && r.empty[g.placeOf(a)] && p.waitsForOthers(a, g) {
 			r.exceeds = false
@@ -88,16 +89,24 @@ func (p *planner) waitsForOthers(a *structs.Allocation, g *groupPlan) bool {
 	c := p.newCircle(a, g)
 	c.moving = true
 	c.findOthers()
-	return slices.ContainsFunc(c.others, func(m *member) bool {
-		return m.plan != g && c.goesOn(m.plan)
-	})
+	return slices.ContainsFunc(c.otherGroups(), c.goesOn)
+}
+
+// otherGroups returns the groups of the others without that of the target.
+func (c *circle) otherGroups() (groups []*groupPlan) {
+	for _, m := range c.others {
+		if m.plan != c.target.plan && !slices.Contains(groups, m.plan) {
+			groups = append(groups, m.plan)
+		}
+	}
+	return groups
 }
 
 // isUnderWay reports whether another group of the circle has empty places and goes on. The target waits for
 // it, because each of the two may take the pace of the other.
 func (c *circle) isUnderWay() bool {
-	return slices.ContainsFunc(c.others, func(m *member) bool {
-		return m.plan != c.target.plan && c.hasEmptyPlaces(m.plan) && c.goesOn(m.plan)
+	return slices.ContainsFunc(c.otherGroups(), func(g *groupPlan) bool {
+		return c.hasEmptyPlaces(g) && c.goesOn(g)
 	})
 }
 
