@@ -285,10 +285,10 @@ func (p *planner) addRetryEval() {
 	p.plan.Followups = append(p.plan.Followups, e)
 }
 
-// jitter returns a time below 17 s, another one for most evaluations.
+// jitter returns a time below 17 s, another one for most jobs.
 func (p *planner) jitter() time.Duration {
 	h := fnv.New32a()
-	_, _ = fmt.Fprint(h, p.ns, p.eval.JobID, p.eval.ID)
+	_, _ = fmt.Fprint(h, p.ns, p.eval.JobID)
 	return time.Duration(h.Sum32()%(1<<14)) * time.Millisecond
 }
 
