@@ -41,22 +41,23 @@ func TestJobWarnings_NamePartsWithoutEffect(t *testing.T) {
 
 // What the dialect ignores in a job of every node is accepted, named, and not kept.
 func TestJobWarnings_OfJobsOfEveryNode(t *testing.T) {
-	canary := func(u UpdateStrategy) *UpdateStrategy {
+	canary := func() *UpdateStrategy { // one for each job, which changes it
+		u := DefaultUpdateStrategy()
 		u.Canary = 1
 		u.AutoPromote = true
 		return &u
-	}(DefaultUpdateStrategy())
+	}
 	for name, c := range map[string]struct {
 		edit func(*Job)
 		want string
 	}{
 		"canary of the job": {func(j *Job) {
 			j.Type = JobSystem
-			j.Update = canary
+			j.Update = canary()
 		}, `group "g": update: canary 1 has no effect: a system job has one allocation on each node`},
 		"canary of a group": {func(j *Job) {
 			j.Type = JobSystem
-			j.TaskGroups[0].Update = canary
+			j.TaskGroups[0].Update = canary()
 		}, `group "g": update: canary 1 has no effect: a system job has one allocation on each node`},
 		"reschedule": {func(j *Job) {
 			j.Type = JobSysBatch
