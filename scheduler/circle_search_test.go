@@ -3,7 +3,6 @@ package scheduler
 import (
 	"testing"
 
-	"berth/state"
 	"berth/structs"
 )
 
@@ -48,11 +47,7 @@ func TestUpdate_ExchangesRoomIfEachJobCouldWaitForTheOthers(t *testing.T) {
 		sizes(x, "b", 100, 400, 2000),
 		sizes(x, "c", 100, 200, 4000),
 	} {
-		do(x.fixture, state.JobRegister, &structs.JobRegisterRequest{
-			Job:          j,
-			Eval:         x.eval(j.ID),
-			WriteOptions: x.now(),
-		})
+		x.submit(j, structs.NewID())
 	}
 	x.settle()
 	x.checkNewest("a", "b", "c")

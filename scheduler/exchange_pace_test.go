@@ -157,9 +157,9 @@ func TestUpdate_WaitsForAnExchangeAtItsPace(t *testing.T) {
 	}
 }
 
-// The plans of two jobs are made on one state, and each stops an allocation first, on another node. Both are
-// at their pace then, and each waits for the other. One more is replaced than the pace allows.
-func TestUpdate_ExceedsItsPaceByOneIfNothingElseHelps(t *testing.T) {
+// crossed returns a cluster of two nodes. Two jobs have a port each on both, and replace one allocation at a
+// time: one job first on the first node, the other one on the second.
+func crossed(t *testing.T) *exchange {
 	x := newExchange(t, "port")
 	x.late = true
 	x.register(atPace(x.version("a", structs.JobService, 0), 1, 1))
@@ -167,25 +167,24 @@ func TestUpdate_ExceedsItsPaceByOneIfNothingElseHelps(t *testing.T) {
 	x.eligibility("n1", structs.NodeIneligible)
 	x.register(atPace(x.version("b", structs.JobService, 1), 1, 1))
 	x.eligibility("n1", structs.NodeEligible)
-	x.register(atPace(x.version("a", structs.JobService, 0), 2, 1))
-	x.register(atPace(x.version("b", structs.JobService, 1), 2, 1))
+	x.register(x.onBoth("a", 0))
+	x.register(x.onBoth("b", 1))
 	x.settleAt(0)
 	x.wantPlaced("a", "0@n1 1@n2")
 	x.wantPlaced("b", "0@n2 1@n1")
-	for i, id := range []string{"b", "a"} {
-		do(x.fixture, state.JobRegister, &structs.JobRegisterRequest{
-			Job:          atPace(x.version(id, structs.JobService, i), 2, 1),
-			Eval:         x.eval(id),
-			WriteOptions: x.now(),
-		})
-	}
-	var plans []*structs.Plan
-	for e := range state.ReadyEvals(x.s.Read()) {
-		plans = append(plans, x.process(e))
-	}
-	for _, p := range plans {
-		x.applyAny(p)
-	}
+	return x
+}
+
+// onBoth is a job with a port on each of two nodes.
+func (x *exchange) onBoth(id string, port int) *structs.Job {
+	return atPace(x.version(id, structs.JobService, port), 2, 1)
+}
+
+// The plans of two jobs are made on one state, and each stops an allocation first, on another node. Both are
+// at their pace then, and each waits for the other. One more is replaced than the pace allows.
+func TestUpdate_ExceedsItsPaceByOneIfNothingElseHelps(t *testing.T) {
+	x := crossed(t)
+	x.registerAtOnce(x.onBoth("b", 0), x.onBoth("a", 1))
 	x.wantPlaced("a", "1@n2")
 	x.wantPlaced("b", "1@n1")
 	x.settleAt(1)
