@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"berth/state"
 	"berth/structs"
@@ -93,12 +92,12 @@ func progress(s *structs.DeploymentState) string {
 		return fmt.Sprintf("%d of %d allocations of the version healthy, %d unhealthy",
 			s.HealthyAllocs, s.DesiredTotal, s.UnhealthyAllocs)
 	}
-	text := fmt.Sprintf("%d of %d canaries healthy, %d unhealthy, and goes on when they are promoted",
-		s.HealthyAllocs, s.DesiredCanaries, s.UnhealthyAllocs)
+	next := "promoted"
 	if s.AutoPromote {
-		text = strings.Replace(text, "are promoted", "are healthy (auto_promote)", 1)
+		next = "healthy (auto_promote)"
 	}
-	return text
+	return fmt.Sprintf("%d of %d canaries healthy, %d unhealthy, and goes on when they are %s",
+		s.HealthyAllocs, s.DesiredCanaries, s.UnhealthyAllocs, next)
 }
 
 // pace describes how many older allocations of a group are replaced at a time, "" if there are none.

@@ -76,12 +76,8 @@ func failingCheck(a *structs.Allocation) (text string, found bool) {
 
 // checksIn reports whether a group has services with checks.
 func checksIn(g *structs.TaskGroup) bool {
-	all := g.Services
-	for _, t := range g.Tasks {
-		all = append(all[:len(all):len(all)], t.Services...)
-	}
-	for _, s := range all {
-		if s != nil && len(s.Checks) > 0 {
+	for s := range g.AllServices() {
+		if len(s.Checks) > 0 {
 			return true
 		}
 	}

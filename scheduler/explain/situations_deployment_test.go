@@ -32,6 +32,8 @@ var deploymentSituations = []situation{
 		serves(structs.CheckPending))},
 	{name: "a deployment with a check that passes since a moment", nodes: 1, make: after(
 		running(1, updates(0), checked), wait(time.Minute), serves(structs.CheckPassing))},
+	{name: "a deployment with a check of a task that passes since a moment", nodes: 1, make: after(
+		running(1, updates(0), taskChecked), wait(time.Minute), serves(structs.CheckPassing))},
 	{name: "a deployment whose health is set from outside", nodes: 1, make: running(1, updates(0),
 		func(g *structs.TaskGroup) { g.Update.HealthCheck = structs.HealthManual })},
 	{name: "a deployment that failed for an allocation that was not healthy in time", nodes: 1, make: after(
@@ -110,6 +112,13 @@ func checked(g *structs.TaskGroup) {
 		Provider: structs.ServiceProviderBerth,
 		Checks:   []*structs.ServiceCheck{{Name: "up", Type: "http", Path: "/"}},
 	}}
+}
+
+// taskChecked gives the task a service with a check.
+func taskChecked(g *structs.TaskGroup) {
+	checked(g)
+	g.Tasks[0].Services = g.Services
+	g.Services = nil
 }
 
 // serves reports the service with the state of its check.

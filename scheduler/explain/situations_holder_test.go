@@ -60,6 +60,11 @@ var holderSituations = []situation{
 		node("n0", func(n *structs.Node) {
 			n.HostVolumes = map[string]*structs.HostVolume{"disk": {Path: "/srv"}}
 		}), canary(hostVolume))},
+	{name: "a canary that needs the port of an older one, not of another canary", nodes: 1, make: after(
+		node("n0", hasPorts), node("n1", hasPorts), running(1, staticPort, updates(0), onNode("n1")),
+		placed(1, staticPort, updates(2), func(g *structs.TaskGroup) { g.Tasks[0].Resources.CPU++ }))},
+	{name: "a canary that needs the port of another job", nodes: 1, make: after(node("n0", hasPorts),
+		runsDB(staticPort), running(1, updates(0)), placed(1, staticPort, updates(1)))},
 	{name: "a canary that needs a host without its own group", nodes: 1,
 		make: canary(constraint("", structs.ConstraintDistinctHosts, ""))},
 	{name: "too few values for distinct_property", nodes: 1, make: placed(2,
