@@ -37,12 +37,22 @@ func (ts *Tasks) Prepare(ctx context.Context, cfg *driver.TaskConfig) error {
 		err = t.starting.send(base) // it is short enough for the pipe
 	}
 	if err != nil {
-		return errors.Join(err, t.destroy(ctx))
+		return errors.Join(err, ts.discard(ctx, t))
 	}
 	t.base = base
 	t.keep = context.AfterFunc(ctx, t.giveUp)
 	ts.prepared.Store(t.id, t)
 	return nil
+}
+
+// discard destroys a task that was not started. If that fails, the task is kept, so that the next Destroy of
+// its ID reaps its supervisor.
+func (ts *Tasks) discard(ctx context.Context, t *task) error {
+	err := t.destroy(ctx)
+	if err != nil {
+		ts.prepared.Store(t.id, t)
+	}
+	return err
 }
 
 // giveUp makes the supervisor of a prepared task end. The task is still to be destroyed.

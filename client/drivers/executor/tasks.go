@@ -44,7 +44,7 @@ type Tasks struct {
 	limits *limiter
 
 	held     sync.Map // *task by ID
-	prepared sync.Map // *task by ID, of Prepare
+	prepared sync.Map // *task by ID, of Prepare; or still to be destroyed
 }
 
 // task is a task that this agent has started or recovered.
@@ -143,7 +143,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 		clean, cancel := context.WithTimeout(
 			context.WithoutCancel(ctx), 2*killTimeout)
 		defer cancel()
-		return nil, errors.Join(err, t.destroy(clean))
+		return nil, errors.Join(err, ts.discard(clean, t))
 	}
 	ts.held.Store(t.id, t)
 	return &driver.Handle{
