@@ -59,7 +59,18 @@ func agentMain() {
 // startInAgent starts a task from another process.
 func (r *fixture) startInAgent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Handle) {
 	r.t.Helper()
-	order, err := json.Marshal(agentOrder{Dir: r.dir, Task: cfg})
+	cmd, out := r.runAgent(agentOrder{Dir: r.dir, Task: cfg})
+	h := &driver.Handle{}
+	if err := json.NewDecoder(out).Decode(h); err != nil {
+		r.t.Fatalf("the agent did not start the task: %v", err)
+	}
+	return cmd, h
+}
+
+// runAgent starts an agent process and returns its output. The end of the test kills it.
+func (r *fixture) runAgent(o agentOrder) (*osexec.Cmd, io.Reader) {
+	r.t.Helper()
+	order, err := json.Marshal(o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -80,11 +91,7 @@ func (r *fixture) startInAgent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Han
 	if _, err := in.Write(order); err != nil {
 		r.t.Fatal(err)
 	}
-	h := &driver.Handle{}
-	if err := json.NewDecoder(out).Decode(h); err != nil {
-		r.t.Fatalf("the agent did not start the task: %v", err)
-	}
-	return cmd, h
+	return cmd, out
 }
 
 func (r *fixture) killAgent(cmd *osexec.Cmd) {

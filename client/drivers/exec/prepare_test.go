@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"testing"
 
@@ -126,7 +125,7 @@ func TestPrepare_EndsWithAKilledAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := r.task("t", `exit 7`)
-			agent := r.runAgent(agentOrder{Dir: r.dir, Task: cfg, Prepare: true})
+			agent, _ := r.runAgent(agentOrder{Dir: r.dir, Task: cfg, Prepare: true})
 			pid := r.awaitPrepared(cfg)
 			r.killAgent(agent)
 			rest(pid)
@@ -141,7 +140,8 @@ func TestPrepare_EndsWithAKilledAgent(t *testing.T) {
 	}
 }
 
-// What fails in advance fails the start, with its reason.
+// The supervisor of a prepared task fails to open the logs, or is killed. The start of the task returns that
+// and removes the rest, and the next start succeeds.
 func TestPrepare_ItsFailureIsThatOfTheStart(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `exit 7`)
@@ -179,27 +179,4 @@ func TestPrepare_RefusesARunningTask(t *testing.T) {
 	if err := unix.Kill(h.PID, 0); err != nil {
 		t.Errorf("the task was ended: %v", err)
 	}
-}
-
-// runAgent starts an agent process. The end of the test kills it.
-func (r *fixture) runAgent(o agentOrder) *osexec.Cmd {
-	r.t.Helper()
-	order, err := json.Marshal(o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := osexec.Command(os.Args[0], "agent")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { r.killAgent(cmd) })
-	if _, err := in.Write(order); err != nil {
-		r.t.Fatal(err)
-	}
-	return cmd
 }
