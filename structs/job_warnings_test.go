@@ -39,7 +39,8 @@ func TestJobWarnings_NamePartsWithoutEffect(t *testing.T) {
 	}
 }
 
-// What the dialect ignores in a job of every node is accepted, named, and not kept.
+// Canaries, auto_promote and a reschedule policy have no effect in a job of every node. The job is accepted
+// without them, and warnings name canaries and a policy that is not empty.
 func TestJobWarnings_OfJobsOfEveryNode(t *testing.T) {
 	canary := func() *UpdateStrategy { // one for each job, which changes it
 		u := DefaultUpdateStrategy()

@@ -75,8 +75,9 @@ type AllocEnv struct {
 	Running func() bool
 	// Expand replaces the references to variables of the allocation, its job and its node in a text.
 	Expand func(string) string
-	// NearlyUp tells the runner that the rest of an Up takes a while and waits for no other allocation, so that
-	// it begins to start tasks meanwhile. It may be nil.
+	// NearlyUp tells the runner that all claims of the allocation are granted, and their volumes are about to
+	// be mounted. Meanwhile drivers prepare the tasks: see driver.Preparer. Later calls have no effect. It may
+	// be nil.
 	NearlyUp func()
 
 	volumes sync.Map // VolumeMount by alias
