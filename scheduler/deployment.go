@@ -428,19 +428,21 @@ func (g *groupPlan) noteUpdated(at int64) {
 }
 
 // noteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
-// it counts like an update: see setPace. One at an empty place has counted before.
+// it counts like an update: see setPace. One at an empty place has counted before. The group misses more than
+// empty places now. In a per-node job only those at empty places count.
 func (g *groupPlan) noteAdded(w *placement) {
 	r := g.updates
 	if r == nil {
 		return
 	}
 	at := w.place()
-	switch {
-	case r.empty[at]:
-		delete(r.empty, at)
-		r.exceeds = false
-	case r.counts():
+	empty := r.empty[at]
+	delete(r.empty, at)
+	if r.counts() && !empty {
 		r.left--
+	}
+	if empty || !r.job.PerNode() {
+		r.exceeds = false
 	}
 }
 

@@ -192,6 +192,33 @@ func TestUpdate_ExceedsItsPaceByOneIfNothingElseHelps(t *testing.T) {
 	x.wantNewest("b", 2)
 }
 
+// A group waits at an empty place, and another allocation of it moves. It misses the successor of that one
+// until it is healthy, so it does not exceed its pace besides.
+func TestUpdate_KeepsItsPaceBesideAMove(t *testing.T) {
+	x := crossed(t)
+	x.addNode("n3")
+	on3 := func(port int) *structs.Job {
+		return atPace(x.version("a", structs.JobService, port), 3, 1)
+	}
+	x.register(on3(0))
+	x.settle()
+	x.wantPlaced("a", "0@n1 1@n2 2@n3")
+	x.registerAtOnce(x.onBoth("b", 0), on3(1))
+	x.wantPlaced("a", "1@n2 2@n3")
+	x.wantPlaced("b", "1@n1")
+	x.runAgents()
+	for e := range state.ReadyEvals(x.s.Read()) {
+		if e.JobID == "b" {
+			x.applyAny(x.process(e)) // it waits for a
+		}
+	}
+	x.wantPlaced("b", "1@n1")
+	do(x.fixture, state.AllocStop, &structs.AllocStopRequest{AllocID: x.allocs("a")[1].ID, WriteOptions: x.now()})
+	x.applyAny(x.process(x.eval("a")))
+	x.wantPlaced("a", "1@n2 2@n3")
+	x.wantNewest("a", 1)
+}
+
 // A job may exchange its room with either group of another one, which are evaluated in one plan: the last of
 // them stops first.
 func TestUpdate_ExchangesRoomWithOneOfTwoGroups(t *testing.T) {
