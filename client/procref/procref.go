@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,19 @@ func Of(pid int) (Ref, error) {
 	}
 	s, err := p.Stat()
 	return Ref{PID: pid, Start: s.Starttime}, err
+}
+
+// Self names this process by its pid on the host, also if it is in a pid namespace. /proc is the host's.
+func Self() (Ref, error) {
+	name, err := os.Readlink("/proc/self")
+	if err != nil {
+		return Ref{}, err
+	}
+	pid, err := strconv.Atoi(name)
+	if err != nil {
+		return Ref{}, fmt.Errorf("reading /proc/self: %w", err)
+	}
+	return Of(pid)
 }
 
 // Open returns a pidfd of the very process, or -1 if it is gone. With an error it is not known.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/structs"
@@ -191,7 +192,7 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 		cfg := r.task(fmt.Sprint(waits), `echo up; setsid sleep 1000 & exec sleep 1000`)
 		h := r.start(cfg)
 		r.awaitOutput(cfg, "up")
-		leader := r.initOf(h.PID)
+		program := r.programOf(h.PID)
 		if err := unix.Kill(h.PID, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -205,24 +206,71 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 				t.Fatalf("recover: got %v, want not-found", err)
 			}
 		}
-		if exists(filepath.Join("/proc", strconv.Itoa(leader), "exe")) {
-			t.Fatal("the task's pid 1 still runs")
+		if exists(filepath.Join("/proc", strconv.Itoa(program), "exe")) {
+			t.Fatal("the task's program still runs")
 		}
 		r.destroy(cfg)
 	}
 }
 
-// Pid 1 of the sandbox is killed from outside: the task ended with it.
-func TestTask_EndsWithItsInit(t *testing.T) {
+// The program is killed from outside: the other processes of the task end with it.
+func TestTask_EndsWithItsProgram(t *testing.T) {
 	r := newFixture(t)
-	cfg := r.task("t", `echo up; exec sleep 1000`)
+	cfg := r.task("t", `setsid sh -c 'trap "" TERM HUP; echo up; sleep 1000' & exec sleep 1000`)
 	h := r.start(cfg)
 	r.awaitOutput(cfg, "up")
-	if err := unix.Kill(r.initOf(h.PID), unix.SIGKILL); err != nil {
+	pids, err := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID))).PIDs()
+	if err != nil || len(pids) < 2 {
+		t.Fatalf("got the processes %d, %v, want more than the program", pids, err)
+	}
+	if err := unix.Kill(r.programOf(h.PID), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.wait(cfg); res != (driver.ExitResult{Signal: 9}) {
 		t.Fatalf("got the end %+v, want the signal 9", res)
+	}
+	for _, pid := range pids {
+		if exists(fmt.Sprintf("/proc/%d", pid)) {
+			t.Errorf("process %d of the task is left", pid)
+		}
+	}
+}
+
+// The supervisor is pid 1 of the sandbox, and stays among the mounts of the host.
+func TestSupervisor_IsPid1OfItsSandbox(t *testing.T) {
+	r := newFixture(t)
+	cfg := r.task("t", `echo up; exec sleep 1000`)
+	h := r.start(cfg)
+	r.awaitOutput(cfg, "up")
+	program := r.programOf(h.PID)
+	others := map[string]int{
+		"pid": program,
+		"ipc": program,
+		"uts": program,
+		"mnt": os.Getpid(),
+	}
+	for kind, common := range others {
+		own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", h.PID, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", common, kind))
+		if err != nil || own != other {
+			t.Errorf("it has the namespace %s, want %s (%v)", own, other, err)
+		}
+	}
+}
+
+// Root in a task, and nobody else, may ask pid 1 to end, as in a container with an init.
+func TestSupervisor_EndsAtTheRequestOfTheTask(t *testing.T) {
+	r := newFixture(t)
+	const ask = `trap 'exit 11' TERM; kill -TERM 1 || exit 12; while :; do sleep 0.01; done`
+	for user, want := range map[string]int{"": 11, "nobody": 12} {
+		cfg := r.task("t"+user, ask)
+		cfg.User = user
+		if res, out := r.run(cfg); res.ExitCode != want {
+			t.Errorf("user %q: got the end %+v and the output %q, want the code %d", user, res, out, want)
+		}
 	}
 }
 
@@ -331,8 +379,8 @@ func TestStart_InALongDataDirectory(t *testing.T) {
 	}
 }
 
-// initOf finds the child of a supervisor.
-func (r *fixture) initOf(supervisor int) int {
+// programOf finds the child of a supervisor.
+func (r *fixture) programOf(supervisor int) int {
 	r.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
 	for _, f := range threads {

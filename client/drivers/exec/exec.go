@@ -125,7 +125,7 @@ func New(cfg Config, ex executor.Config) *Driver { return NewNamed(Name, cfg, ex
 
 // NewNamed makes a driver with another name, for a driver that is built on this one.
 func NewNamed(name string, cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewTasks(name, ex, cfg.CgroupConfig), cfg.withDefaults()}
+	return &Driver{executor.NewSandboxes(name, ex, cfg.CgroupConfig), cfg.withDefaults()}
 }
 
 // Fingerprint implements driver.Driver.

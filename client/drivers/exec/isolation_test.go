@@ -29,7 +29,7 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 	}
 	t.Cleanup(func() { os.Remove(sentinel) })
 	cases := []struct{ name, script, want string }{
-		{"init is pid 1", `cat /proc/1/comm`, "berth-init"},
+		{"the supervisor is pid 1", `cat /proc/1/comm`, "berth-executor"},
 		{"only its own processes", `set -- /proc/[0-9]*; echo $#`, "2"},
 		{"its own root", `echo /*`,
 			"/alloc /bin /dev /etc /home /lib /lib64 /local /mnt /proc /root /run /sbin /secrets /srv /sys /tmp /usr /var"},
@@ -49,8 +49,12 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 		{"working devices", `head -c 4 /dev/zero | wc -c; echo gone > /dev/null && head -c 4 /dev/urandom | wc -c`,
 			"4\n4"},
 		{"kernel settings are read-only", `echo x 2>/dev/null > /proc/sys/kernel/hostname; echo $?`, "2"},
+		{"no way to the host's files", `
+			for f in /proc/1/root /proc/1/cwd /proc/1/fd/* /proc/1/ns/* /proc/1/task/*/root /proc/1/task/*/cwd; do
+				readlink $f; ls $f/
+			done 2>/dev/null; echo tried`, "tried"},
 		{"no way to the agent's executable", `readlink /proc/1/exe; echo $?`, "1"},
-		{"signals do not end init", `kill -9 1; kill -TERM 1; echo alive`, "alive"},
+		{"signals do not end pid 1", `for s in KILL QUIT ABRT USR1 PIPE STOP; do kill -$s 1; done; echo alive`, "alive"},
 		{"no inherited files", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the listing's own
 		{"its own session", `test "$(ps -o sid= -p $$ | tr -d ' ')" = $$ && echo ok`, "ok"},
 		{"its own ipc", `wc -l < /proc/sysvipc/shm`, "1"},

@@ -24,7 +24,7 @@ type bare struct {
 	sessions *sandbox.Sessions // of commands beside the program
 }
 
-func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, error) {
+func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (*bare, error) {
 	entry, err := group.Entry()
 	if err != nil {
 		return nil, err
@@ -50,8 +50,6 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, 
 	}
 	return &bare{pid, fd, sessions}, nil
 }
-
-func (b *bare) PID() int { return b.pid }
 
 func (b *bare) Signal(sig unix.Signal) error {
 	return unix.PidfdSendSignal(b.pidfd, sig, nil, 0)

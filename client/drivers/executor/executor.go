@@ -8,9 +8,12 @@
 //	lock       locked by the supervisor while it lives, from before it runs (inherited from the agent)
 //	task.json  pid, start time and boot of the supervisor and of the task's first process; the cgroups
 //	sock       the socket of the supervisor
-//	exec       the socket for commands beside the task's program: of pid 1 of a sandbox, else of the supervisor
+//	exec       the socket of the supervisor for commands beside the task's program
 //	exit.json  the end of the task: written before the supervisor ends
 //	log        the errors of the supervisor
+//
+// The supervisor of a sandbox is pid 1 of its namespaces (see package sandbox), so the kernel ends the
+// task with it. A program without a sandbox is a child of its supervisor.
 //
 // A supervisor has to outlive the agent. Under systemd this requires KillMode=process in the agent's unit.
 //
@@ -41,8 +44,7 @@ import (
 type Spec struct {
 	TaskID  string
 	Driver  string
-	Command []string // how to run Main; sandboxes are made with it too
-	Cgroup  *Cgroup  // nil: none
+	Cgroup  *Cgroup // nil: none
 	Sandbox *sandbox.Config
 	Program *sandbox.Program // the program, if there is no Sandbox
 	Logs    Logs

@@ -132,7 +132,7 @@ func TestLaunch_ReportsFailures(t *testing.T) {
 	for _, command := range commands {
 		ts := NewTasks("test", Config{Dir: t.TempDir(), Command: command}, CgroupConfig{})
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-		_, err := ts.Launch(ctx, &Spec{TaskID: "a/t", Command: command})
+		_, err := ts.Launch(ctx, &Spec{TaskID: "a/t"})
 		cancel()
 		if err == nil {
 			t.Fatalf("%v started a task", command)

@@ -93,6 +93,13 @@ func (t *task) spawn(network string) error {
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{lock, status}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if t.sandboxed {
+		exe, err := sandbox.Isolate(cmd)
+		if err != nil {
+			return errors.Join(err, spec.Close(), answer.Close())
+		}
+		defer exe.Close()
+	}
 	if network == "" {
 		err = cmd.Start()
 	} else {

@@ -23,7 +23,7 @@ type record struct {
 	Driver     string
 	Boot       string
 	Supervisor procref.Ref
-	Task       procref.Ref // of a sandbox its pid 1; zero until it is started
+	Task       procref.Ref // with the end of this process the task ends; zero until the task is started
 	Cgroup     cgroups.Group
 	// Sessions are the commands that were started beside the program of a task without a cgroup. The processes
 	// of a cgroup are found without them.

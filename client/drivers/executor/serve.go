@@ -59,5 +59,5 @@ func (s *supervisor) stats() cgroups.Stats {
 	if !s.group.Empty() {
 		return s.group.Stats()
 	}
-	return tallyTree(s.proc.PID())
+	return tallyTree(s.record.Task.PID)
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,11 +19,10 @@ import (
 	"berth/structs"
 )
 
-// process is the first process of a task: a sandbox or a bare program.
+// process is the program of a task with its other processes: a sandbox or a bare program.
 type process interface {
-	PID() int
 	Signal(unix.Signal) error
-	Kill() error // kills all processes of a sandbox, and the first process of a bare program
+	Kill() error // kills all other processes of a sandbox, and the first process of a bare program
 	Wait() (sandbox.Exit, error)
 }
 
@@ -38,7 +36,8 @@ type supervisor struct {
 	ln         net.Listener
 	sessions   *net.UnixListener // for commands beside the task's program
 	proc       process
-	endSignals chan os.Signal // signals to end; the agent uses the socket instead
+	commands   *sandbox.Sessions // run those commands
+	endSignals chan os.Signal    // signals to end; the agent uses the socket instead
 }
 
 // startTask prepares the task, waits for the whole spec, and starts the task. If it fails it undoes its
@@ -110,7 +109,7 @@ func (s *supervisor) awaitProgram(specs *json.Decoder) error {
 }
 
 func (s *supervisor) recordSelf() error {
-	self, err := procref.Of(os.Getpid())
+	self, err := procref.Self()
 	if err != nil {
 		return err
 	}
@@ -132,19 +131,11 @@ func (s *supervisor) recordSelf() error {
 
 func (s *supervisor) launch() error {
 	defer s.out.started()
-	var err error
-	if s.spec.Sandbox != nil {
-		s.proc, err = s.startSandbox()
-	} else {
-		s.proc, err = startBare(s.spec.Program, s.out, s.group)
-	}
+	err := s.startProgram()
 	if err != nil {
 		return err
 	}
-	s.record.Task, err = procref.Of(s.proc.PID())
-	if err == nil {
-		err = s.record.writeRecord(".")
-	}
+	err = s.record.writeRecord(".")
 	if err != nil {
 		s.kill()
 		_, _ = s.proc.Wait() // it was killed
@@ -152,28 +143,33 @@ func (s *supervisor) launch() error {
 	return err
 }
 
-// startSandbox starts the sandbox, whose pid 1 takes the sessions over.
-func (s *supervisor) startSandbox() (process, error) {
-	sessions, err := s.sessions.File()
-	if err != nil {
-		return nil, err
+// startProgram starts the program and enters into the record which process the task ends with.
+func (s *supervisor) startProgram() error {
+	if s.spec.Sandbox != nil {
+		box, err := sandbox.Run(s.spec.Sandbox, s.out.stdout.w, s.out.stderr.w, s.group)
+		if err != nil {
+			return err
+		}
+		s.proc = box
+		s.commands = box.Commands
+		s.record.Task = s.record.Supervisor
+		return nil
 	}
-	defer sessions.Close()
-	command := append(slices.Clone(s.spec.Command), InitArg)
-	command[0] = "/proc/self/exe"
-	p, err := sandbox.Start(s.spec.Sandbox, sandbox.Options{
-		Command:  command,
-		Stdout:   s.out.stdout.w,
-		Stderr:   s.out.stderr.w,
-		Group:    s.group,
-		Sessions: sessions,
-	})
+	b, err := startBare(s.spec.Program, s.out, s.group)
 	if err != nil {
-		return nil, err // not a nil *Proc in an interface
+		return err
 	}
-	s.sessions.SetUnlinkOnClose(false)
-	_ = s.sessions.Close() // pid 1 has a copy
-	return p, nil
+	s.proc = b
+	s.commands = b.sessions
+	if s.group.Empty() {
+		b.sessions.Started = s.recordSession
+	}
+	s.record.Task, err = procref.Of(b.pid)
+	if err != nil {
+		s.kill()
+		_, _ = b.Wait()
+	}
+	return err
 }
 
 // undoStart undoes prepare. The agent removes the files in the directory.
@@ -183,7 +179,7 @@ func (s *supervisor) undoStart() error {
 		errs = append(errs, s.ln.Close())
 	}
 	if s.sessions != nil {
-		_ = s.sessions.Close() // a sandbox may have taken it over
+		errs = append(errs, s.sessions.Close())
 	}
 	if s.out != nil {
 		s.out.close(0)
@@ -200,12 +196,7 @@ func (s *supervisor) run() int {
 	defer cancel()
 	go s.handleSignals()
 	go sandbox.AcceptAll(ctx, s.ln, s.serveConn)
-	if b, ok := s.proc.(*bare); ok {
-		if s.group.Empty() {
-			b.sessions.Started = s.recordSession
-		}
-		go b.sessions.Serve(ctx, s.sessions)
-	}
+	go s.commands.Serve(ctx, s.sessions)
 	exit, err := s.proc.Wait()
 	oom := s.group.OOMKills()
 	left := s.sweep()

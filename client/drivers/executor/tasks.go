@@ -39,9 +39,10 @@ func DefaultCommand() ([]string, error) {
 // Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except the
 // fingerprint, the validation and the program in a Spec.
 type Tasks struct {
-	driver string
-	cfg    Config
-	limits *limiter
+	driver    string
+	cfg       Config
+	limits    *limiter
+	sandboxed bool
 
 	held     sync.Map // *task by ID
 	prepared sync.Map // *task by ID, of Prepare; or still to be destroyed
@@ -49,8 +50,9 @@ type Tasks struct {
 
 // task is a task that this agent has started or recovered.
 type task struct {
-	id, dir string
-	command []string // runs Main
+	id, dir   string
+	command   []string // runs Main
+	sandboxed bool     // the supervisor is to be pid 1 of the namespaces of the task
 
 	busy  sync.Mutex // held while the directory is made or removed
 	reap  sync.Once
@@ -61,7 +63,8 @@ type task struct {
 	keep     func() bool // prevents that the end of a context ends a prepared task; false: it has ended
 }
 
-// NewTasks returns the Tasks of a driver. The first start of a task makes the directory.
+// NewTasks returns the Tasks of a driver whose tasks have no sandbox. The first start of a task makes the
+// directory.
 func NewTasks(name string, cfg Config, cgroup CgroupConfig) *Tasks {
 	if cfg.Supervisor == nil {
 		cfg.Supervisor = cfg.Command
@@ -73,6 +76,13 @@ func NewTasks(name string, cfg Config, cgroup CgroupConfig) *Tasks {
 	}
 }
 
+// NewSandboxes returns the Tasks of a driver whose every task has a sandbox.
+func NewSandboxes(name string, cfg Config, cgroup CgroupConfig) *Tasks {
+	ts := NewTasks(name, cfg, cgroup)
+	ts.sandboxed = true
+	return ts
+}
+
 // Name implements driver.Driver.
 func (ts *Tasks) Name() string { return ts.driver }
 
@@ -81,7 +91,6 @@ func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 	return &Spec{
 		TaskID:  cfg.ID,
 		Driver:  ts.driver,
-		Command: ts.cfg.Supervisor,
 		Cgroup:  ts.limits.cgroup(cfg.Resources),
 		Logs:    logsOf(cfg),
 		Network: cfg.NamespaceOf(),
@@ -90,6 +99,9 @@ func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 
 // Executable is the agent's own executable.
 func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
+
+// Supervisor returns the command that runs Main for a supervisor.
+func (ts *Tasks) Supervisor() []string { return slices.Clone(ts.cfg.Supervisor) }
 
 // Duty returns the command with which the agent's own executable does another duty of Main.
 func (ts *Tasks) Duty(args ...string) (command string, all []string) {
@@ -119,9 +131,10 @@ func (ts *Tasks) heldOrNew(id string) *task {
 		return t.(*task)
 	}
 	return &task{
-		id:      id,
-		dir:     ts.DirOf(id),
-		command: ts.cfg.Supervisor,
+		id:        id,
+		dir:       ts.DirOf(id),
+		command:   ts.cfg.Supervisor,
+		sandboxed: ts.sandboxed,
 	}
 }
 

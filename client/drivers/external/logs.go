@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,11 +83,12 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 	spec := l.tasks.NewSpec(cfg)
 	spec.Cgroup = nil
 	spec.Network = "" // it is no process of the task
+	command := l.tasks.Supervisor()
 	spec.Program = &sandbox.Program{
 		Driver:  l.tasks.Name(),
 		Where:   "on this machine",
-		Command: spec.Command[0],
-		Args:    append(slices.Clone(spec.Command[1:]), executor.CopyArg, p.stdout, p.stderr),
+		Command: command[0],
+		Args:    append(command[1:], executor.CopyArg, p.stdout, p.stderr),
 		Env:     sandbox.RuntimeEnv(1),
 		Dir:     "/",
 	}

@@ -17,7 +17,7 @@ import (
 type Children struct {
 	mu      sync.Mutex // held during a fork, which may wait for the child itself, and during a reaping
 	running map[int]*child
-	over    bool // the first program has ended
+	over    bool // the first program has ended, or is about to with all others
 }
 
 // child is a process of start.
@@ -56,6 +56,24 @@ func (c *Children) kill(started *child) {
 	}
 }
 
+// end tells that all children are about to be killed. No other starts any more, and only the end of the first
+// program is reported.
+func (c *Children) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
+// signal signals the first program, a child with the pid. ESRCH means that it has ended.
+func (c *Children) signal(first int, sig unix.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return unix.ESRCH
+	}
+	return unix.Kill(first, sig) // it is not reaped, so the pid is its own
+}
+
 // Reap reaps until the first program, a child with the pid, has ended, and returns how it ended.
 func (c *Children) Reap(first int) (Exit, error) {
 	died := make(chan os.Signal, 1)
@@ -91,7 +109,7 @@ func (c *Children) reapEnded(first int) (*Exit, error) {
 			c.over = true
 			return new(exitOf(ws)), nil
 		}
-		if ended := c.running[pid]; ended != nil {
+		if ended := c.running[pid]; ended != nil && !c.over {
 			ended.ended <- exitOf(ws)
 			delete(c.running, pid)
 		}

@@ -11,28 +11,21 @@ import (
 	"berth/structs"
 )
 
-// fork forks from a thread that first drops the rights that the program must not have. The thread ends
-// afterwards.
-func (p *Program) fork(
-	path string, attr *syscall.ProcAttr, entry *cgroups.Entry,
-) (pid int, err error) {
+// fork forks from the calling thread, after that has dropped the rights that the program must not have.
+func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (int, error) {
 	argv := append([]string{p.Command}, p.Args...)
-	cgroups.OnOwnThread(func() {
-		err = entry.MoveThread()
-		if err == nil && p.Restrict {
-			err = dropCapabilities()
-		}
-		if err != nil {
-			return
-		}
-		if p.Restrict && (p.Seccomp || len(p.Filter) > 0) {
-			pid, err = p.forkFiltered(path, argv, attr, entry)
-			return
-		}
-		attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
-		pid, err = syscall.ForkExec(path, argv, attr)
-	})
-	return pid, err
+	err := entry.MoveThread()
+	if err == nil && p.Restrict {
+		err = dropCapabilities()
+	}
+	if err != nil {
+		return 0, err
+	}
+	if p.Restrict && (p.Seccomp || len(p.Filter) > 0) {
+		return p.forkFiltered(path, argv, attr, entry)
+	}
+	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
+	return syscall.ForkExec(path, argv, attr)
 }
 
 // forkFiltered binds the calling thread, and with it the program, to the system call filter. The filter

@@ -1,24 +1,18 @@
 package sandbox
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"net"
+	"io"
 	"os"
-	"os/signal"
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
 	"berth/structs"
 )
 
-// Init is pid 1 of a sandbox from start to end. The caller exits with the result. It has marked all inherited
-// files close-on-exec.
+// Init is pid 1 of a sandbox of Start, from start to end. The caller exits with the result. It has marked all
+// inherited files close-on-exec.
 func Init() int {
-	_ = os.WriteFile("/proc/self/comm", []byte("berth-init"), 0) // for lists of processes
-	swallowSignals()
 	conn := os.NewFile(socketFD, "sandbox")
 	down := json.NewDecoder(conn)
 	up := json.NewEncoder(conn)
@@ -27,20 +21,23 @@ func Init() int {
 	if err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
-	sessions, pid, err := beginInit(m.Config, m.Group)
-	if err == nil && m.Sessions {
-		err = sessions.serveInherited()
+	box, err := Run(m.Config, os.Stdout, os.Stderr, m.Group)
+	if err == nil {
+		err = releaseOutput()
 	}
 	if err != nil {
 		_ = up.Encode(&message{Error: structs.ErrorToWire(err)})
 		return 1
 	}
-	err = up.Encode(&message{Started: pid})
+	err = up.Encode(&message{Started: true})
 	if err != nil {
 		return 1
 	}
-	go forwardSignals(down, pid)
-	exit, err := sessions.Children.Reap(pid)
+	go func() {
+		_, _ = io.Copy(io.Discard, conn) // until the parent is gone
+		os.Exit(1)
+	}()
+	exit, err := box.Wait()
 	if err != nil {
 		exit.Code = -1
 	}
@@ -51,62 +48,9 @@ func Init() int {
 	return 0
 }
 
-// swallowSignals prevents that a signal of the program ends pid 1. Programs inherit ignored signals, so it
-// does not ignore them.
-func swallowSignals() {
-	signal.Notify(make(chan os.Signal, 1))
-}
-
-// beginInit builds the root and starts the program in it. It first opens the files of the cgroup, because the
-// root does not show them.
-func beginInit(cfg *Config, group *cgroups.Group) (*Sessions, int, error) {
-	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // hides /proc/1 from the program
-	if err != nil {
-		return nil, 0, err
-	}
-	entry, err := group.Entry()
-	if err != nil {
-		return nil, 0, err
-	}
-	if cfg.Hostname != "" {
-		err = unix.Sethostname([]byte(cfg.Hostname))
-		if err != nil {
-			return nil, 0, fmt.Errorf("setting the name of the host: %w", err)
-		}
-	}
-	err = buildRoot(cfg)
-	if err != nil {
-		return nil, 0, err
-	}
-	pid, err := cfg.Program.Start(os.Stdout, os.Stderr, entry)
-	if err != nil {
-		return nil, 0, err
-	}
-	sessions := &Sessions{
-		Program:     &cfg.Program,
-		Entry:       entry,
-		Children:    &Children{},
-		Multiplexer: "/dev/pts/ptmx", // of the sandbox's own devpts; the program could replace /dev/ptmx
-	}
-	return sessions, pid, releaseOutput()
-}
-
-// serveInherited serves sessions on the socket that this process has inherited. The program does not see the
-// socket, and cannot open the files of pid 1.
-func (s *Sessions) serveInherited() error {
-	f := os.NewFile(sessionsFD, "sessions")
-	ln, err := net.FileListener(f)
-	_ = f.Close() // ln has a copy
-	if err != nil {
-		return err
-	}
-	go s.Serve(context.Background(), ln)
-	return nil
-}
-
 // releaseOutput closes the task's output in pid 1: the output has to end with the task's processes.
 func releaseOutput() error {
-	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -118,16 +62,4 @@ func releaseOutput() error {
 		}
 	}
 	return nil
-}
-
-// forwardSignals forwards signals to the program. When the parent is gone it ends the sandbox.
-func forwardSignals(down *json.Decoder, pid int) {
-	for {
-		var m message
-		if err := down.Decode(&m); err != nil {
-			os.Exit(1)
-		}
-		// The program is a child that is not reaped before Init is over, so the pid is its own.
-		_ = unix.Kill(pid, unix.Signal(m.Signal))
-	}
 }

@@ -29,6 +29,8 @@ type Program struct {
 	Seccomp bool
 	Filter  filter.Filter
 	NoFile  uint64
+
+	mounts *os.File // the mount namespace of the program; nil: that of this process
 }
 
 // User is the user of a program.
@@ -37,7 +39,8 @@ type User struct {
 	Groups   []uint32
 }
 
-// stdio are the files of a program. With terminal, in is the controlling terminal of the program's session.
+// stdio are the files of a program. Without in, stdin is /dev/null. With terminal, in is the controlling
+// terminal of the program's session.
 type stdio struct {
 	in, out, err *os.File
 	terminal     bool
@@ -45,15 +48,30 @@ type stdio struct {
 
 // Start starts the program inside the cgroup and returns its pid, which the caller reaps.
 func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, error) {
-	stdin, err := os.Open(os.DevNull)
-	if err != nil {
-		return 0, err
-	}
-	defer stdin.Close()
-	return p.start(stdio{in: stdin, out: stdout, err: stderr}, entry)
+	return p.start(stdio{out: stdout, err: stderr}, entry)
 }
 
-func (p *Program) start(files stdio, entry *cgroups.Entry) (int, error) {
+// start starts the program from a thread that enters its mounts and drops the rights that it must not have.
+// The thread ends afterwards.
+func (p *Program) start(files stdio, entry *cgroups.Entry) (pid int, err error) {
+	cgroups.OnOwnThread(func() {
+		err = enterMounts(p.mounts)
+		if err == nil {
+			pid, err = p.startHere(files, entry)
+		}
+	})
+	return pid, err
+}
+
+func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
+	if files.in == nil {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return 0, err
+		}
+		defer null.Close()
+		files.in = null
+	}
 	path, err := p.findProgram()
 	if err != nil {
 		return 0, err

@@ -1,12 +1,14 @@
 // Package sandbox runs one program in its own root and process tree and with a set of capabilities, with
-// plain system calls and without cgo. The parent (Start) makes a child in new mount, pid, ipc and uts
-// namespaces from its own executable. The child (Init) is pid 1 there: it builds the root, starts the
-// program, reaps, forwards signals and reports the end of the program. When it ends, the kernel ends
-// everything in the sandbox. The sandbox shares users with the host, and the network of its parent.
+// plain system calls and without cgo. A process of berth's own executable that was started as pid 1 of new
+// pid, ipc and uts namespaces (Isolate) builds the root in a mount namespace, starts the program there and
+// reaps (Run). When it ends, the kernel ends everything in the sandbox. The sandbox shares users with the
+// host, and the network of pid 1. Start makes a sandbox with a pid 1 of its own (Init), which ends with
+// the caller.
 //
 // Its rules: the host never sees a mount of the sandbox, except the program's own mounts below a
-// bidirectional bind. The program is in its cgroup before its first instruction. pid 1 never is, so that it
-// costs the task nothing and an out-of-memory kill does not hit it. When the parent dies, the sandbox dies.
+// bidirectional bind. The program is in its cgroup before its first instruction. pid 1 never is, so that
+// it costs the task nothing and an out-of-memory kill does not hit it. pid 1 is never among the mounts of
+// the sandbox, and the program cannot open its files. Root in the sandbox can ask it to end with SIGTERM.
 //
 // The package needs Linux 5.12 (mount_setattr). Supported checks this.
 package sandbox
@@ -21,7 +23,7 @@ import (
 	"berth/client/cgroups"
 )
 
-// Config is the input of Init.
+// Config describes a sandbox.
 type Config struct {
 	Root string // a directory of the host; the root is mounted over it, invisible to the host
 	// HostPaths maps paths of the host to the paths at which the program sees them, read-only. Symlinks stay
@@ -61,17 +63,14 @@ type Exit struct {
 	Signal int
 }
 
-// message is a JSON value on the socket between parent and pid 1. The parent sends a Config, then Signals.
-// Pid 1 sends Started or Error, then Exit.
+// message is a JSON value on the socket between Start and Init. The parent sends a Config. Pid 1 sends
+// Started or Error, then Exit.
 type message struct {
 	Config  *Config        `json:",omitempty"`
 	Group   *cgroups.Group `json:",omitempty"` // with Config: the program's
-	Signal  int            `json:",omitempty"`
-	Started int            `json:",omitempty"` // the program's pid inside
+	Started bool           `json:",omitempty"`
 	Exit    *Exit          `json:",omitempty"`
 	Error   string         `json:",omitempty"` // of structs.ErrorToWire
-
-	Sessions bool `json:",omitempty"` // with Config: sessionsFD is open
 }
 
 // RuntimeEnv is the environment of a process of berth's own executable: only the settings of the Go runtime,
@@ -90,12 +89,8 @@ func RuntimeEnv(procs int) []string {
 	return env
 }
 
-// The file descriptors of pid 1 in addition to stdin, stdout and stderr.
-const (
-	socketFD   = 3
-	exeFD      = 4 // the executable
-	sessionsFD = 5 // a listener, if there are sessions
-)
+// socketFD is the file descriptor of Init's socket.
+const socketFD = 3
 
 // Supported returns the reason for which the kernel cannot run a sandbox for this process, nil if it can.
 func Supported() error {

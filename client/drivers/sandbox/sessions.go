@@ -147,7 +147,12 @@ type sessionFiles struct {
 
 func (s *Sessions) openFiles(tty bool) (*sessionFiles, error) {
 	f := &sessionFiles{}
-	err := f.open(tty, s.Multiplexer)
+	var err error
+	if tty {
+		err = s.openTerminal(f)
+	} else {
+		err = f.openPipes()
+	}
 	if err == nil && tty && s.Program.User != nil {
 		err = f.in.Chown(int(s.Program.User.UID), int(s.Program.User.GID))
 	}
@@ -158,16 +163,25 @@ func (s *Sessions) openFiles(tty bool) (*sessionFiles, error) {
 	return f, nil
 }
 
-func (f *sessionFiles) open(tty bool, multiplexer string) error {
-	if tty {
-		master, terminal, err := pty.Open(multiplexer)
-		if err != nil {
-			return err
+// openTerminal opens a terminal among the mounts of the program.
+func (s *Sessions) openTerminal(f *sessionFiles) error {
+	var master, terminal *os.File
+	var err error
+	cgroups.OnOwnThread(func() {
+		err = enterMounts(s.Program.mounts)
+		if err == nil {
+			master, terminal, err = pty.Open(s.Multiplexer)
 		}
-		f.ours = []*os.File{master}
-		f.stdio = stdio{in: terminal, out: terminal, err: terminal, terminal: true}
-		return nil
+	})
+	if err != nil {
+		return err
 	}
+	f.ours = []*os.File{master}
+	f.stdio = stdio{in: terminal, out: terminal, err: terminal, terminal: true}
+	return nil
+}
+
+func (f *sessionFiles) openPipes() error {
 	var in, out, errs *os.File
 	var err error
 	f.in, in, err = os.Pipe()

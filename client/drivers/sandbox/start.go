@@ -20,11 +20,9 @@ type Options struct {
 	Stdout  *os.File // become the program's; stdin is /dev/null
 	Stderr  *os.File
 	Group   *cgroups.Group // of the program
-	// Sessions is a listening Unix socket on which pid 1 serves sessions (see Session); nil: none.
-	Sessions *os.File
 }
 
-// Proc is a running sandbox. Wait must be called once.
+// Proc is a running sandbox whose pid 1 is a child of this process. Wait must be called once.
 type Proc struct {
 	cmd  *exec.Cmd
 	conn *os.File
@@ -35,34 +33,26 @@ type Proc struct {
 // sandbox: its end kills the sandbox, so that the sandbox ends with this process. If Start fails it leaves
 // nothing.
 func Start(cfg *Config, o Options) (*Proc, error) {
-	// A program in the sandbox can reach the mount that pid 1 was executed from, as /proc/self/exe. It must not
-	// be able to write to the host's file.
-	exe, err := cloneReadOnly(o.Command[0])
-	if err != nil {
-		return nil, fmt.Errorf("protecting the executable %s: %w", o.Command[0], err)
-	}
-	defer exe.Close()
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d", exeFD)
-	cmd := exec.Command(path, o.Command[1:]...)
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Args[0] = "berth" // for lists of processes
 	cmd.Env = RuntimeEnv(1)
 	cmd.Stdout = o.Stdout
 	cmd.Stderr = o.Stderr
-	cmd.ExtraFiles = []*os.File{theirs, exe}
-	if o.Sessions != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, o.Sessions)
-	}
+	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &unix.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID |
-			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig: unix.SIGKILL,
 		Setsid:    true,
 	}
+	exe, err := Isolate(cmd)
+	if err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	defer exe.Close()
 	err = cmd.Start()
 	if err != nil {
 		err = fmt.Errorf("making the sandbox's namespaces: %w", err)
@@ -74,14 +64,30 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		up:   json.NewDecoder(ours),
 	}
 	err = p.handshake(&message{
-		Config:   cfg,
-		Group:    o.Group,
-		Sessions: o.Sessions != nil,
+		Config: cfg,
+		Group:  o.Group,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.abort())
 	}
 	return p, nil
+}
+
+// Isolate makes a command of berth's own executable start as pid 1 of new pid, ipc and uts namespaces, so
+// that it can Run a sandbox. The caller closes the file after the start.
+//
+// A program in the sandbox can reach the mount that pid 1 was executed from, as /proc/self/exe. It must
+// not be able to write to the host's file, so the mount is a read-only one.
+func Isolate(cmd *exec.Cmd) (*os.File, error) {
+	exe, err := cloneReadOnly(cmd.Path)
+	if err != nil {
+		return nil, fmt.Errorf("protecting the executable %s: %w", cmd.Path, err)
+	}
+	const firstExtra = 3 // after stdin, stdout and stderr
+	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", firstExtra+len(cmd.ExtraFiles))
+	cmd.ExtraFiles = append(cmd.ExtraFiles, exe)
+	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	return exe, nil
 }
 
 // cloneReadOnly opens a file or a directory through a separate read-only mount, which is attached nowhere.
@@ -136,14 +142,6 @@ func (p *Proc) abort() error {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 	return p.conn.Close()
-}
-
-// PID is the id of pid 1 on the host.
-func (p *Proc) PID() int { return p.cmd.Process.Pid }
-
-// Signal sends a signal to the program.
-func (p *Proc) Signal(sig unix.Signal) error {
-	return json.NewEncoder(p.conn).Encode(&message{Signal: int(sig)})
 }
 
 // Kill kills all processes of the sandbox at once. Wait then returns SIGKILL as the end of the program.

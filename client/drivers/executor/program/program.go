@@ -1,5 +1,5 @@
 // Package program has the program of the supervisors of tasks, berth-executor, if the build embeds it (`make
-// build` does). Each task starts two processes of it. An agent without it starts its own executable, whose
+// build` does). Each task starts a process of it. An agent without it starts its own executable, whose
 // many packages take four times as long to start (ADR 41).
 package program
 
