@@ -54,7 +54,9 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 				readlink $f; ls $f/
 			done 2>/dev/null; echo tried`, "tried"},
 		{"no way to the agent's executable", `readlink /proc/1/exe; echo $?`, "1"},
-		{"signals do not end pid 1", `for s in KILL QUIT ABRT USR1 PIPE STOP; do kill -$s 1; done; echo alive`, "alive"},
+		{"signals do not end pid 1", `i=1; while test $i -lt 65; do
+				test $i = 2 || test $i = 15 || kill -$i 1; i=$((i+1))
+			done; echo alive`, "alive"},
 		{"no inherited files", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the listing's own
 		{"its own session", `test "$(ps -o sid= -p $$ | tr -d ' ')" = $$ && echo ok`, "ok"},
 		{"its own ipc", `wc -l < /proc/sysvipc/shm`, "1"},

@@ -67,10 +67,17 @@ func Run(cfg *Config, stdout, stderr *os.File, group *cgroups.Group) (*Running, 
 	return r, nil
 }
 
+// deadly are the signals at which the Go runtime ends a process, except those that os/signal turns into an
+// orderly end for the caller of Run: SIGTERM, SIGINT and SIGHUP.
+var deadly = []os.Signal{
+	unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS,
+	unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
+}
+
 // swallowSignals prevents that a signal of the program ends pid 1. Programs inherit ignored signals, so it
-// does not ignore them.
+// does not ignore them. The kernel itself keeps signals without a handler from pid 1.
 func swallowSignals() {
-	signal.Notify(make(chan os.Signal, 1))
+	signal.Notify(make(chan os.Signal, 1), deadly...)
 }
 
 // makeRoot builds the root in a new mount namespace and returns the namespace. It lives as long as the
