@@ -169,7 +169,7 @@ func TestLifecycle_RunsTasksInOrder(t *testing.T) {
 		}
 		return nil
 	})
-	x.must("alloc", "gc", alloc)
+	x.mustEventually("alloc", "gc", alloc) // it releases its network and directories first
 	eventually(t, "its directory is gone", func() error {
 		_, err := os.Stat(a.data("alloc", alloc))
 		if os.IsNotExist(err) {
