@@ -213,7 +213,8 @@ func TestUpdate_KeepsItsPaceBesideAMove(t *testing.T) {
 		}
 	}
 	x.wantPlaced("b", "1@n1")
-	do(x.fixture, state.AllocStop, &structs.AllocStopRequest{AllocID: x.allocs("a")[1].ID, WriteOptions: x.now()})
+	stop := &structs.AllocStopRequest{AllocID: x.allocs("a")[1].ID, WriteOptions: x.now()}
+	do(x.fixture, state.AllocStop, stop)
 	x.applyAny(x.process(x.eval("a")))
 	x.wantPlaced("a", "1@n2 2@n3")
 	x.wantNewest("a", 1)
