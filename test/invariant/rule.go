@@ -25,6 +25,7 @@ var Always = []Rule{
 	{"an allocation is placed where its job may run", PlacedWhereAllowed},
 	{"only less important allocations are displaced", VictimsOfLowPriority},
 	{"the scheduler makes each plan", PlansMade},
+	{"an update keeps its pace", UpdatesKeepPace},
 }
 
 // Settled lists the rules that hold while the servers have nothing to do at once.

@@ -1,0 +1,79 @@
+package invariant
+
+import (
+	"fmt"
+
+	"berth/structs"
+)
+
+// replaced is the description of an allocation that was stopped for its successor of a newer version.
+const replaced = "replaced by a newer version of the job"
+
+// UpdatesKeepPace finds groups of services of which the newest entry replaces an allocation, and which then
+// miss more than max_parallel because of their update: successors whose health is not known, and indexes
+// whose allocations were stopped first. A group may miss one successor more, if without it only such indexes
+// are missing. A group with CSI volumes may replace more: allocations that exchange volumes stop together.
+//
+// Jobs of every node are left out: no row has the time of an entry, by which stagger counts.
+func UpdatesKeepPace(v *View) (faults []string) {
+	for _, j := range v.Jobs {
+		d := v.Deployments[keyOf(j)]
+		if d == nil || d.JobVersion != j.Version {
+			continue
+		}
+		for _, g := range j.TaskGroups {
+			if !g.Update.Rolls() || len(g.CSIUses(0)) > 0 {
+				continue
+			}
+			m := v.missedBy(j, g, d)
+			exceeds := m.fresh+m.empty > g.Update.MaxParallel && !(m.fresh == 1 && m.newest == 1)
+			if m.replaces && exceeds {
+				faults = append(faults, fmt.Sprintf(
+					"job %s, version %d misses %d and %d successors of group %s, max_parallel is %d",
+					j.ID, j.Version, m.fresh, m.empty, g.Name, g.Update.MaxParallel))
+			}
+		}
+	}
+	return faults
+}
+
+// missed counts what a group misses because of its update.
+type missed struct {
+	fresh    int  // successors whose health is not known
+	newest   int  // of these, those of the newest entry
+	empty    int  // indexes whose allocations were stopped first
+	replaces bool // the newest entry has stopped one
+}
+
+func (v *View) missedBy(j *structs.Job, g *structs.TaskGroup, d *structs.Deployment) (m missed) {
+	newest := v.Tx.Applied()
+	taken := map[int]bool{}
+	first := map[int]bool{}
+	for _, a := range v.ByJob[keyOf(j)] {
+		stoppedFor := a.ServerTerminal() && a.DesiredDescription == replaced
+		s := a.DeploymentStatus
+		switch {
+		case a.TaskGroup != g.Name || s.IsCanary():
+		case stoppedFor:
+			m.replaces = m.replaces || a.AllocModifyIndex == newest
+			if a.NextAllocation == "" && a.Index() < g.Count {
+				first[a.Index()] = true
+			}
+		case !a.ServerTerminal():
+			taken[a.Index()] = true
+			known := a.ClientTerminal() || s.IsHealthy() || s.IsUnhealthy()
+			if a.DeploymentID == d.ID && !known && a.CreateIndex > j.JobModifyIndex { // not updated in place
+				m.fresh++
+				if a.CreateIndex == newest {
+					m.newest++
+				}
+			}
+		}
+	}
+	for index := range first {
+		if !taken[index] {
+			m.empty++
+		}
+	}
+	return m
+}
