@@ -39,7 +39,7 @@ var diffNames = map[string]string{
 const mountFlags = "MountFlags"
 
 // identities are the fields that tell the objects of a list apart.
-var identities = []string{"Name", "Label", "DestinationName", "Path"}
+var identities = []string{"Name", "Label", "DestinationName", "Path", "DestPath"}
 
 // diffParts collects the differences of the parts of one object.
 type diffParts struct {

@@ -336,6 +336,27 @@ Resources.MemoryMB: Deleted "64" -> ""
 	}
 }
 
+// Of two templates of a task the one that has changed is shown, not both versions of it.
+func TestDiffJobs_PairsTemplatesByTheirDestinations(t *testing.T) {
+	with := func(texts ...string) *Job {
+		return diffJob(func(j *Job) {
+			for i, text := range texts {
+				x := &Template{DestPath: fmt.Sprint("local/", i), EmbeddedTmpl: text}
+				j.TaskGroups[0].Tasks[0].Templates = append(j.TaskGroups[0].Tasks[0].Templates, x)
+			}
+		})
+	}
+	want := `job web: Edited
+group app: Edited
+task server: Edited
+Template: Edited
+Template.EmbeddedTmpl: Edited "old" -> "new"
+`
+	if got := describeDiff(DiffJobs(with("old", "old"), with("old", "new"), false)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestDiffJobs_OfANewJobAndWithEqualFields(t *testing.T) {
 	if got := DiffJobs(nil, diffJob(), false); got.Type != DiffAdded || got.TaskGroups[0].Type != DiffAdded {
 		t.Errorf("a new job: %s", describeDiff(got))
