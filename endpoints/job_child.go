@@ -149,7 +149,7 @@ func (j jobs) scale(
 		return 0, err
 	}
 	if req.JobModifyIndex != 0 && req.JobModifyIndex != job.JobModifyIndex {
-		return 0, structs.Conflictf("enforcing index %d: job %q has changed, its index is %d",
+		return 0, structs.Conflictf("Enforcing job modify index %d: job %q has changed, its index is %d",
 			req.JobModifyIndex, job.ID, job.JobModifyIndex)
 	}
 	event := &structs.GroupScalingEvent{Group: req.Group, Event: &structs.ScalingEvent{

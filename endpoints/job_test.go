@@ -67,11 +67,12 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	if got := must(s, structs.JobEvaluations, &structs.JobGetRequest{JobID: "j"}).Evaluations; len(got) != 3 {
 		t.Errorf("%d evaluations, want 3", len(got))
 	}
-	refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{
+	err := refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{
 		Job:            given,
 		EnforceIndex:   true,
 		JobModifyIndex: 1,
 	})
+	wantText(t, err, `Enforcing job modify index 1: job "j" has changed`) // clients of the dialect know the text
 }
 
 func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {

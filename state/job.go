@@ -175,11 +175,11 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 	case !p.EnforceIndex:
 		return nil
 	case old == nil && p.JobModifyIndex != 0:
-		return structs.Conflictf("enforcing index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
+		return structs.Conflictf("Enforcing job modify index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
 	case old != nil && p.JobModifyIndex == 0:
-		return structs.Conflictf("enforcing index 0: job %q exists already", p.Job.ID)
+		return structs.Conflictf("Enforcing job modify index 0: job %q exists already", p.Job.ID)
 	case old != nil && p.JobModifyIndex != old.JobModifyIndex:
-		return structs.Conflictf("enforcing index %d: job %q has changed, its index is %d",
+		return structs.Conflictf("Enforcing job modify index %d: job %q has changed, its index is %d",
 			p.JobModifyIndex, p.Job.ID, old.JobModifyIndex)
 	}
 	return nil

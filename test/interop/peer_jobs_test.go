@@ -146,7 +146,8 @@ func testPeerPlans(t *testing.T, peer peerCLI, web peerJob) {
 		`+ Task Group: "g" (2 create)`, "All tasks successfully allocated", "Job Modify Index: 0")
 	peer.checkOutput(peer.run("job", "run", "-check-index", "0", first), "created: node",
 		`finished with status "complete"`, "Monitoring deployment", "Deployment completed successfully")
-	peer.checkOutput(peer.exits(1, "job", "run", "-check-index", "0", first), "exists already")
+	peer.checkOutput(peer.exits(1, "job", "run", "-check-index", "0", first), "exists already",
+		"Job not updated")
 	peer.checkOutput(peer.exits(0, "job", "plan", first), `Task Group: "g" (2 ignore)`,
 		fmt.Sprintf("nomad job run -check-index %d", *web.read(t).JobModifyIndex))
 	second := web.web(t, "echo v2", 0)
