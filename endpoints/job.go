@@ -292,7 +292,12 @@ func (j jobs) versions(
 	resp *structs.JobVersionsResponse,
 ) error {
 	ns := req.RequestNamespace()
-	resp.Versions = slices.Collect(state.JobVersions(tx, ns, req.JobID))
+	job := state.Job(tx, ns, req.JobID)
+	for v := range state.JobVersions(tx, ns, req.JobID) {
+		if job == nil || state.IsVersionOf(v, job) {
+			resp.Versions = append(resp.Versions, v)
+		}
+	}
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
 		return noJob(ns, req.JobID)

@@ -75,6 +75,25 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	wantText(t, err, `Enforcing job modify index 1: job "j" has changed`) // clients of the dialect know the text
 }
 
+// The versions of a purged job, which its allocations keep, are not those of a new job with its ID.
+func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "")
+	s.addAlloc("a", "n1")
+	job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
+	purge := &structs.JobDeregisterRequest{JobID: job, Purge: true}
+	must(s, structs.JobDeregister, purge)
+	get := &structs.JobGetRequest{JobID: job}
+	if v := must(s, structs.JobVersions, get).Versions; len(v) != 1 {
+		t.Errorf("while the allocation of the purged job has it, %d versions are shown", len(v))
+	}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(job)})
+	v := must(s, structs.JobVersions, get).Versions
+	if len(v) != 1 || v[0].Version != 1 {
+		t.Errorf("the new job has %d versions, the newest is %d", len(v), v[0].Version)
+	}
+}
+
 func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 	s := newServer(t)
 	job := testJob("j")

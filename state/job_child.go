@@ -172,7 +172,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 		err = structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, p.JobID, current.Version)
 	case p.JobVersion == current.Version:
 		err = structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
-	case version == nil:
+	case version == nil || !IsVersionOf(version, current):
 		err = structs.NotFoundf("there is no version %d of job %q in namespace %q", p.JobVersion, p.JobID, ns)
 	default:
 		err = current.CheckChange(version)

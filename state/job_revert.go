@@ -22,11 +22,17 @@ func revertJob(tx *WriteTx, current, version *structs.Job, now int64) *structs.J
 func NewestStable(tx Reader, current *structs.Job) *structs.Job {
 	var stable *structs.Job
 	for v := range JobVersions(tx, current.Namespace, current.ID) {
-		if v.Stable && v.Version < current.Version {
+		if v.Stable && v.Version < current.Version && IsVersionOf(v, current) {
 			stable = v
 		}
 	}
 	return stable
+}
+
+// IsVersionOf reports whether a stored version is one of the job, and not one of a purged job that had the ID
+// before and whose allocations use it.
+func IsVersionOf(version, job *structs.Job) bool {
+	return version.CreateIndex >= job.CreateIndex
 }
 
 // JobReschedule evaluates a job and requests that its failed allocations be replaced at once, also those for

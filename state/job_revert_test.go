@@ -38,6 +38,27 @@ func TestRevertJob_MakesAnEarlierVersionTheNewest(t *testing.T) {
 	}
 }
 
+// A job that is registered again after a purge has none of the versions of the purged job, although its
+// allocations keep them: neither a user nor a deployment that fails goes back to one.
+func TestJobRevert_FindsNoVersionOfAPurgedJob(t *testing.T) {
+	w := onANode(t)
+	w.alloc("old", "j", "n1")
+	do(w, JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	next := w.job(jobWithSalt("j", 1))
+	wantKind(t, try(w, JobRevert, &structs.JobRevertRequest{JobID: "j"}), structs.KindNotFound)
+	w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
+	w.deployed("a", "j", "d", false)
+	w.reportHealth("a", "d", false)
+	d := Deployment(w.s.Read(), "d")
+	if d.StatusDescription != structs.DeploymentFailedByAlloc+structs.DeploymentHasNoStable {
+		t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
+	}
+	if j := Job(w.s.Read(), "default", "j"); j.Version != next.Version || j.Meta["salt"] != "1" {
+		t.Errorf("the job is at version %d with %v", j.Version, j.Meta)
+	}
+}
+
 func TestJobReschedule_MarksFailedAllocationsWithoutASuccessor(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
