@@ -170,7 +170,7 @@ func (r *run) awaitOther(id string) bool {
 		case err != nil:
 			r.n.idle(time.Second)
 			continue
-		case resp.Alloc.ClientTerminal(), resp.Alloc.NodeID == r.n.id:
+		case resp.Alloc.ClientTerminal() && len(resp.HeldVolumes) == 0, resp.Alloc.NodeID == r.n.id:
 			return true
 		}
 		index = resp.Index
