@@ -314,8 +314,9 @@ func (p *planner) setPace(r *rollout, slots []classified) {
 	d := p.deployment
 	for _, s := range slots {
 		a := s.alloc
+		leaves := s.action == actionLose || s.action == actionMove // its successor counts if it has a place
 		switch {
-		case d == nil || a.DeploymentID != d.ID || a.ClientTerminal():
+		case d == nil || a.DeploymentID != d.ID || a.ClientTerminal() || leaves:
 		case a.DeploymentStatus.IsUnhealthy():
 			return
 		case !a.DeploymentStatus.IsHealthy():

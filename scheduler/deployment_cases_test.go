@@ -102,6 +102,41 @@ func TestDeployment_EndsWithThePlanThatStopsItsSurplus(t *testing.T) {
 	}
 }
 
+// An allocation of the new version that leaves with its node counts for the pace only if its successor has a
+// place: another plan, which does not see it any more, would go on with the update.
+func TestDeployment_GoesOnBesideALostAllocationWithoutAPlace(t *testing.T) {
+	tests := map[string]func(*deployments, *structs.Allocation){
+		"lost": func(d *deployments, a *structs.Allocation) { d.status(a.NodeID, structs.NodeDown) },
+		"moved": func(d *deployments, a *structs.Allocation) {
+			do(d.fixture, state.NodeEligibility, &structs.NodeEligibilityRequest{
+				NodeID:      a.NodeID,
+				Eligibility: structs.NodeIneligible,
+			})
+			do(d.fixture, state.AllocsMigrate, &structs.AllocsMigrateRequest{AllocIDs: []string{a.ID}})
+		},
+	}
+	for name, leave := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := &deployments{newFixture(t)}
+			d.nodes("n1", "n2")
+			d.job(aJob("web", structs.JobService, count(2), distinctHosts))
+			d.run("web")
+			d.job(aJob("web", structs.JobService, count(2), distinctHosts, cpu(200)))
+			d.apply(d.process(d.eval("web")))
+			for _, a := range d.allocs("web") {
+				if a.JobVersion == 1 {
+					leave(d, a)
+				}
+			}
+			p := d.run("web") // a second plan changes nothing
+			if left := d.allocs("web"); len(left) != 1 || left[0].JobVersion != 1 {
+				t.Errorf("after %s, %d allocations are to run, the first of version %d", describe(p), len(left),
+					left[0].JobVersion)
+			}
+		})
+	}
+}
+
 // An allocation of an older version that has ended is not placed again while canaries that it excludes from
 // their volume await their promotion: the update would wait for itself.
 func TestFormerVersion_LeavesVolumesToCanaries(t *testing.T) {
