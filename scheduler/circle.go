@@ -21,6 +21,7 @@ type circle struct {
 	others []*member
 	known  map[string]bool         // allocations
 	newest map[jobGroup]*groupPlan // see newestPlan
+	unsure map[*groupPlan]bool     // of jobs that are about to be evaluated: they may wait for a place then
 	moving bool                    // the others are also those that wait for nothing
 }
 
@@ -85,6 +86,7 @@ func (p *planner) newCircle(a *structs.Allocation, g *groupPlan) *circle {
 		planner: p,
 		known:   map[string]bool{a.ID: true},
 		newest:  map[jobGroup]*groupPlan{},
+		unsure:  map[*groupPlan]bool{},
 	}
 	c.target = c.newMember(a, g)
 	return c
@@ -154,7 +156,8 @@ func (c *circle) consider(a *structs.Allocation) {
 	c.others = append(c.others, c.newMember(a, g))
 }
 
-// successor returns the group in the version that is to replace an allocation, nil if none is about to.
+// successor returns the group in the version that is to replace an allocation, nil if none is about to. Two
+// jobs that are evaluated at the same time know neither of the other's wait: this one is tried again then.
 func (c *circle) successor(a *structs.Allocation) *groupPlan {
 	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	g, known := c.newest[key]
@@ -165,7 +168,12 @@ func (c *circle) successor(a *structs.Allocation) *groupPlan {
 	if g == nil || g.job.Version == a.JobVersion {
 		return nil
 	}
-	return g.replacing(a)
+	g = g.replacing(a)
+	if c.unsure[g] {
+		c.waits = true
+		return nil
+	}
+	return g
 }
 
 // newestPlan returns a group of the newest version of its job, nil if it is not about to replace allocations.
@@ -185,12 +193,13 @@ func (c *circle) newestPlan(key jobGroup) *groupPlan {
 	}
 	group := j.Group(key.group)
 	blocked := state.BlockedEval(c, key.ns, key.job)
-	waits := c.moving || blocked != nil && blocked.FailedTGAllocs[key.group] != nil
-	if !waits && !c.isAboutToUpdate(j) || c.isHeldBack(j, group) {
+	waits := c.moving || blocked != nil && blocked.FailedTGAllocs[key.group] != nil || c.isAboutToUpdate(j)
+	if !waits && !c.isEvaluatedNow(j) || c.isHeldBack(j, group) {
 		return nil
 	}
 	g := newGroupPlan(j, group)
 	g.planner = c.planner
+	c.unsure[g] = !waits
 	return g
 }
 

@@ -286,6 +286,7 @@ func TestUpdate_StopsNoneForOneThatWasPaused(t *testing.T) {
 func TestUpdate_ExchangesRoomAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newExchange(t, "room")
+		x.atOnce = rapid.Bool().Draw(t, "at once")
 		jobs := []string{"a", "b", "c"}
 		kinds := map[string]string{}
 		types := rapid.SampledFrom([]string{structs.JobService, structs.JobSystem, structs.JobBatch})

@@ -188,6 +188,7 @@ func TestUpdate_ExchangesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(slices.Sorted(maps.Keys(exclusive))).Draw(t, "kind")
 		x := newExchange(t, kind)
+		x.atOnce = rapid.Bool().Draw(t, "at once")
 		jobs := []string{"a", "b"}
 		kinds := map[string]string{}
 		types := rapid.SampledFrom([]string{structs.JobService, structs.JobSystem, structs.JobBatch})

@@ -141,12 +141,16 @@ func (x *exchange) registerAtOnce(jobs ...*structs.Job) {
 	x.planAtOnce(slices.Collect(state.ReadyEvals(x.s.Read())))
 }
 
-// planAtOnce makes the plans of evaluations on one state, and applies them.
+// planAtOnce makes the plans of evaluations on one state, one for each job, and applies them.
 func (x *exchange) planAtOnce(evals []*structs.Evaluation) {
 	x.t.Helper()
 	var plans []*structs.Plan
+	planned := map[string]bool{}
 	for _, e := range evals {
-		plans = append(plans, x.process(e))
+		if !planned[e.JobID] {
+			planned[e.JobID] = true
+			plans = append(plans, x.process(e))
+		}
 	}
 	for _, p := range plans {
 		x.applyAny(p)

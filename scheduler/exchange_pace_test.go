@@ -241,6 +241,7 @@ func TestUpdate_ExchangesWithinItsPaceAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newExchange(t, "room")
 		x.late = true
+		x.atOnce = rapid.Bool().Draw(t, "at once")
 		nodes := rapid.IntRange(1, 3).Draw(t, "nodes")
 		for i := range nodes - 1 {
 			x.addNode(fmt.Sprint("n", i+2))

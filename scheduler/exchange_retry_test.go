@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -120,4 +121,68 @@ func TestUpdate_GoesOnAfterOthersThatWaitedForIt(t *testing.T) {
 	x.settleAt(1)
 	x.wantNewest("a", 2)
 	x.wantNewest("b", 2)
+}
+
+// Two jobs that want each other's ports wait for the room of a third one, too. It ends, and both are
+// evaluated on one state: neither plan knows that the other one still has no place. One is tried again.
+func TestUpdate_GoesOnAfterOthersThatWaitedWithIt(t *testing.T) {
+	x := newExchange(t, "port")
+	x.atOnce = true
+	large := func(id string, port int) *structs.Job {
+		return x.edited(id, structs.JobService, 1, func(g *structs.TaskGroup, _ int) {
+			exclusive["port"](g, port)
+			resourcesOf(g).CPU = 450
+		})
+	}
+	for i, id := range []string{"a", "b"} {
+		x.register(x.version(id, structs.JobService, i))
+	}
+	x.register(large("c", 2))
+	x.settle()
+	for i, id := range []string{"a", "b"} {
+		x.register(large(id, 1-i))
+		x.settle()
+		x.wantNewest(id, 0)
+	}
+	x.stopJob("c")
+	x.settle()
+	x.checkNewest("a", "b")
+}
+
+// Another job is at its pace, and about to be evaluated. An allocation does not stop for one of it that may
+// have to stay.
+func TestUpdate_IsTriedAgainBesideAnotherAtItsPace(t *testing.T) {
+	for _, wave := range []bool{false, true} {
+		t.Run(fmt.Sprint("wave ", wave), func(t *testing.T) {
+			x := newExchange(t, "port")
+			x.late = true
+			x.addNode("n2")
+			onN2 := func(port int) *structs.Job {
+				j := atPace(x.version("a", structs.JobService, port), 1, 1)
+				constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})(j)
+				return j
+			}
+			x.register(onN2(0))
+			x.register(x.onBoth("b", 1))
+			x.settle()
+			x.register(x.onBoth("b", 0))
+			x.runAgents()
+			x.scheduleAll()
+			x.wantNewest("b", 1)
+			e := x.eval("b")
+			if wave {
+				e.WaitUntil = x.clock.UnixNano() // its time has come
+			}
+			do(x.fixture, state.EvalUpdate, &structs.EvalUpdateRequest{
+				Evals:        []*structs.Evaluation{e},
+				WriteOptions: x.now(),
+			})
+			x.job(onN2(1))
+			p := x.process(x.eval("a"))
+			if len(p.Stop) > 0 {
+				t.Errorf("it stops: %s", describe(p))
+			}
+			x.delayOf(p)
+		})
+	}
 }

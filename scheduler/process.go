@@ -133,7 +133,7 @@ type planner struct {
 	stoppedFirst   []*placement        // see stopFirst
 	spares         map[jobGroup]*spare // nil values are those of groups without a pace
 	more           bool                // another plan has to follow
-	waits          bool                // for updates of others: see waitsForOthers and isUnderWay
+	waits          bool                // for updates of others: see addRetryEval
 	tried          map[string]bool     // allocations whose successors have found no place
 	searched       int                 // see planSteps
 	nextWave       string              // ID of the evaluation that continues an update, or ""
