@@ -29,6 +29,21 @@ func webDeployment() *structs.Deployment {
 	}
 }
 
+// deployedAlloc is an allocation of webDeployment that runs.
+func deployedAlloc(group string, canary, healthy bool) *structs.AllocListStub {
+	return &structs.AllocListStub{
+		ID:               alloc1,
+		Name:             "web." + group + "[0]",
+		NodeID:           node1,
+		NodeName:         "one",
+		TaskGroup:        group,
+		JobVersion:       2,
+		DesiredStatus:    structs.AllocDesiredRun,
+		ClientStatus:     structs.AllocRunning,
+		DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: &healthy, Canary: canary},
+	}
+}
+
 // fakeDeployments answers for webDeployment, which a promotion completes.
 func fakeDeployments(c *apitest.Caller) {
 	d := webDeployment()
@@ -64,7 +79,9 @@ func fakeDeployments(c *apitest.Caller) {
 	) {
 		return &structs.DeploymentGetResponse{Deployment: d}, nil
 	})
-	apitest.Answer(c, structs.DeploymentAllocations, structs.AllocListResponse{})
+	apitest.Answer(c, structs.DeploymentAllocations, structs.AllocListResponse{
+		Allocations: []*structs.AllocListStub{deployedAlloc("app", true, true)},
+	})
 	apitest.On(c, structs.DeploymentPromote, func(_ context.Context, r *structs.DeploymentPromoteRequest) (
 		*structs.DeploymentUpdateResponse, error,
 	) {

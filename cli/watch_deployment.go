@@ -24,14 +24,18 @@ func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) erro
 	q := &api.Query{Namespace: d.Namespace, MaxWait: readWait}
 	for {
 		d, meta, err := w.api.Deployment(ctx, d.ID, q)
+		if err != nil {
+			return err
+		}
+		w.reportDeployment(d)
+		allocs, _, err := w.api.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
 		if err == nil {
-			w.reportDeployment(d)
-			err = w.reportDeployed(ctx, d)
+			err = w.reportDeployed(allocs)
 		}
 		if err != nil {
 			return err
 		}
-		done, err := w.endOfDeployment(d)
+		done, err := w.endOfDeployment(d, allocs)
 		if done || err != nil {
 			return err
 		}
@@ -43,7 +47,9 @@ func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) erro
 }
 
 // endOfDeployment reports whether a deployment has ended or waits for an operator.
-func (w *watch) endOfDeployment(d *structs.Deployment) (done bool, err error) {
+func (w *watch) endOfDeployment(
+	d *structs.Deployment, allocs []*structs.AllocListStub,
+) (done bool, err error) {
 	id := w.c.id(d.ID)
 	switch d.Status {
 	case structs.DeploymentSuccessful:
@@ -58,14 +64,27 @@ func (w *watch) endOfDeployment(d *structs.Deployment) (done bool, err error) {
 	if !d.AwaitsPromotion() || d.AutoPromotes() {
 		return false, nil
 	}
-	for _, s := range d.TaskGroups {
-		if !s.Waits() {
+	canaries := healthyCanaries(allocs)
+	for name, s := range d.TaskGroups {
+		if !s.Waits(canaries[name]) {
 			return false, nil
 		}
 	}
 	w.writeLine(`The canaries are healthy; "berth deployment promote %s" lets them replace the old allocations`,
 		id)
 	return true, nil
+}
+
+// healthyCanaries counts the healthy canaries of each group of a deployment that have not ended.
+func healthyCanaries(allocs []*structs.AllocListStub) map[string]int {
+	healthy := map[string]int{}
+	for _, a := range allocs {
+		live := a.DesiredStatus == structs.AllocDesiredRun && !a.ClientTerminal()
+		if live && a.DeploymentStatus.IsCanary() && a.DeploymentStatus.IsHealthy() {
+			healthy[a.TaskGroup]++
+		}
+	}
+	return healthy
 }
 
 // reportDeployment writes the change of a deployment and of its groups.
@@ -86,11 +105,7 @@ func (w *watch) reportDeployment(d *structs.Deployment) {
 }
 
 // reportDeployed writes the changes of the allocations of a deployment.
-func (w *watch) reportDeployed(ctx context.Context, d *structs.Deployment) error {
-	allocs, _, err := w.api.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
-	if err != nil {
-		return err
-	}
+func (w *watch) reportDeployed(allocs []*structs.AllocListStub) error {
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
@@ -99,7 +114,7 @@ func (w *watch) reportDeployed(ctx context.Context, d *structs.Deployment) error
 		switch {
 		case a.ClientTerminal():
 			w.writeChange(a.ID, "%s is %s", subject, endText(a))
-			err = w.checkReplaced(a)
+			err := w.checkReplaced(a)
 			if err != nil {
 				return err
 			}

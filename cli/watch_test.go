@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,35 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 						err, time.Since(began), runs, c.kind, c.took, c.runs)
 				}
 			})
+		})
+	}
+}
+
+// TestWatch_EndsWhenTheCanariesAreHealthy checks that a watch advises a promotion only if it would be
+// accepted. Other allocations of the version, ended canaries and those of other groups do not count.
+func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
+	other := deployedAlloc("app", false, true)
+	ended := deployedAlloc("app", true, true)
+	ended.ClientStatus = structs.AllocFailed
+	stopped := deployedAlloc("app", true, true)
+	stopped.DesiredStatus = structs.AllocDesiredStop
+	for name, c := range map[string]struct {
+		alloc *structs.AllocListStub
+		done  bool
+	}{
+		"a healthy canary":     {deployedAlloc("app", true, true), true},
+		"an unhealthy canary":  {deployedAlloc("app", true, false), false},
+		"a healthy allocation": {other, false},
+		"an ended canary":      {ended, false},
+		"a stopped canary":     {stopped, false},
+		"one of another group": {deployedAlloc("db", true, true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+			done, err := w.endOfDeployment(webDeployment(), []*structs.AllocListStub{c.alloc})
+			if done != c.done || err != nil {
+				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
+			}
 		})
 	}
 }

@@ -209,7 +209,7 @@ func (d *deployments) health(a *structs.Allocation, healthy bool, status string)
 // passDeadlines does the work of the leader's loop.
 func (d *deployments) passDeadlines() {
 	for row := range state.ActiveDeployments(d.s.Read()) {
-		due := row.Deadline()
+		due := state.DeploymentDeadline(d.s.Read(), row)
 		if due.IsZero() || due.After(d.clock) {
 			continue
 		}

@@ -334,16 +334,37 @@ func JobStable(tx *WriteTx, p *structs.JobStableRequest) error {
 	return nil
 }
 
-// unpromotable returns why the canaries of a group cannot be promoted, and "" if they can.
-func unpromotable(tx Reader, d *structs.Deployment, group string) string {
-	s := d.Group(group)
-	healthy := 0
+// DeploymentDeadline returns the time at which a deployment fails without progress: the first of those of its
+// groups that have not reached their aim. It is zero if none has one. It changes only when the row of the
+// deployment does.
+func DeploymentDeadline(tx Reader, d *structs.Deployment) (first time.Time) {
+	for _, s := range d.TaskGroups {
+		by := s.RequireProgressBy
+		if d.Status != structs.DeploymentRunning || by.IsZero() || s.Waits(HealthyCanaries(tx, s)) {
+			continue
+		}
+		if first.IsZero() || by.Before(first) {
+			first = by
+		}
+	}
+	return first
+}
+
+// HealthyCanaries counts the healthy canaries of a group of a deployment that have not ended.
+func HealthyCanaries(tx Reader, s *structs.DeploymentState) (healthy int) {
 	for _, id := range s.PlacedCanaries {
 		a := Alloc(tx, id)
 		if a != nil && !a.Terminal() && a.DeploymentStatus.IsHealthy() {
 			healthy++
 		}
 	}
+	return healthy
+}
+
+// unpromotable returns why the canaries of a group cannot be promoted, and "" if they can.
+func unpromotable(tx Reader, d *structs.Deployment, group string) string {
+	s := d.Group(group)
+	healthy := HealthyCanaries(tx, s)
 	if healthy >= s.DesiredCanaries {
 		return ""
 	}

@@ -69,7 +69,7 @@ type DeploymentState struct {
 	DesiredCanaries   int
 	DesiredTotal      int
 	PlacedAllocs      int // with those that have ended
-	HealthyAllocs     int // of those that have not ended
+	HealthyAllocs     int // of those that have not ended, canaries or not
 	UnhealthyAllocs   int // with those that have ended
 }
 
@@ -90,30 +90,14 @@ func (d *Deployment) Active() bool {
 	return d.Status == DeploymentRunning || d.Status == DeploymentPaused
 }
 
-// Deadline returns the time at which the deployment fails without progress: the first of those of its groups
-// that have not reached their aim. It is zero if none has one.
-func (d *Deployment) Deadline() time.Time {
-	var first time.Time
-	for _, s := range d.TaskGroups {
-		by := s.RequireProgressBy
-		if d.Status != DeploymentRunning || by.IsZero() || s.Waits() {
-			continue
-		}
-		if first.IsZero() || by.Before(first) {
-			first = by
-		}
-	}
-	return first
-}
-
 // Waits reports whether the group has reached its aim, or can do nothing before an operator promotes its
-// canaries.
-func (s *DeploymentState) Waits() bool {
-	aim := s.DesiredTotal
+// canaries. HealthyAllocs does not tell how many canaries are healthy: the group may have other allocations
+// of the version, for example those that were updated in place.
+func (s *DeploymentState) Waits(healthyCanaries int) bool {
 	if s.AwaitsPromotion() {
-		aim = s.DesiredCanaries
+		return healthyCanaries >= s.DesiredCanaries
 	}
-	return s.HealthyAllocs >= aim
+	return s.HealthyAllocs >= s.DesiredTotal
 }
 
 // Group returns the rollout of a group, nil if the deployment does not concern it.

@@ -65,14 +65,16 @@ func (x *explainer) waves(j *structs.Job) (reasons []*structs.Reason) {
 func (x *explainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
+		canaries := state.HealthyCanaries(x.tx, s)
 		switch {
-		case s.AwaitsPromotion() && s.HealthyAllocs >= s.DesiredCanaries && !s.AutoPromote:
+		case s.AwaitsPromotion() && s.Waits(canaries) && d.AutoPromotes(): // once those of all groups are healthy
+		case s.AwaitsPromotion() && s.Waits(canaries):
 			r := reason("group %s has its healthy canaries (%d), and waits for their promotion",
 				name, s.DesiredCanaries)
-			r.Remedy = command(d.Namespace, "deployment promote", structs.ShortID(d.ID))
+			r.Remedy = promotion(d, name)
 			reasons = append(reasons, r)
-		case s.HealthyAllocs < s.DesiredTotal:
-			r := reason("group %s has %s%s", name, progress(s), x.pace(j, d, name))
+		case !s.Waits(canaries):
+			r := reason("group %s has %s%s", name, progress(d, s, canaries), x.pace(j, d, name))
 			if !s.RequireProgressBy.IsZero() {
 				r.Text += "; without progress it fails " + x.until(s.RequireProgressBy.UnixNano())
 			}
@@ -86,18 +88,27 @@ func (x *explainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (rea
 	return reasons
 }
 
+// promotion is the command that promotes the canaries of a group. Those of other groups may not be healthy.
+func promotion(d *structs.Deployment, group string) string {
+	args := []string{structs.ShortID(d.ID)}
+	if len(d.TaskGroups) > 1 {
+		args = []string{"-group", group, structs.ShortID(d.ID)}
+	}
+	return command(d.Namespace, "deployment promote", args...)
+}
+
 // progress describes how far a group is from its aim, which is that of its canaries first.
-func progress(s *structs.DeploymentState) string {
+func progress(d *structs.Deployment, s *structs.DeploymentState, healthyCanaries int) string {
 	if !s.AwaitsPromotion() {
 		return fmt.Sprintf("%d of %d allocations of the version healthy, %d unhealthy",
 			s.HealthyAllocs, s.DesiredTotal, s.UnhealthyAllocs)
 	}
 	next := "promoted"
-	if s.AutoPromote {
+	if d.AutoPromotes() {
 		next = "healthy (auto_promote)"
 	}
 	return fmt.Sprintf("%d of %d canaries healthy, %d unhealthy, and goes on when they are %s",
-		s.HealthyAllocs, s.DesiredCanaries, s.UnhealthyAllocs, next)
+		healthyCanaries, s.DesiredCanaries, s.UnhealthyAllocs, next)
 }
 
 // pace describes how many older allocations of a group are replaced at a time, "" if there are none.

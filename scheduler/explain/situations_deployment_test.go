@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"berth/scheduler/schedtest"
@@ -46,8 +48,17 @@ var deploymentSituations = []situation{
 		running(1, updates(0), rescheduled(5)), unhealthy(structs.AllocFailed, exitCode),
 		(*schedtest.Fleet).Schedule)},
 	{name: "canaries that are not healthy", nodes: 1, make: after(running(2), newVersion(2, updates(1)))},
+	{name: "an unhealthy canary beside a healthy allocation that is updated in place", nodes: 1, make: after(
+		running(2, updates(1)), allHealthy, newVersion(2, updates(0)), running(2, updates(1)),
+		othersAreHealthy)},
+	{name: "healthy canaries of one group of two", nodes: 1, make: after(twoGroups(1), twoGroups(2),
+		canaryOf("g", true), canaryOf("h", false))},
+	{name: "healthy canaries of one group of two, which are promoted by themselves", nodes: 1, make: after(
+		twoGroups(1), twoGroups(2, autoPromotes), canaryOf("g", true))},
+	{name: "canaries of two groups of which one is promoted by itself", nodes: 1, make: after(
+		twoGroups(1), twoGroups(2, firstAutoPromotes))},
 	{name: "canaries that are promoted by themselves", nodes: 1, make: after(running(2),
-		newVersion(2, updates(1), func(g *structs.TaskGroup) { g.Update.AutoPromote = true }))},
+		newVersion(2, updates(1), autoPromotes))},
 	{name: "a deployment without a place for its allocations", nodes: 1, make: after(ineligible("n0"),
 		placed(1, updates(0)))},
 	{name: "a deployment that is paused before its allocations have a place", nodes: 1, make: after(
@@ -86,6 +97,59 @@ func unhealthy(status string, tasks map[string]*structs.TaskState) func(*schedte
 			DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(false)},
 		})
 	}
+}
+
+// othersAreHealthy reports the health of the allocations of the deployment: only canaries are not healthy.
+func othersAreHealthy(f *schedtest.Fleet) {
+	for _, a := range f.Allocs("web") {
+		reportHealth(f, a, !a.DeploymentStatus.IsCanary())
+	}
+}
+
+// canaryOf reports the health of the canary of a group.
+func canaryOf(group string, healthy bool) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		for _, a := range f.Allocs("web") {
+			if a.TaskGroup == group && a.DeploymentStatus.IsCanary() {
+				reportHealth(f, a, healthy)
+			}
+		}
+	}
+}
+
+func reportHealth(f *schedtest.Fleet, a *structs.Allocation, healthy bool) {
+	f.Report(a, &structs.AllocClientUpdate{
+		ClientStatus:     structs.AllocRunning,
+		DeploymentID:     a.DeploymentID,
+		DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: &healthy},
+	})
+}
+
+// twoGroups registers a version of the job web with two groups, each with a canary.
+func twoGroups(version int, edits ...func(*structs.TaskGroup)) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		var groups []*structs.TaskGroup
+		for _, name := range []string{"g", "h"} {
+			first := func(g *structs.TaskGroup) {
+				g.Name = name
+				g.Tasks[0].Env = map[string]string{"VERSION": fmt.Sprint(version)}
+			}
+			all := slices.Concat([]func(*structs.TaskGroup){first, updates(1)}, edits)
+			groups = append(groups, schedtest.Job("web", structs.JobService, 2, all...).TaskGroups...)
+		}
+		j := schedtest.Job("web", structs.JobService, 2)
+		j.TaskGroups = groups
+		f.Register(j)
+		f.Tick()
+	}
+}
+
+func autoPromotes(g *structs.TaskGroup) {
+	g.Update.AutoPromote = true
+}
+
+func firstAutoPromotes(g *structs.TaskGroup) {
+	g.Update.AutoPromote = g.Name == "g"
 }
 
 func twoVolumes(f *schedtest.Fleet) {

@@ -44,14 +44,18 @@ func deploymentKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 
 func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	d := state.ActiveDeployment(tx, k.Key[0], k.Key[1])
-	if d == nil || d.Deadline().IsZero() {
+	if d == nil {
+		return workqueue.Step{}
+	}
+	due := state.DeploymentDeadline(tx, d)
+	if due.IsZero() {
 		return workqueue.Step{}
 	}
 	return workqueue.Step{
 		Op:      "fail",
 		Version: d.ModifyIndex,
 		Serial:  d.ID,
-		Due:     d.Deadline(),
+		Due:     due,
 		Act: func(ctx context.Context) error {
 			return l.fail(ctx, d)
 		},
