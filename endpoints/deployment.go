@@ -246,8 +246,15 @@ func (d deployments) setHealth(
 func (j jobs) setStable(
 	ctx context.Context, req *structs.JobStableRequest, resp *structs.JobStableResponse,
 ) (uint64, error) {
+	tx := j.store.Read()
+	ns := req.RequestNamespace()
+	job := state.Job(tx, ns, req.JobID)
+	version := state.JobVersion(tx, ns, req.JobID, req.JobVersion)
+	if job == nil || version == nil || !state.IsVersionOf(version, job) {
+		return 0, state.NoJobVersion(ns, req.JobID, req.JobVersion)
+	}
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobStable, req)
-	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	job = state.Job(j.store.Read(), ns, req.JobID)
 	if job != nil {
 		resp.JobModifyIndex = job.JobModifyIndex
 	}

@@ -180,6 +180,7 @@ func (j jobs) deregister(
 	if err != nil {
 		return 0, err
 	}
+	req.ForgetStable = req.Purge && j.version() >= fsm.StableSince
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index

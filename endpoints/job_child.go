@@ -104,7 +104,10 @@ func (j jobs) revert(
 	if err != nil {
 		return 0, err
 	}
-	_, version, err := state.CheckRevert(j.store.Read(), req)
+	current, version, err := state.CheckRevert(j.store.Read(), req)
+	if current != nil && version != nil && !state.IsVersionOf(version, current) {
+		err = state.NoJobVersion(req.RequestNamespace(), req.JobID, req.JobVersion)
+	}
 	if err == nil {
 		err = j.checkCanaries(version)
 	}

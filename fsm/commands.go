@@ -33,7 +33,7 @@ var (
 		sinceField(ConnectSince, jobHasLaterFields))
 	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
-		sinceField(PlacementSince, deregisterSkipsDelay))
+		sinceField(PlacementSince, deregisterSkipsDelay), sinceField(StableSince, deregisterForgetsStable))
 	JobReschedule   = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
 	JobRevert       = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))

@@ -102,6 +102,13 @@ func deregisterSkipsDelay(p *structs.JobDeregisterRequest) bool {
 	return p.NoShutdownDelay
 }
 
+// StableSince is the version whose servers leave no version of a purged job stable.
+const StableSince = 13
+
+func deregisterForgetsStable(p *structs.JobDeregisterRequest) bool {
+	return p.ForgetStable
+}
+
 func stopSkipsDelay(p *structs.AllocStopRequest) bool {
 	return p.NoShutdownDelay
 }

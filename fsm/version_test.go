@@ -28,7 +28,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
 		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11)},
-		"JobDeregister":      {later: later(8)},
+		"JobDeregister":      {later: later(8, 13)},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
@@ -432,6 +432,20 @@ func TestNeeds_CountsASkippedDelay(t *testing.T) {
 			if got := c.Needs(entry); got != want {
 				t.Errorf("%s that skips the delay (%v) needs version %d, want %d", c.Name, skip, got, want)
 			}
+		}
+	}
+}
+
+// An older server would leave the versions of a purged job stable.
+func TestNeeds_CountsForgottenVersions(t *testing.T) {
+	for forget, want := range map[bool]int{false: 0, true: StableSince} {
+		purge := &structs.JobDeregisterRequest{JobID: "j", Purge: true, ForgetStable: forget}
+		entry, err := JobDeregister.Encode(purge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := JobDeregister.Needs(entry); got != want {
+			t.Errorf("forget %v: needs version %d, want %d", forget, got, want)
 		}
 	}
 }

@@ -327,8 +327,7 @@ func setStable(tx *WriteTx, version *structs.Job, stable bool) {
 func JobStable(tx *WriteTx, p *structs.JobStableRequest) error {
 	v := JobVersion(tx, p.RequestNamespace(), p.JobID, p.JobVersion)
 	if v == nil {
-		return structs.NotFoundf("job %q in namespace %q has no version %d",
-			p.JobID, p.RequestNamespace(), p.JobVersion)
+		return NoJobVersion(p.RequestNamespace(), p.JobID, p.JobVersion)
 	}
 	setStable(tx, v, p.Stable)
 	return nil

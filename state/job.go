@@ -278,6 +278,9 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	if p.Purge {
 		deleteJob(tx, j)
 	}
+	if p.Purge && p.ForgetStable {
+		forgetStable(tx, j)
+	}
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil

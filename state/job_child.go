@@ -172,8 +172,8 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 		err = structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, p.JobID, current.Version)
 	case p.JobVersion == current.Version:
 		err = structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
-	case version == nil || !IsVersionOf(version, current):
-		err = structs.NotFoundf("there is no version %d of job %q in namespace %q", p.JobVersion, p.JobID, ns)
+	case version == nil:
+		err = NoJobVersion(ns, p.JobID, p.JobVersion)
 	default:
 		err = current.CheckChange(version)
 	}
@@ -181,6 +181,11 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 		err = CheckJobNamespace(tx, version)
 	}
 	return current, version, err
+}
+
+// NoJobVersion is the error for a version that a job does not have.
+func NoJobVersion(ns, id string, version uint64) error {
+	return structs.NotFoundf("there is no version %d of job %q in namespace %q", version, id, ns)
 }
 
 // schedules checks that the jobs with a schedule are those that have a last launch.

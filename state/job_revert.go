@@ -22,15 +22,24 @@ func revertJob(tx *WriteTx, current, version *structs.Job, now int64) *structs.J
 func NewestStable(tx Reader, current *structs.Job) *structs.Job {
 	var stable *structs.Job
 	for v := range JobVersions(tx, current.Namespace, current.ID) {
-		if v.Stable && v.Version < current.Version && IsVersionOf(v, current) {
+		if v.Stable && v.Version < current.Version {
 			stable = v
 		}
 	}
 	return stable
 }
 
+// forgetStable leaves no version of a purged job stable. Those that its allocations use would otherwise be
+// stable versions of the next job with its ID.
+func forgetStable(tx *WriteTx, j *structs.Job) {
+	for _, v := range slices.Collect(JobVersions(tx, j.Namespace, j.ID)) {
+		setStable(tx, v, false)
+	}
+}
+
 // IsVersionOf reports whether a stored version is one of the job, and not one of a purged job that had the ID
-// before and whose allocations use it.
+// before and whose allocations use it. It is for requests: servers of older versions apply an entry without
+// this question.
 func IsVersionOf(version, job *structs.Job) bool {
 	return version.CreateIndex >= job.CreateIndex
 }

@@ -414,13 +414,15 @@ func (g *TaskGroup) HasMemoryMax() bool {
 var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 
 // JobDeregisterRequest names the job. Purge also deletes it at once. NoShutdownDelay ends its tasks without
-// their shutdown_delay, also those that are being stopped already.
+// their shutdown_delay, also those that are being stopped already. ForgetStable leaves no version of a purged
+// job stable, so that no later job with its ID goes back to one. The leader sets it when all servers know it.
 type JobDeregisterRequest struct {
 	JobID           string
 	Purge           bool
 	Eval            *Evaluation // set by the server
 	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
 	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
+	ForgetStable    bool        `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 
