@@ -8,7 +8,8 @@ import (
 )
 
 // runSpec holds the parts of a job from which its running tasks were started: all of a group except its
-// count, its constraints and its preferences.
+// count, its constraints and its preferences, and what a node of any version reads anew when it stops or
+// restarts a task that runs.
 type runSpec struct {
 	Name    string
 	PerNode bool
@@ -56,6 +57,8 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.Constraints = nil
 	r.Group.Affinities = nil
 	r.Group.Spreads = nil
+	r.Group.RestartPolicy = nil
+	r.Group.ShutdownDelay = nil
 	r.Group.ReschedulePolicy = nil
 	r.Group.Update = nil
 	r.Group.Migrate = nil
@@ -67,6 +70,11 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 		task.Constraints = nil
 		task.Affinities = nil
 		task.Services = nil
+		task.RestartPolicy = nil
+		task.KillTimeout = 0
+		task.KillSignal = ""
+		task.ShutdownDelay = 0
+		task.Leader = false
 		r.Tasks = append(r.Tasks, task)
 	}
 	out, err := json.Marshal(r)

@@ -100,6 +100,7 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 			Operand: "!=",
 		}), true},
 		{"datacenters", func(j *structs.Job) { j.Datacenters = []string{"dc2"} }, true},
+		{"kill_timeout", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].KillTimeout = time.Minute }, false},
 		{"env", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"A": "b"} }, true},
 		{"config", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "x"} }, true},
 		{"resources", cpu(200), true},

@@ -228,14 +228,18 @@ func (r *Runner) Ended() <-chan struct{} { return r.ended }
 // Stopping reports whether the allocation is to stop: it starts no task any more.
 func (r *Runner) Stopping() bool { return r.stopping.Err() != nil }
 
-// Update applies a new version from the servers. It stops an allocation that they have stopped. Any other
-// change takes effect at the next start of a task. With an error it has applied nothing.
+// Update applies a new version from the servers. It stops an allocation that they have stopped. The next end
+// of a task has the new delays, signal and restart policy, and the next start anything else. With an error it
+// has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {
 	err := r.saveRecord(func(rec *allocRecord) {
 		rec.Alloc = alloc
 	})
 	if err == nil && alloc.ServerTerminal() {
 		r.stopAs(alloc)
+	}
+	if err == nil {
+		r.stopAfterLeader()
 	}
 	r.services.Update()
 	r.noteHealth()

@@ -131,6 +131,16 @@ func (r *Runner) taskEnded(t *task) {
 	}
 }
 
+// stopAfterLeader stops the tasks if an update has made one the leader that has ended before. The next agent
+// would otherwise do so, when it finds that task dead.
+func (r *Runner) stopAfterLeader() {
+	for _, t := range r.taskList() {
+		if isClosed(t.dead) {
+			r.taskEnded(t)
+		}
+	}
+}
+
 func (r *Runner) onlySidecarsLeft() bool {
 	for _, t := range r.taskList() {
 		if !t.isPoststop() && !t.first.Sidecar() && t.state().State != structs.TaskDead {
