@@ -52,9 +52,10 @@ func (p *planner) isInCircle(w *placement) bool {
 }
 
 // needsTarget reports whether others exchange their places with the target, and the successor of the target
-// would have none if others exchanged theirs without it.
+// would have none if others exchanged theirs without it. If it has one beside all others, its plan has found
+// none for a reason that a trial does not consider, and that no exchange changes.
 func (c *circle) needsTarget() bool {
-	if len(c.others) == 0 {
+	if len(c.others) == 0 || c.fitsAfter(nil) {
 		return false
 	}
 	var moving []*member
@@ -93,10 +94,7 @@ func (p *planner) newCircle(a *structs.Allocation, g *groupPlan) *circle {
 }
 
 func (c *circle) newMember(a *structs.Allocation, g *groupPlan) *member {
-	m := &member{alloc: a, plan: g, nodes: c.nodesFor(g, a)}
-	for _, n := range m.nodes {
-		c.viewOf(n) // made without the stops of an exchange
-	}
+	m := &member{alloc: a, plan: g}
 	for _, alias := range slices.Sorted(maps.Keys(g.group.Volumes)) {
 		if r := g.group.Volumes[alias]; r.Type == structs.VolumeTypeCSI {
 			claim := r.Claim(a.Namespace, a.Index())
@@ -105,21 +103,44 @@ func (c *circle) newMember(a *structs.Allocation, g *groupPlan) *member {
 			m.claims = append(m.claims, claim)
 		}
 	}
+	m.nodes = c.nodesFor(m)
+	for _, n := range m.nodes {
+		c.viewOf(n) // made without the stops of an exchange
+	}
 	return m
 }
 
-// nodesFor returns the nodes on which the successor of an allocation is likely to be: that of the allocation,
-// or a few others if its group may not be there.
-func (c *circle) nodesFor(g *groupPlan, prev *structs.Allocation) []*structs.Node {
-	n := state.Node(c, prev.NodeID)
-	if n != nil && g.checkNode(n) == nil {
+// nodesFor returns the nodes on which the successor of a member is likely to be: that of its allocation, or a
+// few others if its group may not be there, or has not its volumes there.
+func (c *circle) nodesFor(m *member) (nodes []*structs.Node) {
+	g := m.plan
+	n := state.Node(c, m.alloc.NodeID)
+	if n != nil && g.checkNode(n) == nil && c.reachesVolumes(m, n) {
 		return []*structs.Node{n}
 	}
 	if g.job.PerNode() {
 		return nil
 	}
 	g.filterNodes(c.allNodes())
-	return g.passing[:min(len(g.passing), mostInCircle)]
+	for _, n := range g.passing {
+		if len(nodes) < mostInCircle && c.reachesVolumes(m, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// reachesVolumes reports whether a node can mount the volumes of a member once nothing excludes it: no
+// exchange makes a plugin healthy.
+func (c *circle) reachesVolumes(m *member, n *structs.Node) bool {
+	return !slices.ContainsFunc(m.claims, func(claim *structs.CSIClaim) bool {
+		v := state.Volume(c, claim.Namespace, claim.VolumeID)
+		if v == nil {
+			return true
+		}
+		half := state.Instance(c, v.PluginID, structs.CSIKindNode, n.ID)
+		return half == nil || !half.Healthy || !v.ReachableFrom(half.NodeReport().AccessibleTopology)
+	})
 }
 
 // findOthers finds the members on the nodes of members, and those that use their volumes.
