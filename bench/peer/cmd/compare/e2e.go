@@ -34,10 +34,10 @@ const (
 // The names of rows that show what a start takes whatever the agent does.
 const (
 	driverCalls = "first write: of it, the calls of the CSI driver to stage and publish"
-	boundWrite  = "first write: lower bound: these calls, waits for the disk, three bare processes"
+	boundWrite  = "first write: lower bound: these calls, waits for the disk, two bare processes"
 	driverCPU   = "50 jobs: CPU a start: of it, the CSI driver"
 	programCPU  = "50 jobs: CPU a start: of it, the program of the job"
-	boundCPU    = "50 jobs: CPU a start: lower bound: both, and two bare processes"
+	boundCPU    = "50 jobs: CPU a start: lower bound: both, and a bare process"
 )
 
 // e2eScenarios are one agent of each product with the same CSI plugin, one server of each with nodes that

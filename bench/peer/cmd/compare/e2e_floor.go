@@ -17,7 +17,7 @@ import (
 const (
 	floorDisk    = "lower bound: one wait for the disk (a page, fdatasync)"
 	floorProgram = "lower bound: CPU of the job's program alone, start to end"
-	floorStart   = "lower bound: waits for the disk and three bare processes, one after the other"
+	floorStart   = "lower bound: waits for the disk and two bare processes, one after the other"
 )
 
 func floorScenario() scenario {

@@ -94,7 +94,7 @@ func (r *agentRun) addBounds(dir, tools string) error {
 		return err
 	}
 	r.add(boundWrite, result.Median(r.numbers[driverCalls])+result.Median(bare[floorStart]))
-	processes := 2 * result.Median(bare[floorProgram])
-	r.add(boundCPU, r.numbers[driverCPU][0]+r.numbers[programCPU][0]+processes)
+	process := result.Median(bare[floorProgram])
+	r.add(boundCPU, r.numbers[driverCPU][0]+r.numbers[programCPU][0]+process)
 	return nil
 }
