@@ -212,12 +212,6 @@ func (t *refusalCount) countNode(n *structs.Node, refusedBy string) {
 	t.metric.NodesEvaluated++
 }
 
-// passes reports whether the node has passed filterNodes.
-func (g *groupPlan) passes(n *structs.Node) bool {
-	_, found := slices.BinarySearchFunc(g.passing, n, byID)
-	return found
-}
-
 func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 	for _, f := range groupFilters {
 		if why := f.check(g, n); why != "" {

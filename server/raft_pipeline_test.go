@@ -127,7 +127,6 @@ func TestTransport_PassesHeartbeatsOnWhileTheGateIsOpen(t *testing.T) {
 		req := &raft.AppendEntriesRequest{
 			RPCHeader: raft.RPCHeader{Addr: addr},
 			Term:      7,
-			Leader:    addr,
 		}
 		err = leader.AppendEntries("f", n.LocalAddr(), req, &answer)
 		return answer, err

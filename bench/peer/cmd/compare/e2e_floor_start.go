@@ -18,8 +18,8 @@ const floorWaits = 8
 
 // bareStart makes the parts of a start that no agent can leave out, one after the other and without any work
 // between: the waits for the disk and the processes, but not the calls of the CSI driver. The processes are
-// the supervisor, which is the first process of the namespaces of the task, and its program. Each is the small
-// program of the jobs.
+// the supervisor, which is the first process of the namespaces of the task, and its program. Each is the
+// small program of the jobs.
 func (n numbers) bareStart(dir, tools string) error {
 	f, err := os.Create(filepath.Join(dir, "records"))
 	if err != nil {
