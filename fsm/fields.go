@@ -209,6 +209,12 @@ const ConnectSince = 11
 // OwnHealthSince is the version whose servers record the health of allocations in no deployment.
 const OwnHealthSince = 12
 
+// ReturnedPluginsSince is the version whose servers accept CSI plugins on nodes that take nothing else and
+// still have volumes of them.
+const ReturnedPluginsSince = 14
+
+func planReturnsPlugins(p *structs.Plan) bool { return p.ReturnsPlugins }
+
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)

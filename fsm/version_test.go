@@ -30,7 +30,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11)},
 		"JobDeregister":      {later: later(8, 13)},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true, later: later(4, 5, 8)},
+		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14)},
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
@@ -263,6 +263,19 @@ func TestNeeds_CountsTheHealthWithoutADeployment(t *testing.T) {
 		}
 		if got := AllocsClientUpdate.Needs(entry); got != want {
 			t.Errorf("a health in deployment %q needs version %d, want %d", deployment, got, want)
+		}
+	}
+}
+
+// An older server would refuse a plugin on a node that takes nothing else.
+func TestNeeds_CountsReturnedPlugins(t *testing.T) {
+	for returns, want := range map[bool]int{false: 0, true: ReturnedPluginsSince} {
+		entry, err := PlanApply.Encode(&structs.Plan{ReturnsPlugins: returns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := PlanApply.Needs(entry); got != want {
+			t.Errorf("a plan that returns plugins (%v) needs version %d, want %d", returns, got, want)
 		}
 	}
 }

@@ -236,16 +236,22 @@ func (g *groupPlan) checkRunning(n *structs.Node) string {
 	return ""
 }
 
-func eligible(_ *groupPlan, n *structs.Node) string {
+func eligible(g *groupPlan, n *structs.Node) string {
 	switch {
+	case n.Ready(), g.returnsPlugin(n):
+		return ""
 	case n.Status != structs.NodeReady:
 		return "node is " + n.Status
 	case n.Drain:
 		return "node is draining"
-	case n.SchedulingEligibility != structs.NodeEligible:
-		return "node is not eligible for scheduling"
 	}
-	return ""
+	return "node is not eligible for scheduling"
+}
+
+// returnsPlugin reports whether a node that takes nothing else gets its CSI plugin back.
+func (g *groupPlan) returnsPlugin(n *structs.Node) bool {
+	p := g.planner
+	return !p.older && !p.onlyReady && state.NeedsPlugin(p, n, g.job, g.group)
 }
 
 func inDatacenter(g *groupPlan, n *structs.Node) string {

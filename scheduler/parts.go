@@ -47,6 +47,7 @@ func (p *planner) splitParts() {
 			Place:          whole.Place[from:to:to],
 			JobModifyIndex: whole.JobModifyIndex,
 			CountsEnding:   whole.CountsEnding,
+			ReturnsPlugins: whole.ReturnsPlugins,
 		}
 		for _, a := range part.Place {
 			partOf[a.ID] = i

@@ -26,11 +26,20 @@ func ProcessForOlder(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) 
 	return process(tx, eval, now, options{enough: enough, older: true})
 }
 
+// ProcessForReadyNodes is Process for a cluster with a server of a version before fsm.ReturnedPluginsSince.
+// It places nothing on nodes that drain or are not eligible.
+func ProcessForReadyNodes(
+	tx *state.ReadTx, eval *structs.Evaluation, now time.Time,
+) (*structs.Plan, error) {
+	return process(tx, eval, now, options{enough: enough, onlyReady: true})
+}
+
 // options are the inputs of process besides the state.
 type options struct {
-	enough int  // feasible nodes of a sample
-	older  bool // see ProcessForOlder
-	anew   bool // repeats no trial of a node: tests compare both
+	enough    int  // feasible nodes of a sample
+	older     bool // see ProcessForOlder
+	onlyReady bool // see ProcessForReadyNodes
+	anew      bool // repeats no trial of a node: tests compare both
 }
 
 // process is Process with options.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"berth/structs"
@@ -143,6 +144,23 @@ func AllocsMigrate(tx *WriteTx, p *structs.AllocsMigrateRequest) error {
 		enqueueEval(tx, e, deriveID(tx, structs.TriggerNodeDrain, s.ns, s.job, s.node))
 	}
 	return NodeEvents(tx, &structs.NodeEventsRequest{Events: p.Events})
+}
+
+// NeedsPlugin reports whether a node that takes no allocations takes one of a group of a per-node job all the
+// same: the group runs a CSI plugin, and the node may have volumes mounted that only this plugin can unmount.
+// A drain that stops plugins by force gets none back.
+func NeedsPlugin(tx Reader, n *structs.Node, j *structs.Job, g *structs.TaskGroup) bool {
+	ids := g.Plugins()
+	if n.Status != structs.NodeReady || !j.PerNode() || len(ids) == 0 ||
+		n.DrainStrategy != nil && n.DrainStrategy.ForcesPlugins() {
+		return false
+	}
+	for c := range ClaimsByNode(tx, n.ID) {
+		if isGranted(c) && slices.Contains(ids, c.PluginID) {
+			return true
+		}
+	}
+	return false
 }
 
 // HeldVolumes returns the number of volumes that a node may have staged, mounted or attached, or that its

@@ -59,12 +59,8 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 	use := c.used[a.NodeID]
 	if use == nil {
 		n := Node(c, a.NodeID)
-		switch {
-		case n == nil:
+		if n == nil {
 			return "it does not exist"
-		case !n.Ready():
-			return fmt.Sprintf("it is %s and %s",
-				n.Status, n.SchedulingEligibility)
 		}
 		use = c.useOf(n)
 		c.used[a.NodeID] = use
@@ -73,6 +69,11 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return fmt.Sprintf("version %d of job %s has no group %q",
 			a.JobVersion, a.JobID, a.TaskGroup)
+	}
+	n := use.node
+	if !n.Ready() && !(c.plan.ReturnsPlugins && NeedsPlugin(c, n, job, job.Group(a.TaskGroup))) {
+		return fmt.Sprintf("it is %s and %s",
+			n.Status, n.SchedulingEligibility)
 	}
 	for _, id := range a.PreemptedAllocations {
 		victim := Alloc(c, id)

@@ -5511,7 +5511,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.Deployment != nil) {
 		n--
 	}
@@ -5528,6 +5528,9 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	if !(v.ReturnsPlugins) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5581,6 +5584,10 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
+	if v.ReturnsPlugins {
+		b = append(b, "\xaeReturnsPlugins"...)
+		b = msgp.AppendBool(b, v.ReturnsPlugins)
+	}
 	b = append(b, "\xa4Stop"...)
 	if b, err = wire.AppendPointers(b, v.Stop, (*PlanStop).AppendMsgpack); err != nil {
 		return b, err
@@ -5622,6 +5629,8 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "CountsEnding":
 		b, err = wire.ReadBool(b, &v.CountsEnding)
+	case "ReturnsPlugins":
+		b, err = wire.ReadBool(b, &v.ReturnsPlugins)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

@@ -36,6 +36,11 @@ func (s *DrainStrategy) StopsPlugins(now time.Time) bool {
 	return s.Due(now) && (s.Force || s.Deadline < 0)
 }
 
+// ForcesPlugins reports whether the drain stops CSI plugins in the end although the node still has volumes.
+func (s *DrainStrategy) ForcesPlugins() bool {
+	return s.Deadline < 0 || s.Force && s.Deadline > 0
+}
+
 // The states of DrainMetadata.
 const (
 	DrainDraining = "draining"

@@ -243,6 +243,8 @@ type Plan struct {
 	JobModifyIndex    uint64
 	// allocations that are to end have their room until their nodes report the end; the servers set it
 	CountsEnding bool
+	// ReturnsPlugins: it places CSI plugins on nodes that take nothing else and still have volumes of them
+	ReturnsPlugins bool `json:",omitempty" codec:",omitempty"`
 	// Rest has the plans that continue this one, each once the one before it is applied and nothing has
 	// changed the evaluation. Each is a log entry of its own, and none has a rest.
 	Rest []*Plan `json:"-" codec:"-"`

@@ -182,3 +182,34 @@ func TestDrain_WaitsForVolumesWithoutItsPlugins(t *testing.T) {
 	})
 	ended(f, a.NodeID)
 }
+
+// A node that comes back while it drains has lost its plugin. It gets the plugin back and lets go of its
+// volumes, and its drain ends.
+func TestDrain_EndsAfterItsNodeWasAway(t *testing.T) {
+	f := newFleet(t, 1)
+	f.register("pl", structs.JobSystem, 1, plugin)
+	f.register("web", structs.JobService, 1)
+	f.Volume("v")
+	a := f.Allocs("web")[0]
+	f.Claim(a, "v", structs.CSISingleNodeWriter)
+	f.drain("n0", structs.DrainSpec{})
+	for range 3 {
+		f.tick()
+	}
+	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
+		schedtest.Do(f.Fleet, state.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:      []string{"n0"},
+			Status:       status,
+			WriteOptions: f.Now(),
+		})
+		f.Schedule()
+	}
+	for range 20 {
+		f.tick()
+	}
+	back := slices.Equal(f.on("n0"), []string{"pl"})
+	f.check("its drain has ended, or its plugin is not there", f.draining("n0") && back)
+	f.Release(a, "v")
+	f.until("the drain ends", func() bool { return !f.draining("n0") })
+	f.check("something is left", len(f.on("n0")) == 0)
+}

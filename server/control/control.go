@@ -65,8 +65,11 @@ type Deps struct {
 
 // makePlan makes the plan of an evaluation, one that all servers know.
 func (d Deps) makePlan(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	if d.forOlder() {
+	switch {
+	case d.forOlder():
 		return scheduler.ProcessForOlder(tx, eval, now)
+	case d.Commands != nil && d.Commands() < fsm.ReturnedPluginsSince:
+		return scheduler.ProcessForReadyNodes(tx, eval, now)
 	}
 	return scheduler.Process(tx, eval, now)
 }

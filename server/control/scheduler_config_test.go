@@ -52,6 +52,42 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 	}
 }
 
+// A server of an older version would refuse a plugin on a node that takes nothing else.
+func TestMakePlan_ReturnsPluginsThatAllServersAccept(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	w.addVolume(aVolume("v", structs.VolumeReady))
+	w.addClaim("v", "a", "n1")
+	n := state.Node(w.Store.Read(), "n1").Copy()
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: n}) // and its plugin is gone
+	job := &structs.Job{
+		ID:   "csi",
+		Type: structs.JobSystem,
+		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{
+			Name:            "t",
+			Driver:          "exec",
+			CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
+		}}}},
+	}
+	job.Canonicalize()
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	put(w, fsm.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
+	for version, want := range map[int]bool{
+		fsm.PlacementSince - 1:       false,
+		fsm.ReturnedPluginsSince - 1: false,
+		fsm.ReturnedPluginsSince:     true,
+	} {
+		w.Commands = func() int { return version }
+		eval := &structs.Evaluation{ID: "e", JobID: "csi", Status: structs.EvalPending}
+		p, err := w.makePlan(w.Store.Read(), eval, time.Now())
+		if err != nil || p.ReturnsPlugins != want || len(p.Place) > 0 != want {
+			t.Errorf("version %d: the plan of %d allocations returns plugins: %v, %v",
+				version, len(p.Place), p.ReturnsPlugins, err)
+		}
+	}
+}
+
 func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		var commands atomic.Int64

@@ -168,11 +168,25 @@ func PlacedWhereAllowed(v *View) (faults []string) {
 		}
 		j := v.versionOf(a)
 		n := v.Nodes[a.NodeID]
-		if n == nil || j == nil || !accepts(n) || !suits(n, j, j.Group(a.TaskGroup)) {
+		allowed := n != nil && j != nil && (accepts(n) || v.lacksPlugin(n, j)) && suits(n, j, j.Group(a.TaskGroup))
+		if !allowed {
 			faults = append(faults, fmt.Sprintf("%s on node %s", describe(a), a.NodeID))
 		}
 	}
 	return faults
+}
+
+// lacksPlugin reports whether a node has volumes of a plugin that a job runs on each node.
+func (v *View) lacksPlugin(n *structs.Node, j *structs.Job) bool {
+	runs := func(plugin string) bool {
+		return slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool {
+			return slices.Contains(g.Plugins(), plugin)
+		})
+	}
+	return j.PerNode() && n.Status == structs.NodeReady &&
+		slices.ContainsFunc(v.Claims, func(c *structs.CSIClaim) bool {
+			return c.NodeID == n.ID && c.State == structs.ClaimGranted && runs(c.PluginID)
+		})
 }
 
 // accepts reports whether a node takes allocations.

@@ -19,6 +19,20 @@ type breach struct {
 	want  string                 // in a finding; "" for none
 }
 
+// addPlugin adds a system job with the plugin of the volume.
+func addPlugin(f *schedtest.Fleet) {
+	f.Register(canonical(schedtest.Job("csi", structs.JobSystem, 1, func(g *structs.TaskGroup) {
+		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode}
+	})))
+	f.Tick()
+}
+
+// returnPlugin places the plugin on n1, which takes nothing else.
+func returnPlugin(v *View) {
+	v.node("n1", func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible })
+	v.alloc("csi", 0, newest(v), func(a *structs.Allocation) { a.NodeID = "n1" })
+}
+
 // onOneNode moves both allocations of web to n0.
 func onOneNode(v *View, edit func(*structs.Allocation)) {
 	for range 2 { // each one is added behind the others
@@ -99,6 +113,15 @@ var always = []breach{
 		view: func(v *View) {
 			v.node("n1", func(n *structs.Node) { n.Datacenter = "dc2" })
 			v.alloc("web", 0, newest(v), func(a *structs.Allocation) { a.NodeID = "n1" })
+		}},
+	{rule: "an allocation is placed where its job may run", name: "the plugin of a volume there",
+		fleet: addPlugin,
+		view:  func(v *View) { returnPlugin(v) }},
+	{rule: "an allocation is placed where its job may run", name: "a plugin without volumes", want: "on node n1",
+		fleet: addPlugin,
+		view: func(v *View) {
+			returnPlugin(v)
+			v.Claims = nil
 		}},
 	{rule: "an allocation is placed where its job may run", name: "long ago", view: func(v *View) {
 		v.node("n1", func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible })

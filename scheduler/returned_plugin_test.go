@@ -1,0 +1,169 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// csiJob is a system job that runs the plugin p.
+func csiJob(edits ...func(*structs.Job)) *structs.Job {
+	j := aJob("csi", structs.JobSystem, edits...)
+	j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+	return j
+}
+
+// heldWithoutPlugin is a node that was down, and is back. It has a volume of the plugin p, which does not run
+// there. An edit changes what an operator did meanwhile.
+func heldWithoutPlugin(t *testing.T, edit func(*fixture)) (*fixture, *structs.Allocation) {
+	t.Helper()
+	w := newFixture(t)
+	w.node(aNode("n1"), half("p", structs.CSIKindNode))
+	w.volume("v", "p")
+	w.job(csiJob())
+	w.run("csi")
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	w.job(aJob("db", structs.JobBatch, volume("v", structs.CSISingleNodeWriter, false)))
+	w.run("db")
+	a := w.allocs("db")[0]
+	w.claim(a)
+	w.client(a, structs.AllocComplete)
+	edit(w)
+	w.status("n1", structs.NodeDown)
+	w.run("csi")
+	w.run("log")
+	w.wantPlaced("csi", "")
+	w.status("n1", structs.NodeReady)
+	return w, a
+}
+
+func drains(spec structs.DrainSpec) func(*fixture) {
+	return func(w *fixture) {
+		do(w, state.NodeDrain, &structs.NodeDrainRequest{
+			NodeID:       "n1",
+			DrainSpec:    &spec,
+			WriteOptions: w.now(),
+		})
+	}
+}
+
+func ineligible(w *fixture) {
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:       "n1",
+		Eligibility:  structs.NodeIneligible,
+		WriteOptions: w.now(),
+	})
+}
+
+// Without its plugin a node could never let go of a volume. So the plugin returns, and nothing else does.
+func TestSystemJob_ReturnsThePluginOfANodeWithVolumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*fixture)
+		want string
+	}{
+		"draining":             {drains(structs.DrainSpec{}), "0@n1"},
+		"with a deadline":      {drains(structs.DrainSpec{Deadline: time.Hour}), "0@n1"},
+		"force, no deadline":   {drains(structs.DrainSpec{Force: true}), "0@n1"},
+		"force, with deadline": {drains(structs.DrainSpec{Force: true, Deadline: time.Hour}), ""},
+		"at once":              {drains(structs.DrainSpec{Deadline: -1}), ""},
+		"ineligible":           {ineligible, "0@n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := heldWithoutPlugin(t, c.edit)
+			w.run("csi")
+			w.wantPlaced("csi", c.want)
+			w.run("log")
+			w.wantPlaced("log", "")
+		})
+	}
+}
+
+func TestSystemJob_ReturnsNoPluginThatItsNodeDoesNotNeed(t *testing.T) {
+	w, a := heldWithoutPlugin(t, ineligible)
+	w.job(csiJob(func(j *structs.Job) {
+		j.Type = structs.JobService
+		j.ID = "elsewhere" // it need not run on this node
+	}))
+	w.run("elsewhere")
+	w.wantPlaced("elsewhere", "")
+	other := csiJob(func(j *structs.Job) { j.ID = "other" })
+	other.TaskGroups[0].Tasks[0].CSIPluginConfig.ID = "q"
+	w.job(other)
+	w.run("other")
+	w.wantPlaced("other", "")
+	w.release(a)
+	w.run("csi")
+	w.wantPlaced("csi", "")
+}
+
+// A node whose claim waits has no volume yet.
+func TestSystemJob_BringsNoPluginForAClaimThatWaits(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2")
+	w.csi("n2", half("p", structs.CSIKindNode))
+	w.volume("v", "p")
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	logs := w.allocs("log")
+	for _, i := range []int{1, 0} {
+		do(w, state.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: []*structs.CSIClaim{{
+			Namespace:      structs.DefaultNamespace,
+			VolumeID:       "v",
+			AllocID:        logs[i].ID,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}}})
+	}
+	for c := range state.ClaimsByAlloc(w.s.Read(), logs[0].ID) {
+		if c.State != structs.ClaimWaiting {
+			t.Fatalf("the claim is %s", c.State)
+		}
+	}
+	ineligible(w)
+	w.job(csiJob())
+	w.run("csi")
+	w.wantPlaced("csi", "0@n2")
+}
+
+// The entry refuses the plugin if its node has let go of the volumes meanwhile, and in a plan that does not
+// say that it returns plugins: servers of an older version apply such a plan so.
+func TestSystemJob_ReturnedPluginIsCheckedAgain(t *testing.T) {
+	for name, edit := range map[string]func(*fixture, *structs.Allocation, *structs.Plan){
+		"let go":      func(w *fixture, a *structs.Allocation, _ *structs.Plan) { w.release(a) },
+		"it is plain": func(_ *fixture, _ *structs.Allocation, p *structs.Plan) { p.ReturnsPlugins = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a := heldWithoutPlugin(t, ineligible)
+			p := w.process(w.eval("csi"))
+			if len(p.Place) != 1 || !p.ReturnsPlugins {
+				t.Fatalf("returns plugins %v: %s", p.ReturnsPlugins, describe(p))
+			}
+			edit(w, a, p)
+			p.WriteOptions = w.now()
+			do(w, state.PlanApply, p)
+			w.wantPlaced("csi", "")
+			if why := state.Eval(w.s.Read(), p.Eval.ID).StatusDescription; !strings.Contains(why, "ineligible") {
+				t.Errorf("the evaluation: %s", why)
+			}
+		})
+	}
+}
+
+func TestProcessForReadyNodes_ReturnsNoPlugin(t *testing.T) {
+	w, _ := heldWithoutPlugin(t, ineligible)
+	type processes = func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error)
+	for name, process := range map[string]processes{
+		"a version before": ProcessForReadyNodes,
+		"a much older one": ProcessForOlder,
+	} {
+		p, err := process(w.s.Read(), w.eval("csi"), w.clock)
+		if err != nil || len(p.Place) > 0 || p.ReturnsPlugins {
+			t.Errorf("%s: %v, %s", name, err, describe(p))
+		}
+	}
+}
