@@ -236,12 +236,7 @@ func (m *Machine) Probe(parent string) error {
 
 // writeControl writes a control file. It does not create one: a missing control file is an error.
 func writeControl(path, text string) error {
-	return writeControlAt(unix.AT_FDCWD, path, text)
-}
-
-// writeControlAt is writeControl for a path relative to an open directory.
-func writeControlAt(dirFD int, path, text string) error {
-	fd, err := unix.Openat(dirFD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}

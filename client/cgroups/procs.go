@@ -22,6 +22,7 @@ import (
 type Entry struct {
 	tasks []*os.File // v1: a thread that writes 0 joins the group, and its children inherit it
 	v2    *os.File   // v2: an argument of clone3
+	procs *os.File   // v2: moves a process
 }
 
 // Entry opens the files with which a thread forks processes into the group.
@@ -31,8 +32,7 @@ func (g *Group) Entry() (*Entry, error) {
 		var f *os.File
 		var err error
 		if dir == g.V2 {
-			f, err = os.Open(dir)
-			e.v2 = f
+			err = e.openUnified(dir)
 		} else {
 			f, err = os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
 			e.tasks = append(e.tasks, f)
@@ -42,6 +42,26 @@ func (g *Group) Entry() (*Entry, error) {
 		}
 	}
 	return e, nil
+}
+
+// openUnified opens the group of the unified hierarchy, its directory through a read-only mount of its own if
+// this process may make one: a fork copies the open files, and the path of a program through the directory,
+// by /proc/self/fd, must lead neither to the host nor to a control file that it can write.
+func (e *Entry) openUnified(dir string) error {
+	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, flags)
+	if err == nil {
+		e.v2 = os.NewFile(uintptr(fd), dir)
+		readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, readOnly)
+	} else if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) { // no program of a sandbox
+		e.v2, err = os.Open(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("opening the cgroup %s: %w", dir, err)
+	}
+	e.procs, err = os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+	return err
 }
 
 // OnOwnThread runs fn on a thread that ends when fn has returned. fn may change that thread for the processes
@@ -73,10 +93,10 @@ func (e *Entry) MoveThread() error {
 
 // MoveProcess moves a process into the group of the unified hierarchy, if there is one.
 func (e *Entry) MoveProcess(pid int) error {
-	if e.v2 == nil {
+	if e.procs == nil {
 		return nil
 	}
-	err := writeControlAt(int(e.v2.Fd()), "cgroup.procs", strconv.Itoa(pid))
+	_, err := e.procs.WriteString(strconv.Itoa(pid))
 	if err != nil {
 		return fmt.Errorf("entering the cgroup: %w", err)
 	}
@@ -94,7 +114,7 @@ func (e *Entry) FD() (int, bool) {
 // Close closes the files.
 func (e *Entry) Close() error {
 	var errs []error
-	for _, f := range append(slices.Clone(e.tasks), e.v2) {
+	for _, f := range append(slices.Clone(e.tasks), e.v2, e.procs) {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}

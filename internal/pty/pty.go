@@ -16,7 +16,11 @@ const Multiplexer = "/dev/ptmx"
 // closed everywhere. The caller closes both files.
 func Open(multiplexer string) (master, terminal *os.File, err error) {
 	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Open(multiplexer, flags|unix.O_NONBLOCK, 0)
+	// In a sandbox a link like /proc/1/root could lead to a device of the host.
+	fd, err := unix.Openat2(unix.AT_FDCWD, multiplexer, &unix.OpenHow{
+		Flags:   flags | unix.O_NONBLOCK,
+		Resolve: unix.RESOLVE_NO_MAGICLINKS,
+	})
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: multiplexer, Err: err}
 	}

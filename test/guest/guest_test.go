@@ -101,7 +101,7 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
 			"TestPIDsLimit_StopsAForkBomb", "TestLimits_KillATaskOutOfMemory", "TestLimits_ShowInStats",
 			"TestFingerprint_ReportsTheDriver", "TestStop_KillsAfterTheTimeout", "TestDestroy_EndsAWait",
-			"TestRecover_AfterAKilledAgent", "TestRecover_AfterAKilledSupervisor",
+			"TestRecover_AfterAKilledAgent", "TestRecover_AfterAKilledSupervisor", "TestStart_UsesNoOpenDirectory",
 		},
 	}
 	dir := t.TempDir()

@@ -31,12 +31,13 @@ var keptCapabilities = map[uintptr]string{
 // KeptCapabilities returns the names of the capabilities that a restricted program keeps.
 func KeptCapabilities() []string { return slices.Sorted(maps.Values(keptCapabilities)) }
 
-// dropCapabilities takes the other capabilities from the programs that the calling thread forks and executes.
+// dropCapabilities takes the other capabilities from the calling thread and from the programs that it forks
+// and executes.
+//
+// The thread keeps none of them itself: its child is still a copy of pid 1 when it changes to the working
+// directory and looks for the program, at paths that a task chooses. With CAP_SYS_PTRACE it would follow
+// /proc/1/root of the sandbox to the root of the host.
 func dropCapabilities() error {
-	err := dropInheritable()
-	if err != nil {
-		return fmt.Errorf("dropping the inheritable capabilities: %w", err)
-	}
 	for c := uintptr(0); ; c++ {
 		if keptCapabilities[c] != "" {
 			continue
@@ -49,22 +50,33 @@ func dropCapabilities() error {
 			return fmt.Errorf("dropping capability %d: %w", c, err)
 		}
 	}
-	err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	if err != nil {
 		return fmt.Errorf("dropping the ambient capabilities: %w", err)
+	}
+	err = dropOwn()
+	if err != nil {
+		return fmt.Errorf("dropping the capabilities of the thread: %w", err)
 	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// dropInheritable empties the inheritable set of the calling thread: the bounding set does not bound it, and
-// the kernel adds it to the capabilities of a program that root executes.
-func dropInheritable() error {
+// dropOwn drops the capabilities of the calling thread. It empties its inheritable set: the bounding set does
+// not bound it, and the kernel adds it to the capabilities of a program that root executes.
+func dropOwn() error {
 	own, err := capabilities()
 	if err != nil {
 		return err
 	}
-	own[0].Inheritable = 0
-	own[1].Inheritable = 0
+	var kept [2]uint32
+	for c := range keptCapabilities {
+		kept[c/32] |= 1 << (c % 32)
+	}
+	for i := range own {
+		own[i].Effective &= kept[i]
+		own[i].Permitted &= kept[i]
+		own[i].Inheritable = 0
+	}
 	return unix.Capset(&capHeader, &own[0])
 }
 

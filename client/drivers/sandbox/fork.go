@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +28,33 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 	}
 	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
 	return syscall.ForkExec(path, argv, attr)
+}
+
+// closeDirectories gives the calling thread its own table of files without the directories: a fork copies the
+// table, and a path of the program through one of them, by /proc/self/fd, would lead to the host. That of the
+// group leads nowhere. The thread is among the mounts of the host.
+func closeDirectories(entry *cgroups.Entry) error {
+	err := unix.Unshare(unix.CLONE_FILES)
+	if err != nil {
+		return fmt.Errorf("separating the open files: %w", err)
+	}
+	files, err := os.ReadDir("/proc/thread-self/fd")
+	if err != nil {
+		return err
+	}
+	group, _ := entry.FD()
+	for _, f := range files {
+		fd, err := strconv.Atoi(f.Name())
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st) // it fails for the list itself, which is closed
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && fd != group {
+			_ = unix.Close(fd)
+		}
+	}
+	return nil
 }
 
 // forkFiltered binds the calling thread, and with it the program, to the system call filter. The filter

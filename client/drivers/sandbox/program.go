@@ -55,7 +55,12 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 // The thread ends afterwards.
 func (p *Program) start(files stdio, entry *cgroups.Entry) (pid int, err error) {
 	cgroups.OnOwnThread(func() {
-		err = enterMounts(p.mounts)
+		if p.mounts != nil {
+			err = closeDirectories(entry)
+		}
+		if err == nil {
+			err = enterMounts(p.mounts)
+		}
 		if err == nil {
 			pid, err = p.startHere(files, entry)
 		}
@@ -65,7 +70,7 @@ func (p *Program) start(files stdio, entry *cgroups.Entry) (pid int, err error) 
 
 func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 	if files.in == nil {
-		null, err := os.Open(os.DevNull)
+		null, err := openNull()
 		if err != nil {
 			return 0, err
 		}
@@ -106,6 +111,24 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 		return 0, p.explainStartError(path, err)
 	}
 	return pid, nil
+}
+
+// openNull opens /dev/null of the program. A mount of the job may have replaced it.
+func openNull() (*os.File, error) {
+	fd, err := openInside(os.DevNull, unix.O_RDONLY)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", os.DevNull, err)
+	}
+	f := os.NewFile(uintptr(fd), os.DevNull)
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != unix.Mkdev(1, 3)) {
+		err = structs.Preconditionf("%s is another file in the task's root", os.DevNull)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // limitFiles bounds the number of files that the program may have open, up to the hard limit of this process.

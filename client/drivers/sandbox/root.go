@@ -213,10 +213,11 @@ var propagation = map[string]uint64{
 // attach mounts the tree on its target, with its attributes.
 func (t mountTree) attach(privileged bool) error {
 	defer unix.Close(t.fd)
-	err := makeMountPoint(t.Target, t.dir)
+	at, err := makeMountPoint(t.Target, t.dir)
 	if err != nil {
 		return err
 	}
+	defer unix.Close(at)
 	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
 	if t.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
@@ -231,33 +232,55 @@ func (t mountTree) attach(privileged bool) error {
 	if err != nil {
 		return fmt.Errorf("setting the mount attributes of %s: %w", t.Target, err)
 	}
-	err = unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.Target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	err = unix.MoveMount(t.fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
 		return fmt.Errorf("mounting %s from %s: %w", t.Target, t.Source, err)
 	}
 	return nil
 }
 
-// makeMountPoint makes a mount point: a directory or a file.
-func makeMountPoint(target string, dir bool) error {
-	parent := target
-	if !dir {
-		parent = filepath.Dir(target)
-	}
-	err := os.MkdirAll(parent, 0o755)
-	if err == nil && !dir {
-		var f *os.File
-		f, err = os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o644)
-		_ = f.Close() // a nil file after an error
-	}
+// makeMountPoint opens a mount point, which it makes if it is not there: a directory or a file.
+func makeMountPoint(target string, dir bool) (int, error) {
+	fd, err := openOrMake(target, dir)
 	if errors.Is(err, unix.EROFS) {
-		return structs.Preconditionf(
+		return -1, structs.Preconditionf(
 			"mounting %s: it does not exist, and cannot be made in a read-only directory of the host", target)
 	}
 	if err != nil {
-		return structs.Preconditionf("making the mount point %s: %w", target, err)
+		return -1, structs.Preconditionf("making the mount point %s: %w", target, err)
 	}
-	return nil
+	return fd, nil
+}
+
+// openOrMake opens a directory or a file of the root, which it makes with its directories if it is not there.
+func openOrMake(path string, dir bool) (int, error) {
+	fd, err := openInside(path, unix.O_PATH)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
+	}
+	parent, err := openOrMake(filepath.Dir(path), true)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(parent)
+	if dir {
+		err = unix.Mkdirat(parent, filepath.Base(path), 0o755)
+	} else {
+		err = unix.Mknodat(parent, filepath.Base(path), unix.S_IFREG|0o644, 0)
+	}
+	if err != nil && !errors.Is(err, unix.EEXIST) { // another task may share the directory
+		return -1, err
+	}
+	return openInside(path, unix.O_PATH)
+}
+
+// openInside opens a file for a thread of pid 1 among the mounts of the program, where a volume or the
+// program itself may have put links. It follows none like /proc/1/root, which would lead to the host.
+func openInside(path string, flags uint64) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags:   flags | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_MAGICLINKS,
+	})
 }
 
 // setRoot changes flags or propagation of the root. change describes that in the error.
