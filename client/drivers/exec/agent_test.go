@@ -351,6 +351,31 @@ func TestRecover_FromAStuckSupervisor(t *testing.T) {
 	}
 }
 
+// A task may keep its supervisor from answering. It is killed with its supervisor then.
+func TestStop_KillsASupervisorThatDoesNotAnswer(t *testing.T) {
+	t.Parallel() // it waits for the answer
+	r := newFixture(t)
+	cfg := r.task("t", `echo up; exec sleep 1000`)
+	h := r.start(cfg)
+	r.awaitOutput(cfg, "up")
+	program := r.programOf(h.PID)
+	if err := unix.Kill(h.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitStopped(t, h.PID)
+	if err := r.Stop(r.ctx(), cfg.ID, "SIGTERM", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if exists(fmt.Sprintf("/proc/%d/exe", program)) {
+		t.Error("the program still runs")
+	}
+	if res := r.wait(cfg); !contains(res.Err, "supervisor was killed") {
+		t.Errorf("got the end %+v, want an unknown one", res)
+	}
+	r.destroy(cfg)
+	r.checkClean(cfg)
+}
+
 // An agent does not know the state in a handle of another version.
 func TestRecover_RefusesAForeignHandle(t *testing.T) {
 	r := newFixture(t)

@@ -287,22 +287,45 @@ func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 // run programs that end by it.
 const defaultStopSignal = "SIGINT"
 
-// Stop implements driver.Driver. The supervisor finishes a begun stop, also if ctx ends before.
+// Stop implements driver.Driver. The supervisor finishes a begun stop, also if ctx ends before. If it does
+// not answer, Stop kills it after the timeout, and with it the task: a task can keep its supervisor from
+// answering, by a file system that hangs or by signals to a command that starts.
 func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
 	t, sig, err := ts.findToSignal(id, cmp.Or(signal, defaultStopSignal))
 	if err != nil {
 		return err
 	}
-	_, err = t.callSupervisor(ctx, &request{
-		Op:      opStop,
-		Signal:  int(sig),
-		Timeout: timeout,
-	})
+	err = t.askToStop(ctx, sig, timeout)
+	if structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil {
+		err = t.killBusy(ctx)
+	}
 	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
 		return err
 	}
 	_, err = ts.Wait(ctx, id)
 	return err
+}
+
+// askToStop asks the supervisor to stop the task, again until the timeout is over if it does not answer.
+func (t *task) askToStop(ctx context.Context, sig unix.Signal, timeout time.Duration) error {
+	begun := time.Now()
+	for {
+		_, err := t.callSupervisor(ctx, &request{
+			Op:      opStop,
+			Signal:  int(sig),
+			Timeout: timeout,
+		})
+		silent := structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil
+		if !silent || time.Since(begun) >= timeout {
+			return err
+		}
+	}
+}
+
+func (t *task) killBusy(ctx context.Context) error {
+	t.busy.Lock()
+	defer t.busy.Unlock()
+	return t.kill(ctx)
 }
 
 // Signal implements driver.Driver.
