@@ -28,15 +28,22 @@ func (c *cluster) runOnFirstNode(st *storage) (jobs []string) {
 	return jobs
 }
 
-func (a *agent) nodeID(name string) string {
+func (a *agent) nodeID(name string) (id string) {
 	a.t.Helper()
-	for _, n := range decode[[]*structs.NodeListStub](a.t, a.must("node", "status", "-json")) {
-		if n.Name == name {
-			return n.ID
+	eventually(a.t, "the node "+name+" is registered", func() error {
+		nodes, err := get[[]*structs.NodeListStub](a, "/v1/nodes")
+		if err != nil {
+			return err
 		}
-	}
-	a.t.Fatalf("there is no node %s", name)
-	return ""
+		for _, n := range nodes {
+			if n.Name == name {
+				id = n.ID
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d others", len(nodes))
+	})
+	return id
 }
 
 // The node with ten volumes in use is drained while the leader is killed. Each volume is on one node at a
