@@ -128,7 +128,7 @@ func (x *exchange) register(j *structs.Job) int {
 	x.t.Helper()
 	x.job(j)
 	p := x.process(x.eval(j.ID))
-	x.applyAny(p)
+	x.applyLate(p)
 	return len(p.Stop)
 }
 
@@ -153,7 +153,7 @@ func (x *exchange) planAtOnce(evals []*structs.Evaluation) {
 		}
 	}
 	for _, p := range plans {
-		x.applyAny(p)
+		x.applyLate(p)
 	}
 }
 
@@ -199,13 +199,6 @@ func (x *exchange) planSome(evals []*structs.Evaluation) {
 		evals = evals[:1]
 	}
 	x.planAtOnce(evals)
-}
-
-// applyAny applies a plan, which may be refused.
-func (x *exchange) applyAny(p *structs.Plan) {
-	x.t.Helper()
-	p.WriteOptions = x.now()
-	do(x.fixture, state.PlanApply, p)
 }
 
 // runAgents ends what is to end, and starts the rest once it has its volumes and waits for no other.

@@ -209,13 +209,13 @@ func TestUpdate_KeepsItsPaceBesideAMove(t *testing.T) {
 	x.runAgents()
 	for e := range state.ReadyEvals(x.s.Read()) {
 		if e.JobID == "b" {
-			x.applyAny(x.process(e)) // it waits for a
+			x.applyLate(x.process(e)) // it waits for a
 		}
 	}
 	x.wantPlaced("b", "1@n1")
 	stop := &structs.AllocStopRequest{AllocID: x.allocs("a")[1].ID, WriteOptions: x.now()}
 	do(x.fixture, state.AllocStop, stop)
-	x.applyAny(x.process(x.eval("a")))
+	x.applyLate(x.process(x.eval("a")))
 	x.wantPlaced("a", "1@n2 2@n3")
 	x.wantNewest("a", 1)
 }

@@ -32,7 +32,7 @@ func TestUpdate_IsTriedAgainWhileItWaitsForOthers(t *testing.T) {
 			x.wantPlaced("b", "1@n1")
 			for e := range state.ReadyEvals(x.s.Read()) {
 				if e.JobID == "b" {
-					x.applyAny(x.process(e)) // it is blocked again
+					x.applyLate(x.process(e)) // it is blocked again
 				}
 			}
 		},
@@ -50,7 +50,7 @@ func TestUpdate_IsTriedAgainWhileItWaitsForOthers(t *testing.T) {
 			if delay < retryDelay || delay > retryDelay+17*time.Second {
 				t.Errorf("the update is tried again after %v", delay)
 			}
-			x.applyAny(first)
+			x.applyLate(first)
 			if p := x.process(x.eval("a")); len(p.Followups) > 0 {
 				t.Errorf("another plan adds one more: %s", describe(p))
 			}
