@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/signal"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,7 @@ func Init() int {
 	if err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
+	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // only the parent ends it
 	box, err := Run(m.Config, os.Stdout, os.Stderr, m.Group)
 	if err == nil {
 		err = releaseOutput()
