@@ -3,8 +3,9 @@ package scheduler
 import "berth/structs"
 
 // mostParts is the most log entries that one plan becomes. Without it, a per-node job on a large fleet reads
-// all nodes, and all its allocations, for each entry.
-const mostParts = 32
+// all nodes, and all its allocations, for each entry. These entries place 131,072 allocations, so a job on a
+// fleet of 100,000 nodes needs one plan.
+const mostParts = 64
 
 // beginPart begins another part of the plan, and reports whether the plan may have one. Only allocations on
 // nodes of their own are placed in later parts, so that no part depends on a former one.
