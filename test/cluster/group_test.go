@@ -48,13 +48,13 @@ func (r *registrar) run(ctx context.Context, callers, each int) {
 	wg.Wait()
 }
 
+// rareElections gives servers a timeout that a busy machine does not exceed: only a cut causes an election.
+func rareElections(cfg *server.Config) { cfg.RaftTimeout = 5 * time.Second }
+
 // TestBatches_ManyWritesShareFewEntries: proposals that arrive while an entry is in flight share the next
 // one. Each has its own result, and all servers apply them alike.
 func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
-	// The timeout is long, so that a busy machine causes no election.
-	c := cluster.New(t, 3, func(cfg *server.Config) {
-		cfg.RaftTimeout = 5 * time.Second
-	})
+	c := cluster.New(t, 3, rareElections)
 	r := &registrar{
 		s:       c.Leader(),
 		results: map[string]error{},
@@ -76,9 +76,11 @@ func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 }
 
 // TestBatches_ReportNoFalseResultAfterLossOfLeadership: no caller of a shared entry learns that it was not
-// written when it was, and confirmed writes stay.
+// written when it was, and confirmed writes stay. The leader leads for a while after the cut, so that at least
+// one proposal is in flight when its leadership ends.
 func TestBatches_ReportNoFalseResultAfterLossOfLeadership(t *testing.T) {
-	c := cluster.New(t, 3)
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	r := &registrar{
 		s:       leader,
