@@ -128,7 +128,7 @@ func (a *Agent) writeConfig(o Options, ports []int) {
 	}
 }
 
-// Run starts the agent, again after Kill, and waits until it serves.
+// Run starts the agent, again after Kill, and waits until it serves and gives virtual addresses.
 func (a *Agent) Run() {
 	a.t.Helper()
 	log, err := os.Create(filepath.Join(a.dir, "consul.log"))
@@ -159,29 +159,68 @@ func (a *Agent) Run() {
 		a.end = func() {}
 	}
 	a.awaitServing()
+	a.awaitVirtualAddresses()
 }
 
 // Kill ends the agent at once.
 func (a *Agent) Kill() { a.end() }
 
-// awaitServing waits until the agent has a leader.
-func (a *Agent) awaitServing() {
+// await waits until ready returns true.
+func (a *Agent) await(condition string, ready func(ctx context.Context) (bool, error)) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	for {
-		query := (&api.QueryOptions{AllowStale: false}).WithContext(ctx)
-		nodes, _, err := a.API.Catalog().Nodes(query)
-		if err == nil && len(nodes) > 0 {
+		met, err := ready(ctx)
+		if met && err == nil {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			log, _ := os.ReadFile(filepath.Join(a.dir, "consul.log"))
-			a.t.Fatalf("Consul does not serve: %v\n%s", err, log)
+			a.t.Fatalf("Consul: %s: %v\n%s", condition, err, log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// awaitServing waits until the agent has a leader and is in the catalog.
+func (a *Agent) awaitServing() {
+	a.t.Helper()
+	a.await("the agent is in the catalog", func(ctx context.Context) (bool, error) {
+		query := (&api.QueryOptions{AllowStale: false}).WithContext(ctx)
+		nodes, _, err := a.API.Catalog().Nodes(query)
+		return len(nodes) > 0, err
+	})
+}
+
+// awaitVirtualAddresses registers services until one gets a virtual address. A leader begins to give them
+// some moments after its election, and a service that it has registered before never gets one.
+func (a *Agent) awaitVirtualAddresses() {
+	a.t.Helper()
+	const name = "virtual-address-probe"
+	a.await("a service gets a virtual address", func(ctx context.Context) (bool, error) {
+		write := (&api.WriteOptions{}).WithContext(ctx)
+		_, err := a.API.Catalog().Register(&api.CatalogRegistration{
+			Node:    name,
+			Address: "127.0.0.1",
+			Service: &api.AgentService{
+				Service: name,
+				Port:    1,
+				Connect: &api.AgentServiceConnect{Native: true},
+			},
+		}, write)
+		if err != nil {
+			return false, err
+		}
+		found, _, err := a.API.Catalog().Service(name, "", (&api.QueryOptions{}).WithContext(ctx))
+		if err != nil || len(found) == 0 {
+			return false, err
+		}
+		_, given := found[0].ServiceTaggedAddresses["consul-virtual"]
+		_, err = a.API.Catalog().Deregister(&api.CatalogDeregistration{Node: name}, write)
+		return given, err
+	})
 }
 
 // Token makes a token of an agent with ACLs that has the rules of a policy.
