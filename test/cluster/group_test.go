@@ -76,8 +76,8 @@ func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 }
 
 // TestBatches_ReportNoFalseResultAfterLossOfLeadership: no caller of a shared entry learns that it was not
-// written when it was, and confirmed writes stay. The leader leads for a while after the cut, so that at least
-// one proposal is in flight when its leadership ends.
+// written when it was, and confirmed writes stay. The leader leads for a while after the cut. So at least one
+// proposal is in flight when its leadership ends.
 func TestBatches_ReportNoFalseResultAfterLossOfLeadership(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3, rareElections)
