@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"berth/bench/peer/result"
@@ -80,7 +81,12 @@ func inMilliseconds(name string, target, bound float64) result.Row {
 	}
 }
 
-func (b *bench) e2eRows() (rows []row) {
+// e2eRows also returns the removal of the files, which follows the last round: to make a file in an ext4
+// without a journal takes more CPU time, the more files were removed in the minutes before.
+func (b *bench) e2eRows() (rows []row, stop func()) {
+	var err error
+	b.scratch, err = os.MkdirTemp("", "bench-e2e-")
+	check(err)
 	for i, s := range e2eScenarios() {
 		for j, r := range slices.Concat(s.rows, s.own) {
 			of := func(p *product) measurement {
@@ -93,7 +99,7 @@ func (b *bench) e2eRows() (rows []row) {
 			rows = append(rows, measured)
 		}
 	}
-	return rows
+	return rows, func() { check(os.RemoveAll(b.scratch)) }
 }
 
 // numberOf runs scenario i on a product, once in each round.

@@ -34,7 +34,7 @@ func floorScenario() scenario {
 
 // measureFloor measures what the rows of an agent contain whatever the agent does.
 func measureFloor(b *bench, _ *product) (numbers, error) {
-	dir, err := os.MkdirTemp("", "bench-floor-")
+	dir, err := os.MkdirTemp(b.scratch, "floor-")
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func measureFloor(b *bench, _ *product) (numbers, error) {
 	for range repetitions {
 		err = errors.Join(err, n.bareStart(dir, tools))
 	}
-	return n, errors.Join(err, os.RemoveAll(dir))
+	return n, err
 }
 
 // waitForDisk measures writes of one page.

@@ -91,7 +91,7 @@ type agentRun struct {
 
 // measureAgent starts an agent with the driver and its volumes, and measures jobs.
 func measureAgent(b *bench, p *product) (numbers, error) {
-	dir, err := os.MkdirTemp("", "bench-e2e-")
+	dir, err := os.MkdirTemp(b.scratch, "agent-")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func measureAgent(b *bench, p *product) (numbers, error) {
 		log, _ := os.ReadFile(filepath.Join(dir, "agent.hcl.log"))
 		err = fmt.Errorf("%w\nthe log of the %s ends: %s", err, p.name, log[max(0, len(log)-4000):])
 	}
-	return r.numbers, errors.Join(err, os.RemoveAll(dir))
+	return r.numbers, err
 }
 
 // prepare waits for the node, and makes the plugin and the volumes.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -31,7 +30,7 @@ func serverScenario(nodes int) scenario {
 	return scenario{
 		rows: []result.Row{all, cpu},
 		measure: func(b *bench, p *product) (numbers, error) {
-			dir, err := os.MkdirTemp("", "bench-e2e-")
+			dir, err := os.MkdirTemp(b.scratch, "server-")
 			if err != nil {
 				return nil, err
 			}
@@ -48,7 +47,7 @@ func serverScenario(nodes int) scenario {
 				n.add(cpu.Name, (server.cpuTime()-used)/(services*perService))
 			}
 			server.stop()
-			return n, errors.Join(err, os.RemoveAll(dir))
+			return n, err
 		},
 	}
 }

@@ -44,6 +44,7 @@ type bench struct {
 	round   int
 	done    map[string][]byte  // the output of benchmarks, by name and round
 	numbers map[string]numbers // of scenarios, by number, product and round
+	scratch string             // folder of the files of scenarios
 	failed  int                // rows of which a side could not be measured
 }
 

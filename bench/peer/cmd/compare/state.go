@@ -38,7 +38,7 @@ func (b *bench) rows(kind string) (rows []row, stop func()) {
 	case "sched":
 		return schedRows(), func() {}
 	case "e2e":
-		return b.e2eRows(), func() {}
+		return b.e2eRows()
 	}
 	check(fmt.Errorf("%q is neither state, growth, memory, capacity, rpc, list, sched nor e2e", kind))
 	return nil, nil
