@@ -100,10 +100,11 @@ func (t *task) spawn(network string) error {
 		}
 		defer exe.Close()
 	}
+	start := func() error { return sandbox.StartSupervisor(cmd.Start) }
 	if network == "" {
-		err = cmd.Start()
+		err = start()
 	} else {
-		err = netns.Do(network, cmd.Start)
+		err = netns.Do(network, start)
 	}
 	t.starting = &starting{spec: spec, answer: answer}
 	if err != nil {

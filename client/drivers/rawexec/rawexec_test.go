@@ -121,8 +121,8 @@ func (r *fixture) output() string {
 	return string(b)
 }
 
-// awaitPIDs waits until the task has written n process ids, and returns them.
-func (r *fixture) awaitPIDs(n int) []int {
+// awaitNumbers waits until the task has written n numbers, as of processes, and returns them.
+func (r *fixture) awaitNumbers(n int) []int {
 	r.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		var pids []int
@@ -137,7 +137,7 @@ func (r *fixture) awaitPIDs(n int) []int {
 			return pids
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("got the output %q, want %d process ids", r.output(), n)
+			r.t.Fatalf("got the output %q, want %d numbers", r.output(), n)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestDestroy_LeavesNothing(t *testing.T) {
 		if res := r.wait(cfg); res.ExitCode != 5 {
 			r.t.Fatalf("got the end %+v", res)
 		}
-		for _, pid := range r.awaitPIDs(3) {
+		for _, pid := range r.awaitNumbers(3) {
 			if !hasEnded(pid) {
 				r.t.Errorf("process %d still runs", pid)
 			}
@@ -196,7 +196,7 @@ func TestStop_KillsAllProcesses(t *testing.T) {
 	withAndWithoutCgroups(t, func(r *fixture) {
 		cfg := r.task(`trap '' INT;` + threeChildren + `while :; do sleep 1; done`)
 		r.start(cfg)
-		pids := r.awaitPIDs(3)
+		pids := r.awaitNumbers(3)
 		s, err := r.d.Stats(r.ctx, cfg.ID)
 		if err != nil || s.PIDs < 3 || s.MemoryRSS == 0 {
 			r.t.Errorf("got the stats %+v, %v, want at least 3 processes", s, err)
@@ -221,7 +221,7 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	withAndWithoutCgroups(t, func(r *fixture) {
 		cfg := r.task(`sh -c 'echo $$; exec sleep 1000' & echo $$; exec sleep 1000`)
 		h := r.start(cfg)
-		pids := r.awaitPIDs(2)
+		pids := r.awaitNumbers(2)
 		if err := unix.Kill(h.PID, unix.SIGKILL); err != nil {
 			r.t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,31 @@ func TestExec_RunsBesideTheTask(t *testing.T) {
 			if err != nil || result.ExitCode != 7 || got != want {
 				r.t.Errorf("tty %t: got %+v, %v: %q, want %q", tty, result, err, got, want)
 			}
+		}
+	})
+}
+
+// A supervisor is started with a timer slack of its own. Its programs have that of any other program.
+func TestStart_PassesNoTimerSlackOn(t *testing.T) {
+	withAndWithoutCgroups(t, func(r *fixture) {
+		const script = "cat /proc/self/timerslack_ns"
+		cfg := r.task(script + "; exec sleep 1000")
+		h := r.start(cfg)
+		if got := r.awaitNumbers(1)[0]; got != 50_000 {
+			r.t.Errorf("the task has the timer slack %d", got)
+		}
+		var out bytes.Buffer
+		_, err := r.d.Exec(r.ctx, cfg.ID, &driver.ExecConfig{
+			Command: []string{"sh", "-c", script},
+			Stdout:  &out,
+			Stderr:  &out,
+		})
+		if err != nil || out.String() != "50000\n" {
+			r.t.Errorf("a command has the timer slack %q, %v", out.String(), err)
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/timerslack_ns", h.PID))
+		if err != nil || string(text) != "1000000\n" {
+			r.t.Errorf("the supervisor has the timer slack %q, %v", text, err)
 		}
 	})
 }

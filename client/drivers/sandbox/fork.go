@@ -16,7 +16,10 @@ import (
 // fork forks from the calling thread, after that has dropped the rights that the program must not have.
 func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (int, error) {
 	argv := append([]string{p.Command}, p.Args...)
-	err := entry.MoveThread()
+	err := setSlack(programSlack)
+	if err == nil {
+		err = entry.MoveThread()
+	}
 	if err == nil && p.Restrict {
 		err = dropCapabilities()
 	}

@@ -53,7 +53,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, errors.Join(err, ours.Close())
 	}
 	defer exe.Close()
-	err = cmd.Start()
+	err = StartSupervisor(cmd.Start)
 	if err != nil {
 		err = fmt.Errorf("making the sandbox's namespaces: %w", err)
 		return nil, errors.Join(err, ours.Close())
