@@ -88,13 +88,11 @@ func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*stru
 	return register.Eval, err
 }
 
-// dryRun makes the plan that the leader would make: one that all servers know. A server that does not lead
-// may not know their versions.
+// dryRun makes the plan that the leader would make, within the same limits. A server that does not lead may
+// not know the versions of the others, and then plans without limits.
 func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
-	if version := j.version(); version != 0 && version < fsm.PlacementSince {
-		return scheduler.DryRunForOlder(tx, eval, now)
-	}
-	return scheduler.DryRun(tx, eval, now)
+	limits := fsm.PlanLimits(cmp.Or(j.version(), fsm.Version()))
+	return scheduler.DryRun(tx, eval, now, limits)
 }
 
 // laterEvals returns the evaluations that continue a plan: those that it would add, and the one of an earlier

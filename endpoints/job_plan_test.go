@@ -61,7 +61,7 @@ func TestJobPlan_ShowsTheNextWave(t *testing.T) {
 	schedule := func() {
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		tx := s.store.Read()
-		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock)
+		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock, structs.PlanLimits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
 	tx := s.store.Read()
 	for e := range state.ReadyEvals(tx) {
-		plan, err := scheduler.Process(tx, e, s.clock)
+		plan, err := scheduler.Process(tx, e, s.clock, structs.PlanLimits{})
 		if err != nil || len(plan.Place) != 1 {
 			t.Fatalf("the plan is %+v, %v", plan, err)
 		}
@@ -191,6 +191,41 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 		job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1_000_000, MemoryMB: 10}
 		if _, answer := planned(); len(answer.FailedTGAllocs) != 1 {
 			t.Errorf("%s: a job that does not fit: %+v", name, answer)
+		}
+	}
+}
+
+// The plan of a job has the limits of the plans of the leader: beside a server of an older version it places
+// no plugin on a node that takes nothing else.
+func TestJobPlan_HasTheLimitsOfTheLeader(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "")
+	s.addVolume("v")
+	s.addAlloc("a", "n1")
+	mustPropose(s, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: "n1",
+		Claims: []*structs.CSIClaim{testClaim("v", "a")},
+	})
+	s.addDrivers("n1", map[string]bool{"exec": true}) // and its plugin is gone
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:      "n1",
+		Eligibility: structs.NodeIneligible,
+	})
+	job := testJob("csi")
+	job.Type = structs.JobSystem
+	g := job.TaskGroups[0]
+	g.Volumes = nil
+	g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode}
+	for version, want := range map[int]uint64{
+		fsm.PlacementSince - 1:       0,
+		fsm.ReturnedPluginsSince - 1: 0,
+		fsm.ReturnedPluginsSince:     1,
+		0:                            1, // it is not known
+	} {
+		s.version = func() int { return version }
+		u := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
+		if u == nil && want > 0 || u != nil && u.Place != want {
+			t.Errorf("version %d: the plan counts %+v, want %d placed", version, u, want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ const mostInCircle = 32
 
 // isInCircle reports whether an update that found no place waits for others that wait for its own allocation.
 func (p *planner) isInCircle(w *placement) bool {
-	if p.older || w.plan.isAtItsPace() {
+	if p.Older || w.plan.isAtItsPace() {
 		return false
 	}
 	c := p.newCircle(w.prev, w.plan)

@@ -14,19 +14,12 @@ type Preview struct {
 	Preempted []*structs.AllocListStub           // the allocations that the plan displaces
 }
 
-// DryRun computes the effects of an evaluation for a user, in one plan of any size: it never becomes a log
-// entry.
-func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview, error) {
-	return dryRun(tx, eval, now, options{enough: enough})
-}
-
-// DryRunForOlder is DryRun for a cluster whose plans ProcessForOlder makes.
-func DryRunForOlder(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview, error) {
-	return dryRun(tx, eval, now, options{enough: enough, older: true})
-}
-
-// dryRun is DryRun with options.
-func dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o options) (*Preview, error) {
+// DryRun computes the effects of an evaluation for a user, within the limits of Process but in one plan of
+// any size: it never becomes a log entry.
+func DryRun(
+	tx *state.ReadTx, eval *structs.Evaluation, now time.Time, limits structs.PlanLimits,
+) (*Preview, error) {
+	o := options{PlanLimits: limits, enough: enough}
 	p, err := newPlanner(tx, eval, now, o)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (w *fixture) preview(j *structs.Job) (*Preview, *structs.Evaluation) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p, err := DryRun(draft.ReadTx, state.Eval(draft, e.ID), w.clock)
+	p, err := DryRun(draft.ReadTx, state.Eval(draft, e.ID), w.clock, structs.PlanLimits{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *gr
 	g := newGroupPlan(version, group)
 	g.planner = p
 	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
-	g.noMemoryMax = !p.older && group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
+	g.noMemoryMax = !p.Older && group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	p.groups = append(p.groups, g)
 	return g
 }
@@ -251,7 +251,7 @@ func eligible(g *groupPlan, n *structs.Node) string {
 // returnsPlugin reports whether a node that takes nothing else gets its CSI plugin back.
 func (g *groupPlan) returnsPlugin(n *structs.Node) bool {
 	p := g.planner
-	return !p.older && !p.onlyReady && state.NeedsPlugin(p, n, g.job, g.group)
+	return !p.OnlyReady && state.NeedsPlugin(p, n, g.job, g.group)
 }
 
 func inDatacenter(g *groupPlan, n *structs.Node) string {

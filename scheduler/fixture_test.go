@@ -266,7 +266,7 @@ func (w *fixture) eval(job string) *structs.Evaluation {
 func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 	w.t.Helper()
 	tx := w.s.Read()
-	p, err := Process(tx, e, w.clock)
+	p, err := Process(tx, e, w.clock, structs.PlanLimits{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -276,10 +276,13 @@ func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 	return p
 }
 
+// older are the limits of a cluster with a server of a version before placements.
+var older = structs.PlanLimits{Older: true, OnlyReady: true}
+
 // processForOlder is process in a cluster with a server of an older version.
 func (w *fixture) processForOlder(e *structs.Evaluation) *structs.Plan {
 	w.t.Helper()
-	p, err := ProcessForOlder(w.s.Read(), e, w.clock)
+	p, err := Process(w.s.Read(), e, w.clock, older)
 	if err != nil {
 		w.t.Fatal(err)
 	}

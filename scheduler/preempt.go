@@ -27,7 +27,7 @@ type displacement struct {
 // mayPreempt reports whether the placement may displace others.
 func (p *planner) mayPreempt(w *placement) bool {
 	config := state.SchedulerConfig(p).PreemptionConfig
-	return !p.older && config.Enabled(p.job.Type) && p.blockedEverywhere(w) == nil
+	return !p.Older && config.Enabled(p.job.Type) && p.blockedEverywhere(w) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there

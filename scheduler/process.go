@@ -12,34 +12,22 @@ import (
 	"berth/structs"
 )
 
-// Process computes the plan for an evaluation. The evaluation in the plan is complete, or blocked again if it
-// was a blocked one. Its FailedTGAllocs holds the groups without a place, and another blocked evaluation
-// waits for capacity.
-func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	return process(tx, eval, now, options{enough: enough})
-}
-
-// ProcessForOlder is Process for a cluster with a server of a version before fsm.PlacementSince: its plan has
-// nothing that such a server would not know. Nothing tells when that server is gone, so an evaluation without
-// capacity is also retried.
-func ProcessForOlder(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	return process(tx, eval, now, options{enough: enough, older: true})
-}
-
-// ProcessForReadyNodes is Process for a cluster with a server of a version before fsm.ReturnedPluginsSince.
-// It places nothing on nodes that drain or are not eligible.
-func ProcessForReadyNodes(
-	tx *state.ReadTx, eval *structs.Evaluation, now time.Time,
+// Process computes the plan for an evaluation within limits. The evaluation in the plan is complete, or
+// blocked again if it was a blocked one. Its FailedTGAllocs holds the groups without a place, and another
+// blocked evaluation waits for capacity. Nothing tells when the limits of Older end, so an evaluation without
+// capacity is then also retried.
+func Process(
+	tx *state.ReadTx, eval *structs.Evaluation, now time.Time, limits structs.PlanLimits,
 ) (*structs.Plan, error) {
-	return process(tx, eval, now, options{enough: enough, onlyReady: true})
+	return process(tx, eval, now, options{PlanLimits: limits, enough: enough})
 }
 
 // options are the inputs of process besides the state.
 type options struct {
-	enough    int  // feasible nodes of a sample
-	older     bool // see ProcessForOlder
-	onlyReady bool // see ProcessForReadyNodes
-	anew      bool // repeats no trial of a node: tests compare both
+	structs.PlanLimits
+
+	enough int  // feasible nodes of a sample
+	anew   bool // repeats no trial of a node: tests compare both
 }
 
 // process is Process with options.
@@ -66,7 +54,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		ns:             structs.NamespaceOr(eval.Namespace),
 		now:            now,
 		options:        o,
-		plan:           &structs.Plan{CountsEnding: !o.older},
+		plan:           &structs.Plan{CountsEnding: !o.Older},
 		stopped:        map[string]bool{},
 		tried:          map[string]bool{},
 		exhaustedNodes: map[string]bool{},
@@ -272,7 +260,7 @@ func (p *planner) finishEval() {
 // one may find capacity: the keys were too many to name, the plan was one for older servers, or updates of
 // others go on. Of two jobs that wait for each other, each is evaluated while the other is not.
 func (p *planner) addRetryEval() {
-	if !p.tooManyKeys && !p.older && !p.waits {
+	if !p.tooManyKeys && !p.Older && !p.waits {
 		return
 	}
 	due := p.now.Add(retryDelay).UnixNano()
@@ -288,7 +276,7 @@ func (p *planner) addRetryEval() {
 		}
 	}
 	e := p.evalAt(due)
-	if p.older {
+	if p.Older {
 		e.NodeID = "" // one for all nodes of a per-node job
 	}
 	p.plan.Followups = append(p.plan.Followups, e)

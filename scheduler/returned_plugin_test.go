@@ -154,14 +154,13 @@ func TestSystemJob_ReturnedPluginIsCheckedAgain(t *testing.T) {
 	}
 }
 
-func TestProcessForReadyNodes_ReturnsNoPlugin(t *testing.T) {
+func TestProcess_ForOnlyReadyNodesReturnsNoPlugin(t *testing.T) {
 	w, _ := heldWithoutPlugin(t, ineligible)
-	type processes = func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error)
-	for name, process := range map[string]processes{
-		"a version before": ProcessForReadyNodes,
-		"a much older one": ProcessForOlder,
+	for name, limits := range map[string]structs.PlanLimits{
+		"a version before": {OnlyReady: true},
+		"a much older one": older,
 	} {
-		p, err := process(w.s.Read(), w.eval("csi"), w.clock)
+		p, err := Process(w.s.Read(), w.eval("csi"), w.clock, limits)
 		if err != nil || len(p.Place) > 0 || p.ReturnsPlugins {
 			t.Errorf("%s: %v, %s", name, err, describe(p))
 		}

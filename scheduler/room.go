@@ -59,7 +59,7 @@ func (g *givenRoom) take(need *structs.Resources) bool {
 // before them.
 func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
 	from := v.takeRoom(a)
-	if p.older {
+	if p.Older {
 		return
 	}
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {

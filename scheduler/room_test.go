@@ -218,7 +218,7 @@ func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
 }
 
 // Servers of an older version apply a plan without the new fields, as they always did.
-func TestProcessForOlder_HasNothingNew(t *testing.T) {
+func TestProcess_ForOlderHasNothingNew(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
 	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
 	w.run("a")

@@ -420,8 +420,8 @@ func TestDistinctHosts_MayBeOff(t *testing.T) {
 }
 
 func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
-	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err,
-		structs.KindInvalid) {
+	_, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now(), structs.PlanLimits{})
+	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("error: %v", err)
 	}
 	w := newFixture(t)

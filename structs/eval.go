@@ -251,6 +251,13 @@ type Plan struct {
 	WriteOptions
 }
 
+// PlanLimits tell what plans do not have because a server of the cluster has an older version. That server
+// would apply the log entry in another way. The zero value has no limits.
+type PlanLimits struct {
+	Older     bool // nothing that fsm.PlacementSince introduced
+	OnlyReady bool // nothing on nodes that drain or are not eligible: see fsm.ReturnedPluginsSince
+}
+
 // PlanStop stops an allocation.
 type PlanStop struct {
 	AllocID        string

@@ -149,7 +149,7 @@ func (f *Fleet) Schedule() {
 		if len(evals) == 0 {
 			return
 		}
-		plan, err := scheduler.Process(f.Store.Read(), evals[0], f.Clock)
+		plan, err := scheduler.Process(f.Store.Read(), evals[0], f.Clock, structs.PlanLimits{})
 		if err != nil {
 			f.T.Fatal(err)
 		}

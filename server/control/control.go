@@ -65,18 +65,15 @@ type Deps struct {
 
 // makePlan makes the plan of an evaluation, one that all servers know.
 func (d Deps) makePlan(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	switch {
-	case d.forOlder():
-		return scheduler.ProcessForOlder(tx, eval, now)
-	case d.Commands != nil && d.Commands() < fsm.ReturnedPluginsSince:
-		return scheduler.ProcessForReadyNodes(tx, eval, now)
-	}
-	return scheduler.Process(tx, eval, now)
+	return scheduler.Process(tx, eval, now, fsm.PlanLimits(d.version()))
 }
 
-// forOlder reports whether plans have to be ones that a server of an older version knows.
-func (d Deps) forOlder() bool {
-	return d.Commands != nil && d.Commands() < fsm.PlacementSince
+// version returns the version of commands that all servers have, 0 if it is not known.
+func (d Deps) version() int {
+	if d.Commands == nil {
+		return fsm.Version()
+	}
+	return d.Commands()
 }
 
 // propose executes a command on all servers.

@@ -11,7 +11,6 @@ import (
 
 	"berth/fsm"
 	"berth/internal/codec"
-	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
 )
@@ -268,7 +267,7 @@ func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 		for i := range 50 {
 			w.addJob(fmt.Sprint("j", i), 1, 100)
 		}
-		stop := w.schedule(scheduler.Process)
+		stop := w.schedule(w.makePlan)
 		synctest.Wait()
 		if n := l.inFlightCount(); n != mostInFlight {
 			t.Errorf("%d plans in flight", n)
@@ -277,7 +276,7 @@ func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 		if n := l.inFlightCount(); n != 0 {
 			t.Errorf("%d evaluations remain", n)
 		}
-		stop = w.schedule(scheduler.Process)
+		stop = w.schedule(w.makePlan)
 		w.until("all is done", nothingReady)
 		stop()
 		if n := len(w.runningAllocs()); n != 50 {

@@ -19,7 +19,7 @@ func (s schedulerConfigLoop) run(ctx context.Context) {
 		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
 			return
 		}
-		if s.forOlder() {
+		if s.version() < fsm.PlacementSince {
 			backoff.Sleep(ctx, s.Config.Retry.Delay(failures))
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
 )
@@ -42,7 +41,7 @@ func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
 		var made []time.Time
 		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made = append(made, time.Now())
-			return scheduler.Process(tx, e, now)
+			return w.makePlan(tx, e, now)
 		})
 		defer stop()
 		after(time.Hour)
