@@ -43,7 +43,8 @@ var (
 	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
 		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
-		sinceField(PlacementSince, planUsesPlacement), sinceField(ReturnedPluginsSince, planReturnsPlugins))
+		sinceField(PlacementSince, planUsesPlacement), sinceField(ReturnedPluginsSince, planReturnsPlugins),
+		sinceField(RenewedDeadlinesSince, planRenewsDeadlines))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
 		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
 		sinceField(NetworksSince, reportsNetworks), sinceField(OwnHealthSince, reportsOwnHealth))

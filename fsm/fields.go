@@ -215,6 +215,14 @@ const ReturnedPluginsSince = 14
 
 func planReturnsPlugins(p *structs.Plan) bool { return p.ReturnsPlugins }
 
+// RenewedDeadlinesSince is the version whose servers give a group of a deployment its progress deadline again
+// after the loss of a healthy allocation.
+const RenewedDeadlinesSince = 15
+
+func planRenewsDeadlines(p *structs.Plan) bool {
+	return p.Deployment != nil && p.Deployment.RenewsDeadline
+}
+
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)

@@ -6,7 +6,8 @@ import "berth/structs"
 // leader plans within them, and so does a server that shows what a registration would change.
 func PlanLimits(version int) structs.PlanLimits {
 	return structs.PlanLimits{
-		Older:     version < PlacementSince,
-		OnlyReady: version < ReturnedPluginsSince,
+		Older:          version < PlacementSince,
+		OnlyReady:      version < ReturnedPluginsSince,
+		FixedDeadlines: version < RenewedDeadlinesSince,
 	}
 }

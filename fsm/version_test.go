@@ -30,7 +30,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11)},
 		"JobDeregister":      {later: later(8, 13)},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14)},
+		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14, 15)},
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
@@ -276,6 +276,19 @@ func TestNeeds_CountsReturnedPlugins(t *testing.T) {
 		}
 		if got := PlanApply.Needs(entry); got != want {
 			t.Errorf("a plan that returns plugins (%v) needs version %d, want %d", returns, got, want)
+		}
+	}
+}
+
+// An older server would not renew the deadlines of the deployment.
+func TestNeeds_CountsRenewedDeadlines(t *testing.T) {
+	for renews, want := range map[bool]int{false: 8, true: RenewedDeadlinesSince} {
+		entry, err := PlanApply.Encode(&structs.Plan{Deployment: &structs.Deployment{RenewsDeadline: renews}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := PlanApply.Needs(entry); got != want {
+			t.Errorf("a deployment that renews deadlines (%v) needs version %d, want %d", renews, got, want)
 		}
 	}
 }

@@ -170,6 +170,7 @@ func (p *planner) newDeployment() *structs.Deployment {
 		TaskGroups:         map[string]*structs.DeploymentState{},
 		Status:             structs.DeploymentRunning,
 		EvalPriority:       p.eval.Priority,
+		RenewsDeadline:     !p.FixedDeadlines,
 	}
 }
 

@@ -71,8 +71,17 @@ func (d *deployments) step(s *transcript.Step) string {
 			d.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
 		}
 		return ""
-	case "down":
-		d.status(s.Args[0], structs.NodeDown)
+	case "down": // a node, or that of an allocation
+		node := s.Args[0]
+		if a := d.labeled(node); a != nil {
+			node = a.NodeID
+		}
+		d.status(node, structs.NodeDown)
+	case "move": // an allocation, as a drain does it
+		do(d.fixture, state.AllocsMigrate, &structs.AllocsMigrateRequest{
+			AllocIDs:     []string{d.labeled(s.Args[0]).ID},
+			WriteOptions: d.now(),
+		})
 	case "up":
 		d.status(s.Args[0], structs.NodeReady)
 		return ""
@@ -278,6 +287,16 @@ func describeState(s *structs.DeploymentState) string {
 		text += fmt.Sprintf(" canaries %d/%d promoted %v", len(s.PlacedCanaries), s.DesiredCanaries, s.Promoted)
 	}
 	return text
+}
+
+// labeled returns the live allocation with a label, nil if there is none.
+func (d *deployments) labeled(label string) *structs.Allocation {
+	for _, a := range d.allocs("web") {
+		if allocLabel(a) == label {
+			return a
+		}
+	}
+	return nil
 }
 
 // allocLabel is the index of an allocation, with a c if it is a canary.

@@ -187,16 +187,24 @@ func countPlaced(tx *WriteTx, placed []*structs.Allocation) {
 }
 
 // countInGroup adds a change to the counts of the group of an allocation. The first allocation of a group,
-// and each that becomes healthy, give the group more time.
+// each that becomes healthy, and the loss of a healthy one give the group more time.
 func countInGroup(d *structs.Deployment, a *structs.Allocation, change deploymentCount) {
 	s := d.TaskGroups[a.TaskGroup]
 	change.addTo(s)
 	if change.placed > 0 && a.DeploymentStatus.IsCanary() {
 		s.PlacedCanaries = append(s.PlacedCanaries, a.ID)
 	}
-	if change.healthy > 0 || s.RequireProgressBy.IsZero() {
+	if change.healthy > 0 || s.RequireProgressBy.IsZero() || lostHealthy(d, a, change) {
 		extendDeadline(d, s, a.ModifyTime)
 	}
+}
+
+// lostHealthy reports whether a change takes a healthy allocation from its group without its fault: its node
+// is lost, or the servers stop it. Its deadline may have passed long ago, while the group had reached its aim
+// or waited for a promotion, and the successor of the allocation needs time. Deployments that began before
+// all servers knew this rule do without it.
+func lostHealthy(d *structs.Deployment, a *structs.Allocation, change deploymentCount) bool {
+	return d.RenewsDeadline && change.healthy < 0 && a.ServerTerminal()
 }
 
 // extendDeadline gives a group of a deployment that runs its time for the next progress, from now on.

@@ -105,6 +105,33 @@ func TestDeployment_CountsItsAllocations(t *testing.T) {
 	}
 }
 
+// A deployment that began before all servers knew the rule does without it. So do allocations that end by
+// themselves.
+func TestDeployment_RenewsItsDeadlineAfterALoss(t *testing.T) {
+	for _, c := range []struct {
+		knows, stopped, want bool
+	}{{true, true, true}, {true, false, false}, {false, true, false}} {
+		w := onANode(t)
+		w.deployment("d", "j")
+		do(w, func(tx *WriteTx, knows *bool) error {
+			changeDeployment(tx, Deployment(tx, "d"), 0, func(d *structs.Deployment) { d.RenewsDeadline = *knows })
+			return nil
+		}, &c.knows)
+		w.deployed("a", "j", "d", false)
+		w.reportHealth("a", "d", true)
+		before := Deployment(w.s.Read(), "d").TaskGroups["g"].RequireProgressBy
+		if c.stopped {
+			w.stop("a", structs.AllocLost)
+		} else {
+			w.client("n1", "a", structs.AllocFailed)
+		}
+		s := Deployment(w.s.Read(), "d").TaskGroups["g"]
+		if renewed := s.RequireProgressBy.After(before); s.HealthyAllocs != 0 || renewed != c.want {
+			t.Errorf("%+v: the deadline was %s, and the group is %+v", c, before, s)
+		}
+	}
+}
+
 // The health of an allocation in no deployment is for the drains of nodes. Once it is healthy, it stays so.
 func TestAllocsClientUpdate_RecordsTheHealthWithoutADeployment(t *testing.T) {
 	w := onANode(t)

@@ -3184,7 +3184,10 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(17)
+	n := uint32(18)
+	if !(v.RenewsDeadline) {
+		n--
+	}
 	if !(v.RevertedVersion != nil) {
 		n--
 	}
@@ -3215,6 +3218,10 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
+	if v.RenewsDeadline {
+		b = append(b, "\xaeRenewsDeadline"...)
+		b = msgp.AppendBool(b, v.RenewsDeadline)
+	}
 	if v.RevertedVersion != nil {
 		b = append(b, "\xafRevertedVersion"...)
 		if b, err = wire.AppendOther(b, &v.RevertedVersion); err != nil {
@@ -3266,6 +3273,8 @@ func (v *Deployment) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "RevertedVersion":
 		b, err = wire.ReadOther(b, &v.RevertedVersion)
+	case "RenewsDeadline":
+		b, err = wire.ReadBool(b, &v.RenewsDeadline)
 	case "EvalPriority":
 		b, err = wire.ReadInt(b, &v.EvalPriority)
 	case "CreateTime":

@@ -256,6 +256,8 @@ type Plan struct {
 type PlanLimits struct {
 	Older     bool // nothing that fsm.PlacementSince introduced
 	OnlyReady bool // nothing on nodes that drain or are not eligible: see fsm.ReturnedPluginsSince
+	// FixedDeadlines: no deployment that renews deadlines, see fsm.RenewedDeadlinesSince.
+	FixedDeadlines bool
 }
 
 // PlanStop stops an allocation.
