@@ -2,8 +2,12 @@ package exec_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"berth/client/driver"
@@ -49,6 +53,40 @@ func TestStart_UsesNothingOfTheHost(t *testing.T) {
 		}
 		cfg.Config["command"] = "/local/script"
 		r.refuses(cfg)
+	}
+}
+
+// The error of a start is the same whether or not the host has the file that the job names.
+func TestStart_TellsNothingOfTheHost(t *testing.T) {
+	r := newFixture(t)
+	files := []string{"/bin/sh", "/etc/passwd", "/usr/bin", "/no/such"}
+	for field, edit := range map[string]func(cfg *driver.TaskConfig, path string){
+		"command":  func(cfg *driver.TaskConfig, path string) { cfg.Config["command"] = path },
+		"work_dir": func(cfg *driver.TaskConfig, path string) { cfg.Config["work_dir"] = path },
+		"PATH": func(cfg *driver.TaskConfig, path string) {
+			cfg.Config["command"] = filepath.Base(path)
+			cfg.Env = map[string]string{"PATH": filepath.Dir(path)}
+		},
+	} {
+		for i, host := range toTheHost {
+			told := map[string]bool{}
+			for j, file := range files {
+				cfg := r.linked(fmt.Sprint(field, i, j), "true", host)
+				edit(cfg, "/local/link"+file)
+				_, err := r.Start(r.ctx(), cfg)
+				if err == nil {
+					t.Fatalf("%s %s: the task was started", field, file)
+				}
+				told[strings.NewReplacer(
+					"/local/link"+file, "FILE",
+					"/local/link"+filepath.Dir(file), "DIR",
+					strconv.Quote(filepath.Base(file)), "NAME",
+				).Replace(err.Error())] = true
+			}
+			if len(told) != 1 {
+				t.Errorf("the errors for %s at %s differ: %q", field, host, slices.Collect(maps.Keys(told)))
+			}
+		}
 	}
 }
 

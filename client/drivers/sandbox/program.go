@@ -148,12 +148,14 @@ func (p *Program) findProgram() (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(p.Dir, path)
 		}
-		info, err := os.Stat(path)
-		if err != nil {
+		mode, err := modeInside(path)
+		switch {
+		case errors.Is(err, unix.ELOOP): // a link of /proc, which only the process itself may follow
+			return path, nil
+		case err != nil:
 			return "", structs.Invalidf(
 				"%s: command %q not found %s", p.Driver, p.Command, p.Where)
-		}
-		if !isExecutable(info) {
+		case !isExecutable(mode):
 			return "", structs.Invalidf(
 				"%s: command %q is not an executable file", p.Driver, p.Command)
 		}
@@ -168,8 +170,8 @@ func (p *Program) findProgram() (string, error) {
 	}
 	for _, dir := range filepath.SplitList(search) {
 		path := filepath.Join(dir, p.Command)
-		info, err := os.Stat(path)
-		if err == nil && isExecutable(info) {
+		mode, err := modeInside(path)
+		if err == nil && isExecutable(mode) {
 			return path, nil
 		}
 	}
@@ -177,14 +179,27 @@ func (p *Program) findProgram() (string, error) {
 		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
 
-func isExecutable(info os.FileInfo) bool {
-	return !info.IsDir() && info.Mode()&0o111 != 0
+// modeInside returns the type and the permissions of a file of the program. It does not tell of files of the
+// host: see openInside.
+func modeInside(path string) (uint32, error) {
+	fd, err := openInside(path, unix.O_PATH)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	return st.Mode, err
 }
+
+func isExecutable(mode uint32) bool { return !isDirectory(mode) && mode&0o111 != 0 }
+
+func isDirectory(mode uint32) bool { return mode&unix.S_IFMT == unix.S_IFDIR }
 
 // explainStartError describes the kernel's error on starting the program.
 func (p *Program) explainStartError(path string, err error) error {
-	info, statErr := os.Stat(p.Dir)
-	if p.Dir != "" && (statErr != nil || !info.IsDir()) {
+	mode, statErr := modeInside(p.Dir)
+	if p.Dir != "" && (statErr != nil || !isDirectory(mode)) {
 		return structs.Invalidf(
 			"%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
 	}
