@@ -20,14 +20,16 @@ func planJob(c *call) (any, error) {
 	return answer, err
 }
 
-// JobPlanned tells what the registration of a job would change. See structs.JobPlanResponse.
+// JobPlanned tells what the registration of a job would change. See structs.JobPlanResponse. Index is the
+// JobModifyIndex, as in the dialect. NextPeriodicLaunch is nil if there is none.
 type JobPlanned struct {
+	Index              uint64
 	JobModifyIndex     uint64
 	CreatedEvals       []*structs.Evaluation
 	Diff               *structs.JobDiff
 	Annotations        *structs.PlanAnnotations
 	FailedTGAllocs     map[string]*structs.AllocMetric
-	NextPeriodicLaunch time.Time
+	NextPeriodicLaunch *time.Time
 	Warnings           string
 }
 
@@ -50,15 +52,19 @@ func bindJobPlan(c *call, req *structs.JobPlanRequest) error {
 }
 
 func jobPlanned(a *structs.JobPlanResponse) *JobPlanned {
-	return &JobPlanned{
-		JobModifyIndex:     a.JobModifyIndex,
-		CreatedEvals:       a.CreatedEvals,
-		Diff:               a.Diff,
-		Annotations:        a.Annotations,
-		FailedTGAllocs:     a.FailedTGAllocs,
-		NextPeriodicLaunch: a.NextPeriodicLaunch,
-		Warnings:           a.Warnings,
+	planned := &JobPlanned{
+		Index:          a.JobModifyIndex,
+		JobModifyIndex: a.JobModifyIndex,
+		CreatedEvals:   a.CreatedEvals,
+		Diff:           a.Diff,
+		Annotations:    a.Annotations,
+		FailedTGAllocs: a.FailedTGAllocs,
+		Warnings:       a.Warnings,
 	}
+	if !a.NextPeriodicLaunch.IsZero() {
+		planned.NextPeriodicLaunch = &a.NextPeriodicLaunch
+	}
+	return planned
 }
 
 // JobPlan tells what the registration of a job would change, with the difference to the stored version if

@@ -79,7 +79,7 @@ func (d diffPrinter) printParts(
 // objectLabel returns the name by which a changed object is known.
 func objectLabel(o *structs.ObjectDiff) string {
 	for _, f := range o.Fields {
-		if f.Type == structs.DiffNone && (f.Name == "Name" || f.Name == "Label") {
+		if f.Type == structs.DiffNone && f.New != "" && (f.Name == "Name" || f.Name == "Label") {
 			return fmt.Sprintf(" %q", f.New)
 		}
 	}

@@ -105,8 +105,8 @@ func (c *Call) printPlan(a *api.JobPlanned) {
 			c.Printf("- Rolling update, the next wave follows %s later.\n", formatSpan(e.Wait()))
 		}
 	}
-	if !a.NextPeriodicLaunch.IsZero() {
-		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(a.NextPeriodicLaunch))
+	if a.NextPeriodicLaunch != nil {
+		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(*a.NextPeriodicLaunch))
 	}
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
 		c.printPreempted(a.Annotations.PreemptedAllocs)

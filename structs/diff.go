@@ -6,7 +6,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // differ compares values of one type. It reads their fields by reflection, so a field that is added to a
@@ -37,6 +39,8 @@ var diffNames = map[string]string{
 
 // mountFlags is the list whose values may be secrets (see CSIMountOptions.Redacted).
 const mountFlags = "MountFlags"
+
+var spanType = reflect.TypeFor[time.Duration]()
 
 // identities are the fields that tell the objects of a list apart.
 var identities = []string{"Name", "Label", "DestinationName", "Path", "DestPath"}
@@ -127,25 +131,43 @@ func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
 	case reflect.Slice:
 		d.lists(parts, name, old, now)
 	default:
-		same := old.IsValid() && now.IsValid() && old.IsZero() && now.IsZero()
-		if !same {
-			d.field(parts, name, diffText(old), diffText(now))
+		f := d.field(parts, name, diffText(old), diffText(now))
+		if f != nil {
+			f.Annotations = spanNotes(old, now)
 		}
 	}
 }
 
-// field adds the difference of two texts.
-func (d differ) field(parts *diffParts, name, old, now string) {
+// field adds the difference of two texts and returns it, or returns nil if it is not shown.
+func (d differ) field(parts *diffParts, name, old, now string) *FieldDiff {
 	kind := diffType(old != "", now != "", old != now)
-	if kind == DiffNone && (!d.context || old == "") {
-		return
+	if kind == DiffNone && !d.context {
+		return nil
 	}
-	parts.fields = append(parts.fields, &FieldDiff{
+	f := &FieldDiff{
 		Type: kind,
 		Name: name,
 		Old:  old,
 		New:  now,
-	})
+	}
+	parts.fields = append(parts.fields, f)
+	return f
+}
+
+// spanNotes returns a note with the readable form of two durations, because their texts are nanoseconds. It
+// returns none for other values.
+func spanNotes(old, now reflect.Value) []string {
+	var texts []string
+	for _, v := range []reflect.Value{old, now} {
+		if v.IsValid() && v.Type() == spanType {
+			texts = append(texts, v.Interface().(time.Duration).String())
+		}
+	}
+	texts = slices.Compact(texts)
+	if len(texts) == 0 {
+		return nil
+	}
+	return []string{strings.Join(texts, " => ")}
 }
 
 // object adds the difference of two structs.
@@ -367,10 +389,13 @@ func redactFields(fields []*FieldDiff) {
 	}
 }
 
-// diffText returns the text of a simple value, "" for an absent one.
+// diffText returns the text of a simple value, "" for an absent one. That of a duration is its nanoseconds.
 func diffText(v reflect.Value) string {
-	if !v.IsValid() {
+	switch {
+	case !v.IsValid():
 		return ""
+	case v.Type() == spanType:
+		return strconv.FormatInt(v.Int(), 10)
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -50,7 +50,8 @@ type ObjectDiff struct {
 	Objects []*ObjectDiff
 }
 
-// FieldDiff is the difference of one value. Old and New are its texts, "" if there is none.
+// FieldDiff is the difference of one value. Old and New are its texts, "" if there is none. Those of a
+// duration are nanoseconds, and Annotations then has its readable form.
 type FieldDiff struct {
 	Type        string
 	Name        string
@@ -60,7 +61,7 @@ type FieldDiff struct {
 
 // DiffJobs compares two versions of a job field by field. Either may be nil. The fields that the servers own
 // do not count. If context is set, the result also has the equal groups and tasks, and the equal fields of
-// each object that differs, as the plan of the dialect.
+// each object that differs, also those that are zero in both, as the plan of the dialect.
 func DiffJobs(old, now *Job, context bool) *JobDiff {
 	d := differ{context: context}
 	out := &JobDiff{}

@@ -172,7 +172,11 @@ func describeDiff(d *JobDiff) string {
 	var parts func(path string, fields []*FieldDiff, objects []*ObjectDiff)
 	parts = func(path string, fields []*FieldDiff, objects []*ObjectDiff) {
 		for _, f := range fields {
-			fmt.Fprintf(&out, "%s%s: %s %q -> %q\n", path, f.Name, f.Type, f.Old, f.New)
+			fmt.Fprintf(&out, "%s%s: %s %q -> %q", path, f.Name, f.Type, f.Old, f.New)
+			for _, note := range f.Annotations {
+				fmt.Fprintf(&out, " (%s)", note)
+			}
+			fmt.Fprintln(&out)
 		}
 		for _, o := range objects {
 			fmt.Fprintf(&out, "%s%s: %s\n", path, o.Name, o.Type)
@@ -226,7 +230,7 @@ Datacenters.Datacenters: Added "" -> "dc2"
 			}, `job web: Edited
 group app: Edited
 task server: Edited
-KillTimeout: Edited "5s" -> "1m0s"
+KillTimeout: Edited "5000000000" -> "60000000000" (5s => 1m0s)
 Leader: Edited "false" -> "true"
 Config: Edited
 Config.args[0]: Edited "-v" -> "-q"
@@ -281,11 +285,11 @@ Service: Added
 Service.Meta[k]: Added "" -> "v"
 Service.Name: Added "" -> "web"
 Service.Check: Added
-Service.Check.Interval: Added "" -> "1s"
+Service.Check.Interval: Added "" -> "1000000000" (1s)
 Service.Check.Name: Added "" -> "up"
 Service.Check.Type: Added "" -> "http"
 Service.Check.CheckRestart: Added
-Service.Check.CheckRestart.Grace: Added "" -> "1m0s"
+Service.Check.CheckRestart.Grace: Added "" -> "60000000000" (1m0s)
 Service.Check.CheckRestart.Limit: Added "" -> "2"
 Service.Check.Header[X]: Added
 Service.Check.Header[X].Header[X]: Added "" -> "y"
@@ -317,7 +321,7 @@ Volume.MountOptions.MountFlags: Deleted
 Volume.MountOptions.MountFlags.MountFlags: Deleted "[REDACTED]" -> ""
 task server: Deleted
 Driver: Deleted "exec" -> ""
-KillTimeout: Deleted "5s" -> ""
+KillTimeout: Deleted "5000000000" -> "" (5s)
 Config: Deleted
 Config.args[0]: Deleted "-v" -> ""
 Config.args[1][deep]: Deleted "1" -> ""
@@ -378,7 +382,7 @@ func TestDiffJobs_OfANewJobAndWithEqualFields(t *testing.T) {
 		v.MountOptions.MountFlags = append(v.MountOptions.MountFlags, "ro")
 	}), true))
 	for _, line := range []string{`Volume.Name: None`, `Volume.ReadOnly: Edited "false" -> "true"`,
-		"MountFlags: None"} {
+		"MountFlags: None", `Volume.PerAlloc: None "false" -> "false"`, `Volume.AccessMode: None "" -> ""`} {
 		if !strings.Contains(got, line) {
 			t.Errorf("the line %s is missing in\n%s", line, got)
 		}

@@ -61,6 +61,9 @@ func TestClient_ReadsPlans(t *testing.T) {
 	if plan.Diff.ID != "web" || g.Name != "g" || g.Updates["canary"] != 7 || g.Updates["preemptions"] != 8 {
 		t.Errorf("the difference arrives as %+v with %+v", plan.Diff, g)
 	}
+	if !plan.NextPeriodicLaunch.IsZero() {
+		t.Errorf("a next launch arrives at %s", plan.NextPeriodicLaunch)
+	}
 	if plan.JobModifyIndex != 7 || plan.FailedTGAllocs["g"].NodesExhausted != 2 || plan.Warnings != "careful" ||
 		len(plan.CreatedEvals) != 2 || plan.CreatedEvals[0].Status != "blocked" {
 		t.Fatalf("the plan arrives as %+v", plan)
