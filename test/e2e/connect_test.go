@@ -44,8 +44,7 @@ consul {
   proxy_path = %q
   %s
 }
-`, bridgeName, nettest.Plugins(t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
-	t.Cleanup(func() { _ = os.RemoveAll("/var/lib/cni/networks/" + bridgeName) })
+`, a.bridge(), nettest.Plugins(t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
 	a.start()
 	eventually(t, "the node runs proxies", func() error {
 		out, err := a.run("node", "status", "-self", "-verbose")

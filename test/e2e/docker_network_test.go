@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -76,14 +75,17 @@ EOT
 // agentWithContainerNetworks starts an agent with a bridge, whose containers run at a daemon.
 func agentWithContainerNetworks(t *testing.T, d *dockertest.Daemon) *agent {
 	t.Helper()
-	guarded.watch(t, d.Dir())
-	t.Cleanup(func() { _ = os.RemoveAll("/var/lib/cni/networks/" + bridgeName) })
-	return dockerAgent(t, d, fmt.Sprintf(`
+	a := newDockerAgent(t, d)
+	a.args = append(a.args, "-config", a.writeFile("networks.hcl", fmt.Sprintf(`
+client {
   bridge_network_name   = %q
   bridge_network_subnet = "10.99.0.0/24"
   cni_path              = %q
   cni_config_dir        = %q
-`, bridgeName, nettest.Plugins(t), t.TempDir()))
+}
+`, a.bridge(), nettest.Plugins(t), t.TempDir())))
+	a.start()
+	return a
 }
 
 // checkTCP checks that an address leads to the container.

@@ -31,8 +31,16 @@ func importVendor(t *testing.T, d *dockertest.Daemon, ref string) {
 		`ENTRYPOINT ["/hostpathplugin"]`, "ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// dockerAgent makes an agent whose containers run at a daemon. settings are more of its client.
+// dockerAgent starts an agent whose containers run at a daemon. settings are more of its client.
 func dockerAgent(t *testing.T, d *dockertest.Daemon, settings ...string) *agent {
+	t.Helper()
+	a := newDockerAgent(t, d, settings...)
+	a.start()
+	return a
+}
+
+// newDockerAgent makes an agent, not started yet, whose containers run at a daemon.
+func newDockerAgent(t *testing.T, d *dockertest.Daemon, settings ...string) *agent {
 	t.Helper()
 	guarded.watch(t, d.Dir())
 	a := newAgent(t, "one", "-server", "-client")
@@ -45,7 +53,6 @@ client {
   }
   %s
 }`, d.Endpoint(), strings.Join(settings, "\n"))))
-	a.start()
 	return a
 }
 

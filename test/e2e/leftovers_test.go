@@ -47,7 +47,18 @@ func (l *leftovers) end() error {
 			return fmt.Errorf("ending what %s has left: %w", l.dir, err)
 		}
 	}
-	return os.RemoveAll(l.dir)
+	return errors.Join(os.RemoveAll(l.addresses()), os.RemoveAll(l.dir))
+}
+
+// bridge returns the name of the agent's bridge. No other test has it: the records of addresses outlive the
+// network namespaces of the tests, and also tests that were killed.
+func (l *leftovers) bridge() string {
+	return strings.ReplaceAll(filepath.Base(l.dir), "-", "") // at most 15 bytes, as a name of an interface
+}
+
+// addresses is where the plugin host-local records the addresses of the bridge.
+func (l *leftovers) addresses() string {
+	return filepath.Join("/var/lib/cni/networks", l.bridge())
 }
 
 // retry repeats check until it returns nil, at most for endTimeout.

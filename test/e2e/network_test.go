@@ -18,9 +18,6 @@ import (
 	"berth/structs"
 )
 
-// bridgeName is the bridge of these tests. Each of them has a network namespace of its own.
-const bridgeName = "be2e"
-
 // agentWithNetworks starts an agent with a bridge and with networks of the files.
 func agentWithNetworks(t *testing.T, files map[string]string) *agent {
 	t.Helper()
@@ -41,8 +38,7 @@ client {
   cni_path              = %q
   cni_config_dir        = %q
 }
-`, bridgeName, nettest.Plugins(t), dir)))
-	t.Cleanup(func() { _ = os.RemoveAll("/var/lib/cni/networks/" + bridgeName) })
+`, a.bridge(), nettest.Plugins(t), dir)))
 	a.start()
 	return a
 }
@@ -160,7 +156,7 @@ func (a *agent) checkNetworkGone(alloc string) {
 		if err != nil || strings.Contains(string(rules), alloc) {
 			return fmt.Errorf("rules: %s, %w", rules, err)
 		}
-		files, _ := os.ReadDir("/var/lib/cni/networks/" + bridgeName)
+		files, _ := os.ReadDir(a.addresses())
 		for _, f := range files {
 			if net.ParseIP(f.Name()) != nil {
 				return fmt.Errorf("address %s is still given", f.Name())
