@@ -3,23 +3,17 @@ package e2e
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"berth/internal/nettest"
 	"berth/structs"
 )
 
-// firstDynamicPort is below the ports of nettest.FreePorts.
-const firstDynamicPort = 15000
-
-var dynamicPorts atomic.Int32
-
 // onLoopback makes an agent give n dynamic ports of the loopback address to its jobs. No other agent of the
 // tests has these ports: agents that run at the same time do not know each other's.
 func (a *agent) onLoopback(n int) *agent {
 	a.t.Helper()
-	last := firstDynamicPort + int(dynamicPorts.Add(int32(n)))
+	ports := nettest.FreePorts(a.t, n)
 	a.args = append(a.args, "-config", a.writeFile("ports.hcl", fmt.Sprintf(`
 client {
   network_interface = "lo"
@@ -29,7 +23,7 @@ client {
     reserved_ports = "1-1023"
   }
 }
-`, last-n+1, last)))
+`, ports[0], ports[n-1])))
 	return a
 }
 
