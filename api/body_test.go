@@ -44,7 +44,7 @@ func sendHead(t *testing.T, s *server, request string, length int) (
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a test that fails ends
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) // a test that fails ends
 	_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
 		request, length)
 	if err != nil {
@@ -223,7 +223,7 @@ func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
 	const fit = structs.MaxHTTPBodies / (90_003*structs.JSONPartBytes + 300_000)
 	var requests sync.WaitGroup
 	// With a timeout a test that fails ends.
-	client := &http.Client{Timeout: 30 * time.Second, Transport: http.DefaultTransport}
+	client := &http.Client{Timeout: 2 * time.Minute, Transport: http.DefaultTransport}
 	put := func() (int, string) {
 		req, err := http.NewRequest("PUT", s.URL+"/v1/jobs", strings.NewReader(body))
 		if err != nil {

@@ -93,7 +93,7 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 		if id != args[0] {
 			ts.Fatalf("got a request to delete %s, want %s", id, args[0])
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		ts.Fatalf("no request to delete %s", args[0])
 	}
 }

@@ -251,7 +251,7 @@ func TestServices_OfAnAllocationAndOfAJob(t *testing.T) {
 // A reader of a service waits for its next change.
 func TestServiceGet_WaitsForAChange(t *testing.T) {
 	s := withServices(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	req := &structs.ServiceGetRequest{ServiceName: "web"}
 	index := must(s, structs.ServiceGet, req).Index
@@ -259,7 +259,7 @@ func TestServiceGet_WaitsForAChange(t *testing.T) {
 	go func() {
 		waiting := *req
 		waiting.MinIndex = index
-		waiting.MaxWait = 20 * time.Second
+		waiting.MaxWait = time.Minute
 		resp, _ := rpc.Call(ctx, s.rpc, structs.ServiceGet, &waiting)
 		got <- resp
 	}()

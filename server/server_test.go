@@ -27,14 +27,14 @@ import (
 )
 
 // patience is the time for which a test waits for a condition.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // noLeaks fails the test when goroutines are left of it.
 func noLeaks(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
 		var left error
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 			left = goleak.Find()
 			if left == nil {
 				return

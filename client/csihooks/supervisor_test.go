@@ -37,7 +37,7 @@ func (c *fakeControl) Emit(e *structs.TaskEvent) { c.events <- e }
 func (c *fakeControl) Restart(reason string)     { c.restarts <- reason }
 
 // patience is how long a test waits for a condition.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // next is the next event.
 func (c *fakeControl) next(t *testing.T) *structs.TaskEvent {
@@ -76,7 +76,7 @@ func (r *fixture) supervisor(
 		Volumes:       r.m.Volumes(),
 		StartInterval: time.Millisecond,
 		ProbeInterval: time.Millisecond,
-		ProbeTimeout:  30 * time.Second,
+		ProbeTimeout:  2 * time.Minute,
 	}
 	if edit != nil {
 		edit(task.CSIPluginConfig, &cfg)

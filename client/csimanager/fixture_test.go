@@ -53,11 +53,11 @@ func newFixture(t *testing.T) *fixture {
 		NodeID:              "n1",
 		Logger:              hclog.NewNullLogger(),
 		FingerprintInterval: time.Minute,
-		ProbeTimeout:        30 * time.Second,
+		ProbeTimeout:        2 * time.Minute,
 		CallTimeout:         time.Minute,
 		LateWait:            time.Nanosecond,
 		StopWait:            time.Nanosecond,
-		ClientWait:          30 * time.Second,
+		ClientWait:          2 * time.Minute,
 		RetryMin:            time.Millisecond,
 		RetryMax:            5 * time.Millisecond,
 	}
@@ -243,7 +243,7 @@ var nodeOnly = csitest.Config{Node: true, Mounts: true}
 // waitFor waits for a condition after each change of the manager.
 func waitFor(t *testing.T, r *fixture, cond func() bool) {
 	t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		r.m.mu.Lock()
 		changed := r.m.changed
@@ -254,7 +254,7 @@ func waitFor(t *testing.T, r *fixture, cond func() bool) {
 		select {
 		case <-changed:
 		case <-limit:
-			t.Fatal("the condition did not become true in 30 seconds")
+			t.Fatal("the condition did not become true")
 		}
 	}
 }

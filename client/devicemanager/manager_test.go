@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // await calls ask at each change until it is content.
 func await(t *testing.T, m *Manager, ask func() bool) {
 	t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for !ask() {
 		select {
 		case <-m.Changes():

@@ -292,7 +292,7 @@ func TestWait_SurvivesTheDaemon(t *testing.T) {
 // awaitEvent waits for the event of a daemon that is away.
 func awaitEvent(t *testing.T, f *fixture) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
 		n := len(f.events)
 		f.mu.Unlock()

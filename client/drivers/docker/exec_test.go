@@ -175,7 +175,7 @@ func TestExec_GivesATerminal(t *testing.T) {
 
 // awaitSizes waits for a size that the daemon accepts.
 func (f *fixture) awaitSizes(c *fakeCommand, want string) {
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		if got := c.sizesSet(); len(got) > 0 {
 			if got[0] != want {
 				f.t.Errorf("the size is %v, want %s", got, want)

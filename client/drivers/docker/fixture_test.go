@@ -131,7 +131,7 @@ func (f *fixture) run(d *Driver) <-chan *structs.DriverInfo {
 // await returns the first report that satisfies a condition.
 func (f *fixture) await(reports <-chan *structs.DriverInfo, healthy bool) *structs.DriverInfo {
 	f.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		select {
 		case info := <-reports:
@@ -215,7 +215,7 @@ func (f *fixture) result(ended <-chan *driver.ExitResult) *driver.ExitResult {
 	select {
 	case result := <-ended:
 		return result
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		f.t.Fatal("the wait does not end")
 		return nil
 	}
@@ -224,7 +224,7 @@ func (f *fixture) result(ended <-chan *driver.ExitResult) *driver.ExitResult {
 // awaitCalls waits until a call was made a number of times.
 func (f *fixture) awaitCalls(call string, n int) {
 	f.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); len(f.Calls(call)) < n; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); len(f.Calls(call)) < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			f.t.Fatalf("%s was called %d times, want %d", call, len(f.Calls(call)), n)
 		}

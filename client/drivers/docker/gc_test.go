@@ -123,7 +123,7 @@ func TestRun_KeepsTheOutputOfRunningTasks(t *testing.T) {
 		defer f.output.mu.Unlock()
 		return f.output.started[id]
 	}
-	for limit := time.Now().Add(20 * time.Second); started("running/web") < 3; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); started("running/web") < 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("nobody looks for its helper")
 		}

@@ -100,7 +100,7 @@ func TestDaemon_JoinsTheNetworkOfTheAllocation(t *testing.T) {
 	n.start(d, second)
 	n.awaitOutput(second, n.linkOf(in)+"\n192.0.2.1 box\nready\n")
 	err := netns.Do(in.Namespace, func() error {
-		conn, err := net.DialTimeout("tcp", "127.0.0.1:80", 20*time.Second)
+		conn, err := net.DialTimeout("tcp", "127.0.0.1:80", 2*time.Minute)
 		if err == nil {
 			_ = conn.Close()
 		}

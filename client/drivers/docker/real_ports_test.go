@@ -21,7 +21,7 @@ func (n *node) ask(network, addr string) (answer string, err error) {
 			return err
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		if network == "udp" {
 			if _, err := conn.Write([]byte("ask")); err != nil {
 				return err

@@ -40,7 +40,7 @@ func TestStart_WaitsForTheDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the task does not start")
 	}
 	if c := f.container(cfg); !c.State.Running || len(f.events) != 1 {

@@ -40,7 +40,11 @@ func TestStart_OfAFaultyPluginFailsAndLeavesNothing(t *testing.T) {
 			a := f.agent()
 			cfg := f.task("a1", "exit 7")
 			f.plugin.Set("StartTask", fault)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			limit := time.Minute
+			if fault == plugintest.Hang {
+				limit = 3 * time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			_, err := a.Start(ctx, cfg)
 			if !structs.IsKind(err, want) {

@@ -299,9 +299,9 @@ func (f *fixture) record() plugincatalog.Reattach {
 // until waits for a condition that a process makes true.
 func (f *fixture) until(what string, ok func() bool) {
 	f.t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			f.t.Fatalf("%s: not within 30s", what)
+			f.t.Fatalf("%s: not in time", what)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (s *sink) String() string {
 // await waits until the output is the text.
 func (s *sink) await(t *testing.T, want string) {
 	t.Helper()
-	for limit := time.After(20 * time.Second); s.String() != want; {
+	for limit := time.After(2 * time.Minute); s.String() != want; {
 		select {
 		case <-s.written:
 		case <-limit:

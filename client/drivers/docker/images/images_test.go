@@ -109,7 +109,7 @@ func TestAcquire_SharesADownload(t *testing.T) {
 // awaitUsers waits until that many tasks wait for one download.
 func (c *Coordinator) awaitUsers(t *testing.T, n int) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		users := 0
 		for _, f := range c.flights {
@@ -220,7 +220,7 @@ func TestAcquire_TellsTheProgress(t *testing.T) {
 		if got != "image a:1: 0 of 1 layers done, 1.0 kB of 4.0 kB downloaded" {
 			t.Errorf("got %q", got)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the task hears nothing")
 	}
 	close(d.finish)
@@ -342,7 +342,7 @@ func run(t *testing.T, c *Coordinator) {
 
 func awaitCalls(t *testing.T, f *dockertest.Fake, call string, n int) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); len(f.Calls(call)) < n; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); len(f.Calls(call)) < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%s was called %d times, want %d", call, len(f.Calls(call)), n)
 		}
