@@ -218,7 +218,7 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 			began := time.Now()
 			cancel()
 			<-done
-			if took := time.Since(began); took > 20*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 		})

@@ -105,7 +105,7 @@ func TestCalls_OfAPluginThatHangsHaveABound(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if took := time.Since(began); took > 3*callTimeout {
+	if took := time.Since(began); took > time.Duration(len(calls)-1)*callTimeout {
 		t.Errorf("the calls waited for each other: %s", took)
 	}
 	for method := range calls {
@@ -132,7 +132,7 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 			f.plugin.Await(method, 1)
 			began := time.Now()
 			a.stop()
-			if took := time.Since(began); took > 20*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 		})
