@@ -27,7 +27,22 @@ type agentOrder struct {
 	Dir  string
 	Task *driver.TaskConfig
 
-	Prepare bool // only prepare the task
+	Prepare bool     // only prepare the task
+	Cover   []string // directories that get a file system with a file, in a mount namespace of the agent
+}
+
+// cover mounts file systems on the directories.
+func cover(dirs []string) {
+	for _, dir := range dirs {
+		err := unix.Mount("covered", dir, "tmpfs", 0, "size=64k")
+		if err == nil {
+			err = os.WriteFile(dir+"/of-the-host", nil, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 }
 
 // agentMain is the agent process: it starts the task, prints the handle, and waits for the end of the task.
@@ -38,6 +53,7 @@ func agentMain() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	cover(o.Cover)
 	d := exec.New(exec.DefaultConfig(), executorConfig(o.Dir))
 	if o.Prepare {
 		if err := d.Prepare(context.Background(), o.Task); err != nil {
@@ -77,6 +93,9 @@ func (r *fixture) runAgent(o agentOrder) (*osexec.Cmd, io.Reader) {
 	}
 	cmd := osexec.Command(os.Args[0], "agent")
 	cmd.Stderr = os.Stderr
+	if len(o.Cover) > 0 {
+		cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // its mounts are private
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		r.t.Fatal(err)

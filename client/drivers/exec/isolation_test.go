@@ -1,12 +1,15 @@
 package exec_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"berth/client/driver"
+	"berth/internal/testskip"
 )
 
 func contains(s, sub string) bool { return strings.Contains(s, sub) }
@@ -77,6 +80,34 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 				t.Fatalf("got the output %q, want %q (end %+v)", got, c.want, res)
 			}
 		})
+	}
+}
+
+// The host mounts file systems below /sys that show the memory of the machine. Of these, only a privileged
+// task has more than the cgroups.
+func TestSandbox_HidesTheFileSystemsBelowSys(t *testing.T) {
+	r := newFixture(t)
+	hidden := []string{"/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/pstore", "/sys/fs/bpf"}
+	hidden = slices.DeleteFunc(hidden, func(dir string) bool { return !exists(dir) })
+	if len(hidden) == 0 {
+		testskip.Lacking(t, "a kernel with directories for file systems below /sys")
+	}
+	for privileged, want := range map[bool]int{false: 0, true: len(hidden)} {
+		cfg := r.task(fmt.Sprint(privileged), `ls /sys/fs/cgroup > /local/groups
+			echo $(find `+strings.Join(hidden, " ")+` -name of-the-host | wc -l); exec sleep 1000`)
+		cfg.Privileged = privileged
+		cmd, out := r.runAgent(agentOrder{Dir: r.dir, Task: cfg, Cover: hidden})
+		if err := json.NewDecoder(out).Decode(&driver.Handle{}); err != nil {
+			t.Fatalf("the agent did not start the task: %v", err)
+		}
+		r.awaitOutput(cfg, "\n")
+		r.killAgent(cmd)
+		if got := r.readLog(cfg, "stdout"); got != fmt.Sprintln(want) {
+			t.Errorf("privileged %t: the task sees %q of the file systems, want %d", privileged, got, want)
+		}
+		if groups, err := os.ReadFile(cfg.Dirs.Local + "/groups"); err != nil || len(groups) == 0 {
+			t.Errorf("privileged %t: the task does not see the cgroups: %v", privileged, err)
+		}
 	}
 }
 

@@ -29,19 +29,7 @@ func buildRoot(cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	binds = append(binds, Bind{
-		Source:   "/sys",
-		Target:   "/sys",
-		ReadOnly: !cfg.Privileged,
-	})
-	if cfg.Privileged {
-		binds = append(binds, Bind{
-			Source:      "/dev",
-			Target:      "/dev",
-			Propagation: HostToTask,
-			Device:      true,
-		})
-	}
+	binds = append(binds, systemBinds(cfg.Privileged)...)
 	binds = append(binds, fileBinds(cfg.Files)...)
 	system := len(binds)
 	trees, err := cloneMounts(append(binds, cfg.Binds...))
@@ -69,6 +57,26 @@ func buildRoot(cfg *Config) error {
 	}
 	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
 	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|flags)
+}
+
+// systemBinds are the parts of the kernel's files that come from the host.
+//
+// What the host has mounted below /sys is not for a program that is not privileged, except the cgroups: root
+// reads the memory and the work of other programs in debugfs, tracefs, bpf and pstore without a capability.
+func systemBinds(privileged bool) []Bind {
+	if privileged {
+		return []Bind{
+			{Source: "/sys", Target: "/sys"},
+			{Source: "/dev", Target: "/dev", Propagation: HostToTask, Device: true},
+		}
+	}
+	binds := []Bind{{Source: "/sys", Target: "/sys", ReadOnly: true, alone: true}}
+	const groups = "/sys/fs/cgroup"
+	_, err := os.Stat(groups)
+	if err == nil {
+		binds = append(binds, Bind{Source: groups, Target: groups, ReadOnly: true})
+	}
+	return binds
 }
 
 // hostPaths sorts the visible paths of the host into symlinks (path to target) and binds, outer paths first.
@@ -108,8 +116,11 @@ func cloneMounts(binds []Bind) ([]mountTree, error) {
 		if err != nil {
 			return nil, structs.Preconditionf("mounting %s: %w", b.Target, err)
 		}
-		fd, err := unix.OpenTree(unix.AT_FDCWD,
-			b.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
+		if !b.alone {
+			flags |= unix.AT_RECURSIVE
+		}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, b.Source, flags)
 		if err != nil {
 			return nil, fmt.Errorf("mounting %s from %s: %w", b.Target, b.Source, err)
 		}

@@ -55,6 +55,8 @@ type Bind struct {
 	ReadOnly    bool
 	Propagation string
 	Device      bool // Source is a device node that the program may open
+
+	alone bool // without the mounts below Source
 }
 
 // Exit describes the end of the program.
