@@ -34,7 +34,7 @@ func KeptCapabilities() []string { return slices.Sorted(maps.Values(keptCapabili
 // dropCapabilities takes the other capabilities from the calling thread and from the programs that it forks
 // and executes.
 //
-// The thread keeps none of them itself: its child is still a copy of pid 1 when it changes to the working
+// The thread uses none of them itself: its child is still a copy of pid 1 when it changes to the working
 // directory and looks for the program, at paths that a task chooses. With CAP_SYS_PTRACE it would follow
 // /proc/1/root of the sandbox to the root of the host.
 func dropCapabilities() error {
@@ -61,8 +61,9 @@ func dropCapabilities() error {
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// dropOwn drops the capabilities of the calling thread. It empties its inheritable set: the bounding set does
-// not bound it, and the kernel adds it to the capabilities of a program that root executes.
+// dropOwn drops the effective capabilities of the calling thread. It leaves the permitted ones, which protect
+// its child: see keepPermitted. It empties its inheritable set: the bounding set does not bound it, and the
+// kernel adds it to the capabilities of a program that root executes.
 func dropOwn() error {
 	own, err := capabilities()
 	if err != nil {
@@ -74,10 +75,21 @@ func dropOwn() error {
 	}
 	for i := range own {
 		own[i].Effective &= kept[i]
-		own[i].Permitted &= kept[i]
 		own[i].Inheritable = 0
 	}
 	return unix.Capset(&capHeader, &own[0])
+}
+
+// keepPermitted makes a child of the calling thread keep its permitted capabilities when it changes its user,
+// until it executes the program. Until then it has the memory of this process. The kernel opens the memory of
+// a process only to one that has all its permitted capabilities. Without them, and with fs.suid_dumpable = 1,
+// it would open it to each process of that user.
+func keepPermitted() error {
+	err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("keeping the capabilities of the child: %w", err)
+	}
+	return nil
 }
 
 var capHeader = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

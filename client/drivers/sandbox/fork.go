@@ -20,6 +20,9 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 	if err == nil {
 		err = entry.MoveThread()
 	}
+	if err == nil && p.User != nil {
+		err = keepPermitted()
+	}
 	if err == nil && p.Restrict {
 		err = dropCapabilities()
 	}
