@@ -51,12 +51,20 @@ func TestPrepare_TheStartCompletesIt(t *testing.T) {
 		while ! test -e /local/go; do sleep 0.01; done
 		exit 7`)
 	pid := r.prepare(r.ctx(), cfg)
+	record, err := os.Stat(filepath.Join(r.DirOf(cfg.ID), "task.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg.Env = map[string]string{"LATE": "of a hook", "DEVICE": "/dev/fuse"}
 	cfg.Mounts = []driver.Mount{{HostPath: "/dev/fuse", TaskPath: "/dev/fuse", Device: true, Permissions: "r"}}
 	if h := r.start(cfg); h.PID != pid {
 		t.Errorf("the task has the supervisor %d, prepared was %d", h.PID, pid)
 	}
 	r.awaitOutput(cfg, "opened")
+	now, err := os.Stat(filepath.Join(r.DirOf(cfg.ID), "task.json"))
+	if err != nil || !os.SameFile(record, now) {
+		t.Errorf("the start has written another record (%v)", err)
+	}
 	if s, err := r.Stats(r.ctx(), cfg.ID); err != nil || s.PIDs == 0 {
 		t.Errorf("got the stats %+v, %v, want processes", s, err)
 	}

@@ -23,8 +23,10 @@ type record struct {
 	Driver     string
 	Boot       string
 	Supervisor procref.Ref
-	Task       procref.Ref // with the end of this process the task ends; zero until the task is started
-	Cgroup     cgroups.Group
+	// Task is the process with which the task ends: the supervisor of a sandbox, also before it has started the
+	// program; else the first process of the program, zero until that is started.
+	Task   procref.Ref
+	Cgroup cgroups.Group
 	// Sessions are the commands that were started beside the program of a task without a cgroup. The processes
 	// of a cgroup are found without them.
 	Sessions []procref.Ref `json:",omitempty"`

@@ -123,6 +123,9 @@ func (s *supervisor) recordSelf() error {
 		Boot:       boot,
 		Supervisor: self,
 	}
+	if os.Getpid() == 1 { // of the namespaces of a sandbox, which ends with it
+		s.record.Task = self
+	}
 	if c := s.spec.Cgroup; c != nil {
 		s.record.Cgroup = *c.Machine.Path(c.Parent, s.name)
 	}
@@ -131,30 +134,20 @@ func (s *supervisor) recordSelf() error {
 
 func (s *supervisor) launch() error {
 	defer s.out.started()
-	err := s.startProgram()
+	if s.spec.Sandbox == nil {
+		return s.launchBare()
+	}
+	box, err := sandbox.Run(s.spec.Sandbox, s.out.stdout.w, s.out.stderr.w, s.group)
 	if err != nil {
 		return err
 	}
-	err = s.record.writeRecord(".")
-	if err != nil {
-		s.kill()
-		_, _ = s.proc.Wait() // it was killed
-	}
-	return err
+	s.proc = box
+	s.commands = box.Commands
+	return nil
 }
 
-// startProgram starts the program and enters into the record which process the task ends with.
-func (s *supervisor) startProgram() error {
-	if s.spec.Sandbox != nil {
-		box, err := sandbox.Run(s.spec.Sandbox, s.out.stdout.w, s.out.stderr.w, s.group)
-		if err != nil {
-			return err
-		}
-		s.proc = box
-		s.commands = box.Commands
-		s.record.Task = s.record.Supervisor
-		return nil
-	}
+// launchBare starts the program and enters into the record which process the task ends with.
+func (s *supervisor) launchBare() error {
 	b, err := startBare(s.spec.Program, s.out, s.group)
 	if err != nil {
 		return err
@@ -165,9 +158,12 @@ func (s *supervisor) startProgram() error {
 		b.sessions.Started = s.recordSession
 	}
 	s.record.Task, err = procref.Of(b.pid)
+	if err == nil {
+		err = s.record.writeRecord(".")
+	}
 	if err != nil {
 		s.kill()
-		_, _ = b.Wait()
+		_, _ = b.Wait() // it was killed
 	}
 	return err
 }
