@@ -240,3 +240,39 @@ func (d *deployments) halfUpdated() *structs.Allocation {
 	d.t.Fatal("no allocation of version 1")
 	return nil
 }
+
+// A plan whose proposal timed out may be applied all the same, after the next plan from the same state. Each
+// of them places a canary for one that is lost.
+func TestDeployment_EndsSurplusCanaries(t *testing.T) {
+	d := &deployments{fixture: newFixture(t)}
+	d.nodes("n1", "n2", "n3")
+	for _, version := range []string{"1", "2"} {
+		d.job(aJob("web", structs.JobService, func(j *structs.Job) {
+			j.TaskGroups[0].Update = new(structs.DefaultUpdateStrategy())
+			j.TaskGroups[0].Update.Canary = 1
+			j.TaskGroups[0].Tasks[0].Env = map[string]string{"VERSION": version}
+		}))
+		d.run("web")
+	}
+	d.status(d.labeled("0c").NodeID, structs.NodeDown)
+	plans := []*structs.Plan{d.process(d.eval("web")), d.process(d.eval("web"))}
+	for _, p := range plans {
+		p.WriteOptions = d.now()
+		do(d.fixture, state.PlanApply, p)
+	}
+	canaries := func() (n int) {
+		for _, a := range d.allocs("web") {
+			if a.DeploymentStatus.IsCanary() {
+				n++
+			}
+		}
+		return n
+	}
+	if n := canaries(); n != 2 {
+		t.Fatalf("the plans have placed %d canaries, want one each", n)
+	}
+	d.run("web")
+	if n := canaries(); n != 1 {
+		t.Errorf("there are %d canaries, want 1", n)
+	}
+}
