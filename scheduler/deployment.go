@@ -13,15 +13,12 @@ import (
 // after it has failed, it is held: allocations of older versions stay, and if one is lost or moved, its
 // successor has the older version, too.
 
-// findDeployment returns the deployment of the job's version: one that is active or has failed, nil if there
-// is none or it has succeeded.
-func (p *planner) findDeployment() *structs.Deployment {
+// findDeployment finds the deployment of the job's version, and what it holds.
+func (p *planner) findDeployment() {
 	d := state.LatestDeployment(p, p.ns, p.job.ID)
 	p.deployed = d != nil && d.JobVersion == p.job.Version
-	if !p.deployed || !d.Active() && d.Status != structs.DeploymentFailed {
-		return nil
-	}
-	return d
+	p.deployment = state.DeploymentOfVersion(p, p.job)
+	p.held = &state.HeldGroups{Job: p.job, Deployment: p.deployment}
 }
 
 // rollout is the update of one group in one plan.
@@ -42,13 +39,6 @@ type rollout struct {
 // others alone.
 const mostRefused = 16
 
-// deploys reports whether deployments track the updates of a group. Allocations that have a volume for
-// themselves are replaced one at a time whatever max_parallel is.
-func (p *planner) deploys(g *groupPlan) bool {
-	return p.job.Type == structs.JobService &&
-		(g.group.Update.Rolls() || g.group.Update != nil && g.group.HoldsVolumesAlone())
-}
-
 // rollOut compares a group that deployments track with its allocations.
 func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	canaries, others := p.splitCanaries(allocs)
@@ -61,7 +51,7 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 		}
 	}
 	p.beginDeployment(r, slots)
-	r.held = p.isHeld(r)
+	r.held = p.held.Holds(r.group)
 	slots = p.holdOlder(r, slots)
 	kept := p.trimToCount(g, slots)
 	taken := make(map[int]bool, len(kept))
@@ -145,6 +135,7 @@ func (p *planner) beginDeployment(r *rollout, slots []classified) {
 	}
 	if p.deployment == nil {
 		p.deployment = p.newDeployment()
+		p.held.Deployment = p.deployment
 		p.plan.Deployment = p.deployment
 	}
 	p.deployment.TaskGroups[r.group.Name] = r.state
@@ -177,43 +168,16 @@ func (p *planner) newDeployment() *structs.Deployment {
 // placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
 // at that time. They have the version of their predecessors.
 func (p *planner) placeTakenAway(r *rollout, taken map[int]bool) {
-	newest := map[int]*structs.Allocation{}
-	var older uint64
-	for a := range state.AllocsByJob(p, p.ns, p.job.ID) {
-		index := a.Index()
-		if a.TaskGroup != r.group.Name || a.DeploymentStatus.IsCanary() ||
-			a.CreateIndex < p.job.CreateIndex {
+	for _, a := range p.held.Misses(p, r.group, taken) {
+		if p.stopped[a.ID] {
 			continue
 		}
-		if newest[index] == nil || a.CreateIndex > newest[index].CreateIndex {
-			newest[index] = a
-		}
-		if p.isOlder(a) {
-			older = max(older, a.JobVersion)
-		}
-	}
-	for index := range r.group.Count {
-		a := newest[index]
-		if a == nil || taken[index] || a.NextAllocation != "" ||
-			!a.ServerTerminal() || p.stopped[a.ID] ||
-			p.isOlder(a) && a.JobVersion != older {
-			continue
-		}
-		w := &placement{plan: r.groupPlan, index: index, prev: a}
+		w := &placement{plan: r.groupPlan, index: a.Index(), prev: a}
 		if p.isOlder(a) {
 			w.plan = cmp.Or(p.formerPlan(a), r.groupPlan)
-			if p.excludesCanaries(w.plan, index) {
-				continue
-			}
 		}
 		p.placements = append(p.placements, w)
 	}
-}
-
-// isHeld reports whether the group may neither grow nor replace older allocations now.
-func (p *planner) isHeld(r *rollout) bool {
-	d := p.deployment
-	return d != nil && (d.Status != structs.DeploymentRunning || r.state.AwaitsPromotion())
 }
 
 // holdOlder changes the decisions on allocations of older versions in a held group: each stays, or its
@@ -241,7 +205,7 @@ func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
 			switch {
 			case s.alloc.CreateIndex < newest[s.index]:
 				s.action = actionNone // a newer version has taken its index
-			case s.action == actionReschedule && p.excludesCanaries(former, s.index):
+			case s.action == actionReschedule && p.held.ExcludesCanaries(former.group, s.index):
 				s.action = actionHold
 			}
 		}
@@ -259,34 +223,13 @@ func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
 	if g := p.former[key]; g != nil {
 		return g
 	}
-	old := state.JobOf(p, a)
-	if old == nil || old.Group(a.TaskGroup) == nil || old.Type != p.job.Type {
+	old := p.held.Former(p, a)
+	if old == nil {
 		return nil
 	}
 	g := p.addGroupOf(old, old.Group(a.TaskGroup))
 	p.former[key] = g
 	return g
-}
-
-// excludesCanaries reports whether an allocation of an older version would use volumes in a way that excludes
-// canaries which await their promotion. It waits for the promotion, and so they would wait for each other. An
-// allocation that ran when the version was registered does not (state.CanaryConflict).
-func (p *planner) excludesCanaries(former *groupPlan, index int) bool {
-	d := p.deployment
-	if former.job == p.job || !d.Active() {
-		return false
-	}
-	if p.canaryUses == nil {
-		var groups []*structs.TaskGroup
-		for _, group := range p.job.TaskGroups {
-			s := d.Group(group.Name)
-			if s == nil || s.AwaitsPromotion() { // the plan may begin the deployment of the group yet
-				groups = append(groups, group)
-			}
-		}
-		p.canaryUses = state.NewCanaryUses(groups)
-	}
-	return p.canaryUses.ExcludedBy(former.group.CSIUses(index))
 }
 
 // formerGroup names a group in an older version of the job.
@@ -345,10 +288,7 @@ func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots
 		taken[s.index] = true
 		p.planAction(r.groupPlan, s)
 	}
-	if !r.state.AwaitsPromotion() || p.deployment.Status != structs.DeploymentRunning {
-		return
-	}
-	for _, index := range canaryIndexes(slots, taken, r.state.DesiredCanaries-count) {
+	for _, index := range canaryIndexes(slots, taken, p.held.MissedCanaries(r.group, count)) {
 		p.placements = append(p.placements, &placement{
 			plan:   r.groupPlan,
 			index:  index,

@@ -119,7 +119,7 @@ type planner struct {
 	deployment     *structs.Deployment        // of the job's version: see findDeployment
 	deployed       bool                       // the job's version has, or had, a deployment
 	former         map[formerGroup]*groupPlan // groups in older versions, which are placed again
-	canaryUses     state.CanaryUses           // of canaries that await their promotion; looked up once
+	held           *state.HeldGroups          // by deployment
 	placements     []*placement
 	delayed        []classified        // ended allocations that are replaced later
 	stopped        map[string]bool     // allocations that the plan stops

@@ -63,10 +63,10 @@ type classified struct {
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
-	p.deployment = p.findDeployment()
+	p.findDeployment()
 	for _, group := range p.job.TaskGroups {
 		g := p.addGroup(group)
-		if p.deploys(g) {
+		if state.Deploys(p.job, group) {
 			p.rollOut(g, byGroup[group.Name])
 		} else {
 			p.reconcileGroup(g, byGroup[group.Name])

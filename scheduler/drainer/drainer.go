@@ -70,6 +70,7 @@ type planner struct {
 	now     time.Time
 	step    *Step
 	groups  map[groupKey]*groupPace
+	held    map[structs.JobKey]*state.HeldGroups
 	explain bool // whether to fill waits
 	waits   []structs.DrainWait
 }
@@ -80,6 +81,7 @@ func newPlanner(tx *state.ReadTx, now time.Time) *planner {
 		now:    now,
 		step:   &Step{ForcedPlugins: map[string]string{}},
 		groups: map[groupKey]*groupPace{},
+		held:   map[structs.JobKey]*state.HeldGroups{},
 	}
 }
 

@@ -70,41 +70,40 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocati
 	return pace
 }
 
-// wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing:
-// only those that were taken away come again. So it is with the canaries of a deployment.
+// wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing,
+// but for those that the scheduler places again. So it is with the canaries of a deployment.
 func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup, deployment string) int {
-	if deployment == "" && !p.isHeld(j, g) {
+	held := p.heldGroups(j)
+	if deployment == "" && !held.Holds(g) {
 		return g.Count
 	}
-	newest := map[int]*structs.Allocation{}
+	live := 0
+	taken := map[int]bool{}
 	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
-		index := a.Index()
-		last := newest[index]
-		if a.TaskGroup == g.Name && a.CreateIndex >= j.CreateIndex && canariesOf(a) == deployment &&
-			(last == nil || a.CreateIndex > last.CreateIndex) {
-			newest[index] = a
+		if a.TaskGroup != g.Name || canariesOf(a) != deployment || a.ServerTerminal() || a.NextAllocation != "" {
+			continue
+		}
+		taken[a.Index()] = true // one that has ended by itself also keeps its place
+		if !a.ClientTerminal() {
+			live++
 		}
 	}
-	wanted := 0
-	for index, a := range newest {
-		comes := !a.Terminal() || a.ServerTerminal() && a.NextAllocation == ""
-		if comes && (deployment != "" || index < g.Count) {
-			wanted++
-		}
+	switch {
+	case deployment == "":
+		return live + len(held.Misses(p.tx, g, taken))
+	case held.Deployment != nil && held.Deployment.ID == deployment:
+		return live + held.MissedCanaries(g, len(taken))
 	}
-	return wanted
+	return live
 }
 
-// isHeld reports whether the deployment of the job's version adds no allocations to a group.
-func (p *planner) isHeld(j *structs.Job, g *structs.TaskGroup) bool {
-	d := state.LatestDeployment(p.tx, j.Namespace, j.ID)
-	switch {
-	case d == nil || d.JobVersion != j.Version:
-		return false
-	case d.Status == structs.DeploymentRunning:
-		return d.Group(g.Name).AwaitsPromotion()
+// heldGroups returns the groups that the deployment of a job holds.
+func (p *planner) heldGroups(j *structs.Job) *state.HeldGroups {
+	key := structs.JobKey{Namespace: j.Namespace, ID: j.ID}
+	if p.held[key] == nil {
+		p.held[key] = &state.HeldGroups{Job: j, Deployment: state.DeploymentOfVersion(p.tx, j)}
 	}
-	return d.Status == structs.DeploymentPaused || d.Status == structs.DeploymentFailed
+	return p.held[key]
 }
 
 // take reports whether an allocation may leave, and counts it.
