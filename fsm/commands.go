@@ -30,7 +30,7 @@ var (
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
 		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks),
-		sinceField(ConnectSince, jobHasLaterFields))
+		sinceField(ConnectSince, jobHasLaterFields), sinceField(AllAtOnceSince, jobIsAllAtOnce))
 	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
 		sinceField(PlacementSince, deregisterSkipsDelay), sinceField(StableSince, deregisterForgetsStable))

@@ -223,6 +223,11 @@ func planRenewsDeadlines(p *structs.Plan) bool {
 	return p.Deployment != nil && p.Deployment.RenewsDeadline
 }
 
+// AllAtOnceSince is the version whose servers refuse a plan of a job with AllAtOnce as a whole.
+const AllAtOnceSince = 16
+
+func jobIsAllAtOnce(p *structs.JobRegisterRequest) bool { return p.Job != nil && p.Job.AllAtOnce }
+
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)

@@ -5,7 +5,6 @@ package jobspec
 
 func (job) Rejected() map[string]string {
 	return map[string]string{
-		"all_at_once": "it places each allocation as soon as a node has room; leave it out",
 		"multiregion": "a cluster has one region; register the job in each region",
 		"consul_token": "a token in a job file is stored in plain text; leave it out, " +
 			"and run the job with -consul-token or CONSUL_HTTP_TOKEN",

@@ -27,6 +27,7 @@ type job struct {
 	Name        string            `hcl:"name"`
 	Type        string            `hcl:"type"`
 	Priority    *int              `hcl:"priority"`
+	AllAtOnce   bool              `hcl:"all_at_once"`
 	Datacenters []string          `hcl:"datacenters"`
 	NodePool    string            `hcl:"node_pool"`
 	Meta        map[string]string `hcl:"meta"`

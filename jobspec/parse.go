@@ -104,6 +104,7 @@ func (c *converter) job(j *job) *structs.Job {
 		ID:          cmp.Or(j.ID, j.Label),
 		Name:        j.Name,
 		Type:        j.Type,
+		AllAtOnce:   j.AllAtOnce,
 		Datacenters: j.Datacenters,
 		NodePool:    j.NodePool,
 		Constraints: c.constraints(j.Constraints),

@@ -10,8 +10,8 @@ import (
 )
 
 // PlanApply executes a plan of the scheduler as far as it still fits: on each node all placements and stops
-// of the plan, or none. If something is rejected, or the job has changed since the plan was made, the
-// evaluation becomes pending again.
+// of the plan, or none. That of a job with AllAtOnce has no effect if one node refuses it. If something is
+// rejected, or the job has changed since the plan was made, the evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Eval == nil ||
 		p.Eval.ID == "" ||
@@ -32,6 +32,11 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	place := newPlacements(tx, p)
 	check := newPlanCheck(tx, p)
 	refused := check.rejectedNodes(place)
+	if len(refused) > 0 && j.AllAtOnce {
+		why := append(refusalTexts(refused), "the job is all_at_once, so nothing of it took effect")
+		retryEval(tx, e, "", why...)
+		return nil
+	}
 	if p.Deployment != nil {
 		putDeployment(tx, p.Deployment, p.Now)
 	}
@@ -56,19 +61,23 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Blocked != nil {
 		putBlocked(tx, stampEval(p.Blocked, p.Now), e)
 	}
-	var why []string
-	for node, reason := range refused {
-		why = append(why, fmt.Sprintf("node %s refused the plan: %s", node, reason))
-	}
 	switch {
-	case len(why) > 0:
-		retryEval(tx, e, "", why...)
+	case len(refused) > 0:
+		retryEval(tx, e, "", refusalTexts(refused)...)
 	case changedSincePlan(tx, e):
 		retryEval(tx, e, structs.EvalChanged, changedMeanwhile)
 	default:
 		putEval(tx, e)
 	}
 	return nil
+}
+
+// refusalTexts returns the reasons of the nodes that refuse a plan.
+func refusalTexts(refused map[string]string) (texts []string) {
+	for node, why := range refused {
+		texts = append(texts, fmt.Sprintf("node %s refused the plan: %s", node, why))
+	}
+	return texts
 }
 
 // putBlocked puts the blocked evaluation for the placements that the plan of e could not make. If it replaces

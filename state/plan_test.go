@@ -219,6 +219,57 @@ func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 	}
 }
 
+// A plan of a job with all_at_once has no effect if one node refuses it: no placement and stop on other
+// nodes, no deployment and no other evaluation.
+func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		w := newFixture(t)
+		w.node("n1")
+		w.node("n2")
+		w.alloc("old", "other", "n1")
+		j := aJob("j", structs.JobService)
+		j.AllAtOnce = whole
+		j = w.job(j)
+		p := w.planOf(j, "a@n1", "b@n2", "c@unknown")
+		p.Stop = []*structs.PlanStop{{AllocID: "old"}}
+		p.Deployment = &structs.Deployment{
+			ID:         "d1",
+			JobID:      "j",
+			JobVersion: j.Version,
+			Status:     structs.DeploymentRunning,
+		}
+		p.Followups = []*structs.Evaluation{{ID: "later", JobID: "j", Status: structs.EvalPending}}
+		do(w, PlanApply, p)
+		tx := w.s.Read()
+		want := "a b"
+		if whole {
+			want = ""
+		}
+		if got := w.placed("a", "b", "c"); got != want {
+			t.Errorf("all at once %v: placed %q, want %q", whole, got, want)
+		}
+		if Alloc(tx, "old").ServerTerminal() == whole {
+			t.Errorf("all at once %v: the allocation that the plan stops is %s", whole, Alloc(tx, "old").DesiredStatus)
+		}
+		if (Deployment(tx, "d1") == nil) != whole || (Eval(tx, "later") == nil) != whole {
+			t.Errorf("all at once %v: deployment %+v, evaluation %+v", whole, Deployment(tx, "d1"), Eval(tx, "later"))
+		}
+		w.wantEval(p.Eval.ID, structs.EvalPending)
+		if why := Eval(tx, p.Eval.ID).StatusDescription; strings.Contains(why, "all_at_once") != whole ||
+			!strings.Contains(why, "node unknown refused the plan") {
+			t.Errorf("all at once %v: the evaluation says %q", whole, why)
+		}
+		if !whole {
+			continue
+		}
+		again := w.planOf(j, "a@n1", "b@n2")
+		do(w, PlanApply, again)
+		if got := w.placed("a", "b"); got != "a b" {
+			t.Errorf("the plan that fits places %q", got)
+		}
+	}
+}
+
 func TestPlan_UpdatesInPlace(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")

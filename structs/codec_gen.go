@@ -3761,8 +3761,11 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(30)
+	n := uint32(31)
 	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(v.AllAtOnce) {
 		n--
 	}
 	if !(v.DispatchIdempotencyToken != "") {
@@ -3798,6 +3801,10 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.Affinities); err != nil {
 			return b, err
 		}
+	}
+	if v.AllAtOnce {
+		b = append(b, "\xa9AllAtOnce"...)
+		b = msgp.AppendBool(b, v.AllAtOnce)
 	}
 	b = append(b, "\xabConstraints"...)
 	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
@@ -3916,6 +3923,8 @@ func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadString(b, &v.Type)
 	case "Priority":
 		b, err = wire.ReadInt(b, &v.Priority)
+	case "AllAtOnce":
+		b, err = wire.ReadBool(b, &v.AllAtOnce)
 	case "Datacenters":
 		b, err = wire.ReadStrings(b, &v.Datacenters)
 	case "NodePool":

@@ -46,6 +46,7 @@ type Job struct {
 	Name              string
 	Type              string
 	Priority          int
+	AllAtOnce         bool `codec:",omitempty"` // a plan is applied as a whole or not at all
 	Datacenters       []string
 	NodePool          string
 	Constraints       []*Constraint

@@ -16,6 +16,7 @@ job "full" {
   name        = upper("full")
   type        = "service"
   priority    = 70
+  all_at_once = true
   datacenters = concat(var.dc, ["dc3"])
   node_pool   = "fast"
 

@@ -1,0 +1,20 @@
+package fsm
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+// An older server would apply a part of a plan of the job.
+func TestNeeds_CountsAllAtOnce(t *testing.T) {
+	for whole, want := range map[bool]int{false: 0, true: AllAtOnceSince} {
+		entry, err := JobRegister.Encode(&structs.JobRegisterRequest{Job: &structs.Job{AllAtOnce: whole}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := JobRegister.Needs(entry); got != want {
+			t.Errorf("a job with AllAtOnce %v needs version %d, want %d", whole, got, want)
+		}
+	}
+}
