@@ -232,56 +232,6 @@ func describeTopologies(v *structs.CSIVolume) string {
 	return joinBrief(out, " or ")
 }
 
-// volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit,
-// those of allocations that are placed there and have not claimed yet, and those of this allocation.
-func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
-	for _, u := range w.uses {
-		plugin := u.volume.PluginID
-		limit := p.storageOn(v, plugin).half.NodeReport().MaxVolumes // 0 for any number
-		if limit <= 0 {
-			continue
-		}
-		bound := len(p.attachedOn(v, plugin)) +
-			v.volumes().wanted + len(v.volumes().intended) + len(w.uses)
-		if int64(bound) <= limit {
-			continue
-		}
-		volumes := p.volumesOn(v, plugin)
-		before := len(volumes)
-		for _, other := range w.uses {
-			if other.volume.PluginID == plugin {
-				volumes[volumeKey(other.claim)] = other.claim
-			}
-		}
-		if len(volumes) == before ||
-			int64(len(volumes)) <= limit {
-			continue
-		}
-		keys := p.keysOfVolumes(volumes)
-		return &refusal{
-			reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
-			keys:   append(keys, structs.WakePlugin(plugin)),
-		}
-	}
-	return nil
-}
-
-// volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
-func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
-	at := v.volumes()
-	intended := slices.Clone(at.intended)
-	for _, a := range at.users {
-		intended = append(intended, state.IntendedBy(p, a)...)
-	}
-	volumes := maps.Clone(p.attachedOn(v, plugin))
-	for _, c := range intended {
-		if c.PluginID == plugin && !p.stopped[c.AllocID] {
-			volumes[volumeKey(c)] = c
-		}
-	}
-	return volumes
-}
-
 // maxKeys is the most volumes whose release an evaluation waits for because of full nodes. If there are more,
 // it is also retried after retryDelay.
 const (

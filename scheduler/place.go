@@ -365,6 +365,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		v.writers = append(v.writers, w.plan.group)
 	}
 	p.countValues(a, 1)
+	p.exchangeVolumes(w, v)
 	p.addIntendedClaims(a, w.uses, v)
 	if w.update {
 		w.plan.noteUpdated(p.now.UnixNano())

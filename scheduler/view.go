@@ -28,6 +28,8 @@ type volumeView struct {
 	users    []*structs.Allocation // live ones that are to use volumes
 	wanted   int                   // the number of these volumes
 	intended []*structs.CSIClaim   // of the allocations that the plan places here
+
+	exchanged []string // volumes that leave, and whose place a placement of the plan has
 }
 
 func (v *nodeView) volumes() *volumeView {

@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit,
+// those of allocations that are placed there and have not claimed yet, and those of this allocation. Volumes
+// that leave with the predecessor do not count.
+func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
+	for _, u := range w.uses {
+		plugin := u.volume.PluginID
+		limit := p.volumeLimit(v, plugin)
+		if limit <= 0 {
+			continue
+		}
+		bound := len(p.attachedOn(v, plugin)) +
+			v.volumes().wanted + len(v.volumes().intended) + len(w.uses)
+		if int64(bound) <= limit {
+			continue
+		}
+		volumes := p.volumesOn(v, plugin)
+		added := w.addedTo(volumes, plugin)
+		leaving := p.leavingWith(w, v, plugin)
+		if len(added) == 0 ||
+			int64(len(volumes)+len(added)-len(leaving)) <= limit {
+			continue
+		}
+		maps.Copy(volumes, added)
+		keys := p.keysOfVolumes(volumes)
+		return &refusal{
+			reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
+			keys:   append(keys, structs.WakePlugin(plugin)),
+		}
+	}
+	return nil
+}
+
+// volumeLimit returns the most volumes of a plugin that a node takes, 0 for any number.
+func (p *planner) volumeLimit(v *nodeView, plugin string) int64 {
+	return p.storageOn(v, plugin).half.NodeReport().MaxVolumes
+}
+
+// addedTo returns the volumes of a plugin that a placement adds to others.
+func (w *placement) addedTo(
+	volumes map[string]*structs.CSIClaim, plugin string,
+) map[string]*structs.CSIClaim {
+	added := map[string]*structs.CSIClaim{}
+	for _, u := range w.uses {
+		key := volumeKey(u.claim)
+		if u.volume.PluginID == plugin && volumes[key] == nil {
+			added[key] = u.claim
+		}
+	}
+	return added
+}
+
+// volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
+func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
+	volumes := maps.Clone(p.attachedOn(v, plugin))
+	for _, key := range v.volumes().exchanged {
+		delete(volumes, key)
+	}
+	for _, c := range p.intendedOn(v) {
+		if c.PluginID == plugin {
+			volumes[volumeKey(c)] = c
+		}
+	}
+	return volumes
+}
+
+// intendedOn returns the claims that allocations will make on a node, without those that the plan stops.
+func (p *planner) intendedOn(v *nodeView) []*structs.CSIClaim {
+	at := v.volumes()
+	intended := slices.Clone(at.intended)
+	for _, a := range at.users {
+		intended = append(intended, state.IntendedBy(p, a)...)
+	}
+	return slices.DeleteFunc(intended, func(c *structs.CSIClaim) bool { return p.stopped[c.AllocID] })
+}
+
+// leavingWith returns the volumes of a plugin that leave a node when the allocation has ended that an update
+// stops there. The successor waits on the node for that end, and then for the detach: see
+// state.AttachmentWaits. Volumes that others use there, or the successor, stay.
+func (p *planner) leavingWith(w *placement, v *nodeView, plugin string) (keys []string) {
+	if !w.update || w.prev.NodeID != v.node.ID || !p.stopped[w.prev.ID] {
+		return nil
+	}
+	used := map[string]bool{} // by others
+	for c := range state.ClaimsByNode(p, v.node.ID) {
+		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != w.prev.ID
+	}
+	for _, c := range p.intendedOn(v) {
+		used[volumeKey(c)] = true
+	}
+	for _, u := range w.uses {
+		used[volumeKey(u.claim)] = true
+	}
+	for c := range state.ClaimsByAlloc(p, w.prev.ID) {
+		if c.PluginID == plugin && !used[volumeKey(c)] {
+			keys = append(keys, volumeKey(c))
+		}
+	}
+	return keys
+}
+
+// exchangeVolumes gives a successor the places of the volumes that leave with its predecessor, as far as it
+// adds others. The rest of the places is free only when the predecessor has ended.
+func (p *planner) exchangeVolumes(w *placement, v *nodeView) {
+	for _, u := range w.uses {
+		plugin := u.volume.PluginID
+		if p.volumeLimit(v, plugin) <= 0 {
+			continue
+		}
+		leaving := p.leavingWith(w, v, plugin)
+		added := w.addedTo(p.volumesOn(v, plugin), plugin)
+		at := v.volumes()
+		at.exchanged = append(at.exchanged, leaving[:min(len(leaving), len(added))]...)
+	}
+}
