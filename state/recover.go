@@ -304,21 +304,50 @@ func NodeOfExternal(tx Reader, plugin, external string) string {
 }
 
 // AttachmentWaits returns why the call of an attachment cannot be made yet, and "" if it can. A volume for a
-// single node is not attached before it is detached everywhere else.
+// single node is not attached before it is detached everywhere else. A node at the limit of its plugin gets
+// no volume before another one is detached from it.
 func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 	if why := Recovering(tx); why != "" {
 		return why
 	}
-	if a.State != structs.AttachmentAttaching ||
-		!a.AccessMode.SingleNode() {
+	if a.State != structs.AttachmentAttaching {
 		return ""
+	}
+	if !a.AccessMode.SingleNode() {
+		return limitWait(tx, a)
 	}
 	for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
 		if other.NodeID != a.NodeID {
 			return stillAttached(tx, other)
 		}
 	}
-	return ""
+	return limitWait(tx, a)
+}
+
+// limitWait returns the detach for which an attachment waits because its node has more volumes of the plugin
+// than it takes, and "" if there is none. The wait is bounded: a detach that has failed may never succeed, so
+// the plugin decides whether it takes the volume then.
+func limitWait(tx Reader, a *structs.CSIAttachment) string {
+	limit := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().MaxVolumes
+	if limit <= 0 {
+		return ""
+	}
+	var leaving *structs.CSIAttachment
+	volumes := int64(0)
+	for other := range AttachmentsByNode(tx, a.NodeID) {
+		if other.PluginID != a.PluginID {
+			continue
+		}
+		volumes++
+		if leaving == nil && other.State == structs.AttachmentDetaching && other.LastError == nil {
+			leaving = other
+		}
+	}
+	if volumes <= limit || leaving == nil {
+		return ""
+	}
+	return fmt.Sprintf("plugin %s has its limit of %d volumes on the node; %s",
+		a.PluginID, limit, stillAttached(tx, leaving))
 }
 
 // retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.

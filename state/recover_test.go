@@ -363,3 +363,44 @@ func TestAttachmentWaits_ForTheDetachElsewhere(t *testing.T) {
 	w.outcome("v", "n2", "detach", nil)
 	w.wantReason("v", "a1", "is being attached to node name-n1")
 }
+
+// A node at the limit of its plugin gets another volume when the one that leaves is detached, or when its
+// detach has failed: then the plugin decides.
+func TestAttachmentWaits_ForADetachAtTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limit  int64
+		mode   structs.CSIAccessMode
+		failed *structs.OperationError
+		waits  bool
+	}{
+		{"at the limit", 1, snw, nil, true},
+		{"at the limit, for many nodes", 1, mnmw, nil, true},
+		{"below the limit", 2, snw, nil, false},
+		{"without a limit", 0, snw, nil, false},
+		{"when the detach has failed", 1, snw, &structs.OperationError{Message: "it is busy"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := threeNodes(t, true)
+			half := anInstance("p", structs.CSIKindNode, true)
+			half.NodeInfo.MaxVolumes = c.limit
+			w.node("n1", attaching(half, anInstance("p", structs.CSIKindController, true))...)
+			w.volume("next", "p")
+			w.claim(aClaim("v", "a1", wr, snw))
+			w.outcome("v", "n1", "attach", nil)
+			w.claim(aClaim("v", "a2", wr, snw)) // of another node: it waits in the queue
+			w.release("v", "a1")
+			w.claim(aClaim("next", "b1", wr, c.mode))
+			if c.failed != nil {
+				w.outcome("v", "n1", "detach", c.failed)
+			}
+			want := "volume next is being attached to node name-n1"
+			if c.waits {
+				want = "plugin p has its limit of 1 volumes on the node; volume v is being detached from node name-n1"
+			}
+			w.wantReason("next", "b1", want)
+			w.outcome("v", "n1", "detach", nil)
+			w.wantReason("next", "b1", "volume next is being attached to node name-n1")
+		})
+	}
+}

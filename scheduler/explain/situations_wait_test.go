@@ -39,6 +39,11 @@ var waitSituations = []situation{
 		volume(), other(structs.CSISingleNodeWriter), attachment("attach", ""), dbEnds, dbReleases,
 		placed(1, usesVolume(structs.CSISingleNodeWriter), constraint("${node.unique.id}", "=", "n1")),
 		webClaims)},
+	{name: "an allocation that waits for the volume of its predecessor at the limit", nodes: 1, make: after(
+		exchanges, webClaimsVol2)},
+	{name: "volume: it waits for the detachment of another one at the limit", nodes: 1, volume: "vol2",
+		make: after(exchanges, webClaimsVol2)},
+	{name: "an allocation whose predecessor has the last volume of the node", nodes: 1, make: replacesVolume},
 	{name: "volume: its controller fails to expand it", nodes: 1, volume: "vol", make: after(attachingPlugin,
 		sized(1<<20), sized(2<<20), expandFails)},
 	{name: "volume: a node fails to expand it", nodes: 1, volume: "vol", make: after(attachingPlugin,
@@ -234,4 +239,27 @@ func nodeExpandFails(f *schedtest.Fleet) {
 		Err:          failure(f, "the file system does not grow"),
 		WriteOptions: f.Now(),
 	})
+}
+
+// replacesVolume updates the job web, which has the one volume that n0 takes, to another volume.
+func replacesVolume(f *schedtest.Fleet) {
+	after(attachingPlugin, oneVolumeOnly, volume(), placed(1, usesVolume(structs.CSISingleNodeWriter)),
+		webClaims, attachment("attach", ""), (*schedtest.Fleet).Tick)(f)
+	f.Volume("vol2")
+	placed(1, usesVol2)(f)
+}
+
+// exchanges is replacesVolume up to the detach of the first volume.
+func exchanges(f *schedtest.Fleet) {
+	replacesVolume(f)
+	for a := range state.AllocsByJob(f.Store.Read(), structs.DefaultNamespace, "web") {
+		if a.ServerTerminal() {
+			f.Report(a, &structs.AllocClientUpdate{ClientStatus: structs.AllocComplete})
+			f.Release(a, "vol")
+		}
+	}
+}
+
+func webClaimsVol2(f *schedtest.Fleet) {
+	f.Claim(f.Allocs("web")[0], "vol2", structs.CSISingleNodeWriter)
 }

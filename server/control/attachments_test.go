@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -75,5 +76,65 @@ func TestDuty_G12_NothingIsDetachedFromANodeThatIsOnlyDown(t *testing.T) {
 		if n := len(w.called(detachMethod)); n != 0 || w.attachment("v", "n2") == nil {
 			t.Errorf("%d detaches from a node that may still write", n)
 		}
+	})
+}
+
+// An attach to a node at the limit of its plugin is made when the volume that leaves the node is detached, or
+// when the detach fails. The one of another node does not wait.
+func TestAttach_WaitsForADetachAtTheLimit(t *testing.T) {
+	for name, failure := range map[string]error{
+		"until it succeeds": nil,
+		"until it fails":    structs.Preconditionf("it is busy"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				for _, n := range []string{"n1", "n2"} {
+					w.addNode(n, true)
+					w.limitVolumes(n, 1)
+				}
+				for _, v := range []string{"old", "new", "elsewhere"} {
+					w.addVolume(aVolume(v, structs.VolumeReady))
+				}
+				answer := make(chan error)
+				w.setAnswer(func(c nodeCall) (any, error) {
+					if c.method == detachMethod {
+						return nil, <-answer
+					}
+					return nil, nil
+				})
+				stop := w.runLoop("controllers")
+				defer stop()
+				defer close(answer) // before the loop ends, also when the test fails
+				w.addClaim("old", "a1", "n1")
+				synctest.Wait()
+				w.unclaim("old", "a1")
+				w.addClaim("new", "a2", "n1")
+				w.addClaim("elsewhere", "a3", "n2")
+				synctest.Wait()
+				if a := w.attachment("new", "n1"); a.State != structs.AttachmentAttaching {
+					t.Fatalf("the new volume is %s while the old one is detached", a.State)
+				}
+				if a := w.attachment("elsewhere", "n2"); a.State != structs.AttachmentAttached {
+					t.Errorf("the volume of another node is %s", a.State)
+				}
+				answer <- failure
+				synctest.Wait()
+				if a := w.attachment("new", "n1"); a.State != structs.AttachmentAttached {
+					t.Errorf("the new volume is %s after the detach", a.State)
+				}
+				w.check()
+			})
+		})
+	}
+}
+
+// limitVolumes makes the half of a node report that the node takes so many volumes.
+func (w *testEnv) limitVolumes(node string, most int64) {
+	w.t.Helper()
+	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindNode, node).Copy()
+	i.NodeInfo.MaxVolumes = most
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:  node,
+		Upserts: []*structs.CSIPluginInstance{i},
 	})
 }

@@ -97,11 +97,17 @@ func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 }
 
 // controllerSignals names the calls that may have a controller now: those of the plugins whose controllers on
-// the node are reachable, and those for the volume, whose topology may have changed.
+// the node are reachable, and those for the volume, whose topology may have changed. An attachment also names
+// the attaches to its node, which may have a place now.
 func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {
-	case state.VolumeRows, state.AttachmentRows:
+	case state.VolumeRows:
 		return []string{volumeSignal(c.Key[0] + "/" + c.Key[1])}
+	case state.AttachmentRows:
+		return []string{
+			volumeSignal(c.Key[0] + "/" + c.Key[1]),
+			attachmentSignal(c.Key[2]),
+		}
 	case state.InstanceRows:
 		plugin := c.Key[0]
 		if controllerReachable(tx, plugin, c.Key[2]) {
@@ -124,6 +130,9 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 
 func pluginSignal(id string) string   { return "plugin " + id }
 func volumeSignal(name string) string { return "volume " + name }
+
+// attachmentSignal is given when an attachment to a node has changed.
+func attachmentSignal(node string) string { return "attachments of node " + node }
 
 // controllerReachable reports whether a plugin's controller on a node is healthy and reachable.
 func controllerReachable(tx *state.ReadTx, plugin, node string) bool {

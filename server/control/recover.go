@@ -24,11 +24,15 @@ func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
 }
 
 // waitForDetach holds back the attach of a volume for a single node while it is attached to another node, as
-// after a restore. In a state that was never restored the claim would not be granted.
+// after a restore. In a state that was never restored the claim would not be granted. It also holds back an
+// attach to a node at the limit of its plugin while another volume is being detached there.
 func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step) workqueue.Step {
 	if s.Op == opAttach && len(s.Awaits) == 0 &&
 		state.AttachmentWaits(tx, a) != "" {
-		s.Awaits = []string{volumeSignal(a.Namespace + "/" + a.VolumeID)}
+		s.Awaits = []string{
+			volumeSignal(a.Namespace + "/" + a.VolumeID),
+			attachmentSignal(a.NodeID),
+		}
 	}
 	return s
 }
