@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/structs"
 )
@@ -13,6 +14,7 @@ const replaced = "replaced by a newer version of the job"
 // miss more than max_parallel because of their update: successors whose health is not known, and indexes
 // whose allocations were stopped first. A group may miss one successor more, if without it only such indexes
 // are missing. A group with CSI volumes may replace more: allocations that exchange volumes stop together.
+// One that stops for a healthy successor, such as a promoted canary, leaves nothing to replace.
 //
 // Jobs of every node are left out: no row has the time of an entry, by which stagger counts.
 func UpdatesKeepPace(v *View) (faults []string) {
@@ -42,25 +44,30 @@ type missed struct {
 	fresh    int  // successors whose health is not known
 	newest   int  // of these, those of the newest entry
 	empty    int  // indexes whose allocations were stopped first
-	replaces bool // the newest entry has stopped one
+	replaces bool // the newest entry has stopped one without a healthy successor
 }
 
 func (v *View) missedBy(j *structs.Job, g *structs.TaskGroup, d *structs.Deployment) (m missed) {
 	newest := v.Tx.Applied()
 	taken := map[int]bool{}
 	first := map[int]bool{}
+	healthy := map[int]bool{}
+	var stopped []int // indexes of which the newest entry has stopped an allocation
 	for _, a := range v.ByJob[keyOf(j)] {
 		stoppedFor := a.ServerTerminal() && a.DesiredDescription == replaced
 		s := a.DeploymentStatus
 		switch {
 		case a.TaskGroup != g.Name || s.IsCanary():
 		case stoppedFor:
-			m.replaces = m.replaces || a.AllocModifyIndex == newest
+			if a.AllocModifyIndex == newest {
+				stopped = append(stopped, a.Index())
+			}
 			if a.NextAllocation == "" && a.Index() < g.Count {
 				first[a.Index()] = true
 			}
 		case !a.ServerTerminal():
 			taken[a.Index()] = true
+			healthy[a.Index()] = healthy[a.Index()] || s.IsHealthy() && a.DeploymentID == d.ID
 			known := a.ClientTerminal() || s.IsHealthy() || s.IsUnhealthy()
 			if a.DeploymentID == d.ID && !known && a.CreateIndex > j.JobModifyIndex { // not updated in place
 				m.fresh++
@@ -75,5 +82,6 @@ func (v *View) missedBy(j *structs.Job, g *structs.TaskGroup, d *structs.Deploym
 			m.empty++
 		}
 	}
+	m.replaces = slices.ContainsFunc(stopped, func(index int) bool { return !healthy[index] })
 	return m
 }

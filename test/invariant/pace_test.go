@@ -52,6 +52,19 @@ func (v *View) update(fresh, first int, edits ...func(*structs.Allocation)) *str
 	return &g
 }
 
+// twinOfStopped adds a healthy allocation of the update with the index of the one that it has stopped.
+func (v *View) twinOfStopped(job string) {
+	replaces := slices.IndexFunc(v.ByJob[jobKey(job)], func(a *structs.Allocation) bool {
+		return a.NextAllocation == "successor"
+	})
+	name := v.ByJob[jobKey(job)][replaces].Name
+	v.twin(job, 0, func(a *structs.Allocation) {
+		a.Name = name
+		a.DeploymentID = "d"
+		a.DeploymentStatus = &structs.AllocDeploymentStatus{Healthy: new(true)}
+	})
+}
+
 // paces has the breaches of the pace of an update.
 var paces = []breach{
 	{rule: "an update keeps its pace", want: "disk, version 0 misses 2 and 0", view: func(v *View) {
@@ -70,6 +83,10 @@ var paces = []breach{
 		}},
 	{rule: "an update keeps its pace", name: "it replaces nothing now", view: func(v *View) {
 		v.update(2, 0, func(a *structs.Allocation) { a.AllocModifyIndex-- })
+	}},
+	{rule: "an update keeps its pace", name: "for a canary that was promoted", view: func(v *View) {
+		v.update(2, 0)
+		v.twinOfStopped("disk")
 	}},
 	{rule: "an update keeps its pace", name: "updated in place", view: func(v *View) {
 		v.update(2, 0, func(a *structs.Allocation) { a.CreateIndex = 1 })
