@@ -100,7 +100,7 @@ func (w *world) randomJob(kind, id string) *structs.Job {
 		ID:       id,
 		Type:     kind,
 		Priority: oneOf(w, 20, 30, 50, 50, 70, 90),
-		NodePool: oneOf(w, structs.DefaultNodePool, structs.DefaultNodePool, structs.AllNodePools),
+		NodePool: oneOf(w, structs.DefaultNodePool, structs.DefaultNodePool, structs.AllNodePools, "special"),
 	}
 	if w.chance(4) {
 		j.Datacenters = []string{oneOf(w, "dc1", "dc*")}
@@ -151,7 +151,11 @@ func (w *world) addPreferences(j *structs.Job) {
 		j.Affinities = []*structs.Affinity{{LTarget: "${meta.rack}", RTarget: rack, Operand: "=", Weight: 50}}
 	}
 	if w.chance(4) {
-		j.Spreads = []*structs.Spread{{Attribute: "${meta.rack}", Weight: 50}}
+		spread := &structs.Spread{Attribute: "${meta.rack}", Weight: 50}
+		if w.chance(2) {
+			spread.SpreadTarget = []*structs.SpreadTarget{{Value: rack, Percent: uint8(oneOf(w, 30, 60, 100))}}
+		}
+		j.Spreads = []*structs.Spread{spread}
 	}
 }
 
@@ -219,19 +223,36 @@ func (w *world) addPorts(g *structs.TaskGroup) {
 	}
 }
 
+// addVolumes adds up to two volumes.
 func (w *world) addVolumes(j *structs.Job, g *structs.TaskGroup) {
+	first := w.randomVolume(j, g)
+	if first == nil {
+		return
+	}
+	g.Volumes = map[string]*structs.VolumeRequest{"v": first}
+	if !w.chance(3) {
+		return
+	}
+	if second := w.randomVolume(j, g); second != nil && second.Source != first.Source {
+		g.Volumes["w"] = second
+	}
+}
+
+// randomVolume draws a volume that a group uses, nil for none. It lowers the count of the group to that of
+// the volumes.
+func (w *world) randomVolume(j *structs.Job, g *structs.TaskGroup) *structs.VolumeRequest {
 	r := &structs.VolumeRequest{Type: structs.VolumeTypeCSI, AttachmentMode: structs.CSIFileSystem}
 	switch w.IntN(8) {
 	case 0, 1:
 		if j.PerNode() {
-			return
+			return nil
 		}
 		r.Source = oneOf(w, "a", "b")
 		r.AccessMode = structs.CSISingleNodeWriter
 		g.Count = min(g.Count, 1)
 	case 2:
 		if j.PerNode() {
-			return
+			return nil
 		}
 		r.Source = "data"
 		r.AccessMode = structs.CSISingleNodeWriter
@@ -245,15 +266,15 @@ func (w *world) addVolumes(j *structs.Job, g *structs.TaskGroup) {
 			r.ReadOnly = true
 		}
 	case 4:
-		r = &structs.VolumeRequest{
+		return &structs.VolumeRequest{
 			Type:       structs.VolumeTypeHost,
 			Source:     "data",
 			AccessMode: oneOf(w, structs.CSISingleNodeSingleWriter, structs.CSISingleNodeMultiWriter),
 		}
 	default:
-		return
+		return nil
 	}
-	g.Volumes = map[string]*structs.VolumeRequest{"v": r}
+	return r
 }
 
 // addStrategies draws how a service is updated and migrated.
