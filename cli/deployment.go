@@ -210,17 +210,18 @@ func printDeployment(ctx context.Context, c *Call, d *structs.Deployment) error 
 		"Created", formatNanos(d.CreateTime),
 		"Modified", formatNanos(d.ModifyTime),
 	)
-	c.printRollout(d)
 	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
 	if err != nil {
 		return err
 	}
+	c.printRollout(d, allocs)
 	jobAllocSheet.section(c, "Allocations", allocs)
 	return nil
 }
 
-// printRollout writes the groups of a deployment.
-func (c *Call) printRollout(d *structs.Deployment) {
+// printRollout writes the groups of a deployment with these allocations.
+func (c *Call) printRollout(d *structs.Deployment, allocs []*structs.AllocListStub) {
+	healthy := healthyCanaries(allocs)
 	var rows grid
 	for name, s := range sorted(d.TaskGroups) {
 		canaries := ""
@@ -228,10 +229,6 @@ func (c *Call) printRollout(d *structs.Deployment) {
 		if s.DesiredCanaries > 0 {
 			canaries = fmt.Sprint(s.DesiredCanaries)
 			promoted = yesNo(s.Promoted)
-		}
-		deadline := ""
-		if d.Active() && !s.RequireProgressBy.IsZero() {
-			deadline = formatNanos(s.RequireProgressBy.UnixNano())
 		}
 		rows.addRow(
 			name,
@@ -241,10 +238,19 @@ func (c *Call) printRollout(d *structs.Deployment) {
 			fmt.Sprint(s.UnhealthyAllocs),
 			canaries,
 			promoted,
-			deadline,
+			progressUntil(d, s, healthy[name]),
 		)
 	}
 	c.section("Rollout", "Group|Desired|Placed|Healthy|Unhealthy|Canaries|Promoted|Progress until", rows)
+}
+
+// progressUntil returns the time at which a deployment fails without progress of a group. It is "" if the
+// group has reached its aim or waits for a promotion, because it then fails at no time.
+func progressUntil(d *structs.Deployment, s *structs.DeploymentState, healthyCanaries int) string {
+	if !d.Active() || s.RequireProgressBy.IsZero() || s.Waits(healthyCanaries) {
+		return ""
+	}
+	return formatNanos(s.RequireProgressBy.UnixNano())
 }
 
 // jobDeploymentsRun lists the deployments of a job.
@@ -305,7 +311,11 @@ func printLatestDeployment(ctx context.Context, c *Call, id string) error {
 	}
 	c.Printf("\nDeployment %s of version %d: %s\n", c.id(d.ID), d.JobVersion,
 		withDescription(d.Status, d.StatusDescription))
-	c.printRollout(d)
+	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
+	if err != nil {
+		return err
+	}
+	c.printRollout(d, allocs)
 	return nil
 }
 

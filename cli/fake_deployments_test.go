@@ -23,7 +23,10 @@ func webDeployment() *structs.Deployment {
 		StatusDescription: structs.DeploymentNeedsPromotion,
 		CreateTime:        nanosBefore(time.Hour),
 		TaskGroups: map[string]*structs.DeploymentState{
-			"app": {DesiredTotal: 2, DesiredCanaries: 1, PlacedAllocs: 1, HealthyAllocs: 1},
+			"app": {
+				DesiredTotal: 2, DesiredCanaries: 1, PlacedAllocs: 1, HealthyAllocs: 1,
+				RequireProgressBy: today.Add(-20 * time.Minute), // it does not fail: the canary is healthy
+			},
 		},
 		Indexes: structs.Indexes{CreateIndex: 9},
 	}
