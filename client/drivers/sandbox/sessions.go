@@ -96,12 +96,14 @@ func (s *Sessions) begin(conn *net.UnixConn) (*child, error) {
 		return nil, structs.Invalidf("the command is empty; expected a program and its arguments")
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	files, err := s.openFiles(want.TTY)
-	if err != nil {
-		return nil, err
-	}
+	files := &sessionFiles{}
 	defer files.close()
+	// The end of the task closes its mounts, so a terminal is opened there, too, only before it.
 	command, err := s.Children.start(func() (int, error) {
+		err := s.openFiles(files, want.TTY)
+		if err != nil {
+			return 0, fmt.Errorf("opening the files of the command: %w", err)
+		}
 		return s.fork(&want, files.stdio)
 	})
 	if err != nil {
@@ -145,22 +147,15 @@ type sessionFiles struct {
 	ours  []*os.File
 }
 
-func (s *Sessions) openFiles(tty bool) (*sessionFiles, error) {
-	f := &sessionFiles{}
-	var err error
-	if tty {
-		err = s.openTerminal(f)
-	} else {
-		err = f.openPipes()
+func (s *Sessions) openFiles(f *sessionFiles, tty bool) error {
+	if !tty {
+		return f.openPipes()
 	}
-	if err == nil && tty && s.Program.User != nil {
+	err := s.openTerminal(f)
+	if err == nil && s.Program.User != nil {
 		err = f.in.Chown(int(s.Program.User.UID), int(s.Program.User.GID))
 	}
-	if err != nil {
-		f.close()
-		return nil, fmt.Errorf("opening the files of the command: %w", err)
-	}
-	return f, nil
+	return err
 }
 
 // openTerminal opens a terminal among the mounts of the program.
