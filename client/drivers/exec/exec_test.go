@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(executor.Main(os.Args[2:]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "old-executor" {
+		oldExecutorMain(os.Args[2])
+	}
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
 		agentMain()
 	}

@@ -112,7 +112,21 @@ func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 		}
 	}
 	t.reapChild()
-	return nil
+	return t.awaitOther(ctx)
+}
+
+// awaitOther waits for the end of a supervisor that this agent did not start. Its lock ends before it and, in
+// a sandbox, before the other processes of its task. Whether the record is damaged does not matter here.
+func (t *task) awaitOther(ctx context.Context) error {
+	r, err := readRecord(t.dir)
+	if err != nil || r == nil || t.child != nil || t.isForeign(r) {
+		return nil
+	}
+	now, err := r.thisBoot()
+	if err != nil || !now {
+		return err
+	}
+	return r.Supervisor.Wait(ctx)
 }
 
 func (t *task) reapChild() {
@@ -136,6 +150,9 @@ func (t *task) kill(ctx context.Context) error {
 	now, err := r.thisBoot()
 	if err != nil || !now {
 		return err
+	}
+	if t.isForeign(r) {
+		return t.killForeign(ctx, r)
 	}
 	var started procref.Ref
 	if r.Task.PID == 0 { // there is a moment between the start of the task and its record
@@ -167,6 +184,28 @@ func (t *task) kill(ctx context.Context) error {
 		return err
 	}
 	return r.Cgroup.Remove()
+}
+
+// isForeign reports whether the pids of a record are of another namespace. An executable of an older version
+// that this agent has isolated knows itself only as pid 1. Here these pids name other processes.
+func (t *task) isForeign(r *record) bool {
+	return r.Supervisor.PID == 1 || t.child != nil && t.child.Process.Pid != r.Supervisor.PID
+}
+
+// killForeign ends a task without the pids of its record. A supervisor ends after the processes of its task.
+func (t *task) killForeign(ctx context.Context, r *record) error {
+	if t.child != nil {
+		_ = t.child.Process.Kill() // fails after its end
+		t.reapChild()
+	} else if r.Cgroup.Empty() {
+		return structs.Preconditionf("an executable of another version has recorded the processes in %s: "+
+			"end them by hand", t.dir)
+	}
+	err := r.Cgroup.Kill(ctx)
+	if err == nil {
+		err = t.awaitSupervisorEnd(ctx)
+	}
+	return errors.Join(err, r.Cgroup.Remove())
 }
 
 // awaitRecord reads the record. It waits for a supervisor that lives and has not written one yet. A damaged

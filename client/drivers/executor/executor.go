@@ -99,6 +99,8 @@ type reply struct {
 	Kind  structs.Kind `json:",omitempty"`
 	Error string       `json:",omitempty"`
 	Stats *cgroups.Stats
+	// Supervisor is the pid of the supervisor for the agent, in the answer to the start.
+	Supervisor int `json:",omitempty"`
 }
 
 func replyTo(err error) *reply {

@@ -15,6 +15,7 @@ import (
 
 	"berth/client/drivers/sandbox"
 	"berth/client/netns"
+	"berth/structs"
 )
 
 // launch starts a supervisor, if the task is not prepared, and gives it the spec. It returns when the task
@@ -38,7 +39,12 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	err = json.NewDecoder(s.answer).Decode(answer)
 	switch {
 	case err == nil:
-		return t.child.Process.Pid, answer.err()
+		pid = t.child.Process.Pid
+		if answer.Error == "" && t.sandboxed && answer.Supervisor != pid {
+			return 0, structs.Preconditionf(
+				"the executable of the task's supervisor is of another version than the agent: restart the agent")
+		}
+		return pid, answer.err()
 	case ctx.Err() != nil:
 		return 0, fmt.Errorf("waiting for the task to start: %w", ctx.Err())
 	}

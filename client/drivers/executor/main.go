@@ -62,7 +62,7 @@ func Main(args []string, others ...Other) int {
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-executor"), 0)
 	debug.SetGCPercent(-1) // a start allocates less than 1 MB
 	s, err := beginTask(args[0])
-	rerr := reportStart(err)
+	rerr := reportStart(s, err)
 	debug.SetGCPercent(25) // a supervisor keeps little and lives long
 	if err == nil && rerr != nil {
 		fmt.Fprintln(os.Stderr, "executor: the agent left while the task started:", rerr)
@@ -88,8 +88,12 @@ func beginTask(dir string) (*supervisor, error) {
 }
 
 // reportStart reports the outcome of the start to the agent.
-func reportStart(err error) error {
+func reportStart(s *supervisor, err error) error {
 	f := os.NewFile(statusFD, "status")
 	defer f.Close()
-	return json.NewEncoder(f).Encode(replyTo(err))
+	answer := replyTo(err)
+	if err == nil {
+		answer.Supervisor = s.record.Supervisor.PID
+	}
+	return json.NewEncoder(f).Encode(answer)
 }

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"berth/client/procref"
 )
@@ -96,6 +98,85 @@ func TestKill_FindsATaskThatIsNotRecordedYet(t *testing.T) {
 		}
 	})
 	if err != nil {
+		t.Error(err)
+	}
+}
+
+// sleeper is a process that is not the supervisor of a task.
+func sleeper(t *testing.T) (procref.Ref, *exec.Cmd) {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	ref, err := procref.Of(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref, cmd
+}
+
+// recorded is a task with a record, whose lock is free.
+func recorded(t *testing.T, supervisor, program procref.Ref) *task {
+	t.Helper()
+	boot, err := procref.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r := &record{TaskID: "a1/web", Boot: boot, Supervisor: supervisor, Task: program}
+	if err := r.writeRecord(dir); err != nil {
+		t.Fatal(err)
+	}
+	return &task{id: "a1/web", dir: dir}
+}
+
+// A supervisor of an older version knows its pids only in its own namespace.
+func TestKill_SignalsNoProcessOfAForeignRecord(t *testing.T) {
+	bystander, _ := sleeper(t)
+	_, child := sleeper(t)
+	pid1 := procref.Ref{PID: 1} // without its start time, so that nothing signals it in any case
+	for name, c := range map[string]struct {
+		supervisor procref.Ref
+		child      *exec.Cmd
+		ends       bool
+	}{
+		"of this agent":    {bystander, child, true},
+		"of another agent": {pid1, nil, false},
+	} {
+		foreign := recorded(t, c.supervisor, bystander)
+		foreign.child = c.child
+		if err := foreign.kill(t.Context()); (err == nil) != c.ends {
+			t.Errorf("%s: got %v", name, err)
+		}
+		fd, err := bystander.Open()
+		if err != nil || fd < 0 || isStopped(bystander.PID) {
+			t.Fatalf("%s: another process was signalled (%v)", name, err)
+		}
+		_ = unix.Close(fd)
+	}
+	if child.ProcessState == nil {
+		t.Error("the supervisor runs")
+	}
+}
+
+// A supervisor that this agent has not started ends a moment after its lock.
+func TestAwaitSupervisorEnd_AwaitsTheProcess(t *testing.T) {
+	supervisor, cmd := sleeper(t)
+	recovered := recorded(t, supervisor, supervisor)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := recovered.awaitSupervisorEnd(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the supervisor runs: got %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := recovered.awaitSupervisorEnd(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

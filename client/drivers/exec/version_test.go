@@ -1,0 +1,63 @@
+package exec_test
+
+import (
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"berth/client/drivers/exec"
+	"berth/client/procref"
+	"berth/structs"
+)
+
+// oldExecutorMain is a supervisor of an older version in the namespaces of a newer agent: it records pids
+// that name other processes. It takes the record of the test.
+func oldExecutorMain(dir string) {
+	record, err := os.ReadFile(filepath.Join(dir, "../../record"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "task.json"), record, 0o600)
+	}
+	if err == nil {
+		_, err = os.NewFile(4, "status").WriteString("{}\n")
+	}
+	fmt.Fprintln(os.Stderr, "waiting to be killed:", err)
+	time.Sleep(patience)
+	os.Exit(1)
+}
+
+func TestStart_RefusesAnOlderExecutable(t *testing.T) {
+	r := newFixture(t)
+	cfg := r.task("t", "true")
+	bystander := osexec.Command("sleep", "1000")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.killAgent(bystander) })
+	ref, err := procref.Of(bystander.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := procref.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := fmt.Sprintf(`{"PID":%d,"Start":%d}`, ref.PID, ref.Start)
+	record := fmt.Sprintf(`{"TaskID":%q,"Boot":%q,"Supervisor":%s,"Task":%s}`, cfg.ID, boot, named, named)
+	if err := os.WriteFile(filepath.Join(r.dir, "record"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := executorConfig(r.dir)
+	old.Command = []string{os.Args[0], "old-executor"}
+	d := exec.New(exec.DefaultConfig(), old)
+	_, err = d.Start(r.ctx(), cfg)
+	if !structs.IsKind(err, structs.KindPrecondition) || !contains(err.Error(), "restart the agent") {
+		t.Errorf("got %v", err)
+	}
+	if state := ofProcess(t, ref.PID, "State"); state != "S" {
+		t.Errorf("the start has signalled another process: its state is %s", state)
+	}
+	r.checkClean(cfg)
+}
