@@ -1,12 +1,15 @@
 package exec_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +27,96 @@ func (r *fixture) hanging(cfg *driver.TaskConfig) (path string, hang *exectest.H
 	return "/alloc/hang", exectest.HangExec(r.t, host)
 }
 
+// execute executes a program in a task, without a shell. The channel receives its end.
+func (r *fixture) execute(cfg *driver.TaskConfig, path string) <-chan error {
+	ended := make(chan error, 1)
+	ctx := r.ctx()
+	go func() {
+		_, err := r.Exec(ctx, cfg.ID, &driver.ExecConfig{
+			Command: []string{path},
+			Stdout:  io.Discard,
+			Stderr:  io.Discard,
+		})
+		ended <- err
+	}()
+	return ended
+}
+
+// The program of a task hangs before its first instruction. The end of the start ends it, too.
+func TestStart_EndsWhileItsProgramHangs(t *testing.T) {
+	r := newFixture(t)
+	cfg := r.task("t", "")
+	path, hang := r.hanging(cfg)
+	cfg.Config = map[string]any{"command": path}
+	ctx, cancel := context.WithCancel(r.ctx())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Start(ctx, cfg)
+		ended <- err
+	}()
+	child := hang.Await()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if exists(fmt.Sprintf("/proc/%d/exe", child)) {
+		t.Error("the program still hangs")
+	}
+	r.checkClean(cfg)
+}
+
+// A command in a task begins to hang before its first instruction, after the supervisor has begun to stop the
+// task: the supervisor no longer answers.
+func TestStop_EndsAHangingCommand(t *testing.T) {
+	t.Parallel() // it waits for the answer
+	r := newFixture(t)
+	cfg := r.task("t", `trap 'echo asked' INT; echo up; while :; do sleep 0.01; done`)
+	r.start(cfg)
+	r.awaitOutput(cfg, "up")
+	path, hang := r.hanging(cfg)
+	stopped := make(chan error, 1)
+	ctx := r.ctx()
+	go func() { stopped <- r.Stop(ctx, cfg.ID, "", 3*time.Second) }()
+	r.awaitOutput(cfg, "asked")
+	ended := r.execute(cfg, path)
+	child := hang.Await()
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	if exists(fmt.Sprintf("/proc/%d/exe", child)) {
+		t.Error("the command still hangs")
+	}
+	if err := <-ended; err == nil {
+		t.Error("the command was started")
+	}
+	if res := r.wait(cfg); !contains(res.Err, "supervisor was killed") {
+		t.Errorf("got the end %+v, want an unknown one", res)
+	}
+	r.destroy(cfg)
+}
+
+// Root in a task may take the open files of its supervisor away.
+func TestStop_OfATaskThatLimitsItsSupervisor(t *testing.T) {
+	t.Parallel() // it waits for an answer
+	r := newFixture(t)
+	cfg := r.task("t", `prlimit --pid 1 --nofile=0 --fsize=0 && echo limited; trap '' INT; while :; do sleep 0.01; done`)
+	h := r.start(cfg)
+	r.waitUntil("the supervisor is limited", func() bool {
+		var l unix.Rlimit
+		err := unix.Prlimit(h.PID, unix.RLIMIT_NOFILE, nil, &l)
+		return err == nil && l.Max == 0
+	})
+	program := r.programOf(h.PID)
+	if err := r.Stop(r.ctx(), cfg.ID, "", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if exists(fmt.Sprintf("/proc/%d/exe", program)) {
+		t.Error("the program still runs")
+	}
+	r.destroy(cfg)
+}
+
 // readSpaces tries to open the memory of each process but itself.
 const readSpaces = `echo up; until test -e /local/go; do sleep 0.01; done
 	for p in /proc/[0-9]*; do
@@ -38,15 +131,7 @@ func TestExec_HidesTheMemoryOfPid1(t *testing.T) {
 	r.start(cfg)
 	r.awaitOutput(cfg, "up")
 	path, hang := r.hanging(cfg)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := r.Exec(r.ctx(), cfg.ID, &driver.ExecConfig{
-			Command: []string{path},
-			Stdout:  io.Discard,
-			Stderr:  io.Discard,
-		})
-		ended <- err
-	}()
+	ended := r.execute(cfg, path)
 	child := hang.Await()
 	if user, permitted := ofProcess(t, child, "Uid"), ofProcess(t, child, "CapPrm"); user != "65534" {
 		t.Errorf("the child has the user %s, want 65534", user)

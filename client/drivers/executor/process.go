@@ -90,28 +90,46 @@ func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, e
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return task, fmt.Errorf("stopping process %d: %w", supervisor.PID, err)
 	}
-	for !isStopped(supervisor.PID) {
+	for {
+		stopped := inStates(supervisor.PID, stoppedStates)
+		forked := stopped || inStates(supervisor.PID, stoppedStates+"D")
+		if forked {
+			task, err = childOf(supervisor.PID)
+		}
+		// A thread that has forked waits in state D until its child executes the program, which may hang. It forks
+		// once.
+		if err != nil || stopped || forked && task.PID != 0 {
+			return task, err
+		}
 		if !backoff.Sleep(ctx, time.Millisecond) {
 			return task, fmt.Errorf("process %d does not stop: %w", supervisor.PID, ctx.Err())
 		}
 	}
-	err = eachProcess(func(s procfs.ProcStat) {
-		if s.PPID == supervisor.PID && s.State != zombie {
-			task = refFrom(s)
-		}
-	})
-	return task, err
 }
 
-// isStopped reports whether no thread of a process runs. A thread that starts a program stops after that.
-func isStopped(pid int) bool {
+// childOf returns the last child of a process, the zero value if it has none.
+func childOf(pid int) (child procref.Ref, err error) {
+	err = eachProcess(func(s procfs.ProcStat) {
+		if s.PPID == pid && s.State != zombie {
+			child = refFrom(s)
+		}
+	})
+	return child, err
+}
+
+// stoppedStates are the states of threads that do not run: stopped or ended.
+const stoppedStates = "TtZX"
+
+// inStates reports whether all threads of a process are in the states. A thread that starts a program stops
+// after that.
+func inStates(pid int, states string) bool {
 	threads, err := procfs.AllThreads(pid)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	return !slices.ContainsFunc(threads, func(p procfs.Proc) bool {
 		s, err := p.Stat()
-		return err == nil && !strings.Contains("TtZX", s.State)
+		return err == nil && !strings.Contains(states, s.State)
 	})
 }
 

@@ -154,7 +154,7 @@ func TestKill_SignalsNoProcessOfAForeignRecord(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		fd, err := bystander.Open()
-		if err != nil || fd < 0 || isStopped(bystander.PID) {
+		if err != nil || fd < 0 || inStates(bystander.PID, stoppedStates) {
 			t.Fatalf("%s: another process was signalled (%v)", name, err)
 		}
 		_ = unix.Close(fd)

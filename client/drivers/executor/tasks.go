@@ -287,6 +287,9 @@ func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 // run programs that end by it.
 const defaultStopSignal = "SIGINT"
 
+// stopGrace is the time that a supervisor has for the end of its task after the timeout of a stop.
+const stopGrace = time.Second
+
 // Stop implements driver.Driver. The supervisor finishes a begun stop, also if ctx ends before. If it does
 // not answer, Stop kills it after the timeout, and with it the task: a task can keep its supervisor from
 // answering, by a file system that hangs or by signals to a command that starts.
@@ -295,15 +298,25 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	if err != nil {
 		return err
 	}
-	err = t.askToStop(ctx, sig, timeout)
-	if structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil {
-		err = t.killBusy(ctx)
+	for wait := timeout + stopGrace; ; wait = callTimeout {
+		err = t.askToStop(ctx, sig, timeout)
+		if structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil {
+			err = t.killBusy(ctx)
+		}
+		if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, wait)
+		_, err = ts.Wait(limited, id)
+		over := limited.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !over {
+			return err
+		}
+		// It may have begun to hang after its answer: ask for a kill, which it has begun if it still answers.
+		sig = unix.SIGKILL
+		timeout = 0
 	}
-	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
-		return err
-	}
-	_, err = ts.Wait(ctx, id)
-	return err
 }
 
 // askToStop asks the supervisor to stop the task, again until the timeout is over if it does not answer.
