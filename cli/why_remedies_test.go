@@ -1,14 +1,20 @@
 package cli
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestRemedies_AreCommands parses each command that an explanation names as the next thing to do.
+// TestRemedies_AreCommands parses each command that an explanation names: as the next thing to do, or in a
+// reason.
 func TestRemedies_AreCommands(t *testing.T) {
 	text, err := os.ReadFile("../scheduler/explain/testdata/why.golden")
 	if err != nil {
@@ -16,10 +22,9 @@ func TestRemedies_AreCommands(t *testing.T) {
 	}
 	found := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
-		remedy, isRemedy := strings.CutPrefix(strings.TrimSpace(line), "-> ")
-		for isRemedy && strings.Contains(remedy, "berth ") {
-			_, remedy, _ = strings.Cut(remedy, "berth ")
-			found[remedyEnd.Split(remedy, 2)[0]] = true
+		for strings.Contains(line, "berth ") {
+			_, line, _ = strings.Cut(line, "berth ")
+			found[remedyEnd.Split(line, 2)[0]] = true
 		}
 	}
 	for command := range found {
@@ -79,4 +84,67 @@ func findCommand(tree []Command, args []string) (*Command, []string) {
 		tree = tree[at].Sub
 	}
 	return nil, nil
+}
+
+// TestRemedies_NameCommandsInTheSource: each command in a constant of the packages that explain exists, also
+// one that no situation shows. The arguments of most are known only when they run.
+func TestRemedies_NameCommandsInTheSource(t *testing.T) {
+	files, err := filepath.Glob("../scheduler/explain/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range append(files, "../state/claim_blockers.go", "../state/csi_call.go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range ast.Preorder(file) {
+			for _, command := range commandsOf(n) {
+				found++
+				if begun[command] {
+					continue
+				}
+				if c, _ := findCommand(Tree(), strings.Fields(command)); c == nil {
+					t.Errorf("%s: there is no command berth %s", name, command)
+				}
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d commands, want those of all remedies", found)
+	}
+}
+
+// begun are the constants that end before the name of a command, and those of package agent.
+var begun = map[string]bool{
+	"":        true,
+	"volume ": true,
+
+	"agent -client -servers HOST:PORT": true,
+}
+
+// commandsOf returns the commands in a constant, and that of a call which makes one for a namespace.
+func commandsOf(n ast.Node) (commands []string) {
+	switch n := n.(type) {
+	case *ast.BasicLit:
+		text, _ := strconv.Unquote(n.Value)
+		for strings.Contains(text, "berth ") {
+			_, text, _ = strings.Cut(text, "berth ")
+			commands = append(commands, remedyEnd.Split(text, 2)[0])
+		}
+	case *ast.CallExpr:
+		name, _ := n.Fun.(*ast.Ident)
+		if name == nil || name.Name != "command" || len(n.Args) < 2 {
+			return nil
+		}
+		if verb, ok := n.Args[1].(*ast.BasicLit); ok {
+			text, _ := strconv.Unquote(verb.Value)
+			commands = append(commands, text)
+		}
+	}
+	return commands
 }
