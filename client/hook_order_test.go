@@ -1,0 +1,105 @@
+package client
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/config"
+	"berth/client/consulsock"
+	"berth/client/csihooks"
+	"berth/client/csimanager"
+	"berth/client/dynamicplugins"
+	"berth/client/hook"
+	"berth/client/lookup"
+	"berth/client/store"
+	"berth/structs"
+)
+
+// hookOrder is one hook in the order of their Ups, which is the reverse of that of their Downs, and why it is
+// not earlier.
+type hookOrder struct{ name, why string }
+
+var allocHookOrder = []hookOrder{
+	{"secrets", "it depends on nothing"},
+	{"predecessors", "nothing is taken from one that has not let go of it"},
+	{"room", "the room of predecessors is free"},
+	{"disk", "data is moved into room that the allocation has"},
+	{"csi_volumes", "no claim excludes others while the allocation waits for its data"},
+	{"ports", "the holder of a port may end meanwhile"},
+	{"network", "it maps the ports"},
+	{"host_volumes", "no writer is excluded while the allocation waits for anything else"},
+	{"consul_socket", "the network has what the socket leads to"},
+}
+
+var taskHookOrder = []hookOrder{
+	{"dispatch_payload", "it depends on nothing"},
+	{"artifacts", "they may not overwrite the payload unnoticed"},
+	{"consul_si_token", "it does not expire during a download"},
+	{"envoy_bootstrap", "it has the token"},
+	{"devices", "they do not wait for a download"},
+	{"csi_plugin", "the plugin has its devices"},
+	{"templates", "they read the files and the variables of the others"},
+}
+
+// An allocation and a task with everything have all hooks, in the order of the tables.
+func TestHooks_AreInOrder(t *testing.T) {
+	task := &structs.Task{
+		Name:            "proxy",
+		Kind:            structs.NewTaskKind(structs.KindConnectProxy, "web"),
+		DispatchPayload: &structs.DispatchPayloadConfig{File: "payload"},
+		Artifacts:       []*structs.TaskArtifact{{}},
+		CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
+		Templates:       []*structs.Template{{}},
+	}
+	group := &structs.TaskGroup{
+		Name:          "g",
+		Tasks:         []*structs.Task{task},
+		EphemeralDisk: &structs.EphemeralDisk{Sticky: true},
+		Networks:      []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
+		Volumes:       map[string]*structs.VolumeRequest{"data": {Type: structs.VolumeTypeHost, Source: "disk"}},
+	}
+	env := &hook.AllocEnv{
+		Alloc: &structs.Allocation{
+			ID:                 "a1",
+			PreviousAllocation: "a0",
+			Job:                &structs.Job{Payload: []byte("x")},
+			Ports:              []structs.AllocatedPort{{}},
+			Devices:            map[string][]*structs.AllocatedDeviceResource{"proxy": {{}}},
+		},
+		Group: group,
+		Dir:   t.TempDir(),
+	}
+	db, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p := Parts{DB: db, Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
+	plugins := csimanager.New(csimanager.Config{Registry: &dynamicplugins.Registry{}, Root: t.TempDir()})
+	var got []string
+	for _, h := range allocHooks(p, plugins, consulsock.New(nil, nil, p.Logger))(env) {
+		got = append(got, h.Name())
+	}
+	checkOrder(t, "an allocation", got, allocHookOrder)
+
+	lookups := lookup.New(lookupConfig(p))
+	supervisors := csihooks.SupervisorConfig{Logger: p.Logger}
+	got = nil
+	for _, h := range taskHooks(p, supervisors, nil, lookups)(env, task) {
+		got = append(got, h.Name())
+	}
+	checkOrder(t, "a task", got, taskHookOrder)
+}
+
+func checkOrder(t *testing.T, of string, got []string, order []hookOrder) {
+	t.Helper()
+	var want []string
+	for _, h := range order {
+		want = append(want, h.name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s has the hooks\n%q, want\n%q", of, got, want)
+	}
+}
