@@ -24,7 +24,8 @@ var (
 	NodeEvents  = command(6, "NodeEvents", state.NodeEvents)
 	NodeUpdate  = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 	NodeDrain   = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
-	NodeDrained = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince))
+	NodeDrained = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince),
+		sinceField(PluginsOffSince, drainKeepsPluginsOff))
 
 	JobRegister = command(10, "JobRegister", state.JobRegister, batched,
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),

@@ -228,6 +228,14 @@ const AllAtOnceSince = 16
 
 func jobIsAllAtOnce(p *structs.JobRegisterRequest) bool { return p.Job != nil && p.Job.AllAtOnce }
 
+// PluginsOffSince is the version whose servers keep the CSI plugins of system jobs off a node after a drain
+// that stopped them by force.
+const PluginsOffSince = 17
+
+func drainKeepsPluginsOff(p *structs.NodeDrainedUpdate) bool {
+	return slices.ContainsFunc(p.Nodes, func(d structs.DrainedNode) bool { return d.PluginsOff })
+}
+
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)

@@ -34,7 +34,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
-		"NodeDrained":        {Since: PlacementSince},
+		"NodeDrained":        {Since: PlacementSince, later: later(17)},
 		"AllocsMigrate":      {Since: PlacementSince},
 		"Reap":               {},
 		"VolumePut":          {Batched: true, later: later(8)},
@@ -263,32 +263,6 @@ func TestNeeds_CountsTheHealthWithoutADeployment(t *testing.T) {
 		}
 		if got := AllocsClientUpdate.Needs(entry); got != want {
 			t.Errorf("a health in deployment %q needs version %d, want %d", deployment, got, want)
-		}
-	}
-}
-
-// An older server would refuse a plugin on a node that takes nothing else.
-func TestNeeds_CountsReturnedPlugins(t *testing.T) {
-	for returns, want := range map[bool]int{false: 0, true: ReturnedPluginsSince} {
-		entry, err := PlanApply.Encode(&structs.Plan{ReturnsPlugins: returns})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := PlanApply.Needs(entry); got != want {
-			t.Errorf("a plan that returns plugins (%v) needs version %d, want %d", returns, got, want)
-		}
-	}
-}
-
-// An older server would not renew the deadlines of the deployment.
-func TestNeeds_CountsRenewedDeadlines(t *testing.T) {
-	for renews, want := range map[bool]int{false: 8, true: RenewedDeadlinesSince} {
-		entry, err := PlanApply.Encode(&structs.Plan{Deployment: &structs.Deployment{RenewsDeadline: renews}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := PlanApply.Needs(entry); got != want {
-			t.Errorf("a deployment that renews deadlines (%v) needs version %d, want %d", renews, got, want)
 		}
 	}
 }

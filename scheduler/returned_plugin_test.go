@@ -82,6 +82,64 @@ func TestSystemJob_ReturnsThePluginOfANodeWithVolumes(t *testing.T) {
 	}
 }
 
+// drained ends the drain of n1.
+func drained(w *fixture, pluginsOff bool) {
+	n := state.Node(w.s.Read(), "n1")
+	do(w, state.NodeDrained, &structs.NodeDrainedUpdate{
+		Nodes: []structs.DrainedNode{{
+			NodeID:     "n1",
+			StartedAt:  n.DrainStrategy.StartedAt,
+			PluginsOff: pluginsOff,
+		}},
+		WriteOptions: w.now(),
+	})
+}
+
+// After a drain by force the plugin stays off until the node is eligible or drains again.
+func TestSystemJob_ReturnsNoPluginAfterAForcedDrain(t *testing.T) {
+	eligible := func(w *fixture) {
+		do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
+			NodeID:       "n1",
+			Eligibility:  structs.NodeEligible,
+			WriteOptions: w.now(),
+		})
+	}
+	force := func(w *fixture) {
+		drains(structs.DrainSpec{Force: true, Deadline: time.Hour})(w)
+		drained(w, true)
+	}
+	plain := func(w *fixture) { drained(w, false) }
+	for name, c := range map[string]struct {
+		edits []func(*fixture)
+		want  string
+	}{
+		"after force":         {[]func(*fixture){force}, ""},
+		"without the mark":    {[]func(*fixture){drains(structs.DrainSpec{}), plain}, "0@n1"},
+		"drains again":        {[]func(*fixture){force, drains(structs.DrainSpec{})}, "0@n1"},
+		"was eligible again":  {[]func(*fixture){force, eligible, ineligible}, "0@n1"},
+		"a drain was revoked": {[]func(*fixture){force, revoke, ineligible}, "0@n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := heldWithoutPlugin(t, func(w *fixture) {
+				for _, edit := range c.edits {
+					edit(w)
+				}
+			})
+			w.run("csi")
+			w.wantPlaced("csi", c.want)
+		})
+	}
+}
+
+// revoke makes a node eligible by the request that ends a drain.
+func revoke(w *fixture) {
+	do(w, state.NodeDrain, &structs.NodeDrainRequest{
+		NodeID:       "n1",
+		MarkEligible: true,
+		WriteOptions: w.now(),
+	})
+}
+
 func TestSystemJob_ReturnsNoPluginThatItsNodeDoesNotNeed(t *testing.T) {
 	w, a := heldWithoutPlugin(t, ineligible)
 	w.job(csiJob(func(j *structs.Job) {

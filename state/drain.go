@@ -81,7 +81,17 @@ func cancelDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now 
 		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain canceled", p.Now))
 	}
 	if p.MarkEligible {
-		n.SchedulingEligibility = structs.NodeEligible
+		makeEligible(n)
+	}
+}
+
+// makeEligible lets a node take allocations again, CSI plugins among them.
+func makeEligible(n *structs.Node) {
+	n.SchedulingEligibility = structs.NodeEligible
+	if n.LastDrain != nil && n.LastDrain.PluginsOff {
+		last := *n.LastDrain
+		last.PluginsOff = false
+		n.LastDrain = &last
 	}
 }
 
@@ -107,6 +117,7 @@ func NodeDrained(tx *WriteTx, p *structs.NodeDrainedUpdate) error {
 		}
 		n := shallowCopy(old)
 		endDrain(n, structs.DrainComplete, time.Unix(0, p.Now).UTC())
+		n.LastDrain.PluginsOff = d.PluginsOff
 		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain complete", p.Now))
 		nodes.Put(tx, n)
 	}
@@ -148,11 +159,12 @@ func AllocsMigrate(tx *WriteTx, p *structs.AllocsMigrateRequest) error {
 
 // NeedsPlugin reports whether a node that takes no allocations takes one of a group of a per-node job all the
 // same: the group runs a CSI plugin, and the node may have volumes mounted that only this plugin can unmount.
-// A drain that stops plugins by force gets none back.
+// A drain that stops plugins by force gets none back, also after its end.
 func NeedsPlugin(tx Reader, n *structs.Node, j *structs.Job, g *structs.TaskGroup) bool {
 	ids := g.Plugins()
 	if n.Status != structs.NodeReady || !j.PerNode() || len(ids) == 0 ||
-		n.DrainStrategy != nil && n.DrainStrategy.ForcesPlugins() {
+		n.DrainStrategy != nil && n.DrainStrategy.ForcesPlugins() ||
+		n.LastDrain != nil && n.LastDrain.PluginsOff {
 		return false
 	}
 	for c := range ClaimsByNode(tx, n.ID) {

@@ -396,6 +396,9 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	}
 	n = shallowCopy(n)
 	n.SchedulingEligibility = p.Eligibility
+	if p.Eligibility == structs.NodeEligible {
+		makeEligible(n)
+	}
 	text := "Node marked as " + p.Eligibility + " for scheduling"
 	addEvents(tx, n, serverEvent("Cluster", text, p.Now))
 	nodes.Put(tx, n)

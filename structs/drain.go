@@ -41,6 +41,11 @@ func (s *DrainStrategy) ForcesPlugins() bool {
 	return s.Deadline < 0 || s.Force && s.Deadline > 0
 }
 
+// KeepsPluginsOff reports whether the CSI plugins of system jobs stay off the node after the drain.
+func (s *DrainStrategy) KeepsPluginsOff() bool {
+	return s.ForcesPlugins() && !s.IgnoreSystemJobs
+}
+
 // The states of DrainMetadata.
 const (
 	DrainDraining = "draining"
@@ -55,6 +60,9 @@ type DrainMetadata struct {
 	Status     string
 	AccessorID string            // always empty; the dialect has it
 	Meta       map[string]string `json:",omitempty"` // the notes of the operator
+	// PluginsOff: the drain is complete and has stopped the CSI plugins of system jobs by force. They stay off
+	// until the node is eligible or drains again.
+	PluginsOff bool `json:",omitempty" codec:",omitempty"`
 }
 
 // NodeDrain starts, changes or cancels the drain of a node.
@@ -95,8 +103,9 @@ type NodeDrainedUpdate struct {
 
 // DrainedNode names a drain by its node and its start.
 type DrainedNode struct {
-	NodeID    string
-	StartedAt time.Time
+	NodeID     string
+	StartedAt  time.Time
+	PluginsOff bool `json:",omitempty" codec:",omitempty"` // see DrainMetadata
 }
 
 // AllocsMigrateRequest is the log entry that requests allocations to be stopped and placed again, with an

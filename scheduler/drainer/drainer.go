@@ -104,8 +104,9 @@ func (p *planner) drain(n *structs.Node) {
 	due := s.Due(p.now)
 	if r.workloads()+len(r.system)+len(r.plugins) == 0 && (due || !p.awaitVolumes(n)) {
 		p.step.Ended = append(p.step.Ended, structs.DrainedNode{
-			NodeID:    n.ID,
-			StartedAt: s.StartedAt,
+			NodeID:     n.ID,
+			StartedAt:  s.StartedAt,
+			PluginsOff: s.KeepsPluginsOff(),
 		})
 		return
 	}

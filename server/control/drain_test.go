@@ -42,6 +42,39 @@ func TestDrainLoop_MovesAllocationsAndEndsTheDrain(t *testing.T) {
 	})
 }
 
+// The plugins stay off after a drain by force, once all servers know that. One that leaves the system jobs
+// alone keeps none off.
+func TestDrainLoop_KeepsPluginsOffAfterAForcedDrain(t *testing.T) {
+	force := structs.DrainSpec{Deadline: -1}
+	for _, c := range []struct {
+		version int
+		spec    structs.DrainSpec
+		want    bool
+	}{
+		{fsm.PluginsOffSince - 1, force, false},
+		{fsm.PluginsOffSince, force, true},
+		{fsm.PluginsOffSince, structs.DrainSpec{}, false},
+		{fsm.PluginsOffSince, structs.DrainSpec{Deadline: -1, IgnoreSystemJobs: true}, false},
+	} {
+		virtual(t, func(t *testing.T, w *testEnv) {
+			w.Commands = func() int { return c.version }
+			w.addNode("n1", false)
+			put(w, fsm.NodeDrain, &structs.NodeDrainRequest{
+				NodeID:       "n1",
+				DrainSpec:    &c.spec,
+				WriteOptions: now(),
+			})
+			stop := w.runLoop("drain")
+			defer stop()
+			after(time.Second)
+			last := state.Node(w.Store.Read(), "n1").LastDrain
+			if last.Status != structs.DrainComplete || last.PluginsOff != c.want {
+				t.Errorf("%+v: the last drain is %+v", c, last)
+			}
+		})
+	}
+}
+
 // A request that comes before a step changes what the step does.
 func TestDrainLoop_TakesNoStepOfAnOlderDrain(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
