@@ -21,7 +21,6 @@
 package drainer
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -277,8 +276,11 @@ func (p *planner) move(a *structs.Allocation) {
 
 // waitForEnd explains why an allocation that leaves is still there.
 func (p *planner) waitForEnd(a *structs.Allocation) {
+	if !p.explain {
+		return
+	}
 	if a.ServerTerminal() {
-		p.wait(a, "it is stopping: "+cmp.Or(a.ClientDescription, "its tasks have not ended yet"))
+		p.wait(a, "it is stopping: "+p.stopping(a))
 		return
 	}
 	p.wait(a, "the scheduler has not replaced it yet"+p.blocked(a))

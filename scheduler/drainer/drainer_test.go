@@ -272,7 +272,7 @@ func TestDrain_NamesAnAllocationThatDoesNotEnd(t *testing.T) {
 	}
 	f.check("the drain ended although an allocation runs", f.draining(node))
 	f.check("the reason is missing: "+f.reasons(node),
-		strings.Contains(f.reasons(node), "web: it is stopping: its tasks have not ended yet"))
+		strings.Contains(f.reasons(node), "web: it is stopping: waits for task t"))
 	clear(f.Stuck)
 	f.until("the drain ends", func() bool { return !f.draining(node) })
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/scheduler/schedtest"
 	"berth/state"
@@ -43,4 +44,51 @@ func (f *fleet) allocOn(node string) string {
 	}
 	f.T.Fatalf("no allocation is on node %s", node)
 	return ""
+}
+
+// An allocation that stops names the tasks that still run, with the times that they have for it.
+func TestWaits_NameTheTasksThatStop(t *testing.T) {
+	f := newFleet(t, 2)
+	f.register("web", structs.JobService, 1, func(g *structs.TaskGroup) {
+		g.ShutdownDelay = new(2 * time.Second)
+		g.Tasks[0].KillTimeout = 30 * time.Second
+		g.Tasks[0].ShutdownDelay = 5 * time.Second
+		plain := *g.Tasks[0]
+		plain.Name = "plain"
+		plain.KillTimeout = 0
+		plain.ShutdownDelay = 0
+		g.Tasks = append(g.Tasks, &plain)
+	})
+	a := f.Allocs("web")[0]
+	f.Stuck[a.ID] = true
+	report := func(t, plain, description string) {
+		f.Report(a, &structs.AllocClientUpdate{
+			ClientStatus:      structs.AllocRunning,
+			ClientDescription: description,
+			TaskStates:        map[string]*structs.TaskState{"t": {State: t}, "plain": {State: plain}},
+		})
+	}
+	report(structs.TaskRunning, structs.TaskRunning, "running")
+	f.drain(a.NodeID, structs.DrainSpec{Deadline: -1})
+	f.tick()
+	times := "kill_timeout 30s, shutdown_delay 5s, shutdown_delay of the group 2s"
+	want := func(what string) {
+		t.Helper()
+		if got := f.reasons(a.NodeID); got != "web: it is stopping: "+what {
+			t.Errorf("got %q, want %q", got, what)
+		}
+	}
+	want("waits for task t (" + times + "), task plain (shutdown_delay of the group 2s)")
+	schedtest.Do(f.Fleet, state.AllocStop, &structs.AllocStopRequest{
+		AllocID:         a.ID,
+		NoShutdownDelay: true,
+		WriteOptions:    f.Now(),
+	})
+	want("waits for task t (kill_timeout 30s), task plain")
+	report(structs.TaskRunning, structs.TaskDead, "running")
+	want("waits for task t (kill_timeout 30s)")
+	report(structs.TaskDead, structs.TaskDead, "unmounting a volume")
+	want("unmounting a volume")
+	report(structs.TaskDead, structs.TaskDead, "")
+	want("its tasks have not ended yet")
 }
