@@ -24,21 +24,16 @@ func (*volumeMounts) Name() string { return "volume_mounts" }
 var errReadOnly = errors.New("its file system has turned read-only")
 
 // Up adds one mount for each block: read-only if the volume or the block demands it. A file system that has
-// turned read-only, because its disk failed or is full, stays so until it is mounted again. So the
-// allocation fails for good at a restart of the task, and the next one mounts it. The first start does not
-// read the mount table for it: the volume has just been mounted.
+// turned read-only, because its disk failed or is full, stays so until it is mounted again. So the allocation
+// fails for good, and the next one mounts it.
 func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 	if len(env.Task.VolumeMounts) == 0 {
 		return nil
 	}
 	_, vars := h.task.variables()
-	table := &mounts.Table{}
-	if !h.task.state().StartedAt.IsZero() {
-		var err error
-		table, err = mounts.Read()
-		if err != nil {
-			return err
-		}
+	table, err := mounts.Read()
+	if err != nil {
+		return err
 	}
 	for _, m := range env.Task.VolumeMounts {
 		alias := vars.expand(m.Volume)
