@@ -90,7 +90,6 @@ func main() {
 		}
 	}
 	b.measure(rows, *rounds)
-	stop()
 	f.Load[1] = loadAverage()
 	fmt.Println("name | peer | berth | ratio")
 	for _, r := range rows {
@@ -100,6 +99,7 @@ func main() {
 	if *out != "" {
 		check(f.Write(*out))
 	}
+	stop() // it may fail, so the results come first
 	if b.failed > 0 {
 		check(fmt.Errorf("%d measurements failed", b.failed))
 	}
