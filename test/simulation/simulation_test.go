@@ -26,8 +26,8 @@ const (
 )
 
 // TestServers_KeepTheInvariants makes random changes to clusters, and checks all rules. Usually the seeds of
-// its runs are 1, 2 and so on, so that the test does not fail by chance. BERTH_TEST_LONG is the time for runs
-// with random seeds, and BERTH_TEST_SEED one seed.
+// its runs are 1, 2 and so on, so that only a change of the code makes it fail; how many there are depends on
+// the machine. BERTH_TEST_LONG is the time for runs with random seeds, and BERTH_TEST_SEED one seed.
 func TestServers_KeepTheInvariants(t *testing.T) {
 	if given := os.Getenv("BERTH_TEST_SEED"); given != "" {
 		seed, err := strconv.ParseUint(given, 10, 64)

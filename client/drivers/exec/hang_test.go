@@ -77,7 +77,7 @@ func TestStop_EndsAHangingCommand(t *testing.T) {
 	path, hang := r.hanging(cfg)
 	stopped := make(chan error, 1)
 	ctx := r.ctx()
-	go func() { stopped <- r.Stop(ctx, cfg.ID, "", 3*time.Second) }()
+	go func() { stopped <- r.Stop(ctx, cfg.ID, "", 10*time.Second) }()
 	r.awaitOutput(cfg, "asked")
 	ended := r.execute(cfg, path)
 	child := hang.Await()

@@ -12,7 +12,7 @@ import (
 // of the thread that forked it.
 const (
 	// supervisorSlack saves CPU time: the Go runtime has a thread that sleeps for 20 µs again and again while
-	// the process works, and each time stops what waits in a system call from running on.
+	// the process works, and each time takes the processor from the goroutine in a long system call.
 	supervisorSlack = time.Millisecond
 	// programSlack is the default of Linux.
 	programSlack = 50 * time.Microsecond
