@@ -316,6 +316,10 @@ func (w *fixture) run(job string) *structs.Plan {
 	p := w.process(w.eval(job))
 	w.apply(p)
 	again := w.process(w.eval(job))
+	if p.Eval.FailedTGAllocs != nil && w.stopsVolumes(p) {
+		w.apply(again) // new allocations come before updates, whose volumes a later plan may use
+		again = w.process(w.eval(job))
+	}
 	if len(again.Followups) > 0 && len(p.Stop)+len(p.Place) > 0 {
 		w.apply(again)
 		again.Followups = w.process(w.eval(job)).Followups
@@ -324,6 +328,13 @@ func (w *fixture) run(job string) *structs.Plan {
 		w.t.Fatalf("second plan has %d changes: %s", n, describe(again))
 	}
 	return p
+}
+
+// stopsVolumes reports whether a plan stops an allocation with volumes.
+func (w *fixture) stopsVolumes(p *structs.Plan) bool {
+	return slices.ContainsFunc(p.Stop, func(s *structs.PlanStop) bool {
+		return len(state.Alloc(w.s.Read(), s.AllocID).CSIVolumes) > 0
+	})
 }
 
 // allocs are the live allocations of a job by name.

@@ -45,25 +45,16 @@ func (p *planner) placeAll() {
 }
 
 // turn returns the order of a placement in its plan. The other placements of a group precede its updates if
-// these wait for their health, or for a successor at an empty place, but not an update that may free a volume
-// for them, or its place on a node.
+// these wait for their health, or for a successor at an empty place.
 func (w *placement) turn() int {
 	r := w.plan.updates
 	switch {
-	case w.update && w.changesVolumes():
-		return -1
 	case w.update:
 		return 1
 	case r.counts() || r != nil && len(r.empty) > 0:
 		return 0
 	}
 	return 2
-}
-
-// changesVolumes reports whether the successor uses other volumes than the predecessor, or in another mode.
-func (w *placement) changesVolumes() bool {
-	return len(w.prev.CSIVolumes) > 0 &&
-		!slices.Equal(w.prev.CSIVolumes, w.plan.group.CSIUses(w.index))
 }
 
 // placedBytes is an approximate bound of the size of a plan's allocations. The rest of the plan has to fit

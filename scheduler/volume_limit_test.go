@@ -137,18 +137,3 @@ func TestVolumeLimit_LeavesTheOtherPlacesUntilTheEnd(t *testing.T) {
 	w.run("web")
 	w.wantPlaced("web", "0@n1 0@n1")
 }
-
-// A version that turns the writer of a volume into readers enlarges its group, too. The writer stops first,
-// so that the plan places all readers.
-func TestUpdate_FreesAVolumeBeforeItsGroupGrows(t *testing.T) {
-	w := newFixture(t)
-	w.storage("n1")
-	w.volume("db", "hostpath")
-	w.job(aJob("web", structs.JobService, writes("db")))
-	w.run("web")
-	w.claimAll("web")
-	w.job(aJob("web", structs.JobService, count(3), volume("db", structs.CSIMultiNodeReader, false)))
-	if p := w.run("web"); len(p.Stop) != 1 || len(p.Place) != 3 {
-		t.Errorf("the plan is %s", describe(p))
-	}
-}
