@@ -27,7 +27,7 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 		volumes := p.volumesOn(v, plugin)
 		added := w.addedTo(volumes, plugin)
 		leaving := p.leavingWith(w, v, plugin)
-		if len(added) == 0 ||
+		if len(added) <= len(leaving) ||
 			int64(len(volumes)+len(added)-len(leaving)) <= limit {
 			continue
 		}

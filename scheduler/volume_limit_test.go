@@ -86,7 +86,7 @@ func TestVolumeLimit_CountsVolumesThatStayBesideASuccessor(t *testing.T) {
 	}{
 		{"another job uses it", shared("a"), shared("b"), shared("a")},
 		{"the successor uses it, too", shared("a"), func(j *structs.Job) { shared("a")(j); shared("b")(j) }, nil},
-		{"the node is over its limit", shared("a"), func(j *structs.Job) { shared("b")(j); shared("c")(j) }, nil},
+		{"two for one place", shared("a"), func(j *structs.Job) { shared("b")(j); shared("c")(j) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := limited(t, 1, "a", "b", "c")
@@ -104,6 +104,24 @@ func TestVolumeLimit_CountsVolumesThatStayBesideASuccessor(t *testing.T) {
 				t.Errorf("the plan is %s", describe(p))
 			}
 		})
+	}
+}
+
+// The plugin takes fewer volumes than it has on the node. An exchange does not make them more.
+func TestVolumeLimit_LetsANodeAboveItsLimitExchange(t *testing.T) {
+	w := limited(t, 2, "a", "b", "c")
+	w.job(aJob("other", structs.JobBatch, writes("b")))
+	w.run("other")
+	w.claimAll("other")
+	w.job(aJob("web", structs.JobBatch, writes("a")))
+	w.run("web")
+	w.claimAll("web")
+	lower := half("hostpath", structs.CSIKindNode)
+	lower.NodeInfo.MaxVolumes = 1
+	w.node(aNode("n1"), lower)
+	w.job(aJob("web", structs.JobBatch, writes("c")))
+	if p := w.run("web"); len(p.Stop) != 1 || len(p.Place) != 1 {
+		t.Errorf("the plan is %s", describe(p))
 	}
 }
 
