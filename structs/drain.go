@@ -41,11 +41,6 @@ func (s *DrainStrategy) ForcesPlugins() bool {
 	return s.Deadline < 0 || s.Force && s.Deadline > 0
 }
 
-// KeepsPluginsOff reports whether the CSI plugins of system jobs stay off the node after the drain.
-func (s *DrainStrategy) KeepsPluginsOff() bool {
-	return s.ForcesPlugins() && !s.IgnoreSystemJobs
-}
-
 // The states of DrainMetadata.
 const (
 	DrainDraining = "draining"

@@ -105,7 +105,7 @@ func (p *planner) drain(n *structs.Node) {
 		p.step.Ended = append(p.step.Ended, structs.DrainedNode{
 			NodeID:     n.ID,
 			StartedAt:  s.StartedAt,
-			PluginsOff: s.KeepsPluginsOff(),
+			PluginsOff: s.StopsPlugins(p.now) && !s.IgnoreSystemJobs,
 		})
 		return
 	}

@@ -55,6 +55,7 @@ func TestDrainLoop_KeepsPluginsOffAfterAForcedDrain(t *testing.T) {
 		{fsm.PluginsOffSince, force, true},
 		{fsm.PluginsOffSince, structs.DrainSpec{}, false},
 		{fsm.PluginsOffSince, structs.DrainSpec{Deadline: -1, IgnoreSystemJobs: true}, false},
+		{fsm.PluginsOffSince, structs.DrainSpec{Deadline: time.Hour, Force: true}, false}, // it ends before that
 	} {
 		virtual(t, func(t *testing.T, w *testEnv) {
 			w.Commands = func() int { return c.version }
