@@ -132,7 +132,7 @@ func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
 		d.lists(parts, name, old, now)
 	default:
 		f := d.field(parts, name, diffText(old), diffText(now))
-		if f != nil {
+		if f != nil && f.Type != DiffNone {
 			f.Annotations = spanNotes(old, now)
 		}
 	}
