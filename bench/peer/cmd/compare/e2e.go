@@ -85,7 +85,7 @@ func inMilliseconds(name string, target, bound float64) result.Row {
 // without a journal takes more CPU time, the more files were removed in the minutes before.
 func (b *bench) e2eRows() (rows []row, stop func()) {
 	var err error
-	b.scratch, err = os.MkdirTemp("", "bench-e2e-")
+	b.scratch, err = os.MkdirTemp("", "e2e-")
 	check(err)
 	for i, s := range e2eScenarios() {
 		for j, r := range slices.Concat(s.rows, s.own) {

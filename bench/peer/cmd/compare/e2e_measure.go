@@ -91,7 +91,7 @@ type agentRun struct {
 
 // measureAgent starts an agent with the driver and its volumes, and measures jobs.
 func measureAgent(b *bench, p *product) (numbers, error) {
-	dir, err := os.MkdirTemp(b.scratch, "agent-")
+	dir, err := os.MkdirTemp(b.scratch, "a-")
 	if err != nil {
 		return nil, err
 	}
