@@ -1,5 +1,5 @@
-// Package exectest makes the start of a program hang between fork and exec, as a file system that does not
-// answer makes it hang.
+// Package exectest makes the start of a program hang, in the look-up of the program or between fork and exec,
+// as a file system that does not answer makes it hang.
 package exectest
 
 import (

@@ -290,46 +290,59 @@ const defaultStopSignal = "SIGINT"
 // stopGrace is the time that a supervisor has for the end of its task after the timeout of a stop.
 const stopGrace = time.Second
 
+// killWait is the time that a supervisor has for the end of its task after a SIGKILL.
+const killWait = killTimeout + drainTimeout + stopGrace
+
 // Stop implements driver.Driver. The supervisor finishes a begun stop, also if ctx ends before. If it does
-// not answer, Stop kills it after the timeout, and with it the task: a task can keep its supervisor from
-// answering, by a file system that hangs or by signals to a command that starts.
+// not answer, or not end after a SIGKILL, Stop kills it, and with it the task: a task can keep its supervisor
+// from both, by a file system that hangs or by signals to a command that starts.
 func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
 	t, sig, err := ts.findToSignal(id, cmp.Or(signal, defaultStopSignal))
 	if err != nil {
 		return err
 	}
-	for wait := timeout + stopGrace; ; wait = callTimeout {
-		err = t.askToStop(ctx, sig, timeout)
-		if structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil {
-			err = t.killBusy(ctx)
-		}
-		if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
-			return err
-		}
-		limited, cancel := context.WithTimeout(ctx, wait)
-		_, err = ts.Wait(limited, id)
-		over := limited.Err() != nil && ctx.Err() == nil
-		cancel()
-		if err == nil || !over {
-			return err
-		}
-		// It may have begun to hang after its answer: ask for a kill, which it has begun if it still answers.
-		sig = unix.SIGKILL
-		timeout = 0
+	req := &request{Op: opStop, Signal: int(sig), Timeout: timeout}
+	over, err := ts.stopWithin(ctx, t, req, timeout+stopGrace)
+	if over {
+		// It may have begun to hang after its answer.
+		kill := &request{Op: opStop, Signal: int(unix.SIGKILL)}
+		over, err = ts.stopWithin(ctx, t, kill, killWait)
 	}
+	if over {
+		// It may answer and hang: a look-up of a command keeps it from the end of the task.
+		err = t.killBusy(ctx)
+		if err == nil {
+			_, err = ts.Wait(ctx, id)
+		}
+	}
+	return err
+}
+
+// stopWithin asks the supervisor to stop the task, kills it if it does not answer, and waits for the end of
+// the task. It reports whether the wait is over before that.
+func (ts *Tasks) stopWithin(
+	ctx context.Context, t *task, req *request, wait time.Duration,
+) (over bool, err error) {
+	err = t.askToStop(ctx, req)
+	if structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil {
+		err = t.killBusy(ctx)
+	}
+	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+		return false, err
+	}
+	limited, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	_, err = ts.Wait(limited, t.id)
+	return err != nil && limited.Err() != nil && ctx.Err() == nil, err
 }
 
 // askToStop asks the supervisor to stop the task, again until the timeout is over if it does not answer.
-func (t *task) askToStop(ctx context.Context, sig unix.Signal, timeout time.Duration) error {
+func (t *task) askToStop(ctx context.Context, req *request) error {
 	begun := time.Now()
 	for {
-		_, err := t.callSupervisor(ctx, &request{
-			Op:      opStop,
-			Signal:  int(sig),
-			Timeout: timeout,
-		})
+		_, err := t.callSupervisor(ctx, req)
 		silent := structs.IsKind(err, structs.KindTimeout) && ctx.Err() == nil
-		if !silent || time.Since(begun) >= timeout {
+		if !silent || time.Since(begun) >= req.Timeout {
 			return err
 		}
 	}

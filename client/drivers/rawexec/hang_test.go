@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"testing"
 
+	"berth/client/driver"
 	"berth/internal/exectest"
 )
 
@@ -39,4 +42,36 @@ func TestStart_EndsWhileItsProgramHangs(t *testing.T) {
 		}
 		hang.Release()
 	}
+}
+
+// The look-up of a command hangs: the supervisor answers, and sees no end of the task.
+func TestStop_EndsATaskBesideALookUpThatHangs(t *testing.T) {
+	t.Parallel() // it waits for the end of the supervisor
+	withAndWithoutCgroups(t, func(r *fixture) {
+		r.t.Parallel()
+		cfg := r.task(`echo $$; exec sleep 1000`)
+		r.start(cfg)
+		program := r.awaitNumbers(1)[0]
+		hang := exectest.HangLookUps(r.t)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.d.Exec(r.ctx, cfg.ID, &driver.ExecConfig{
+				Command: []string{hang.Path},
+				Stdout:  io.Discard,
+				Stderr:  io.Discard,
+			})
+			ended <- err
+		}()
+		hang.Await()
+		if err := r.d.Stop(r.ctx, cfg.ID, "SIGTERM", 0); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := <-ended; err == nil {
+			r.t.Error("the command was started")
+		}
+		if res := r.wait(cfg); !strings.Contains(res.Err, "supervisor was killed") {
+			r.t.Errorf("got the end %+v, want an unknown one", res)
+		}
+		r.awaitGone(program)
+	})
 }
