@@ -155,7 +155,8 @@ func (t *task) kill(ctx context.Context) error {
 		return t.killForeign(ctx, r)
 	}
 	var started procref.Ref
-	if r.Task.PID == 0 { // there is a moment between the start of the task and its record
+	// There is a moment between the start of the task and its record. A cgroup has the task from its fork on.
+	if r.Task.PID == 0 && r.Cgroup.Empty() {
 		started, err = startedBy(ctx, r.Supervisor)
 		if err != nil {
 			return err

@@ -97,7 +97,7 @@ func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, e
 			task, err = childOf(supervisor.PID)
 		}
 		// A thread that has forked waits in state D until its child executes the program, which may hang. It forks
-		// once.
+		// once before the task is recorded.
 		if err != nil || stopped || forked && task.PID != 0 {
 			return task, err
 		}

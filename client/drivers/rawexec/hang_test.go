@@ -44,6 +44,30 @@ func TestStart_EndsWhileItsProgramHangs(t *testing.T) {
 	}
 }
 
+// The supervisor hangs before it has forked anything. The end of the start ends it: the cgroup tells that
+// there is no program.
+func TestStart_EndsWhileALookUpHangs(t *testing.T) {
+	r := newFixture(t, true)
+	cfg := r.task("")
+	hang := exectest.HangLookUps(t)
+	cfg.Config = map[string]any{"command": hang.Path}
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.d.Start(ctx, cfg)
+		ended <- err
+	}()
+	hang.Await()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(r.dir + "/ex"); err != nil || len(left) > 0 {
+		t.Errorf("the start left %v (%v)", left, err)
+	}
+}
+
 // The look-up of a command hangs: the supervisor answers, and sees no end of the task.
 func TestStop_EndsATaskBesideALookUpThatHangs(t *testing.T) {
 	t.Parallel() // it waits for the end of the supervisor
