@@ -61,8 +61,8 @@ func buildRoot(cfg *Config) error {
 
 // systemBinds are the parts of the kernel's files that come from the host.
 //
-// What the host has mounted below /sys is not for a program that is not privileged, except the cgroups: root
-// reads the memory and the work of other programs in debugfs, tracefs, bpf and pstore without a capability.
+// A program without privileges sees no file system that the host has mounted below /sys, except the cgroups.
+// In debugfs, tracefs, bpf and pstore, root needs no capability to read the memory and the work of others.
 func systemBinds(privileged bool) []Bind {
 	if privileged {
 		return []Bind{
