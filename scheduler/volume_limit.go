@@ -118,6 +118,9 @@ func (p *planner) exchangeVolumes(w *placement, v *nodeView) {
 			continue
 		}
 		leaving := p.leavingWith(w, v, plugin)
+		if len(leaving) == 0 {
+			continue
+		}
 		added := w.addedTo(p.volumesOn(v, plugin), plugin)
 		at := v.volumes()
 		at.exchanged = append(at.exchanged, leaving[:min(len(leaving), len(added))]...)
