@@ -313,12 +313,11 @@ func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 	if a.State != structs.AttachmentAttaching {
 		return ""
 	}
-	if !a.AccessMode.SingleNode() {
-		return limitWait(tx, a)
-	}
-	for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
-		if other.NodeID != a.NodeID {
-			return stillAttached(tx, other)
+	if a.AccessMode.SingleNode() {
+		for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
+			if other.NodeID != a.NodeID {
+				return stillAttached(tx, other)
+			}
 		}
 	}
 	return limitWait(tx, a)
