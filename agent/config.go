@@ -109,7 +109,7 @@ func (c *Config) LoadFiles(paths []string) error {
 		for _, file := range files {
 			src, err := os.ReadFile(file)
 			if err == nil {
-				err = hclconf.DecodeWith(file, src, c, c.positions)
+				err = hclconf.Decode(file, src, c, c.positions)
 			}
 			faults = append(faults, err)
 		}

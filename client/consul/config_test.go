@@ -67,7 +67,7 @@ func TestConfig_NamesEachFault(t *testing.T) {
 func TestConfig_RefusesEnterpriseSettings(t *testing.T) {
 	for _, name := range []string{"namespace", "partition"} {
 		c := DefaultConfig()
-		err := hclconf.Decode("agent.hcl", []byte(name+` = "team"`), &c)
+		err := hclconf.Decode("agent.hcl", []byte(name+` = "team"`), &c, nil)
 		if err == nil || !strings.Contains(err.Error(), "enterprise") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -103,7 +103,7 @@ func TestDecode_ReadsEveryType(t *testing.T) {
 	for file, src := range map[string]string{"a.hcl": nativeSample, "a.json": jsonSample} {
 		t.Run(file, func(t *testing.T) {
 			s := sample{Here: plain{Kept: "default"}}
-			if err := Decode(file, []byte(src), &s); err != nil {
+			if err := Decode(file, []byte(src), &s, nil); err != nil {
 				t.Fatal(err)
 			}
 			checkSample(t, &s)
@@ -141,7 +141,7 @@ func checkSample(t *testing.T, s *sample) {
 
 func TestDecode_KeepsTheValuesOfAbsentArguments(t *testing.T) {
 	s := sample{Ratio: 2, List: []string{"d"}}
-	if err := Decode("a.hcl", []byte("name = \"x\"\nratio = null\n"), &s); err != nil {
+	if err := Decode("a.hcl", []byte("name = \"x\"\nratio = null\n"), &s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if s.Ratio != 2 || len(s.List) != 1 || s.Count != nil {
@@ -217,7 +217,7 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"a.hcl", "x = 1" + strings.Repeat("+1", 1<<18), `too many "+"`},
 		{"a.hcl", strings.Repeat("#", structs.MaxSource+1), `expected at most 1048576`},
 	} {
-		err := Decode(c.file, []byte(c.src), &sample{})
+		err := Decode(c.file, []byte(c.src), &sample{}, nil)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%.80q failed: %v", c.src, err)
@@ -231,7 +231,7 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 }
 
 func TestDecode_ReportsEveryFault(t *testing.T) {
-	err := Decode("a.hcl", []byte("cout = 1\nwait = 1.5\nnope { }\n"), &sample{})
+	err := Decode("a.hcl", []byte("cout = 1\nwait = 1.5\nnope { }\n"), &sample{}, nil)
 	if n := len(strings.Split(err.Error(), "\n")); n != 4 {
 		t.Errorf("got %d lines, want 4: %v", n, err)
 	}
@@ -247,7 +247,7 @@ func TestDecode_FaultsShowNoSecret(t *testing.T) {
 		"name = \"x\"\nmeta = { a = \"s3cret\" + 1 }\n",
 		"name = \"x\"\nmeta = { a = \"${[\"s3cret\"]}-x\" }\n",
 	} {
-		if err := Decode("a.hcl", []byte(src), &sample{}); err == nil || strings.Contains(err.Error(), "s3cret") {
+		if err := Decode("a.hcl", []byte(src), &sample{}, nil); err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: got %v, want an error without the secret", src, err)
 		}
 	}
@@ -259,7 +259,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("a.hcl", []byte("name = \"${a[*].b}\"\nmeta = {for k, v in {a=1}: k => v...}\n%{ if true }"))
 	f.Add("a.json", []byte(`{"many": [null, {"a": null}], "one": [], "keyed": {"k": []}}`))
 	f.Fuzz(func(t *testing.T, file string, src []byte) {
-		if err := Decode(file, src, &sample{}); err != nil && !structs.IsKind(err, structs.KindInvalid) {
+		if err := Decode(file, src, &sample{}, nil); err != nil && !structs.IsKind(err, structs.KindInvalid) {
 			t.Fatalf("got %v, want an invalid error", err)
 		}
 	})
@@ -270,7 +270,7 @@ func TestError_DoesNotGrowWithTheFile(t *testing.T) {
 	for i := range 3000 {
 		fmt.Fprintf(&src, "%s%d = 1\n", strings.Repeat("x", 200), i)
 	}
-	err := Decode("a.hcl", []byte(src.String()), &struct{}{})
+	err := Decode("a.hcl", []byte(src.String()), &struct{}{}, nil)
 	if err == nil || len(err.Error()) > 20*300 || !strings.HasSuffix(err.Error(), "and 2980 more") {
 		t.Errorf("got %d bytes, want a short error that ends with %q: %.3000v",
 			len(fmt.Sprint(err)), "and 2980 more", err)
@@ -323,7 +323,7 @@ func TestDecode_RefusesAFileOfTooManyParts(t *testing.T) {
 		src := []byte(c[0] + strings.Repeat(c[1], structs.MaxParts+1) + c[2])
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := Decode(name, src, &sample{})
+		err := Decode(name, src, &sample{}, nil)
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.Contains(err.Error(), "too many parts") {
 			t.Errorf("%s: %.200v", name, err)
@@ -333,7 +333,7 @@ func TestDecode_RefusesAFileOfTooManyParts(t *testing.T) {
 		}
 	}
 	text := `{"text": "` + strings.Repeat(`{[,\"`, structs.MaxParts) + `"}`
-	if err := Decode("text.json", []byte(text), &sample{}); err != nil && strings.Contains(err.Error(), "parts") {
+	if err := Decode("text.json", []byte(text), &sample{}, nil); err != nil && strings.Contains(err.Error(), "parts") {
 		t.Errorf("brackets within a string count: %v", err)
 	}
 }

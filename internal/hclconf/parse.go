@@ -12,13 +12,8 @@ import (
 
 // Decode reads a file into dst, a pointer to a struct. A file whose name ends in .json is JSON. Expressions
 // are constants: there are neither variables nor functions. The error is of kind invalid and has a line for
-// each fault.
-func Decode(filename string, src []byte, dst any) error {
-	return DecodeWith(filename, src, dst, nil)
-}
-
-// DecodeWith is Decode. It also adds the positions of the settings that the file has.
-func DecodeWith(filename string, src []byte, dst any, positions Positions) error {
+// each fault. Decode adds the positions of the settings that the file has, unless positions is nil.
+func Decode(filename string, src []byte, dst any, positions Positions) error {
 	body, diags := Parse(filename, src)
 	if diags.HasErrors() {
 		return Error(diags)

@@ -32,7 +32,7 @@ func TestPositions_LocateFaults(t *testing.T) {
 		"a.hcl":  "level = \"x\"\ninner {\n  n = 1\n  item \"a\" {\n    path = \"p\"\n  }\n  item \"b\" {}\n}\n",
 		"b.json": "{\n  \"levels\": \"y\"\n}\n",
 	} {
-		if err := hclconf.DecodeWith(file, []byte(text), &c, positions); err != nil {
+		if err := hclconf.Decode(file, []byte(text), &c, positions); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestPositions_LocateFaults(t *testing.T) {
 		t.Errorf("no error became %v", got)
 	}
 	again := []byte("\n\nlevel = \"z\"\n")
-	if err := hclconf.DecodeWith("c.hcl", again, &c, positions); err != nil {
+	if err := hclconf.Decode("c.hcl", again, &c, positions); err != nil {
 		t.Fatal(err)
 	}
 	if got := positions.Locate(structs.Invalidf("level is bad")); got.Error() != "c.hcl:3,1: level is bad" {

@@ -22,13 +22,13 @@ func TestBlockOfAMap_MayHaveQuotedKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s sample
-			if err := Decode("f.hcl", []byte("name = \"n\"\n"+c.src), &s); err != nil || !maps.Equal(s.Meta, c.want) {
+			if err := Decode("f.hcl", []byte("name = \"n\"\n"+c.src), &s, nil); err != nil || !maps.Equal(s.Meta, c.want) {
 				t.Errorf("got %v, %v, want %v", s.Meta, err, c.want)
 			}
 		})
 	}
 	var s sample
-	err := Decode("f.hcl", []byte("name = \"n\"\nmeta { \"x/y\" = 1 + }"), &s)
+	err := Decode("f.hcl", []byte("name = \"n\"\nmeta { \"x/y\" = 1 + }"), &s, nil)
 	if err == nil || !strings.Contains(err.Error(), "f.hcl:2,20") {
 		t.Errorf("got %v, want a fault at f.hcl:2,20", err)
 	}
