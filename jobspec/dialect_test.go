@@ -99,7 +99,7 @@ func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
 		return "job \"j\" {\n" + job + "\ngroup \"g\" {\n" + group +
 			"\ntask \"t\" {\ndriver = \"exec\"\n" + task + "\n}\n}\n}"
 	}
-	plain, err := ParseJob("j.hcl", []byte(file("", "", "")))
+	plain, err := parseJob("j.hcl", []byte(file("", "", "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
 		`partition = "p"`:  `"partition" is not supported by berth: partitions are those of Consul Enterprise`,
 		`name_space = "a"`: `unsupported argument "name_space"`,
 	} {
-		_, err := ParseJob("j.hcl", []byte(file("", "consul {\n\n"+argument+"\n}", "")))
+		_, err := parseJob("j.hcl", []byte(file("", "consul {\n\n"+argument+"\n}", "")))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", argument, err, want)
 		}
@@ -138,7 +138,7 @@ func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
 
 // TestReadJob_MovesPortsOfTasks reads ports where the dialect had them before groups had networks.
 func TestReadJob_MovesPortsOfTasks(t *testing.T) {
-	j, err := ParseJob("j.hcl", []byte(outdated))
+	j, err := parseJob("j.hcl", []byte(outdated))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestReadJob_LeavesUnusablePortMaps(t *testing.T) {
 		`port_map { b = 80 }`:                          true,
 		"port_map { a = 80 }\nnetwork_mode = \"host\"": true,
 	} {
-		j, err := ParseJob("j.hcl", []byte(`job "j" {
+		j, err := parseJob("j.hcl", []byte(`job "j" {
   task "t" {
     driver = "docker"
     config {
@@ -270,7 +270,7 @@ func TestFunctions_DecryptWithRSA(t *testing.T) {
 		t.Errorf("got %v, %v", f.Job, err)
 	}
 	long := metaFile("", `v = rsadecrypt("a", join("", [for i in range(1000) : "01234567"]))`)
-	_, err = ParseJob("j.hcl", long)
+	_, err = parseJob("j.hcl", long)
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), errCost.Error()) {
 		t.Errorf("got %v, want the bound of a key", err)
 	}

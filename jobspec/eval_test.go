@@ -122,7 +122,7 @@ variable "port" {
 }
 
 func TestReadJob_ReportsAllFaultsAtOnce(t *testing.T) {
-	_, err := ParseJob("j.hcl", []byte(`
+	_, err := parseJob("j.hcl", []byte(`
 variable "a" {}
 locals {
   b = upper(1, 2)
@@ -199,7 +199,7 @@ locals {
 		`basename("/a/b")`:                                                 "b",
 		"<<-EOT\n    a ${local.b}\n      b\n    EOT\n":                     "a V\n  b\n",
 	} {
-		j, err := ParseJob("j.hcl", metaFile(before, "v = "+expression))
+		j, err := parseJob("j.hcl", metaFile(before, "v = "+expression))
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", expression, err)
@@ -259,7 +259,7 @@ func TestReadJob_FaultsOfDynamicBlocks(t *testing.T) {
 		loop("grop", `["g"]`, `labels = [grop.value]`, ""):           `unsupported block "grop" (did you mean "group"?)`,
 		loop("group", `["g"]`, `labels = [x.value]`, ""):             `unknown variable`,
 	} {
-		_, err := ParseJob("j.hcl", []byte("job \"j\" {\n  "+dynamic+"\n}\n"))
+		_, err := parseJob("j.hcl", []byte("job \"j\" {\n  "+dynamic+"\n}\n"))
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\n got %v\nwant %s", dynamic, err, want)
 		}
@@ -323,7 +323,7 @@ func TestReadJob_BoundsEvaluations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			_, err := ParseJob("j.hcl", metaFile(src, ""))
+			_, err := parseJob("j.hcl", metaFile(src, ""))
 			took := time.Since(start)
 			if err == nil || !strings.Contains(err.Error(), "the values of the file are too large") {
 				t.Errorf("got %.300v", err)
@@ -338,7 +338,7 @@ func TestReadJob_BoundsEvaluations(t *testing.T) {
 		"width":   {`format("%99999999999999999999d", 1)`, "the arguments are too large"},
 		"aliases": {"yamldecode(\"" + aliases + "\")", "excessive aliasing"},
 	} {
-		_, err := ParseJob("j.hcl", metaFile("", "x = "+c.value))
+		_, err := parseJob("j.hcl", metaFile("", "x = "+c.value))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %.300v", name, err)
 		}
@@ -356,7 +356,7 @@ func sharing(n int) string {
 
 // TestParse_BoundsNumbers parses numbers whose text has a billion digits, also in files without expressions.
 func TestParse_BoundsNumbers(t *testing.T) {
-	_, err := ParseJob("j.json", []byte(`{"job": {"j": {"name": 1e99999999}}}`))
+	_, err := parseJob("j.json", []byte(`{"job": {"j": {"name": 1e99999999}}}`))
 	if err == nil || !strings.Contains(err.Error(), "the values of the file are too large") {
 		t.Errorf("got %v", err)
 	}

@@ -56,7 +56,7 @@ func parseFile(t *testing.T, file string, src []byte) any {
 		}
 		return v
 	}
-	j, err := ParseJob(file, src)
+	j, err := parseJob(file, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestParseJob_KeepsPlaceholders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := ParseJob("full.hcl", src)
+	j, err := parseJob("full.hcl", src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestParseJob_KeepsPlaceholders(t *testing.T) {
 }
 
 func TestParseJob_PoliciesOverrideTheDefaultsOfTheType(t *testing.T) {
-	j, err := ParseJob("j.hcl", []byte(`job "j" {
+	j, err := parseJob("j.hcl", []byte(`job "j" {
   type = "batch"
   group "g" {
     restart { attempts = 0 }
@@ -204,7 +204,7 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"locals {\n  a = rsadecrypt(\"s3cret\", \"s3cret\")\n}\n", `failed: expected a text that is encrypted`},
 		{"locals {\n  a = rot13(\"a\")\n}\n", `call to unknown function`},
 	} {
-		_, err := ParseJob("j.hcl", []byte(c.src))
+		_, err := parseJob("j.hcl", []byte(c.src))
 		if !structs.IsKind(err, structs.KindInvalid) ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.200q:\n got %v\nwant %s", c.src, err, c.want)
@@ -263,7 +263,7 @@ func FuzzParseJob(f *testing.F) {
 		if isJSON {
 			file = "j.json"
 		}
-		j, err := ParseJob(file, src)
+		j, err := parseJob(file, src)
 		if err != nil {
 			if !structs.IsKind(err, structs.KindInvalid) {
 				t.Fatal(err)
@@ -312,4 +312,13 @@ func TestParse_AcceptsTheExamples(t *testing.T) {
 		}
 		parseFile(t, file, src)
 	}
+}
+
+// parseJob is ReadJob without values from outside.
+func parseJob(filename string, src []byte) (*structs.Job, error) {
+	f, err := ReadJob(filename, src, &Inputs{})
+	if err != nil {
+		return nil, err
+	}
+	return f.Job, nil
 }

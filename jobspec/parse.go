@@ -69,15 +69,6 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	return f, hclconf.Error(c.diags)
 }
 
-// ParseJob is ReadJob without values from outside.
-func ParseJob(filename string, src []byte) (*structs.Job, error) {
-	f, err := ReadJob(filename, src, &Inputs{})
-	if err != nil {
-		return nil, err
-	}
-	return f.Job, nil
-}
-
 // faults collects the faults of a file.
 type faults struct{ diags hcl.Diagnostics }
 

@@ -28,7 +28,7 @@ func TestParseJob_ReadsScaling(t *testing.T) {
   }
 }
 `
-	job, err := ParseJob("j.hcl", []byte(src))
+	job, err := parseJob("j.hcl", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,6 @@ import (
 	"berth/structs"
 )
 
-// SidecarID returns the ID in Consul of the proxy beside a service.
-func SidecarID(serviceID string) string { return serviceID + sidecarSuffix }
-
 // attributeACLs says whether Consul's ACLs are on.
 const attributeACLs = "consul.acl"
 

@@ -86,7 +86,7 @@ func TestConsul_MakesTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := got.Admin.Address.SocketAddress
-	if got.Node.ID != consul.SidecarID(id) || got.Node.Cluster != "web" ||
+	if got.Node.ID != id+"-sidecar-proxy" || got.Node.Cluster != "web" ||
 		admin.Address != "127.0.0.2" || admin.Port != 19001 {
 		t.Errorf("the configuration is %+v", got)
 	}
