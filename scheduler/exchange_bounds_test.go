@@ -84,7 +84,7 @@ func (x *exchange) stopForSuccessor(a *structs.Allocation) {
 	e.Status = structs.EvalComplete
 	x.apply(&structs.Plan{
 		Eval:           e,
-		Stop:           []*structs.PlanStop{{AllocID: a.ID, Description: replacedReason}},
+		Stop:           []*structs.PlanStop{{AllocID: a.ID, Description: state.ReplacedReason}},
 		JobModifyIndex: state.Job(x.s.Read(), a.Namespace, a.JobID).JobModifyIndex,
 	})
 	x.client(a, structs.AllocComplete)

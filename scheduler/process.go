@@ -148,7 +148,7 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
 	case p.nodeOf(a).Lost():
-		p.stopAlloc(a, "node is down", structs.AllocLost)
+		p.stopAlloc(a, state.NodeIsDown, structs.AllocLost)
 	case !a.ServerTerminal():
 		p.stopAlloc(a, why, "")
 	}
@@ -163,7 +163,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		case !a.ServerTerminal():
 			out = append(out, a)
 		case !a.ClientTerminal() && p.nodeOf(a).Lost():
-			p.stopAlloc(a, "node is down", structs.AllocLost)
+			p.stopAlloc(a, state.NodeIsDown, structs.AllocLost)
 		}
 		if isReplaced(a) {
 			p.replaced = append(p.replaced, a)

@@ -129,7 +129,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 		return p.classifyEnded(g, a)
 	case n.Lost():
 		s.action = actionLose
-		s.why = "node is down"
+		s.why = state.NodeIsDown
 	case a.Migrate:
 		s.action = actionMove
 		s.why = "stopped by an operator, to be placed again"
@@ -149,7 +149,7 @@ func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) (act
 	if g.mayContinue(a, n) {
 		return actionRefresh, ""
 	}
-	return actionUpdate, replacedReason
+	return actionUpdate, state.ReplacedReason
 }
 
 // mayContinue reports whether an allocation of an older version may continue on its node as one of this
@@ -204,13 +204,10 @@ func (s *classified) compare(o *classified) int {
 
 func surplusReason(s classified, duplicate bool) string {
 	if duplicate && s.action == actionUpdate {
-		return replacedReason
+		return state.ReplacedReason
 	}
 	return "no longer needed by the count of its group"
 }
-
-// replacedReason is the description of an allocation that is stopped for its successor of a newer version.
-const replacedReason = "replaced by a newer version of the job"
 
 // planAction adds the consequences of a decision to the plan.
 func (p *planner) planAction(g *groupPlan, s classified) {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -79,7 +80,7 @@ func (p *planner) placeTogether(together []*placement) {
 		return
 	}
 	for _, w := range together {
-		p.stopAlloc(w.prev, replacedReason, "")
+		p.stopAlloc(w.prev, state.ReplacedReason, "")
 	}
 	before := len(p.plan.Place)
 	for _, w := range together {

@@ -6,6 +6,9 @@ import (
 	"berth/structs"
 )
 
+// ReplacedReason is the description of an allocation that is stopped for its successor of a newer version.
+const ReplacedReason = "replaced by a newer version of the job"
+
 // longestDataChain bounds the replacements that are tried, each of which ended before it took over the data.
 const longestDataChain = 32
 

@@ -12,8 +12,9 @@ import (
 	"berth/structs"
 )
 
-// NodeIsDown is the description of an instance whose node went down. No report of a node may have this text:
-// in an older snapshot file only the text shows that the servers set it (see markDown).
+// NodeIsDown is the description of an instance whose node went down, and of an allocation lost with its node.
+// No node may report an instance with this text: in an older snapshot file only the text shows that the
+// servers set it (see markDown).
 const NodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
