@@ -10,9 +10,8 @@ import (
 // placeSticky returns the node of the replaced allocation if the group keeps its data and the node is
 // feasible, else none.
 func (p *planner) placeSticky(w *placement) (topN, *refusalCount) {
-	d := w.plan.group.EphemeralDisk
 	prev := cmp.Or(w.prev, w.data)
-	if prev == nil || d == nil || !d.Sticky {
+	if prev == nil || !w.plan.group.KeepsData() {
 		return nil, nil
 	}
 	n := state.Node(p, prev.NodeID)

@@ -21,9 +21,7 @@ var protocolFields = []protocolField{
 	{"artifact", 1, anyTask(func(t *structs.Task) bool { return len(t.Artifacts) > 0 })},
 	{"template", 1, anyTask(func(t *structs.Task) bool { return len(t.Templates) > 0 })},
 	{"lifecycle", 1, (*structs.TaskGroup).HasLifecycle},
-	{"ephemeral_disk.sticky", 1, func(g *structs.TaskGroup) bool {
-		return g.EphemeralDisk != nil && g.EphemeralDisk.Sticky
-	}},
+	{"ephemeral_disk.sticky", 1, (*structs.TaskGroup).KeepsData},
 	{"device", 1, anyTask(func(t *structs.Task) bool {
 		return t.Resources != nil && len(t.Resources.Devices) > 0
 	})},

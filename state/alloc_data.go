@@ -34,8 +34,7 @@ func DataAwaited(tx Reader, a *structs.Allocation) (by string, awaited bool) {
 
 // takesData reports whether allocations of a group take over data, from the same node or from another one.
 func takesData(g *structs.TaskGroup, sameNode bool) bool {
-	return g != nil && g.EphemeralDisk != nil && g.EphemeralDisk.Sticky &&
-		(sameNode || g.EphemeralDisk.Migrate)
+	return g.KeepsData() && (sameNode || g.EphemeralDisk.Migrate)
 }
 
 func hasStarted(a *structs.Allocation) bool {

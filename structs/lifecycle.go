@@ -61,3 +61,9 @@ func (g *TaskGroup) validateLifecycles(f fieldErrors) {
 func (g *TaskGroup) HasLifecycle() bool {
 	return slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t != nil && t.Lifecycle != nil })
 }
+
+// KeepsData reports whether an allocation of the group takes over the data of the one that it replaces. A nil
+// group does not.
+func (g *TaskGroup) KeepsData() bool {
+	return g != nil && g.EphemeralDisk != nil && g.EphemeralDisk.Sticky
+}
