@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -175,18 +174,8 @@ func (c *Call) checkedRun(index uint64) string {
 	words := []string{"berth job run -check-index", fmt.Sprint(index)}
 	for _, flag := range []string{"address", "region", "namespace", "var", "var-file", "allow-path"} {
 		for _, value := range c.Strings(flag) {
-			words = append(words, "-"+flag, shellWord(value))
+			words = append(words, "-"+flag, structs.ShellWord(value))
 		}
 	}
-	return strings.Join(append(words, shellWord(c.Arg(0))), " ")
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
-
-// shellWord quotes a word for a shell, if that is necessary.
-func shellWord(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return strings.Join(append(words, structs.ShellWord(c.Arg(0))), " ")
 }

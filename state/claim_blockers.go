@@ -230,25 +230,19 @@ func attachBlock(tx Reader, c *structs.CSIClaim) string {
 }
 
 // DetachCommand returns the command by which an operator removes a volume from a node that is not reachable.
-func DetachCommand(ns, volume, node string) string {
-	return detachCommand(ns, volume, node, `-force -reason "it is off" `)
+// The words name the node: its ID or name, or -external and what the plugin calls it.
+func DetachCommand(ns, volume string, node ...string) string {
+	return structs.CommandLine(ns, `volume detach -force -reason "it is off"`,
+		append([]string{volume}, node...)...)
 }
 
 // ForceCommand returns the command to delete an attachment whose detach the plugin does not confirm.
 func ForceCommand(ns, volume, node string) string {
-	return detachCommand(ns, volume, node, `-force -reason "..." `)
+	return detachCommand(ns, volume, node, ` -force -reason "..."`)
 }
 
 func detachCommand(ns, volume, node, flags string) string {
-	return volumeCommand("detach "+flags, ns) + volume + " " + node
-}
-
-// volumeCommand returns the beginning of a command on a volume of the namespace.
-func volumeCommand(verb, ns string) string {
-	if ns != structs.DefaultNamespace {
-		verb += "-namespace " + ns + " "
-	}
-	return "berth volume " + verb
+	return structs.CommandLine(ns, "volume detach"+flags, volume, node)
 }
 
 // describeHolder describes the allocation that holds a claim, and the remedy if the claim does not end by

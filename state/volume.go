@@ -251,10 +251,10 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	}
 	if !p.Force && (v.State == structs.VolumeCreating ||
 		v.State == structs.VolumeDeleting) {
-		command := volumeCommand("deregister -force ", v.Namespace)
+		command := structs.CommandLine(v.Namespace, "volume deregister -force", v.ID)
 		return structs.Preconditionf(
 			"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
-			v.ID, v.State, command+v.ID)
+			v.ID, v.State, command)
 	}
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		dropClaim(tx, c)

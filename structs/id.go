@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -27,6 +28,27 @@ func DeriveID(index uint64, parts ...string) string {
 	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, strings.Join(parts, "\x00")))
 	return fmt.Sprintf("%x-%x-%x-%x-%x",
 		h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// ShellWord returns a word as a shell reads it: in quotes if that is necessary.
+func ShellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// CommandLine returns a command on an object of a namespace, which it names if it is not the default one.
+func CommandLine(namespace, verb string, args ...string) string {
+	if NamespaceOr(namespace) != DefaultNamespace {
+		verb += " -namespace " + ShellWord(namespace)
+	}
+	for _, arg := range args {
+		verb += " " + ShellWord(arg)
+	}
+	return "berth " + verb
 }
 
 // ShortID is the first block of a UUID, as tables show it.

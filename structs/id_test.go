@@ -16,3 +16,19 @@ func TestNewID_IsAUUIDOfItsOwn(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+func TestShellWord_IsOneWordOfAShell(t *testing.T) {
+	for word, want := range map[string]string{
+		"":            `''`,
+		"web":         `web`,
+		"web/child-1": `web/child-1`,
+		"vol[0]":      `'vol[0]'`,
+		"a;id":        `'a;id'`,
+		"a'$IFS":      `'a'\''$IFS'`,
+		"a b":         `'a b'`,
+	} {
+		if got := ShellWord(word); got != want {
+			t.Errorf("ShellWord(%q) = %s, want %s", word, got, want)
+		}
+	}
+}

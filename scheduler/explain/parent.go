@@ -92,7 +92,7 @@ func dispatchCommand(j *structs.Job) string {
 	p := j.ParameterizedJob
 	verb := "job dispatch"
 	for _, key := range p.MetaRequired {
-		verb += " -meta " + key + "=VALUE"
+		verb += " -meta " + structs.ShellWord(key) + "=VALUE"
 	}
 	if p.Payload == structs.PayloadRequired {
 		return command(j.Namespace, verb, j.ID, "FILE")

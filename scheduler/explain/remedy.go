@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"strings"
 
 	"berth/state"
 	"berth/structs"
@@ -10,10 +9,7 @@ import (
 
 // command returns a command on an object of a namespace, which it names if it is not the default one.
 func command(namespace, verb string, args ...string) string {
-	if namespace != structs.DefaultNamespace {
-		verb += " -namespace " + namespace
-	}
-	return "berth " + verb + " " + strings.Join(args, " ")
+	return structs.CommandLine(namespace, verb, args...)
 }
 
 // allocCommand returns a command on an allocation, such as status or logs.
@@ -23,7 +19,7 @@ func allocCommand(a *structs.Allocation, verb string) string {
 
 // ifItLasts is the remedy of a call of a plugin that has not failed.
 func ifItLasts(plugin string) string {
-	return "if this lasts: berth plugin status " + plugin
+	return "if this lasts: berth plugin status " + structs.ShellWord(plugin)
 }
 
 // The scheduler's filters whose reasons are those of nodes, volumes and plugins.
@@ -68,7 +64,7 @@ func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 			found = v.PluginID
 		}
 	}
-	return cmp.Or(found, "PLUGIN")
+	return structs.ShellWord(cmp.Or(found, "PLUGIN"))
 }
 
 // remedies has those of the filters that do not concern the objects of a namespace.

@@ -62,6 +62,19 @@ func TestRemedies_NameTheNamespace(t *testing.T) {
 	}
 }
 
+// A shell reads the ID of an object as one word, whatever characters it has.
+func TestRemedies_QuoteForTheShell(t *testing.T) {
+	for got, want := range map[string]string{
+		command(structs.DefaultNamespace, "job stop", "a;id"):      "berth job stop 'a;id'",
+		command("p$1", "volume retry", "vol[0]"):                   "berth volume retry -namespace 'p$1' 'vol[0]'",
+		state.DetachCommand(structs.DefaultNamespace, "v[0]", "n"): `berth volume detach -force -reason "it is off" 'v[0]' n`,
+	} {
+		if got != want {
+			t.Errorf("the command is %s, want %s", got, want)
+		}
+	}
+}
+
 // Each command on an object of a namespace is made by command, which names it.
 func TestRemedies_OfTheMapNameNoNamespacedObject(t *testing.T) {
 	for filter, remedy := range remedies {

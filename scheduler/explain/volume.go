@@ -134,7 +134,7 @@ func (x *explainer) failing(e *structs.OperationError) string {
 // plugin explains why the plugin of a volume serves nobody.
 func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 	p := state.Plugin(x.tx, v.PluginID)
-	status := "berth plugin status " + v.PluginID
+	status := "berth plugin status " + structs.ShellWord(v.PluginID)
 	if p == nil || !p.Known {
 		r := reason("no instance of plugin %s has been healthy yet", v.PluginID)
 		r.Remedy = "run the job of the plugin; if it runs: " + status

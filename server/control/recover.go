@@ -71,11 +71,11 @@ func (c controllerLoop) explainRejection(ctx context.Context, a *structs.CSIAtta
 		return fmt.Errorf("%w; if the volume is attached to another node, and certainly not used there: %s",
 			err, command)
 	}
-	node := state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])
-	if node == "" {
-		node = "-external " + external[0] // as the command takes it
+	node := []string{state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])}
+	if node[0] == "" {
+		node = []string{"-external", external[0]}
 	}
-	command := state.DetachCommand(a.Namespace, a.VolumeID, node)
+	command := state.DetachCommand(a.Namespace, a.VolumeID, node...)
 	return fmt.Errorf("%w; the plugin lists it as attached to node %s; if it is certainly not used there: %s",
 		err, external[0], command)
 }
