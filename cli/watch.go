@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/netfault"
 	"berth/structs"
 )
 
@@ -103,20 +104,21 @@ func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) er
 }
 
 // retryOutage runs a watch again while the servers are unavailable, because they elect a leader or the agent
-// restarts. A watch changes nothing, so it can start again.
+// restarts. An agent that is killed loses the connection of a read that waits for a change. A watch changes
+// nothing, so it can start again.
 func retryOutage(ctx context.Context, follow func(context.Context) error) error {
 	var since time.Time // the start of the current outage
 	for {
 		began := time.Now()
 		err := follow(ctx)
-		if !structs.IsKind(err, structs.KindUnavailable) {
+		if !structs.IsKind(err, structs.KindUnavailable) && !netfault.IsLost(err) {
 			return err
 		}
 		if since.IsZero() || time.Since(began) > outage {
 			since = time.Now()
 		}
 		if time.Since(since) >= outage {
-			return err
+			return structs.Unavailablef("%w; the operation continues", err)
 		}
 		select {
 		case <-time.After(outagePause):

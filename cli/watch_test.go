@@ -3,18 +3,24 @@ package cli
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"berth/api"
+	"berth/internal/netfault"
 	"berth/structs"
 )
 
-// TestWatch_ContinuesAfterAnElection checks that a watch survives one election and many, but not the loss of
-// all servers.
+// TestWatch_ContinuesAfterAnElection checks that a watch survives one election and many, and the restart of
+// an agent that was killed while a read waited, but not the loss of all servers.
 func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 	unavailable := structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
 	refused := structs.Errorf(structs.KindNotFound, "no such job")
+	slow := structs.Timeoutf("the server did not answer in time")
 	for name, c := range map[string]struct {
 		answers func(run int) error
 		runs    int
@@ -34,6 +40,13 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 			time.Sleep(outage + time.Second)
 			return unavailable
 		}, 60, "", 59 * (outage + time.Second + outagePause)},
+		"a killed agent": {func(run int) error {
+			if run == 1 {
+				return structs.Timeoutf("the agent did not answer: %w", netfault.Plain(io.EOF))
+			}
+			return nil
+		}, 2, "", outagePause},
+		"a slow agent":  {func(int) error { return slow }, 1, structs.KindTimeout, 0},
 		"no server":     {func(int) error { return unavailable }, 21, structs.KindUnavailable, outage},
 		"another error": {func(int) error { return refused }, 1, structs.KindNotFound, 0},
 	} {
@@ -51,8 +64,32 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 					t.Errorf("got %v after %s and %d runs, want %q after %s and %d",
 						err, time.Since(began), runs, c.kind, c.took, c.runs)
 				}
+				if c.took == outage && !strings.HasSuffix(err.Error(), "; the operation continues") {
+					t.Errorf("the error does not say that the operation continues: %v", err)
+				}
 			})
 		})
+	}
+}
+
+// TestWatch_KnowsALostConnection checks the error of the client when an agent is killed while a read waits.
+func TestWatch_KnowsALostConnection(t *testing.T) {
+	reads := 0
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reads++
+		if reads == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, "{}")
+	}))
+	defer agent.Close()
+	client := api.NewClient(api.ClientConfig{Address: agent.URL})
+	err := retryOutage(t.Context(), func(ctx context.Context) error {
+		_, _, err := client.Evaluation(ctx, "e", &api.Query{MinIndex: 7})
+		return err
+	})
+	if err != nil || reads < 2 {
+		t.Errorf("after %d reads the watch ended with %v", reads, err)
 	}
 }
 

@@ -49,9 +49,7 @@ func plainText(err error) string {
 	case isAny(err,
 		syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN):
 		return "there is no route to that host"
-	case isAny(err,
-		syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED),
-		isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed):
+	case IsLost(err):
 		return "the connection was lost"
 	case errors.Is(err, context.Canceled):
 		return "the call was cancelled"
@@ -62,6 +60,12 @@ func plainText(err error) string {
 		return "it does not answer in time"
 	}
 	return ""
+}
+
+// IsLost reports whether a connection that was open has ended before the answer.
+func IsLost(err error) bool {
+	return isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED) ||
+		isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed)
 }
 
 func isAny(err error, targets ...error) bool {
