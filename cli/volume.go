@@ -122,7 +122,8 @@ attach and detach, and the growth of its content.`,
 				return c.didYouMean(ctx, "volume", id, err)
 			}
 			return c.report(changed{"VolumeID": id},
-				"The failed operations of volume %q are retried: berth volume status %s", id, id)
+				"The failed operations of volume %q are retried: %s", id,
+				structs.CommandLine(c.namespace(), "volume status", id))
 		},
 		Examples: "berth volume retry data",
 	},
@@ -223,8 +224,8 @@ func (w *watch) createVolume(ctx context.Context, v *structs.CSIVolume) error {
 		joinComma("external ID "+made.ExternalID, formatSize(made.Capacity)))
 	switch {
 	case made.ExpandPending:
-		w.writeLine("It grows to %s when its plugin can be called: berth volume status %s",
-			formatSize(made.RequestedCapacityMin), v.ID)
+		w.writeLine("It grows to %s when its plugin can be called: %s", formatSize(made.RequestedCapacityMin),
+			structs.CommandLine(v.Namespace, "volume status", v.ID))
 	case made.NodeExpandBytes > 0:
 		w.writeLine("Its content grows to %s at the next mount on a node", formatSize(made.NodeExpandBytes))
 	}
@@ -264,7 +265,8 @@ func (w *watch) reportProgress(ctx context.Context, ns, id string) {
 	case why == "":
 		why = "waits for the answer of the plugin"
 	case d.State == structs.VolumeDeleting:
-		why += "; to deregister it without a call of the plugin: berth volume deregister -force " + id
+		why += "; to deregister it without a call of the plugin: " +
+			structs.CommandLine(d.Namespace, "volume deregister -force", id)
 	}
 	w.writeChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
 }

@@ -58,7 +58,8 @@ func (w *watch) endOfDeployment(
 		return true, structs.Preconditionf("deployment %s of job %q is %s", id, d.JobID,
 			withDescription(d.Status, d.StatusDescription))
 	case structs.DeploymentPaused:
-		w.writeLine(`Deployment %s is paused; "berth deployment resume %s" lets it go on`, id, id)
+		w.writeLine(`Deployment %s is paused; "%s" lets it go on`, id,
+			structs.CommandLine(d.Namespace, "deployment resume", id))
 		return true, nil
 	}
 	if !d.AwaitsPromotion() || d.AutoPromotes() {
@@ -70,8 +71,8 @@ func (w *watch) endOfDeployment(
 			return false, nil
 		}
 	}
-	w.writeLine(`The canaries are healthy; "berth deployment promote %s" lets them replace the old allocations`,
-		id)
+	w.writeLine(`The canaries are healthy; "%s" lets them replace the old allocations`,
+		structs.CommandLine(d.Namespace, "deployment promote", id))
 	return true, nil
 }
 

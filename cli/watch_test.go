@@ -121,3 +121,22 @@ func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
 		})
 	}
 }
+
+// TestWatch_AdvisesCommandsWithTheNamespace checks that the advice on a deployment finds it: it is in the
+// namespace of its job, which the user may have given in the file of the job.
+func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
+	for status, want := range map[string]string{
+		structs.DeploymentRunning: "berth deployment promote -namespace prod d1d1d1d1",
+		structs.DeploymentPaused:  "berth deployment resume -namespace prod d1d1d1d1",
+	} {
+		d := webDeployment()
+		d.Namespace = "prod"
+		d.Status = status
+		var out strings.Builder
+		w := newWatch(&Call{Stdio: Stdio{Out: &out}, cmd: &Command{}})
+		done, err := w.endOfDeployment(d, []*structs.AllocListStub{deployedAlloc("app", true, true)})
+		if err != nil || !done || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
+		}
+	}
+}

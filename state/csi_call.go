@@ -104,8 +104,9 @@ func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.
 	if a == nil || a.CreateIndex != p.Attachment ||
 		a.State != structs.AttachmentDetaching {
 		return nil, structs.Conflictf(
-			"the attachment of volume %q to node %s has changed meanwhile; check it again: berth volume status %s",
-			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
+			"the attachment of volume %q to node %s has changed meanwhile; check it again: %s",
+			p.VolumeID, nodeName(tx, p.NodeID),
+			structs.CommandLine(p.RequestNamespace(), "volume status", p.VolumeID))
 	}
 	remedy := settleRemedy(a.Call, p.Settle, p.Now, "force again")
 	if remedy == "" {
