@@ -152,7 +152,8 @@ func (c *Call) followDeployment(
 		if d.Status != structs.DeploymentRunning {
 			return nil
 		}
-		return w.awaitDeployment(ctx, d)
+		_, err = w.awaitDeployment(ctx, d)
+		return err
 	})
 }
 
@@ -171,7 +172,8 @@ func deploymentStatusRun(ctx context.Context, c *Call) error {
 			if err != nil {
 				return err
 			}
-			return w.awaitDeployment(ctx, d)
+			_, err = w.awaitDeployment(ctx, d)
+			return err
 		})
 	})
 }

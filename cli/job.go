@@ -210,8 +210,8 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 		w.writeLine("The update goes on with evaluation %s", shortID(w.nextEval))
 		return w.awaitJob(ctx, job, w.nextEval)
 	}
-	err = w.awaitDeployment(ctx, d)
-	if err != nil || d.AwaitsPromotion() {
+	succeeded, err := w.awaitDeployment(ctx, d)
+	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
 	return w.awaitRunning(ctx, stored)

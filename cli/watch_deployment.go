@@ -19,13 +19,14 @@ func (w *watch) deploymentOf(ctx context.Context, job *structs.Job) (*structs.De
 	return d, nil
 }
 
-// awaitDeployment follows a deployment until it ends, or until it does nothing without an operator.
-func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) error {
+// awaitDeployment follows a deployment until it ends, or until it does nothing without an operator. It
+// reports whether the deployment has succeeded.
+func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) (succeeded bool, err error) {
 	q := &api.Query{Namespace: d.Namespace, MaxWait: readWait}
 	for {
 		d, meta, err := w.api.Deployment(ctx, d.ID, q)
 		if err != nil {
-			return err
+			return false, err
 		}
 		w.reportDeployment(d)
 		allocs, _, err := w.api.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
@@ -33,15 +34,15 @@ func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) erro
 			err = w.reportDeployed(allocs)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		done, err := w.endOfDeployment(d, allocs)
 		if done || err != nil {
-			return err
+			return d.Status == structs.DeploymentSuccessful, err
 		}
 		err = w.awaitChange(ctx, q, meta)
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -138,5 +139,47 @@ func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
 		if err != nil || !done || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
 		}
+	}
+}
+
+// TestWatch_ReadsTheEndOfADeployment checks that a watch of a job awaits the allocations of a deployment that
+// has succeeded, also with canaries that were promoted meanwhile, and those of no other.
+func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
+	for status, awaits := range map[string]bool{
+		structs.DeploymentPaused:     false,
+		structs.DeploymentSuccessful: true,
+	} {
+		awaited := false
+		read := webDeployment()
+		if !awaits {
+			read.TaskGroups["app"].DesiredCanaries = 0
+		}
+		answers := map[string]func() any{
+			"/v1/job/web":            func() any { return &structs.Job{ID: "web", Version: 2} },
+			"/v1/job/web/deployment": func() any { return read },
+			"/v1/deployment/" + deployment1: func() any {
+				d := *read
+				d.Status = status
+				return &d
+			},
+			"/v1/job/web/allocations": func() any {
+				awaited = true
+				return []*structs.AllocListStub{}
+			},
+			"/v1/deployment/allocations/" + deployment1: func() any { return []*structs.AllocListStub{} },
+		}
+		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())
+		}))
+		w := newWatch(&Call{
+			Stdio: Stdio{Out: io.Discard},
+			cmd:   &Command{},
+			API:   api.NewClient(api.ClientConfig{Address: agent.URL}),
+		})
+		err := w.awaitJob(t.Context(), &structs.Job{ID: "web"}, "")
+		if err != nil || awaited != awaits {
+			t.Errorf("%s: the watch awaits allocations: %v (%v), want %v", status, awaited, err, awaits)
+		}
+		agent.Close()
 	}
 }
