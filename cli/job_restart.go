@@ -264,18 +264,20 @@ func (c *Call) awaitRestarted(ctx context.Context, before *structs.AllocListStub
 	}
 }
 
-// awaitSuccessor returns when the allocation that replaces another one runs.
-func (c *Call) awaitSuccessor(ctx context.Context, id string) error {
+// awaitSuccessor returns when the allocation that replaces a stopped one runs. At first the stopped one still
+// runs, and is to run: an evaluation replaces it.
+func (c *Call) awaitSuccessor(ctx context.Context, stopped string) error {
+	id := stopped
 	for {
 		a, _, err := c.API.Allocation(ctx, id, nil)
 		if err != nil {
 			return err
 		}
 		switch next := a.NextAllocation; {
-		case next != "" && id != next && a.ServerTerminal():
+		case next != "" && id != next && (id == stopped || a.ServerTerminal()):
 			id = next
 			continue
-		case a.ServerTerminal():
+		case id == stopped, a.ServerTerminal():
 		case a.ClientStatus == structs.AllocRunning:
 			return nil
 		case a.ClientTerminal():

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// The servers answer a stop before an evaluation replaces the allocation: it still runs, and is to run. The
+// command awaits the successor all the same, so the next batch does not stop while the first one is missing.
+func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) {
+	c := &apitest.Caller{}
+	before := structs.Allocation{
+		ID:            alloc1,
+		JobID:         "db",
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocRunning,
+	}
+	replaced := before
+	replaced.DesiredStatus = structs.AllocDesiredStop
+	replaced.NextAllocation = alloc2
+	next := structs.Allocation{
+		ID:            alloc2,
+		JobID:         "db",
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocRunning,
+	}
+	answers := map[string][]*structs.Allocation{alloc1: {&before, &replaced}, alloc2: {&next}}
+	var reads []string
+	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
+		*structs.AllocGetResponse, error,
+	) {
+		reads = append(reads, r.AllocID)
+		left := answers[r.AllocID]
+		answers[r.AllocID] = left[min(1, len(left)-1):]
+		return &structs.AllocGetResponse{Alloc: left[0]}, nil
+	})
+	job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
+	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
+		Allocations: []*structs.AllocListStub{before.Stub()},
+	})
+	apitest.Answer(c, structs.AllocStop, structs.AllocStopResponse{})
+	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	code, _, errs := runLine(t, "job restart -reschedule db -address "+addr)
+	if want := []string{alloc1, alloc1, alloc2}; code != 0 || !slices.Equal(reads, want) {
+		t.Errorf("exit code %d, reads of %v, want %v: %s", code, reads, want, errs)
+	}
+}
