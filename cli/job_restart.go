@@ -219,7 +219,7 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 		if err != nil {
 			return err
 		}
-		return c.awaitSuccessor(ctx, a.ID)
+		return retryOutage(ctx, func(ctx context.Context) error { return c.awaitSuccessor(ctx, a.ID) })
 	}
 	c.Printf("Restarting allocation %s (%s)\n", c.id(a.ID), a.Name)
 	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
@@ -236,7 +236,7 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 			return err
 		}
 	}
-	return c.awaitRestarted(ctx, a, tasks)
+	return retryOutage(ctx, func(ctx context.Context) error { return c.awaitRestarted(ctx, a, tasks) })
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/api/apitest"
 	"berth/structs"
@@ -48,5 +49,51 @@ func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) 
 	code, _, errs := runLine(t, "job restart -reschedule db -address "+addr)
 	if want := []string{alloc1, alloc1, alloc2}; code != 0 || !slices.Equal(reads, want) {
 		t.Errorf("exit code %d, reads of %v, want %v: %s", code, reads, want, errs)
+	}
+}
+
+// A leader that fails while a command awaits a successor or a restart does not end it: the rest of the
+// allocations would keep the old state.
+func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
+	started := time.Unix(1000, 0)
+	for _, options := range []string{"", "-reschedule "} {
+		a := structs.Allocation{
+			ID:            alloc1,
+			JobID:         "db",
+			DesiredStatus: structs.AllocDesiredRun,
+			ClientStatus:  structs.AllocRunning,
+			TaskStates:    map[string]*structs.TaskState{"t": {State: structs.TaskRunning, StartedAt: started}},
+		}
+		c := &apitest.Caller{}
+		reads := 0
+		apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
+			*structs.AllocGetResponse, error,
+		) {
+			reads++
+			after := a
+			after.ID = r.AllocID
+			after.TaskStates = map[string]*structs.TaskState{"t": {
+				State:     structs.TaskRunning,
+				StartedAt: started.Add(time.Second),
+			}}
+			switch {
+			case reads == 1:
+				return nil, structs.Unavailablef("the cluster has no leader")
+			case options != "" && r.AllocID == alloc1:
+				after.NextAllocation = alloc2
+			}
+			return &structs.AllocGetResponse{Alloc: &after}, nil
+		})
+		job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
+		apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
+		apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
+			Allocations: []*structs.AllocListStub{a.Stub()},
+		})
+		apitest.Answer(c, structs.AllocStop, structs.AllocStopResponse{})
+		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
+		if code != 0 || reads < 2 {
+			t.Errorf("job restart %s: exit code %d after %d reads: %s", options, code, reads, errs)
+		}
 	}
 }
