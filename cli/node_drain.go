@@ -203,7 +203,7 @@ func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 		}
 		for alloc, a := range sorted(there) {
 			if _, remains := remaining[alloc]; !remains {
-				w.writeLine("Allocation %s of job %q has left", shortID(alloc), a.JobID)
+				w.writeLine("Allocation %s of job %q %s", shortID(alloc), a.JobID, endOfDrained(s.NodeStatus))
 			}
 		}
 		there = remaining
@@ -215,6 +215,15 @@ func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 			return err
 		}
 	}
+}
+
+// endOfDrained tells what became of an allocation that a drain no longer waits for. Nobody knows of its tasks
+// if the node is down.
+func endOfDrained(nodeStatus string) string {
+	if nodeStatus == structs.NodeDown {
+		return "is lost with its node, which is down; its tasks may still run there"
+	}
+	return "has left"
 }
 
 func isComplete(s *structs.NodeDrainStatusResponse) bool {

@@ -128,6 +128,19 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
+// The tasks of an allocation that a node has when it goes down may run on.
+func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
+	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
+	end := drainEnded(structs.DrainComplete)
+	end.NodeStatus = structs.NodeDown
+	_, addr := drainingCluster(t, drainWaits(wait), end)
+	code, out, errs := runLine(t, "node drain -enable -address "+addr+" one")
+	if code != 0 || strings.Contains(out, "has left") {
+		t.Errorf("got exit code %d: %s%s", code, out, errs)
+	}
+	checkLines(t, out, `of job "web" is lost with its node, which is down; its tasks may still run there`)
+}
+
 // There is nothing to watch at a node that does not drain, also if its last drain was cancelled.
 func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
 	_, addr := drainingCluster(t, drainEnded(structs.DrainCanceled))

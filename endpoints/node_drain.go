@@ -59,6 +59,7 @@ func (n nodes) drainStatus(
 		return noNode(req.NodeID)
 	}
 	resp.NodeID = node.ID
+	resp.NodeStatus = node.Status
 	resp.DrainStrategy = node.DrainStrategy
 	resp.LastDrain = node.LastDrain
 	resp.Waits = drainer.Waits(tx, node, time.Now())

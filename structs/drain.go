@@ -126,6 +126,7 @@ var NodeDrainStatus = read[NodeGetRequest, NodeDrainStatusResponse]("Node.DrainS
 // NodeDrainStatusResponse has the drain; DrainStrategy is nil if the node does not drain.
 type NodeDrainStatusResponse struct {
 	NodeID        string
+	NodeStatus    string
 	DrainStrategy *DrainStrategy
 	LastDrain     *DrainMetadata
 	Waits         []DrainWait
