@@ -228,7 +228,9 @@ func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
 				return err
 			}
 			if healthy {
-				w.writeLine("%s", runningText(job, good))
+				if good > 0 || w.nextEval == "" { // else its nodes have an older version, or are down
+					w.writeLine("%s", runningText(job, good))
+				}
 				return nil
 			}
 			q.MinIndex = 0 // pluginsHealthy has waited for a change
