@@ -33,6 +33,9 @@ func (w *fakeCluster) answerChanges() {
 			if prior != nil && *prior != j.Version {
 				return structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, j.ID, j.Version)
 			}
+			if r.JobVersion != 0 {
+				return structs.NotFoundf("there is no version %d of job %q", r.JobVersion, j.ID)
+			}
 			return nil
 		})
 	})

@@ -88,6 +88,14 @@ func fakeDeployments(c *apitest.Caller) {
 	apitest.On(c, structs.DeploymentPromote, func(_ context.Context, r *structs.DeploymentPromoteRequest) (
 		*structs.DeploymentUpdateResponse, error,
 	) {
+		for _, group := range r.Groups {
+			if d.Group(group) == nil {
+				return nil, structs.Invalidf("deployment %q has no group %q", d.ID, group)
+			}
+		}
+		if r.All != (len(r.Groups) == 0) {
+			return nil, structs.Invalidf("all groups: %t, of %d that are named", r.All, len(r.Groups))
+		}
 		return change(r.DeploymentID, func() {
 			s := d.TaskGroups["app"]
 			s.Promoted = true
@@ -116,5 +124,8 @@ func fakeDeployments(c *apitest.Caller) {
 			d.StatusDescription = structs.DeploymentFailedByUser
 		})
 	})
-	apitest.Answer(c, structs.DeploymentUnblock, structs.DeploymentUpdateResponse{DeploymentModifyIndex: 20})
+	apitest.Answer(c, structs.DeploymentUnblock, structs.DeploymentUpdateResponse{
+		EvalID:                eval2,
+		DeploymentModifyIndex: 20,
+	})
 }

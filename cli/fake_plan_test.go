@@ -8,7 +8,8 @@ import (
 	"berth/structs"
 )
 
-// answerPlans plans jobs by their names: "big" finds no place, "high-N" displaces N allocations of N/5 jobs.
+// answerPlans plans jobs by their names: "big" finds no place, "calm" is updated in place, "high-N" displaces
+// N allocations of N/5 jobs.
 func (w *fakeCluster) answerPlans() {
 	w.answerVersions()
 	apitest.On(w.caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
@@ -33,8 +34,13 @@ func (w *fakeCluster) answerPlans() {
 			resp.Warnings = `group "app", volume "data": there is no volume "data" in namespace "default" yet`
 		}
 		if r.Job.ID == "waves" {
-			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{DestructiveUpdate: 5}
+			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{
+				Stop: 2, Migrate: 3, InPlaceUpdate: 4, DestructiveUpdate: 5,
+			}
 			resp.CreatedEvals = waveEvaluations()[1:]
+		}
+		if r.Job.ID == "calm" {
+			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{InPlaceUpdate: 1, Ignore: 1}
 		}
 		var n uint64
 		if _, err := fmt.Sscanf(r.Job.ID, "high-%d", &n); err == nil {

@@ -170,3 +170,20 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 		t.Errorf("-monitor sent %+v", w.drains[0])
 	}
 }
+
+// The status of a node that drains has what the drain waits for.
+func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
+	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
+	w, addr := drainingCluster(t, drainWaits(wait))
+	apitest.On(w.caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
+		*structs.NodeGetResponse, error,
+	) {
+		n := structs.Node{ID: node1, Name: "one", DrainStrategy: &structs.DrainStrategy{}}
+		return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: n}}, nil
+	})
+	code, out, errs := runLine(t, "node status -address "+addr+" one")
+	if code != 0 {
+		t.Fatalf("got exit code %d: %s", code, errs)
+	}
+	checkLines(t, out, "Drain waits for", "it is stopping")
+}
