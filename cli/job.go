@@ -30,8 +30,9 @@ A variable of the job file has the value of the last -var, else of the last
 its default.
 
 The exit code is 6 if an allocation could not be placed (berth places it when
-capacity is free) or the deployment failed, 8 after the timeout, and 2 if the
-file is invalid.`,
+capacity is free) or the deployment failed, 1 if an allocation has failed for
+good (its deployment still runs, until it fails), 8 after the timeout, and 2
+if the file is invalid.`,
 		Acts: true,
 		Flags: slices.Concat(jobFileFlags, []Flag{
 			{Name: "output", Usage: "Write the job as JSON, and do not register it"},

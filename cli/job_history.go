@@ -14,7 +14,7 @@ var jobHistoryCommand = Command{
 	Synopsis: "Show the stored versions of a job",
 	Help: `
 Shows the stored versions, the newest first. The servers keep the current one,
-the six before it, and those that allocations use.`,
+the six before it, the newest stable one, and those that allocations use.`,
 	Renders: true,
 	Flags: []Flag{
 		{Name: "p", Usage: "Show the difference of each version to the one before it"},
