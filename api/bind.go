@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -207,18 +208,17 @@ func (c *call) token() string {
 	)
 }
 
-// decodeBody decodes the body of the request into dst and rejects unknown fields.
+// decodeBody decodes the body of the request into dst and rejects unknown fields. A body that is null would
+// set nothing.
 func (c *call) decodeBody(dst any) error {
-	return c.decodeBodyWith(dst, dialectDefault)
-}
-
-// decodeBodyWith is decodeBody with other fields that may be dropped.
-func (c *call) decodeBodyWith(dst any, ignore strictjson.Ignore) error {
 	text, err := c.readBody()
 	if err != nil {
 		return err
 	}
-	return strictjson.Decode(text, dst, ignore)
+	if string(bytes.TrimSpace(text)) == "null" {
+		return structs.Invalidf("the body is null; expected an object")
+	}
+	return strictjson.Decode(text, dst, dialectDefault)
 }
 
 // readBody reads the body of the request and reserves the memory to decode it.
@@ -235,12 +235,21 @@ func (c *call) readBody() ([]byte, error) {
 	return nil, structs.Invalidf("the body could not be read: %w", err)
 }
 
-// decodeOptionalBody is like decodeBody, for a request that may have no body.
+// decodeOptionalBody is like decodeBody, for a request that may have no body, or null.
 func (c *call) decodeOptionalBody(dst any) error {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil
 	}
-	return c.decodeBody(dst)
+	text, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	return strictjson.Decode(text, dst, dialectDefault)
+}
+
+// missing is the error of a body without a field that has no default.
+func missing(field, expected string) error {
+	return structs.Invalidf("%s: expected %s, found none", field, expected)
 }
 
 // sameID rejects a body whose ID differs from that of the path.

@@ -81,7 +81,7 @@ func (c *Client) DeploymentAllocations(ctx context.Context, id string, q *Query)
 // deploymentBody is the body of the requests that change a deployment.
 type deploymentBody struct {
 	DeploymentID           string
-	Pause                  bool
+	Pause                  *bool
 	All                    bool
 	Groups                 []string
 	PromotedAt             int64 // the servers decide
@@ -127,9 +127,15 @@ var deploymentPause = route(put, "/v1/deployment/pause/{id}",
 	serveMethod(structs.DeploymentPause,
 		func(c *call, req *structs.DeploymentPauseRequest) error {
 			b, err := c.readDeploymentBody()
+			switch {
+			case err != nil:
+				return err
+			case b.Pause == nil:
+				return missing("Pause", "true to pause the deployment, false to resume it")
+			}
 			req.DeploymentID = c.id()
-			req.Pause = b.Pause
-			return err
+			req.Pause = *b.Pause
+			return nil
 		}, whole))
 
 // DeploymentPause pauses a deployment, or lets it go on.
@@ -185,17 +191,22 @@ var jobStable = route(put, "/v1/job/{id}/stable",
 func bindJobStable(c *call, req *structs.JobStableRequest) error {
 	var b struct {
 		JobID      string
-		JobVersion uint64
-		Stable     bool
+		JobVersion *uint64
+		Stable     *bool
 		dialectOptions
 	}
 	err := c.decodeBody(&b)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case b.JobVersion == nil:
+		return missing("JobVersion", "the number of a version of the job")
+	case b.Stable == nil:
+		return missing("Stable", "true or false")
 	}
 	req.JobID = c.id()
-	req.JobVersion = b.JobVersion
-	req.Stable = b.Stable
+	req.JobVersion = *b.JobVersion
+	req.Stable = *b.Stable
 	return c.sameID("job", b.JobID)
 }
 

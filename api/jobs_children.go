@@ -60,7 +60,7 @@ var jobRevert = route(put, "/v1/job/{id}/revert",
 // jobRevertBody has the version and, if it is set, the version that the job must have.
 type jobRevertBody struct {
 	JobID               string
-	JobVersion          uint64
+	JobVersion          *uint64
 	EnforcePriorVersion *uint64
 	ConsulToken         string `json:",omitempty"`
 }
@@ -72,11 +72,14 @@ func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
 		dialectOptions
 	}
 	err := c.decodeBody(&b)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case b.JobVersion == nil:
+		return missing("JobVersion", "the number of a version of the job")
 	}
 	req.JobID = c.id()
-	req.JobVersion = b.JobVersion
+	req.JobVersion = *b.JobVersion
 	req.EnforcePriorVersion = b.EnforcePriorVersion
 	req.ConsulToken = structs.Secret(b.ConsulToken)
 	return c.sameID("job", b.JobID)
@@ -95,7 +98,7 @@ func (c *Client) JobRevert(ctx context.Context, id string, version uint64, o Job
 ) {
 	return jobRevert.send(ctx, c, request{id: id, body: jobRevertBody{
 		JobID:               id,
-		JobVersion:          version,
+		JobVersion:          &version,
 		EnforcePriorVersion: o.PriorVersion,
 		ConsulToken:         string(o.ConsulToken),
 	}})

@@ -407,6 +407,12 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Job.Stable",
 			request: &structs.JobStableRequest{JobID: "a", JobVersion: 3, Stable: true},
 		},
+		"PUT /v1/deployment/pause/{id}": {
+			path:    "/v1/deployment/pause/a",
+			body:    `{"Pause":true}`,
+			rpc:     "Deployment.Pause",
+			request: &structs.DeploymentPauseRequest{DeploymentID: "a", Pause: true},
+		},
 		"GET /v1/job/{id}/deployment": {
 			path:    "/v1/job/a%2Fb/deployment?namespace=default",
 			rpc:     "Job.LatestDeployment",
