@@ -34,7 +34,7 @@ func (c *Client) AllocExec(ctx context.Context, id, task string, x *Exec) (exitC
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer cancel(nil)
-	sending.Go(func() { heartbeat(ctx, ws, execInput{}) })
+	sending.Go(func() { _ = heartbeat(ctx, ws, execInput{}) }) // a failure is that of the reads, too
 	sending.Go(func() { sendSizes(ctx, ws, x.Resize) })
 	from := x.Stdin
 	if from == nil {

@@ -65,7 +65,11 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 		cancel(errClientGone)
 	})
 	var beating sync.WaitGroup
-	beating.Go(func() { heartbeat(ctx, s.ws, execOutput{}) })
+	beating.Go(func() {
+		if heartbeat(ctx, s.ws, execOutput{}) != nil { // a read may wait until the command takes its input
+			cancel(errClientGone)
+		}
+	})
 	defer beating.Wait()
 	defer cancel(nil)
 	code, err = run(ctx, x)
@@ -131,14 +135,15 @@ func (s *execSession) closeWith(err error) {
 	_ = s.ws.Close(code, reason) // waits a moment for the other side
 }
 
-// heartbeat sends a message without content at intervals until ctx ends. A failure is that of the reads, too.
-func heartbeat(ctx context.Context, ws *websocket.Conn, empty any) {
+// heartbeat sends a message without content at intervals until ctx ends, or until that fails.
+func heartbeat(ctx context.Context, ws *websocket.Conn, empty any) error {
 	for backoff.Sleep(ctx, heartbeatEvery) {
 		err := writeWithin(maxSilence, ws, empty)
 		if err != nil {
-			return
+			return err
 		}
 	}
+	return nil
 }
 
 // writeWithin sends a message that the end of a command does not cut short: that would close the websocket.
