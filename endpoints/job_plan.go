@@ -27,9 +27,10 @@ func (j jobs) plan(
 	now := j.now()
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{
-		Job:          job,
-		Eval:         registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
-		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+		Job:            job,
+		Eval:           registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
+		CheckNamespace: j.checksNamespaces(),
+		WriteOptions:   structs.WriteOptions{Now: now.UnixNano()},
 	}
 	err = state.JobRegister(draft, register)
 	if err != nil {

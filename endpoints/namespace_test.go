@@ -98,6 +98,7 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	if !strings.Contains(err.Error(), "berth namespace apply prod") {
 		t.Errorf("the error names no remedy: %v", err)
 	}
+	refused(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	if !strings.Contains(fmt.Sprint(checked.ValidationErrors), "berth namespace apply prod") {
 		t.Errorf("the check finds %v", checked.ValidationErrors)
@@ -113,6 +114,7 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
 	refused(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	refused(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 }
 
 // While a server of an older version may apply the entry, no entry demands that its namespace exists.
