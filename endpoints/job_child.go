@@ -141,12 +141,19 @@ func (jobs) answerRegistration(resp *structs.JobRegisterResponse, e *structs.Eva
 	}
 }
 
+// scalingBlocked begins the error of a scaling during a deployment. Autoscalers of the dialect know this
+// text and take the error for one that passes.
+const scalingBlocked = "job scaling blocked due to active deployment"
+
 // scale registers the job with another count. The job must not have changed since it was read.
 func (j jobs) scale(
 	ctx context.Context,
 	req *structs.JobScaleRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
+	if req.Group == "" {
+		return 0, structs.Invalidf("Target.Group: nothing is given; expected the name of a group")
+	}
 	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
@@ -176,8 +183,8 @@ func (j jobs) scale(
 	}
 	d := state.ActiveDeployment(j.store.Read(), job.Namespace, job.ID)
 	if d != nil && d.JobCreateIndex == job.CreateIndex { // another version of the job would end it
-		return 0, structs.Preconditionf("job %q: deployment %s has not ended; wait for its end, or end it: "+
-			"berth deployment fail %s", job.ID, d.ID, d.ID)
+		return 0, structs.Preconditionf("%s %s of job %q; wait for its end, or end it: %s",
+			scalingBlocked, d.ID, job.ID, structs.CommandLine(job.Namespace, "deployment fail", d.ID))
 	}
 	source := state.JobSubmission(j.store.Read(), job.Namespace, job.ID, job.Version)
 	register := &structs.JobRegisterRequest{

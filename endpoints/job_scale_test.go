@@ -55,6 +55,7 @@ func TestJobScale_Refuses(t *testing.T) {
 	}{
 		"an unknown job":               {structs.KindNotFound, request("none", "g", 1)},
 		"an unknown group":             {structs.KindNotFound, request("web", "x", 1)},
+		"no group":                     {structs.KindInvalid, request("web", "", 1)},
 		"an event of an unknown group": {structs.KindNotFound, structs.JobScaleRequest{JobID: "web", Group: "x"}},
 		"an error with a count": {structs.KindInvalid, structs.JobScaleRequest{
 			JobID: "web",
@@ -102,7 +103,10 @@ func TestJobScale_WaitsForTheEndOfADeployment(t *testing.T) {
 	s := newServer(t)
 	s.addDeployment("web", "d")
 	request := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))}
-	refused(s, structs.KindPrecondition, structs.JobScale, request)
+	err := refused(s, structs.KindPrecondition, structs.JobScale, request)
+	if !strings.Contains(err.Error(), "job scaling blocked due to active deployment d ") {
+		t.Errorf("an autoscaler does not know this error: %v", err)
+	}
 	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Message: "an event"})
 	must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
 	must(s, structs.JobScale, request)
