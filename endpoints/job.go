@@ -65,6 +65,9 @@ func (j jobs) registerFor(
 	if err == nil {
 		err = state.CheckRegistration(j.store.Read(), req, job)
 	}
+	if err == nil && req.PreserveCounts {
+		err = state.WithKeptCounts(j.store.Read(), job).Validate()
+	}
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.setGateways(ctx, job)
 	}

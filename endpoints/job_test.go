@@ -277,3 +277,23 @@ func TestJobRegister_RecordsEachJobOneAtATime(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A registration that keeps the counts is refused if the job may not have them.
+func TestJobRegister_ChecksTheCountsThatItKeeps(t *testing.T) {
+	s := newServer(t)
+	s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 3 })
+	next := s.job("web").Copy()
+	group := *next.TaskGroups[0]
+	group.Count = 1
+	group.Volumes = map[string]*structs.VolumeRequest{"v": {
+		Name:           "v",
+		Type:           structs.VolumeTypeCSI,
+		Source:         "vol",
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	next.TaskGroups[0] = &group
+	req := &structs.JobRegisterRequest{Job: next, PreserveCounts: true}
+	wantText(t, refused(s, structs.KindInvalid, structs.JobRegister, req), "count is 3")
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: next})
+}

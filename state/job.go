@@ -150,6 +150,17 @@ func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job)
 	return old.CheckChange(changed)
 }
 
+// WithKeptCounts returns a job with the counts that its groups keep if it is registered with PreserveCounts.
+func WithKeptCounts(tx Reader, j *structs.Job) *structs.Job {
+	old := Job(tx, j.Namespace, j.ID)
+	if old == nil {
+		return j
+	}
+	kept := j.Copy()
+	keepCounts(kept, old)
+	return kept
+}
+
 // keepCounts gives the groups of a job the counts that they have in another version of it, as far as their
 // scaling policies allow.
 func keepCounts(j, stored *structs.Job) {
