@@ -64,13 +64,14 @@ func (j jobs) submission(
 	resp *structs.JobSubmissionResponse,
 ) error {
 	ns := req.RequestNamespace()
+	job := state.Job(tx, ns, req.JobID)
+	version := state.JobVersion(tx, ns, req.JobID, req.Version)
+	if version == nil || job != nil && !state.IsVersionOf(version, job) {
+		return state.NoJobVersion(ns, req.JobID, req.Version)
+	}
 	resp.Submission = state.JobSubmission(tx, ns, req.JobID, req.Version)
 	if resp.Submission != nil {
 		return nil
-	}
-	if state.JobVersion(tx, ns, req.JobID, req.Version) == nil {
-		return structs.NotFoundf("there is no version %d of job %q in namespace %q",
-			req.Version, req.JobID, ns)
 	}
 	return structs.NotFoundf("version %d of job %q was registered without its source",
 		req.Version, req.JobID)

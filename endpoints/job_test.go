@@ -82,6 +82,12 @@ func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
 	s.addNode("n1", "")
 	s.addAlloc("a", "n1")
 	job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
+	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
+		Job:        s.job(job),
+		Submission: &structs.JobSubmission{Source: "job {}", Format: structs.FormatHCL2},
+	})
+	source := &structs.JobSubmissionRequest{JobID: job}
+	must(s, structs.JobSubmissionGet, source)
 	purge := &structs.JobDeregisterRequest{JobID: job, Purge: true}
 	must(s, structs.JobDeregister, purge)
 	get := &structs.JobGetRequest{JobID: job}
@@ -93,6 +99,7 @@ func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
 	if len(v) != 1 || v[0].Version != 1 {
 		t.Errorf("the new job has %d versions, the newest is %d", len(v), v[0].Version)
 	}
+	refused(s, structs.KindNotFound, structs.JobSubmissionGet, source)
 	refused(s, structs.KindNotFound, structs.JobRevert, &structs.JobRevertRequest{JobID: job})
 	refused(s, structs.KindNotFound, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
 }
