@@ -150,4 +150,6 @@ func TestDeployments_OfAJobThatDoesNotExist(t *testing.T) {
 		t.Error("the stop of no job has changed the state")
 	}
 	refused(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
+	s.raft.verify = structs.Unavailablef("another server leads") // and may know the job
+	refused(s, structs.KindUnavailable, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"})
 }

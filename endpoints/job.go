@@ -175,8 +175,8 @@ func (j jobs) deregister(
 		return 0, structs.Invalidf("JobID: nothing is given; expected the ID of a job")
 	}
 	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
-	if job == nil {
-		return j.store.Index(), nil
+	if job == nil { // no log entry shows whether this server still leads, and knows all jobs
+		return j.store.Index(), j.raft.VerifyLeader()
 	}
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
 	err := req.Eval.SetPriority(req.EvalPriority)
