@@ -173,8 +173,7 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 		if late != nil && again || ctx.Err() != nil {
 			break
 		}
-		tx, changed := b.run(again)
-		release(b.took)
+		tx, changed := b.runLimited(again, release)
 		if changed {
 			return b.resp, b.index, b.err
 		}
@@ -195,6 +194,16 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 		b.index = tx.Newest()
 	}
 	return b.resp, b.index, b.err
+}
+
+// runLimited runs the query and then calls release, also after a panic of read, which the server turns into
+// an error.
+func (b *blockingQuery[Resp]) runLimited(
+	again bool,
+	release func(took time.Duration),
+) (tx *state.ReadTx, changed bool) {
+	defer func() { release(b.took) }()
+	return b.run(again)
 }
 
 // run runs the query and reports whether its answer is new.

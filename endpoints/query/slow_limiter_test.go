@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/state"
+	"berth/structs"
 )
 
 // TestSlowLimiter_BoundsSlowQueries: a bounded number run at the same time, with an idle time after each. A
@@ -47,6 +50,42 @@ func TestSlowLimiter_BoundsSlowQueries(t *testing.T) {
 		synctest.Wait()
 		if len(l) != cap(l) {
 			t.Errorf("got %d tokens at the end, want %d", len(l), cap(l))
+		}
+	})
+}
+
+// The server turns the panic of a read into an error. All slow queries would wait for its token from then on.
+func TestWatch_ReturnsTheTokenOfAReadThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := state.New()
+		registerNode(s, "a", "one")
+		e := NewEngine(s, leader{})
+		runs := 0
+		read := func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
+			node := state.Node(tx, "a")
+			runs++
+			if runs == 2 {
+				panic("a fault")
+			}
+			time.Sleep(slowQuery)
+			return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *node}}, nil
+		}
+		ended := make(chan any, 1)
+		go func() {
+			defer func() { ended <- recover() }()
+			opts := structs.QueryOptions{MinIndex: s.Index()}
+			_, _, _ = Watch(t.Context(), e, Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: opts}}, read)
+		}()
+		time.Sleep(2 * slowQuery)
+		synctest.Wait()
+		registerNode(s, "a", "two")
+		if fault := <-ended; fault == nil {
+			t.Fatal("the second read did not panic")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(e.slow) != cap(e.slow) {
+			t.Errorf("%d tokens of %d are left", len(e.slow), cap(e.slow))
 		}
 	})
 }
