@@ -16,7 +16,7 @@ import (
 
 // allocUpdates holds the newest unsent state of each allocation.
 type allocUpdates struct {
-	sending sync.Mutex // one request at a time, so that no older state follows a newer one
+	sending chan struct{} // has a value during a request: no older state follows a newer one
 
 	mu        sync.Mutex
 	pending   map[string]*structs.AllocClientUpdate
@@ -26,6 +26,7 @@ type allocUpdates struct {
 
 func newUpdates() *allocUpdates {
 	return &allocUpdates{
+		sending:   make(chan struct{}, 1),
 		pending:   map[string]*structs.AllocClientUpdate{},
 		ackedEnds: map[string]bool{},
 		changed:   make(chan struct{}, 1),
@@ -143,10 +144,15 @@ func (c *Client) gaugeAllocs() {
 const updateBatch = 64
 
 // sendUpdates sends all pending updates in batches. Unsent updates stay pending. A batch that the servers
-// reject as invalid does not delay the others.
+// reject as invalid does not delay the others. Another request may wait for a server that does not answer, so
+// the wait for it ends with ctx: a heartbeat also sends updates.
 func (c *Client) sendUpdates(ctx context.Context) error {
-	c.updates.sending.Lock()
-	defer c.updates.sending.Unlock()
+	select {
+	case c.updates.sending <- struct{}{}:
+	case <-ctx.Done():
+		return structs.Unavailablef("another report of allocations is in flight: %w", ctx.Err())
+	}
+	defer func() { <-c.updates.sending }()
 	var refused error
 	all := c.updates.takePending()
 	for len(all) > 0 {
