@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-metrics"
 
@@ -171,6 +172,25 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 		all = all[len(batch):]
 	}
 	return refused
+}
+
+// reportFirst returns a heartbeat that reports the states of allocations before. With the heartbeat a node
+// that was down is up, and the servers replace what was lost with it. They are to know which work is done.
+// A report that fails is repeated after the heartbeat.
+func (c *Client) reportFirst(
+	beat func(context.Context) (time.Duration, error),
+) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		limited, cancel := context.WithTimeout(ctx, minBeatTimeout/2)
+		defer cancel()
+		if isClosed(c.contacted) {
+			err := c.sendUpdates(limited)
+			if err != nil {
+				c.logger.Debug("failed to report allocations before a heartbeat, retrying", "error", err)
+			}
+		}
+		return beat(ctx)
+	}
 }
 
 func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {

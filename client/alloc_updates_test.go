@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -39,4 +41,39 @@ func TestSendUpdates_WaitsForAnotherRequestUntilItsContextEnds(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("it waits for a server that does not answer, although its own time is over")
 	}
+}
+
+// A node that was down tells how its allocations have ended before the heartbeat with which it is up again:
+// the servers do no work again that is done.
+func TestUpdates_PrecedeTheHeartbeatAfterTheEndOfTheLease(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) { c.UpdateInterval = time.Hour } // only heartbeats send them
+		r.start(false)
+		defer r.stop()
+		r.servers.place(testAlloc("a"))
+		r.pass(time.Second)
+		r.servers.do(func() {
+			r.servers.fail = func(string, string) error { return structs.Unavailablef("the node is cut off") }
+		})
+		r.machine.Exit("a/web", driver.ExitResult{})
+		r.pass(time.Minute)
+		cut := 0
+		r.servers.do(func() {
+			r.servers.fail = nil
+			cut = len(r.servers.calls)
+		})
+		r.pass(time.Minute)
+		var calls []string
+		r.servers.do(func() {
+			for _, c := range r.servers.calls[cut:] {
+				calls = append(calls, c.method)
+			}
+		})
+		update := slices.Index(calls, structs.NodeUpdateAllocs.Name)
+		beat := slices.Index(calls, structs.NodeHeartbeat.Name)
+		if update < 0 || beat < update {
+			t.Errorf("the calls after the return are %q", calls)
+		}
+	})
 }

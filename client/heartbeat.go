@@ -111,6 +111,9 @@ func (c *Client) runLease(ctx context.Context) {
 		if unregistered || c.reportCut.Load() {
 			beat = c.register
 		}
+		if held.ended(time.Now()) {
+			beat = c.reportFirst(beat)
+		}
 		before, _ := c.servers.First()
 		ttl, lost, err := c.renewLease(ctx, beat, held.ttl)
 		switch {

@@ -154,13 +154,13 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	}
 }
 
-// liveAllocs returns the job's allocations that the servers want to run. It marks those lost that were
-// stopping when their node went down.
+// liveAllocs returns the job's allocations that the servers want to run, and those that were lost and have
+// done their work. It marks those lost that were stopping when their node went down.
 func (p *planner) liveAllocs() []*structs.Allocation {
 	var out []*structs.Allocation
 	for a := range p.jobAllocs() {
 		switch {
-		case !a.ServerTerminal():
+		case !a.ServerTerminal(), state.DoneWhenLost(p, a):
 			out = append(out, a)
 		case !a.ClientTerminal() && p.nodeOf(a).Lost():
 			p.stopAlloc(a, state.NodeIsDown, structs.AllocLost)

@@ -23,6 +23,16 @@ func liveOrDone(done bool) string {
 	return liveRow
 }
 
+// DoneWhenLost reports whether an allocation of a batch or sysbatch job that was lost with its node has done
+// its work: the node is back, and has reported that the tasks have ended by themselves. It is not replaced.
+func DoneWhenLost(tx Reader, a *structs.Allocation) bool {
+	if !a.ServerTerminal() || a.DesiredDescription != NodeIsDown || a.ClientStatus != structs.AllocComplete {
+		return false
+	}
+	j := JobOf(tx, a)
+	return j != nil && j.Finite() && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).WorkDone(a.TaskStates)
+}
+
 // Alloc returns the allocation without its job, nil if there is none.
 func Alloc(tx Reader, id string) *structs.Allocation {
 	return allocs.Get(tx, id)

@@ -38,6 +38,32 @@ func (t *Task) Finite(j *Job) bool {
 	return !t.Lifecycle.Sidecar
 }
 
+// WorkDone reports whether the main tasks of an allocation of the group, or its leader alone, have ended by
+// themselves and without an error.
+func (g *TaskGroup) WorkDone(states map[string]*TaskState) bool {
+	leads := slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t.Leader })
+	return !slices.ContainsFunc(g.Tasks, func(t *Task) bool {
+		return t.Lifecycle == nil && t.Leader == leads && !states[t.Name].endedByItself()
+	})
+}
+
+// endedByItself reports whether a task has ended without an error, and nobody has told it to.
+func (s *TaskState) endedByItself() bool {
+	if s == nil || !s.Successful() {
+		return false
+	}
+	for _, e := range slices.Backward(s.Events) {
+		switch {
+		case e == nil:
+		case e.Type == TaskEventTerminated:
+			return e.ExitCode == 0 && e.Signal == 0
+		case e.Type == TaskEventStarted, e.Type == TaskEventRestarting, e.Type == TaskEventKilling:
+			return false
+		}
+	}
+	return false
+}
+
 func (l *TaskLifecycle) validate(f fieldErrors, t *Task) {
 	f.checkOneOf("hook", l.Hook, []string{LifecyclePrestart, LifecyclePoststart, LifecyclePoststop})
 	f.require(!l.Sidecar || l.Hook != LifecyclePoststop,
