@@ -99,11 +99,11 @@ func (c *Client) startRunner(r *allocrunner.Runner) {
 		if c.life.Err() != nil {
 			return
 		}
+		c.room.forget(r.ID()) // without c.mu, which roomHolder takes second
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.runners, r.ID())
 		c.updates.forgetAlloc(r.ID())
-		c.room.forget(r.ID())
 	})
 }
 

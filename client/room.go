@@ -9,7 +9,7 @@ import (
 
 // nodeRoom knows the allocations whose set-up has gone past the wait for room. Their tasks may start.
 type nodeRoom struct {
-	mu    sync.Mutex
+	mu    sync.Mutex      // taken before Client.mu
 	taken map[string]bool // by ID
 }
 
@@ -58,7 +58,7 @@ func (c *Client) hasRoom(r *allocrunner.Runner) bool {
 	return false
 }
 
-// forget is for an allocation that this node no longer has.
+// forget is for an allocation that this node is about to have no longer.
 func (n *nodeRoom) forget(allocID string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,37 @@ func TestRoom_IsKnownBeforeOthersCome(t *testing.T) {
 		first := slices.IndexFunc(log, func(call string) bool { return strings.HasPrefix(call, "start b") })
 		if ended := slices.Index(log, "stop old/web"); fetches < 3 || ended < 0 || first < ended {
 			t.Errorf("%d fetches; another one started at %d, the lost one ended at %d", fetches, first, ended)
+		}
+	})
+}
+
+// The removal of an allocation and a look for room take the same two locks. The agent would hang if each
+// waited for the lock of the other.
+func TestRoom_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.startWithRoom(nil)
+		defer func() { r.stop() }()
+		r.servers.place(withRoom("old", 600))
+		r.pass(time.Second)
+		old := r.client.runner("old")
+		r.client.room.mu.Lock() // as a look for room does before it reads the runners
+		defer r.client.room.mu.Unlock()
+		r.servers.remove("old")
+		for !isClosed(old.Ended()) {
+			runtime.Gosched()
+		}
+		refused := 0
+		for range 10_000 {
+			runtime.Gosched()
+			refused++
+			if r.client.mu.TryLock() {
+				r.client.mu.Unlock()
+				refused = 0
+			}
+		}
+		if refused > 0 {
+			t.Errorf("the removal keeps the lock of the runners while it waits: %d looks failed", refused)
 		}
 	})
 }
