@@ -150,17 +150,18 @@ var errStateRestored = errors.New("the servers went back to an older state")
 
 // awaitWanted waits until the list of allocations has changed since index, and returns it.
 func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	restored := false
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-c.pullAnew:
-			cancel(errStateRestored)
+			restored = true
+			cancel()
 		case <-ctx.Done():
 		}
 	})
-	defer watch.Wait()
-	defer cancel(nil)
 	req := &structs.NodeGetRequest{
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
@@ -169,9 +170,10 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
-	cause := context.Cause(ctx)
-	if errors.Is(cause, errStateRestored) {
-		return nil, cause
+	cancel()
+	watch.Wait() // it may take the signal after the answer has come
+	if restored {
+		return nil, errStateRestored
 	}
 	return resp, err
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -199,5 +200,26 @@ func TestUnaccountedNode_KeepsItsLeaseAndBeatsSoon(t *testing.T) {
 	ttl := c.leaseLength(answer)
 	if next := c.untilNextBeat(ttl); next != time.Minute {
 		t.Errorf("accounted node: got a heartbeat lease of %s, want a minute", next)
+	}
+}
+
+// The servers may go back to an older state just when a pull has its answer.
+func TestRestore_TheSignalToPullAnewIsNeverLost(t *testing.T) {
+	r := newFixture(t)
+	r.prepare(false)
+	defer r.client.close()
+	answer := errors.New("no state")
+	r.servers.fail = func(string, string) error {
+		notify(r.client.pullAnew)
+		return answer
+	}
+	for n := range 20_000 {
+		_, err := r.client.awaitWanted(t.Context(), 1)
+		if !errors.Is(err, errStateRestored) && len(r.client.pullAnew) == 0 {
+			t.Fatalf("pull %d has lost the signal: it returns %v", n, err)
+		}
+		for len(r.client.pullAnew) > 0 {
+			<-r.client.pullAnew
+		}
 	}
 }
