@@ -104,7 +104,7 @@ func (r *Runner) saveHealth(rec healthRecord) {
 	}
 	if rec.Healthy != nil {
 		r.logger.Info("decided on the health of the allocation", "healthy", *rec.Healthy)
-		r.deps.Changed(r.ClientState())
+		r.passOnState()
 	}
 }
 

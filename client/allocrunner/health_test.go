@@ -1,6 +1,9 @@
 package allocrunner
 
 import (
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -310,4 +313,37 @@ func TestNextHealth_LooksAtTheStatesOfTasks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A task may end while the health is reported. The servers would keep the state before that for ever if it
+// came last.
+func TestHealth_IsReportedBeforeNewerStates(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		defer a.stop()
+		var runner atomic.Pointer[Runner]
+		var reports atomic.Int64
+		var newer sync.WaitGroup
+		note := a.deps.Changed
+		a.deps.Changed = func(u *structs.AllocClientUpdate) {
+			if u.DeploymentStatus.IsHealthy() && reports.Add(1) == 1 {
+				newer.Go(func() { runner.Load().notifyChanged() })
+				for range 100_000 {
+					runtime.Gosched()
+				}
+				if n := reports.Load(); n > 1 {
+					t.Errorf("%d newer states have overtaken that with the health", n-1)
+				}
+			}
+			note(u)
+		}
+		runner.Store(a.new(deployedAlloc("one")))
+		time.Sleep(10 * time.Second)
+		a.wantHealth(t, "healthy")
+		newer.Wait()
+		if reports.Load() == 0 {
+			t.Error("no report has the health")
+		}
+	})
 }

@@ -261,10 +261,14 @@ func stopReason(alloc *structs.Allocation) string {
 // notifyChanged passes the new state on for the servers. Several goroutines call it, and no older state
 // follows a newer one.
 func (r *Runner) notifyChanged() {
-	r.notifying.Lock()
-	r.deps.Changed(r.ClientState())
-	r.notifying.Unlock()
+	r.passOnState()
 	r.noteHealth()
+}
+
+func (r *Runner) passOnState() {
+	r.notifying.Lock()
+	defer r.notifying.Unlock()
+	r.deps.Changed(r.ClientState())
 }
 
 // networkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
