@@ -64,7 +64,7 @@ type Driver struct {
 	doubtful chan struct{} // a call has found that the daemon is away
 
 	pauses     keylock.Map // by allocation: held while its pause container changes
-	pauseImage sync.Mutex  // held while the image of pause containers is made
+	pauseImage keylock.Map // by name: held while the image of pause containers is made
 	tellPause  sync.Once   // the log has the reason why there are none
 
 	mu          sync.Mutex

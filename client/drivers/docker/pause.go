@@ -111,9 +111,12 @@ func (d *Driver) startPause(
 
 // ensurePauseImage makes the image if the daemon does not have it. Somebody may remove unused images.
 func (d *Driver) ensurePauseImage(ctx context.Context) error {
-	d.pauseImage.Lock()
-	defer d.pauseImage.Unlock()
-	_, err := d.engine.Image(ctx, pauseImage)
+	unlock, err := d.pauseImage.Lock(ctx, "make", pauseImage)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = d.engine.Image(ctx, pauseImage)
 	if isGone(err) {
 		err = d.engine.ImportEmpty(ctx, pauseImage)
 	}

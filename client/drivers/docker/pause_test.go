@@ -1,11 +1,15 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/structs"
@@ -52,4 +56,32 @@ func staticProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A task that is stopped does not wait for the calls that other tasks make to a daemon that hangs.
+func TestPauseImage_IsAwaitedUntilTheTaskStops(t *testing.T) {
+	f := newFixture(t)
+	call := "GET /images/" + pauseImage + "/json"
+	f.Hang(call)
+	d := f.agent(f.config())
+	other, end := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer end()
+	calls.Go(func() { _ = d.ensurePauseImage(other) })
+	for len(f.Calls(call)) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	done := make(chan error, 1)
+	calls.Go(func() { done <- d.ensurePauseImage(stopped) })
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a stopped task waits for the call of another one")
+	}
 }
