@@ -234,6 +234,9 @@ func (s *Syncer) sync(ctx context.Context, settled bool) error {
 	if err != nil {
 		return plain("reading the checks", err)
 	}
+	// A null in the place of a service or a check counts as none.
+	maps.DeleteFunc(services, func(_ string, s *api.AgentService) bool { return s == nil })
+	maps.DeleteFunc(checks, func(_ string, c *api.AgentCheck) bool { return c == nil })
 	s.status.store(checks)
 	var faults []error
 	for _, id := range s.outdated(g, services, settled) {

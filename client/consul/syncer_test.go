@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-hclog"
 
 	"berth/structs"
 )
@@ -429,4 +430,34 @@ func TestSyncer_ReadsStatesWhileSomebodyFollows(t *testing.T) {
 			t.Errorf("%d reads of the states without a follower", more)
 		}
 	})
+}
+
+// nulls is a Consul whose answers have a null among the services and the checks.
+type nulls struct{ *fakeAgent }
+
+func (n nulls) ServicesWithFilterOpts(
+	filter string, q *api.QueryOptions,
+) (map[string]*api.AgentService, error) {
+	all, err := n.fakeAgent.ServicesWithFilterOpts(filter, q)
+	all[idPrefix+"null"] = nil
+	return all, err
+}
+
+func (n nulls) ChecksWithFilterOpts(filter string, q *api.QueryOptions) (map[string]*api.AgentCheck, error) {
+	all, err := n.fakeAgent.ChecksWithFilterOpts(filter, q)
+	all[idPrefix+"null"] = nil
+	return all, err
+}
+
+// A panic of the syncer would end the agent.
+func TestSyncer_TakesNullsForNothing(t *testing.T) {
+	f := newFakeAgent()
+	s := newSyncer(nulls{f}, "node", hclog.NewNullLogger())
+	s.Put("alloc", []*Service{service("web")})
+	if err := s.sync(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	if n := f.count("register"); n != 1 {
+		t.Errorf("%d registrations, want 1", n)
+	}
 }
