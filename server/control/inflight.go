@@ -156,11 +156,13 @@ func (s *scheduling) settleDone(ctx context.Context) {
 // awaitChange returns when a row that tx has read changes, a plan has its result, or the time has come.
 func (s *scheduling) awaitChange(ctx context.Context, tx *state.ReadTx, next time.Time) {
 	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if !next.IsZero() {
 		left := max(time.Millisecond, time.Until(next))
-		limited, cancel = context.WithTimeout(ctx, left)
+		timed, expire := context.WithTimeout(limited, left)
+		defer expire()
+		limited = timed
 	}
-	defer cancel()
 	var changed sync.WaitGroup
 	defer changed.Wait()
 	defer cancel()

@@ -319,3 +319,33 @@ func TestSchedule_ProposesTheRestOfAPlan(t *testing.T) {
 		})
 	}
 }
+
+// leadershipContext counts the contexts that have to end with it.
+type leadershipContext struct {
+	context.Context
+	end      chan struct{}
+	children int
+}
+
+func (c *leadershipContext) Done() <-chan struct{} { return c.end }
+
+// AfterFunc is called by package context for each child.
+func (c *leadershipContext) AfterFunc(func()) (stop func() bool) {
+	c.children++
+	drop := sync.OnceFunc(func() { c.children-- })
+	return func() bool { drop(); return true }
+}
+
+// A leadership may last for months, and the loop waits many times a second.
+func TestAwaitChange_LeavesNothingInTheContextOfTheLeadership(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		ctx := &leadershipContext{Context: context.Background(), end: make(chan struct{})}
+		s := &scheduling{scheduleLoop: scheduleLoop{Deps: w.Deps}, inFlight: &inFlight{}}
+		for range 3 {
+			s.awaitChange(ctx, w.Store.ReadWatched(), time.Now().Add(time.Second))
+		}
+		if ctx.children > 0 {
+			t.Errorf("3 waits have left %d contexts", ctx.children)
+		}
+	})
+}
