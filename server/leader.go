@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/server/control"
 	"berth/structs"
 )
@@ -106,6 +107,9 @@ func (s *Server) LostLeadership() <-chan struct{} {
 	return notLeading
 }
 
+// barrierPause is the time between two barriers: Raft refuses them at once during a transfer of leadership.
+const barrierPause = 100 * time.Millisecond
+
 // caughtUp waits until everything that earlier leaders committed is applied here: before that the loops
 // would decide on old rows.
 func (s *Server) caughtUp(ctx context.Context) bool {
@@ -118,6 +122,7 @@ func (s *Server) caughtUp(ctx context.Context) bool {
 			return false
 		}
 		s.logger.Warn("failed to apply the barrier of a new leader, retrying", "error", err)
+		backoff.Sleep(ctx, barrierPause)
 	}
 	return false
 }
