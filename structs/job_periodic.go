@@ -110,13 +110,31 @@ func parseCron(spec string) (cron *cronexpr.Expression, err error) {
 	return cronexpr.Parse(spec)
 }
 
+// nextOf returns the first time of an expression after another time, in the zone of that. Around a change of
+// the zone's clock the library may return an earlier time, or search without end. So it sees one span between
+// two changes at a time, with the clock of the span as a time of UTC.
 func nextOf(cron *cronexpr.Expression, after time.Time) (next time.Time, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = Invalidf("the cron expression has no next time: %v", fault)
 		}
 	}()
-	return cron.Next(after), nil
+	span := after
+	for {
+		_, seconds := span.Zone()
+		offset := time.Duration(seconds) * time.Second
+		clock := cron.Next(after.UTC().Add(offset))
+		next = clock.Add(-offset).In(span.Location())
+		_, end := span.ZoneBounds()
+		switch {
+		case clock.IsZero():
+			return time.Time{}, nil
+		case end.IsZero(), next.Before(end):
+			return next, nil
+		}
+		span = end
+		after = end.Add(-time.Nanosecond) // the end itself belongs to the next span
+	}
 }
 
 // PeriodicForce launches a child of a periodic job now.

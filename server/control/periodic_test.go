@@ -84,6 +84,18 @@ func TestPeriodicLoop_LaunchesEachTimeOnceOverLeaders(t *testing.T) {
 	})
 }
 
+// A day whose midnight the time zone skips has its launch, and the evening before has none.
+func TestPeriodicLoop_LaunchesOnceAroundASkippedMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestEnv(t)
+		time.Sleep(time.Until(time.Date(2000, 3, 25, 20, 59, 0, 0, time.UTC)))
+		begin := time.Now()
+		w.addPeriodic("p", "0 23 26 * *", func(p *structs.PeriodicConfig) { p.TimeZone = "Asia/Beirut" })
+		w.lead(24 * time.Hour)
+		w.checkLaunches("p", begin, int64((23*time.Hour + time.Minute).Seconds()))
+	})
+}
+
 // Of launches that were missed for long, one makes up for all.
 func TestPeriodicLoop_MakesUpOnceForMissedLaunches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
