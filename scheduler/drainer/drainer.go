@@ -226,7 +226,7 @@ func (p *planner) untilForce(others int, forced time.Time) string {
 	if others > 0 || forced.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("; it stops by force in %s", forced.Sub(p.now).Round(time.Second))
+	return "; it stops by force at " + timeOf(forced)
 }
 
 // movePlugin moves a plugin that its node no longer needs. Other nodes may need it, if it is that of a
@@ -303,8 +303,11 @@ func (p *planner) untilDeadline(s *structs.DrainStrategy) string {
 	if s.Deadline == 0 {
 		return "; the drain has no deadline"
 	}
-	return fmt.Sprintf(" until the deadline in %s", s.ForceDeadline.Sub(p.now).Round(time.Second))
+	return " until the deadline at " + timeOf(s.ForceDeadline)
 }
+
+// timeOf returns a time that stays the same while a watch repeats the reason, unlike the time that is left.
+func timeOf(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // blocked names the reason for which the job of an allocation waits for a place, "" if it does not.
 func (p *planner) blocked(a *structs.Allocation) string {
