@@ -213,3 +213,23 @@ func TestDrain_EndsAfterItsNodeWasAway(t *testing.T) {
 	f.until("the drain ends", func() bool { return !f.draining("n0") })
 	f.check("something is left", len(f.on("n0")) == 0)
 }
+
+// An allocation that leaves its node by force is missing, so those on other draining nodes wait for its
+// successor.
+func TestDrain_CountsWhatLeavesByForceAtThePace(t *testing.T) {
+	for _, forced := range []string{"n0", "n1"} {
+		f := newFleet(t, 2)
+		f.register("web", structs.JobService, 2, func(g *structs.TaskGroup) {
+			g.Constraints = []*structs.Constraint{{Operand: "distinct_hosts"}}
+		})
+		f.Node("n2")
+		f.Node("n3")
+		f.tick()
+		f.drain("n0", structs.DrainSpec{})
+		f.drain("n1", structs.DrainSpec{})
+		f.drain(forced, structs.DrainSpec{Deadline: -1})
+		step := Next(f.Store.Read(), f.Clock)
+		f.check("both leave at once", len(step.Migrate) == 1)
+		f.until("the drains end", func() bool { return !f.draining("n0") && !f.draining("n1") })
+	}
+}

@@ -70,18 +70,24 @@ type planner struct {
 	step    *Step
 	groups  map[groupKey]*groupPace
 	held    map[structs.JobKey]*state.HeldGroups
-	explain bool // whether to fill waits
+	due     map[string]bool // the IDs of the nodes whose drain has passed its deadline
+	explain bool            // whether to fill waits
 	waits   []structs.DrainWait
 }
 
 func newPlanner(tx *state.ReadTx, now time.Time) *planner {
-	return &planner{
+	p := &planner{
 		tx:     tx,
 		now:    now,
 		step:   &Step{ForcedPlugins: map[string]string{}},
 		groups: map[groupKey]*groupPace{},
 		held:   map[structs.JobKey]*state.HeldGroups{},
+		due:    map[string]bool{},
 	}
+	for n := range state.DrainingNodes(tx) {
+		p.due[n.ID] = n.DrainStrategy.Due(now)
+	}
+	return p
 }
 
 // remaining are the allocations on a node that have not ended, by the order in which they leave.

@@ -53,7 +53,7 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocati
 		pace.of = "the canaries of " + pace.of
 	}
 	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
-		if a.TaskGroup != g.Name || a.Migrate || canariesOf(a) != deployment {
+		if a.TaskGroup != g.Name || a.Migrate || canariesOf(a) != deployment || p.leavesAtOnce(a) {
 			continue
 		}
 		condition := p.conditionOf(a)
@@ -68,6 +68,12 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocati
 	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
 	p.groups[key] = pace
 	return pace
+}
+
+// leavesAtOnce reports whether an allocation leaves in this step whatever its group can miss, because the
+// deadline of the drain of its node has passed. The group misses it then.
+func (p *planner) leavesAtOnce(a *structs.Allocation) bool {
+	return p.due[a.NodeID] && len(a.CSIPlugins) == 0
 }
 
 // wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing,
