@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"berth/state"
@@ -103,7 +104,8 @@ func (p *planner) splitCanaries(allocs []*structs.Allocation) (canaries, others 
 }
 
 // beginDeployment sets the state of the group in the deployment. If the job's version has none yet, the plan
-// begins it, with the first allocation of the version and with the first update to it.
+// begins it, with the first allocation of the version and with the first update to it. Only updates of
+// allocations that the count leaves need canaries.
 func (p *planner) beginDeployment(r *rollout, slots []classified) {
 	r.state = p.deployment.Group(r.group.Name)
 	if r.state != nil || r.group.Count == 0 ||
@@ -113,10 +115,11 @@ func (p *planner) beginDeployment(r *rollout, slots []classified) {
 	updates := 0
 	changes := false
 	begun := p.deployed
+	surplus := r.firstSurplus(slots)
 	for _, s := range slots {
 		begun = begun || !p.isOlder(s.alloc)
 		changes = changes || s.action == actionUpdate || s.action == actionRefresh
-		if s.action == actionUpdate {
+		if s.action == actionUpdate && s.index < surplus {
 			updates++
 		}
 	}
@@ -140,6 +143,25 @@ func (p *planner) beginDeployment(r *rollout, slots []classified) {
 	}
 	p.deployment.TaskGroups[r.group.Name] = r.state
 	p.deployment.StatusDescription = p.deployment.DefaultDescription()
+}
+
+// firstSurplus returns the index from which on trimToCount stops the allocations of a group.
+func (g *groupPlan) firstSurplus(slots []classified) int {
+	if g.group.HasPerAlloc() {
+		return g.group.Count
+	}
+	var indexes []int
+	for _, s := range slots {
+		if s.action != actionNone {
+			indexes = append(indexes, s.index)
+		}
+	}
+	slices.Sort(indexes)
+	indexes = slices.Compact(indexes)
+	if len(indexes) <= g.group.Count {
+		return math.MaxInt
+	}
+	return indexes[g.group.Count]
 }
 
 // admitsCanaries reports whether canaries of a group can get their volumes. A registration with others is

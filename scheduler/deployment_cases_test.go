@@ -276,3 +276,28 @@ func TestDeployment_EndsSurplusCanaries(t *testing.T) {
 		t.Errorf("there are %d canaries, want 1", n)
 	}
 }
+
+// A canary is for allocations that are replaced, not for those that the new count stops.
+func TestDeployment_HasNoCanaryForASurplus(t *testing.T) {
+	for n, canaries := range map[int]int{2: 0, 3: 1} {
+		d := &deployments{newFixture(t)}
+		d.nodes("n1", "n2", "n3", "n4")
+		d.job(aJob("web", structs.JobService, count(3), distinctHosts))
+		d.plan()
+		leaves := &structs.Constraint{
+			LTarget: "${node.unique.id}",
+			Operand: "!=",
+			RTarget: d.labeled("2").NodeID,
+		}
+		d.job(aJob("web", structs.JobService, count(n), distinctHosts, constraints(leaves), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = 1
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+		row := state.LatestDeployment(d.s.Read(), "default", "web")
+		if got := row.Group("g").DesiredCanaries; got != canaries || len(d.allocs("web")) != n+canaries {
+			t.Errorf("with a count of %d: %d canaries\n%s", n, got, d.describe())
+		}
+	}
+}
