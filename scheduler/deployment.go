@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -310,7 +311,7 @@ func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots
 		taken[s.index] = true
 		p.planAction(r.groupPlan, s)
 	}
-	for _, index := range canaryIndexes(slots, taken, p.held.MissedCanaries(r.group, count)) {
+	for _, index := range r.canaryIndexes(slots, taken, p.held.MissedCanaries(r.group, count)) {
 		p.placements = append(p.placements, &placement{
 			plan:   r.groupPlan,
 			index:  index,
@@ -320,18 +321,30 @@ func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots
 }
 
 // canaryIndexes returns indexes for canaries: those of the allocations that they are to replace, then free
-// ones.
-func canaryIndexes(slots []classified, taken map[int]bool, most int) (indexes []int) {
-	used := map[int]bool{}
+// ones. An allocation that continues keeps its own, unless no other index has volumes.
+func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most int) (indexes []int) {
+	used := maps.Clone(taken)
+	add := func(index int) {
+		if !used[index] && len(indexes) < most {
+			used[index] = true
+			indexes = append(indexes, index)
+		}
+	}
+	stays := map[int]bool{}
 	for _, s := range slots {
-		used[s.index] = true
-		if !taken[s.index] && len(indexes) < most {
-			indexes = append(indexes, s.index)
+		if g.planner.isOlder(s.alloc) && s.action != actionRefresh {
+			add(s.index)
+		} else {
+			stays[s.index] = true
 		}
 	}
 	for index := 0; len(indexes) < most; index++ {
-		if !taken[index] && !used[index] {
-			indexes = append(indexes, index)
+		if index == g.group.Count && stays != nil && g.group.HasPerAlloc() {
+			stays = nil
+			index = 0
+		}
+		if !stays[index] {
+			add(index)
 		}
 	}
 	return indexes

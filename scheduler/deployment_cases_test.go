@@ -277,6 +277,36 @@ func TestDeployment_EndsSurplusCanaries(t *testing.T) {
 	}
 }
 
+// A canary takes the index of an allocation that it is to replace, not of one that continues in the new
+// version.
+func TestDeployment_CanaryReplacesNoneThatContinues(t *testing.T) {
+	d := deployments{newFixture(t)}
+	d.racks(map[string]int{"r1": 1, "r2": 1})
+	d.job(aJob("web", structs.JobService, count(2), spreadOver("${meta.rack}", 100)))
+	d.plan()
+	stays := d.labeled("0")
+	rack := &structs.Constraint{
+		LTarget: "${meta.rack}",
+		Operand: "=",
+		RTarget: state.Node(d.s.Read(), stays.NodeID).Meta["rack"],
+	}
+	d.job(aJob("web", structs.JobService, count(2), inGroup(rack), func(j *structs.Job) {
+		j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 1, Canary: 1, AutoPromote: true}
+	}))
+	for range 4 {
+		d.plan()
+		for _, a := range d.allocs("web") {
+			d.health(a, true, structs.AllocRunning)
+		}
+	}
+	if row := state.LatestDeployment(d.s.Read(), "default", "web"); row.Status != structs.DeploymentSuccessful {
+		t.Errorf("the deployment is %s", row.Status)
+	}
+	if a := state.Alloc(d.s.Read(), stays.ID); a.Terminal() || len(d.allocs("web")) != 2 {
+		t.Errorf("%s is to %s: %s", a.Name, a.DesiredStatus, a.DesiredDescription)
+	}
+}
+
 // A canary is for allocations that are replaced, not for those that the new count stops.
 func TestDeployment_HasNoCanaryForASurplus(t *testing.T) {
 	for n, canaries := range map[int]int{2: 0, 3: 1} {
