@@ -272,7 +272,8 @@ func (r *rollout) pace() int {
 
 // setPace sets the number of allocations that the plan may replace by the new version: its pace without
 // those that the group misses because of the update, and none beside an unhealthy one. It misses those at
-// empty places, and the allocations of the deployment whose health is not known.
+// empty places, and the allocations of the deployment whose health is not known or that have ended. One that
+// has ended is no longer unhealthy when this plan replaces it: its successor's health is not known.
 func (p *planner) setPace(r *rollout, slots []classified) {
 	if r.held {
 		return
@@ -283,10 +284,10 @@ func (p *planner) setPace(r *rollout, slots []classified) {
 		a := s.alloc
 		leaves := s.action == actionLose || s.action == actionMove // its successor counts if it has a place
 		switch {
-		case d == nil || a.DeploymentID != d.ID || a.ClientTerminal() || leaves:
-		case a.DeploymentStatus.IsUnhealthy():
+		case d == nil || a.DeploymentID != d.ID || leaves:
+		case a.DeploymentStatus.IsUnhealthy() && s.action != actionReschedule:
 			return
-		case !a.DeploymentStatus.IsHealthy():
+		case !a.DeploymentStatus.IsHealthy() || a.ClientTerminal():
 			fresh++
 		}
 	}
@@ -405,8 +406,9 @@ func (g *groupPlan) noteUpdated(at int64) {
 }
 
 // noteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
-// it counts like an update: see setPace. One at an empty place has counted before. The group misses more than
-// empty places now. In a per-node job only those at empty places count.
+// it counts like an update: see setPace. One at an empty place has counted before, and so has one that
+// replaces an allocation of the deployment. The group misses more than empty places now. In a per-node job
+// only those at empty places count.
 func (g *groupPlan) noteAdded(w *placement) {
 	r := g.updates
 	if r == nil {
@@ -415,7 +417,8 @@ func (g *groupPlan) noteAdded(w *placement) {
 	at := w.place()
 	empty := r.empty[at]
 	delete(r.empty, at)
-	if r.counts() && !empty {
+	counted := empty || w.rescheduled && w.prev.DeploymentID == g.planner.deploymentOf(g)
+	if r.counts() && !counted {
 		r.left--
 	}
 	if empty || !r.job.PerNode() {

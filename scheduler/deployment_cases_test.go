@@ -307,6 +307,37 @@ func TestDeployment_CanaryReplacesNoneThatContinues(t *testing.T) {
 	}
 }
 
+// A failed allocation and its replacement count once for max_parallel.
+func TestDeployment_CountsAReplacementOnce(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1", "n2", "n3")
+	version := func(mhz int) {
+		d.job(aJob("web", structs.JobService, count(6), cpu(mhz), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.MaxParallel = 3
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+	}
+	version(100)
+	for _, a := range d.allocs("web") {
+		d.health(a, true, structs.AllocRunning)
+	}
+	version(200)
+	failed := d.allocs("web")[0]
+	for _, a := range d.allocs("web") {
+		if a.JobVersion == 1 && a.ID != failed.ID {
+			d.health(a, true, structs.AllocRunning)
+		}
+	}
+	d.health(failed, false, structs.AllocFailed)
+	d.clock = d.clock.Add(time.Hour)
+	p := d.process(d.eval("web"))
+	if failed.JobVersion != 1 || len(p.Place) != 3 || len(p.Stop) != 2 {
+		t.Errorf("want one replacement and two updates:\n%s", describe(p))
+	}
+}
+
 // A canary is for allocations that are replaced, not for those that the new count stops.
 func TestDeployment_HasNoCanaryForASurplus(t *testing.T) {
 	for n, canaries := range map[int]int{2: 0, 3: 1} {
