@@ -26,7 +26,11 @@ func TestDeployments_End(t *testing.T) {
 		}
 		d.change()
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
-			d.step()
+			if rapid.IntRange(0, 3).Draw(t, "late plan") == 0 {
+				d.stepBeforePlan()
+			} else {
+				d.step()
+			}
 			d.settle()
 		}
 		d.finish()
@@ -146,6 +150,14 @@ func (d *randomDeployments) step() {
 	default:
 		d.agents()
 	}
+}
+
+// stepBeforePlan makes a step between the making of a plan and its entry.
+func (d *randomDeployments) stepBeforePlan() {
+	p := d.process(d.eval("web"))
+	d.step()
+	p.WriteOptions = d.now()
+	do(d.fixture, state.PlanApply, p)
 }
 
 // operateAtRandom performs a request of an operator, which may be refused.

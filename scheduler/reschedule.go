@@ -34,7 +34,7 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classifie
 	s := classified{alloc: a, index: a.Index(), action: actionHold}
 	d := p.deployment
 	switch {
-	case a.NextAllocation != "", a.ClientStatus == structs.AllocLost:
+	case a.NextAllocation != "", a.ClientStatus == structs.AllocLost, p.endedBeforeUpdate(a):
 		s.action = actionNone
 		return s
 	case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
@@ -52,6 +52,13 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classifie
 		s.due = due
 	}
 	return s
+}
+
+// endedBeforeUpdate reports whether an allocation had ended when a plan updated it in place: it ran in an
+// older version only. The health of others that end in a deployment is known.
+func (p *planner) endedBeforeUpdate(a *structs.Allocation) bool {
+	d := p.deployment
+	return d != nil && d.Active() && a.DeploymentID == d.ID && !a.DeploymentStatus.IsKnown()
 }
 
 func (p *planner) policyOf(g *groupPlan) *structs.ReschedulePolicy {

@@ -151,3 +151,38 @@ func TestReschedule_NotWithoutAPolicy(t *testing.T) {
 		t.Errorf("plan: %s", describe(p))
 	}
 }
+
+// An allocation that ends while a plan updates it in place is replaced like others of an older version,
+// whatever its policy: its deployment would wait for its health.
+func TestReschedule_OfAnAllocationThatEndedBeforeItsUpdate(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1")
+	version := func(parallel int) {
+		d.job(aJob("web", structs.JobService, func(j *structs.Job) {
+			j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{}
+			u := structs.DefaultUpdateStrategy()
+			u.MaxParallel = parallel
+			j.TaskGroups[0].Update = &u
+		}))
+	}
+	version(1)
+	d.plan()
+	old := d.allocs("web")[0]
+	d.health(old, true, structs.AllocRunning)
+	d.plan()
+	version(2)
+	p := d.process(d.eval("web"))
+	d.client(old, structs.AllocFailed)
+	p.WriteOptions = d.now()
+	do(d.fixture, state.PlanApply, p)
+	d.plan()
+	live := d.allocs("web")
+	if len(live) != 1 || live[0].JobVersion != 1 {
+		t.Fatalf("it is not replaced: %s", d.describe())
+	}
+	d.health(live[0], true, structs.AllocRunning)
+	d.plan()
+	if row := state.LatestDeployment(d.s.Read(), "default", "web"); row.Status != structs.DeploymentSuccessful {
+		t.Errorf("the deployment is %s", d.describe())
+	}
+}
