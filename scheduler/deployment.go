@@ -358,23 +358,33 @@ func (p *planner) allHealthy(slots []classified) bool {
 	})
 }
 
-// completeDeployment ends the deployment if every group has reached its aim.
+// completeDeployment ends the deployment if every group has reached its aim. It fails one without a deadline
+// if a group has an allocation that has ended and is not replaced: no report of a node would end it.
 func (p *planner) completeDeployment() {
 	d := p.deployment
 	if d == nil || d.Status != structs.DeploymentRunning || p.plan.Deployment != nil {
 		return
 	}
-	for _, g := range p.groups {
-		s := d.Group(g.group.Name)
-		if s != nil && g.job == p.job && (!g.settled || s.AwaitsPromotion()) {
-			return
-		}
-	}
-	p.plan.DeploymentUpdates = append(p.plan.DeploymentUpdates, &structs.DeploymentStatusUpdate{
+	update := &structs.DeploymentStatusUpdate{
 		DeploymentID: d.ID,
 		Status:       structs.DeploymentSuccessful,
 		RowIndex:     d.ModifyIndex,
-	})
+	}
+	reached := true
+	for _, g := range p.groups {
+		s := d.Group(g.group.Name)
+		if s == nil || g.job != p.job {
+			continue
+		}
+		if g.stands && s.ProgressDeadline == 0 {
+			update.Status = structs.DeploymentFailed
+			update.StatusDescription = structs.DeploymentFailedByAlloc
+		}
+		reached = reached && g.settled && !s.AwaitsPromotion()
+	}
+	if reached || update.Status == structs.DeploymentFailed {
+		p.plan.DeploymentUpdates = append(p.plan.DeploymentUpdates, update)
+	}
 }
 
 // deploymentOf returns the ID of the deployment that counts a placement, "" if none does.

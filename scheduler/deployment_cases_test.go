@@ -277,6 +277,34 @@ func TestDeployment_EndsSurplusCanaries(t *testing.T) {
 	}
 }
 
+// Without a progress_deadline, a healthy allocation that fails and is not replaced fails its deployment:
+// nothing else would end it.
+func TestDeployment_EndsWithoutADeadline(t *testing.T) {
+	for deadline, want := range map[time.Duration]string{
+		0:         structs.DeploymentFailed,
+		time.Hour: structs.DeploymentRunning,
+	} {
+		d := &deployments{newFixture(t)}
+		d.nodes("n1")
+		d.job(aJob("web", structs.JobService, count(2), func(j *structs.Job) {
+			j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{}
+			u := structs.DefaultUpdateStrategy()
+			u.ProgressDeadline = deadline
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+		first := d.allocs("web")[0]
+		d.health(first, true, structs.AllocRunning)
+		d.client(first, structs.AllocFailed)
+		d.plan()
+		row := state.LatestDeployment(d.s.Read(), "default", "web")
+		failed := row.StatusDescription == structs.DeploymentFailedByAlloc
+		if row.Status != want || failed != (deadline == 0) {
+			t.Errorf("with the deadline %s the deployment is %s: %s", deadline, row.Status, row.StatusDescription)
+		}
+	}
+}
+
 // A canary takes the index of an allocation that it is to replace, not of one that continues in the new
 // version.
 func TestDeployment_CanaryReplacesNoneThatContinues(t *testing.T) {

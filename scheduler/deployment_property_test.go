@@ -67,7 +67,9 @@ func (d *randomDeployments) change() {
 		u.Canary = rapid.IntRange(0, 2).Draw(t, "canary")
 		u.AutoPromote = u.Canary > 0 && rapid.Bool().Draw(t, "auto_promote")
 		u.AutoRevert = rapid.Bool().Draw(t, "auto_revert")
+		u.ProgressDeadline = rapid.SampledFrom([]time.Duration{0, u.ProgressDeadline}).Draw(t, "progress_deadline")
 		g.Update = &u
+		g.ReschedulePolicy = rapid.SampledFrom(deployedPolicies(g)).Draw(t, "reschedule")
 		g.Volumes = d.randomVolumes(g, mode)
 	}
 	if v, w := first.Volumes["v"], second.Volumes["v"]; v != nil && w != nil && v.Source == w.Source &&
@@ -79,6 +81,16 @@ func (d *randomDeployments) change() {
 	if j.Validate() == nil && (raced || state.CanaryConflict(d.s.Read(), j, j.TaskGroups) == "") {
 		d.job(j)
 	}
+}
+
+// deployedPolicies returns the policies of a group of which one is drawn: its own, none, and one more try.
+func deployedPolicies(g *structs.TaskGroup) []*structs.ReschedulePolicy {
+	return []*structs.ReschedulePolicy{g.ReschedulePolicy, {}, {
+		Attempts:      1,
+		Interval:      time.Hour,
+		Delay:         10 * time.Second,
+		DelayFunction: structs.RescheduleConstant,
+	}}
 }
 
 // revertAtRandom goes back to a version as a rollback does, which checks no canaries.
@@ -126,8 +138,8 @@ func (d *randomDeployments) step() {
 	t := d.t
 	node := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
 	d.clock = d.clock.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds")) * time.Second)
-	what := rapid.IntRange(0, 10).Draw(t, "what")
-	if (what == 4 || what == 5) && !d.mayFail {
+	what := rapid.IntRange(0, 11).Draw(t, "what")
+	if what >= 4 && what <= 6 && !d.mayFail {
 		what = 0
 	}
 	switch what {
@@ -144,8 +156,11 @@ func (d *randomDeployments) step() {
 		d.fails = true
 		d.reportOne(false, structs.AllocFailed)
 	case 6:
-		d.passDeadlines()
+		d.fails = true
+		d.failHealthy()
 	case 7:
+		d.passDeadlines()
+	case 8:
 		d.revertAtRandom()
 	default:
 		d.agents()
@@ -179,6 +194,17 @@ func (d *randomDeployments) reportOne(healthy bool, status string) {
 	a := rapid.SampledFrom(live).Draw(d.t, "allocation")
 	d.client(a, structs.AllocRunning)
 	d.health(a, healthy, status)
+}
+
+// failHealthy fails an allocation that was healthy: it keeps its health.
+func (d *randomDeployments) failHealthy() {
+	live := d.allocs("web")
+	if len(live) == 0 {
+		return
+	}
+	a := rapid.SampledFrom(live).Draw(d.t, "allocation")
+	d.health(a, true, structs.AllocRunning)
+	d.client(a, structs.AllocFailed)
 }
 
 // agents do the work of all nodes: stopped allocations end and release their volumes, others claim theirs. An

@@ -100,6 +100,7 @@ type groupPlan struct {
 	queued        int
 	updates       *rollout // nil: all allocations of older versions are replaced at once
 	settled       bool     // its part of the deployment has reached its aim
+	stands        bool     // an allocation of the deployment has ended and is not replaced
 }
 
 func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {

@@ -230,6 +230,8 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 	case actionHold:
 		if s.due > 0 {
 			p.delayed = append(p.delayed, s)
+		} else if s.alloc.DeploymentID != "" && s.alloc.DeploymentID == p.deploymentOf(g) {
+			g.stands = true
 		}
 		return
 	case actionRefresh:
