@@ -390,3 +390,45 @@ func TestDeployment_HasNoCanaryForASurplus(t *testing.T) {
 		}
 	}
 }
+
+// A deployment that is paused at its promotion keeps the canary, also if the allocation that it replaces
+// moved after the canary was placed.
+func TestDeployment_KeepsAPromotedCanaryWhilePaused(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1", "n2")
+	version := func(mhz, canaries int) {
+		d.job(aJob("web", structs.JobService, cpu(mhz), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = canaries
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+	}
+	version(400, 0)
+	old := d.allocs("web")[0]
+	d.health(old, true, structs.AllocRunning)
+	d.plan()
+	version(401, 1)
+	var canary *structs.Allocation
+	for _, a := range d.allocs("web") {
+		if a.ID != old.ID {
+			canary = a
+		}
+	}
+	d.health(canary, true, structs.AllocRunning)
+	do(d.fixture, state.AllocsMigrate, &structs.AllocsMigrateRequest{
+		AllocIDs:     []string{old.ID},
+		WriteOptions: d.now(),
+	})
+	d.plan()
+	deployment := state.LatestDeployment(d.s.Read(), "default", "web").ID
+	for _, operation := range []string{"promote", "pause"} {
+		if err := d.operateOn(deployment, operation); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.plan()
+	if live := d.allocs("web"); len(live) != 1 || live[0].ID != canary.ID {
+		t.Errorf("the canary %s is not kept: %s", canary.ID, d.describe())
+	}
+}

@@ -193,10 +193,12 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 // slotPlace is the place of a classified allocation in a list. It is much smaller, so it sorts faster.
 type slotPlace struct{ index, at int }
 
-// compare orders allocations of one index: the best first.
+// compare orders allocations of one index: the best first. A promoted canary precedes one of an older version
+// that moved after the canary was placed.
 func (s *classified) compare(o *classified) int {
 	return cmp.Or(
 		cmp.Compare(s.action, o.action),
+		cmp.Compare(o.alloc.JobVersion, s.alloc.JobVersion),
 		cmp.Compare(o.alloc.CreateIndex, s.alloc.CreateIndex),
 		cmp.Compare(s.alloc.ID, o.alloc.ID),
 	)
