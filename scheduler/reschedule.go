@@ -72,8 +72,7 @@ func (p *planner) policyOf(g *groupPlan) *structs.ReschedulePolicy {
 func nextTry(
 	policy *structs.ReschedulePolicy, a *structs.Allocation,
 ) (due int64, delay time.Duration, ok bool) {
-	if policy == nil ||
-		!policy.Unlimited && policy.Attempts <= 0 {
+	if !policy.Enabled() {
 		return 0, 0, false
 	}
 	ended := endOf(a)

@@ -357,6 +357,31 @@ func DeploymentDeadline(tx Reader, d *structs.Deployment) (first time.Time) {
 	return first
 }
 
+// CannotSucceed reports whether a deployment that runs has an unhealthy allocation that nothing replaces,
+// because its group is not rescheduled. To wait for its deadline would only delay the way back.
+func CannotSucceed(tx Reader, d *structs.Deployment) bool {
+	j := JobVersion(tx, d.Namespace, d.JobID, d.JobVersion)
+	if d.Status != structs.DeploymentRunning || j == nil {
+		return false
+	}
+	stuck := func(g *structs.TaskGroup) bool {
+		s := d.Group(g.Name)
+		return s != nil && s.UnhealthyAllocs > 0 && !g.ReschedulePolicy.Enabled()
+	}
+	if !slices.ContainsFunc(j.TaskGroups, stuck) {
+		return false // most: the row of a deployment changes often, and a job may have many allocations
+	}
+	for a := range AllocsByJob(tx, d.Namespace, d.JobID) {
+		g := j.Group(a.TaskGroup)
+		stays := a.DeploymentID == d.ID && !a.ServerTerminal() && !a.Migrate && a.NextAllocation == "" &&
+			a.ClientStatus != structs.AllocLost
+		if stays && a.DeploymentStatus.IsUnhealthy() && g != nil && stuck(g) {
+			return true
+		}
+	}
+	return false
+}
+
 // HealthyCanaries counts the healthy canaries of a group of a deployment that have not ended.
 func HealthyCanaries(tx Reader, s *structs.DeploymentState) (healthy int) {
 	for _, id := range s.PlacedCanaries {

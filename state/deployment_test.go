@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -330,5 +331,73 @@ func TestDeployment_RevertsUnderTheRuleOfTheNamespace(t *testing.T) {
 				t.Errorf("the job is at version %d, want %d", j.Version, version)
 			}
 		})
+	}
+}
+
+// The leader asks after each change of a deployment.
+func TestCannotSucceed_CostsTheSameWithManyAllocations(t *testing.T) {
+	cost := func(n int) float64 {
+		w := newFixture(t)
+		w.node("n1")
+		j := aJob("web", structs.JobService)
+		j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{Unlimited: true}
+		w.job(j)
+		w.deployment("d", "web", &structs.DeploymentState{DesiredTotal: n, ProgressDeadline: time.Minute})
+		for i := range n {
+			w.deployed(fmt.Sprint("a", i), "web", "d", false)
+		}
+		w.client("n1", "a0", structs.AllocFailed)
+		tx := w.s.Read()
+		d := Deployment(tx, "d")
+		if d.TaskGroups["g"].UnhealthyAllocs != 1 {
+			t.Fatalf("%+v", d.TaskGroups["g"])
+		}
+		return testing.AllocsPerRun(10, func() {
+			if CannotSucceed(tx, d) {
+				t.Error("the unhealthy allocation is replaced")
+			}
+		})
+	}
+	if few, many := cost(2), cost(100); many > few+2 {
+		t.Errorf("%v heap allocations with 2 allocations, %v with 100", few, many)
+	}
+}
+
+// An unhealthy allocation that leaves or is replaced may have a healthy successor, and a paused deployment
+// ends by an operator.
+func TestCannotSucceed_OnlyWithAnAllocationThatStays(t *testing.T) {
+	fails := func(w *fixture) { w.client("n1", "a", structs.AllocFailed) }
+	for name, c := range map[string]struct {
+		steps func(w *fixture)
+		want  bool
+	}{
+		"stays": {fails, true},
+		"moves": {func(w *fixture) {
+			do(w, AllocsMigrate, &structs.AllocsMigrateRequest{AllocIDs: []string{"a"}, WriteOptions: w.now()})
+			fails(w)
+		}, false},
+		"stopped":  {func(w *fixture) { fails(w); w.stop("a", "") }, false},
+		"lost":     {func(w *fixture) { w.client("n1", "a", structs.AllocLost) }, false},
+		"replaced": {func(w *fixture) { fails(w); w.replace("a", "b", "n1") }, false},
+		"paused": {func(w *fixture) {
+			fails(w)
+			p := &structs.DeploymentStatusRequest{WriteOptions: w.now()}
+			p.DeploymentID = "d"
+			p.Status = structs.DeploymentPaused
+			do(w, DeploymentStatus, p)
+		}, false},
+	} {
+		w := newFixture(t)
+		w.node("n1")
+		j := aJob("web", structs.JobService)
+		j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{}
+		w.job(j)
+		w.deployment("d", "web")
+		w.deployed("a", "web", "d", false)
+		c.steps(w)
+		tx := w.s.Read()
+		if got := CannotSucceed(tx, Deployment(tx, "d")); got != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

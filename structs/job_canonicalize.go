@@ -160,6 +160,11 @@ func (p *ReschedulePolicy) withDefaults(def *ReschedulePolicy) *ReschedulePolicy
 	return p
 }
 
+// Enabled reports whether a policy reschedules allocations at all. nil does not.
+func (p *ReschedulePolicy) Enabled() bool {
+	return p != nil && (p.Unlimited || p.Attempts > 0)
+}
+
 // DelaysGrow reports whether each delay is longer than the one before, up to MaxDelay.
 func (p *ReschedulePolicy) DelaysGrow() bool {
 	return p.DelayFunction == RescheduleExponential || p.DelayFunction == RescheduleFibonacci

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"berth/fsm"
 	"berth/server/control/workqueue"
@@ -11,8 +12,9 @@ import (
 	"berth/structs"
 )
 
-// deploymentLoop fails the deployments that made no progress before their deadline. All else about
-// deployments happens in the log entries that change allocations.
+// deploymentLoop fails the deployments that made no progress before their deadline, or have an unhealthy
+// allocation that nothing replaces. All else about deployments happens in the log entries that change
+// allocations.
 type deploymentLoop struct{ Deps }
 
 func (l deploymentLoop) runner() workqueue.Runner {
@@ -47,8 +49,13 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	if d == nil {
 		return workqueue.Step{}
 	}
+	why := structs.DeploymentFailedByDeadline
 	due := state.DeploymentDeadline(tx, d)
-	if due.IsZero() {
+	switch {
+	case state.CannotSucceed(tx, d):
+		why = structs.DeploymentFailedByAlloc
+		due = time.Time{}
+	case due.IsZero():
 		return workqueue.Step{}
 	}
 	return workqueue.Step{
@@ -57,17 +64,17 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		Serial:  d.ID,
 		Due:     due,
 		Act: func(ctx context.Context) error {
-			return l.fail(ctx, d)
+			return l.fail(ctx, d, why)
 		},
 	}
 }
 
-// fail ends a deployment that has not changed since its deadline was read.
-func (l deploymentLoop) fail(ctx context.Context, d *structs.Deployment) error {
+// fail ends a deployment that has not changed since it was read.
+func (l deploymentLoop) fail(ctx context.Context, d *structs.Deployment, why string) error {
 	req := &structs.DeploymentStatusRequest{WriteOptions: l.stamp(d.Namespace)}
 	req.DeploymentID = d.ID
 	req.Status = structs.DeploymentFailed
-	req.StatusDescription = structs.DeploymentFailedByDeadline
+	req.StatusDescription = why
 	req.RowIndex = d.ModifyIndex
 	return propose(ctx, l.Deps, fsm.DeploymentStatus, req)
 }

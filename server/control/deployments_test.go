@@ -11,9 +11,9 @@ import (
 
 // addDeployment begins the deployment of a job whose allocation a1 is not healthy, and which fails without
 // progress.
-func (w *testEnv) addDeployment(id string, deadline time.Duration) {
+func (w *testEnv) addDeployment(id string, deadline time.Duration, policy *structs.ReschedulePolicy) {
 	w.t.Helper()
-	group := &structs.TaskGroup{Name: "g", Count: 1}
+	group := &structs.TaskGroup{Name: "g", Count: 1, ReschedulePolicy: policy}
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{
 		Job:          &structs.Job{ID: "web", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{group}},
 		WriteOptions: now(),
@@ -73,13 +73,13 @@ func TestMakePlan_RenewsDeadlinesIfAllServersDo(t *testing.T) {
 func TestDeploymentLoop_FailsADeploymentAtItsDeadline(t *testing.T) {
 	for name, begin := range map[string]func(w *testEnv) (stop func()){
 		"that began before the leadership": func(w *testEnv) func() {
-			w.addDeployment("d1", time.Minute)
+			w.addDeployment("d1", time.Minute, nil)
 			return w.runLoop("deployments")
 		},
 		"that begins during the leadership": func(w *testEnv) func() {
 			stop := w.runLoop("deployments")
 			after(time.Second)
-			w.addDeployment("d1", time.Minute)
+			w.addDeployment("d1", time.Minute, nil)
 			return stop
 		},
 	} {
@@ -96,6 +96,44 @@ func TestDeploymentLoop_FailsADeploymentAtItsDeadline(t *testing.T) {
 				d = state.Deployment(w.Store.Read(), "d1")
 				if d.Status != structs.DeploymentFailed || d.StatusDescription != structs.DeploymentFailedByDeadline {
 					t.Errorf("the deployment is %s (%s) after its deadline", d.Status, d.StatusDescription)
+				}
+				w.check()
+			})
+		})
+	}
+}
+
+// A deployment fails at once if nothing replaces its unhealthy allocation, because its group is not
+// rescheduled. A group that is rescheduled, or loses the allocation with its node, has until its deadline.
+func TestDeploymentLoop_FailsADeploymentThatCannotSucceed(t *testing.T) {
+	unlimited := &structs.ReschedulePolicy{Unlimited: true, Delay: time.Hour}
+	for name, c := range map[string]struct {
+		policy *structs.ReschedulePolicy
+		status string
+		want   string
+	}{
+		"not rescheduled":       {&structs.ReschedulePolicy{}, structs.AllocFailed, structs.DeploymentFailed},
+		"rescheduled":           {unlimited, structs.AllocFailed, structs.DeploymentRunning},
+		"not rescheduled, runs": {&structs.ReschedulePolicy{}, structs.AllocRunning, structs.DeploymentRunning},
+		"not rescheduled, lost": {&structs.ReschedulePolicy{}, structs.AllocLost, structs.DeploymentRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				w.addNode("n1", false)
+				defer w.runLoop("deployments")()
+				w.addDeployment("d1", time.Minute, c.policy)
+				put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+					NodeID:       "n1",
+					Allocs:       []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: c.status}},
+					WriteOptions: now(),
+				})
+				after(time.Second)
+				d := state.Deployment(w.Store.Read(), "d1")
+				if d.Status != c.want {
+					t.Errorf("the deployment is %s (%s), want %s", d.Status, d.StatusDescription, c.want)
+				}
+				if c.want == structs.DeploymentFailed && d.StatusDescription != structs.DeploymentFailedByAlloc {
+					t.Errorf("the deployment failed: %s", d.StatusDescription)
 				}
 				w.check()
 			})

@@ -170,8 +170,8 @@ func TestVolumes_FailedStageUndoesTheOthers(t *testing.T) {
 	})
 	names := []string{`default/bad`, `plugin "hostpath"`, "NodeStageVolume", "FailedPrecondition", "xfs"}
 	_, err := a.run("job", "run", path)
-	if exitCode(err) != 1 {
-		t.Errorf("job run ended with %d: %v", exitCode(err), err)
+	if code := exitCode(err); code != 1 && code != 6 { // it sees the allocation that failed, or its deployment
+		t.Errorf("job run ended with %d: %v", code, err)
 	}
 	allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/two/allocations")
 	if err != nil || len(allocs) != 1 {
