@@ -68,15 +68,23 @@ func followHealth(tx *WriteTx, a *structs.Allocation, now int64) {
 
 // promoteAutomatically promotes the canaries of a deployment that needs no operator, once all are healthy.
 func promoteAutomatically(tx *WriteTx, d *structs.Deployment, now int64) {
+	if PromotesItself(tx, d) {
+		promote(tx, d, sortedGroups(d), now)
+	}
+}
+
+// PromotesItself reports whether all canaries of a deployment that await their promotion are healthy and need
+// no operator.
+func PromotesItself(tx Reader, d *structs.Deployment) bool {
 	if d.Status != structs.DeploymentRunning || !d.AutoPromotes() {
-		return
+		return false
 	}
 	for _, name := range sortedGroups(d) {
 		if d.Group(name).AwaitsPromotion() && unpromotable(tx, d, name) != "" {
-			return
+			return false
 		}
 	}
-	promote(tx, d, sortedGroups(d), now)
+	return true
 }
 
 // promote makes the canaries of groups ordinary allocations: from then on they replace the old ones.

@@ -13,8 +13,9 @@ import (
 )
 
 // deploymentLoop fails the deployments that made no progress before their deadline, or have an unhealthy
-// allocation that nothing replaces. All else about deployments happens in the log entries that change
-// allocations.
+// allocation that nothing replaces. It promotes canaries that need no operator and waited only for those of
+// other groups, which an operator has promoted. All else about deployments happens in the log entries that
+// change allocations.
 type deploymentLoop struct{ Deps }
 
 func (l deploymentLoop) runner() workqueue.Runner {
@@ -49,6 +50,16 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	if d == nil {
 		return workqueue.Step{}
 	}
+	if state.PromotesItself(tx, d) {
+		return workqueue.Step{
+			Op:      "promote",
+			Version: d.ModifyIndex,
+			Serial:  d.ID,
+			Act: func(ctx context.Context) error {
+				return l.promote(ctx, tx, d)
+			},
+		}
+	}
 	why := structs.DeploymentFailedByDeadline
 	due := state.DeploymentDeadline(tx, d)
 	switch {
@@ -77,4 +88,19 @@ func (l deploymentLoop) fail(ctx context.Context, d *structs.Deployment, why str
 	req.StatusDescription = why
 	req.RowIndex = d.ModifyIndex
 	return propose(ctx, l.Deps, fsm.DeploymentStatus, req)
+}
+
+// promote promotes all canaries of a deployment, and evaluates its job.
+func (l deploymentLoop) promote(ctx context.Context, tx *state.ReadTx, d *structs.Deployment) error {
+	req := &structs.DeploymentPromoteRequest{
+		DeploymentID: d.ID,
+		All:          true,
+		WriteOptions: l.stamp(d.Namespace),
+	}
+	job := state.Job(tx, d.Namespace, d.JobID)
+	if job != nil {
+		req.Eval = structs.NewEval(job, structs.TriggerDeployment, req.Now)
+		req.Eval.ID = structs.NewID()
+	}
+	return propose(ctx, l.Deps, fsm.DeploymentPromote, req)
 }

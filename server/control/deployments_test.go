@@ -140,3 +140,60 @@ func TestDeploymentLoop_FailsADeploymentThatCannotSucceed(t *testing.T) {
 		})
 	}
 }
+
+// Groups with auto_promote are promoted although others of the deployment wait for an operator, once the
+// operator has promoted these.
+func TestDeploymentLoop_PromotesWhatNoLongerWaitsForOthers(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addNode("n1", false)
+		groups := map[string]*structs.DeploymentState{
+			"auto":   {DesiredTotal: 1, DesiredCanaries: 1, AutoPromote: true},
+			"manual": {DesiredTotal: 1, DesiredCanaries: 1},
+		}
+		w.addCanaries("d1", groups)
+		defer w.runLoop("deployments")()
+		after(time.Second)
+		put(w, fsm.DeploymentPromote, &structs.DeploymentPromoteRequest{
+			DeploymentID: "d1",
+			Groups:       []string{"manual"},
+			WriteOptions: now(),
+		})
+		after(time.Second)
+		d := state.Deployment(w.Store.Read(), "d1")
+		if d.AwaitsPromotion() {
+			t.Errorf("the deployment waits for a promotion: %s", d.StatusDescription)
+		}
+		w.check()
+	})
+}
+
+// addCanaries begins the deployment of a job whose groups have one healthy canary each.
+func (w *testEnv) addCanaries(id string, groups map[string]*structs.DeploymentState) {
+	w.t.Helper()
+	job := &structs.Job{ID: "web", Type: structs.JobService}
+	var canaries []*structs.Allocation
+	for name := range groups {
+		job.TaskGroups = append(job.TaskGroups, &structs.TaskGroup{Name: name, Count: 1})
+		canaries = append(canaries, &structs.Allocation{
+			ID:               "canary-" + name,
+			JobID:            "web",
+			TaskGroup:        name,
+			NodeID:           "n1",
+			DeploymentID:     id,
+			DeploymentStatus: &structs.AllocDeploymentStatus{Canary: true},
+		})
+	}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
+	put(w, fsm.PlanApply, &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: state.Job(w.Store.Read(), "default", "web").JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e", JobID: "web", Status: structs.EvalComplete},
+		Deployment:     &structs.Deployment{ID: id, JobID: "web", Status: structs.DeploymentRunning, TaskGroups: groups},
+		Place:          canaries,
+	})
+	health := &structs.DeploymentHealthRequest{DeploymentID: id, WriteOptions: now()}
+	for _, a := range canaries {
+		health.HealthyAllocationIDs = append(health.HealthyAllocationIDs, a.ID)
+	}
+	put(w, fsm.DeploymentHealth, health)
+}
