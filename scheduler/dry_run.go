@@ -28,19 +28,44 @@ func DryRun(
 	p.decide()
 	desired := p.countDesired()
 	p.execute()
-	for _, w := range p.placements {
-		if w.held && !p.job.PerNode() { // the dialect counts all waves of a per-node job
-			u := desired[w.plan.group.Name]
-			u.DestructiveUpdate--
-			u.Ignore++
-		}
-	}
+	p.countHeld(desired)
 	preempted := p.countPreemptions(desired)
 	return &Preview{
 		Plan:      p.plan,
 		Desired:   desired,
 		Preempted: preempted,
 	}, nil
+}
+
+// countHeld counts the allocations that the plan leaves alone for now, because of their group's pace: also
+// those beyond the pace whose successors find no place. Those that stop together may be more than the pace.
+// The dialect counts all waves of a per-node job.
+func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
+	if p.job.PerNode() {
+		return
+	}
+	replaced := map[*groupPlan]int{}
+	for _, w := range p.placements {
+		if w.update && p.stopped[w.prev.ID] {
+			replaced[w.plan]++
+		}
+		if w.held {
+			u := desired[w.plan.group.Name]
+			u.DestructiveUpdate--
+			u.Ignore++
+		}
+	}
+	for _, g := range p.groups {
+		if g.updates == nil || g.job != p.job {
+			continue
+		}
+		u := desired[g.group.Name]
+		pace := uint64(max(g.updates.pace(), replaced[g]))
+		if u.DestructiveUpdate > pace {
+			u.Ignore += u.DestructiveUpdate - pace
+			u.DestructiveUpdate = pace
+		}
+	}
 }
 
 // countPreemptions counts the displaced allocations for the groups that displace them, and returns them.

@@ -177,6 +177,44 @@ func TestDryRun_CountsCanaries(t *testing.T) {
 	}
 }
 
+// An update that finds no place counts at the pace of its group, as one that finds places does.
+func TestDryRun_CountsUpdatesWithoutAPlaceAtTheirPace(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2", "n3")
+	oneByOne := func(j *structs.Job) {
+		j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 1}
+	}
+	w.job(aJob("web", structs.JobService, count(3), oneByOne))
+	w.run("web")
+	for _, size := range []int{200, 1_000_000} {
+		p, _ := w.preview(aJob("web", structs.JobService, count(3), oneByOne, cpu(size)))
+		if u := *p.Desired["g"]; u != (structs.DesiredUpdates{DestructiveUpdate: 1, Ignore: 2}) {
+			t.Errorf("the preview counts %+v for updates to %d MHz", u, size)
+		}
+	}
+}
+
+// Updates that stop together, because the new version uses their volume in another way, all count.
+func TestDryRun_CountsUpdatesThatStopTogether(t *testing.T) {
+	w := newFixture(t)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		w.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
+	}
+	w.volume("share", "hostpath")
+	version := func(mode structs.CSIAccessMode) *structs.Job {
+		return aJob("web", structs.JobService, count(3), volume("share", mode, false), func(j *structs.Job) {
+			j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 1}
+		})
+	}
+	w.job(version(structs.CSIMultiNodeReader))
+	w.run("web")
+	p, _ := w.preview(version(structs.CSIMultiNodeMultipleWriter))
+	u := *p.Desired["g"]
+	if len(p.Plan.Stop) != 3 || u != (structs.DesiredUpdates{DestructiveUpdate: 3}) {
+		t.Errorf("the preview counts %+v for %d allocations that stop", u, len(p.Plan.Stop))
+	}
+}
+
 // The group that displaces allocations of other jobs counts them, and the preview lists them.
 func TestDryRun_CountsPreemptions(t *testing.T) {
 	w := newFixture(t)
