@@ -42,8 +42,8 @@ func (p *planner) shape() string {
 		}
 		s := groupShape{
 			Namespace:   p.ns,
-			NodePool:    cmp.Or(p.job.NodePool, structs.DefaultNodePool),
-			Datacenters: p.job.Datacenters,
+			NodePool:    cmp.Or(g.job.NodePool, structs.DefaultNodePool), // g may have an older version
+			Datacenters: g.job.Datacenters,
 			Drivers:     g.drivers,
 			Ask:         g.ask,
 			Type:        p.job.Type,

@@ -267,3 +267,38 @@ func TestSchedulerConfig_UnblocksOnlyIfItAllowsMore(t *testing.T) {
 		t.Errorf("unblocked %d evaluations", len(pending))
 	}
 }
+
+// A lost allocation of an older version is placed again where that version may run, until the promotion of
+// the canaries. Such an evaluation does not stand for jobs that may run where the new version does.
+func TestBlockedEval_OfAFormerVersionElsewhere(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	node := func(id, dc string) {
+		n := aNode(id)
+		n.Datacenter = dc
+		d.node(n)
+	}
+	job := func(id, dc string, canaries int) *structs.Job {
+		return aJob(id, structs.JobService, cpu(600), func(j *structs.Job) {
+			j.Datacenters = []string{dc}
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = canaries
+			j.TaskGroups[0].Update = &u
+		})
+	}
+	node("n1", "dc1")
+	node("n2", "dc2")
+	d.job(job("web", "dc1", 0))
+	d.plan()
+	d.health(d.allocs("web")[0], true, structs.AllocRunning)
+	d.job(job("web", "dc2", 1))
+	d.plan()
+	d.status("n1", structs.NodeDown)
+	d.plan()
+	d.submit(job("other", "dc2", 0), "other")
+	d.scheduleAll()
+	d.wantPlaced("other", "")
+	node("n3", "dc2")
+	d.scheduleAll()
+	d.wantPlaced("web", "0@n2")
+	d.wantPlaced("other", "0@n3")
+}
