@@ -69,7 +69,9 @@ func (s *victimSearch) prepare() {
 		cpu      int
 		memory   int
 		disk     int
+		ports    string // addresses of dynamic ports, if the group demands some
 	}
+	dynamic := slices.ContainsFunc(s.placement.plan.ports, func(p structs.Port) bool { return !p.Static() })
 	last := map[kind]*candidateVictim{}
 	for i := range s.from {
 		c := &s.from[i]
@@ -84,6 +86,9 @@ func (s *victimSearch) prepare() {
 			k.cpu = r.CPU
 			k.memory = r.MemoryMB
 			k.disk = r.DiskMB
+		}
+		if dynamic {
+			k.ports = s.dynamicPorts(c.alloc)
 		}
 		c.alike = last[k]
 		last[k] = c
@@ -102,6 +107,17 @@ func (s *victimSearch) prepare() {
 	}
 	others := slices.DeleteFunc(slices.Clone(s.from), func(c candidateVictim) bool { return c.holder })
 	s.needed = len(others) < len(s.from) && !s.fitsWithout(s.placement, s.view, allocsOf(others))
+}
+
+// dynamicPorts returns the addresses of the ports of an allocation that are dynamic on its node.
+func (s *victimSearch) dynamicPorts(a *structs.Allocation) (addresses string) {
+	low, high := s.view.node.DynamicPorts()
+	for _, p := range a.Ports {
+		if p.Value >= low && p.Value <= high {
+			addresses += p.HostIP + " "
+		}
+	}
+	return addresses
 }
 
 // extend extends a set by a number of the candidates from an index on, in each way that may give the best

@@ -16,22 +16,28 @@ func withVictims(t *rapid.T) *fixture {
 	w := newFixture(t)
 	w.preempting()
 	n := withDevices("n1", "acme/gpu/x1", 4)
-	n.NodeResources.NodeNetworks = withPorts("n1", 100).NodeResources.NodeNetworks
+	n.NodeResources.NodeNetworks = withPorts("n1", 3).NodeResources.NodeNetworks
+	n.NodeResources.MinDynamicPort = 1000
+	n.NodeResources.MaxDynamicPort = 1002
 	w.node(n)
 	things := map[string]func(*structs.Job){
-		"a device": demand("gpu", 1),
-		"a port":   port("http", 80),
-		"nothing":  func(*structs.Job) {},
+		"a device":     demand("gpu", 1),
+		"a port":       port("http", 80),
+		"any port":     port("http", 0),
+		"private port": port("http", 0, private),
+		"nothing":      func(*structs.Job) {},
 	}
-	kinds := []string{"nothing", "nothing", "nothing", "a device", "a port"}
+	kinds := []string{"nothing", "nothing", "nothing", "a device", "a port", "any port", "private port"}
 	for i := range rapid.IntRange(3, 6).Draw(t, "jobs") {
 		id := fmt.Sprint("low", i)
-		w.job(aJob(id, structs.JobService,
+		w.job(aJob(id, rapid.SampledFrom([]string{structs.JobService, structs.JobBatch}).Draw(t, "kind"),
 			priority(rapid.SampledFrom([]int{10, 20, 20, 40}).Draw(t, "priority")),
 			cpu(rapid.SampledFrom([]int{60, 100, 130, 200}).Draw(t, "cpu")),
 			count(rapid.IntRange(1, 2).Draw(t, "count")),
-			moves(rapid.IntRange(1, 2).Draw(t, "migrate")),
 			func(j *structs.Job) {
+				if j.Type == structs.JobService {
+					moves(rapid.IntRange(1, 2).Draw(t, "migrate"))(j)
+				}
 				j.TaskGroups[0].Tasks[0].Resources.MemoryMB = rapid.SampledFrom([]int{60, 100, 200}).Draw(t, "memory")
 			},
 			things[rapid.SampledFrom(kinds).Draw(t, "holds")]))
@@ -43,6 +49,9 @@ func withVictims(t *rapid.T) *fixture {
 	}
 	if rapid.Bool().Draw(t, "with a port") {
 		high = append(high, port("http", 80))
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "dynamic ports") {
+		high = append(high, port(fmt.Sprint("p", i), 0))
 	}
 	w.job(aJob("high", structs.JobService, high...))
 	return w
