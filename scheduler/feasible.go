@@ -91,6 +91,7 @@ type groupPlan struct {
 	constraints   []constraint            // all of specified, compiled
 	distinct      string                  // distinct_hosts: "job", "group" or ""
 	properties    []propertyLimit         // distinct_property
+	crowded       map[string]bool         // allocations beyond these two; nil until needed
 	prefers       preferences
 	only          string                   // the ID of the one node that constraints allow, ""
 	candidateSets map[string]*candidateSet // by source

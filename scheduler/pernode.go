@@ -147,7 +147,11 @@ func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Alloc
 	if s.action != actionUpdate && s.action != actionRefresh {
 		return s
 	}
-	if why := g.checkRunning(n); why != "" {
+	why := g.checkRunning(n)
+	if why == "" && g.isCrowded(a) {
+		why = "its constraints admit no more allocations"
+	}
+	if why != "" {
 		p.endAlloc(a, "the job is no longer for this node: "+why)
 		s.action = actionNone
 	}

@@ -146,7 +146,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 
 // classifyVersion compares the running version of an allocation with the new version of the job.
 func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) (action, string) {
-	if g.mayContinue(a, n) {
+	if g.mayContinue(a, n) && !g.isCrowded(a) {
 		return actionRefresh, ""
 	}
 	return actionUpdate, state.ReplacedReason

@@ -169,3 +169,166 @@ func TestDistinctProperty_OfAPerNodeJobConsidersAllNodes(t *testing.T) {
 	w.apply(w.process(e))
 	w.wantPlaced("log", "0@n2")
 }
+
+// A constraint that is new limits the allocations that run, too: one stays where two were.
+func TestDistinct_MovesTheAllocationsThatRun(t *testing.T) {
+	together := &structs.Constraint{LTarget: "${meta.rack}", Operand: "=", RTarget: "r1"}
+	for name, c := range map[string]struct {
+		limit *structs.Constraint
+		nodes int // of r1
+	}{
+		"hosts":      {&structs.Constraint{Operand: structs.ConstraintDistinctHosts}, 1},
+		"property":   {distinctProperty(""), 2},
+		"both nodes": {distinctProperty("2"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.racks(map[string]int{"r1": c.nodes, "r2": 2})
+			w.job(aJob("web", structs.JobService, count(2), inGroup(together)))
+			w.run("web")
+			w.job(aJob("web", structs.JobService, count(2), inGroup(c.limit), atOnce))
+			want := "map[r1:1 r2:1]"
+			if c.limit.RTarget == "2" {
+				want = "map[r1:2]" // the limit admits both
+			}
+			w.run("web")
+			if got := fmt.Sprint(w.perRack("web")); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if p := w.run("web"); len(p.Place)+len(p.Stop) > 0 {
+				t.Errorf("the next plan is %s", describe(p))
+			}
+		})
+	}
+}
+
+// An allocation that ends because of its count or its group makes room: the other one stays.
+func TestDistinct_MovesNoneBesideOneThatEnds(t *testing.T) {
+	two := func(j *structs.Job) {
+		last := *j.TaskGroups[0]
+		last.Name = "h"
+		j.TaskGroups = append(j.TaskGroups, &last)
+	}
+	onlyH := func(j *structs.Job) { j.TaskGroups[0].Name = "h" }
+	for name, c := range map[string]struct {
+		before, after func(*structs.Job)
+		stays         string
+	}{
+		"by its count": {count(2), count(1), "web.g[0]"},
+		"by its group": {two, onlyH, "web.h[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 8 { // IDs are random
+				w := running(t, aJob("web", structs.JobService, c.before), "n1")
+				w.nodes("n2")
+				before := w.allocs("web")
+				w.job(aJob("web", structs.JobService, c.after, distinctHosts, atOnce))
+				w.run("web")
+				for _, a := range before {
+					if a.Name == c.stays && state.Alloc(w.s.Read(), a.ID).ServerTerminal() {
+						t.Fatalf("%s was moved", a.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A job of every node leaves the nodes that a limit which is new excludes.
+func TestDistinctProperty_ThatIsNewEndsAllocationsOfAPerNodeJob(t *testing.T) {
+	w := newFixture(t)
+	w.racks(map[string]int{"r1": 3, "r2": 2})
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	w.job(aJob("log", structs.JobSystem, constraints(distinctProperty("2"))))
+	w.run("log")
+	if got := fmt.Sprint(w.perRack("log")); got != "map[r1:2 r2:2]" {
+		t.Errorf("got %s", got)
+	}
+	for _, a := range w.allocs("log") {
+		if a.JobVersion != 1 || a.PreviousAllocation != "" {
+			t.Errorf("%s on %s was replaced", a.Name, a.NodeID)
+		}
+	}
+}
+
+// An allocation that leaves its node because of another new constraint makes room: the other one stays.
+func TestDistinct_MovesNoneBesideOneThatLeaves(t *testing.T) {
+	for _, kind := range []string{structs.JobService, structs.JobSystem} {
+		for range 8 { // IDs are random
+			w := newFixture(t)
+			w.racks(map[string]int{"r1": 2, "r2": 2})
+			together := &structs.Constraint{LTarget: "${meta.rack}", Operand: "=", RTarget: "r1"}
+			edits := []func(*structs.Job){distinctHosts, constraints(together)}
+			if kind == structs.JobService {
+				edits = append(edits, count(2), atOnce)
+			}
+			w.job(aJob("web", kind, edits...))
+			w.run("web")
+			before := w.allocs("web")
+			leaves := &structs.Constraint{LTarget: "${node.unique.id}", Operand: "!=", RTarget: before[0].NodeID}
+			edits[1] = constraints(distinctProperty(""), leaves)
+			w.job(aJob("web", kind, edits...))
+			w.apply(w.process(w.eval("web")))
+			if a := state.Alloc(w.s.Read(), before[1].ID); a.ServerTerminal() {
+				t.Fatalf("%s: %s was moved: %s", kind, a.Name, a.DesiredDescription)
+			}
+			if got := fmt.Sprint(w.perRack("web")); got != "map[r1:1 r2:1]" {
+				t.Errorf("%s: got %s", kind, got)
+			}
+		}
+	}
+}
+
+// An allocation of another group that leaves its node because of a new constraint makes room, too.
+func TestDistinct_MovesNoneBesideOneOfAnotherGroupThatLeaves(t *testing.T) {
+	for range 8 { // IDs are random
+		w := newFixture(t)
+		w.nodes("n1")
+		groups := func(j *structs.Job) {
+			last := *j.TaskGroups[0]
+			last.Name = "h"
+			j.TaskGroups = append(j.TaskGroups, &last)
+		}
+		w.job(aJob("web", structs.JobService, groups))
+		w.run("web")
+		w.nodes("n2")
+		w.job(aJob("web", structs.JobService, groups, distinctHosts, atOnce, func(j *structs.Job) {
+			leaves := &structs.Constraint{LTarget: "${node.unique.id}", Operand: "!=", RTarget: "n1"}
+			j.TaskGroups[1].Constraints = []*structs.Constraint{leaves}
+			j.TaskGroups[1].Update = j.TaskGroups[0].Update
+		}))
+		w.run("web")
+		for _, a := range w.allocs("web") {
+			if a.TaskGroup == "g" && a.NodeID != "n1" {
+				t.Fatalf("%s was moved", a.Name)
+			}
+		}
+	}
+}
+
+// An allocation of the newest version stays on its node although its constraints no longer admit the node, so
+// the limits count it.
+func TestDistinct_CountsOneThatItsNodeNoLongerAdmits(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("web", structs.JobService, count(2), distinctHosts))
+	w.run("web")
+	zone := &structs.Constraint{LTarget: "${meta.zone}", Operand: "!=", RTarget: "closed"}
+	w.job(aJob("web", structs.JobService, count(2), constraints(distinctProperty(""), zone)))
+	w.run("web") // the first one stays, and the second one waits for another rack
+	for _, a := range w.allocs("web") {
+		if a.Index() == 0 {
+			n := aNode(a.NodeID)
+			n.Meta["zone"] = "closed"
+			w.node(n)
+		}
+	}
+	w.run("web")
+	version := state.Job(w.s.Read(), "default", "web").Version
+	for _, a := range w.allocs("web") {
+		if a.Index() == 1 && a.JobVersion == version {
+			t.Errorf("%s continues beside another one of its rack", a.Name)
+		}
+	}
+}

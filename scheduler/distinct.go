@@ -1,0 +1,97 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// isCrowded reports whether an allocation of an older version has to leave its node, because the newest
+// version limits the allocations of a node or of a value more than that one: by distinct_hosts or by
+// distinct_property.
+func (g *groupPlan) isCrowded(a *structs.Allocation) bool {
+	if g.distinct == "" && len(g.properties) == 0 {
+		return false
+	}
+	if g.crowded == nil {
+		g.crowded = g.findCrowded()
+	}
+	return g.crowded[a.ID]
+}
+
+// findCrowded returns the IDs of the allocations that exceed the limits of the group. Those with the lowest
+// indexes stay. Those that leave their nodes anyway crowd none.
+func (g *groupPlan) findCrowded() map[string]bool {
+	p := g.planner
+	plans := map[string]*groupPlan{g.group.Name: g}
+	live := slices.DeleteFunc(slices.Clone(p.live), func(a *structs.Allocation) bool {
+		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.nodeOf(a).Lost() || p.isExcluded(a, plans)
+	})
+	slices.SortFunc(live, func(a, b *structs.Allocation) int {
+		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(a.ID, b.ID))
+	})
+	crowded := map[string]bool{}
+	used := map[placeOfLimit]int{}
+	for _, a := range live {
+		places, within := g.placesOf(a, used)
+		if !within && a.TaskGroup == g.group.Name {
+			crowded[a.ID] = true
+			continue
+		}
+		for _, at := range places {
+			used[at]++
+		}
+	}
+	return crowded
+}
+
+// isExcluded reports whether an allocation of an older version has to leave its node, because the newest
+// version of its group may not run there. It adds the plans of groups that it needs.
+func (p *planner) isExcluded(a *structs.Allocation, plans map[string]*groupPlan) bool {
+	group := p.job.Group(a.TaskGroup)
+	if !p.isOlder(a) || group == nil {
+		return false
+	}
+	g := plans[group.Name]
+	if g == nil {
+		g = newGroupPlan(p.job, group)
+		g.planner = p
+		plans[group.Name] = g
+	}
+	return g.checkRunning(p.nodeOf(a)) != ""
+}
+
+// placeOfLimit is a node, or a value of the attribute of a distinct_property constraint.
+type placeOfLimit struct {
+	limit int // the index of the constraint, -1 for distinct_hosts
+	value string
+}
+
+// placesOf returns the places of an allocation that the group limits, and whether each has room for it.
+func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
+	all []placeOfLimit, within bool,
+) {
+	own := a.TaskGroup == g.group.Name
+	within = true
+	add := func(at placeOfLimit, most int) {
+		all = append(all, at)
+		within = within && used[at] < most
+	}
+	if g.distinct == "job" || g.distinct == "group" && own {
+		add(placeOfLimit{-1, a.NodeID}, 1)
+	}
+	for i, limit := range g.properties {
+		if limit.count.group != "" && !own {
+			continue
+		}
+		is := limit.count.on(state.Node(g.planner, a.NodeID))
+		if is.set {
+			add(placeOfLimit{i, is.text}, limit.most)
+		} else {
+			within = false
+		}
+	}
+	return all, within
+}
