@@ -51,10 +51,18 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 		allocs:      map[string]bool{},
 		evals:       map[string]bool{},
 		ofEval:      map[string]int{},
+		gone:        map[string]bool{},
 		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
 	}
 	jobsBefore := c.Now.Add(-c.Keep.Job).UnixNano()
-	nodesBefore := c.Now.Add(-c.Keep.Node).Unix()
+	var gone []*structs.Node
+	for n := range state.DownNodes(tx) {
+		if n.StatusUpdatedAt > c.Now.Add(-c.Keep.Node).Unix() {
+			break
+		}
+		gone = append(gone, n)
+		g.gone[n.ID] = true
+	}
 	for job := range state.EndedJobs(tx) {
 		if job.SubmitTime > jobsBefore {
 			break
@@ -78,10 +86,7 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 		}
 		g.addEval(e)
 	}
-	for n := range state.DownNodes(tx) {
-		if n.StatusUpdatedAt > nodesBefore {
-			break
-		}
+	for _, n := range gone {
 		g.addNode(n)
 	}
 	return g.entries
@@ -94,6 +99,7 @@ type garbage struct {
 	allocs, evals map[string]bool // those already listed
 	placed        []string        // evaluations that have placed some of those
 	ofEval        map[string]int  // the number of those that the evaluation has placed
+	gone          map[string]bool // nodes that went down before the threshold
 	entries       []*structs.ReapRequest
 	rows          int // in the last entry
 }
@@ -156,7 +162,8 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 	job := state.Job(g.tx, a.Namespace, a.JobID)
 	current := job != nil && !job.Stop && a.CreateIndex >= job.CreateIndex
 	unreplaced := !a.ServerTerminal() && a.NextAllocation == ""
-	if current && (unreplaced || job.Finite() || g.isReplaceable(job, a)) {
+	waitsForNode := current && job.PerNode() && g.gone[a.NodeID] // its data or successor does
+	if current && (unreplaced && !waitsForNode || job.Finite() || g.isReplaceable(job, a)) {
 		return
 	}
 	if _, awaited := state.DataAwaited(g.tx, a); awaited {

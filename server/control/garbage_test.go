@@ -362,6 +362,49 @@ func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
 	}
 }
 
+// An allocation of a system job that had failed before its node went down is not replaced while the node is
+// gone, so it does not keep the row of the node.
+func TestCollection_DeletesANodeWithAFailedAllocationOfASystemJob(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	job := &structs.Job{ID: "s", Type: structs.JobSystem, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
+	put(w, fsm.PlanApply, &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: state.Job(w.Store.Read(), "default", "s").JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e", JobID: "s", Status: structs.EvalComplete},
+		Place: []*structs.Allocation{{
+			ID:        "a",
+			Name:      structs.AllocName("s", "g", 0),
+			JobID:     "s",
+			TaskGroup: "g",
+			NodeID:    "n1",
+		}},
+	})
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       "n1",
+		WriteOptions: now(),
+		Allocs:       []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocFailed}},
+	})
+	if r := w.garbage(0); len(r.Allocs) > 0 {
+		t.Errorf("while the node is there: %+v", r)
+	}
+	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n1"},
+		Status:       structs.NodeDown,
+		WriteOptions: now(),
+	})
+	c := Collection{Keep: GCThresholds{Node: 2 * time.Hour}, Now: time.Now().Add(time.Hour)}
+	for _, r := range c.listGarbage(w.Store.Read()) {
+		if len(r.Allocs) > 0 {
+			t.Errorf("while the node may come back: %+v", r)
+		}
+	}
+	if r := w.garbage(0); !slices.Equal(r.Allocs, []string{"a"}) || !slices.Equal(r.Nodes, []string{"n1"}) {
+		t.Errorf("when the node is gone: %+v", r)
+	}
+}
+
 func TestCollection_KeepsAnEvaluationWithAnAllocationThatStays(t *testing.T) {
 	w := newTestEnv(t)
 	w.addNode("n1", true)
