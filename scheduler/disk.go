@@ -28,26 +28,17 @@ func (p *planner) placeSticky(w *placement) (topN, *refusalCount) {
 	return s.top, t
 }
 
-// noteData notes an allocation that was stopped to be placed again and has found no place since: the next
-// allocation of its name takes over its data.
-func (p *planner) noteData(a *structs.Allocation) {
-	if !a.ServerTerminal() || a.NextAllocation != "" || p.job == nil || !state.DataDue(p, a) {
-		return
-	}
-	if last := p.leftData[a.Name]; last != nil && last.CreateIndex > a.CreateIndex {
-		return
-	}
-	if p.leftData == nil {
-		p.leftData = map[string]*structs.Allocation{}
-	}
-	p.leftData[a.Name] = a
-}
-
-// dataOf returns the allocation whose data a new one with an index takes over although it replaces none, nil
-// for none.
-func (p *planner) dataOf(g *groupPlan, index int) *structs.Allocation {
-	if len(p.leftData) == 0 {
+// dataOf returns the allocation whose data a new one at a place takes over although it replaces none, nil for
+// none: see state.DataLeft.
+func (p *planner) dataOf(g *groupPlan, at place) *structs.Allocation {
+	if !g.group.KeepsData() {
 		return nil
 	}
-	return p.leftData[structs.AllocName(p.job.ID, g.group.Name, index)]
+	if p.dataLeft == nil {
+		p.dataLeft = state.DataLeft(p, p.job, p.jobAllocs())
+	}
+	return p.dataLeft[state.DataPlace{
+		Name: structs.AllocName(p.job.ID, g.group.Name, at.index),
+		Node: at.node,
+	}]
 }

@@ -113,15 +113,47 @@ func TestSticky_DataIsTakenOverAlsoByALaterPlacement(t *testing.T) {
 	}
 }
 
-// The data of an allocation that was stopped with its job is not taken over.
+// The data of an allocation that was stopped with its job, or had failed before, is not taken over.
 func TestSticky_AJobThatRunsAgainStartsEmpty(t *testing.T) {
-	w := running(t, aJob("web", structs.JobService, sticky), "n1")
-	old := w.allocs("web")[0]
-	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
-	w.run("web")
-	w.client(old, structs.AllocComplete)
-	w.job(aJob("web", structs.JobService, sticky))
-	if p := w.run("web"); len(p.Place) != 1 || p.Place[0].PreviousAllocation != "" {
-		t.Errorf("%s", describe(p))
+	for _, failed := range []bool{false, true} {
+		w := running(t, aJob("web", structs.JobService, sticky), "n1")
+		old := w.allocs("web")[0]
+		if failed {
+			w.client(old, structs.AllocFailed)
+		}
+		do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+		w.run("web")
+		w.client(old, structs.AllocComplete)
+		w.job(aJob("web", structs.JobService, sticky))
+		if p := w.run("web"); len(p.Place) != 1 || p.Place[0].PreviousAllocation != "" {
+			t.Errorf("failed %v: %s", failed, describe(p))
+		}
+	}
+}
+
+// A new version takes over the data of an allocation that has failed in the former one.
+func TestSticky_DataOfAFailedAllocationIsTakenOver(t *testing.T) {
+	for _, kind := range []string{structs.JobService, structs.JobBatch} {
+		d := &deployments{newFixture(t)}
+		d.nodes("n1", "n2")
+		d.job(aJob("web", kind, sticky))
+		d.plan()
+		before := map[string]string{}
+		for _, a := range d.allocs("web") {
+			before[a.ID] = a.NodeID
+			d.client(a, structs.AllocFailed)
+		}
+		d.plan()
+		d.job(aJob("web", kind, sticky, cpu(200)))
+		d.plan()
+		for _, a := range d.allocs("web") {
+			if before[a.PreviousAllocation] != a.NodeID {
+				t.Errorf("%s: %s on %s is after %q of %v", kind, a.Name, a.NodeID, a.PreviousAllocation, before)
+			}
+			delete(before, a.PreviousAllocation)
+		}
+		if len(before) > 0 {
+			t.Errorf("%s: nobody has the data of %v", kind, before)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (p *planner) placeFresh(w *placement) {
 			g.queued += left
 			return
 		}
-		one = placement{plan: g, index: index, data: p.dataOf(g, index)}
+		one = placement{plan: g, index: index, data: p.dataOf(g, place{index: index})}
 		p.placeOne(&one)
 		left--
 	}

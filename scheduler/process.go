@@ -136,7 +136,7 @@ type planner struct {
 	nextWave       string              // ID of the evaluation that continues an update, or ""
 	exhaustedNodes map[string]bool     // by node: without capacity for an allocation of a per-node job
 
-	leftData map[string]*structs.Allocation // by name; see noteData
+	dataLeft map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 
 	namedVolumes int                            // volumes among the unblock keys
 	tooManyKeys  bool                           // there are more keys than an evaluation may name
@@ -168,7 +168,6 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		if isReplaced(a) {
 			p.replaced = append(p.replaced, a)
 		}
-		p.noteData(a)
 	}
 	p.live = out
 	p.knowsOwn = p.scope == ""

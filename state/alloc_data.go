@@ -1,6 +1,9 @@
 package state
 
 import (
+	"cmp"
+	"iter"
+	"maps"
 	"slices"
 
 	"berth/structs"
@@ -21,7 +24,7 @@ func DataAwaited(tx Reader, a *structs.Allocation) (by string, awaited bool) {
 		next := Alloc(tx, a.NextAllocation)
 		switch {
 		case next == nil:
-			return "", a.NextAllocation == "" && DataDue(tx, a)
+			return "", dataDue(tx, a)
 		case hasStarted(next) || !takesData(groupOf(tx, next), next.NodeID == from):
 			return "", false
 		case next.NextAllocation == "" && !next.Terminal():
@@ -49,18 +52,104 @@ func hasStarted(a *structs.Allocation) bool {
 	return false
 }
 
-// DataDue reports whether an allocation without a replacement is to get one that takes over its data: it was
-// stopped to be placed again, or has failed.
-func DataDue(tx Reader, a *structs.Allocation) bool {
+// dataDue reports whether an allocation without a replacement is to get one that takes over its data.
+func dataDue(tx Reader, a *structs.Allocation) bool {
 	job := Job(tx, a.Namespace, a.JobID)
-	if job == nil || job.Stop || a.CreateIndex < job.CreateIndex {
+	if job == nil || !leavesData(tx, job, a) {
 		return false
 	}
-	g := job.Group(a.TaskGroup)
-	done := job.Finite() && a.ClientStatus == structs.AllocComplete
-	return takesData(g, true) && !done &&
-		a.Index() < g.Count &&
-		(a.Migrate || !a.ServerTerminal())
+	at := dataPlaceOf(job, a)
+	last := DataLeft(tx, job, allocsAt(tx, job, at))[at]
+	return last != nil && last.ID == a.ID
+}
+
+// allocsAt yields the allocations of a place. A per-node job may have one on each of many nodes.
+func allocsAt(tx Reader, job *structs.Job, at DataPlace) iter.Seq[*structs.Allocation] {
+	all := AllocsByJob(tx, job.Namespace, job.ID)
+	if at.Node != "" {
+		all = AllocsByNode(tx, at.Node)
+	}
+	return func(yield func(*structs.Allocation) bool) {
+		for a := range all {
+			if a.Namespace == job.Namespace && a.JobID == job.ID && dataPlaceOf(job, a) == at && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// DataPlace is a place in a job. An allocation there takes over the data of the one before it.
+type DataPlace struct {
+	Name string // of its allocations
+	Node string // in per-node jobs, which have one name for all nodes
+}
+
+func dataPlaceOf(job *structs.Job, a *structs.Allocation) DataPlace {
+	if job.PerNode() {
+		return DataPlace{a.Name, a.NodeID}
+	}
+	return DataPlace{Name: a.Name}
+}
+
+// DataLeft returns those of a job's allocations whose data the next one at their place takes over although it
+// replaces none: the last one of each place, if it leaves any.
+func DataLeft(
+	tx Reader, job *structs.Job, allocs iter.Seq[*structs.Allocation],
+) map[DataPlace]*structs.Allocation {
+	last := map[DataPlace]*structs.Allocation{}
+	for a := range allocs {
+		at := dataPlaceOf(job, a)
+		if last[at] == nil || follows(a, last[at]) {
+			last[at] = a
+		}
+	}
+	maps.DeleteFunc(last, func(_ DataPlace, a *structs.Allocation) bool { return !leavesData(tx, job, a) })
+	return last
+}
+
+// follows reports whether an allocation is after another one of its place: it has a newer version, or was
+// placed later. A promoted canary may be older than a successor in the former version, which it replaces.
+func follows(a, other *structs.Allocation) bool {
+	return cmp.Or(
+		cmp.Compare(a.JobVersion, other.JobVersion),
+		cmp.Compare(a.CreateIndex, other.CreateIndex),
+	) > 0
+}
+
+// leavesData reports whether an allocation has ended for another one, which may still come and is not known.
+// In a per-node job that comes on the same node only.
+func leavesData(tx Reader, job *structs.Job, a *structs.Allocation) bool {
+	return a.NextAllocation == "" &&
+		endedForNext(job, a) &&
+		isWanted(tx, job, a) &&
+		(!job.PerNode() || Node(tx, a.NodeID) != nil)
+}
+
+// endedForNext reports whether an allocation has failed, or was stopped to be placed again.
+func endedForNext(job *structs.Job, a *structs.Allocation) bool {
+	if !a.ServerTerminal() {
+		done := job.Finite() && a.ClientStatus == structs.AllocComplete
+		return a.ClientTerminal() && !done
+	}
+	return a.Migrate
+}
+
+// isWanted reports whether a job wants an allocation at the place of one and keeps its data, and no version
+// since that of the allocation was stopped or had a lower count: such a job begins anew.
+func isWanted(tx Reader, job *structs.Job, a *structs.Allocation) bool {
+	wants := func(j *structs.Job) bool {
+		g := j.Group(a.TaskGroup)
+		return !j.Stop && g != nil && a.Index() < g.Count
+	}
+	if a.CreateIndex < job.CreateIndex || !takesData(job.Group(a.TaskGroup), true) || !wants(job) {
+		return false
+	}
+	for j := range JobVersions(tx, job.Namespace, job.ID) {
+		if j.Version > a.JobVersion && !wants(j) {
+			return false
+		}
+	}
+	return true
 }
 
 // DataWaits returns those of some allocations of a node that DataAwaited reports, each with its replacement.

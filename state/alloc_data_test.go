@@ -42,6 +42,17 @@ func (w *fixture) replace(old, id, node string) {
 	do(w, PlanApply, p)
 }
 
+// count changes the count of the job web, and runs it again if it was stopped.
+func (w *fixture) count(n int) {
+	w.t.Helper()
+	next := *Job(w.s.Read(), "default", "web")
+	g := *next.TaskGroups[0]
+	g.Count = n
+	next.TaskGroups = []*structs.TaskGroup{&g}
+	next.Stop = false
+	w.job(&next)
+}
+
 func (w *fixture) start(node, alloc string) {
 	w.t.Helper()
 	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
@@ -100,15 +111,31 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
 		}, ""},
+		"stopped to be placed again, of a batch job": {
+			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
+			func(w *fixture) {
+				do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
+				w.stop("a", "")
+			}, "",
+		},
 		"beyond the count": {migrate, func(w *fixture) {
 			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
-			j := Job(w.s.Read(), "default", "web")
-			next := *j
-			g := *j.TaskGroups[0]
-			g.Count = 0
-			next.TaskGroups = []*structs.TaskGroup{&g}
-			w.job(&next)
+			w.count(0)
+		}, none},
+		"failed before the count was lower for a while": {migrate, func(w *fixture) {
+			w.client("n1", "a", structs.AllocFailed)
+			w.count(0)
+			w.count(1)
+		}, none},
+		"failed before the job was stopped for a while": {migrate, func(w *fixture) {
+			w.client("n1", "a", structs.AllocFailed)
+			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+			w.count(1)
+		}, none},
+		"failed before another of its name": {migrate, func(w *fixture) {
+			w.client("n1", "a", structs.AllocFailed)
+			w.alloc("b", "web", "n2")
 		}, none},
 		"a job that was stopped": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
