@@ -131,6 +131,81 @@ func TestSticky_AJobThatRunsAgainStartsEmpty(t *testing.T) {
 	}
 }
 
+// A displaced allocation leaves its data to the next one of its name, wherever that finds a place.
+func TestSticky_DataOfADisplacedAllocationIsTakenOver(t *testing.T) {
+	w := newFixture(t)
+	w.preempting()
+	w.nodes("n1")
+	w.job(aJob("low", structs.JobService, sticky, priority(20), cpu(700)))
+	w.run("low")
+	old := w.allocs("low")[0]
+	w.client(old, structs.AllocRunning)
+	w.job(aJob("high", structs.JobService, priority(70), cpu(700)))
+	w.run("high")
+	w.client(old, structs.AllocComplete)
+	w.nodes("n2")
+	if p := w.run("low"); len(p.Place) != 1 || p.Place[0].PreviousAllocation != old.ID {
+		t.Errorf("%s, after %q", describe(p), old.ID)
+	}
+}
+
+// Jobs that exchange their ports stop the allocation of one first. Its successor, of a later plan, takes over
+// its data, too.
+func TestSticky_DataIsTakenOverInAnExchange(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.node(withPorts("n1", 1))
+	for version, ports := range [][2]int{{80, 81}, {81, 80}} {
+		d.job(aJob("a", structs.JobService, sticky, port("http", ports[0])))
+		d.job(aJob("b", structs.JobService, sticky, port("http", ports[1])))
+		for range 4 {
+			d.clock = d.clock.Add(time.Minute)
+			for _, id := range []string{"a", "b"} {
+				d.apply(d.process(d.eval(id)))
+				for a := range state.AllocsByJob(d.s.Read(), "default", id) {
+					if a.ServerTerminal() && !a.ClientTerminal() {
+						d.client(a, structs.AllocComplete)
+					}
+				}
+			}
+		}
+		for _, id := range []string{"a", "b"} {
+			live := d.allocs(id)
+			if len(live) != 1 || live[0].JobVersion != uint64(version) ||
+				(live[0].PreviousAllocation == "") != (version == 0) {
+				t.Errorf("version %d of %s: %q", version, id, d.placed(id))
+			}
+		}
+	}
+}
+
+// Data goes to the next allocation of a name only: what came after that may have stopped for good.
+func TestSticky_DataOfAFormerAllocationIsNotTakenOver(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1")
+	version := func(n, canaries int) {
+		d.job(aJob("web", structs.JobService, sticky, count(n), cpu(100+canaries), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = canaries
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+		for _, a := range d.allocs("web") {
+			d.health(a, true, structs.AllocRunning)
+		}
+	}
+	version(1, 0)
+	version(1, 1)
+	if err := d.operateOn(state.LatestDeployment(d.s.Read(), "default", "web").ID, "promote"); err != nil {
+		t.Fatal(err)
+	}
+	d.plan()
+	version(0, 1)
+	version(1, 1)
+	if live := d.allocs("web"); len(live) != 1 || live[0].PreviousAllocation != "" {
+		t.Errorf("%+v", live)
+	}
+}
+
 // A new version takes over the data of an allocation that has failed in the former one.
 func TestSticky_DataOfAFailedAllocationIsTakenOver(t *testing.T) {
 	for _, kind := range []string{structs.JobService, structs.JobBatch} {

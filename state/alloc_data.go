@@ -125,13 +125,16 @@ func leavesData(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 		(!job.PerNode() || Node(tx, a.NodeID) != nil)
 }
 
-// endedForNext reports whether an allocation has failed, or was stopped to be placed again.
+// endedForNext reports whether an allocation has failed, was displaced, or was stopped to be placed again or
+// before its successor had a place.
 func endedForNext(job *structs.Job, a *structs.Allocation) bool {
 	if !a.ServerTerminal() {
 		done := job.Finite() && a.ClientStatus == structs.AllocComplete
 		return a.ClientTerminal() && !done
 	}
-	return a.Migrate
+	return a.Migrate ||
+		a.DesiredStatus == structs.AllocDesiredEvict ||
+		a.DesiredDescription == ReplacedReason
 }
 
 // isWanted reports whether a job wants an allocation at the place of one and keeps its data, and no version

@@ -42,6 +42,15 @@ func (w *fixture) replace(old, id, node string) {
 	do(w, PlanApply, p)
 }
 
+// stopFor stops an allocation for a reason, before a successor has a place.
+func (w *fixture) stopFor(id, why string) {
+	w.t.Helper()
+	a := Alloc(w.s.Read(), id)
+	p := w.plan(Job(w.s.Read(), a.Namespace, a.JobID))
+	p.Stop = []*structs.PlanStop{{AllocID: id, Description: why}}
+	do(w, PlanApply, p)
+}
+
 // count changes the count of the job web, and runs it again if it was stopped.
 func (w *fixture) count(n int) {
 	w.t.Helper()
@@ -111,6 +120,11 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
 		}, ""},
+		"stopped first for a newer version": {migrate, func(w *fixture) { w.stopFor("a", ReplacedReason) }, ""},
+		"stopped for a canary of a newer version": {migrate, func(w *fixture) {
+			w.alloc("b", "web", "n2")
+			w.stopFor("a", ReplacedReason)
+		}, none},
 		"stopped to be placed again, of a batch job": {
 			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
 			func(w *fixture) {
@@ -132,6 +146,12 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			w.client("n1", "a", structs.AllocFailed)
 			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 			w.count(1)
+		}, none},
+		"replaced by one whose row is deleted": {migrate, func(w *fixture) {
+			w.replace("a", "b", "n2")
+			w.stopFor("a", ReplacedReason)
+			w.client("n2", "b", structs.AllocFailed)
+			do(w, Reap, &structs.ReapRequest{Allocs: []string{"b"}, WriteOptions: w.now()})
 		}, none},
 		"failed before another of its name": {migrate, func(w *fixture) {
 			w.client("n1", "a", structs.AllocFailed)
