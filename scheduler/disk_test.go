@@ -206,6 +206,77 @@ func TestSticky_DataOfAFormerAllocationIsNotTakenOver(t *testing.T) {
 	}
 }
 
+// A canary that was never promoted is not between an allocation and the next one of its name.
+func TestSticky_DataIsTakenOverAfterACanary(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.preempting()
+	d.nodes("n1")
+	version := func(mhz, canaries int) {
+		d.job(aJob("web", structs.JobService, sticky, priority(20), cpu(mhz), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = canaries
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+	}
+	version(400, 0)
+	old := d.allocs("web")[0]
+	d.health(old, true, structs.AllocRunning)
+	version(401, 1)
+	version(400, 1) // the first one again
+	d.job(aJob("high", structs.JobService, priority(70), cpu(700)))
+	d.run("high")
+	d.client(old, structs.AllocComplete)
+	d.nodes("n2")
+	d.plan()
+	if live := d.allocs("web"); len(live) != 1 || live[0].PreviousAllocation != old.ID {
+		t.Errorf("%+v, after %s", live, old.ID)
+	}
+}
+
+// Nobody takes over the data of a displaced canary, nor that of a displaced allocation whose index a promoted
+// canary has. The node and the servers do not keep them for a replacement.
+func TestSticky_DataIsNotAwaitedBehindACanary(t *testing.T) {
+	for name, sizes := range map[string][2]int{"the canary": {300, 500}, "the former one": {500, 300}} {
+		t.Run(name, func(t *testing.T) {
+			d := &deployments{newFixture(t)}
+			d.preempting()
+			d.nodes("n1")
+			for canaries, mhz := range sizes {
+				d.job(aJob("web", structs.JobService, sticky, priority(20), cpu(mhz), func(j *structs.Job) {
+					u := structs.DefaultUpdateStrategy()
+					u.Canary = canaries
+					j.TaskGroups[0].Update = &u
+				}))
+				d.plan()
+				for _, a := range d.allocs("web") {
+					d.health(a, true, structs.AllocRunning)
+				}
+			}
+			before := d.allocs("web")
+			d.job(aJob("high", structs.JobService, priority(70), cpu(600)))
+			d.run("high")
+			d.plan()
+			if name == "the canary" {
+				d.nodes("n2")
+			} else if err := d.operateOn(
+				state.LatestDeployment(d.s.Read(), "default", "web").ID, "promote"); err != nil {
+				t.Fatal(err)
+			}
+			d.plan()
+			for _, a := range before {
+				a = state.Alloc(d.s.Read(), a.ID)
+				if _, awaited := state.DataAwaited(d.s.Read(), a); a.ServerTerminal() && awaited {
+					t.Errorf("the data of %s awaits another allocation\n%s", a.Name, d.describe())
+				}
+			}
+			if d.evicted() != "web" {
+				t.Errorf("displaced %q", d.evicted())
+			}
+		})
+	}
+}
+
 // A new version takes over the data of an allocation that has failed in the former one.
 func TestSticky_DataOfAFailedAllocationIsTakenOver(t *testing.T) {
 	for _, kind := range []string{structs.JobService, structs.JobBatch} {
@@ -230,5 +301,56 @@ func TestSticky_DataOfAFailedAllocationIsTakenOver(t *testing.T) {
 		if len(before) > 0 {
 			t.Errorf("%s: nobody has the data of %v", kind, before)
 		}
+	}
+}
+
+// A promoted canary has the index of an allocation that it replaces, also if that one moved after the canary
+// was placed. Then nobody takes over the data of the moved one.
+func TestSticky_APromotedCanaryFollowsOneThatMovedLater(t *testing.T) {
+	d := &deployments{newFixture(t)}
+	d.nodes("n1", "n2", "n3")
+	version := func(mhz, canaries int) {
+		d.job(aJob("web", structs.JobService, sticky, cpu(mhz), func(j *structs.Job) {
+			u := structs.DefaultUpdateStrategy()
+			u.Canary = canaries
+			j.TaskGroups[0].Update = &u
+		}))
+		d.plan()
+	}
+	of := func(canary bool) *structs.Allocation {
+		t.Helper()
+		for _, a := range d.allocs("web") {
+			if a.DeploymentStatus.IsCanary() == canary {
+				return a
+			}
+		}
+		t.Fatalf("no allocation with canary %v: %s", canary, d.describe())
+		return nil
+	}
+	version(400, 0)
+	d.health(of(false), true, structs.AllocRunning)
+	d.plan()
+	version(401, 1)
+	canary := of(true)
+	d.health(canary, true, structs.AllocRunning)
+	do(d.fixture, state.AllocsMigrate, &structs.AllocsMigrateRequest{
+		AllocIDs:     []string{of(false).ID},
+		WriteOptions: d.now(),
+	})
+	d.plan()
+	moved := of(false)
+	d.client(moved, structs.AllocRunning)
+	if err := d.operateOn(state.LatestDeployment(d.s.Read(), "default", "web").ID, "promote"); err != nil {
+		t.Fatal(err)
+	}
+	d.plan()
+	moved = state.Alloc(d.s.Read(), moved.ID)
+	if _, awaited := state.DataAwaited(d.s.Read(), moved); awaited || !moved.ServerTerminal() {
+		t.Errorf("awaited %v: %+v", awaited, moved)
+	}
+	d.client(canary, structs.AllocFailed)
+	version(402, 0)
+	if live := d.allocs("web"); len(live) != 1 || live[0].PreviousAllocation != canary.ID {
+		t.Errorf("after %q, want the canary %s and not %s", live[0].PreviousAllocation, canary.ID, moved.ID)
 	}
 }

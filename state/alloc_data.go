@@ -52,11 +52,17 @@ func hasStarted(a *structs.Allocation) bool {
 	return false
 }
 
-// dataDue reports whether an allocation without a replacement is to get one that takes over its data.
+// dataDue reports whether an allocation without a replacement is to get one that takes over its data. A
+// canary shares its name with the allocation that it is to replace. If it has failed, it is replaced itself.
+// If it was stopped, the next canary starts empty.
 func dataDue(tx Reader, a *structs.Allocation) bool {
 	job := Job(tx, a.Namespace, a.JobID)
 	if job == nil || !leavesData(tx, job, a) {
 		return false
+	}
+	if a.DeploymentStatus.IsCanary() {
+		d := Deployment(tx, a.DeploymentID)
+		return d != nil && d.Active() && !a.ServerTerminal()
 	}
 	at := dataPlaceOf(job, a)
 	last := DataLeft(tx, job, allocsAt(tx, job, at))[at]
@@ -92,14 +98,14 @@ func dataPlaceOf(job *structs.Job, a *structs.Allocation) DataPlace {
 }
 
 // DataLeft returns those of a job's allocations whose data the next one at their place takes over although it
-// replaces none: the last one of each place, if it leaves any.
+// replaces none: the last one of each place, if it leaves any. A canary has no place until its promotion.
 func DataLeft(
 	tx Reader, job *structs.Job, allocs iter.Seq[*structs.Allocation],
 ) map[DataPlace]*structs.Allocation {
 	last := map[DataPlace]*structs.Allocation{}
 	for a := range allocs {
 		at := dataPlaceOf(job, a)
-		if last[at] == nil || follows(a, last[at]) {
+		if !a.DeploymentStatus.IsCanary() && (last[at] == nil || follows(a, last[at])) {
 			last[at] = a
 		}
 	}

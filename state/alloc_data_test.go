@@ -198,6 +198,36 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 	}
 }
 
+// A canary that has failed is replaced as long as its deployment goes on. Nothing else takes over its data.
+func TestDataAwaited_OfACanary(t *testing.T) {
+	for name, c := range map[string]struct {
+		do      func(w *fixture)
+		awaited bool
+	}{
+		"failed":    {func(*fixture) {}, true},
+		"displaced": {func(w *fixture) { w.stopFor("c", ReplacedReason) }, false},
+		"failed, with its deployment": {func(w *fixture) {
+			do(w, DeploymentStatus, &structs.DeploymentStatusRequest{
+				DeploymentStatusUpdate: structs.DeploymentStatusUpdate{
+					DeploymentID: "d",
+					Status:       structs.DeploymentFailed,
+				},
+				WriteOptions: w.now(),
+			})
+		}, false},
+	} {
+		w := dataFixture(t, func(*structs.Job) {})
+		w.deployment("d", "web", &structs.DeploymentState{DesiredTotal: 1, ProgressDeadline: time.Minute})
+		w.deployed("c", "web", "d", true)
+		w.client("n1", "c", structs.AllocFailed)
+		c.do(w)
+		a := Alloc(w.s.Read(), "c")
+		if _, awaited := DataAwaited(w.s.Read(), a); awaited != c.awaited {
+			t.Errorf("%s: awaited %v: %+v", name, awaited, a)
+		}
+	}
+}
+
 func TestDataAwaited_AlsoByALongChain(t *testing.T) {
 	w := dataFixture(t, func(*structs.Job) {})
 	last := "a"
