@@ -206,6 +206,79 @@ func TestSticky_DataOfAFormerAllocationIsNotTakenOver(t *testing.T) {
 	}
 }
 
+// An allocation of a system job comes back to its node, and to its data there, after others were in its place
+// and after the node was away.
+func TestSticky_DataOfASystemJobStaysOnItsNode(t *testing.T) {
+	on := func(id string) func(*structs.Job) {
+		return constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: id, Operand: "="})
+	}
+	displace := func(w *fixture, old *structs.Allocation) {
+		w.job(aJob("high", structs.JobService, priority(70), cpu(700), on("n1")))
+		w.run("high")
+		w.client(old, structs.AllocComplete)
+		high := w.allocs("high")[0]
+		w.job(aJob("high", structs.JobService, priority(70), cpu(100), on("n1")))
+		w.run("high")
+		w.client(high, structs.AllocComplete)
+	}
+	lose := func(w *fixture, old *structs.Allocation) {
+		w.status("n1", structs.NodeDown)
+		w.run("low")
+		w.status("n1", structs.NodeReady)
+		w.client(old, structs.AllocComplete)
+	}
+	drain := func(w *fixture, old *structs.Allocation) {
+		for _, spec := range []*structs.DrainSpec{{Deadline: time.Hour}, nil} {
+			do(w, state.NodeDrain, &structs.NodeDrainRequest{
+				NodeID:       "n1",
+				DrainSpec:    spec,
+				MarkEligible: spec == nil,
+				WriteOptions: w.now(),
+			})
+			if spec != nil {
+				do(w, state.AllocsMigrate, &structs.AllocsMigrateRequest{
+					AllocIDs:     []string{old.ID},
+					WriteOptions: w.now(),
+				})
+				w.run("low")
+				w.client(old, structs.AllocComplete)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		away func(w *fixture, old *structs.Allocation)
+		job  func(*structs.Job)
+		kept bool
+	}{
+		"displaced": {displace, sticky, true},
+		"lost":      {lose, sticky, true},
+		"drained":   {drain, sticky, true},
+		"without":   {lose, func(*structs.Job) {}, false},
+	} {
+		w := newFixture(t)
+		w.preempting()
+		w.nodes("n0", "n1")
+		w.job(aJob("low", structs.JobSystem, c.job, priority(20), cpu(700)))
+		w.run("low")
+		var old *structs.Allocation
+		for _, a := range w.allocs("low") {
+			w.client(a, structs.AllocRunning)
+			if a.NodeID == "n1" {
+				old = a
+			}
+		}
+		c.away(w, old)
+		p := w.run("low")
+		want := ""
+		if c.kept {
+			want = old.ID
+		}
+		if len(p.Place) != 1 || p.Place[0].NodeID != "n1" || p.Place[0].PreviousAllocation != want {
+			t.Errorf("%s: %s, after %q", name, describe(p), want)
+		}
+	}
+}
+
 // A canary that was never promoted is not between an allocation and the next one of its name.
 func TestSticky_DataIsTakenOverAfterACanary(t *testing.T) {
 	d := &deployments{newFixture(t)}
@@ -279,7 +352,7 @@ func TestSticky_DataIsNotAwaitedBehindACanary(t *testing.T) {
 
 // A new version takes over the data of an allocation that has failed in the former one.
 func TestSticky_DataOfAFailedAllocationIsTakenOver(t *testing.T) {
-	for _, kind := range []string{structs.JobService, structs.JobBatch} {
+	for _, kind := range []string{structs.JobService, structs.JobBatch, structs.JobSystem} {
 		d := &deployments{newFixture(t)}
 		d.nodes("n1", "n2")
 		d.job(aJob("web", kind, sticky))

@@ -105,7 +105,7 @@ func (p *planner) placeOnNodes(w *placement) {
 			return
 		}
 		p.viewWith(n, useOf(n.ID))
-		one = placement{plan: w.plan, node: n}
+		one = placement{plan: w.plan, node: n, data: p.dataOf(w.plan, place{node: n.ID})}
 		p.placeOne(&one)
 	}
 }

@@ -127,12 +127,13 @@ func follows(a, other *structs.Allocation) bool {
 func leavesData(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 	return a.NextAllocation == "" &&
 		endedForNext(job, a) &&
+		!DoneWhenLost(tx, a) &&
 		isWanted(tx, job, a) &&
 		(!job.PerNode() || Node(tx, a.NodeID) != nil)
 }
 
-// endedForNext reports whether an allocation has failed, was displaced, or was stopped to be placed again or
-// before its successor had a place.
+// endedForNext reports whether an allocation has failed, was displaced, was stopped to be placed again or
+// before its successor had a place, or in a per-node job was lost with its node.
 func endedForNext(job *structs.Job, a *structs.Allocation) bool {
 	if !a.ServerTerminal() {
 		done := job.Finite() && a.ClientStatus == structs.AllocComplete
@@ -140,7 +141,8 @@ func endedForNext(job *structs.Job, a *structs.Allocation) bool {
 	}
 	return a.Migrate ||
 		a.DesiredStatus == structs.AllocDesiredEvict ||
-		a.DesiredDescription == ReplacedReason
+		a.DesiredDescription == ReplacedReason ||
+		a.DesiredDescription == NodeIsDown && job.PerNode()
 }
 
 // isWanted reports whether a job wants an allocation at the place of one and keeps its data, and no version

@@ -75,6 +75,23 @@ func (w *fixture) start(node, alloc string) {
 	})
 }
 
+// workDone reports that the task of an allocation has ended by itself.
+func (w *fixture) workDone(node, alloc string) {
+	w.t.Helper()
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       node,
+		WriteOptions: w.now(),
+		Allocs: []*structs.AllocClientUpdate{{
+			ID:           alloc,
+			ClientStatus: structs.AllocComplete,
+			TaskStates: map[string]*structs.TaskState{"t": {
+				State:  structs.TaskDead,
+				Events: []*structs.TaskEvent{{Type: structs.TaskEventTerminated}},
+			}},
+		}},
+	})
+}
+
 func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 	migrate := func(*structs.Job) {}
 	edit := func(e func(*structs.Job)) func(*structs.Job) { return e }
@@ -125,6 +142,32 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			w.alloc("b", "web", "n2")
 			w.stopFor("a", ReplacedReason)
 		}, none},
+		"lost with its node, of a system job": {
+			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
+			func(w *fixture) { w.stopFor("a", NodeIsDown) }, "",
+		},
+		"lost with its node, before others of the job": {
+			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
+			func(w *fixture) {
+				w.stopFor("a", NodeIsDown)
+				w.alloc("b", "web", "n2")
+			}, "",
+		},
+		"lost with a node that was deleted": {
+			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
+			func(w *fixture) {
+				w.stopFor("a", NodeIsDown)
+				w.client("n1", "a", structs.AllocComplete)
+				do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
+			}, none,
+		},
+		"lost with its node, of a sysbatch job that has done its work": {
+			edit(func(j *structs.Job) { j.Type = structs.JobSysBatch }),
+			func(w *fixture) {
+				w.stopFor("a", NodeIsDown)
+				w.workDone("n1", "a")
+			}, none,
+		},
 		"stopped to be placed again, of a batch job": {
 			edit(func(j *structs.Job) { j.Type = structs.JobBatch }),
 			func(w *fixture) {
@@ -132,6 +175,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 				w.stop("a", "")
 			}, "",
 		},
+		"lost with its node, of a service": {migrate, func(w *fixture) { w.stopFor("a", NodeIsDown) }, none},
 		"beyond the count": {migrate, func(w *fixture) {
 			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
@@ -182,7 +226,9 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 	} {
 		w := dataFixture(t, c.job)
 		c.do(w)
-		w.client("n1", "a", structs.AllocComplete)
+		if Node(w.s.Read(), "n1") != nil {
+			w.client("n1", "a", structs.AllocComplete)
+		}
 		waits := DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"})
 		by, awaited := waits["a"]
 		got := by
@@ -240,5 +286,29 @@ func TestDataAwaited_AlsoByALongChain(t *testing.T) {
 	w.client("n1", "a", structs.AllocComplete)
 	if waits := DataWaits(w.s.Read(), "n1", []string{"a"}); len(waits) != 1 {
 		t.Errorf("got %v", waits)
+	}
+}
+
+// A garbage collection and each node ask for many allocations.
+func TestDataAwaited_InAPerNodeJobCostsTheSameWithManyNodes(t *testing.T) {
+	cost := func(nodes int) float64 {
+		w := dataFixture(t, func(j *structs.Job) { j.Type = structs.JobSystem })
+		w.stopFor("a", NodeIsDown)
+		w.client("n1", "a", structs.AllocComplete)
+		for i := range nodes {
+			id := fmt.Sprint("other", i)
+			w.node(id)
+			w.alloc(id, "web", id)
+		}
+		tx := w.s.Read()
+		a := Alloc(tx, "a")
+		return testing.AllocsPerRun(10, func() {
+			if _, awaited := DataAwaited(tx, a); !awaited {
+				t.Error("nobody takes over the data")
+			}
+		})
+	}
+	if few, many := cost(2), cost(100); many > few+2 {
+		t.Errorf("%v heap allocations with 2 nodes, %v with 100", few, many)
 	}
 }

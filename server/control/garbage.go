@@ -166,7 +166,7 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 	if current && (unreplaced && !waitsForNode || job.Finite() || g.isReplaceable(job, a)) {
 		return
 	}
-	if _, awaited := state.DataAwaited(g.tx, a); awaited {
+	if _, awaited := state.DataAwaited(g.tx, a); awaited && !waitsForNode {
 		return
 	}
 	g.deleteAlloc(a)

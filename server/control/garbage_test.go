@@ -362,6 +362,50 @@ func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
 	}
 }
 
+// An allocation of a system job whose data waits for its node does not keep the row of a node that is gone.
+func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
+	w := newTestEnv(t)
+	w.addNode("n1", true)
+	job := &structs.Job{ID: "s", Type: structs.JobSystem, TaskGroups: []*structs.TaskGroup{{
+		Name:          "g",
+		Count:         1,
+		EphemeralDisk: &structs.EphemeralDisk{Sticky: true},
+	}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
+	plan := &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: state.Job(w.Store.Read(), "default", "s").JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e", JobID: "s", Status: structs.EvalComplete},
+		Place: []*structs.Allocation{{
+			ID:        "a",
+			Name:      structs.AllocName("s", "g", 0),
+			JobID:     "s",
+			TaskGroup: "g",
+			NodeID:    "n1",
+		}},
+	}
+	put(w, fsm.PlanApply, plan)
+	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n1"},
+		Status:       structs.NodeDown,
+		WriteOptions: now(),
+	})
+	plan.Place = nil
+	plan.Stop = []*structs.PlanStop{{
+		AllocID:      "a",
+		Description:  state.NodeIsDown,
+		ClientStatus: structs.AllocLost,
+	}}
+	put(w, fsm.PlanApply, plan)
+	c := Collection{Keep: GCThresholds{Node: 2 * time.Hour}, Now: time.Now().Add(time.Hour)}
+	if entries := c.listGarbage(w.Store.Read()); len(entries) > 0 {
+		t.Errorf("while the node may come back: %+v", entries[0])
+	}
+	if r := w.garbage(0); !slices.Equal(r.Allocs, []string{"a"}) || !slices.Equal(r.Nodes, []string{"n1"}) {
+		t.Errorf("when the node is gone: %+v", r)
+	}
+}
+
 // An allocation of a system job that had failed before its node went down is not replaced while the node is
 // gone, so it does not keep the row of the node.
 func TestCollection_DeletesANodeWithAFailedAllocationOfASystemJob(t *testing.T) {
