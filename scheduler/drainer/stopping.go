@@ -13,16 +13,17 @@ import (
 // stopping tells what an allocation that is being stopped waits for: its tasks, with the times that they have
 // for it.
 func (p *planner) stopping(a *structs.Allocation) string {
-	tasks := p.tasksLeft(a)
+	tasks := TasksLeft(p.tx, a)
 	if len(tasks) == 0 {
 		return cmp.Or(a.ClientDescription, "its tasks have not ended yet")
 	}
 	return "waits for " + strings.Join(tasks, ", ")
 }
 
-// tasksLeft describes the tasks of an allocation that have begun and not ended.
-func (p *planner) tasksLeft(a *structs.Allocation) (tasks []string) {
-	j := state.JobOf(p.tx, a)
+// TasksLeft describes the tasks of an allocation that have begun and not ended, with the times that its job
+// gives them to end: "task t (kill_timeout 30s, shutdown_delay 5s)".
+func TasksLeft(tx *state.ReadTx, a *structs.Allocation) (tasks []string) {
+	j := state.JobOf(tx, a)
 	if j == nil || j.Group(a.TaskGroup) == nil {
 		return nil
 	}

@@ -3,8 +3,10 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"time"
+	"slices"
+	"strings"
 
+	"berth/scheduler/drainer"
 	"berth/state"
 	"berth/structs"
 )
@@ -76,26 +78,37 @@ func (x *explainer) heldClaim(c *structs.CSIClaim) *structs.Reason {
 // endingAlloc explains why an allocation that is to stop still runs.
 func (x *explainer) endingAlloc(a *structs.Allocation) *structs.Reason {
 	x.shown[a.ID] = true
-	r := x.alloc(a, "is stopping: "+cmp.Or(newestEvent(a), "its tasks have not ended yet"))
+	what := cmp.Or(newestEvent(a), a.ClientDescription, "its tasks have not ended yet")
+	r := x.alloc(a, "is stopping: "+what)
 	if state.Node(x.tx, a.NodeID).Lost() {
 		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
 		return r
 	}
-	r.Remedy = "it ends at the latest after its " + x.killTimeout(a) + ": " + allocCommand(a, "status")
+	r.Remedy = x.endingRemedy(a)
 	return r
 }
 
-// killTimeout names the longest kill_timeout of an allocation's tasks.
-func (x *explainer) killTimeout(a *structs.Allocation) string {
+// endingRemedy names the tasks for which an allocation that is to stop still runs.
+func (x *explainer) endingRemedy(a *structs.Allocation) string {
+	status := allocCommand(a, "status")
+	tasks := drainer.TasksLeft(x.tx, a)
+	if len(tasks) == 0 {
+		return status
+	}
+	remedy := "its node waits for " + strings.Join(tasks, ", ") + ": " + status
+	if x.isDelayed(a) {
+		remedy += "; to end it without its shutdown_delay: " + allocCommand(a, "stop -no-shutdown-delay")
+	}
+	return remedy
+}
+
+// isDelayed reports whether the job of an allocation lets its tasks run on for a while when they are to stop.
+func (x *explainer) isDelayed(a *structs.Allocation) bool {
 	j := state.JobOf(x.tx, a)
-	longest := time.Duration(0)
-	if j != nil && j.Group(a.TaskGroup) != nil {
-		for _, t := range j.Group(a.TaskGroup).Tasks {
-			longest = max(longest, t.KillTimeout)
-		}
+	if a.NoShutdownDelay || j == nil || j.Group(a.TaskGroup) == nil {
+		return false
 	}
-	if longest == 0 {
-		return "kill_timeout"
-	}
-	return fmt.Sprintf("kill_timeout of %s", longest)
+	g := j.Group(a.TaskGroup)
+	delayed := func(t *structs.Task) bool { return t.ShutdownDelay > 0 }
+	return g.ShutdownDelay != nil && *g.ShutdownDelay > 0 || slices.ContainsFunc(g.Tasks, delayed)
 }

@@ -28,6 +28,8 @@ const mostListed = 10
 type explainer struct {
 	tx  *state.ReadTx
 	now time.Time
+	// job is the job that is explained, nil of a volume.
+	job *structs.Job
 	// shown has the allocations that a reason before has explained.
 	shown map[string]bool
 }

@@ -21,7 +21,6 @@ const (
 // search looks for the allocations that have what a group of a job needs.
 type search struct {
 	*explainer
-	job       *structs.Job
 	group     *structs.TaskGroup
 	ports     bool
 	devices   bool
@@ -40,7 +39,6 @@ func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.All
 	config := state.SchedulerConfig(x.tx).PreemptionConfig
 	s := &search{
 		explainer: x,
-		job:       j,
 		group:     g,
 		ports:     m.DimensionExhausted[dimensionPorts] > 0,
 		devices:   m.DimensionExhausted[dimensionDevices] > 0,
@@ -115,12 +113,20 @@ func (s *search) demands(d *structs.AllocatedDeviceResource) bool {
 func (x *explainer) holder(a *structs.Allocation, thing string) *structs.Reason {
 	r := reason("allocation %s of job %s on node %s has %s", structs.ShortID(a.ID), a.JobID,
 		x.nodeName(a.NodeID), thing)
-	if a.ServerTerminal() {
-		r.Text += ", and is stopping"
-		r.Remedy = "it ends at the latest after its kill_timeout: " +
-			allocCommand(a, "status")
-		return r
-	}
-	r.Remedy = "it is free when that allocation ends: " + command(a.Namespace, "job stop", a.JobID)
+	x.freeing(r, a, "add nodes, lower the count, or change what its groups ask for")
 	return r
+}
+
+// freeing adds to the reason that an allocation has a thing how the thing becomes free. It advises no stop of
+// an allocation that stops already, nor of the job that is explained, whose way out is another one.
+func (x *explainer) freeing(r *structs.Reason, a *structs.Allocation, wayOut string) {
+	switch {
+	case a.ServerTerminal():
+		r.Text += ", and is stopping"
+		r.Remedy = x.endingRemedy(a)
+	case x.job != nil && a.Namespace == x.job.Namespace && a.JobID == x.job.ID:
+		r.Remedy = "it is of the same job: " + wayOut
+	default:
+		r.Remedy = "it is free when that allocation ends: " + command(a.Namespace, "job stop", a.JobID)
+	}
 }

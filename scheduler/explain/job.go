@@ -16,6 +16,7 @@ import (
 // nothing does, the reasons say so.
 func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*structs.Reason) {
 	x := newExplainer(tx, now)
+	x.job = j
 	if j.Stop {
 		reasons = x.stoppedJob(j)
 	} else {

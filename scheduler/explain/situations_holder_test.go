@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"time"
+
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
@@ -16,6 +18,15 @@ var holderSituations = []situation{
 		placed(1, staticPort))},
 	{name: "a port of a job that is being stopped", nodes: 1, make: after(node("n0", hasPorts),
 		runsDB(staticPort), stopDB, placed(1, staticPort))},
+	{name: "a port that allocations of the same job have", nodes: 1, make: after(node("n0", hasPorts),
+		running(1, staticPort), placed(2, staticPort))},
+	{name: "a port of a job that stops after a delay", nodes: 1, make: after(node("n0", hasPorts),
+		runsDB(both(staticPort, func(g *structs.TaskGroup) { g.Tasks[0].ShutdownDelay = time.Minute })), stopDB,
+		placed(1, staticPort))},
+	{name: "a volume that another group of the same job has", nodes: 1, make: after(volume(), inTwoGroups)},
+	{name: "a volume that the job has from before its stop", nodes: 1, make: after(volume(),
+		running(1, usesVolume(structs.CSISingleNodeWriter)), webClaims, stopped,
+		placed(1, usesVolume(structs.CSISingleNodeWriter)), newestClaims)},
 	{name: "a device that another job has", nodes: 2, make: after(node("n0", hasGPU), runsDB(oneGPU),
 		placed(1, oneGPU))},
 	{name: "nodes without the plugin", nodes: 1, make: after(volume(), sickInstance,
@@ -69,6 +80,27 @@ var holderSituations = []situation{
 		make: canary(constraint("", structs.ConstraintDistinctHosts, ""))},
 	{name: "too few values for distinct_property", nodes: 1, make: placed(2,
 		constraint("${node.datacenter}", structs.ConstraintDistinctProperty, ""))},
+}
+
+// inTwoGroups registers the job web with two groups that use the volume, of which only one can have it.
+func inTwoGroups(f *schedtest.Fleet) {
+	j := schedtest.Job("web", structs.JobService, 1, usesVolume(structs.CSISingleNodeWriter))
+	second := *j.TaskGroups[0]
+	second.Name = "h"
+	j.TaskGroups = append(j.TaskGroups, &second)
+	f.Register(j)
+	f.Schedule()
+	webClaims(f)
+	f.Tick()
+}
+
+// newestClaims makes the allocation of web that is to run claim the volume.
+func newestClaims(f *schedtest.Fleet) {
+	for _, a := range f.Allocs("web") {
+		if !a.ServerTerminal() {
+			f.Claim(a, "vol", structs.CSISingleNodeWriter)
+		}
+	}
 }
 
 func runsDB(edit func(*structs.TaskGroup)) func(*schedtest.Fleet) {

@@ -37,6 +37,10 @@ var nodeSituations = []situation{
 
 	{name: "an allocation that stops slowly beside others", nodes: 1, make: after(running(2, killTimeout),
 		scaledToOne, stops)},
+	{name: "an allocation that stops after a delay", nodes: 1, make: after(running(2, shutdownDelay),
+		placed(1, shutdownDelay), stops)},
+	{name: "an allocation whose tasks have ended after a delay", nodes: 1, make: after(running(2, shutdownDelay),
+		placed(1, shutdownDelay), reportStopping(structs.TaskDead))},
 	{name: "a stopped job on a node that is down", nodes: 1, calm: true, make: after(running(1), stopped,
 		nodeStatus("n0", structs.NodeDown))},
 	{name: "a stopped job whose node does not release its volume", nodes: 1, make: after(volume(),
@@ -112,19 +116,26 @@ func webClaimsShared(f *schedtest.Fleet) {
 
 func killTimeout(g *structs.TaskGroup) { g.Tasks[0].KillTimeout = 30 * time.Second }
 
+func shutdownDelay(g *structs.TaskGroup) { g.Tasks[0].ShutdownDelay = 5 * time.Minute }
+
 func scaledToOne(f *schedtest.Fleet) { placed(1, killTimeout)(f) }
 
 // stops lets the node report that it stops the allocations that are to stop.
-func stops(f *schedtest.Fleet) {
-	for a := range state.AllocsByJob(f.Store.Read(), structs.DefaultNamespace, "web") {
-		if a.ServerTerminal() {
-			f.Report(a, &structs.AllocClientUpdate{
-				ClientStatus: structs.AllocRunning,
-				TaskStates: map[string]*structs.TaskState{"t": {
-					State:  structs.TaskRunning,
-					Events: event("Killing", "Sent interrupt. Waiting 30s before force killing"),
-				}},
-			})
+func stops(f *schedtest.Fleet) { reportStopping(structs.TaskRunning)(f) }
+
+// reportStopping lets the node report a state of the task of the allocations that are to stop.
+func reportStopping(task string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		for a := range state.AllocsByJob(f.Store.Read(), structs.DefaultNamespace, "web") {
+			if a.ServerTerminal() {
+				f.Report(a, &structs.AllocClientUpdate{
+					ClientStatus: structs.AllocRunning,
+					TaskStates: map[string]*structs.TaskState{"t": {
+						State:  task,
+						Events: event("Killing", "Sent interrupt. Waiting 30s before force killing"),
+					}},
+				})
+			}
 		}
 	}
 }

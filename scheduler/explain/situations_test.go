@@ -82,6 +82,8 @@ var situations = []situation{
 	{name: "a volume that does not exist", nodes: 1, make: placed(1, usesVolume(structs.CSISingleNodeWriter))},
 	{name: "a volume that another job holds", nodes: 2, make: after(volume(), other(structs.CSISingleNodeWriter),
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume of a job that is being stopped", nodes: 2, make: after(volume(),
+		other(structs.CSISingleNodeWriter), stopDB, placed(1, usesVolume(structs.CSISingleNodeWriter)), webClaims)},
 	{name: "a volume whose creation fails", nodes: 1, make: after(creationFails,
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a placed allocation without a report", nodes: 1, make: placed(1)},

@@ -67,7 +67,10 @@ func (x *explainer) users(v *structs.CSIVolume) []*structs.Reason {
 		}
 		r := reason("allocation %s of job %s on node %s has had volume %s for %s",
 			structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID), v.ID, x.since(c.GrantTime))
-		r.Remedy = "it is free when that allocation ends: " + command(c.Namespace, "job stop", c.JobID)
+		a := state.Alloc(x.tx, c.AllocID)
+		if a != nil {
+			x.freeing(r, a, "give each group a volume of its own, or an access_mode for several")
+		}
 		users.add(r)
 	}
 	return users.list("users")
