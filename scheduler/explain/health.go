@@ -39,7 +39,7 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 	checks, outOfOrder := failingCheck(a)
 	switch {
 	case order.Failed, a.ClientTerminal(), !order.Runs:
-		return lastEvent(a), allocCommand(a, "logs")
+		return lastEvent(a), causeCommand(a)
 	case rule == nil:
 		return "its node has not decided on its health yet", status
 	case rule.Check == structs.HealthManual:

@@ -296,10 +296,10 @@ func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 		switch {
 		case follow != nil && !follow.Terminal():
 			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
-			r.Remedy = "to see the cause: " + allocCommand(a, "logs")
+			r.Remedy = "to see the cause: " + causeCommand(a)
 		default:
 			r.Because = []*structs.Reason{reason("its reschedule policy allows no more replacements")}
-			r.Remedy = allocCommand(a, "logs") + "; mend the cause, then: " +
+			r.Remedy = causeCommand(a) + "; mend the cause, then: " +
 				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		}
 		failed.add(r)
@@ -312,10 +312,9 @@ func lastEvent(a *structs.Allocation) string {
 	return cmp.Or(newestEvent(a), a.ClientDescription, "its node has reported no event yet")
 }
 
-// newestEvent returns the text of the newest event of a task, those that failed first, "" without events.
-func newestEvent(a *structs.Allocation) string {
-	var newest *structs.TaskEvent
-	task := ""
+// newestTask returns the task with the newest event, of those that failed if any did, and the event: nil
+// without events.
+func newestTask(a *structs.Allocation) (task string, newest *structs.TaskEvent) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
 		for _, e := range s.Events {
@@ -325,6 +324,12 @@ func newestEvent(a *structs.Allocation) string {
 			}
 		}
 	}
+	return task, newest
+}
+
+// newestEvent returns the text of the newest event of a task, those that failed first, "" without events.
+func newestEvent(a *structs.Allocation) string {
+	task, newest := newestTask(a)
 	if newest == nil {
 		return ""
 	}
@@ -414,13 +419,13 @@ func (x *explainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
 		if first := x.awaitedTask(a, name); first != "" {
 			turn = x.alloc(a, fmt.Sprintf("has a task that waits for its turn: %s starts after task %s, which is %s",
 				name, first, stateOf(a, first)))
-			turn.Remedy = allocCommand(a, "logs -task "+first)
+			turn.Remedy = taskCommand(a, first)
 			continue
 		}
 		last := s.Events[len(s.Events)-1]
 		r := x.alloc(a, fmt.Sprintf("has a task that does not run: %s: %s: %s", name, last.Type,
 			cmp.Or(last.DisplayMessage, last.Message)))
-		r.Remedy = allocCommand(a, "logs -task "+name)
+		r.Remedy = taskCommand(a, name)
 		return r
 	}
 	return turn
@@ -435,7 +440,7 @@ func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
 			}
 			r := x.alloc(a, fmt.Sprintf("runs plugin %s, whose %s half is not healthy: %s", id, i.Kind,
 				cmp.Or(i.HealthDescription, "it has not answered yet")))
-			r.Remedy = allocCommand(a, "logs")
+			r.Remedy = x.pluginLogs(a, id)
 			return r
 		}
 	}

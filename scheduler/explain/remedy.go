@@ -17,6 +17,38 @@ func allocCommand(a *structs.Allocation, verb string) string {
 	return command(a.Namespace, "alloc "+verb, structs.ShortID(a.ID))
 }
 
+// causeCommand returns the command that shows why an allocation has failed or does not run.
+func causeCommand(a *structs.Allocation) string {
+	task, _ := newestTask(a)
+	return taskCommand(a, task)
+}
+
+// taskCommand returns the command that shows why a task has ended: its logs or, if it has never started, its
+// events. The logs need the name of the task if there are several.
+func taskCommand(a *structs.Allocation, task string) string {
+	s := a.TaskStates[task]
+	switch {
+	case s == nil || s.StartedAt.IsZero():
+		return allocCommand(a, "status")
+	case len(a.TaskStates) > 1:
+		return allocCommand(a, "logs -task "+structs.ShellWord(task))
+	}
+	return allocCommand(a, "logs")
+}
+
+// pluginLogs returns the command that shows the logs of the task of an allocation that serves a plugin.
+func (x *explainer) pluginLogs(a *structs.Allocation, plugin string) string {
+	j := state.JobOf(x.tx, a)
+	if j != nil && j.Group(a.TaskGroup) != nil {
+		for _, t := range j.Group(a.TaskGroup).Tasks {
+			if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == plugin {
+				return taskCommand(a, t.Name)
+			}
+		}
+	}
+	return allocCommand(a, "status")
+}
+
 // ifItLasts is the remedy of a call of a plugin that has not failed.
 func ifItLasts(plugin string) string {
 	return "if this lasts: berth plugin status " + structs.ShellWord(plugin)

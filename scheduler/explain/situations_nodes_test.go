@@ -172,6 +172,6 @@ func initRestarts(f *schedtest.Fleet) {
 func reportTasks(f *schedtest.Fleet, status, init string, events []*structs.TaskEvent) {
 	report(status, "", map[string]*structs.TaskState{
 		"t":    {State: structs.TaskPending, Events: event(structs.TaskEventReceived, "Task received by client")},
-		"init": {State: init, Events: events},
+		"init": {State: init, StartedAt: time.Unix(1, 0), Events: events},
 	})(f)
 }

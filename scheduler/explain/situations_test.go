@@ -96,13 +96,25 @@ var situations = []situation{
 		}}))},
 	{name: "a task that restarts again and again", nodes: 1, make: after(running(1),
 		report(structs.AllocRunning, "", map[string]*structs.TaskState{"t": {
-			State:  structs.TaskPending,
-			Events: event(structs.TaskEventRestarting, "Task restarting in 15s"),
+			State:     structs.TaskPending,
+			StartedAt: time.Unix(1_700_000_000, 0),
+			Events:    event(structs.TaskEventRestarting, "Task restarting in 15s"),
 		}}))},
 	{name: "a failed allocation that is replaced later", nodes: 1, make: after(running(1, rescheduled(5)),
 		report(structs.AllocFailed, "", exitCode), (*schedtest.Fleet).Schedule)},
 	{name: "a failed allocation that nothing replaces", nodes: 1, make: after(running(1, rescheduled(0)),
 		report(structs.AllocFailed, "", exitCode), (*schedtest.Fleet).Schedule)},
+	{name: "a failed allocation of several tasks", nodes: 1, make: after(running(1, prestart, rescheduled(0)),
+		report(structs.AllocFailed, "", map[string]*structs.TaskState{
+			"init": {State: structs.TaskDead, StartedAt: time.Unix(1, 0), Events: event("Terminated", "Exit Code: 0")},
+			"t":    exitCode["t"],
+		}), (*schedtest.Fleet).Schedule)},
+	{name: "a failed allocation whose task has never started", nodes: 1, make: after(running(1, rescheduled(0)),
+		report(structs.AllocFailed, "", map[string]*structs.TaskState{"t": {
+			State:  structs.TaskDead,
+			Failed: true,
+			Events: event("Not Restarting", "command \"x\" not found on this machine"),
+		}}), (*schedtest.Fleet).Schedule)},
 	{name: "an allocation on a node that is down", nodes: 1, make: after(running(1, constraint("${node.unique.id}",
 		"=", "n0")), nodeStatus("n0", structs.NodeDown), wait(time.Minute))},
 	{name: "a plugin that is not healthy", nodes: 1, make: after(running(1, func(g *structs.TaskGroup) {
@@ -175,6 +187,7 @@ var situations = []situation{
 var exitCode = map[string]*structs.TaskState{"t": {
 	State:      structs.TaskDead,
 	Failed:     true,
+	StartedAt:  time.Unix(1_700_000_000, 0),
 	FinishedAt: time.Unix(1_700_000_000, 0),
 	Events:     event(structs.TaskEventTerminated, "Exit Code: 1"),
 }}
