@@ -23,8 +23,14 @@ func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
 		return []*structs.Reason{r}
 	case structs.DeploymentFailed:
 		r := reason("deployment %s of version %d failed: %s", id, d.JobVersion, d.StatusDescription)
-		r.Remedy = "mend the job and run it again, or: " + command(j.Namespace, "job revert", j.ID, "VERSION")
+		r.Remedy = "mend the job and run it again"
+		if j.Version > 0 {
+			r.Remedy += ", or: " + command(j.Namespace, "job revert", j.ID, "VERSION")
+		}
 		r.Because = x.unhealthy(d)
+		if len(r.Because) == 0 {
+			r.Because = missedAims(d)
+		}
 		return []*structs.Reason{r}
 	case structs.DeploymentRunning:
 		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
@@ -35,6 +41,24 @@ func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
 		return []*structs.Reason{r}
 	}
 	return nil
+}
+
+// missedAims tells how far the groups of a deployment came that did not reach their aim.
+func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
+	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
+		s := d.TaskGroups[name]
+		if s.HealthyAllocs >= s.DesiredTotal {
+			continue
+		}
+		placed := min(s.PlacedAllocs, s.DesiredTotal) // it counts also those that were replaced meanwhile
+		text := fmt.Sprintf("group %s had %d of %d placed, %d of them healthy", name, placed,
+			s.DesiredTotal, s.HealthyAllocs)
+		if s.AwaitsPromotion() {
+			text += ", and its canaries were not promoted"
+		}
+		reasons = append(reasons, reason("%s", text))
+	}
+	return reasons
 }
 
 // waves explains how far the update of a job of every node has come.

@@ -42,6 +42,8 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 		return lastEvent(a), causeCommand(a)
 	case rule == nil:
 		return "its node has not decided on its health yet", status
+	case rule.Check == structs.HealthManual && !x.inDeployment(a):
+		return "its health is set from outside (health_check = manual), and its deployment has ended", status
 	case rule.Check == structs.HealthManual:
 		return "its health is set from outside (health_check = manual)",
 			fmt.Sprintf("PUT /v1/deployment/allocation-health/%s with {\"HealthyAllocationIDs\": [%q]}",
@@ -59,6 +61,12 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 			allocCommand(a, "checks")
 	}
 	return "its node has not decided on its health yet", status
+}
+
+// inDeployment reports whether the deployment of an allocation has not ended, so that its health may be set.
+func (x *explainer) inDeployment(a *structs.Allocation) bool {
+	d := state.Deployment(x.tx, a.DeploymentID)
+	return d != nil && d.Active()
 }
 
 // failingCheck describes a service of an allocation whose checks do not pass.

@@ -41,9 +41,16 @@ var deploymentSituations = []situation{
 	{name: "a deployment that failed for an allocation that was not healthy in time", nodes: 1, make: after(
 		running(1, updates(0)), unhealthy(structs.AllocRunning, nil),
 		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByAlloc), (*schedtest.Fleet).Schedule)},
+	{name: "a deployment that failed for an allocation whose health is set from outside", nodes: 1, make: after(
+		running(1, updates(0), func(g *structs.TaskGroup) { g.Update.HealthCheck = structs.HealthManual }),
+		unhealthy(structs.AllocRunning, nil),
+		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByAlloc), (*schedtest.Fleet).Schedule)},
 	{name: "a deployment that failed for an allocation whose task failed", nodes: 1, make: after(
 		running(1, updates(0), rescheduled(0)), unhealthy(structs.AllocFailed, exitCode),
 		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByAlloc), (*schedtest.Fleet).Schedule)},
+	{name: "a second version whose deployment failed", nodes: 1, make: after(
+		running(2), newVersion(2, updates(1)),
+		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByDeadline), (*schedtest.Fleet).Schedule)},
 	{name: "a deployment with an allocation that failed", nodes: 1, make: after(
 		running(1, updates(0), rescheduled(5)), unhealthy(structs.AllocFailed, exitCode),
 		(*schedtest.Fleet).Schedule)},
@@ -57,6 +64,9 @@ var deploymentSituations = []situation{
 		twoGroups(1), twoGroups(2, autoPromotes), canaryOf("g", true))},
 	{name: "canaries of two groups of which one is promoted by itself", nodes: 1, make: after(
 		twoGroups(1), twoGroups(2, firstAutoPromotes))},
+	{name: "a deployment that failed after it had lost an allocation", nodes: 2, make: after(
+		running(1, updates(0)), nodeStatus("n0", structs.NodeDown), (*schedtest.Fleet).Schedule,
+		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByDeadline), (*schedtest.Fleet).Schedule)},
 	{name: "canaries that are promoted by themselves", nodes: 1, make: after(running(2),
 		newVersion(2, updates(1), autoPromotes))},
 	{name: "a deployment without a place for its allocations", nodes: 1, make: after(ineligible("n0"),
