@@ -124,8 +124,13 @@ func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.
 	switch {
 	case e.WaitUntil > x.now.UnixNano():
 		r := reason("evaluation %s is due %s (%s)", id, x.until(e.WaitUntil), e.TriggeredBy)
+		d := state.DeploymentOfVersion(x.tx, j)
 		switch e.TriggeredBy {
 		case structs.TriggerScheduled:
+			if d != nil && d.Status == structs.DeploymentFailed {
+				r.Remedy = "it replaces none of the deployment that has failed: mend the job and run it again"
+				break
+			}
 			r.Remedy = "to replace failed allocations now: " +
 				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		case structs.TriggerRollingUpdate:
@@ -279,9 +284,11 @@ func (x *explainer) groupVolume(j *structs.Job, id string) []*structs.Reason {
 	return x.users(v)
 }
 
-// failures explains the failed allocations that nothing replaces yet.
+// failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
+// not replaced at all, also not for an operator.
 func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 	var failed sample
+	d := state.DeploymentOfVersion(x.tx, j)
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		if a.ClientStatus != structs.AllocFailed || a.ServerTerminal() ||
 			a.NextAllocation != "" || a.JobVersion != j.Version {
@@ -294,6 +301,9 @@ func (x *explainer) failures(j *structs.Job) []*structs.Reason {
 		r := x.alloc(a, "failed: "+lastEvent(a))
 		follow := state.Eval(x.tx, a.FollowupEvalID)
 		switch {
+		case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
+			r.Because = []*structs.Reason{reason("its deployment has failed, so nothing replaces it")}
+			r.Remedy = causeCommand(a) + "; mend the cause, then run the job again"
 		case follow != nil && !follow.Terminal():
 			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
 			r.Remedy = "to see the cause: " + causeCommand(a)

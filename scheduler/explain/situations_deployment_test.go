@@ -48,6 +48,10 @@ var deploymentSituations = []situation{
 	{name: "a deployment that failed for an allocation whose task failed", nodes: 1, make: after(
 		running(1, updates(0), rescheduled(0)), unhealthy(structs.AllocFailed, exitCode),
 		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByAlloc), (*schedtest.Fleet).Schedule)},
+	{name: "a deployment that failed while an allocation waited for its next attempt", nodes: 1, make: after(
+		running(1, updates(0), rescheduled(5)), unhealthy(structs.AllocFailed, exitCode),
+		(*schedtest.Fleet).Schedule, setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByUser),
+		(*schedtest.Fleet).Schedule)},
 	{name: "a second version whose deployment failed", nodes: 1, make: after(
 		running(2), newVersion(2, updates(1)),
 		setDeployment(structs.DeploymentFailed, structs.DeploymentFailedByDeadline), (*schedtest.Fleet).Schedule)},
