@@ -204,6 +204,12 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 		name, x.since(c.EndTime), x.failing(c.ReleaseError))
 	x.shown[c.AllocID] = true
 	if state.Node(x.tx, c.NodeID).Lost() {
+		a := state.Alloc(x.tx, c.AllocID)
+		if a != nil && a.ClientStatus == structs.AllocLost {
+			r.Text = fmt.Sprintf(
+				"%s is held: the allocation was lost with its node %s ago, and its tasks may still write%s",
+				name, x.since(c.EndTime), x.failing(c.ReleaseError))
+		}
 		r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 		return r
