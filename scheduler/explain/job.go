@@ -262,26 +262,34 @@ func (x *explainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons 
 			indexes = min(g.Count, mostListed)
 		}
 		for i := range indexes {
-			reasons = append(reasons, x.groupVolume(j, request.VolumeID(i))...)
+			reasons = append(reasons, x.groupVolume(request.Claim(j.Namespace, i))...)
 		}
 	}
 	return reasons
 }
 
-// groupVolume explains a volume: it does not exist, it waits itself, or others use it.
-func (x *explainer) groupVolume(j *structs.Job, id string) []*structs.Reason {
-	v := state.Volume(x.tx, j.Namespace, id)
+// groupVolume explains why a group cannot make a claim: the volume does not exist, is not made for its modes,
+// waits itself, or is in use by others that exclude the claim.
+func (x *explainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
+	v := state.Volume(x.tx, c.Namespace, c.VolumeID)
 	if v == nil {
-		r := reason("there is no volume %s in namespace %s", id, j.Namespace)
-		r.Remedy = command(j.Namespace, "volume create", "FILE") + ", or " +
-			command(j.Namespace, "volume register", "FILE")
+		r := reason("there is no volume %s in namespace %s", c.VolumeID, c.Namespace)
+		r.Remedy = command(c.Namespace, "volume create", "FILE") + ", or " +
+			command(c.Namespace, "volume register", "FILE")
+		return []*structs.Reason{r}
+	}
+	class := c.Class()
+	if !v.Capable(class) {
+		r := reason("volume %s is not made for %s with %s", v.ID, class.AccessMode, class.AttachmentMode)
+		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; what it is made for: " +
+			command(c.Namespace, "volume status", v.ID)
 		return []*structs.Reason{r}
 	}
 	waits, reasons := x.volume(v)
 	if waits {
 		return reasons
 	}
-	return x.users(v)
+	return x.users(v, class.Conflicts)
 }
 
 // failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
@@ -390,7 +398,7 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 			switch {
 			case v == nil:
 			case c.State == structs.ClaimWaiting:
-				r.Because = append(x.users(v), x.attachments(v, anyNode)...)
+				r.Because = append(x.users(v, c.Class().Conflicts), x.attachments(v, anyNode)...)
 			default:
 				r.Because = x.attachments(v, func(node string) bool { return node == c.NodeID })
 			}

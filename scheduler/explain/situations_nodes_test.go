@@ -21,6 +21,10 @@ var nodeSituations = []situation{
 	})},
 	{name: "a volume that no node reaches", nodes: 1, make: after(volume(inZone("a")),
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume that no node reaches, and that another job has", nodes: 1, make: after(
+		volume(inZone("a")), runsDB(onNode("n0")), dbShares, placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
+	{name: "a volume for another access mode, and that another job has", nodes: 1, make: after(volume(forOneWriter),
+		other(structs.CSISingleNodeWriter), placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
 	{name: "a volume that is being created", nodes: 1, make: after(creating,
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a volume that is being deleted", nodes: 1, make: after(deleting,
@@ -95,6 +99,17 @@ func inZone(zone string) func(*structs.CSIVolume) {
 	return func(v *structs.CSIVolume) {
 		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": zone}}}
 	}
+}
+
+func forOneWriter(v *structs.CSIVolume) {
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+}
+
+func dbShares(f *schedtest.Fleet) {
+	f.Claim(f.Allocs("db")[0], "vol", structs.CSIMultiNodeMultipleWriter)
 }
 
 func deleting(f *schedtest.Fleet) {

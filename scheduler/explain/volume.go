@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/state"
@@ -19,13 +20,15 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
 	claims := 0
-	queued := false
+	var queued []structs.ClaimClass
 	shown := map[string]bool{} // nodes whose attachment explains a claim
 	var waiting sample
 	blocked := state.Reasons(x.tx)
 	for _, c := range state.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		claims++
-		queued = queued || c.State == structs.ClaimWaiting
+		if k := c.Class(); c.State == structs.ClaimWaiting && !slices.Contains(queued, k) {
+			queued = append(queued, k)
+		}
 		switch {
 		case !waiting.full():
 			r := x.claim(c, blocked(c))
@@ -39,8 +42,10 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 		}
 	}
 	reasons = append(reasons, waiting.list("claims")...)
-	if queued {
-		reasons = append(reasons, x.users(v)...)
+	if len(queued) > 0 {
+		reasons = append(reasons, x.users(v, func(k structs.ClaimClass) bool {
+			return slices.ContainsFunc(queued, k.Conflicts)
+		})...)
 	}
 	reasons = append(reasons, x.attachments(v, func(node string) bool { return !shown[node] })...)
 	reasons = append(reasons, x.expansion(v)...)
@@ -54,11 +59,13 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 
 func anyNode(string) bool { return true }
 
-// users lists the allocations that may use a volume now.
-func (x *explainer) users(v *structs.CSIVolume) []*structs.Reason {
+func anyClass(structs.ClaimClass) bool { return true }
+
+// users lists the allocations that may use a volume now and whose claims have a class that hinders.
+func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass) bool) []*structs.Reason {
 	var users sample
 	for _, c := range state.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
-		if c.State != structs.ClaimGranted || c.EndTime != 0 {
+		if c.State != structs.ClaimGranted || c.EndTime != 0 || !hinders(c.Class()) {
 			continue
 		}
 		if users.full() {
@@ -252,7 +259,7 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*structs.Reason {
 		r.Because = []*structs.Reason{{
 			Text:    why,
 			Remedy:  command(v.Namespace, "volume status", v.ID) + " shows who uses it and where it is attached",
-			Because: x.users(v),
+			Because: x.users(v, anyClass),
 		}}
 		return []*structs.Reason{r}
 	}
