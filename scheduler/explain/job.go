@@ -250,22 +250,50 @@ func (x *explainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons 
 	return reasons
 }
 
-// groupVolumes explains the volumes of a group, of volumes per allocation the first ones.
+// groupVolumes explains the volumes of a group, of volumes per allocation the first ones whose allocation is
+// missing.
 func (x *explainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		request := g.Volumes[alias]
 		if request.Type != structs.VolumeTypeCSI {
 			continue
 		}
-		indexes := 1
+		indexes := []int{0}
 		if request.PerAlloc {
-			indexes = min(g.Count, mostListed)
+			indexes = x.missingIndexes(j, g)
+			indexes = indexes[:min(len(indexes), mostListed)]
 		}
-		for i := range indexes {
+		for _, i := range indexes {
 			reasons = append(reasons, x.groupVolume(request.Claim(j.Namespace, i))...)
 		}
 	}
 	return reasons
+}
+
+// missingIndexes returns the indexes of a group that no allocation has. If there is none, an update finds no
+// place: then it returns those that no allocation of the job's version has.
+func (x *explainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (missing []int) {
+	taken := map[int]bool{}
+	updated := map[int]bool{}
+	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
+		if a.TaskGroup == g.Name && !a.Terminal() {
+			taken[a.Index()] = true
+			updated[a.Index()] = updated[a.Index()] || a.JobVersion == j.Version
+		}
+	}
+	var outdated []int
+	for i := range g.Count {
+		switch {
+		case !taken[i]:
+			missing = append(missing, i)
+		case !updated[i]:
+			outdated = append(outdated, i)
+		}
+	}
+	if len(missing) == 0 {
+		return outdated
+	}
+	return missing
 }
 
 // groupVolume explains why a group cannot make a claim: the volume does not exist, is not made for its modes,

@@ -82,8 +82,11 @@ var deploymentSituations = []situation{
 
 // newVersion registers another version of the job web, whose first allocations run.
 func newVersion(count int, edits ...func(*structs.TaskGroup)) func(*schedtest.Fleet) {
-	edits = append(edits, func(g *structs.TaskGroup) { g.Tasks[0].Env = map[string]string{"VERSION": "2"} })
-	return running(count, edits...)
+	return running(count, append(edits, setsVersion)...)
+}
+
+func setsVersion(g *structs.TaskGroup) {
+	g.Tasks[0].Env = map[string]string{"VERSION": "2"}
 }
 
 func allHealthy(f *schedtest.Fleet) {

@@ -23,6 +23,11 @@ var nodeSituations = []situation{
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a volume that no node reaches, and that another job has", nodes: 1, make: after(
 		volume(inZone("a")), runsDB(onNode("n0")), dbShares, placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
+	{name: "a volume that one of two allocations lacks", nodes: 1, make: after(firstVolume,
+		placed(2, ownVolume), claimOwn)},
+	{name: "a volume that a lost one of three allocations has, while an older one runs", nodes: 3, make: after(
+		threeVolumes, running(3, updates(0), ownVolume), claimOwn, allHealthy, nodeStatus("n0", structs.NodeDown),
+		placed(3, updates(0), ownVolume, setsVersion))},
 	{name: "a volume for another access mode, and that another job has", nodes: 1, make: after(volume(forOneWriter),
 		other(structs.CSISingleNodeWriter), placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
 	{name: "a volume that is being created", nodes: 1, make: after(creating,
@@ -99,6 +104,15 @@ func inZone(zone string) func(*structs.CSIVolume) {
 	return func(v *structs.CSIVolume) {
 		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": zone}}}
 	}
+}
+
+func firstVolume(f *schedtest.Fleet) {
+	f.Volume("vol[0]")
+}
+
+func threeVolumes(f *schedtest.Fleet) {
+	twoVolumes(f)
+	f.Volume("vol[2]")
 }
 
 func forOneWriter(v *structs.CSIVolume) {
