@@ -60,12 +60,17 @@ const (
 	volumeFilter      = "csi-volume"
 	pluginFilter      = "csi-plugin"
 	limitFilter       = "csi-limit"
+	networkFilter     = "network"
 )
 
 // remedyOf returns the next thing that an operator can do when a filter rejects nodes for a group of a job,
 // nil for one that the job no longer has.
 func remedyOf(filter string, j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 	switch filter {
+	case networkFilter:
+		if g.Network().Isolated() {
+			return isolatedRemedy
+		}
 	case volumeFilter:
 		return command(j.Namespace, "volume status", onlyVolume(j, g)) +
 			" shows who uses it and from where it is reachable; berth plugin status " + onlyPlugin(j, g, tx) +
@@ -108,9 +113,9 @@ var remedies = map[string]string{
 	"protocol":   "update the agents of these nodes",
 	"driver": "berth node status NODE shows the drivers; enable the driver in the client block " +
 		"of the nodes",
-	"constraint": "berth node status -verbose NODE shows the attributes; change the constraint or the nodes",
-	"device":     "berth node status NODE shows the devices; ask for fewer, or add nodes that have them",
-	"network":    "choose another static port, or a host_network that the nodes have",
+	"constraint":  "berth node status -verbose NODE shows the attributes; change the constraint or the nodes",
+	"device":      "berth node status NODE shows the devices; ask for fewer, or add nodes that have them",
+	networkFilter: "choose another static port, or a host_network that the nodes have",
 	"host-volume": "offer the volume in the client block of the nodes, " +
 		"or wait for the end of its writer",
 	"distinct-hosts": "add nodes, lower the count, or remove distinct_hosts",
@@ -119,3 +124,7 @@ var remedies = map[string]string{
 	limitFilter: "add nodes, or end allocations that use volumes of the plugin on these nodes",
 	"resources": "add nodes, end other allocations, or ask for less in the resources block",
 }
+
+// isolatedRemedy is that of networkFilter for a group whose allocations have networks of their own.
+const isolatedRemedy = "berth node status NODE shows the networks and the drivers of the node, and the log " +
+	"of its agent what a mode lacks: install that, or choose another mode, static port or host_network"

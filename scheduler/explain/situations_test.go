@@ -64,6 +64,9 @@ var situations = []situation{
 			ReservedPorts: []structs.Port{{Label: "http", Value: 80, HostNetwork: structs.DefaultHostNetwork}},
 		}}
 	})},
+	{name: "a network mode that no node has", nodes: 1, make: placed(1, func(g *structs.TaskGroup) {
+		g.Networks = []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}}
+	})},
 	{name: "a device that no node has", nodes: 1, make: placed(1, func(g *structs.TaskGroup) {
 		g.Tasks[0].Resources.Devices = []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
 	})},
