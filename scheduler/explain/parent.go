@@ -16,12 +16,13 @@ func (x *explainer) parentJob(j *structs.Job) *structs.Reason {
 		r.Remedy = dispatchCommand(j)
 		return r
 	}
-	force := command(j.Namespace, "job periodic force", j.ID)
 	if !j.Periodic.Enabled {
 		r := reason("the schedule of job %s is disabled%s", j.ID, x.liveChildren(j))
-		r.Remedy = "set enabled = true in its periodic block and run it again; for one launch now: " + force
+		r.Remedy = "set enabled = true in its periodic block and run it again: " +
+			command(j.Namespace, "job run", "FILE")
 		return r
 	}
+	force := command(j.Namespace, "job periodic force", j.ID)
 	next := x.nextLaunch(j)
 	if next.IsZero() {
 		r := reason("the schedule of job %s has no more launches%s", j.ID, x.liveChildren(j))
