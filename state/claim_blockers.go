@@ -264,6 +264,12 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	return text
 }
 
+// canUnmount reports whether the node of a claim has a healthy plugin, which unmounts the volume.
+func canUnmount(tx Reader, c *structs.CSIClaim) bool {
+	i := Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
+	return i != nil && i.Healthy
+}
+
 // staleHolder returns why a granted claim may stay although its allocation does not use it, and the remedy.
 // It returns "" for a used claim.
 func staleHolder(tx Reader, c *structs.CSIClaim) string {
@@ -276,6 +282,9 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 		return "that node is down, so nothing is released until it is back, " +
 			"or until an operator who knows that it is off runs: " +
 			DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+	case ended && !canUnmount(tx, c):
+		return fmt.Sprintf("it has ended, and plugin %s, which unmounts the volume, has no healthy instance on "+
+			"that node: is its job running there?", c.PluginID)
 	case ended && c.ReleaseError != nil:
 		return fmt.Sprintf("it has ended, and its node has not released the volume%s; to call the node again: %s",
 			failing(c.ReleaseError),

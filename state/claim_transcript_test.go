@@ -21,6 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
 //	end ALLOC                          the allocation ends; its node still has the volume
 //	release ALLOC                      its node has let go of the volume
 //	down NODE, up NODE
+//	sick NODE                          the plugin on the node is not healthy
 //	attach NODE, detach NODE           the call of the controller succeeds
 func TestClaimQueue_Transcripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/claims/*.txt")
@@ -75,6 +76,8 @@ func (c *claimQueue) step(s *transcript.Step) {
 	case "up":
 		do(c.fixture, NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: []string{subject}, Status: structs.NodeReady, WriteOptions: c.now()})
+	case "sick":
+		c.update(subject, anInstance("p", structs.CSIKindNode, false))
 	case "attach", "detach":
 		c.outcome("v", subject, s.Name, nil)
 	default:

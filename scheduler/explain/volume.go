@@ -221,6 +221,14 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 		return r
 	}
+	i := state.Instance(x.tx, c.PluginID, structs.CSIKindNode, c.NodeID)
+	if i == nil || !i.Healthy {
+		needs := reason("plugin %s, which unmounts it, has no healthy instance on that node", c.PluginID)
+		needs.Remedy = "run the job of the plugin there; if it runs: berth plugin status " +
+			structs.ShellWord(c.PluginID)
+		r.Because = []*structs.Reason{needs}
+		return r
+	}
 	r.Remedy = "to call the node again: " + command(c.Namespace, "volume detach", c.VolumeID, c.NodeID)
 	return r
 }
