@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -40,6 +41,8 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	if edited.Diff != nil || len(edited.FailedTGAllocs) != 1 || len(edited.CreatedEvals) != 1 {
 		t.Errorf("a job without a place is planned as %+v", edited)
 	}
+	waits := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: testJob("k")})
+	wantText(t, errors.New(waits.Warnings), `there is no volume "v" in namespace "default" yet`)
 	job.Priority = 1000
 	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
@@ -183,6 +186,11 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 		place, answer := planned()
 		if place != 1 || len(answer.FailedTGAllocs)+len(answer.CreatedEvals) > 0 || answer.Diff.ID != "nightly" {
 			t.Errorf("%s: a new job: %d are placed, %+v", name, place, answer)
+		}
+		next := answer.NextPeriodicLaunch
+		if name == "periodic" && !next.Equal(s.clock.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)) ||
+			name != "periodic" && !next.IsZero() {
+			t.Errorf("%s: the next launch is at %s", name, next)
 		}
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		if place, _ := planned(); place != 0 {

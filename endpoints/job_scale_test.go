@@ -5,8 +5,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"berth/fsm"
+	"berth/rpc"
 	"berth/state"
 	"berth/structs"
 )
@@ -38,6 +40,43 @@ func TestJobScale_ChangesTheCount(t *testing.T) {
 	if count := s.job("web").Group("g").Count; count != 0 {
 		t.Errorf("got the count %d, want 0", count)
 	}
+}
+
+// Another count leaves the source of the job as it is, so the new version has it, too.
+func TestJobScale_KeepsTheSource(t *testing.T) {
+	s := newServer(t)
+	source := &structs.JobSubmission{Source: "job \"web\" {}", Format: structs.FormatHCL2}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("web"), Submission: source})
+	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))})
+	got := must(s, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "web", Version: 1}).Submission
+	if got.Source != source.Source || got.Version != 1 {
+		t.Errorf("the source of the scaled job is %+v", got)
+	}
+}
+
+// A version that is registered between the read of the job and the log entry of its scaling stays.
+func TestJobScale_LosesNoVersionThatCameMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		next := s.addJob("web").Copy()
+		next.Meta = map[string]string{"owner": "me"}
+		release := make(chan struct{})
+		s.raft.do(func() { s.raft.hold = release })
+		ended := make(chan error, 1)
+		go func() {
+			req := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))}
+			_, err := rpc.Call(t.Context(), s.rpc, structs.JobScale, req)
+			ended <- err
+		}()
+		synctest.Wait()
+		s.raft.do(func() { s.raft.hold = nil })
+		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: next})
+		close(release)
+		err := <-ended
+		if !structs.IsKind(err, structs.KindConflict) || s.job("web").Meta["owner"] != "me" {
+			t.Errorf("got %v and the job %+v", err, s.job("web"))
+		}
+	})
 }
 
 func TestJobScale_Refuses(t *testing.T) {

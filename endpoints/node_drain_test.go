@@ -70,3 +70,16 @@ type lockOfDrains struct {
 
 func (l *lockOfDrains) Lock()   { l.seen = append(l.seen, l.drains()) }
 func (l *lockOfDrains) Unlock() { l.seen = append(l.seen, l.drains()) }
+
+// The status of a drain tells what each allocation waits for.
+func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
+	got := must(s, structs.NodeDrainStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	if len(got.Waits) != 1 || got.Waits[0].AllocID != "a1" || got.Waits[0].Reason == "" ||
+		got.DrainStrategy == nil || got.LastDrain == nil {
+		t.Errorf("got %+v", got)
+	}
+}

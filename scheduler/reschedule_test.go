@@ -113,6 +113,28 @@ func TestReschedule_AttemptsEnd(t *testing.T) {
 	w.wantPlaced("once", "0@n1")
 }
 
+// The attempts count in the interval before the end of an allocation.
+func TestReschedule_AttemptsCountInTheirInterval(t *testing.T) {
+	policy := &structs.ReschedulePolicy{
+		Attempts:      1,
+		Interval:      time.Hour,
+		Delay:         5 * time.Second,
+		DelayFunction: structs.RescheduleConstant,
+	}
+	begin := time.Unix(1_700_000_000, 0)
+	for ended, want := range map[time.Duration]bool{59 * time.Minute: false, 61 * time.Minute: true} {
+		a := &structs.Allocation{
+			ModifyTime: begin.Add(ended).UnixNano(),
+			RescheduleTracker: &structs.RescheduleTracker{
+				Events: []*structs.RescheduleEvent{{RescheduleTime: begin.UnixNano()}},
+			},
+		}
+		if _, _, ok := nextTry(policy, a); ok != want {
+			t.Errorf("%s after the last attempt: there is another one: %v, want %v", ended, ok, want)
+		}
+	}
+}
+
 // An operator has an allocation replaced at once: before its time, and beyond the attempts of its policy.
 func TestReschedule_OnDemand(t *testing.T) {
 	for name, policy := range map[string]structs.ReschedulePolicy{

@@ -161,6 +161,22 @@ func TestRoom_OfReplacedAllocations(t *testing.T) {
 	}
 }
 
+// A placement has the room of an allocation of another group, which has waited for its predecessor. That one
+// may end at once, so the placement waits for the predecessor, too.
+func TestRoom_OfOneThatWaits(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
+	first := w.allocs("a")[0]
+	w.client(first, structs.AllocRunning)
+	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
+	w.run("a")
+	second := w.allocs("a")[0]
+	w.job(aJob("a", structs.JobService, cpu(800), func(j *structs.Job) { j.TaskGroups[0].Name = "other" }))
+	w.run("a")
+	if got := w.awaited("a"); !slices.Equal(got, sortedIDs(first, second)) {
+		t.Errorf("it waits for %v, want %v", got, sortedIDs(first, second))
+	}
+}
+
 // A placement in the room of other allocations that its plan stops names them, one with free room does not.
 func TestRoom_OfOtherGroups(t *testing.T) {
 	groups := func(names string, cpu int) func(*structs.Job) {
@@ -214,6 +230,34 @@ func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
 	e := state.Eval(w.s.Read(), two.Eval.ID)
 	if e.Status != structs.EvalPending || !strings.Contains(e.StatusDescription, "no cpu left") {
 		t.Errorf("the second plan is %s: %s", e.Status, e.StatusDescription)
+	}
+}
+
+// A plan stops an allocation, and places another one in free room. Another job has that room when the plan is
+// applied. The room of the stopped one would do, but the new one does not wait for its end.
+func TestPlan_RefusesRoomThatAPlacementDoesNotAwait(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService, cpu(300)), "n1")
+	old := w.allocs("a")[0]
+	w.client(old, structs.AllocRunning)
+	w.job(aJob("a", structs.JobService, cpu(300), func(j *structs.Job) { j.TaskGroups[0].Name = "other" }))
+	late := w.process(w.eval("a"))
+	if len(late.Place) != 1 || len(slices.Collect(late.Place[0].Awaits())) > 0 {
+		t.Fatalf("the plan is %s", describe(late))
+	}
+	w.job(aJob("b", structs.JobService, cpu(700)))
+	w.run("b")
+	late.WriteOptions = w.now()
+	do(w, state.PlanApply, late)
+	e := state.Eval(w.s.Read(), late.Eval.ID)
+	if e.Status != structs.EvalPending || !strings.Contains(e.StatusDescription, "it waits for too few") {
+		t.Errorf("the evaluation is %s: %s", e.Status, e.StatusDescription)
+	}
+	if live := w.allocs("a"); len(live) != 1 || live[0].ID != old.ID {
+		t.Errorf("the job has %s", w.placed("a"))
+	}
+	w.run("a")
+	if got := w.awaited("a"); !slices.Equal(got, []string{old.ID}) {
+		t.Errorf("after another plan it waits for %v", got)
 	}
 }
 

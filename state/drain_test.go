@@ -174,3 +174,21 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 		t.Errorf("n3 holds %d: %s", n, first)
 	}
 }
+
+// A node has a volume until it is detached: the plugin on the node may be its own controller.
+func TestHeldVolumes_CountsWhatIsAttached(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	check := func(when string, count int, text string) {
+		t.Helper()
+		if n, first := HeldVolumes(w.s.Read(), "n1"); n != count || !strings.Contains(first, text) {
+			t.Errorf("%s n1 holds %d: %q, want %d: %q", when, n, first, count, text)
+		}
+	}
+	check("with a claim", 1, "claimed by allocation a1")
+	w.release("v", "a1")
+	check("without the claim", 1, "volume v of namespace default is attached")
+	w.outcome("v", "n1", "detach", nil)
+	check("after the detach", 0, "")
+}

@@ -153,6 +153,10 @@ func testPeerPlans(t *testing.T, peer peerCLI, web peerJob) {
 	second := web.web(t, "echo v2", 0)
 	peer.checkOutput(peer.exits(1, "job", "plan", second), `+/- Job: "peer-web"`,
 		`+/- Task: "app" (forces create/destroy update)`, `"echo v1; sleep 600" => "echo v2; sleep 600"`)
+	big := strings.Replace(fmt.Sprintf(batchFile, "peer-big", ""), "cpu    = 20", "cpu    = 9000000", 1)
+	peer.checkOutput(peer.exits(1, "job", "plan", web.file(t, "big.hcl", big)),
+		"WARNING: Failed to place all allocations", `Task Group "g" (failed to place 1 allocation)`,
+		"Resources exhausted on 1 nodes", `Dimension "cpu" exhausted on 1 nodes`)
 	peer.exits(255, "job", "plan", filepath.Join(web.dir, "none.hcl"))
 	peer.run("job", "run", "-detach", "-eval-priority", "70", "-policy-override", second)
 	web.awaitDeployment(t, "the second version", hasStatus("successful"))
