@@ -2,7 +2,9 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -222,4 +224,19 @@ func TestElection_IsWaitedFor(t *testing.T) {
 	_, err := callWithin(others[1], cluster.Patience, structs.JobList, &structs.QueryRequest{})
 	checkError(t, err, structs.KindUnavailable, "no leader", "try again")
 	c.Restart(old)
+}
+
+// The gossip of a server may connect to another one after the end of the test.
+func TestNetwork_ConnectsNobodyAfterItsEnd(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n := cluster.NewNetwork()
+	n.Close()
+	conn, err := n.From("s1").Dial(l.Addr().String(), cluster.Patience)
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v, %v", conn, err)
+	}
 }

@@ -20,6 +20,7 @@ type Network struct {
 	names map[string]string // by IP address
 	cuts  map[path]chan struct{}
 	links map[*link]bool
+	ended bool // nothing connects any more
 	pumps sync.WaitGroup
 }
 
@@ -76,9 +77,11 @@ func (n *Network) Heal() {
 	}
 }
 
-// Close breaks every connection and waits for the network's goroutines.
+// Close breaks every connection and waits for the network's goroutines. Gossip that outlives its server may
+// connect later, and fails.
 func (n *Network) Close() {
 	n.mu.Lock()
+	n.ended = true
 	for l := range n.links {
 		l.close()
 	}
@@ -150,7 +153,10 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 		ends: [2]net.Conn{inner, far},
 		gone: make(chan struct{}),
 	}
-	v.net.startLink(l)
+	if !v.net.startLink(l) {
+		l.close()
+		return nil, fmt.Errorf("dialling %s: %w", addr, net.ErrClosed)
+	}
 	return pipe{near, far}, nil
 }
 
@@ -195,10 +201,14 @@ type link struct {
 	gone chan struct{}
 }
 
-func (n *Network) startLink(l *link) {
+// startLink carries the data of a connection. It returns false if the network is closed.
+func (n *Network) startLink(l *link) bool {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		return false
+	}
 	n.links[l] = true
-	n.mu.Unlock()
 	var pumps sync.WaitGroup
 	for _, end := range [][2]net.Conn{
 		{l.ends[0], l.ends[1]},
@@ -218,6 +228,7 @@ func (n *Network) startLink(l *link) {
 		delete(n.links, l)
 		n.mu.Unlock()
 	})
+	return true
 }
 
 func (l *link) close() {
