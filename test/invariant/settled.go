@@ -85,20 +85,33 @@ func (v *View) roomForBlocked(j *structs.Job, group string) (node string) {
 		}
 		index = free[0]
 	}
-	versions := []*structs.Job{j}
+	wanted := []want{{j, g, index}}
 	for _, a := range v.ByJob[keyOf(j)] {
 		old := v.versionOf(a)
 		if old != nil && old.Group(group) != nil && old.Version != j.Version {
-			versions = append(versions, old)
+			wanted = append(wanted, v.wantedOf(old, group, g.Count)...)
 		}
 	}
-	for _, version := range versions {
-		node = v.roomAnywhere(want{version, version.Group(group), index})
+	for _, w := range wanted {
+		node = v.roomAnywhere(w)
 		if node == "" {
 			return ""
 		}
 	}
 	return node
+}
+
+// wantedOf returns the allocations of an older version of which one may be placed: a held group has a
+// successor at any index, and each of these may have a volume of its own.
+func (v *View) wantedOf(old *structs.Job, group string, count int) (all []want) {
+	g := old.Group(group)
+	if !g.HasPerAlloc() {
+		return []want{{old, g, 0}}
+	}
+	for index := range count {
+		all = append(all, want{old, g, index})
+	}
+	return all
 }
 
 // NothingMissing finds groups with fewer allocations than their count although there is room for one more.
