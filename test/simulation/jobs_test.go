@@ -197,6 +197,11 @@ func (w *world) randomGroup(j *structs.Job, name string) *structs.TaskGroup {
 			MaxDelay:      30 * time.Second,
 			Unlimited:     true,
 		}
+		if w.chance(2) {
+			g.ReschedulePolicy.Unlimited = false
+			g.ReschedulePolicy.Attempts = w.IntN(3)
+			g.ReschedulePolicy.Interval = time.Hour
+		}
 	case structs.JobSystem:
 		w.addWaves(g)
 	case structs.JobBatch:
