@@ -190,9 +190,9 @@ func openFails(t *testing.T, path string, content []byte, want string) bool {
 	return false
 }
 
-// TestOpen_RefusesAChangedByte changes one byte at a time.
+// TestOpen_RefusesAChangedByte changes one byte at a time. It runs beside no other test: bbolt follows the
+// offsets of a damaged page, also out of its copy of one on the heap, and the race detector finds that read.
 func TestOpen_RefusesAChangedByte(t *testing.T) {
-	t.Parallel()
 	path, whole, want := makeUsedFile(t)
 	seed, err := strconv.ParseUint(os.Getenv("BERTH_TEST_SEED"), 10, 64)
 	if err != nil {
