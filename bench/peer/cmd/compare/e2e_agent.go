@@ -217,12 +217,15 @@ func await(what string, try func() error) (err error) {
 	return fmt.Errorf("waited in vain for %s: %w", what, err)
 }
 
-// together calls fn for 0 to n-1, eight at a time, as clients of an agent do.
+// parallel is how many clients call an agent or a server at a time.
+const parallel = 8
+
+// together calls fn for 0 to n-1, several at a time, as clients of an agent do.
 func together(n int, fn func(i int) error) error {
 	next := make(chan int)
 	errs := make([]error, n)
 	var all sync.WaitGroup
-	for range 8 {
+	for range parallel {
 		all.Go(func() {
 			for i := range next {
 				errs[i] = fn(i)

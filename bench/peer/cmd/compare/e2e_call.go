@@ -14,6 +14,10 @@ type object = map[string]any
 // caller calls the HTTP API of an agent. Both products have the same one.
 type caller struct{ addr string }
 
+// clients keep their connections, as those of the load programs do: http.DefaultClient would close most of
+// them after each request.
+var clients = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: parallel}}
+
 // call sends a request with an optional body and decodes the answer, unless into is nil.
 func (c caller) call(method, path string, body, into any) error {
 	var text bytes.Buffer
@@ -26,7 +30,7 @@ func (c caller) call(method, path string, body, into any) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clients.Do(req)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 
@@ -58,7 +57,7 @@ func (b *bench) bareHandler() (float64, error) {
 	}
 	p := &process{cmd: cmd}
 	defer func() {
-		http.DefaultClient.CloseIdleConnections()
+		clients.CloseIdleConnections()
 		p.stop()
 	}()
 	err := await("the handler", func() error {
