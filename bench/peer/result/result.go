@@ -28,6 +28,9 @@ type Row struct {
 
 	Target float64 `json:",omitempty"` // the ratio that is wanted; 0: none
 	Bound  float64 `json:",omitempty"` // the target of berth's own number, a maximum or a minimum; 0: none
+	// PeerThen is the peer's number on the machine for which Bound was set, in Unit; 0: none. Bound is a ratio,
+	// too, with it: see BoundAsRatio.
+	PeerThen float64 `json:",omitempty"`
 
 	Reference bool               `json:",omitempty"` // of growth: to compare others with
 	More      map[string]float64 `json:",omitempty"` // other metrics of berth in the last round
@@ -89,6 +92,19 @@ func (r *Row) Met() (met, wanted bool) {
 		return r.Berth*r.Scale >= r.Bound, true
 	}
 	return r.Berth*r.Scale <= r.Bound, true
+}
+
+// BoundAsRatio returns Bound as a ratio to the peer on the machine for which it was set, and whether the row
+// has this ratio on the machine of the run. wanted is 0 without PeerThen.
+func (r *Row) BoundAsRatio() (wanted float64, met bool) {
+	if r.PeerThen == 0 || r.Bound == 0 {
+		return 0, false
+	}
+	wanted = r.PeerThen / r.Bound
+	if r.Inverse {
+		wanted = 1 / wanted
+	}
+	return wanted, r.Ratio >= wanted
 }
 
 // Write writes a file of JSON.

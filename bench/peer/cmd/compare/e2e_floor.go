@@ -23,9 +23,9 @@ const (
 func floorScenario() scenario {
 	return scenario{
 		rows: []result.Row{
-			inMilliseconds(floorDisk, 0, 0),
-			inMilliseconds(floorProgram, 0, 0),
-			inMilliseconds(floorStart, 0, 0),
+			inMilliseconds(floorDisk, 0),
+			inMilliseconds(floorProgram, 0),
+			inMilliseconds(floorStart, 0),
 		},
 		measure: measureFloor,
 		alone:   true,

@@ -186,6 +186,13 @@ func line(r *result.Row) string {
 	if met {
 		s += ": met"
 	}
+	ratio, met := r.BoundAsRatio()
+	if ratio > 0 {
+		s += fmt.Sprintf(", as a ratio %.3gx", ratio)
+	}
+	if ratio > 0 && met {
+		s += ": met"
+	}
 	return s
 }
 

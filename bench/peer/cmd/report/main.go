@@ -115,10 +115,18 @@ func wanted(r result.Row) string {
 	default:
 		s = "at most " + unit(r.Bound, r.Unit)
 	}
-	if met {
-		return s + " met"
+	s += verdict(met)
+	if ratio, met := r.BoundAsRatio(); ratio > 0 {
+		s += ", as a ratio " + times(ratio) + verdict(met)
 	}
-	return s + " **not met**"
+	return s
+}
+
+func verdict(met bool) string {
+	if met {
+		return " met"
+	}
+	return " **not met**"
 }
 
 // caption describes the source of a table.
