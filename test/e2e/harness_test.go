@@ -347,8 +347,8 @@ func processesOf(dir string) (pids []int) {
 	return pids
 }
 
-// programsOf is processesOf without the copies that a process makes of itself to start a program: until then
-// a copy has the command line of its parent.
+// programsOf is processesOf without the copies that a process makes of itself to start a program. Until then,
+// a copy has the command line of its parent; the program that it becomes may have another one.
 func programsOf(dir string) (pids []int) {
 	for _, pid := range processesOf(dir) {
 		p, err := procfs.NewProc(pid)
@@ -360,6 +360,9 @@ func programsOf(dir string) (pids []int) {
 			continue
 		}
 		own, _ := p.CmdLine()
+		if !strings.Contains(strings.Join(own, " "), dir) {
+			continue // it was a copy
+		}
 		parent, err := procfs.NewProc(stat.PPID)
 		if err == nil {
 			line, _ := parent.CmdLine()
