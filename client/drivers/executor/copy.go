@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"sync"
@@ -31,11 +30,11 @@ func copyPipes(stdout, stderr string) int {
 	}
 	var copying sync.WaitGroup
 	for i, to := range []*os.File{os.Stdout, os.Stderr} {
-		copying.Go(func() { _, _ = io.Copy(to, from[i]) })
+		copying.Go(func() { _ = copyOutput(to, from[i]) })
 	}
 	<-asked
 	for _, f := range from {
-		_ = f.SetReadDeadline(time.Now().Add(drainPause))
+		_ = f.SetReadDeadline(time.Unix(1, 0)) // tells copyOutput
 	}
 	copying.Wait()
 	return 0

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -59,7 +58,7 @@ func (o *output) copyStream(s stream) {
 		return
 	}
 	o.copying.Go(func() {
-		_, _ = io.Copy(s.to, s.r)
+		_ = copyOutput(s.to, s.r)
 	})
 }
 
@@ -70,8 +69,8 @@ func (o *output) started() {
 	_ = o.stderr.w.Close()
 }
 
-// close waits for the rest of the output, at most for the timeout, and closes the files. The methods of a nil
-// file only return an error.
+// close waits for the end of the output, at most for the timeout, copies what is left in the pipes then, and
+// closes the files. The methods of a nil file only return an error.
 func (o *output) close(timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	streams := []stream{o.stdout, o.stderr}
