@@ -39,6 +39,9 @@ func (t *task) dial(ctx context.Context, socket string) (net.Conn, error) {
 		errors.Is(err, unix.ECONNREFUSED) {
 		return nil, structs.Preconditionf("task %q has ended", t.id)
 	}
+	if ctx.Err() != nil {
+		return nil, t.unanswered(ctx)
+	}
 	return nil, structs.Unavailablef("connecting to the supervisor of task %q: %w", t.id, err)
 }
 
@@ -61,10 +64,14 @@ func (t *task) exchange(
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Timeoutf(
-			"the supervisor of task %q does not answer: %w", t.id, ctx.Err())
+		return t.unanswered(ctx)
 	}
 	return structs.Preconditionf("task %q has ended", t.id) // and the supervisor with it
+}
+
+// unanswered returns the error of a call whose ctx has ended before the answer.
+func (t *task) unanswered(ctx context.Context) error {
+	return structs.Timeoutf("the supervisor of task %q does not answer: %w", t.id, ctx.Err())
 }
 
 // callSupervisor sends one request and returns the answer, or the supervisor's failure as the error.
