@@ -31,11 +31,12 @@ const (
 	quickTimeout = 15 * time.Second
 	// slowTimeout bounds a call that changes a container: the storage of some daemons copies whole images.
 	slowTimeout = 2 * time.Minute
-	// maxAnswer bounds the answer of a call that is no stream.
-	maxAnswer = 64 << 20
 	// maxText bounds the daemon's text in an error.
 	maxText = 2 << 10
 )
+
+// maxAnswer bounds the answer of a call that is no stream, in bytes. A test lowers it.
+var maxAnswer int64 = 64 << 20
 
 // Engine is one docker daemon. It is safe for concurrent use and holds no connection between two calls.
 type Engine struct {
