@@ -125,10 +125,12 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 			s.healthChanged(task, h, err)
 			wasHealthy = isHealthy
 		}
-		if !isUnanswered(err) {
+		left := s.plugin.HangTimeout
+		if isUnanswered(err) {
+			left -= time.Since(answered)
+		} else {
 			answered = time.Now()
 		}
-		left := s.plugin.HangTimeout - time.Since(answered)
 		if left <= 0 {
 			s.restart(task, "has answered no probe for %s and is restarted: %v",
 				s.plugin.HangTimeout, err)

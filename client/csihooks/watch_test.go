@@ -84,7 +84,7 @@ func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.
 	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
-			p.HangTimeout = 10 * time.Millisecond
+			p.HangTimeout = time.Nanosecond
 		})
 	must(t, s.Up(r.ctx(), te))
 	p := startPlugin(t, s)
