@@ -141,7 +141,9 @@ func TestUp_EndsSlowDownloads(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "1s") {
 		t.Errorf("got %v", err)
 	}
-	await(t, ended, "end of the request")
+	if len(begun) > 0 { // the time of a slow machine is over before
+		await(t, ended, "end of the request")
+	}
 	f.checkUntouched()
 }
 

@@ -221,7 +221,7 @@ func TestAttach_WaitsForAPluginOfAnEarlierAgent(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	l.plugin("second", `(sleep 5) >/dev/null 2>&1 & echo $! >`+l.dir+`/child`)
+	l.plugin("second", `(exec sleep 120) >/dev/null 2>&1 & echo $! >`+l.dir+`/child`)
 	_, err = n.Attach(t.Context(), target, l.planned(), saved)
 	if err != nil {
 		t.Error(err)

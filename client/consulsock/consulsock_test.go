@@ -238,8 +238,8 @@ func TestSockets_BoundTheConnections(t *testing.T) {
 		all = append(all, conn)
 	}
 	last := f.must(mesh.HTTPSocket)
-	_ = last.SetDeadline(time.Now().Add(100 * time.Millisecond))
 	fmt.Fprintln(last, "waits")
+	_ = last.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a connection over the bound: %v", err)
 	}
