@@ -253,6 +253,16 @@ func (m *machine) runsAlloc(id string) func() bool {
 	return func() bool { return m.servers.status(id) == structs.AllocRunning }
 }
 
+// lastEvent is the type of the last event of the task of an allocation.
+func (m *machine) lastEvent(id string) (last string) {
+	m.servers.do(func() {
+		if s := m.servers.allocs[id].TaskStates["web"]; s != nil && len(s.Events) > 0 {
+			last = s.Events[len(s.Events)-1].Type
+		}
+	})
+	return last
+}
+
 func (m *machine) updates() (n int) {
 	m.servers.do(func() { n = m.servers.updates })
 	return n
@@ -333,21 +343,16 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	before := m.read("alloc/a1/web/local/pulse")
 	m.until("the task writes without an agent",
 		func() bool { return m.read("alloc/a1/web/local/pulse") != before })
-	reported := m.updates()
 	m.start()
-	m.until("the next agent reports its state", func() bool { return m.updates() > reported })
+	m.until("the next agent reports that it has the task", func() bool {
+		return m.lastEvent("a1") == structs.TaskEventRestored
+	})
 	before = m.read("alloc/a1/web/local/pulse")
 	m.until("the task writes beside the next agent",
 		func() bool { return m.read("alloc/a1/web/local/pulse") != before })
 	if got := m.read("alloc/a1/alloc/data/starts"); got != "start a1" {
 		t.Errorf("started: %q", got)
 	}
-	m.servers.do(func() {
-		events := m.servers.allocs["a1"].TaskStates["web"].Events
-		if e := events[len(events)-1]; e.Type != structs.TaskEventRestored {
-			t.Errorf("last event: %+v", e)
-		}
-	})
 	m.end(syscall.SIGTERM) // and once more, in order
 	m.start()
 	m.until("the allocation runs", m.runsAlloc("a1"))
