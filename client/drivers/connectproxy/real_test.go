@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const patience = time.Minute
+// patience bounds each wait of a test.
+const patience = 2 * time.Minute
 
 // fixture is a network namespace with a Consul outside and two proxies inside.
 type fixture struct {
@@ -195,7 +196,7 @@ func (m *fixture) serve(address string) {
 
 // talk sends a line over a connection and returns the answer.
 func talk(conn net.Conn, line string) (string, error) {
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := fmt.Fprintln(conn, line); err != nil {
 		return "", err
 	}
@@ -290,7 +291,7 @@ func TestBuiltInProxy_LeadsToAServiceOverMTLS(t *testing.T) {
 		t.Errorf("while Consul is away, the answer is %q, %v", answer, err)
 	}
 	m.consul.Run() // the test leaves its service alone: an agent would register it again
-	if err := next.Stop(t.Context(), webTask.ID, "SIGINT", 10*time.Second); err != nil {
+	if err := next.Stop(t.Context(), webTask.ID, "SIGINT", patience); err != nil {
 		t.Fatal(err)
 	}
 	res, err := next.Wait(t.Context(), webTask.ID)
