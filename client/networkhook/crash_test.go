@@ -21,6 +21,7 @@ import (
 	"berth/client/hook"
 	"berth/client/netns"
 	"berth/client/store"
+	"berth/internal/exectest"
 	"berth/internal/nettest"
 	"berth/structs"
 )
@@ -149,20 +150,22 @@ func (p *plan) crash(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(name, text string, mode os.FileMode) {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+	}
+	write("plan", string(b))
+	write("at", p.At)
+	if err := os.Mkdir(filepath.Join(dir, "plugins"), 0o700); err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"bridge", "host-local", "portmap"} {
-		write("plugins/"+name, fmt.Sprintf(wrapper, nettest.Plugins(t)), 0o700)
+		text := fmt.Sprintf(wrapper, nettest.Plugins(t))
+		if err := exectest.WriteProgram(filepath.Join(dir, "plugins", name), text); err != nil {
+			t.Fatal(err)
+		}
 	}
-	write("plan", string(b), 0o600)
-	write("at", p.At, 0o600)
 	// The shell writes its pid, which the process then has.
 	cmd := exec.Command("sh", "-c", `echo $$ >"$0/pid" && exec "$1"`, dir, os.Args[0])
 	cmd.Env = append(os.Environ(), crashVar+"="+dir)
@@ -170,7 +173,7 @@ func (p *plan) crash(t *testing.T, dir string) {
 	if state := cmd.ProcessState; state == nil || !strings.Contains(state.String(), "killed") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	write("at", "", 0o600)
+	write("at", "")
 }
 
 // An agent is killed at each step of the set-up and the end of a network. The next agent makes the network
@@ -237,7 +240,7 @@ func (p *plan) checkTraffic(t *testing.T, namespace string) {
 			_ = conn.Close()
 		}
 	}()
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", p.Port), 5*time.Second)
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", p.Port), 2*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/exectest"
 	"berth/internal/testskip"
 )
 
@@ -78,7 +79,7 @@ func Install(t testing.TB, dir, kind string) *Plugin {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("#!/bin/sh\n%s='%s' %s='%s' exec '%s' \"$@\"\n", kindVar, kind, controlVar, p.dir, self)
-	err = os.WriteFile(filepath.Join(dir, "test-"+kind), []byte(text), 0o700)
+	err = exectest.WriteProgram(filepath.Join(dir, "test-"+kind), text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +124,9 @@ func (p *Plugin) Calls(method string) int {
 // Await waits for the n-th call of a method.
 func (p *Plugin) Await(method string, n int) {
 	p.t.Helper()
-	for limit := time.Now().Add(time.Minute); p.Calls(method) < n; time.Sleep(pollInterval) {
+	for limit := time.Now().Add(2 * time.Minute); p.Calls(method) < n; time.Sleep(pollInterval) {
 		if time.Now().After(limit) {
-			p.t.Fatalf("%s was called %d times in a minute, want %d", method, p.Calls(method), n)
+			p.t.Fatalf("%s was called %d times in two minutes, want %d", method, p.Calls(method), n)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 func (r *fixture) hanging(cfg *driver.TaskConfig) (path string, hang *exectest.Hang) {
 	r.t.Helper()
 	host := cfg.Dirs.AllocShared + "/hang"
-	if err := os.WriteFile(host, []byte("#!/bin/sh\n"), 0o755); err != nil {
+	if err := exectest.WriteProgram(host, "#!/bin/sh\n"); err != nil {
 		r.t.Fatal(err)
 	}
 	return "/alloc/hang", exectest.HangExec(r.t, host)
