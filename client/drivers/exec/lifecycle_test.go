@@ -110,21 +110,26 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 // A begun Stop continues after its caller has left.
 func TestStop_OutlivesItsCaller(t *testing.T) {
 	r := newFixture(t)
-	cfg := r.task("t", `trap 'echo asked' INT; echo up; while :; do sleep 0.01; done`)
-	r.start(cfg)
-	r.awaitOutput(cfg, "up")
-	ctx, cancel := context.WithCancel(r.ctx())
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.Stop(ctx, cfg.ID, "", 2*time.Second) }()
-	r.awaitOutput(cfg, "asked")
-	cancel()
-	if err := <-stopped; err == nil {
-		t.Fatal("the task ended within its kill timeout")
+	for _, timeout := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute} {
+		cfg := r.task(timeout.String(), `trap 'echo asked' INT; echo up; while :; do sleep 0.01; done`)
+		r.start(cfg)
+		r.awaitOutput(cfg, "up")
+		ctx, cancel := context.WithCancel(r.ctx())
+		stopped := make(chan error, 1)
+		go func() { stopped <- r.Stop(ctx, cfg.ID, "", timeout) }()
+		r.waitUntil("the task is asked or ends", func() bool {
+			return contains(r.readLog(cfg, "stdout"), "asked") || len(stopped) > 0
+		})
+		cancel()
+		err := <-stopped
+		if res := r.wait(cfg); res != (driver.ExitResult{Signal: 9}) {
+			t.Fatalf("got the end %+v", res)
+		}
+		if err != nil {
+			return // the caller has left before
+		}
 	}
-	if res := r.wait(cfg); res != (driver.ExitResult{Signal: 9}) {
-		t.Fatalf("got the end %+v", res)
-	}
+	t.Fatal("the task ended within its kill timeout")
 }
 
 func TestSignal_ReachesTheTask(t *testing.T) {
