@@ -230,8 +230,9 @@ func TestConsul_RunsChecksAndTakesTheResultsOfScripts(t *testing.T) {
 			c.Method = "GET"
 			c.Path = "/health"
 			c.Header = map[string][]string{"X-Who": {"berth"}}
+			c.Timeout = time.Minute // on a busy machine, too, it passes each time
 		}),
-		check("tcp", structs.CheckTCP, func(*structs.ServiceCheck) {}),
+		check("tcp", structs.CheckTCP, func(c *structs.ServiceCheck) { c.Timeout = time.Minute }),
 		check("script", structs.CheckScript, func(c *structs.ServiceCheck) { c.TaskName = "web" }),
 		check("grpc", structs.CheckGRPC, func(c *structs.ServiceCheck) { c.GRPCService = "health" }),
 	}}
