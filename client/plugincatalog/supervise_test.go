@@ -83,8 +83,8 @@ func receive[T any](t *testing.T, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(time.Minute):
-		t.Fatal("nothing happens within a minute")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("nothing happens within two minutes")
 		panic("unreachable")
 	}
 }
@@ -125,8 +125,8 @@ func TestSupervisor_PacesTheStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	program(t, c.cfg.Dir, "p", "exits")
-	s := supervise(t, c, openStore(t), quick)
 	began := time.Now()
+	s := supervise(t, c, openStore(t), quick)
 	for range 4 {
 		if err := receive(t, s.failed); !strings.Contains(err.Error(), "no licence") {
 			t.Errorf("got %v", err)
@@ -177,7 +177,7 @@ func TestSupervisor_TakesUpTheProcessOfAnEarlierAgent(t *testing.T) {
 	if _, err := f.Write(line); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(time.Minute); !strings.Contains(log.String(), "out of paper: tray=2"); {
+	for limit := time.Now().Add(2 * time.Minute); !strings.Contains(log.String(), "out of paper: tray=2"); {
 		if time.Now().After(limit) {
 			t.Fatalf("the log of the plugin is lost: %s", log)
 		}

@@ -197,7 +197,7 @@ func (f *fixture) launch() *agent {
 // await waits for a report.
 func (a *agent) await(what string, ok func(*structs.DriverInfo) bool) *structs.DriverInfo {
 	a.f.t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(2 * time.Minute)
 	var last *structs.DriverInfo
 	for {
 		select {
@@ -206,7 +206,7 @@ func (a *agent) await(what string, ok func(*structs.DriverInfo) bool) *structs.D
 				return last
 			}
 		case <-limit:
-			a.f.t.Fatalf("the driver is not %s within a minute, but %+v", what, last)
+			a.f.t.Fatalf("the driver is not %s in time, but %+v", what, last)
 		}
 	}
 }
