@@ -59,6 +59,7 @@ func TestFingerprint_DescribesABadDaemon(t *testing.T) {
 			t.Errorf("%s: %+v", name, info)
 		}
 	}
+	shorten(t, &lookTimeout)
 	f := newFixture(t)
 	f.Hang("GET /info")
 	info := f.agent(f.config()).Fingerprint(t.Context())
@@ -431,6 +432,7 @@ func TestStats_ReadsTheDaemonsNumbers(t *testing.T) {
 
 // A task whose daemon hangs in any call holds up neither a context that ends nor another task.
 func TestDriver_IsNotHeldUpByAHungDaemon(t *testing.T) {
+	shorten(t, &cleanupTimeout)
 	f := newFixture(t)
 	d := f.agent(f.config())
 	cfg := f.task("a1")

@@ -242,6 +242,7 @@ func (c cancelling) Write(p []byte) (int, error) {
 // TestExec_EndsWithItsContext: also if the daemon does not say which process the command is, and leaves the
 // connection open.
 func TestExec_EndsWithItsContext(t *testing.T) {
+	shorten(t, &cleanupTimeout)
 	f := newFixture(t)
 	d := f.agent(f.config())
 	cfg := f.task("a1")

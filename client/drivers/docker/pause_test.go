@@ -81,7 +81,7 @@ func TestPauseImage_IsAwaitedUntilTheTaskStops(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("a stopped task waits for the call of another one")
 	}
 }

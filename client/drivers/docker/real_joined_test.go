@@ -221,7 +221,7 @@ func (n *node) mustRemoveImage(d *Driver) {
 // TestDaemon_LosesPauseContainers of agents that were killed.
 func TestDaemon_LosesPauseContainers(t *testing.T) {
 	n := newNode(t)
-	killed, stop := n.agent()
+	killed, kill := n.agent()
 	in := n.network("ns")
 	left := n.member("left", "web", in, "trap:0") // killed before its container was made
 	held := n.member("held", "web", in, "trap:0")
@@ -232,10 +232,10 @@ func TestDaemon_LosesPauseContainers(t *testing.T) {
 		}
 	}
 	h := n.start(killed, held)
-	stop()
+	kill()
 	n.cfg.GC.Dangling.Period = 500 * time.Millisecond
 	n.cfg.GC.Dangling.CreationGrace = time.Millisecond
-	d, _ := n.recoverAll([]*driver.Handle{h})
+	d, stop := n.recoverFirst(h)
 	n.destroy(d, left) // as the agent does with a task whose start was not recorded
 	if n.pauseOf(d, "left") != "" {
 		t.Error("the end of a task without a container leaves its pause container")
@@ -246,6 +246,7 @@ func TestDaemon_LosesPauseContainers(t *testing.T) {
 	if n.pauseOf(d, "held") == "" {
 		t.Error("the pause container of a running task is gone")
 	}
+	stop() // a search would remove what follows
 	// The container of another task of the allocation runs, and this agent has not found it yet.
 	d.mu.Lock()
 	d.tasks = map[string]*task{}

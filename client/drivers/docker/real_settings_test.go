@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sys/unix"
 
 	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
+	"berth/client/mounts"
 )
 
 // inspect is the daemon's description of the container of a task.
@@ -147,4 +149,30 @@ func readsTheFilesOfTheAgent(t *testing.T, n *node, d *Driver) {
 	if result, out := n.run(d, cfg); out != "61101:61102\n{}\n" || !result.Successful() {
 		t.Errorf("got %q, %+v, %s", out, result, n.output(cfg, "stderr"))
 	}
+}
+
+// sharesItsMounts is what the task of a CSI plugin needs: its mounts appear on the host.
+func sharesItsMounts(t *testing.T, n *node, d *Driver) {
+	root := filepath.Join(n.dir, "volumes")
+	target := filepath.Join(root, "v")
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := mounts.MakeShared(root); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Unmount(target, unix.MNT_DETACH)
+		_ = unix.Unmount(root, unix.MNT_DETACH)
+	})
+	cfg := n.task("plugin", "tmpfs:/csi/v", "out:mounted", "ignore")
+	cfg.Privileged = true
+	cfg.Mounts = []driver.Mount{{HostPath: root, TaskPath: "/csi", Propagation: "bidirectional"}}
+	n.start(d, cfg)
+	n.awaitOutput(cfg, "mounted\nready\n")
+	table, err := mounts.Read()
+	if err != nil || !table.Mounted(target) {
+		t.Errorf("the container's mount is not on the host: %v", err)
+	}
+	n.destroy(d, cfg)
 }

@@ -9,12 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/pause"
-	"berth/client/mounts"
 	"berth/structs"
 )
 
@@ -64,17 +61,29 @@ func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
 // agent is the driver of one life of the agent. It runs until stop.
 func (n *node) agent() (d *Driver, stop func()) {
 	n.t.Helper()
+	d = n.driver()
+	return d, n.launch(d)
+}
+
+// driver is a driver that does not run.
+func (n *node) driver() *Driver {
+	n.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	d = New(n.cfg, Options{
+	return New(n.cfg, Options{
 		Dir:     filepath.Join(n.dir, "driver"),
 		Command: []string{self, "executor"},
 		Pause:   []string{n.pause, pause.Arg},
 		NodeID:  "n1",
 		Logger:  nullLogger,
 	})
+}
+
+// launch runs a driver until stop, and waits until it is healthy.
+func (n *node) launch(d *Driver) (stop func()) {
+	n.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	healthy := make(chan struct{}, 1)
@@ -99,7 +108,7 @@ func (n *node) agent() (d *Driver, stop func()) {
 	case <-n.ctx.Done():
 		n.t.Fatal("the driver does not become healthy")
 	}
-	return d, stop
+	return stop
 }
 
 // task is a configuration of a container that carries out steps.
@@ -345,17 +354,20 @@ func hasItsDevices(t *testing.T, n *node, d *Driver) {
 }
 
 func stops(t *testing.T, n *node, d *Driver) {
-	for steps, want := range map[string]driver.ExitResult{
-		"trap:3": {ExitCode: 3},
-		"ignore": {ExitCode: 137, Signal: 9},
+	for steps, c := range map[string]struct {
+		timeout time.Duration
+		want    driver.ExitResult
+	}{
+		"trap:3": {patience, driver.ExitResult{ExitCode: 3}},
+		"ignore": {time.Second, driver.ExitResult{ExitCode: 137, Signal: 9}},
 	} {
 		cfg := n.task("stop"+steps[:4], steps)
 		n.start(d, cfg)
 		n.awaitOutput(cfg, "ready\n")
-		if err := d.Stop(n.ctx, cfg.ID, "SIGTERM", time.Second); err != nil {
+		if err := d.Stop(n.ctx, cfg.ID, "SIGTERM", c.timeout); err != nil {
 			t.Fatal(err)
 		}
-		if got := n.wait(d, cfg); *got != want {
+		if got := n.wait(d, cfg); *got != c.want {
 			t.Errorf("%s: got %+v", steps, got)
 		}
 		n.destroy(d, cfg)
@@ -460,30 +472,4 @@ func leavesNothing(t *testing.T, n *node, d *Driver) {
 			t.Errorf("%s: left are %v, %v", name, processes, err)
 		}
 	}
-}
-
-// sharesItsMounts is what the task of a CSI plugin needs: its mounts appear on the host.
-func sharesItsMounts(t *testing.T, n *node, d *Driver) {
-	root := filepath.Join(n.dir, "volumes")
-	target := filepath.Join(root, "v")
-	if err := os.MkdirAll(target, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := mounts.MakeShared(root); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = unix.Unmount(target, unix.MNT_DETACH)
-		_ = unix.Unmount(root, unix.MNT_DETACH)
-	})
-	cfg := n.task("plugin", "tmpfs:/csi/v", "out:mounted", "ignore")
-	cfg.Privileged = true
-	cfg.Mounts = []driver.Mount{{HostPath: root, TaskPath: "/csi", Propagation: "bidirectional"}}
-	n.start(d, cfg)
-	n.awaitOutput(cfg, "mounted\nready\n")
-	table, err := mounts.Read()
-	if err != nil || !table.Mounted(target) {
-		t.Errorf("the container's mount is not on the host: %v", err)
-	}
-	n.destroy(d, cfg)
 }

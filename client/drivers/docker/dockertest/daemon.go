@@ -38,8 +38,9 @@ type Daemon struct {
 	namespace  *os.File  // the network namespace of StartBridged, otherwise nil
 }
 
-// startTimeout bounds the start of a daemon, which starts another one for itself.
-const startTimeout = time.Minute
+// startTimeout bounds the start of a daemon, which starts another one for itself, and the removal of its
+// containers.
+const startTimeout = 3 * time.Minute
 
 // Start starts a daemon until the end of the test. It skips the test without root or without a daemon.
 func Start(t testing.TB, args ...string) *Daemon {
@@ -183,7 +184,7 @@ func (d *Daemon) end(signal syscall.Signal) {
 // remove removes all that the daemon made: containers, processes, mounts, cgroups and files.
 func (d *Daemon) remove() {
 	e := engine.New(d.Endpoint())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if d.cmd != nil {
 		d.removeContainers(ctx, e)
