@@ -216,7 +216,7 @@ func (w *fixture) dial() (err error) {
 // awaitReady probes until the driver answers that it is ready. A probe fails at once without a socket, so a
 // short timer bounds the rate of the loop.
 func (w *fixture) awaitReady() error {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ready, err := w.Probe(context.Background())
 		if err == nil && ready {
