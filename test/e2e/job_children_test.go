@@ -180,7 +180,7 @@ func TestPeriodic_LosesAndDoublesNothingOverALeaderChange(t *testing.T) {
 	leader, followers := c.leader()
 	s := followers[0]
 	ran := filepath.Join(s.dir, "ran")
-	s.must("job", "run", s.writeFile("clock.hcl", fmt.Sprintf(periodicJob, ran)))
+	s.mustEventually("job", "run", s.writeFile("clock.hcl", fmt.Sprintf(periodicJob, ran)))
 	before := s.awaitChildren("clock", 2)
 	leader.kill()
 	seconds := s.awaitChildren("clock", len(before)+6)

@@ -73,7 +73,7 @@ func TestNodeRoutes_AnswerAlikeAtEveryAgent(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	server := c.servers[0]
-	server.must("job", "run", server.writeJob(jobFile{
+	server.mustEventually("job", "run", server.writeJob(jobFile{
 		name:   "routes",
 		script: "echo one two three > /local/f; echo up; sleep 1000",
 	}))
@@ -113,7 +113,7 @@ func TestNodeRoutes_AnswerAlikeAtEveryAgent(t *testing.T) {
 		}
 	}
 	c.checkUnreachable(alloc)
-	server.must("job", "stop", "-purge", "routes")
+	server.mustEventually("job", "stop", "-purge", "routes")
 }
 
 // checkUnreachable kills the node and starts it again. Meanwhile the errors have the node and the remedy.
@@ -122,9 +122,9 @@ func (c *cluster) checkUnreachable(alloc string) {
 	c.node.kill()
 	address := "127.0.0.1:" + strconv.Itoa(c.node.http)
 	for _, s := range c.servers {
-		s.mustFail(7, []string{"node n0", address, "nothing is listening there", "advertise { http }"},
+		s.mustFailEventually(7, []string{"node n0", address, "nothing is listening there", "advertise { http }"},
 			"alloc", "fs", alloc, "t/local/f")
-		s.mustFail(7, []string{"node n0", address}, "alloc", "exec", alloc, "/bin/true")
+		s.mustFailEventually(7, []string{"node n0", address}, "alloc", "exec", alloc, "/bin/true")
 	}
 	c.node.start()
 	c.servers[0].awaitOutput(alloc, "up")

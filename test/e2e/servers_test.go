@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,85 @@ func (a *agent) mustEventually(args ...string) {
 	})
 }
 
+// mustFailEventually repeats a command until it fails as mustFail wants. A change of the leader and an
+// address of a server that has just ended give other errors. The command must not succeed.
+func (a *agent) mustFailEventually(code int, texts []string, args ...string) {
+	a.t.Helper()
+	eventually(a.t, strings.Join(args, " ")+" fails", func() error {
+		_, err := a.run(args...)
+		if err == nil {
+			a.t.Fatalf("berth %s has succeeded, want it to say %q", strings.Join(args, " "), texts)
+		}
+		for _, text := range texts {
+			if exitCode(err) != code || !strings.Contains(err.Error(), text) {
+				return fmt.Errorf("exit code %d: %w\nwant %d and %q", exitCode(err), err, code, text)
+			}
+		}
+		return nil
+	})
+}
+
+// mustRemove repeats the removal of a server until it succeeds. An attempt without an answer may have had its
+// effect, and the next one finds no such server.
+func (a *agent) mustRemove(args ...string) {
+	a.t.Helper()
+	tried := false
+	eventually(a.t, strings.Join(args, " "), func() error {
+		_, err := a.run(args...)
+		if tried && exitCode(err) == 4 {
+			return nil
+		}
+		tried = true
+		return err
+	})
+}
+
+// awaitAlive waits until the gossip of this server has n servers, all alive.
+func (a *agent) awaitAlive(n int) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprint(n, " servers are alive"), func() error {
+		out, err := a.run("server", "members")
+		if err == nil && strings.Count(out, "alive") != n {
+			err = fmt.Errorf("members:\n%s", out)
+		}
+		return err
+	})
+}
+
+// leave makes a server leave the cluster, and waits for the end of its process. The server stays if the
+// others do not answer at once.
+func (a *agent) leave() {
+	a.t.Helper()
+	eventually(a.t, a.name+" leaves", func() error {
+		out, err := a.run("server", "leave")
+		switch {
+		case err == nil && !strings.Contains(out, "has left the cluster"):
+			return fmt.Errorf("the output is %q", out)
+		case err != nil && strings.Contains(err.Error(), "has left the gossip"): // the next leader takes its vote
+			return nil
+		}
+		return err
+	})
+	a.awaitExit()
+}
+
+// leaveOnSignal stops a server whose configuration makes it leave then, again if the others did not answer at
+// once and it has kept its vote.
+func (a *agent) leaveOnSignal() {
+	a.t.Helper()
+	eventually(a.t, a.name+" leaves on the signal", func() error {
+		if a.cmd == nil {
+			a.start()
+		}
+		a.stop()
+		log, err := os.ReadFile(a.log.Name())
+		if err == nil && !strings.Contains(string(log), "left the cluster") {
+			err = errors.New("it has kept its vote")
+		}
+		return err
+	})
+}
+
 // awaitExit waits until the process has ended by itself, without an error.
 func (a *agent) awaitExit() {
 	a.t.Helper()
@@ -70,11 +150,12 @@ func TestServers_AreRemoved(t *testing.T) {
 	second := followers[1]
 
 	// A server is gone for good.
-	first.mustFail(6, []string{leader.name, "is alive", "berth server leave"},
+	first.awaitAlive(3)
+	first.mustFailEventually(6, []string{leader.name, "is alive", "berth server leave"},
 		"server", "force-leave", leader.name)
 	first.mustFail(4, []string{"nobody", leader.name}, "server", "force-leave", "nobody")
 	first.kill()
-	second.mustEventually("server", "force-leave", "-prune", first.name)
+	second.mustRemove("server", "force-leave", "-prune", first.name)
 	second.awaitVotes(leader.name, second.name)
 	if out := second.must("server", "members"); strings.Contains(out, first.name+".global") {
 		t.Errorf("the members after a prune:\n%s", out)
@@ -83,26 +164,25 @@ func TestServers_AreRemoved(t *testing.T) {
 	second.awaitVotes(leader.name, second.name, first.name)
 
 	// The Raft configuration alone does the same.
-	peers, err := second.peers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var peers map[string]*structs.RaftServer
+	eventually(t, "the members of the Raft configuration", func() (err error) {
+		peers, err = second.peers()
+		return err
+	})
 	first.kill()
 	id := peers[leader.name].ID
-	second.mustFail(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", id)
-	second.mustFail(4, []string{"no-such-id", id}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
-	second.mustFail(6, []string{second.name, "is needed", "1 of 2 servers", "-force"}, "server", "leave")
-	second.mustEventually("operator", "raft", "remove-peer", "-peer-id",
-		peers[first.name].ID)
+	remove := []string{"operator", "raft", "remove-peer", "-peer-id"}
+	second.mustFailEventually(6, []string{leader.name, "is alive"}, append(remove, id)...)
+	second.mustFailEventually(4, []string{"no-such-id", id}, append(remove, "no-such-id")...)
+	second.mustFailEventually(6, []string{second.name, "is needed", "1 of 2 servers", "-force"},
+		"server", "leave")
+	second.mustRemove(append(remove, peers[first.name].ID)...)
 	second.awaitVotes(leader.name, second.name)
 	first.start()
 	second.awaitVotes(leader.name, second.name, first.name)
 
 	// The leader leaves on request.
-	if out := leader.must("server", "leave"); !strings.Contains(out, "has left the cluster") {
-		t.Errorf("the output is %q", out)
-	}
-	leader.awaitExit()
+	leader.leave()
 	second.awaitVotes(second.name, first.name)
 	leader.start()
 	second.awaitVotes(leader.name, second.name, first.name)
@@ -112,9 +192,9 @@ func TestServers_AreRemoved(t *testing.T) {
 	second.args = append(second.args, "-config", second.writeFile("leave.hcl", "leave_on_terminate = true\n"))
 	second.start()
 	first.awaitVotes(leader.name, second.name, first.name)
-	second.stop()
+	second.leaveOnSignal()
 	first.awaitVotes(leader.name, first.name)
-	first.must("job", "run", "-detach",
+	first.mustEventually("job", "run", "-detach",
 		first.writeJob(jobFile{name: "on", script: "sleep 1000"}))
 }
 
@@ -122,7 +202,7 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	survivor := c.servers[0]
-	survivor.must("job", "run",
+	survivor.mustEventually("job", "run",
 		survivor.writeJob(jobFile{name: "kept", script: "sleep 1000"}))
 	for _, s := range c.servers[1:] {
 		s.kill()
@@ -130,7 +210,7 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	survivor.mustFail(7, []string{"no leader", "try again"}, "job", "status", "kept")
+	survivor.mustFailEventually(7, []string{"no leader", "try again"}, "job", "status", "kept")
 	out := survivor.must("operator", "raft", "list-peers", "-stale", "-json")
 	var me *structs.RaftServer
 	for _, s := range decode[[]*structs.RaftServer](t, out) {
@@ -170,5 +250,5 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 		s.awaitVotes(names...)
 		s.awaitRunning("kept", 1)
 	}
-	survivor.must("job", "stop", "-purge", "kept")
+	survivor.mustEventually("job", "stop", "-purge", "kept")
 }
