@@ -223,7 +223,7 @@ func TestPluginID_RejectsASecondDriver(t *testing.T) {
 
 	says := []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`,
 		"not done after 3s"}
-	a.mustFail(8, says, "job", "run", "-timeout", "3s", otherDriverJob(t, a))
+	a.mustFailEventually(8, says, "job", "run", "-timeout", "3s", otherDriverJob(t, a))
 	out := a.must("plugin", "status", "hostpath")
 	if !strings.Contains(out, "Problems") ||
 		!strings.Contains(out, `driver is "other.csi"`) {
