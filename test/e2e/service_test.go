@@ -43,7 +43,7 @@ func (a *agent) webJob(count int, check, task string) string {
 job "web" {
   update {
     min_healthy_time = "0s"
-    healthy_deadline = "1m"
+    healthy_deadline = "5m"
   }
   group "g" {
     count = %d
@@ -139,7 +139,7 @@ func serviceAddress(i *structs.ServiceRegistration) string {
 func TestServices_FollowTheirAllocations(t *testing.T) {
 	t.Parallel()
 	a := agentWithPorts(t)
-	a.must("job", "run", a.webJob(2, "", `shutdown_delay = "6s"`)) // it waits for the checks
+	a.must("job", "run", a.webJob(2, "", `shutdown_delay = "1h"`)) // it waits for the checks
 	found := a.awaitServices("web", 2, passes)
 	for _, i := range found {
 		resp, err := http.Get("http://" + serviceAddress(i))
@@ -193,7 +193,7 @@ func TestServices_FollowTheirAllocations(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	a.must("job", "stop", "-purge", "web")
+	a.must("job", "stop", "-purge", "-no-shutdown-delay", "web")
 }
 
 func (a *agent) makeSick(allocID string) {
@@ -215,10 +215,10 @@ func TestServices_GoWithTheirNodes(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
 	s.args = append(s.args, "-config",
-		s.writeFile("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
+		s.writeFile("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"10s\"\n}\n"))
 	s.ready = (*agent).hasLeader
 	s.start()
-	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc)).allowRaw()
+	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc)).allowRaw().onLoopback(3)
 	n.start()
 	s.must("job", "run", s.webJob(1, "", ""))
 	s.awaitServices("web", 1, passes)
@@ -226,7 +226,7 @@ func TestServices_GoWithTheirNodes(t *testing.T) {
 	s.awaitServices("web", 0, anyState)
 	n.start() // it ends the lost allocation, and gets another one
 	s.awaitServices("web", 1, passes)
-	newAgent(t, "n1", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc)).allowRaw().start()
+	newAgent(t, "n1", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc)).allowRaw().onLoopback(3).start()
 	other := s.nodeID("n1")
 	s.must("node", "drain", "-enable", s.nodeID("n0"))
 	moved := func(i *structs.ServiceRegistration) bool { return passes(i) && i.NodeID == other }
@@ -238,7 +238,7 @@ func TestServices_GoWithTheirNodes(t *testing.T) {
 func TestServices_ChecksRestartTasks(t *testing.T) {
 	t.Parallel()
 	a := agentWithPorts(t)
-	file := a.webJob(1, "check_restart {\n limit = 2\n grace = \"0s\"\n }", "")
+	file := a.webJob(1, "check_restart {\n limit = 2\n grace = \"10s\"\n }", "")
 	a.must("job", "run", file)
 	alloc := a.awaitServices("web", 1, passes)[0].AllocID
 	a.makeSick(alloc)
