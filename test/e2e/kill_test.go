@@ -11,10 +11,9 @@ import (
 	"berth/structs"
 )
 
-// killJob has three tasks: one that ends with its kill_signal, one that ignores it, and one of another user.
-func killJob(driver string) string {
-	task := func(name, settings, script string) string {
-		return fmt.Sprintf(`
+// taskToKill returns a task that runs until it is stopped.
+func taskToKill(driver, name, settings, script string) string {
+	return fmt.Sprintf(`
     task %q {
       driver = %q
       %s
@@ -33,15 +32,67 @@ EOT
       }
     }
 `, name, driver, settings, script)
-	}
+}
+
+// killJob has two tasks that end with a signal, one of them with a kill_signal, one that ignores it, and one
+// of another user.
+func killJob(driver string) string {
 	traps := `for s in INT TERM USR1; do trap "echo got $s; exit 0" $s; done`
 	return "job \"kill\" {\n  group \"g\" {" +
-		task("signal", "kill_signal = \"SIGUSR1\"\n kill_timeout = \"20s\"", traps) +
-		task("default", `kill_timeout = "20s"`, traps) +
-		task("deaf", `kill_timeout = "2s"`, "trap '' INT TERM") +
-		task("bounded", `kill_timeout = "1h"`, "trap '' INT TERM") +
-		task("nobody", `user = "nobody"`, "id -un") +
+		taskToKill(driver, "signal", "kill_signal = \"SIGUSR1\"\n kill_timeout = \"1m\"", traps) +
+		taskToKill(driver, "default", `kill_timeout = "1m"`, traps) +
+		taskToKill(driver, "deaf", `kill_timeout = "2s"`, "trap '' INT TERM") +
+		taskToKill(driver, "nobody", `user = "nobody"`, "id -un") +
 		"  }\n}\n"
+}
+
+// boundedJob has a task whose kill_timeout is longer than its node allows.
+func boundedJob(driver string) string {
+	return "job \"bounded\" {\n  group \"g\" {" +
+		taskToKill(driver, "bounded", `kill_timeout = "1h"`, "trap '' INT TERM") +
+		"  }\n}\n"
+}
+
+// writeKillConfig writes a configuration that bounds the kill timeouts.
+func (a *agent) writeKillConfig(most string) (path string) {
+	return a.writeFile("kill-agent.hcl", fmt.Sprintf(`
+client {
+  max_kill_timeout = %q
+  drivers {
+    raw_exec {
+      enabled = true
+    }
+  }
+}
+`, most))
+}
+
+// runUntilReady runs a job until all its tasks are ready, and returns its allocation.
+func (a *agent) runUntilReady(job, text string, tasks ...string) (alloc string) {
+	a.t.Helper()
+	a.must("job", "run", "-detach", a.writeFile(job+".hcl", text))
+	alloc = a.awaitRunning(job, 1)[0].ID
+	for _, task := range tasks {
+		eventually(a.t, task+" is ready", func() error {
+			out, err := a.run("alloc", "logs", alloc, task)
+			if err == nil && !strings.Contains(out, "ready\n") {
+				err = fmt.Errorf("it has written %q", out)
+			}
+			return err
+		})
+	}
+	return alloc
+}
+
+// stopTimed stops a job, and returns the end of its allocation and when the stop began.
+func (a *agent) stopTimed(job, alloc string) (end structs.Allocation, begin time.Time) {
+	a.t.Helper()
+	begin = time.Now()
+	a.must("job", "stop", job)
+	if err := json.Unmarshal([]byte(a.must("alloc", "status", "-json", alloc)), &end); err != nil {
+		a.t.Fatal(err)
+	}
+	return end, begin
 }
 
 // The node bounds the last of the kill timeouts.
@@ -51,54 +102,39 @@ func TestKill_SignalTimeoutAndUserOfEachDriver(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			a := newAgent(t, "kill-"+strings.ReplaceAll(driver, "_", "-"), "-server", "-client")
-			a.args = append(a.args, "-config", a.writeFile("kill-agent.hcl", `
-client {
-  max_kill_timeout = "4s"
-  drivers {
-    raw_exec {
-      enabled = true
-    }
-  }
-}
-`))
+			a.args = append(a.args, "-config", a.writeKillConfig("1m"))
 			if err := os.Chmod(a.dir, 0o711); err != nil { // nobody enters it
 				t.Fatal(err)
 			}
 			a.start()
-			a.must("job", "run", "-detach", a.writeFile("kill.hcl", killJob(driver)))
-			id := a.awaitRunning("kill", 1)[0].ID
-			tasks := []string{"signal", "default", "deaf", "bounded", "nobody"}
-			for _, task := range tasks {
-				eventually(t, task+" is ready", func() error {
-					if out := a.must("alloc", "logs", id, task); !strings.Contains(out, "ready\n") {
-						return fmt.Errorf("it has written %q", out)
-					}
-					return nil
-				})
-			}
+			id := a.runUntilReady("kill", killJob(driver), "signal", "default", "deaf", "nobody")
 			if out := a.must("alloc", "logs", id, "nobody"); !strings.HasPrefix(out, "nobody\n") {
 				t.Errorf("the user is %q", out)
 			}
-			begin := time.Now()
-			a.must("job", "stop", "kill")
+			end, begin := a.stopTimed("kill", id)
+			for task, signal := range map[string]string{"signal": "USR1", "default": "INT"} {
+				if out := a.must("alloc", "logs", id, task); !strings.HasSuffix(out, "got "+signal+"\n") {
+					t.Errorf("%s has written %q", task, out)
+				}
+				for _, e := range end.TaskStates[task].Events {
+					if e.Type == structs.TaskEventTerminated && (e.ExitCode != 0 || e.Signal != 0) {
+						t.Errorf("%s did not end by itself: %+v", task, e)
+					}
+				}
+			}
+			if took := end.TaskStates["deaf"].FinishedAt.Sub(begin); took < 2*time.Second {
+				t.Errorf("deaf ended after %s", took)
+			}
+
+			a.stop()
+			a.writeKillConfig("4s")
+			a.start()
+			id = a.runUntilReady("bounded", boundedJob(driver), "bounded")
+			end, begin = a.stopTimed("bounded", id)
 			took := time.Since(begin)
-			if took < 4*time.Second || took > time.Minute {
-				t.Errorf("the end took %s, want the 4 s of the node", took)
-			}
-			if out := a.must("alloc", "logs", id, "signal"); !strings.HasSuffix(out, "got USR1\n") {
-				t.Errorf("signal has written %q", out)
-			}
-			if out := a.must("alloc", "logs", id, "default"); !strings.HasSuffix(out, "got INT\n") {
-				t.Errorf("default has written %q", out)
-			}
-			var end structs.Allocation
-			if err := json.Unmarshal([]byte(a.must("alloc", "status", "-json", id)), &end); err != nil {
-				t.Fatal(err)
-			}
-			after := func(task string) time.Duration { return end.TaskStates[task].FinishedAt.Sub(begin) }
-			if after("deaf") < 2*time.Second || after("bounded") < 4*time.Second || after("signal") > after("deaf") {
-				t.Errorf("deaf ended after %s, bounded after %s, signal after %s",
-					after("deaf"), after("bounded"), after("signal"))
+			bounded := end.TaskStates["bounded"].FinishedAt.Sub(begin)
+			if bounded < 4*time.Second || took < bounded || took > 2*time.Minute {
+				t.Errorf("bounded ended after %s, its stop took %s, want the 4 s of the node", bounded, took)
 			}
 		})
 	}
