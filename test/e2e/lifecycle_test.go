@@ -107,6 +107,25 @@ func (x lifecycle) wantOrder(lines ...string) {
 	}
 }
 
+// awaitStarts waits until the servers know that tasks were started in an order.
+func (x lifecycle) awaitStarts(tasks ...string) {
+	x.t.Helper()
+	eventually(x.t, fmt.Sprint("starts in the order ", tasks), func() error {
+		row, err := get[*structs.AllocListStub](x.agent, "/v1/allocation/"+x.alloc)
+		if err != nil {
+			return err
+		}
+		for i := range len(tasks) - 1 {
+			before := row.TaskStates[tasks[i]].StartedAt
+			after := row.TaskStates[tasks[i+1]].StartedAt
+			if !before.Before(after) {
+				return fmt.Errorf("%s was started at %s, %s at %s", tasks[i], before, tasks[i+1], after)
+			}
+		}
+		return nil
+	})
+}
+
 func (x lifecycle) create(name string) {
 	x.t.Helper()
 	if err := os.WriteFile(filepath.Join(x.dir, name), nil, 0o600); err != nil {
@@ -134,10 +153,14 @@ func TestLifecycle_RunsTasksInOrder(t *testing.T) {
 	x.restartAgent()
 	x.create("go")
 	x.await("late ends", 1)
-	x.wantOrder("side begins", "main begins", "late begins")
+	x.await("main begins", 1) // its program may begin after that of late, which began after its start
+	x.wantOrder("side begins", "main begins")
 	x.wantOrder("first ends", "main begins")
+	x.wantOrder("first ends", "late begins")
+	x.awaitStarts("first", "main", "late")
 	x.restartAgent()
 	x.awaitRunning("life", 1)
+	x.awaitRestored()
 
 	x.must("alloc", "signal", "-s", "usr1", alloc, "main")
 	x.await("main sees USR1", 1)
@@ -149,7 +172,11 @@ func TestLifecycle_RunsTasksInOrder(t *testing.T) {
 	x.mustFail(5, []string{"is dead, not running"}, "alloc", "restart", alloc, "first")
 	x.must("alloc", "restart", "-all-tasks", alloc)
 	x.await("late ends", 2)
-	x.wantOrder("main ends", "side ends", "first begins", "first ends", "main begins", "late begins")
+	x.await("main begins", 3)
+	x.await("side begins", 2)
+	x.wantOrder("main ends", "side ends", "first begins", "first ends", "main begins")
+	x.wantOrder("first ends", "late begins")
+	x.awaitStarts("first", "main", "late")
 	x.await("after begins", 0)
 
 	x.must("job", "stop", "-detach", "life")
