@@ -25,6 +25,7 @@ job "reader" {
         args    = ["-c", <<-EOT
           show() { echo "$1: $(head -n 1 /local/conf)"; }
           trap 'show signal' USR1
+          trap 'echo mark' USR2
           show start
           while true; do sleep 0.1; done
 EOT
@@ -44,6 +45,11 @@ EOT
           max = "2s"
         }
       }
+      template {
+        data        = "{{ key \"conf/probe\" }}"
+        destination = "local/probe"
+        change_mode = "noop"
+      }
       resources {
         cpu    = 20
         memory = 16
@@ -60,13 +66,15 @@ func TestTemplate_FollowsServicesAndKeys(t *testing.T) {
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})
 	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c).onLoopback(20)
 	a.start()
-	put := func(text string) {
+	putKey := func(key, text string) {
 		t.Helper()
-		_, err := c.API.KV().Put(&api.KVPair{Key: "conf/name", Value: []byte(text)}, nil)
+		_, err := c.API.KV().Put(&api.KVPair{Key: key, Value: []byte(text)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+	put := func(text string) { putKey("conf/name", text) }
+	putKey("conf/probe", "-")
 	register := func(n string, check *api.AgentServiceCheck) {
 		t.Helper()
 		err := c.API.Agent().ServiceRegister(&api.AgentServiceRegistration{
@@ -117,13 +125,15 @@ func TestTemplate_FollowsServicesAndKeys(t *testing.T) {
 	})
 
 	// An agent that finds nothing changed does nothing.
-	before := a.logs(alloc)
+	a.awaitMarks(alloc, func(text string) { putKey("conf/probe", text) })
+	a.must("alloc", "signal", "-s", "usr2", alloc, "t")
+	a.awaitOutput(alloc, "mark\n") // the shell has handled each signal before
 	a.kill()
 	a.start()
 	put("two")
 	put("three")
 	out := a.awaitOutput(alloc, "key three.")
-	if got := strings.TrimPrefix(out, before); got != "signal: own 0 of found x key three.\n" {
+	if _, got, _ := strings.Cut(out, "mark\n"); got != "signal: own 0 of found x key three.\n" {
 		t.Errorf("after a restart of the agent the task said %q", got)
 	}
 	s := a.onlyAlloc("reader")

@@ -43,6 +43,11 @@ EOT
         perms       = "600"
         env         = true
       }
+      template {
+        data        = "{{ file \"alloc/data/probe\" }}"
+        destination = "local/probe"
+        change_mode = "noop"
+      }
       resources {
         cpu    = 20
         memory = 16
@@ -70,23 +75,44 @@ func (a *agent) onlyAlloc(job string) *structs.AllocListStub {
 	return found
 }
 
+// awaitMarks waits until the agent has recorded its acts for the changes that the task t has seen. An agent
+// that ends before that repeats the acts. write changes the text of the template local/probe. The agent may
+// render the first text together with such a change, before the act. It renders the second text after the
+// record.
+func (a *agent) awaitMarks(alloc string, write func(text string)) {
+	a.t.Helper()
+	for range 2 {
+		text := structs.NewID()
+		write(text)
+		eventually(a.t, "the probe is rendered", func() error {
+			got, err := os.ReadFile(a.data("alloc", alloc, "t", "local", "probe"))
+			if err == nil && string(got) != text {
+				err = fmt.Errorf("it is %q", got)
+			}
+			return err
+		})
+	}
+}
+
 func TestTemplate_SignalsItsTask(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
 	a.must("job", "run", "-detach", a.writeFile("shows.hcl", templateJob))
 	alloc := a.onlyAlloc("shows").ID
-	in := a.data("alloc", alloc, "alloc", "data", "in")
-	write := func(text string) {
+	replace := func(name, text string) {
 		t.Helper()
-		err := os.WriteFile(in+".new", []byte(text), 0o644)
-		if err == nil {
-			err = os.Rename(in+".new", in)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := a.data("alloc", alloc, "alloc", "data", name)
+		eventually(t, name+" is written", func() error {
+			err := os.WriteFile(path+".new", []byte(text), 0o644)
+			if err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		})
 	}
+	write := func(text string) { replace("in", text) }
+	replace("probe", "")
 	eventually(t, "the task waits for the file", func() error {
 		if got := events(a.onlyAlloc("shows")); !strings.Contains(got, `no file "alloc/data/in"`) {
 			return fmt.Errorf("its events are %s", got)
@@ -99,6 +125,7 @@ func TestTemplate_SignalsItsTask(t *testing.T) {
 	a.awaitOutput(alloc, "signal: two in shows, linux")
 
 	// An agent that finds nothing changed does nothing.
+	a.awaitMarks(alloc, func(text string) { replace("probe", text) })
 	for _, end := range []func(){a.stop, a.kill} {
 		end()
 		a.start()
