@@ -50,6 +50,15 @@ EOT
 `, driver, user)
 }
 
+// checkOwnSecret returns an error unless a task has written its secret.
+func checkOwnSecret(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "own"))
+	if err != nil || string(text) != "own\n" {
+		return fmt.Errorf("the secret is %q, %w", text, err)
+	}
+	return nil
+}
+
 // TestSecrets_AreInMemoryUntilTheTasksEnd kills the agent between the life and the end of its tasks.
 func TestSecrets_AreInMemoryUntilTheTasksEnd(t *testing.T) {
 	t.Parallel()
@@ -62,6 +71,7 @@ func TestSecrets_AreInMemoryUntilTheTasksEnd(t *testing.T) {
 		a.awaitOutput(alloc, "given by a template", "does not run")
 		dir := a.data("alloc", alloc, "t", "secrets")
 		secrets[job] = dir
+		eventually(t, "the task has its own secret", func() error { return checkOwnSecret(dir) })
 		var st unix.Statfs_t
 		if err := unix.Statfs(dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC {
 			t.Errorf("%s: the secrets are on a file system of type %x, %v", job, st.Type, err)
@@ -78,9 +88,8 @@ func TestSecrets_AreInMemoryUntilTheTasksEnd(t *testing.T) {
 	a.start()
 	for job, dir := range secrets {
 		a.awaitRunning(job, 1)
-		text, err := os.ReadFile(filepath.Join(dir, "own"))
-		if err != nil || string(text) != "own\n" {
-			t.Errorf("%s: after the end of the agent the secret is %q, %v", job, text, err)
+		if err := checkOwnSecret(dir); err != nil {
+			t.Errorf("%s: after the end of the agent: %v", job, err)
 		}
 	}
 
@@ -96,9 +105,12 @@ func TestSecrets_AreInMemoryUntilTheTasksEnd(t *testing.T) {
 			}
 			return nil
 		})
-		if left := mountsBelow(filepath.Dir(filepath.Dir(dir))); len(left) > 0 {
-			t.Errorf("mounted are still %q", left)
-		}
+		eventually(t, "the directory of "+job+" has no mounts", func() error {
+			if left := mountsBelow(filepath.Dir(filepath.Dir(dir))); len(left) > 0 {
+				return fmt.Errorf("mounted are still %q", left)
+			}
+			return nil
+		})
 	}
 	for job, dir := range secrets {
 		eventually(t, "the directory of "+job+" is gone", func() error {

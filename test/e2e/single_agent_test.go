@@ -55,9 +55,19 @@ func stopWithVolume(a *agent, jobs ...string) {
 		return nil
 	})
 	a.stop()
-	if left := a.loopDevices(); len(left) > 0 {
-		a.t.Errorf("loop devices left: %v", left)
-	}
+	a.awaitNoLoopDevices()
+}
+
+// awaitNoLoopDevices waits until the agent has no loop device. The kernel frees a device with the last mount
+// of it, and a process that starts in a mount namespace of its own has a copy of each mount for a moment.
+func (a *agent) awaitNoLoopDevices() {
+	a.t.Helper()
+	eventually(a.t, "no loop device is left", func() error {
+		if left := a.loopDevices(); len(left) > 0 {
+			return fmt.Errorf("left are %v", left)
+		}
+		return nil
+	})
 }
 
 // stagedBelow lists the mounts in the staging and publish directories, without the mount of the tree itself.

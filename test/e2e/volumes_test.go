@@ -44,9 +44,7 @@ func (a *agent) stopAndCheckClean(volumes []string, jobs ...string) {
 	if left := stagedBelow(a.dir); len(left) > 0 {
 		a.t.Errorf("mounts of volumes after the last claim has ended: %v", left)
 	}
-	if left := a.loopDevices(); len(left) > 0 {
-		a.t.Errorf("loop devices after the last claim has ended: %v", left)
-	}
+	a.awaitNoLoopDevices()
 }
 
 func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
