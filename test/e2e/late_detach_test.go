@@ -122,8 +122,8 @@ func TestLateDetach_IsSettledWhereItWasMade(t *testing.T) {
 	})
 	detach := caller.name + " ControllerUnpublishVolume"
 	calls := st.attachCalls("v")[before:]
-	if len(calls) < 3 || calls[0] != detach || calls[1] != detach ||
-		!strings.HasSuffix(calls[2], "ControllerPublishVolume") {
+	repeated := slices.IndexFunc(calls, func(call string) bool { return call != detach })
+	if repeated < 2 || !strings.HasSuffix(calls[repeated], "ControllerPublishVolume") {
 		t.Errorf("calls are %v, want the detach, its repeat at the same node and an attach", calls)
 	}
 	s.runUntilOutput(appendingJob("v", user, "second"), "first", "second")

@@ -101,9 +101,13 @@ func TestLive_SettingsAndHistory(t *testing.T) {
 		{[]string{"alloc", "status", "-stats", alloc.ID}, "Use of resources"},
 		{[]string{"node", "status", "-stats", "-self"}, "Use of the machine"},
 	} {
-		if out := a.must(c.args...); !strings.Contains(out, c.want) || strings.Contains(out, "Not measured") {
-			t.Errorf("%q shows\n%s", c.args, out)
-		}
+		eventually(t, c.want, func() error { // what does not answer in time is not measured
+			out, err := a.run(c.args...)
+			if err == nil && (!strings.Contains(out, c.want) || strings.Contains(out, "Not measured")) {
+				err = fmt.Errorf("%q shows\n%s", c.args, out)
+			}
+			return err
+		})
 	}
 	a.reload(text("big", `  meta { rack = "r2" }
   device "berth/test/zero" { paths = ["/dev/zero"] }`))

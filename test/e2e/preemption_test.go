@@ -37,7 +37,7 @@ job %q {
     }
     task "t" {
       driver       = "exec"
-      kill_timeout = "4s"
+      kill_timeout = "%[4]s"
       config {
         command = "/bin/sh"
         args    = ["-c", %[3]q]
@@ -53,7 +53,7 @@ job %q {
     }
   }
 }
-`, name, priority, script))
+`, name, priority, script, victimTimeout))
 }
 
 // awaitWait waits until the status of an allocation says that it waits for another one.
@@ -95,9 +95,7 @@ func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
 
 	high := a.awaitAlloc("high")
 	a.awaitWait(high, victim)
-	if work := a.allocsAtWork(); !work[victim] || work[high] {
-		t.Errorf("while the victim refuses to end, processes run of %v", work)
-	}
+	a.checkRefusal(victim, high)
 	a.checkPreemption(high, victim)
 	st.awaitHeldCall("NodeUnpublishVolume")
 	a.kill()
@@ -127,6 +125,21 @@ func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
 	st.checkCallOrder()
 }
 
+// victimTimeout is the kill_timeout of a bigJob.
+const victimTimeout = 4 * time.Second
+
+// checkRefusal checks that processes run of the victim, unless its kill_timeout may be over, and that none
+// run of its successor.
+func (a *agent) checkRefusal(victim, successor string) {
+	a.t.Helper()
+	s := decode[structs.Allocation](a.t, a.must("alloc", "status", "-json", successor))
+	work := a.allocsAtWork()
+	mayHaveEnded := time.Since(time.Unix(0, s.CreateTime)) >= victimTimeout
+	if work[successor] || !work[victim] && !mayHaveEnded {
+		a.t.Errorf("while the victim refuses to end, processes run of %v", work)
+	}
+}
+
 // checkPreemption checks that both allocations name the other one.
 func (a *agent) checkPreemption(successor, victim string) {
 	a.t.Helper()
@@ -147,7 +160,7 @@ func (a *agent) checkLateEnd(victim, successor string) {
 	s := decode[structs.Allocation](a.t, a.must("alloc", "status", "-json", successor))
 	ended := v.TaskStates["t"].FinishedAt
 	placed := time.Unix(0, s.CreateTime)
-	if took := ended.Sub(placed); took < 4*time.Second {
+	if took := ended.Sub(placed); took < victimTimeout {
 		a.t.Errorf("the victim ended %s after the placement of its successor, want its kill_timeout", took)
 	}
 	if begun := s.TaskStates["t"].StartedAt; !begun.After(ended) {
