@@ -175,6 +175,26 @@ var operatorCalls = []callRow{
 	}},
 }
 
+// holdDrain runs the job held on the node. A drain of the node does not end before the job is stopped
+// without its delay.
+func (f *callFixture) holdDrain() error {
+	_, err := f.c.Nodes().ToggleEligibility(f.nodeID, true, nil)
+	if err != nil {
+		return err
+	}
+	job := quickJob("held", "sleep 600")
+	job.TaskGroups[0].ShutdownDelay = new(time.Hour)
+	_, _, err = f.c.Jobs().Register(job, nil)
+	if err != nil {
+		return err
+	}
+	f.await("the job that holds the drain", func() (bool, error) {
+		allocs, _, err := f.c.Jobs().Allocations("held", true, nil)
+		return len(allocs) == 1 && allocs[0].ClientStatus == "running", err
+	})
+	return nil
+}
+
 // nodeCalls change the node. Its allocations leave it.
 var nodeCalls = []callRow{
 	{"Nodes.ForceEvaluate", func(f *callFixture) error {
@@ -192,11 +212,18 @@ var nodeCalls = []callRow{
 		}, n)
 	}},
 	{"Nodes.UpdateDrain", func(f *callFixture) error {
+		if err := f.holdDrain(); err != nil {
+			return err
+		}
 		resp, err := f.c.Nodes().UpdateDrain(f.nodeID, &public.DrainSpec{Deadline: time.Hour}, false, nil)
 		if err != nil {
 			return err
 		}
 		n, _, err := f.c.Nodes().Info(f.nodeID, nil)
+		if err != nil {
+			return err
+		}
+		_, _, err = f.c.Jobs().DeregisterOpts("held", &public.DeregisterOptions{NoShutdownDelay: true}, nil)
 		return check(err, func() bool {
 			return resp.NodeModifyIndex > 0 && n.DrainStrategy.Deadline == time.Hour
 		}, n)

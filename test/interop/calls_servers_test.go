@@ -3,7 +3,6 @@ package interop
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	public "github.com/hashicorp/nomad/api"
+
+	"berth/internal/nettest"
 )
 
 // serverOfCalls is one of three servers that calls make lead, and remove.
@@ -50,7 +51,10 @@ func (f *callFixture) startServers() {
 // newServer adds a server that does not run yet. expect is its bootstrap_expect.
 func (f *callFixture) newServer(name string, expect int) *serverOfCalls {
 	f.t.Helper()
-	ports := freePorts(f.t, 3)
+	var ports []string
+	for _, port := range nettest.FreePorts(f.t, 3) {
+		ports = append(ports, strconv.Itoa(port))
+	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {
 		f.t.Fatal(err)
@@ -115,26 +119,6 @@ func (s *serverOfCalls) kill(t *testing.T) {
 	s.cmd = nil
 }
 
-// freePorts returns ports without a listener, in TCP and UDP.
-func freePorts(t *testing.T, n int) (ports []string) {
-	t.Helper()
-	for len(ports) < n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }() // until all are chosen
-		port := l.Addr().(*net.TCPAddr).Port
-		u, err := net.ListenPacket("udp", l.Addr().String())
-		if err != nil {
-			continue
-		}
-		defer func() { _ = u.Close() }()
-		ports = append(ports, strconv.Itoa(port))
-	}
-	return ports
-}
-
 // peers returns the members of the Raft configuration by their RPC addresses.
 func (f *callFixture) peers() (map[string]*public.RaftServer, error) {
 	raft, err := f.servers[0].c.Operator().RaftGetConfiguration(nil)
@@ -146,6 +130,17 @@ func (f *callFixture) peers() (map[string]*public.RaftServer, error) {
 		peers[s.Address] = s
 	}
 	return peers, nil
+}
+
+// awaitPeers waits until the servers have a leader, and returns their peers.
+func (f *callFixture) awaitPeers() (peers map[string]*public.RaftServer) {
+	f.t.Helper()
+	f.await("the Raft configuration", func() (bool, error) {
+		var err error
+		peers, err = f.peers()
+		return err == nil, err
+	})
+	return peers
 }
 
 func (f *callFixture) awaitVoters(n int) {
@@ -162,12 +157,30 @@ func (f *callFixture) awaitVoters(n int) {
 	})
 }
 
-// awaitLeader waits until the first server knows that a server leads.
-func (f *callFixture) awaitLeader(s *serverOfCalls) {
+// awaitLeader repeats a transfer of leadership until it succeeds and the first server knows that the server
+// leads.
+func (f *callFixture) awaitLeader(s *serverOfCalls, transfer func() error) {
 	f.t.Helper()
 	f.await(s.name+" leads", func() (bool, error) {
+		if err := transfer(); err != nil {
+			return false, err
+		}
 		leader, err := f.servers[0].c.Status().Leader()
 		return leader == s.address, err
+	})
+}
+
+// remove repeats the removal of a server until it succeeds: while servers elect a leader, nothing is
+// removed. An attempt without an answer may have had its effect, and the next one finds no such server.
+func (f *callFixture) remove(call func() error) error {
+	tried := false
+	return f.retried(func() error {
+		err := call()
+		if tried && err != nil && strings.Contains(err.Error(), "404") {
+			return nil
+		}
+		tried = true
+		return err
 	})
 }
 
@@ -196,33 +209,31 @@ func (f *callFixture) killLast() (name string) {
 var serverCalls = []callRow{
 	{"Operator.RaftTransferLeadershipByID", func(f *callFixture) error {
 		f.startServers()
-		peers, err := f.peers()
-		if err != nil {
-			return err
-		}
+		peers := f.awaitPeers()
 		second := f.servers[1]
-		err = f.servers[2].c.Operator().RaftTransferLeadershipByID(peers[second.address].ID, nil)
-		f.awaitLeader(second)
-		return err
+		f.awaitLeader(second, func() error {
+			return f.servers[2].c.Operator().RaftTransferLeadershipByID(peers[second.address].ID, nil)
+		})
+		return nil
 	}},
 	{"Operator.RaftTransferLeadershipByAddress", func(f *callFixture) error {
 		first := f.servers[0]
-		err := first.c.Operator().RaftTransferLeadershipByAddress(first.address, nil)
-		f.awaitLeader(first)
-		return err
+		f.awaitLeader(first, func() error {
+			return first.c.Operator().RaftTransferLeadershipByAddress(first.address, nil)
+		})
+		return nil
 	}},
 	{"Operator.RaftRemovePeerByID", func(f *callFixture) error {
-		peers, err := f.peers()
-		if err != nil {
-			return err
-		}
+		peers := f.awaitPeers()
 		f.killLast()
-		err = f.servers[0].c.Operator().RaftRemovePeerByID(peers[f.servers[2].address].ID, nil)
+		err := f.remove(func() error {
+			return f.servers[0].c.Operator().RaftRemovePeerByID(peers[f.servers[2].address].ID, nil)
+		})
 		f.awaitVoters(2)
 		return err
 	}},
 	{"Agent.ForceLeave", func(f *callFixture) error {
-		err := f.servers[0].c.Agent().ForceLeave(f.servers[2].name + ".global")
+		err := f.remove(func() error { return f.servers[0].c.Agent().ForceLeave(f.servers[2].name + ".global") })
 		f.await("it has left", func() (bool, error) {
 			members, err := f.servers[0].c.Agent().Members()
 			return err == nil && !strings.Contains(fmt.Sprint(statuses(members)), "failed"), err
@@ -233,13 +244,17 @@ var serverCalls = []callRow{
 	}},
 	{"Operator.RaftRemovePeerByAddress", func(f *callFixture) error {
 		f.killLast()
-		err := f.servers[0].c.Operator().RaftRemovePeerByAddress(f.servers[2].address, nil)
+		err := f.remove(func() error {
+			return f.servers[0].c.Operator().RaftRemovePeerByAddress(f.servers[2].address, nil)
+		})
 		f.awaitVoters(2)
 		return err
 	}},
 	{"Agent.ForceLeaveWithOptions", func(f *callFixture) error {
 		name := f.servers[2].name + ".global"
-		err := f.servers[0].c.Agent().ForceLeaveWithOptions(name, public.ForceLeaveOpts{Prune: true})
+		err := f.remove(func() error {
+			return f.servers[0].c.Agent().ForceLeaveWithOptions(name, public.ForceLeaveOpts{Prune: true})
+		})
 		f.await("it is gone", func() (bool, error) {
 			members, err := f.servers[0].c.Agent().Members()
 			return err == nil && len(members.Members) == 2, err
