@@ -21,8 +21,8 @@ import (
 // patience bounds the wait for one condition. It is long for slow machines.
 const patience = 90 * time.Second
 
-// connectToAgent returns a client of a real agent: the one at BERTH_INTEROP_ADDR, or one that the binary
-// BERTH_BIN runs with -dev in a temporary directory.
+// connectToAgent returns a client of a real agent that knows a leader: the one at BERTH_INTEROP_ADDR, or one
+// that the binary BERTH_BIN runs with -dev in a temporary directory.
 func connectToAgent(t *testing.T) *public.Client {
 	t.Helper()
 	addr := os.Getenv("BERTH_INTEROP_ADDR")
@@ -38,6 +38,10 @@ func connectToAgent(t *testing.T) *public.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	awaitAnswer(t, "a leader", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+		leader, err := c.Status().Leader()
+		return leader != "", nil, err
+	})
 	return c
 }
 
@@ -150,13 +154,9 @@ func TestClient_ReadsTheAgent(t *testing.T) {
 	})
 }
 
-// awaitReadyNode waits for a leader and a ready node, and returns the node.
+// awaitReadyNode waits for a ready node and returns it.
 func awaitReadyNode(t *testing.T, c *public.Client) (node *public.NodeListStub) {
 	t.Helper()
-	awaitAnswer(t, "a leader", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
-		leader, err := c.Status().Leader()
-		return leader != "", nil, err
-	})
 	awaitAnswer(t, "a node", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		nodes, meta, err := c.Nodes().List(q)
 		for _, n := range nodes {
@@ -256,6 +256,13 @@ func testJobs(t *testing.T, c *public.Client) {
 	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
 		t.Errorf("allocation %+v", alloc)
 	}
+	cancel := make(chan struct{})
+	frames, errs := c.AllocFS().Logs(alloc, true, "app", "stdout", "start", 0, cancel, nil)
+	// The task has written its files before.
+	if f := wantFrame(t, frames, errs); string(f.Data) != "hello from inside\n" {
+		t.Errorf("the log begins with %+v", f)
+	}
+	close(cancel)
 	t.Run("statistics", func(t *testing.T) { testStatistics(t, c, alloc) })
 	t.Run("commands", func(t *testing.T) { testExec(t, c, alloc) })
 	t.Run("files", func(t *testing.T) { testFiles(t, c, alloc) })
@@ -287,19 +294,6 @@ func testJobs(t *testing.T, c *public.Client) {
 	if checkNoError(t, "evaluations", err) && len(evals) == 0 {
 		t.Error("no evaluations")
 	}
-	cancel := make(chan struct{})
-	frames, errs := c.AllocFS().Logs(alloc, true, "app", "stdout", "start", 0, cancel, nil)
-	select {
-	case f, open := <-frames:
-		if !open || string(f.Data) != "hello from inside\n" {
-			t.Errorf("the log begins with %+v", f)
-		}
-	case err := <-errs:
-		t.Errorf("the log: %v", err)
-	case <-time.After(patience):
-		t.Error("no log")
-	}
-	close(cancel)
 	_, _, err = c.Jobs().Info("interop-none", nil)
 	var refused public.UnexpectedResponseError
 	if !errors.As(err, &refused) || refused.StatusCode() != 404 {

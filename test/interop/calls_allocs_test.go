@@ -15,8 +15,10 @@ import (
 // allocCalls act on the allocation of the fixture and on others.
 var allocCalls = []callRow{
 	{"Allocations.Stats", func(f *callFixture) error {
-		usage, err := f.c.Allocations().Stats(f.alloc, nil)
-		return check(err, func() bool { return usage.Tasks["app"] != nil && usage.Timestamp > 0 }, usage)
+		return f.retried(func() error { // a supervisor that does not answer in time is left out
+			usage, err := f.c.Allocations().Stats(f.alloc, nil)
+			return check(err, func() bool { return usage.Tasks["app"] != nil && usage.Timestamp > 0 }, usage)
+		})
 	}},
 	{"Allocations.Exec", func(f *callFixture) error {
 		var out, errs bytes.Buffer
@@ -119,7 +121,8 @@ var allocCalls = []callRow{
 	}},
 }
 
-// awaitRestarts waits until the task of the fixture has started again so often.
+// awaitRestarts waits until the task of the fixture has started again so often, and has written its file and
+// its output.
 func (f *callFixture) awaitRestarts(n uint64) {
 	f.t.Helper()
 	f.await("a restart", func() (bool, error) {
@@ -129,6 +132,13 @@ func (f *callFixture) awaitRestarts(n uint64) {
 		}
 		s := a.TaskStates["app"]
 		return s.State == "running" && s.Restarts == n, nil
+	})
+	f.await("its output", func() (bool, error) {
+		log, err := f.c.AllocFS().Cat(f.alloc, "alloc/logs/app.stdout.0", nil)
+		if err != nil {
+			return false, err
+		}
+		return uint64(strings.Count(readAll(f.t, log), "hello\n")) == n+1, nil
 	})
 }
 

@@ -343,10 +343,12 @@ func (f *callFixture) endDeployment(job string) error {
 		pending := func(e *public.Evaluation) bool { return e.Status == "pending" }
 		return err == nil && !slices.ContainsFunc(evals, pending), err
 	})
-	d, _, err := f.c.Jobs().LatestDeployment(job, nil)
-	if err != nil || d == nil || d.Status != public.DeploymentStatusRunning {
+	return f.retried(func() error {
+		d, _, err := f.c.Jobs().LatestDeployment(job, nil)
+		if err != nil || d == nil || d.Status != public.DeploymentStatusRunning {
+			return err
+		}
+		_, _, err = f.c.Deployments().Fail(d.ID, nil) // an error if it has succeeded meanwhile
 		return err
-	}
-	_, _, err = f.c.Deployments().Fail(d.ID, nil)
-	return err
+	})
 }

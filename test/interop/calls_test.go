@@ -270,7 +270,7 @@ func failureIn(results []reflect.Value) string {
 		if errs, isChannel := v.Interface().(<-chan error); isChannel {
 			select {
 			case err, ok = <-errs:
-			case <-time.After(time.Second):
+			case <-time.After(patience):
 			}
 		}
 		if ok && err != nil {

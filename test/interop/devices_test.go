@@ -175,10 +175,8 @@ func testDevices(t *testing.T, c *public.Client, node string) {
 	if got := alloc.TaskResources["app"]; got == nil || *got.CPU != 50 || got.Devices[0].Name != name {
 		t.Errorf("the task demands %+v", got)
 	}
-	usage, err := c.Allocations().Stats(alloc, nil)
-	if checkNoError(t, "statistics", err) && usage.Tasks["app"] == nil {
-		t.Errorf("the tasks use %+v", usage.Tasks)
-	}
+	_, err = awaitStats(t, c, alloc)
+	checkNoError(t, "statistics", err)
 	other := shellJob("interop-device-2", "sleep 600")
 	other.TaskGroups[0].Tasks[0].Resources.Devices = []*public.RequestedDevice{{Name: "test"}}
 	if _, _, err := c.Jobs().Register(other, nil); err != nil {

@@ -369,6 +369,10 @@ func testPeerStops(t *testing.T, peer peerCLI, web peerJob) {
 	if err != nil || e.Priority != 80 || e.TriggeredBy != "job-deregister" {
 		t.Errorf("the evaluation of the stop is %+v: %v", e, err)
 	}
+	awaitAnswer(t, "the end of the job", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		job, meta, err := web.c.Jobs().Info(web.id, q)
+		return err == nil && *job.Status == "dead", meta, err
+	})
 	peer.checkOutput(peer.run("job", "status", web.id), "dead (stopped)")
 	peer.checkOutput(peer.run("job", "stop", "-purge", "-yes", web.id), `finished with status "complete"`)
 	peer.exits(1, "job", "status", web.id)

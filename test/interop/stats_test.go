@@ -137,9 +137,21 @@ func TestClient_ReadsStatistics(t *testing.T) {
 	}
 }
 
+// awaitStats measures a running allocation until its task app answers in time.
+func awaitStats(
+	t *testing.T, c *public.Client, alloc *public.Allocation,
+) (usage *public.AllocResourceUsage, err error) {
+	t.Helper()
+	awaitAnswer(t, "statistics of the task", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+		usage, err = c.Allocations().Stats(alloc, nil)
+		return err != nil || usage.Tasks["app"] != nil, nil, nil
+	})
+	return usage, err
+}
+
 // testStatistics measures a running allocation and its node with a real agent.
 func testStatistics(t *testing.T, c *public.Client, alloc *public.Allocation) {
-	usage, err := c.Allocations().Stats(alloc, nil)
+	usage, err := awaitStats(t, c, alloc)
 	if checkNoError(t, "statistics of an allocation", err) &&
 		(usage.Tasks["app"] == nil || usage.ResourceUsage.MemoryStats.RSS == 0 || usage.Timestamp == 0 ||
 			!slices.Contains(usage.ResourceUsage.CpuStats.Measured, "Percent")) {
