@@ -131,7 +131,7 @@ func (c *circle) nodesFor(m *member) (nodes []*structs.Node) {
 }
 
 // reachesVolumes reports whether a node can mount the volumes of a member once nothing excludes it: no
-// exchange makes a plugin healthy.
+// exchange brings a plugin.
 func (c *circle) reachesVolumes(m *member, n *structs.Node) bool {
 	return !slices.ContainsFunc(m.claims, func(claim *structs.CSIClaim) bool {
 		v := state.Volume(c, claim.Namespace, claim.VolumeID)
@@ -139,7 +139,8 @@ func (c *circle) reachesVolumes(m *member, n *structs.Node) bool {
 			return true
 		}
 		half := state.Instance(c, v.PluginID, structs.CSIKindNode, n.ID)
-		return half == nil || !half.Healthy || !v.ReachableFrom(half.NodeReport().AccessibleTopology)
+		return half == nil || !half.Healthy || !state.InstanceStays(c, half) ||
+			!v.ReachableFrom(half.NodeReport().AccessibleTopology)
 	})
 }
 

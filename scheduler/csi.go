@@ -134,6 +134,7 @@ func volumeKey(c *structs.CSIClaim) string {
 type storage struct {
 	half    *structs.CSIPluginInstance
 	unfit   string                       // why the node's half cannot be used
+	leaves  bool                         // this is why
 	volumes map[string]*structs.CSIClaim // that count against its limit; nil until needed
 }
 
@@ -154,6 +155,10 @@ func (p *planner) storageOn(v *nodeView, plugin string) *storage {
 			why += ": " + s.half.HealthDescription
 		}
 		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (%s)", plugin, why)
+	case !state.InstanceStays(p, s.half):
+		s.leaves = true
+		s.unfit = "CSI plugin " + plugin +
+			" leaves this node: the allocation that runs it has ended or is to end"
 	}
 	known[plugin] = s
 	return s
@@ -185,9 +190,13 @@ func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 	return s.volumes
 }
 
-func pluginsHealthy(p *planner, w *placement, v *nodeView) *refusal {
+// pluginsServe checks that each plugin is healthy on the node, and stays. One that leaves is still healthy
+// until its node stops it: with a volume the node would have the room of the plugin's next allocation. No key
+// tells of that one if it takes over from a healthy one.
+func pluginsServe(p *planner, w *placement, v *nodeView) *refusal {
 	for _, u := range w.uses {
 		s := p.storageOn(v, u.volume.PluginID)
+		p.waits = p.waits || s.leaves
 		if s.unfit != "" {
 			return &refusal{
 				reason: s.unfit,

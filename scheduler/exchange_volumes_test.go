@@ -18,6 +18,7 @@ func TestUpdate_StopsNoneWithoutAPluginForItsVolume(t *testing.T) {
 	zone := &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}
 	for name, edit := range map[string]func(*structs.CSIPluginInstance){
 		"an unhealthy one": func(i *structs.CSIPluginInstance) { i.Healthy = false },
+		"one that leaves":  func(i *structs.CSIPluginInstance) { i.AllocID = "gone" },
 		"one that reaches other volumes": func(i *structs.CSIPluginInstance) {
 			i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z2"}}
 		},

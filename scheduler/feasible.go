@@ -66,7 +66,7 @@ var placeFilters = []placeFilter{
 	{filterHosts, onDistinctHosts},
 	{filterProperty, withinPropertyLimits},
 	{filterHostVolume, hostVolumesFree},
-	{filterPlugin, pluginsHealthy},
+	{filterPlugin, pluginsServe},
 	{filterVolume, volumesReachable},
 	{filterLimit, volumesWithinLimit},
 	{filterResources, resourcesFit},

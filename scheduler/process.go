@@ -130,7 +130,7 @@ type planner struct {
 	stoppedFirst   []*placement        // see stopFirst
 	spares         map[jobGroup]*spare // nil values are those of groups without a pace
 	more           bool                // another plan has to follow
-	waits          bool                // for updates of others: see addRetryEval
+	waits          bool                // for updates of others, or a plugin: see addRetryEval
 	tried          map[string]bool     // allocations whose successors have found no place
 	searched       int                 // see planSteps
 	nextWave       string              // ID of the evaluation that continues an update, or ""
@@ -256,8 +256,9 @@ func (p *planner) finishEval() {
 }
 
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
-// one may find capacity: the keys were too many to name, the plan was one for older servers, or updates of
-// others go on. Of two jobs that wait for each other, each is evaluated while the other is not.
+// one may find capacity: the keys were too many to name, the plan was one for older servers, a plugin leaves
+// its node, or updates of others go on. Of two jobs that wait for each other, each is evaluated while the
+// other is not.
 func (p *planner) addRetryEval() {
 	if !p.tooManyKeys && !p.Older && !p.waits {
 		return

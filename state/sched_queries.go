@@ -175,6 +175,21 @@ func PluginNodesAt(
 	return nil, false
 }
 
+// InstanceStays reports whether an allocation that is to run serves an instance: the one that runs it, or one
+// that follows that on its node. An instance of which no allocation is known stays.
+func InstanceStays(tx Reader, i *structs.CSIPluginInstance) bool {
+	a := Alloc(tx, i.AllocID)
+	if i.AllocID == "" || a != nil && !a.Terminal() {
+		return true
+	}
+	for other := range LiveAllocsByNode(tx, i.NodeID) {
+		if slices.Contains(runs(tx, other), i.Key()) {
+			return true
+		}
+	}
+	return false
+}
+
 // PluginSpread returns the number of nodes that have reported a node instance of a plugin.
 func PluginSpread(tx Reader, plugin string) int {
 	return tallyOf(tx, plugin, structs.CSIKindNode).Instances

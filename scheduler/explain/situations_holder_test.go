@@ -31,6 +31,8 @@ var holderSituations = []situation{
 		placed(1, oneGPU))},
 	{name: "nodes without the plugin", nodes: 1, make: after(volume(), sickInstance,
 		placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
+	{name: "a plugin that leaves its node", nodes: 1, make: after(volume(), lostPlugin,
+		placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
 	{name: "a plugin at the limit of its volumes", nodes: 1, make: after(oneVolumeOnly, volume(),
 		other(structs.CSISingleNodeWriter), func(f *schedtest.Fleet) { f.Volume("vol2") }, placed(1, usesVol2))},
 	{name: "a plugin at its limit with an attachment that nobody uses", nodes: 1,
@@ -214,4 +216,15 @@ func unusedAttachment(f *schedtest.Fleet) {
 	stopDB(f)
 	f.Tick()
 	f.Release(a, "vol")
+}
+
+// lostPlugin makes the plugin on n0 one of an allocation that the servers do not know any more.
+func lostPlugin(f *schedtest.Fleet) {
+	i := schedtest.Instance("n0")
+	i.AllocID = "lost"
+	schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n0",
+		Upserts:      []*structs.CSIPluginInstance{i},
+		WriteOptions: f.Now(),
+	})
 }
