@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -246,6 +247,45 @@ func VictimsOfLowPriority(v *View) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// VolumesWherePluginsStay finds allocations of the newest entry on a node whose plugin, which they need for a
+// volume, ends: the allocation that runs it was to end when their plan was made, and no other was there.
+func VolumesWherePluginsStay(v *View) (faults []string) {
+	newest := v.Tx.Applied()
+	for _, a := range v.Allocs {
+		e := state.Eval(v.Tx, a.EvalID)
+		if a.CreateIndex != newest || e == nil {
+			continue
+		}
+		for _, u := range a.CSIVolumes {
+			volume := state.Volume(v.Tx, a.Namespace, u.VolumeID)
+			if volume == nil {
+				continue
+			}
+			half := state.Instance(v.Tx, volume.PluginID, structs.CSIKindNode, a.NodeID)
+			if half != nil && half.ModifyIndex <= e.SnapshotIndex && !v.stays(half, e.SnapshotIndex) {
+				faults = append(faults, fmt.Sprintf("%s on node %s, where allocation %s with plugin %s ends",
+					describe(a), a.NodeID, structs.ShortID(half.AllocID), volume.PluginID))
+			}
+		}
+	}
+	return faults
+}
+
+// stays reports whether the node of an instance had an allocation with its plugin that was to run, at an
+// index or later. It does not know instances without an allocation.
+func (v *View) stays(i *structs.CSIPluginInstance, index uint64) bool {
+	if i.AllocID == "" {
+		return true
+	}
+	for _, a := range v.Allocs {
+		if a.NodeID == i.NodeID && slices.Contains(a.CSIPlugins, i.PluginID) &&
+			(!a.Terminal() || a.ModifyIndex > index) {
+			return true
+		}
+	}
+	return false
 }
 
 // PlansMade finds evaluations that have failed: the scheduler has returned errors, or it has panicked.

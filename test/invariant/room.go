@@ -187,8 +187,11 @@ func (v *View) hostVolumesLeft(n *structs.Node, g *structs.TaskGroup) bool {
 }
 
 // volumesLeft counts a volume as taken by each claim, each attachment to another node and each allocation
-// that is to use it.
+// that is to use it. A job that is tried again later may have missed only the next instance of a plugin.
 func (v *View) volumesLeft(n *structs.Node, w want) bool {
+	if len(w.group.CSIUses(0)) > 0 && v.triedLater(keyOf(w.job)) {
+		return false
+	}
 	for _, r := range w.group.Volumes {
 		if r.Type != structs.VolumeTypeCSI {
 			continue
@@ -206,6 +209,13 @@ func (v *View) volumesLeft(n *structs.Node, w want) bool {
 		}
 	}
 	return true
+}
+
+// triedLater reports whether a job has an evaluation that waits for its time.
+func (v *View) triedLater(key structs.JobKey) bool {
+	return slices.ContainsFunc(v.Open[key], func(e *structs.Evaluation) bool {
+		return e.Status == structs.EvalPending && e.WaitUntil > 0
+	})
 }
 
 // claimed reports whether a claim excludes this one, or an allocation that is to make one.
@@ -233,7 +243,8 @@ func (v *View) claimed(c *structs.CSIClaim) bool {
 // pluginReady knows plugins without a limit of volumes.
 func (v *View) pluginReady(n *structs.Node, plugin string) bool {
 	half := state.Instance(v.Tx, plugin, structs.CSIKindNode, n.ID)
-	if half == nil || !half.Healthy || half.NodeInfo == nil || half.NodeInfo.MaxVolumes > 0 {
+	if half == nil || !half.Healthy || half.NodeInfo == nil || half.NodeInfo.MaxVolumes > 0 ||
+		!v.stays(half, v.Tx.Applied()) {
 		return false
 	}
 	return !half.RequiresControllerPlugin || slices.ContainsFunc(v.nodeIDs(), func(id string) bool {

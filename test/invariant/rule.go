@@ -23,6 +23,7 @@ var Always = []Rule{
 	{"an allocation waits only for those that end", WaitsForEnding},
 	{"an allocation waits only for older ones", WaitsForOlder},
 	{"an allocation is placed where its job may run", PlacedWhereAllowed},
+	{"a volume is placed where its plugin stays", VolumesWherePluginsStay},
 	{"only less important allocations are displaced", VictimsOfLowPriority},
 	{"the scheduler makes each plan", PlansMade},
 	{"an update keeps its pace", UpdatesKeepPace},

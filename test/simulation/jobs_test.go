@@ -314,11 +314,11 @@ func (w *world) addWaves(g *structs.TaskGroup) {
 }
 
 // thePlugin returns the job that runs the plugin on each node.
-func thePlugin() *structs.Job {
+func thePlugin(priority int) *structs.Job {
 	return &structs.Job{
 		ID:       pluginJob,
 		Type:     structs.JobSystem,
-		Priority: 90,
+		Priority: priority,
 		NodePool: structs.AllNodePools,
 		TaskGroups: []*structs.TaskGroup{{
 			Name:          "plugin",

@@ -194,11 +194,13 @@ func (n *node) instances() (all []*structs.CSIPluginInstance) {
 	info := structs.CSIInfo{PluginID: sharePlugin, Healthy: true, Provider: "share.csi", ProviderVersion: "1"}
 	info.NodeInfo = &structs.CSINodeInfo{ID: n.id}
 	all = append(all, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.id, CSIInfo: info})
-	if !n.runsPlugin() {
+	runner := n.pluginAlloc()
+	if runner == "" {
 		return all
 	}
 	info = structs.CSIInfo{
 		PluginID:                 diskPlugin,
+		AllocID:                  runner,
 		Healthy:                  true,
 		Provider:                 "disk.csi",
 		ProviderVersion:          "1",
@@ -213,15 +215,20 @@ func (n *node) instances() (all []*structs.CSIPluginInstance) {
 }
 
 // runsPlugin reports whether an allocation with the plugin runs.
-func (n *node) runsPlugin() bool {
+func (n *node) runsPlugin() bool { return n.pluginAlloc() != "" }
+
+// pluginAlloc returns the newest allocation that runs the plugin, "" if none does.
+func (n *node) pluginAlloc() (id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	newest := uint64(0)
 	for _, r := range n.runs {
-		if r.works && len(r.group.Plugins()) > 0 {
-			return true
+		if r.works && len(r.group.Plugins()) > 0 && r.row().CreateIndex >= newest {
+			id = r.id
+			newest = r.row().CreateIndex
 		}
 	}
-	return false
+	return id
 }
 
 // reportPlugins tells the servers which plugins run.

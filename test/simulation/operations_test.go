@@ -38,7 +38,7 @@ func (w *world) anyJob() (kind, id string) {
 
 func (w *world) registerJob() {
 	if w.chance(20) {
-		w.register(thePlugin())
+		w.register(thePlugin(structs.JobDefaultPriority))
 		return
 	}
 	kind, id := w.anyJob()

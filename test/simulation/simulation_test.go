@@ -84,7 +84,7 @@ func (w *world) begin() {
 		w.addNode(w.randomNode(i))
 	}
 	w.registerVolumes()
-	w.register(thePlugin())
+	w.register(thePlugin(structs.JobDefaultPriority))
 	for range 6 {
 		w.registerJob()
 	}
@@ -103,7 +103,7 @@ func (w *world) calmDown() {
 	w.setConfig(structs.SchedulerConfiguration{
 		PreemptionConfig: structs.PreemptionConfig{SystemSchedulerEnabled: true},
 	})
-	w.register(thePlugin())
+	w.register(thePlugin(90))
 	w.stopPeriodic()
 	w.checkCalm("with the same nodes")
 	if w.failed() {
