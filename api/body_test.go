@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -115,24 +116,48 @@ func TestBody_ThatArrivesTooSlowlyClosesTheConnection(t *testing.T) {
 	}
 }
 
+// beginVirtually serves one connection in virtual time, in which nothing is late, and sends the header of a
+// request with a body of a length. It returns the end of the client.
+func beginVirtually(t *testing.T, c api.Config, request string, length int) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c.Caller, c.Logger = &apitest.Caller{}, hclog.NewNullLogger()
+	srv := &http.Server{Handler: api.NewHandler(c)}
+	listener := newPipes()
+	go func() { _ = srv.Serve(listener) }()
+	here, there := net.Pipe()
+	listener.conns <- there
+	_ = here.SetDeadline(time.Now().Add(time.Minute)) // a test that fails ends
+	t.Cleanup(func() {
+		_ = here.Close()
+		_ = srv.Close()
+	})
+	_, err := fmt.Fprintf(here, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
+		request, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return here, bufio.NewReader(here)
+}
+
 func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
-	s := idleServer(t, 500*time.Millisecond)
-	const parts = 80
-	conn, r := sendHead(t, s, "PUT /v1/operator/snapshot", parts)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for range parts {
-		<-tick.C
-		_, err := conn.Write([]byte("x"))
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		const parts = 80
+		agent := newAgent()
+		conn, r := beginVirtually(t, api.Config{Agent: agent, BodyIdle: 500 * time.Millisecond},
+			"PUT /v1/operator/snapshot", parts)
+		for range parts {
+			time.Sleep(400 * time.Millisecond) // virtual
+			_, err := conn.Write([]byte("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	resp, err := http.ReadResponse(r, nil)
-	restored := len(s.agent.Restored())
-	if err != nil || resp.StatusCode != http.StatusOK || restored != parts {
-		t.Fatalf("got %v, error %v and %d bytes, want %d bytes", resp, err, restored, parts)
-	}
+		resp, err := http.ReadResponse(r, nil)
+		restored := len(agent.Restored())
+		if err != nil || resp.StatusCode != http.StatusOK || restored != parts {
+			t.Fatalf("got %v, error %v and %d bytes, want %d bytes", resp, err, restored, parts)
+		}
+	})
 }
 
 // restorer reads past the end of the archive and then takes some time.
@@ -156,23 +181,25 @@ func (a restorer) SnapshotRestore(ctx context.Context, r io.Reader) error {
 }
 
 func TestBody_ThatHasArrivedHasNoDeadline(t *testing.T) {
-	ended := make(chan error, 1)
-	s := &server{}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{
-		Caller:   &apitest.Caller{},
-		Agent:    restorer{newAgent(), ended},
-		Logger:   hclog.NewNullLogger(),
-		BodyIdle: 20 * time.Millisecond,
-	}))
-	defer s.Close()
-	defer http.DefaultClient.CloseIdleConnections()
-	resp, body := s.do(t, "PUT", "/v1/operator/snapshot", "an archive")
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d, want 200: %s", resp.StatusCode, body)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("the context of the request ended before the answer: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		const archive = "an archive"
+		conn, r := beginVirtually(t, api.Config{
+			Agent:    restorer{newAgent(), ended},
+			BodyIdle: 20 * time.Millisecond,
+		}, "PUT /v1/operator/snapshot", len(archive))
+		_, err := conn.Write([]byte(archive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("got %v, error %v, want status 200", resp, err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the context of the request ended before the answer: %v", err)
+		}
+	})
 }
 
 func TestBody_SizeIsBoundedByRoute(t *testing.T) {

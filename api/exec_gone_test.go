@@ -22,6 +22,10 @@ type pipes struct {
 	once  sync.Once
 }
 
+func newPipes() *pipes {
+	return &pipes{conns: make(chan net.Conn), end: make(chan struct{})}
+}
+
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
 	case conn := <-p.conns:
@@ -52,7 +56,7 @@ func TestExec_EndsWithAUserWhoseInputNobodyReads(t *testing.T) {
 		agent := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(ctx))
 		})}
-		listener := &pipes{conns: make(chan net.Conn), end: make(chan struct{})}
+		listener := newPipes()
 		go func() { _ = agent.Serve(listener) }()
 		defer agent.Close()
 		here, there := net.Pipe()

@@ -239,13 +239,17 @@ func TestFiles_SlowReaderIsDropped(t *testing.T) {
 	defer s.Close()
 	for _, verb := range []string{"cat", "stream"} {
 		resp, err := http.Get(s.URL + "/v1/client/fs/" + verb + "/here?path=alloc/data/f")
-		must(t, err)
 		select {
 		case <-served:
 		case <-time.After(time.Minute):
 			t.Errorf("%s: the handler waits for a client that reads nothing", verb)
 		}
-		_ = resp.Body.Close()
+		if err == nil { // an agent that stood still may drop the client before its answer begins
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: got status %d, want 200", verb, resp.StatusCode)
+			}
+			_ = resp.Body.Close()
+		}
 	}
 }
 
