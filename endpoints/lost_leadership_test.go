@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/endpoints/query"
@@ -140,21 +141,24 @@ func TestLostLeadership_StaleReadsContinueToWait(t *testing.T) {
 
 // A former leader may answer before this server learns of the election.
 func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
-	s := newServer(t)
-	leads, end := context.WithCancel(context.Background())
-	s.raft.isMe, s.raft.leads = false, leads
-	s.raft.forward = func(_ string, _, resp any) error {
-		if leads.Err() == nil {
-			time.AfterFunc(20*time.Millisecond, end)
-			return structs.Errorf(structs.KindUnavailable, "server lost leadership")
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		leads, end := context.WithCancel(context.Background())
+		defer end()
+		s.raft.isMe, s.raft.leads = false, leads
+		s.raft.forward = func(_ string, _, resp any) error {
+			if leads.Err() == nil {
+				time.AfterFunc(20*time.Millisecond, end)
+				return structs.Errorf(structs.KindUnavailable, "server lost leadership")
+			}
+			resp.(*structs.NodeListResponse).Index = 7777
+			return nil
 		}
-		resp.(*structs.NodeListResponse).Index = 7777
-		return nil
-	}
-	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: 5, MaxWait: time.Minute}}
-	if got := must(s, structs.NodeList, req); got.Index != 7777 {
-		t.Errorf("index %d, want the answer of the next leader", got.Index)
-	}
+		req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: 5, MaxWait: time.Minute}}
+		if got := must(s, structs.NodeList, req); got.Index != 7777 {
+			t.Errorf("index %d, want the answer of the next leader", got.Index)
+		}
+	})
 }
 
 // A read that waits for long may see more than one election, and each has its time.

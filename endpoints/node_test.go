@@ -223,7 +223,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	detach := nodeconn.Detach{Claim: structs.CSIClaimKey{VolumeID: "v"}, NodeID: "n1"}
-	if err := nodeconn.DetachFromNode(ctx, s.nodes, quickSettings().volumeTimeout, detach); err != nil {
+	if err := nodeconn.DetachFromNode(ctx, s.nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-called; got != "v" {
@@ -232,7 +232,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 	session := s.nodes.Session("n1")
 	pool.Drop(ln.Addr().String())
 	<-session.Done()
-	err = nodeconn.DetachFromNode(ctx, s.nodes, quickSettings().volumeTimeout, detach)
+	err = nodeconn.DetachFromNode(ctx, s.nodes, time.Minute, detach)
 	if !structs.IsKind(err, structs.KindUnavailable) || s.nodes.Session("n1") != nil {
 		t.Errorf("after the connection ended: %v", err)
 	}

@@ -53,12 +53,14 @@ func startLimited(t *testing.T, limits Limits, perAddr int) *limited {
 	return l
 }
 
+// smallLimits let a request wait for a permit as long as needed: an earlier one may return its permit after
+// its answer.
 func smallLimits() Limits {
 	l := DefaultLimits()
 	l.Calls = 2
 	l.Waiting = 3
 	l.Streams = 20
-	l.Queue = 20 * time.Millisecond
+	l.Queue = time.Minute
 	l.RetryAfter = 300 * time.Millisecond
 	return l
 }
@@ -117,7 +119,9 @@ func TestLimits_CountWaitingRequestsApart(t *testing.T) {
 }
 
 func TestLimits_BoundTheCallsOfAConnection(t *testing.T) {
-	l := startLimited(t, smallLimits(), 0)
+	limits := smallLimits()
+	limits.Queue = 20 * time.Millisecond
+	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
 	held := startCalls(t, l, 2, callTo(c, holdMethod, echo{}))
 	_, err := Call(t.Context(), c, echoMethod, &echo{})
@@ -131,7 +135,11 @@ func TestLimits_BoundTheCallsOfAConnection(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := Call(t.Context(), c, echoMethod, &echo{}); err != nil {
+	err = structs.Busy(time.Second, "not called yet")
+	for end := time.Now().Add(time.Minute); structs.RetryAfter(err) > 0 && time.Now().Before(end); {
+		_, err = Call(t.Context(), c, echoMethod, &echo{}) // the others return their permits after their answers
+	}
+	if err != nil {
 		t.Errorf("a call after the others ended failed: %v", err)
 	}
 }
@@ -139,6 +147,7 @@ func TestLimits_BoundTheCallsOfAConnection(t *testing.T) {
 func TestLimits_BoundAllCalls(t *testing.T) {
 	limits := smallLimits()
 	limits.AllCalls = 3
+	limits.Queue = 20 * time.Millisecond
 	l := startLimited(t, limits, 0)
 	one := newPool(t, nil).At(l.addr)
 	two := newPool(t, nil).At(l.addr)
@@ -155,9 +164,7 @@ func TestLimits_BoundAllCalls(t *testing.T) {
 }
 
 func TestLimits_ACallWaitsForAPlace(t *testing.T) {
-	limits := smallLimits()
-	limits.Queue = time.Minute
-	l := startLimited(t, limits, 0)
+	l := startLimited(t, smallLimits(), 0)
 	c := newPool(t, nil).At(l.addr)
 	held := startCalls(t, l, 2, callTo(c, holdMethod, echo{}))
 	queued := make(chan error, 1)
