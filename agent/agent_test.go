@@ -98,17 +98,28 @@ func startServer(t *testing.T, args ...string) (addr string, log *logBuffer, sto
 	return strings.TrimSpace(addr), log, stop
 }
 
+// get reads a URL. It repeats the request while the servers have no leader, which a busy machine elects late.
+func get(t *testing.T, url string) (body []byte) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return body
+		}
+		if resp.StatusCode != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			t.Fatalf("%s: %s: %s", url, resp.Status, body)
+		}
+	}
+}
+
 func getJSON[T any](t *testing.T, url string) (v T) {
 	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s: %s", url, resp.Status, body)
-	}
+	body := get(t, url)
 	if err := json.Unmarshal(body, &v); err != nil {
 		t.Fatalf("%s: %v in %s", url, err, body)
 	}

@@ -87,6 +87,7 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 // TestAgent_BoundsTheHeadOfARequest allows for the 4 KiB that net/http adds to the bound.
 func TestAgent_BoundsTheHeadOfARequest(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
+	get(t, addr+"/v1/nodes") // waits for a leader
 	for size, want := range map[int]int{
 		structs.MaxHTTPHead - 4<<10: http.StatusOK,
 		structs.MaxHTTPHead + 4<<10: http.StatusRequestHeaderFieldsTooLarge,
