@@ -192,6 +192,10 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	command := fsm.CommandOf(entry)
 	version := int(c.commands.Load())
 	if !command.AppliedBy(version, entry) {
+		_, leads, _, _ := s.Leader()
+		if !leads { // it has forgotten the versions of the others
+			return 0, nil, raftError(raft.ErrNotLeader)
+		}
 		return 0, nil, structs.Preconditionf(
 			"the log entry was not written: servers of an older version would not apply it alike; " +
 				"upgrade them, or remove one that is gone: berth server force-leave NAME")

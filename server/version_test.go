@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -50,6 +51,9 @@ func TestBatches_AreNotWrittenForAnOlderServer(t *testing.T) {
 func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	noLeaks(t)
 	s := run(t, testConfig(t))
+	s.rows("the leader has stored the scheduler's configuration", func(tx *state.ReadTx) bool {
+		return state.SchedulerConfig(tx).ModifyIndex != 0
+	})
 	entry, err := fsm.NodeUpdate.Encode(&structs.NodeUpdateRequest{NodeID: "nobody"})
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +80,24 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 		func() bool {
 			return int(s.consensus.commands.Load()) == fsm.Version()
 		})
+}
+
+// TestVersions_AreUnknownWithoutLeadership proposes a new command to a server whose leadership has ended: the
+// caller may ask the next leader, and no server is of an older version.
+func TestVersions_AreUnknownWithoutLeadership(t *testing.T) {
+	noLeaks(t)
+	s := run(t, testConfig(t))
+	entry, err := fsm.NodeUpdate.Encode(&structs.NodeUpdateRequest{NodeID: "nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.betweenLoops(t.Context(), func() error {
+		_, _, err := s.Propose(t.Context(), entry)
+		return err
+	})
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v (%s), want unavailable", err, structs.KindOf(err))
+	}
 }
 
 // TestVersions_AFieldWaitsForAllServers has a server in the gossip that knows the command without its field.
@@ -116,6 +138,7 @@ func joinAsAnOlderServer(t *testing.T, s *running, commands int) *serf.Serf {
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
 	cfg.LeavePropagateDelay = 0
+	cfg.BroadcastTimeout = patience
 	older, err := serf.Create(cfg)
 	if err != nil {
 		t.Fatal(err)
