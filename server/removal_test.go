@@ -43,9 +43,10 @@ func TestEndVote_OfALeaderGivesUpItsLeadership(t *testing.T) {
 		return len(all) == 1 && all[0].ID == staying.id
 	})
 	leaving.stop()
-	if _, leads, _, _ := staying.Leader(); !leads {
-		t.Error("the other server does not lead")
-	}
+	staying.until("the other server leads", func() bool {
+		_, leads, _, _ := staying.Leader()
+		return leads
+	})
 }
 
 // startAny runs a server, which need not lead.

@@ -138,7 +138,7 @@ func joinAsAnOlderServer(t *testing.T, s *running, commands int) *serf.Serf {
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
 	cfg.LeavePropagateDelay = 0
-	cfg.BroadcastTimeout = patience
+	cfg.BroadcastTimeout = 30 * time.Second
 	older, err := serf.Create(cfg)
 	if err != nil {
 		t.Fatal(err)
