@@ -30,6 +30,7 @@ func clientOf(t *testing.T, addr, token string, edits ...func(*consul.Config)) *
 	config := consul.DefaultConfig()
 	config.Address = addr
 	config.Token = structs.Secret(token)
+	config.Timeout = time.Minute // a Consul on a busy machine may need long
 	for _, edit := range edits {
 		edit(&config)
 	}
@@ -139,37 +140,56 @@ func TestTokens_NeedAConsulWithACLs(t *testing.T) {
 	wantKind(t, err, structs.KindPrecondition)
 }
 
-// A Consul that never answers delays a call by no more than the timeout of the configuration, and no more
-// than maxParallel calls wait for it.
-func TestClient_BoundsTheCallsOfAConsulThatNeverAnswers(t *testing.T) {
-	var inFlight, most atomic.Int32
+// A Consul that never answers delays a call by no more than the timeout of the configuration.
+func TestClient_BoundsTheTimeOfACall(t *testing.T) {
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		now := inFlight.Add(1)
-		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
-		}
 		_, _ = io.Copy(io.Discard, r.Body) // the server notices the end of a connection once the body is read
 		<-r.Context().Done()
-		inFlight.Add(-1)
 	}))
 	defer hangs.Close()
 	c := clientOf(t, hangs.Listener.Addr().String(), "", func(c *consul.Config) {
 		c.Timeout = 200 * time.Millisecond
 	})
-	var calls sync.WaitGroup
-	for range 3 * maxParallel {
-		calls.Go(func() {
-			_, err := c.CreateToken(t.Context(), order("web"))
-			wantKind(t, err, structs.KindUnavailable)
-		})
-	}
-	calls.Wait()
-	if got := most.Load(); got != maxParallel {
-		t.Errorf("%d calls were in flight at once, want %d", got, maxParallel)
-	}
+	_, err := c.CreateToken(t.Context(), order("web"))
+	wantKind(t, err, structs.KindUnavailable)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.CreateToken(ended, order("web"))
+	_, err = c.CreateToken(ended, order("web"))
 	wantKind(t, err, structs.KindUnavailable)
+}
+
+// No more than maxParallel calls are in flight. The others begin as those end.
+func TestClient_BoundsTheCallsInFlight(t *testing.T) {
+	var inFlight, most, all atomic.Int32
+	full, release := make(chan struct{}), make(chan struct{})
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		now := inFlight.Add(1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		if all.Add(1) == maxParallel {
+			close(full)
+		}
+		<-release
+		inFlight.Add(-1) // before the client has the answer
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer busy.Close()
+	c := clientOf(t, busy.Listener.Addr().String(), "")
+	const calls = 3 * maxParallel
+	var done sync.WaitGroup
+	for range calls {
+		done.Go(func() { _, _ = c.CreateToken(t.Context(), order("web")) })
+	}
+	select {
+	case <-full:
+	case <-time.After(time.Minute):
+		t.Errorf("fewer than %d calls are in flight", maxParallel)
+	}
+	close(release)
+	done.Wait()
+	if most.Load() != maxParallel || all.Load() != calls {
+		t.Errorf("%d of %d calls were made, %d at once; want %d", all.Load(), calls, most.Load(), maxParallel)
+	}
 }
 
 func TestClient_IsUnavailableWithoutConsul(t *testing.T) {
