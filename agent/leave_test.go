@@ -40,8 +40,8 @@ func runServer(t *testing.T, name string, edit func(*Config)) (
 	cfg.Name = name
 	cfg.Ports = Ports{}
 	cfg.Server.Enabled = true
-	cfg.Server.RaftTimeout = 100 * time.Millisecond
-	cfg.Consul.Address = "" // a test must not use the Consul of its machine
+	cfg.Server.RaftTimeout = 500 * time.Millisecond // also bounds a transfer of the leadership
+	cfg.Consul.Address = ""                         // a test must not use the Consul of its machine
 	edit(&cfg)
 	if err := cfg.Finish(); err != nil {
 		t.Fatal(err)
