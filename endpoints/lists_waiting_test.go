@@ -26,7 +26,7 @@ func TestList_WaitingReadersDelayNoWriter(t *testing.T) {
 		return time.Since(start)
 	}
 	alone := write(0, 400)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // ends a hang
 	defer cancel()
 	const waiting = 20
 	var ended, began sync.WaitGroup
