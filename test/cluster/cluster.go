@@ -23,7 +23,7 @@ import (
 
 // Patience is how long the helpers wait for a condition. It is long for slow machines, and costs nothing when
 // the condition comes true.
-const Patience = time.Minute
+const Patience = 2 * time.Minute
 
 // Cluster has servers on a network, and the nodes that a test adds.
 type Cluster struct {
@@ -55,8 +55,8 @@ type serverRun struct {
 // Option changes the configuration of a cluster's servers.
 type Option func(*server.Config)
 
-// New starts servers and waits until one of them leads. They stop at the end of the test, which checks the
-// state of every server.
+// New starts servers, and waits until one of them leads and each knows all of them. They stop at the end of
+// the test, which checks the state of every server.
 func New(t testing.TB, servers int, options ...Option) *Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "berth-cluster")
@@ -79,7 +79,20 @@ func New(t testing.TB, servers int, options ...Option) *Cluster {
 		c.Add(servers)
 	}
 	c.Leader()
+	for _, s := range c.Servers {
+		c.Await(s.Name+" knows all servers", func() bool { return s.alive() == servers })
+	}
 	return c
+}
+
+// alive returns the number of servers that a server takes for alive.
+func (s *Server) alive() (count int) {
+	for _, m := range s.Current().Members() {
+		if m.Status == "alive" {
+			count++
+		}
+	}
+	return count
 }
 
 // logger writes to standard error when BERTH_TEST_LOG names a level.

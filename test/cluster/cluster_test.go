@@ -77,10 +77,16 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 			func() bool {
 				return slices.Equal(voters(t, s), addresses(c.Servers))
 			})
-		if s != leader && s.Leads() {
-			t.Errorf("%s and %s both lead", leader.Name, s.Name)
-		}
 	}
+	c.Await("one server leads", func() bool { // another one may be elected meanwhile
+		leaders := 0
+		for _, s := range c.Servers {
+			if s.Leads() {
+				leaders++
+			}
+		}
+		return leaders == 1
+	})
 	c.Await("all say that there is a cluster", func() bool {
 		said := 0
 		for _, m := range leader.Current().Members() {
@@ -203,9 +209,7 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 	})
 
 	leaving := c.Leader()
-	if err := leaving.Current().Leave(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	leave(t, c, leaving)
 	if err := leaving.Kill(); err != nil {
 		t.Error(err)
 	}

@@ -15,7 +15,8 @@ import (
 // as an older version may have written it. The part that fits is placed, and the rest waits. The cost for the
 // leader, and for a leader that starts with it, does not depend on the count.
 func TestServers_SurviveAnUnboundedCount(t *testing.T) {
-	c := cluster.New(t, 3)
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	c.AddNode("n1", cluster.NewStorage(c))
 	c.AwaitRows(leader, "the node is ready", func(tx *state.ReadTx) bool {

@@ -21,8 +21,9 @@ import (
 // TestServers_SurviveAJobThatFitsNowhere: it has many groups, and many datacenters without nodes. Its plan is
 // a log entry with the reasons for each group.
 func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
+	t.Parallel()
 	const groups = 200
-	c := cluster.New(t, 3)
+	c := cluster.New(t, 3, rareElections) // its entries are large
 	leader := c.Leader()
 	c.AddNode("n1", cluster.NewStorage(c))
 	c.AwaitRows(leader, "the node is ready", func(tx *state.ReadTx) bool {

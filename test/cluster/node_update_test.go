@@ -132,6 +132,9 @@ func startReportingAgent(c *cluster.Cluster, name string) (*client.Client, *sett
 func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	c := cluster.New(t, 1)
 	leader := c.Leader()
+	c.AwaitRows(leader, "the leader has stored the scheduler's configuration", func(tx *state.ReadTx) bool {
+		return state.SchedulerConfig(tx).ModifyIndex != 0
+	})
 	agent, s, pool := startReportingAgent(c, "n1")
 	select {
 	case <-agent.ServersContacted():
