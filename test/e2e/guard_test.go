@@ -74,7 +74,8 @@ func (g *guard) tell(t testing.TB, line string) {
 
 // runGuard waits for the end of the tests, and ends what they have left.
 func runGuard(run string) int {
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// SIGPIPE: the reader of what the guard writes may have ended with the tests.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	var dirs []string
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

@@ -104,6 +104,33 @@ func TestHarness_EndsAllThatATestStarted(t *testing.T) {
 	}
 }
 
+// A guard ends what is left also if nobody reads its messages, because the reader has ended with the tests.
+func TestHarness_GuardNeedsNoReader(t *testing.T) {
+	t.Parallel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = reader.Close()
+	cmd := exec.Command(os.Args[0], "victim", "is killed")
+	cmd.Env = append(os.Environ(), binaryVar+"="+binary)
+	cmd.Stderr = writer
+	out, err := cmd.Output()
+	_ = writer.Close()
+	_, dir, found := strings.Cut(string(out), "started: path: /tmp/")
+	if err == nil || !found {
+		t.Fatalf("the victim: %v\n%s", err, out)
+	}
+	dir, _, _ = strings.Cut("/tmp/"+dir, "\n")
+	eventually(t, "the guard has ended all", func() error { // it removes the directory at last
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			return fmt.Errorf("%s is there: %v", dir, err)
+		}
+		return nil
+	})
+	checkNothingLeft(t, string(out))
+}
+
 // checkNothingLeft checks that nothing is there that a victim has started, by its output. It counts what it
 // has started.
 func checkNothingLeft(t *testing.T, output string) map[string]int {
