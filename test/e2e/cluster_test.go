@@ -121,14 +121,9 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	}
 	leader.start() // it follows now
 	leader.awaitRunning("counter", 1)
-	out := leader.must("operator", "raft", "list-peers")
-	if strings.Count(out, "follower") != 2 ||
-		strings.Count(out, "leader") != 1 {
-		t.Errorf("peers:\n%s", out)
-	}
-	if out := leader.must("server", "members"); strings.Count(out, "alive") != 3 {
-		t.Errorf("members:\n%s", out)
-	}
+	leader.awaitListed(2, "follower", "operator", "raft", "list-peers")
+	leader.awaitListed(1, "leader", "operator", "raft", "list-peers")
+	leader.awaitListed(3, "alive", "server", "members") // gossip may learn of it after Raft
 
 	follower.must("job", "stop", "-purge", "counter")
 	follower.awaitFree("counter")
@@ -137,6 +132,18 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	}
 	follower.must("volume", "delete", "counter")
 	follower.must("job", "stop", "-purge", "hostpath")
+}
+
+// awaitListed waits until a command writes a word so many times.
+func (a *agent) awaitListed(times int, word string, command ...string) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprintf("%q writes %q, %d times", command, word, times), func() error {
+		out, err := a.run(command...)
+		if err == nil && strings.Count(out, word) != times {
+			err = fmt.Errorf("it writes\n%s", out)
+		}
+		return err
+	})
 }
 
 func TestCluster_AnyServerSavesAndRestoresSnapshots(t *testing.T) {
@@ -245,8 +252,6 @@ func TestCluster_SystemJobRunsOnANewNode(t *testing.T) {
 func TestCluster_DownNodeKeepsItsVolume(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
-	s.args = append(s.args, "-config",
-		s.writeFile("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
 	s.ready = (*agent).hasLeader
 	s.start()
 	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc))
