@@ -111,7 +111,8 @@ func TestLogs_FollowRotations(t *testing.T) {
 		logs: "max_files = 10\nmax_file_size = 1",
 		script: `
 echo "1 first" > /local/own.log
-until [ -e /local/go ]; do sleep 0.1; done
+await() { until [ -e /local/$1 ]; do sleep 0.1; done; }
+await write
 i=0
 while [ $i -lt ` + fmt.Sprint(lines) + ` ]; do
   i=$((i + 1))
@@ -119,11 +120,11 @@ while [ $i -lt ` + fmt.Sprint(lines) + ` ]; do
 done
 echo "1 beside" >&2
 for i in 2 3 4 5; do
-  sleep 1
+  await $i
   mv /local/own.log /local/own.log.1
   echo "$i rotated" > /local/own.log
 done
-sleep 1
+await remove
 rm /local/own.log
 sleep 2`,
 	}))
@@ -131,7 +132,6 @@ sleep 2`,
 	followers := map[string][]string{
 		"the log":         {"alloc", "logs", "-f", "-stdout", "-job", "writer"},
 		"the errors":      {"alloc", "logs", "-f", "-stderr", alloc, "t"},
-		"the file":        {"alloc", "fs", "-f", alloc, "t/local/own.log"},
 		"the end":         {"alloc", "fs", "-tail", "-f", alloc, "alloc/logs/t.stderr.0"},
 		"both":            {"alloc", "logs", "-f", alloc},
 		"the log, no end": {"alloc", "logs", "-f", "-n", "0", "-stdout", alloc},
@@ -151,8 +151,17 @@ sleep 2`,
 			results <- result{name, out, err}
 		}()
 	}
-	want := map[string]int{"the log": lines, "the errors": 1, "the file": 5, "the end": 1, "both": lines}
-	a.must("alloc", "exec", alloc, "touch", "/local/go")
+	file := a.startCommand("alloc", "fs", "-f", alloc, "t/local/own.log")
+	file.awaitText("1 first\n")
+	a.must("alloc", "exec", alloc, "touch", "/local/write")
+	for i := 2; i <= 5; i++ { // a file is gone after the next rotation
+		a.must("alloc", "exec", alloc, "touch", fmt.Sprint("/local/", i))
+		file.awaitText(fmt.Sprint(i, " rotated\n"))
+	}
+	a.must("alloc", "exec", alloc, "touch", "/local/remove")
+	file.checkEnd(0)
+	wantLines(t, "the file", file.out.String(), 5)
+	want := map[string]int{"the log": lines, "the errors": 1, "the end": 1, "both": lines}
 	for range followers {
 		r := <-results
 		if r.err != nil {

@@ -2,19 +2,23 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"berth/structs"
 )
 
-// rollingJob is a service of two tasks that run a script.
+// rollingJob is a service of two tasks that run a script. A machine has much more time to start them than
+// they need.
 func rollingJob(update, script string) string {
 	return fmt.Sprintf(`
 job "web" {
   update {
     min_healthy_time = "1s"
-    healthy_deadline = "5s"
+    healthy_deadline = "2m"
     %s
   }
   group "g" {
@@ -32,6 +36,29 @@ job "web" {
   }
 }
 `, update, script)
+}
+
+// gatedJob is a job whose allocations become healthy after a file is there.
+func gatedJob(job, file string) string {
+	return strings.Replace(job, "    task \"t\" {", fmt.Sprintf(`
+    task "gate" {
+      driver = "raw_exec"
+      lifecycle {
+        hook = "prestart"
+      }
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "until [ -e %s ]; do sleep 0.1; done"]
+      }
+    }
+    task "t" {`, file), 1)
+}
+
+// slowJob is a job whose allocations are healthy when they have run for a while. A task that ends at once
+// does not seem to have run for so long, even if the machine is slow to report its end.
+func slowJob(job, healthyTime, healthyDeadline string) string {
+	return strings.NewReplacer(`min_healthy_time = "1s"`, "min_healthy_time = "+strconv.Quote(healthyTime),
+		`healthy_deadline = "2m"`, "healthy_deadline = "+strconv.Quote(healthyDeadline)).Replace(job)
 }
 
 func (a *agent) deployment() *structs.Deployment {
@@ -62,13 +89,15 @@ func TestDeployment_RollsRevertsAndPromotes(t *testing.T) {
 	if d := a.deployment(); d.Status != structs.DeploymentSuccessful || a.versions() != "map[0:2]" {
 		t.Fatalf("the first deployment is %s, the allocations are %s", d.Status, a.versions())
 	}
-	out := a.must("job", "run", a.writeFile("two.hcl", rollingJob("auto_revert = true", "sleep 1000; echo two")))
-	for _, text := range []string{"1 of 2 placed", "2 of 2 placed, 2 healthy", "completed successfully"} {
-		if !strings.Contains(out, text) {
-			t.Errorf("job run does not say %q:\n%s", text, out)
-		}
+	gate := filepath.Join(a.dir, "gate")
+	two := a.startCommand("job", "run",
+		a.writeFile("two.hcl", gatedJob(rollingJob("auto_revert = true", "sleep 1000; echo two"), gate)))
+	two.awaitText("1 of 2 placed")
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	broken := rollingJob("auto_revert = true\nprogress_deadline = \"0s\"", "exit 1")
+	two.checkEnd(0, "1 of 2 placed", "2 of 2 placed, 2 healthy", "completed successfully")
+	broken := slowJob(rollingJob("auto_revert = true\nprogress_deadline = \"0s\"", "exit 1"), "20s", "2m")
 	a.mustFail(6, []string{"rolling back to job version 1"}, "job", "run", a.writeFile("three.hcl", broken))
 	eventually(t, "the job is back", func() error {
 		if d, v := a.deployment(), a.versions(); d.Status != structs.DeploymentSuccessful || v != "map[3:2]" {
@@ -93,7 +122,7 @@ func TestDeployment_RevertsAJobThatNeverBecomesHealthy(t *testing.T) {
 	a := newAgent(t, "deploy", "-dev")
 	a.start()
 	a.must("job", "run", a.writeFile("one.hcl", rollingJob("auto_revert = true", "sleep 1000")))
-	restless := rollingJob("auto_revert = true\nprogress_deadline = \"8s\"", "sleep 0.3; exit 1")
+	restless := slowJob(rollingJob("auto_revert = true\nprogress_deadline = \"25s\"", "exit 1"), "15s", "20s")
 	restless = strings.Replace(restless, "attempts = 0",
 		"attempts = 1000\n      interval = \"1h\"\n      delay = \"100ms\"", 1)
 	a.mustFail(6, []string{"rolling back to job version 0"}, "job", "run", a.writeFile("two.hcl", restless))

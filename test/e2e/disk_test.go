@@ -91,12 +91,14 @@ func TestDisk_DataMovesToAnotherNode(t *testing.T) {
           echo sum $(sha256sum < link)
           [ -d d ] && echo $(stat -c %a d) $(cat d/e) >&2`))
 	part := nodes[1].data("alloc", "*", "moved data", "part", "alloc", "data", "big")
-	eventually(t, "the data comes", func() error {
-		found, err := filepath.Glob(part)
-		if err == nil && len(found) == 0 {
-			err = errors.New("there is nothing yet")
+	whole := nodes[1].data("alloc", "*", "alloc", "data", "big")
+	eventually(t, "the data comes, or has come meanwhile", func() error {
+		for _, place := range []string{part, whole} {
+			if found, _ := filepath.Glob(place); len(found) > 0 {
+				return nil
+			}
 		}
-		return err
+		return errors.New("there is nothing yet")
 	})
 	nodes[1].kill()
 	found, _ := filepath.Glob(part)
