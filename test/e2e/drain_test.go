@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -111,7 +112,7 @@ func (a *agent) checkPluginEndedLast(node string) {
 }
 
 // serverOf returns a job of a service whose server answers its check with an error on the nodes for which the
-// file sick-NODE exists. Its node gives up after 4 s.
+// file sick-NODE exists. Its node gives up after 10 s.
 func (a *agent) serverOf(id string) string {
 	a.t.Helper()
 	self, err := os.Executable()
@@ -125,7 +126,7 @@ job %q {
   }
   migrate {
     min_healthy_time = "1s"
-    healthy_deadline = "4s"
+    healthy_deadline = "10s"
   }
   group "g" {
     count = 2
@@ -196,11 +197,30 @@ func TestDrain_WaitsForTheChecksOfSuccessors(t *testing.T) {
 	if err := os.Remove(sick); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range s.awaitRunning("web", 2) {
-		if a.NodeName == "n1" {
-			s.must("alloc", "stop", "-detach", a.ID)
-		}
-	}
+	eventually(t, "the drain is complete", func() error { return s.replaceUnhealthy("web", n0) })
 	s.must("node", "drain", "-monitor", n0)
 	s.must("job", "stop", "-purge", "web")
+}
+
+// replaceUnhealthy returns nil if the drain of a node is complete. Otherwise it stops the allocations of a
+// job that are unhealthy: the first successor, and any that a slow machine has started after its deadline.
+func (a *agent) replaceUnhealthy(job, node string) error {
+	drained, err := get[*structs.NodeDetail](a, "/v1/node/"+node)
+	if err != nil {
+		return err
+	}
+	if drained.LastDrain != nil && drained.LastDrain.Status == structs.DrainComplete {
+		return nil
+	}
+	allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/"+job+"/allocations")
+	if err != nil {
+		return err
+	}
+	for _, alloc := range allocs {
+		if alloc.DesiredStatus == structs.AllocDesiredRun && alloc.DeploymentStatus.IsUnhealthy() {
+			_, err := a.run("alloc", "stop", "-detach", alloc.ID)
+			return errors.Join(err, fmt.Errorf("allocation %s is unhealthy", alloc.ID))
+		}
+	}
+	return fmt.Errorf("the node has the drain %+v", drained.LastDrain)
 }
