@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/moby/sys/mountinfo"
@@ -303,23 +305,18 @@ func (a *agent) runUntilOutput(j jobFile, words ...string) {
 	})
 }
 
-// killTask ends a task like a fault of its own.
+// killTask ends a task like a fault of its own. It waits until the task sleeps.
 func (a *agent) killTask(alloc string) {
 	a.t.Helper()
-	for _, pid := range a.taskTree() {
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		its := bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc))
-		if its && bytes.HasPrefix(cmdline, []byte("sleep\x00")) {
-			p, err := os.FindProcess(pid)
-			if err == nil {
-				err = p.Kill()
+	eventually(a.t, "the task of allocation "+alloc+" is killed", func() error {
+		for _, pid := range a.taskTree() {
+			cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			its := bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc))
+			if its && bytes.HasPrefix(cmdline, []byte("sleep\x00")) {
+				return syscall.Kill(pid, syscall.SIGKILL)
 			}
-			if err != nil {
-				a.t.Fatal(err)
-			}
-			return
 		}
-	}
-	a.t.Fatalf("no task of allocation %s", alloc)
+		return errors.New("it does not sleep")
+	})
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,29 +74,42 @@ func chrootConfig(driver string) string {
 	return b.String()
 }
 
-// hostPath returns the host path of a path in a task of the allocation.
-func (a *agent) hostPath(alloc, path string) string {
-	a.t.Helper()
-	for _, pid := range a.taskTree() {
-		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		seen := fmt.Sprintf("/proc/%d/root%s", pid, path)
-		_, err := os.Stat(seen)
-		if err == nil && bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc)) {
-			return seen
-		}
-	}
-	a.t.Fatalf("no process of allocation %s sees %s", alloc, path)
-	return ""
-}
-
 // fileSystemSize is the size of the file system of a path, as df has it.
 func (a *agent) fileSystemSize(path string) uint64 {
 	a.t.Helper()
+	blocks, err := blocksOf(path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return blocks
+}
+
+func blocksOf(path string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
-		a.t.Fatalf("%s: %v", path, err)
+		return 0, fmt.Errorf("%s: %w", path, err)
 	}
-	return st.Blocks
+	return st.Blocks, nil
+}
+
+// sizeInTask is fileSystemSize for a path in a task of the allocation. A task starts processes that soon end.
+func (a *agent) sizeInTask(alloc, path string) (blocks uint64) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprintf("a process of allocation %s sees %s", alloc, path), func() error {
+		for _, pid := range a.taskTree() {
+			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			if !bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc)) {
+				continue
+			}
+			var err error
+			blocks, err = blocksOf(fmt.Sprintf("/proc/%d/root%s", pid, path))
+			if err == nil {
+				return nil
+			}
+		}
+		return errors.New("none sees it")
+	})
+	return blocks
 }
 
 // driverSizes are the sizes of the volumes that the driver itself lists.
@@ -136,7 +150,7 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	// are directories of the node's own file system, so nothing visible in an allocation grows: the size is
 	// only the driver's report. TestExpand_GrowsVolumesInUse has real file systems.
 	whole := a.fileSystemSize(a.dir)
-	if got := a.fileSystemSize(a.hostPath(first.ID, "/data")); got != whole {
+	if got := a.sizeInTask(first.ID, "/data"); got != whole {
 		t.Errorf("the allocation sees %d blocks, the node %d: the driver no longer mounts directories",
 			got, whole)
 	}
@@ -152,16 +166,18 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	if got := a.driverSizes(); !slices.Equal(got, []int64{24 << 20}) {
 		t.Errorf("after the expansion the driver lists %v", got)
 	}
-	if got := a.fileSystemSize(a.hostPath(first.ID, "/data")); got != whole {
+	if got := a.sizeInTask(first.ID, "/data"); got != whole {
 		t.Errorf("the allocation sees %d blocks, the node %d", got, whole)
 	}
 	a.awaitMoreOutput(first.ID)
-	log := a.must("alloc", "logs", "-stderr",
-		a.awaitRunning("driver", 1)[0].ID)
+	plugin := a.awaitRunning("driver", 1)[0].ID
 	for _, rpc := range []string{"ControllerExpandVolume", "NodeExpandVolume"} {
-		if !strings.Contains(log, rpc) {
-			t.Errorf("%s was not called", rpc)
-		}
+		eventually(t, "the driver logs the call of "+rpc, func() error {
+			if log := a.must("alloc", "logs", "-stderr", plugin); !strings.Contains(log, rpc) {
+				return errors.New("it has not")
+			}
+			return nil
+		})
 	}
 	a.must("job", "stop", "counter")
 	a.awaitFree("counter")
