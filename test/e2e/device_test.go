@@ -129,9 +129,12 @@ device "test/char/misc" {
 		}
 		holders[given] = s.ID
 	}
-	if out := a.must("job", "status", "misc"); !strings.Contains(out, "devices test/char exhausted") {
-		t.Errorf("the third allocation does not say why it waits:\n%s", out)
-	}
+	eventually(t, "the third allocation says why it waits", func() error {
+		if out := a.must("job", "status", "misc"); !strings.Contains(out, "devices test/char exhausted") {
+			return fmt.Errorf("the status is\n%s", out)
+		}
+		return nil
+	})
 
 	a.kill()
 	a.start()

@@ -66,18 +66,20 @@ func TestDocker_TasksOutliveTheAgentAndTheDaemon(t *testing.T) {
 	a := dockerAgent(t, d)
 	a.must("job", "run", a.crowdJob(count))
 	alloc := a.awaitRunning("crowd", count)[0].ID
-	processes := d.Processes()
-	if len(processes) != count {
-		t.Errorf("%d processes for %d tasks", len(processes), count)
-	}
+	var processes []int
+	eventually(t, "each task has one process", func() error {
+		processes = d.Processes()
+		if len(processes) != count {
+			return fmt.Errorf("%d processes for %d tasks", len(processes), count)
+		}
+		return nil
+	})
 	check := func(text string) {
 		t.Helper()
 		a.awaitDriver("docker", true)
 		a.awaitMoreOutput(alloc)
 		a.awaitCrowd(count, 0, text)
-		if now := d.Processes(); !slices.Equal(now, processes) {
-			t.Errorf("the processes are %v, were %v", now, processes)
-		}
+		awaitProcesses(t, d, processes)
 	}
 
 	a.kill()
@@ -92,9 +94,19 @@ func TestDocker_TasksOutliveTheAgentAndTheDaemon(t *testing.T) {
 	check(away)
 
 	a.must("job", "stop", "-purge", "crowd")
-	if left := d.Processes(); len(left) > 0 {
-		t.Errorf("the agent does not know the containers of the processes %v", left)
-	}
+	awaitProcesses(t, d, nil) // the agent knows all containers
+}
+
+// awaitProcesses waits until the containers of a daemon have the same processes as before, and no helpers
+// that the daemon starts for a moment.
+func awaitProcesses(t *testing.T, d *dockertest.Daemon, before []int) {
+	t.Helper()
+	eventually(t, "the containers have the same processes", func() error {
+		if now := d.Processes(); !slices.Equal(now, before) {
+			return fmt.Errorf("the processes are %v, were %v", now, before)
+		}
+		return nil
+	})
 }
 
 // TestDocker_TasksThatEndWithTheDaemonStartAgain, by the policy of their group, and say why.

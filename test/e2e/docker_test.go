@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -123,9 +122,7 @@ func TestDocker_RunsAVendorsPlugin(t *testing.T) {
 	if again.ID != first.ID || again.TaskStates["counter"].Restarts != 0 {
 		t.Errorf("allocation %s with %d restarts; was %s", again.ID, again.TaskStates["counter"].Restarts, first.ID)
 	}
-	if now := d.Processes(); !slices.Equal(now, processes) {
-		t.Errorf("the processes are %v, were %v", now, processes)
-	}
+	awaitProcesses(t, d, processes)
 	a.awaitMoreOutput(first.ID)
 	d.Kill()
 	d.Run()
