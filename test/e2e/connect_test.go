@@ -187,28 +187,42 @@ func (a *agent) awaitMore(alloc, task, text string) {
 	})
 }
 
-// processesIn returns the number of processes in a network namespace.
-func processesIn(namespace string) (n int) {
-	all, _ := filepath.Glob("/proc/[0-9]*/ns/net")
-	for _, link := range all {
-		if got, err := os.Readlink(link); err == nil && got == namespace {
-			n++
-		}
-	}
-	return n
+// namespace is a network namespace that outlives its allocation: the kernel gives its number to no other.
+type namespace struct {
+	file *os.File
+	link string
 }
 
-// namespaceOf returns the name of the network namespace of an allocation.
-func namespaceOf(t *testing.T, alloc string) (link string) {
+// namespaceOf holds the network namespace of an allocation until the end of the test.
+func namespaceOf(t *testing.T, alloc string) (n namespace) {
 	t.Helper()
 	err := netns.Do(netns.Path(alloc), func() (err error) {
-		link, err = os.Readlink("/proc/thread-self/ns/net")
+		n.file, err = os.Open("/proc/thread-self/ns/net")
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return link
+	t.Cleanup(func() { _ = n.file.Close() })
+	n.link, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", n.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// awaitEmpty waits until no process is in the namespace.
+func (n namespace) awaitEmpty(t *testing.T) {
+	t.Helper()
+	eventually(t, "the network has no process", func() error {
+		all, _ := filepath.Glob("/proc/[0-9]*/ns/net")
+		for _, link := range all {
+			if got, err := os.Readlink(link); err == nil && got == n.link {
+				return fmt.Errorf("%s is left", link)
+			}
+		}
+		return nil
+	})
 }
 
 // TestConnect_ServicesTalkThroughProxies runs two pairs of services in the mesh of a real Consul with ACLs.
@@ -246,7 +260,7 @@ func TestConnect_ServicesTalkThroughProxies(t *testing.T) {
 		t.Errorf("%d tokens with an identity, %v; want one for each proxy", n, err)
 	}
 
-	var namespaces []string
+	var namespaces []namespace
 	for _, alloc := range []*structs.Allocation{server, client, talk, echo} {
 		namespaces = append(namespaces, namespaceOf(t, alloc.ID))
 	}
@@ -267,10 +281,8 @@ func TestConnect_ServicesTalkThroughProxies(t *testing.T) {
 	for _, alloc := range []*structs.Allocation{server, client, talk, echo} {
 		a.checkNetworkGone(alloc.ID)
 	}
-	for _, namespace := range namespaces {
-		if n := processesIn(namespace); n > 0 {
-			t.Errorf("%d processes are left in a network", n)
-		}
+	for _, n := range namespaces {
+		n.awaitEmpty(t)
 	}
 	eventually(t, "the services are gone", func() error {
 		services, err := c.API.Agent().ServicesWithFilter(`ID matches "^_berth-task-"`)
@@ -302,21 +314,22 @@ func identities(c *consultest.Agent) (n int, err error) {
 // checkMTLS checks that the port of a sidecar takes no connection without a certificate of the mesh.
 func checkMTLS(t *testing.T, c *consultest.Agent, alloc *structs.Allocation) {
 	t.Helper()
-	sidecars := found(t, c, "api-sidecar-proxy", false)
+	awaitPassing(t, c, "api-sidecar-proxy", 1)
+	sidecars := found(t, c, "api-sidecar-proxy", true)
 	if len(sidecars) != 1 {
-		t.Fatalf("Consul has %d passing sidecars", len(sidecars))
+		t.Fatalf("Consul has %d sidecars", len(sidecars))
 	}
 	s := sidecars[0].Service
 	port := alloc.AllocatedResources.Shared.Ports[0]
 	if s.Port != port.Value || s.Address != port.HostIP || len(sidecars[0].Checks) < 2 {
 		t.Errorf("the sidecar is %+v beside the port %+v", s, port)
 	}
-	conn, err := net.DialTimeout("tcp", port.HostAddr(), 10*time.Second)
+	conn, err := net.DialTimeout("tcp", port.HostAddr(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = conn.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
 	answer, err := bufio.NewReader(conn).ReadString('\n')
 	if strings.Contains(answer, "HTTP") || errors.Is(err, os.ErrDeadlineExceeded) {
