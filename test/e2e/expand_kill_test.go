@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,17 +35,23 @@ func (st *storage) awaitHeldCall(rpc string) {
 	})
 }
 
-// runInBackground starts a command and waits for it at the end of the test, with any outcome.
-func (a *agent) runInBackground(args ...string) {
-	a.t.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("BERTH_ADDR=http://127.0.0.1:%d", a.http))
-	if err := cmd.Start(); err != nil {
-		a.t.Fatal(err)
-	}
-	a.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+// expandUntilHeld expands a volume until the plugin holds a call of the RPC. It repeats the command if that
+// ends before: the servers may elect a leader, or have no connection to a node that has just started.
+func (c *cluster) expandUntilHeld(st *storage, file, rpc string) {
+	c.t.Helper()
+	var create *backgroundCommand
+	eventually(c.t, "a call of "+rpc+" waits", func() error {
+		_, err := os.Stat(filepath.Join(st.root, "hold", rpc+".held"))
+		if err == nil {
+			return nil
+		}
+		if create == nil || create.hasEnded() {
+			if create != nil {
+				c.t.Logf("it is repeated: %s", create.out.String())
+			}
+			create = c.liveServer().startCommand("volume", "create", file)
+		}
+		return err
 	})
 }
 
@@ -87,9 +92,7 @@ func TestExpand_CompletesAfterAKillBetweenTheSteps(t *testing.T) {
 	} {
 		mib := 360 + 60*i
 		release := st.holdCalls(kill.rpc, kill.when)
-		c.liveServer().runInBackground("volume", "create",
-			st.writeVolume(s, "v", mib))
-		st.awaitHeldCall(kill.rpc)
+		c.expandUntilHeld(st, st.writeVolume(s, "v", mib), kill.rpc)
 		t.Logf("%d MiB: %s is killed %s the effect of %s",
 			mib, kill.what, kill.when, kill.rpc)
 		killed := n
