@@ -221,12 +221,7 @@ func TestExternalDriver_TasksOutliveItsProcess(t *testing.T) {
 	if err := unix.Kill(process, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	a.awaitDriver(driver, false)
-	a.awaitDriver(driver, true)
-	if again := a.pluginProcess(driver); again == process {
-		t.Errorf("process %d was killed", process)
-	}
-	a.checkUntouched(tasks)
+	// The driver may be healthy again before anybody sees that it was not. The events stay.
 	eventually(t, "the node's events name both changes, once", func() error {
 		events := a.driverEvents(driver)
 		if len(events) != before+2 || !strings.Contains(events[before], "gone") ||
@@ -235,6 +230,11 @@ func TestExternalDriver_TasksOutliveItsProcess(t *testing.T) {
 		}
 		return nil
 	})
+	a.awaitDriver(driver, true)
+	if again := a.pluginProcess(driver); again == process {
+		t.Errorf("process %d was killed", process)
+	}
+	a.checkUntouched(tasks)
 	if out := a.must("node", "status", "one"); !strings.Contains(out, "driver "+driver+" is gone") {
 		t.Errorf("node status:\n%s", out)
 	}
@@ -335,9 +335,12 @@ func TestExternalDriver_ThatIsDeniedEnds(t *testing.T) {
 	a.args = append(args, "-config",
 		a.writeFile("deny.hcl", `client { options = { "driver.denylist" = "`+driver+`" } }`))
 	a.start()
-	if left := a.pluginProcesses(driver); len(left) != 0 {
-		t.Errorf("processes %v of a denied driver", left)
-	}
+	eventually(t, "the process of the denied driver is gone", func() error {
+		if left := a.pluginProcesses(driver); len(left) > 0 {
+			return fmt.Errorf("processes %v are left", left)
+		}
+		return nil
+	})
 	eventually(t, "the node does not show the driver", func() error {
 		n, err := a.node()
 		if err == nil && n.Drivers[driver] != nil {
@@ -352,9 +355,7 @@ func TestExternalDriver_ThatIsDeniedEnds(t *testing.T) {
 	a.awaitDriver(driver, true)
 	a.checkUntouched(tasks)
 	a.stop()
-	if left := processesOf(a.dir); len(left) != 0 {
-		t.Errorf("processes %v are left by an agent that destroys everything", left)
-	}
+	awaitNoProcess(t, a.dir) // an agent that destroys everything has left none
 }
 
 func TestExternalPlugin_WithAFaultStopsTheStart(t *testing.T) {
@@ -370,9 +371,7 @@ func TestExternalPlugin_WithAFaultStopsTheStart(t *testing.T) {
 		}
 	}
 	a.mustFail(2, []string{"plugin nothing", "hello, world", "plugin licence", "no licence"}, a.args...)
-	if left := processesOf(a.pluginDir()); len(left) != 0 {
-		t.Errorf("processes %v are left", left)
-	}
+	awaitNoProcess(t, a.pluginDir())
 	if left, _ := filepath.Glob(a.data("plugins", "plugin-dir*")); len(left) != 0 {
 		t.Errorf("directories %q are left", left)
 	}
@@ -432,36 +431,45 @@ func TestExternalPlugin_OfAKilledStartEnds(t *testing.T) {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\nwhile sleep 1; do :; done\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	a.launch()
-	eventually(t, "the plugin is named by its file", func() error {
-		files, err := filepath.Glob(a.data("plugins", "plugin-dir*", "process"))
-		if err == nil && len(files) == 0 {
-			err = fmt.Errorf("there is none")
-		}
-		return err
-	})
-	a.kill()
-	if left := programsOf(path); len(left) != 1 {
-		t.Errorf("without the agent the processes are %v", left)
+	awaitPlugins := func(want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d processes of the plugin, named by files", want), func() error {
+			pids := programsOf(path)
+			files, _ := filepath.Glob(a.data("plugins", "plugin-dir*", "process"))
+			if len(pids) != want || len(files) != want {
+				return fmt.Errorf("the processes are %v, the files %q", pids, files)
+			}
+			return nil
+		})
 	}
 	a.launch()
-	eventually(t, "another process is started, and the first killed", func() error {
-		files, err := filepath.Glob(a.data("plugins", "plugin-dir*", "process"))
-		if err == nil && len(files) != 1 {
-			err = fmt.Errorf("%d are named", len(files))
-		}
-		return err
-	})
+	awaitPlugins(1)
+	a.kill()
+	awaitPlugins(1)
+	a.launch()
+	awaitPlugins(2)
 	began := time.Now()
 	a.stop() // the start waits for the plugin
 	if took := time.Since(began); took > 45*time.Second {
 		t.Errorf("the agent stopped after %s", took)
 	}
+	awaitPlugins(1) // that of the agent that was killed
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	a.start()
-	if left := processesOf(path); len(left) != 0 {
-		t.Errorf("processes %v are left", left)
-	}
+	awaitPlugins(0)
+	awaitNoProcess(t, path)
+}
+
+// awaitNoProcess waits until no process has the path in its command line. A process that is killed may still
+// have it for a moment.
+func awaitNoProcess(t *testing.T, path string) {
+	t.Helper()
+	eventually(t, "no process names "+path, func() error {
+		if left := processesOf(path); len(left) > 0 {
+			return fmt.Errorf("processes %v do", left)
+		}
+		return nil
+	})
 }
