@@ -209,8 +209,8 @@ func (a *agent) stop() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
-		a.t.Errorf("%s did not end within a minute of SIGTERM", a.name)
+	case <-time.After(2 * time.Minute):
+		a.t.Errorf("%s did not end within two minutes of SIGTERM", a.name)
 		_ = cmd.Process.Kill()
 		<-done
 	}
