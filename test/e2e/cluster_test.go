@@ -32,6 +32,7 @@ func newCluster(t testing.TB) *cluster {
 // addNode makes one more node, not started yet.
 func (c *cluster) addNode() *agent {
 	n := newAgent(c.t, "n"+strconv.Itoa(len(c.nodes)), "-client", "-servers", c.rpc)
+	n.elects = len(c.servers) > 1
 	c.nodes = append(c.nodes, n)
 	return n
 }
@@ -44,6 +45,7 @@ func newServers(t testing.TB) *cluster {
 	for i := range 3 {
 		s := newAgent(t, "s"+strconv.Itoa(i), "-server", "-bootstrap-expect", "3")
 		s.ready = (*agent).hasLeader
+		s.elects = true
 		c.servers = append(c.servers, s)
 		serf = append(serf, "127.0.0.1:"+strconv.Itoa(s.serf))
 		rpc = append(rpc, "127.0.0.1:"+strconv.Itoa(s.rpc))

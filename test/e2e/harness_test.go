@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"berth/internal/nettest"
+	"berth/structs"
 )
 
 // binary is the berth under test: that of the environment variable, or built once.
@@ -117,6 +118,8 @@ type agent struct {
 	ready func(a *agent) error // the condition that start waits for
 	cmd   *exec.Cmd
 	log   *os.File
+	// elects is set if the servers may elect a leader at any time: there are three.
+	elects bool
 }
 
 // newAgent makes an agent, not started yet.
@@ -244,7 +247,11 @@ func exitCode(err error) int {
 // texts.
 func (a *agent) mustFail(code int, texts []string, args ...string) {
 	a.t.Helper()
-	_, err := a.run(args...)
+	run := a.runThroughElections
+	if code == structs.KindUnavailable.ExitCode() || code == structs.KindTimeout.ExitCode() {
+		run = a.run
+	}
+	_, err := run(args...)
 	if exitCode(err) != code {
 		a.t.Errorf("berth %s: exit code %d, want %d: %v",
 			strings.Join(args, " "), exitCode(err), code, err)
@@ -260,7 +267,7 @@ func (a *agent) mustFail(code int, texts []string, args ...string) {
 // must runs a command that has to succeed.
 func (a *agent) must(args ...string) string {
 	a.t.Helper()
-	out, err := a.run(args...)
+	out, err := a.runThroughElections(args...)
 	if err != nil {
 		a.t.Fatalf("%v", err)
 	}

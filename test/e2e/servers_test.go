@@ -49,7 +49,7 @@ func (a *agent) awaitVotes(names ...string) {
 func (a *agent) mustEventually(args ...string) {
 	a.t.Helper()
 	eventually(a.t, strings.Join(args, " "), func() error {
-		_, err := a.run(args...)
+		_, err := a.runThroughElections(args...)
 		return err
 	})
 }
