@@ -79,14 +79,21 @@ func beVictim(t *testing.T, end string) {
 	select {}
 }
 
+// victimCommand is a command that runs a victim. The victim cannot remove its own t.TempDir if it is killed.
+func victimCommand(t *testing.T, end string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "victim", end)
+	cmd.Env = append(os.Environ(), binaryVar+"="+binary, "TMPDIR="+t.TempDir())
+	return cmd
+}
+
 // A test that fails, a panic beside a test and the sudden end of all tests leave nothing behind.
 func TestHarness_EndsAllThatATestStarted(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"fails", "panics", "is killed"} {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(os.Args[0], "victim", end)
-			cmd.Env = append(os.Environ(), binaryVar+"="+binary)
+			cmd := victimCommand(t, end)
 			out, err := cmd.CombinedOutput() // until the guard has ended, too
 			if err == nil {
 				t.Errorf("the victim has succeeded:\n%s", out)
@@ -112,8 +119,7 @@ func TestHarness_GuardNeedsNoReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = reader.Close()
-	cmd := exec.Command(os.Args[0], "victim", "is killed")
-	cmd.Env = append(os.Environ(), binaryVar+"="+binary)
+	cmd := victimCommand(t, "is killed")
 	cmd.Stderr = writer
 	out, err := cmd.Output()
 	_ = writer.Close()
