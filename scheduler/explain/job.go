@@ -103,12 +103,16 @@ func (x *explainer) alloc(a *structs.Allocation, what string) *structs.Reason {
 func (x *explainer) evaluations(j *structs.Job) []*structs.Reason {
 	var pending []*structs.Reason
 	var newest *structs.Evaluation
+	replacing := map[string]bool{}
+	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
+		replacing[a.FollowupEvalID] = true
+	}
 	for e := range state.EvalsByJob(x.tx, j.Namespace, j.ID) {
 		if newest == nil || e.ModifyIndex > newest.ModifyIndex {
 			newest = e
 		}
 		if e.Status == structs.EvalPending {
-			pending = append(pending, x.pendingEval(j, e))
+			pending = append(pending, x.pendingEval(j, e, replacing))
 		}
 	}
 	if newest != nil && newest.Status == structs.EvalFailed {
@@ -119,20 +123,17 @@ func (x *explainer) evaluations(j *structs.Job) []*structs.Reason {
 	return list(pending, "evaluations")
 }
 
-func (x *explainer) pendingEval(j *structs.Job, e *structs.Evaluation) *structs.Reason {
+// pendingEval explains an evaluation. It is given the IDs of those that replace failed allocations.
+func (x *explainer) pendingEval(
+	j *structs.Job, e *structs.Evaluation, replacing map[string]bool,
+) *structs.Reason {
 	id := structs.ShortID(e.ID)
 	switch {
 	case e.WaitUntil > x.now.UnixNano():
 		r := reason("evaluation %s is due %s (%s)", id, x.until(e.WaitUntil), e.TriggeredBy)
-		d := state.DeploymentOfVersion(x.tx, j)
 		switch e.TriggeredBy {
 		case structs.TriggerScheduled:
-			if d != nil && d.Status == structs.DeploymentFailed {
-				r.Remedy = "it replaces none of the deployment that has failed: mend the job and run it again"
-				break
-			}
-			r.Remedy = "to replace failed allocations now: " +
-				command(j.Namespace, "job eval -force-reschedule", j.ID)
+			r.Remedy = x.hastenRemedy(j, e, replacing)
 		case structs.TriggerRollingUpdate:
 			r.Because = x.waves(j)
 		}

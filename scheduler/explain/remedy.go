@@ -128,3 +128,16 @@ var remedies = map[string]string{
 // isolatedRemedy is that of networkFilter for a group whose allocations have networks of their own.
 const isolatedRemedy = "berth node status NODE shows the networks and the drivers of the node, and the log " +
 	"of its agent what a mode lacks: install that, or choose another mode, static port or host_network"
+
+// hastenRemedy tells how to have the effect of a scheduled evaluation now. Most replace failed allocations:
+// replacing has the IDs of these evaluations. The others look for places again.
+func (x *explainer) hastenRemedy(j *structs.Job, e *structs.Evaluation, replacing map[string]bool) string {
+	if !replacing[e.ID] {
+		return "to look for places now: " + command(j.Namespace, "job eval", j.ID)
+	}
+	d := state.DeploymentOfVersion(x.tx, j)
+	if d != nil && d.Status == structs.DeploymentFailed {
+		return "it replaces none of the deployment that has failed: mend the job and run it again"
+	}
+	return "to replace failed allocations now: " + command(j.Namespace, "job eval -force-reschedule", j.ID)
+}
