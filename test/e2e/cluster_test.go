@@ -132,7 +132,7 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	if left := stagedBelow(c.node.dir); len(left) > 0 {
 		t.Errorf("mounts left: %v", left)
 	}
-	follower.must("volume", "delete", "counter")
+	follower.mustEventually("volume", "delete", "counter") // once it is detached
 	follower.must("job", "stop", "-purge", "hostpath")
 }
 

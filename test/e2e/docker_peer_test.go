@@ -62,7 +62,7 @@ func TestDocker_RunsTheDemoOfThePeer(t *testing.T) {
 	}
 	a.stopAndCheckClean(ids, "example")
 	for _, id := range ids {
-		a.must("volume", "delete", id)
+		a.mustEventually("volume", "delete", id) // once it is detached
 	}
 	a.must("job", "stop", "-purge", "csi-plugin")
 }

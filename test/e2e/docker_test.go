@@ -143,7 +143,7 @@ func TestDocker_RunsAVendorsPlugin(t *testing.T) {
 		return nil
 	})
 	a.stopAndCheckClean([]string{"counter"}, "counter")
-	a.must("volume", "delete", "counter")
+	a.mustEventually("volume", "delete", "counter") // once it is detached
 	a.must("job", "stop", "-purge", "docker-hostpath")
 }
 

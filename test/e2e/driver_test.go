@@ -195,6 +195,6 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	if left := stagedBelow(a.dir); len(left) > 0 {
 		t.Errorf("mounts of volumes after the last claim has ended: %v", left)
 	}
-	a.must("volume", "delete", "counter")
+	a.mustEventually("volume", "delete", "counter") // once it is detached
 	a.must("job", "stop", "-purge", "driver")
 }

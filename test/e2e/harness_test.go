@@ -179,8 +179,13 @@ func (a *agent) awaitReady() {
 	a.loopDevices() // it learns which node this is
 }
 
-// nodeReady returns nil if the agent answers and knows a ready node.
+// nodeReady returns nil if the agent answers, knows a ready node and has looked for the tasks of its own one:
+// until then a node that has started again looks ready from before, and has no allocations.
 func (a *agent) nodeReady() error {
+	_, err := get[map[string]any](a, "/v1/agent/health?type=client")
+	if err != nil {
+		return err
+	}
 	out, err := a.run("node", "status")
 	if err == nil && !strings.Contains(out, "ready") {
 		err = errors.New("no node is ready")

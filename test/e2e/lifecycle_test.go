@@ -160,7 +160,6 @@ func TestLifecycle_RunsTasksInOrder(t *testing.T) {
 	x.awaitStarts("first", "main", "late")
 	x.restartAgent()
 	x.awaitRunning("life", 1)
-	x.awaitRestored()
 
 	x.must("alloc", "signal", "-s", "usr1", alloc, "main")
 	x.await("main sees USR1", 1)

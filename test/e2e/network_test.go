@@ -211,7 +211,6 @@ func TestNetwork_BridgeOutlivesTheAgent(t *testing.T) {
 	checkAnswer(t, port, row.ID)
 	a.start()
 	checkAnswer(t, port, row.ID)
-	a.awaitRestored()
 	if out := a.must("alloc", "exec", "-task", "client", row.ID, "/bin/hostname"); out != "web-0\n" {
 		t.Errorf("a command in the task says %q", out)
 	}

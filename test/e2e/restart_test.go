@@ -66,16 +66,6 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	stopWithVolume(a, "counter")
 }
 
-// awaitRestored waits until the node of an agent that has started again has looked for its tasks. Until then
-// the servers show them as before, but their node knows none of them.
-func (a *agent) awaitRestored() {
-	a.t.Helper()
-	eventually(a.t, a.name+" has restored its allocations", func() error {
-		_, err := get[map[string]any](a, "/v1/agent/health?type=client")
-		return err
-	})
-}
-
 // checkSettled returns how a job with one allocation on the volume "counter" differs from its target: running
 // once, with one stage, one publication and one claim, all of the same allocation, or gone with all.
 func checkSettled(a *agent, wantRunning bool) error {

@@ -80,7 +80,6 @@ func TestConnect_ProxiesHaveTokensUntilTheJobEnds(t *testing.T) {
 
 	a.kill()
 	a.start()
-	a.awaitRestored()
 	a.awaitMore(talk, "main", "1 ")
 	a.must("alloc", "restart", talk, "connect-proxy-talk")
 	a.awaitMore(talk, "main", "\n2 ")
