@@ -71,8 +71,8 @@ func (s *schedStore) write(fn func(tx *state.WriteTx) error) {
 	}
 }
 
-// fill registers nodes in one transaction, with their halves of plugins.
-func (s *schedStore) fill(from, to int, plugins ...string) {
+// fill registers nodes in one transaction.
+func (s *schedStore) fill(from, to int) {
 	batch := s.s.Begin()
 	for i := from; i < to; i++ {
 		node := benchshape.Node(i)
@@ -84,7 +84,7 @@ func (s *schedStore) fill(from, to int, plugins ...string) {
 		}
 		s.index++
 		err := batch.Apply(s.index, func(tx *state.WriteTx) error {
-			r := benchshape.Register(i, 0, plugins...)
+			r := benchshape.Register(i, 0)
 			r.Node = node
 			return state.NodeRegister(tx, r)
 		})
@@ -158,10 +158,11 @@ func (s *schedStore) apply(plan *structs.Plan) *structs.Evaluation {
 	return state.Eval(s.s.Read(), plan.Eval.ID)
 }
 
+// count counts the live allocations but those of plugins, and their nodes.
 func (s *schedStore) count() (placed, used int) {
 	nodes := map[string]bool{}
 	for a := range state.AllocsFrom(s.s.Read(), structs.AllNamespaces, "", state.Page{}) {
-		if a.Terminal() {
+		if a.Terminal() || len(a.CSIPlugins) > 0 {
 			continue
 		}
 		placed++

@@ -89,7 +89,9 @@ func BenchmarkSchedDrain(b *testing.B) {
 func BenchmarkSchedVolumes(b *testing.B) {
 	work := benchshape.SchedWork{Name: "volume", Type: structs.JobService, Count: 1}
 	prepare := func(s *schedStore) {
-		s.fill(0, 1000, benchshape.Plugin)
+		const nodes = 1000
+		s.fill(0, nodes)
+		s.runPlugin(nodes)
 		for i := range benchshape.SchedVolumes {
 			v := benchshape.Volume(benchshape.VolumeID(i), i)
 			s.write(func(tx *state.WriteTx) error {
@@ -111,6 +113,30 @@ func BenchmarkSchedVolumes(b *testing.B) {
 		}
 	}
 	benchChange(b, prepare, change, benchshape.SchedVolumes)
+}
+
+// runPlugin places the plugin on each of n nodes, and reports that it is healthy there.
+func (s *schedStore) runPlugin(n int) {
+	j := schedJob(benchshape.SchedWork{Name: "plugin", Type: structs.JobSystem, Count: 1}, 0)
+	j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{
+		ID:   benchshape.Plugin,
+		Type: structs.CSIPluginNode,
+	}
+	s.place(j, benchshape.SchedVolumes)
+	runner := map[string]string{} // by node
+	for a := range state.AllocsByJob(s.s.Read(), j.Namespace, j.ID) {
+		runner[a.NodeID] = a.ID
+	}
+	for i := range n {
+		half := benchshape.Instance(benchshape.Plugin, i, 0)
+		half.AllocID = runner[half.NodeID]
+		s.write(func(tx *state.WriteTx) error {
+			return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+				NodeID:  half.NodeID,
+				Upserts: []*structs.CSIPluginInstance{half},
+			})
+		})
+	}
 }
 
 // BenchmarkSchedSizes is BenchmarkSched on the largest fleet, which the peer's benchmark lacks.
