@@ -131,7 +131,7 @@ func (c *circle) nodesFor(m *member) (nodes []*structs.Node) {
 }
 
 // reachesVolumes reports whether a node can mount the volumes of a member once nothing excludes it: no
-// exchange brings a plugin.
+// exchange brings a plugin, and none that begins with the plugin itself would end.
 func (c *circle) reachesVolumes(m *member, n *structs.Node) bool {
 	return !slices.ContainsFunc(m.claims, func(claim *structs.CSIClaim) bool {
 		v := state.Volume(c, claim.Namespace, claim.VolumeID)
@@ -139,7 +139,7 @@ func (c *circle) reachesVolumes(m *member, n *structs.Node) bool {
 			return true
 		}
 		half := state.Instance(c, v.PluginID, structs.CSIKindNode, n.ID)
-		return half == nil || !half.Healthy || !state.InstanceStays(c, half) ||
+		return half == nil || !half.Healthy || c.stopped[half.AllocID] || !state.InstanceStays(c, half) ||
 			!v.ReachableFrom(half.NodeReport().AccessibleTopology)
 	})
 }

@@ -49,6 +49,34 @@ func TestUpdate_StopsNoneWithoutAPluginForItsVolume(t *testing.T) {
 	}
 }
 
+// A plugin and a job with its volume would exchange their room on a full node. The plugin is not stopped
+// first: the volume could not be mounted until it is back, and the job would have its room.
+func TestUpdate_StopsNoPluginForItsVolume(t *testing.T) {
+	memory := func(mb int) func(*structs.Job) {
+		return func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB = mb }
+	}
+	w := newFixture(t)
+	n := aNode("n1")
+	n.NodeResources.CPU.CpuShares = 1000
+	n.NodeResources.Memory.MemoryMB = 1000
+	w.node(n)
+	w.job(csiJob(cpu(100), memory(500)))
+	w.run("csi")
+	plugin := w.allocs("csi")[0]
+	w.client(plugin, structs.AllocRunning)
+	w.csi("n1", halfOf(plugin.ID))
+	w.volume("v", "p")
+	w.job(aJob("db", structs.JobService, cpu(900), memory(500), writesVolume("v")))
+	w.run("db")
+	w.wantPlaced("db", "0@n1")
+	w.job(aJob("db", structs.JobService, cpu(800), memory(900), writesVolume("v")))
+	w.run("db")
+	w.job(csiJob(cpu(200), memory(100)))
+	if p := w.run("csi"); len(p.Stop) > 0 {
+		t.Errorf("the plan is %s", describe(p))
+	}
+}
+
 // An update waits for its node to release a volume, beside a job that is about to use its volume in another
 // way. It stops nothing: the allocation that it replaces is not in the way.
 func TestUpdate_StopsNoneAtTheLimitOfItsPlugin(t *testing.T) {
