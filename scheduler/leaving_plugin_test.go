@@ -147,3 +147,16 @@ func TestPlugin_IsTriedAgainAfterItHasLeft(t *testing.T) {
 	w.apply(w.process(p.Followups[0]))
 	w.wantPlaced("db", "0@n1")
 }
+
+// The evaluations of single nodes have one for later together.
+func TestPlugin_IsTriedAgainOnceForAllNodes(t *testing.T) {
+	w, _ := withPlugin(t)
+	stopJob("csi")(w)
+	w.job(aJob("db", structs.JobSystem, cpu(100), volume("v", structs.CSISingleNodeWriter, false)))
+	e := w.eval("db")
+	e.NodeID = "n1"
+	p := w.process(e)
+	if len(p.Followups) != 1 || p.Followups[0].NodeID != "" {
+		t.Errorf("evaluations for later: %+v", p.Followups)
+	}
+}

@@ -276,7 +276,7 @@ func (p *planner) addRetryEval() {
 		}
 	}
 	e := p.evalAt(due)
-	if p.Older {
+	if p.Older || p.waits {
 		e.NodeID = "" // one for all nodes of a per-node job
 	}
 	p.plan.Followups = append(p.plan.Followups, e)
