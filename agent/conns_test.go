@@ -84,13 +84,14 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAgent_BoundsTheHeadOfARequest allows for the 4 KiB that net/http adds to the bound.
+// TestAgent_BoundsTheHeadOfARequest allows for what net/http adds to the bound: 4 KiB, and on a connection
+// that has served a request up to 4 KiB that it reads while it waits for the next one.
 func TestAgent_BoundsTheHeadOfARequest(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
 	get(t, addr+"/v1/nodes") // waits for a leader
 	for size, want := range map[int]int{
-		structs.MaxHTTPHead - 4<<10: http.StatusOK,
-		structs.MaxHTTPHead + 4<<10: http.StatusRequestHeaderFieldsTooLarge,
+		structs.MaxHTTPHead - 4<<10:  http.StatusOK,
+		structs.MaxHTTPHead + 12<<10: http.StatusRequestHeaderFieldsTooLarge,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, addr+"/v1/nodes", nil)
 		if err != nil {
@@ -98,6 +99,9 @@ func TestAgent_BoundsTheHeadOfARequest(t *testing.T) {
 		}
 		req.Header.Set("X-Long", strings.Repeat("x", size))
 		resp, err := http.DefaultClient.Do(req)
+		for tries := 0; err != nil && tries < 10; tries++ { // net/http hangs up 500 ms after its refusal
+			resp, err = http.DefaultClient.Do(req)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
