@@ -378,16 +378,21 @@ func TestDeployment_HasNoCanaryForASurplus(t *testing.T) {
 			Operand: "!=",
 			RTarget: d.labeled("2").NodeID,
 		}
-		d.job(aJob("web", structs.JobService, count(n), distinctHosts, constraints(leaves), func(j *structs.Job) {
-			u := structs.DefaultUpdateStrategy()
-			u.Canary = 1
-			j.TaskGroups[0].Update = &u
-		}))
+		d.job(aJob("web", structs.JobService, count(n), distinctHosts, constraints(leaves), withCanaries(1)))
 		d.plan()
 		row := state.LatestDeployment(d.s.Read(), "default", "web")
 		if got := row.Group("g").DesiredCanaries; got != canaries || len(d.allocs("web")) != n+canaries {
 			t.Errorf("with a count of %d: %d canaries\n%s", n, got, d.describe())
 		}
+	}
+}
+
+// withCanaries gives the first group the default update with canaries.
+func withCanaries(n int) func(*structs.Job) {
+	return func(j *structs.Job) {
+		u := structs.DefaultUpdateStrategy()
+		u.Canary = n
+		j.TaskGroups[0].Update = &u
 	}
 }
 
@@ -397,11 +402,7 @@ func TestDeployment_KeepsAPromotedCanaryWhilePaused(t *testing.T) {
 	d := &deployments{newFixture(t)}
 	d.nodes("n1", "n2")
 	version := func(mhz, canaries int) {
-		d.job(aJob("web", structs.JobService, cpu(mhz), func(j *structs.Job) {
-			u := structs.DefaultUpdateStrategy()
-			u.Canary = canaries
-			j.TaskGroups[0].Update = &u
-		}))
+		d.job(aJob("web", structs.JobService, cpu(mhz), withCanaries(canaries)))
 		d.plan()
 	}
 	version(400, 0)

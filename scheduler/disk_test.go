@@ -183,11 +183,7 @@ func TestSticky_DataOfAFormerAllocationIsNotTakenOver(t *testing.T) {
 	d := &deployments{newFixture(t)}
 	d.nodes("n1")
 	version := func(n, canaries int) {
-		d.job(aJob("web", structs.JobService, sticky, count(n), cpu(100+canaries), func(j *structs.Job) {
-			u := structs.DefaultUpdateStrategy()
-			u.Canary = canaries
-			j.TaskGroups[0].Update = &u
-		}))
+		d.job(aJob("web", structs.JobService, sticky, count(n), cpu(100+canaries), withCanaries(canaries)))
 		d.plan()
 		for _, a := range d.allocs("web") {
 			d.health(a, true, structs.AllocRunning)
@@ -285,11 +281,7 @@ func TestSticky_DataIsTakenOverAfterACanary(t *testing.T) {
 	d.preempting()
 	d.nodes("n1")
 	version := func(mhz, canaries int) {
-		d.job(aJob("web", structs.JobService, sticky, priority(20), cpu(mhz), func(j *structs.Job) {
-			u := structs.DefaultUpdateStrategy()
-			u.Canary = canaries
-			j.TaskGroups[0].Update = &u
-		}))
+		d.job(aJob("web", structs.JobService, sticky, priority(20), cpu(mhz), withCanaries(canaries)))
 		d.plan()
 	}
 	version(400, 0)
@@ -316,11 +308,7 @@ func TestSticky_DataIsNotAwaitedBehindACanary(t *testing.T) {
 			d.preempting()
 			d.nodes("n1")
 			for canaries, mhz := range sizes {
-				d.job(aJob("web", structs.JobService, sticky, priority(20), cpu(mhz), func(j *structs.Job) {
-					u := structs.DefaultUpdateStrategy()
-					u.Canary = canaries
-					j.TaskGroups[0].Update = &u
-				}))
+				d.job(aJob("web", structs.JobService, sticky, priority(20), cpu(mhz), withCanaries(canaries)))
 				d.plan()
 				for _, a := range d.allocs("web") {
 					d.health(a, true, structs.AllocRunning)
@@ -383,11 +371,7 @@ func TestSticky_APromotedCanaryFollowsOneThatMovedLater(t *testing.T) {
 	d := &deployments{newFixture(t)}
 	d.nodes("n1", "n2", "n3")
 	version := func(mhz, canaries int) {
-		d.job(aJob("web", structs.JobService, sticky, cpu(mhz), func(j *structs.Job) {
-			u := structs.DefaultUpdateStrategy()
-			u.Canary = canaries
-			j.TaskGroups[0].Update = &u
-		}))
+		d.job(aJob("web", structs.JobService, sticky, cpu(mhz), withCanaries(canaries)))
 		d.plan()
 	}
 	of := func(canary bool) *structs.Allocation {

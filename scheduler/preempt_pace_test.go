@@ -96,11 +96,7 @@ func TestPreemption_CountsNoCanariesAsSpare(t *testing.T) {
 	w.preempting()
 	w.nodes("n1")
 	low := func(mhz int) *structs.Job {
-		return aJob("a", structs.JobService, priority(20), count(2), cpu(mhz), moves(1), func(j *structs.Job) {
-			u := structs.DefaultUpdateStrategy()
-			u.Canary = 1
-			j.TaskGroups[0].Update = &u
-		})
+		return aJob("a", structs.JobService, priority(20), count(2), cpu(mhz), moves(1), withCanaries(1))
 	}
 	w.job(low(200))
 	w.run("a")
