@@ -362,6 +362,25 @@ func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
 	}
 }
 
+// placeOnN1 registers a job with a group g and places its allocation a on node n1. It returns the plan.
+func placeOnN1(w *testEnv, job *structs.Job) *structs.Plan {
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
+	plan := &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: state.Job(w.Store.Read(), "default", job.ID).JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e", JobID: job.ID, Status: structs.EvalComplete},
+		Place: []*structs.Allocation{{
+			ID:        "a",
+			Name:      structs.AllocName(job.ID, "g", 0),
+			JobID:     job.ID,
+			TaskGroup: "g",
+			NodeID:    "n1",
+		}},
+	}
+	put(w, fsm.PlanApply, plan)
+	return plan
+}
+
 // An allocation of a system job whose data waits for its node does not keep the row of a node that is gone.
 func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
 	w := newTestEnv(t)
@@ -371,20 +390,7 @@ func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
 		Count:         1,
 		EphemeralDisk: &structs.EphemeralDisk{Sticky: true},
 	}}}
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
-	plan := &structs.Plan{
-		WriteOptions:   now(),
-		JobModifyIndex: state.Job(w.Store.Read(), "default", "s").JobModifyIndex,
-		Eval:           &structs.Evaluation{ID: "e", JobID: "s", Status: structs.EvalComplete},
-		Place: []*structs.Allocation{{
-			ID:        "a",
-			Name:      structs.AllocName("s", "g", 0),
-			JobID:     "s",
-			TaskGroup: "g",
-			NodeID:    "n1",
-		}},
-	}
-	put(w, fsm.PlanApply, plan)
+	plan := placeOnN1(w, job)
 	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
 		Status:       structs.NodeDown,
@@ -412,19 +418,7 @@ func TestCollection_DeletesANodeWithAFailedAllocationOfASystemJob(t *testing.T) 
 	w := newTestEnv(t)
 	w.addNode("n1", true)
 	job := &structs.Job{ID: "s", Type: structs.JobSystem, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
-	put(w, fsm.PlanApply, &structs.Plan{
-		WriteOptions:   now(),
-		JobModifyIndex: state.Job(w.Store.Read(), "default", "s").JobModifyIndex,
-		Eval:           &structs.Evaluation{ID: "e", JobID: "s", Status: structs.EvalComplete},
-		Place: []*structs.Allocation{{
-			ID:        "a",
-			Name:      structs.AllocName("s", "g", 0),
-			JobID:     "s",
-			TaskGroup: "g",
-			NodeID:    "n1",
-		}},
-	})
+	placeOnN1(w, job)
 	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       "n1",
 		WriteOptions: now(),
