@@ -39,12 +39,7 @@ func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) 
 		answers[r.AllocID] = left[min(1, len(left)-1):]
 		return &structs.AllocGetResponse{Alloc: left[0]}, nil
 	})
-	job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
-	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
-	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
-		Allocations: []*structs.AllocListStub{before.Stub()},
-	})
-	apitest.Answer(c, structs.AllocStop, structs.AllocStopResponse{})
+	answerJob(c, &before)
 	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
 	code, _, errs := runLine(t, "job restart -reschedule db -address "+addr)
 	if want := []string{alloc1, alloc1, alloc2}; code != 0 || !slices.Equal(reads, want) {
@@ -84,16 +79,21 @@ func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
 			}
 			return &structs.AllocGetResponse{Alloc: &after}, nil
 		})
-		job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
-		apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
-		apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
-			Allocations: []*structs.AllocListStub{a.Stub()},
-		})
-		apitest.Answer(c, structs.AllocStop, structs.AllocStopResponse{})
+		answerJob(c, &a)
 		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
 		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
 		if code != 0 || reads < 2 {
 			t.Errorf("job restart %s: exit code %d after %d reads: %s", options, code, reads, errs)
 		}
 	}
+}
+
+// answerJob answers for job db with one allocation, and stops that.
+func answerJob(c *apitest.Caller, a *structs.Allocation) {
+	job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
+	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
+		Allocations: []*structs.AllocListStub{a.Stub()},
+	})
+	apitest.Answer(c, structs.AllocStop, structs.AllocStopResponse{})
 }

@@ -64,30 +64,28 @@ func (w *fixture) count(n int) {
 
 func (w *fixture) start(node, alloc string) {
 	w.t.Helper()
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
-		NodeID:       node,
-		WriteOptions: w.now(),
-		Allocs: []*structs.AllocClientUpdate{{
-			ID:           alloc,
-			ClientStatus: structs.AllocRunning,
-			TaskStates:   map[string]*structs.TaskState{"t": {StartedAt: time.Unix(1, 0)}},
-		}},
-	})
+	w.reportTask(node, alloc, structs.AllocRunning, &structs.TaskState{StartedAt: time.Unix(1, 0)})
 }
 
 // workDone reports that the task of an allocation has ended by itself.
 func (w *fixture) workDone(node, alloc string) {
+	w.t.Helper()
+	w.reportTask(node, alloc, structs.AllocComplete, &structs.TaskState{
+		State:  structs.TaskDead,
+		Events: []*structs.TaskEvent{{Type: structs.TaskEventTerminated}},
+	})
+}
+
+// reportTask reports the states of an allocation and of its task t.
+func (w *fixture) reportTask(node, alloc, status string, task *structs.TaskState) {
 	w.t.Helper()
 	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       node,
 		WriteOptions: w.now(),
 		Allocs: []*structs.AllocClientUpdate{{
 			ID:           alloc,
-			ClientStatus: structs.AllocComplete,
-			TaskStates: map[string]*structs.TaskState{"t": {
-				State:  structs.TaskDead,
-				Events: []*structs.TaskEvent{{Type: structs.TaskEventTerminated}},
-			}},
+			ClientStatus: status,
+			TaskStates:   map[string]*structs.TaskState{"t": task},
 		}},
 	})
 }
