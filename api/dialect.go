@@ -23,20 +23,28 @@ var dialectDefaults = map[string]string{
 }
 
 // dialectDefault reports whether an unknown field has the default of the dialect.
-func dialectDefault(field string, value json.RawMessage) bool {
+func dialectDefault(field string, value json.RawMessage) (is bool, remedy string) {
 	text, ok := dialectDefaults[field]
 	if !ok {
-		return false
+		return false, ""
 	}
 	var got, want any
-	return json.Unmarshal(value, &got) == nil &&
+	is = json.Unmarshal(value, &got) == nil &&
 		json.Unmarshal([]byte(text), &want) == nil &&
 		reflect.DeepEqual(got, want)
+	return is, ""
 }
 
-// withoutEffect has the fields of a job that the dialect itself ignores, at least its free edition, with the
-// reasons.
+// withoutEffect has the fields of a job that the dialect itself ignores, at least its free edition, and those
+// that ask for nothing that a job of berth lacks, with the reasons.
 var withoutEffect = map[string]string{
+	"Actions":               jobspec.NoActions,
+	"FailuresBeforeWarning": jobspec.NoWarnings,
+	"MaxRunDuration":        jobspec.NoRunDuration,
+	"RenderTemplates":       jobspec.NoRendering,
+	"ScalingPolicies":       jobspec.NoTaskScaling, // of a task
+	"UI":                    jobspec.NoWebInterface,
+
 	"IOPS":       "operations of disks are neither reserved nor limited",
 	"MBits":      "bandwidth is neither reserved nor limited",
 	"Notes":      "nothing shows the notes of a check",
@@ -52,22 +60,62 @@ const namespaceOfConsul = "namespaces are those of Consul Enterprise; berth uses
 type ignoredFields []string
 
 // accept reports whether an unknown field may be dropped. Groups and tasks have the object Consul.
-func (i *ignoredFields) accept(field string, value json.RawMessage) bool {
-	if field == "Consul" {
-		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil
+func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, remedy string) {
+	switch field {
+	case "Consul":
+		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil, ""
+	case "Identity", "Identities":
+		return i.acceptIdentities(field, value)
 	}
 	reason, ignored := withoutEffect[field]
-	if ignored && len(*i) < structs.MaxFaults {
-		line := fmt.Sprintf("%s %s has no effect: %s", field, structs.Cut(string(value), structs.MaxQuoted), reason)
-		if !slices.Contains(*i, line) {
-			*i = append(*i, line)
-		}
+	if !ignored {
+		return dialectDefault(field, value)
 	}
-	return ignored || dialectDefault(field, value)
+	i.warn(field, value, reason)
+	return true, ""
 }
 
-func (i *ignoredFields) acceptOfConsul(field string, value json.RawMessage) bool {
+// warn adds a warning of a field, each once.
+func (i *ignoredFields) warn(field string, value json.RawMessage, reason string) {
+	if len(*i) >= structs.MaxFaults {
+		return
+	}
+	if len(value) > 0 {
+		field += " " + structs.Cut(string(value), structs.MaxQuoted)
+	}
+	line := fmt.Sprintf("%s has no effect: %s", field, reason)
+	if !slices.Contains(*i, line) {
+		*i = append(*i, line)
+	}
+}
+
+func (i *ignoredFields) acceptOfConsul(field string, value json.RawMessage) (drop bool, remedy string) {
 	return i.accept("Consul."+field, value)
+}
+
+// acceptIdentities accepts the default identity of a task and that of a service for Consul. Tasks have the
+// fields Identity and Identities, services the first.
+func (i *ignoredFields) acceptIdentities(field string, value json.RawMessage) (drop bool, remedy string) {
+	var all []*jobspec.Identity
+	if field == "Identity" {
+		value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
+	}
+	err := strictjson.Decode(value, &all, nil)
+	if err != nil {
+		return false, ""
+	}
+	for _, x := range all {
+		switch {
+		case x == nil:
+		case x.IsDefault():
+			i.warn(field, nil, jobspec.NoTaskToken)
+		case x.IsOfConsul() && field == "Identity":
+			i.warn(field, nil, jobspec.NoServiceToken)
+		default:
+			return false, jobspec.NoOtherToken
+		}
+	}
+	return true, ""
 }
 
 // addTo adds the warnings to others, a line each.

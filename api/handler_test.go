@@ -282,7 +282,7 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"PUT", "/v1/jobs", "[]", 400, "expected an object, found a list"},
 		{"PUT", "/v1/jobs", "{}", 400, "Job: expected a job, found none"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","TaskGroups":[{"Name":"g","Services":[{"Identity":{"Name":"a"}}]}]}}`, 400,
-			"Job.TaskGroups[0].Services[0].Identity: berth does not know this field"},
+			"Job.TaskGroups[0].Services[0].Identity: berth does not support this field: berth issues no tokens; leave the identity out"},
 		{"DELETE", "/v1/service/web/_berth-1", "", 412,
 			"an instance of a service belongs to its allocation and ends with it: stop the allocation"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","Update":{"MaxParalel":3}}}`, 400,

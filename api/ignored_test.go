@@ -92,3 +92,46 @@ func TestJobRegister_WarnsOfFieldsWithoutEffect(t *testing.T) {
 		}
 	}
 }
+
+// TestJobRegister_AcceptsIdentitiesThatNoTaskMisses sends the identities of the dialect's own clients.
+func TestJobRegister_AcceptsIdentitiesThatNoTaskMisses(t *testing.T) {
+	s := newServer(t)
+	apitest.On(s.caller, structs.JobRegister, func(context.Context, *structs.JobRegisterRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
+		return &structs.JobRegisterResponse{}, nil
+	})
+	const noTask = "has no effect: berth issues no tokens"
+	const noService = "has no effect: the agent of the node registers the service"
+	for fields, want := range map[string]string{
+		`"Identity": {"Env": true, "File": true}`:                                                "Identity " + noTask,
+		`"Identity": {"Name": "default", "Audience": ["nomadproject.io"], "TTL": 3600000000000}`: "Identity " + noTask,
+		`"Identities": [{"Env": true}, null]`:                                                    "Identities " + noTask,
+		`"Identities": []`:                                                                       "",
+		`"Services": [{"Identity": {"Audience": ["consul.io"], "TTL": 1}}]`:                      "Identity " + noService,
+		`"ScalingPolicies": [{"Type": "vertical_mem", "Max": 5}]`:                                "ScalingPolicies",
+		`"Actions": [{"Name": "a", "Command": "/bin/true"}]`:                                     "Actions",
+		`"RestartPolicy": {"RenderTemplates": true}`:                                             "RenderTemplates true",
+		`"Services": [{"Checks": [{"FailuresBeforeWarning": 2}]}]`:                               "FailuresBeforeWarning 2",
+		`"Identity": {"Name": "vault", "Audience": ["vault.io"]}`:                                "!for example of a volume",
+		`"Identity": {"Env": true, "Filepath": "local/token"}`:                                   "!for example of a volume",
+		`"Identities": [{"Env": true}, {"Name": "aws", "Audience": ["sts"]}]`:                    "!for example of a volume",
+		`"Identities": [{"Name": "consul_default", "Audience": ["consul.io"]}]`:                  "!for example of a volume",
+		`"Services": [{"Identity": {"Audience": ["consul.io"], "File": true}}]`:                  "!for example of a volume",
+		`"Identity": {"Env": true, "Unheard": 1}`:                                                "!does not know this field",
+	} {
+		resp, answer := s.do(t, http.MethodPut, "/v1/jobs",
+			`{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", `+fields+`}]}]}}`)
+		text, refused := strings.CutPrefix(want, "!")
+		status := map[bool]int{true: http.StatusBadRequest, false: http.StatusOK}[refused]
+		if resp.StatusCode != status || !strings.Contains(answer, text) {
+			t.Errorf("%s: got %d, %s, want %s", fields, resp.StatusCode, answer, want)
+		}
+	}
+	resp, answer := s.do(t, http.MethodPut, "/v1/jobs",
+		`{"Job": {"ID": "j", "UI": {"Description": "d"}, "TaskGroups": [{"MaxRunDuration": 60000000000}]}}`)
+	if resp.StatusCode != http.StatusOK || !strings.Contains(answer, "UI {") ||
+		!strings.Contains(answer, "MaxRunDuration 60000000000 has no effect") {
+		t.Errorf("got %d, %s", resp.StatusCode, answer)
+	}
+}

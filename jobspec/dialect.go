@@ -15,9 +15,21 @@ func (job) Rejected() map[string]string {
 func (job) Ignored() map[string]string {
 	return map[string]string{
 		"consul_namespace": ofEnterprise,
-		"ui":               "berth has no web interface that shows it",
+		"ui":               NoWebInterface,
 	}
 }
+
+// The reasons of warnings that job files and the JSON of the API share.
+const (
+	NoWebInterface = "berth has no web interface that shows it"
+	NoActions      = "berth has no list of commands of a task; run the command with berth alloc exec"
+	NoTaskScaling  = "the resources of a task are those of its job, and no autoscaler changes them; " +
+		"the scaling block of a group bounds its count"
+	NoRendering   = "the node renders templates before each start of a task"
+	NoWarnings    = "nothing delays a warning of a check; failures_before_critical delays its failure"
+	NoRunDuration = "no allocation is stopped after a time; limit the time in the task, for example with the " +
+		"command timeout"
+)
 
 const ofEnterprise = "namespaces are those of Consul Enterprise; berth uses that of the agent"
 
@@ -38,23 +50,29 @@ func (group) Rejected() map[string]string {
 		"max_client_disconnect":        whileDisconnected,
 		"stop_after_client_disconnect": whileDisconnected,
 		"prevent_reschedule_on_lost":   whileDisconnected,
-		"max_run_duration":             "limit the time in the task, for example with the command timeout",
 	}
+}
+
+func (group) Ignored() map[string]string {
+	return map[string]string{"max_run_duration": NoRunDuration}
 }
 
 func (task) Rejected() map[string]string {
 	return map[string]string{
-		"action":   "run the command with berth alloc exec",
-		"identity": "its tasks get no tokens; leave it out",
-		"scaling": "the sizes of a task are those of its job, and an autoscaler of the enterprise product of the " +
-			"dialect changes them; the scaling block of a group bounds its count",
 		"schedule": "start and stop the job from outside with berth job run and berth job stop",
 		"secret":   "it has no providers of secrets yet; let the task read the value from a volume",
 	}
 }
 
+func (task) Ignored() map[string]string {
+	return map[string]string{
+		"action":  NoActions,
+		"scaling": NoTaskScaling,
+	}
+}
+
 func (restart) Ignored() map[string]string {
-	return map[string]string{"render_templates": "the node renders templates before each start of a task"}
+	return map[string]string{"render_templates": NoRendering}
 }
 
 func (network) Rejected() map[string]string {

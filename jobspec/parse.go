@@ -222,6 +222,7 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 }
 
 func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
+	c.taskIdentities(t.Identities)
 	out := &structs.Task{
 		Name:            t.Name,
 		Driver:          t.Driver,

@@ -148,7 +148,7 @@ var repeatedBlocks = map[string]struct{ file, good, bad string }{
 
 // notValidated has the repeated blocks of which only the syntax has faults, or others are those of another
 // block.
-var notValidated = []string{"resources.network"}
+var notValidated = []string{"resources.network", "task.identity"}
 
 // TestLocate_FindsTheRightOneOfRepeatedBlocks has a case for each block that a job file may repeat.
 func TestLocate_FindsTheRightOneOfRepeatedBlocks(t *testing.T) {

@@ -25,6 +25,8 @@ type service struct {
 	TaggedAddresses   map[string]string `hcl:"tagged_addresses"`
 	Weights           *weights          `hcl:"weights,block"`
 	Connect           *connect          `hcl:"connect,block"`
+	Cluster           consulCluster     `hcl:"cluster"`
+	Identity          *Identity         `hcl:"identity,block"`
 }
 
 type weights struct {
@@ -33,7 +35,7 @@ type weights struct {
 }
 
 func (service) Unsupported() string {
-	return "cluster identity kind"
+	return "kind"
 }
 
 type check struct {
@@ -64,10 +66,13 @@ type check struct {
 	CheckRestart           *checkRestart `hcl:"check_restart,block"`
 }
 
-func (check) Unsupported() string { return "advertise failures_before_warning" }
+func (check) Unsupported() string { return "advertise" }
 
 func (check) Ignored() map[string]string {
-	return map[string]string{"notes": "nothing shows the notes of a check"}
+	return map[string]string{
+		"notes":                   "nothing shows the notes of a check",
+		"failures_before_warning": NoWarnings,
+	}
 }
 
 type checkRestart struct {
@@ -85,6 +90,7 @@ func (c *converter) services(list []*service) []*structs.Service {
 }
 
 func (c *converter) service(s *service) *structs.Service {
+	c.serviceIdentity(s.Identity)
 	out := &structs.Service{
 		Name:         s.Name,
 		TaskName:     s.TaskName,

@@ -28,8 +28,8 @@ import (
 )
 
 // Ignore reports that a field that the target does not know may be dropped although its value is not empty.
-// value is its JSON.
-type Ignore func(field string, value json.RawMessage) bool
+// value is its JSON. The remedy of a field that is not dropped may be empty.
+type Ignore func(field string, value json.RawMessage) (drop bool, remedy string)
 
 // Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid, and those of a
 // body that is not empty are Faults.
@@ -254,12 +254,24 @@ func (w *walker) checkUnknown(start int, in *place) error {
 		return err
 	}
 	name := in.name
-	if isEmpty(raw) ||
-		w.ignore != nil && w.ignore(name, raw) {
+	if isEmpty(raw) {
 		return nil
+	}
+	remedy := ""
+	if w.ignore != nil {
+		drop := false
+		drop, remedy = w.ignore(name, raw)
+		if drop {
+			return nil
+		}
 	}
 	if w.faults.full() {
 		w.faults.Add(nil)
+		return nil
+	}
+	if remedy != "" {
+		w.addFault(start, in, "berth does not support this field: %s", remedy)
+		w.faults.List[len(w.faults.List)-1].Lost = ""
 		return nil
 	}
 	hint := ""

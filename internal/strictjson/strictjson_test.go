@@ -139,7 +139,9 @@ func TestDecode_ChecksWithFewAllocations(t *testing.T) {
 }
 
 func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
-	ignore := func(field string, v json.RawMessage) bool { return field == "Old" && string(v) == "7" }
+	ignore := func(field string, v json.RawMessage) (bool, string) {
+		return field == "Old" && string(v) == "7", map[string]string{"Former": "use ID"}[field]
+	}
 	var got target
 	if err := Decode([]byte(`{"ID":"x","Old":7}`), &got, ignore); err != nil || got.ID != "x" {
 		t.Fatalf("got %+v, %v; want ID x", got, err)
