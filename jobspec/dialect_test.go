@@ -92,67 +92,6 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 	}
 }
 
-// fileWith returns a job file with lines in its group, its service and its task.
-func fileWith(ofGroup, ofService, ofTask string) []byte {
-	return []byte("job \"j\" {\ngroup \"g\" {\n" + ofGroup + "\nservice {\n" + ofService +
-		"\n}\ntask \"t\" {\ndriver = \"exec\"\n" + ofTask + "\n}\n}\n}")
-}
-
-// TestReadJob_AcceptsIdentitiesThatNoTaskMisses reads the blocks of the example files of the dialect and others.
-func TestReadJob_AcceptsIdentitiesThatNoTaskMisses(t *testing.T) {
-	plain, err := parseJob("j.hcl", fileWith("", "", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const noTask = `"identity" has no effect: berth issues no tokens`
-	for block, want := range map[string]string{
-		"identity {\n env = true\n file = true\n}":                              noTask,
-		"identity {}\nidentity {\n name = \"default\"\n}":                       noTask,
-		"identity {\n aud = [\"nomadproject.io\"]\n ttl = \"1h\"\n}":            noTask,
-		"identity {\n change_mode = \"signal\"\n change_signal = \"SIGHUP\"\n}": noTask,
-		"identity {\n name = \"vault\"\n}":                                      "!give the task the token in a file",
-		"identity {\n aud = [\"aws\"]\n}":                                       "!give the task the token in a file",
-		"identity {\n filepath = \"local/t\"\n}":                                "!give the task the token in a file",
-		"identity {\n evn = true\n}":                                            "!did you mean \"env\"",
-		"scaling \"mem\" {\n max = 5\n}":                                        `"scaling" has no effect`,
-		"action \"a\" {\n command = \"/bin/true\"\n}":                           `"action" has no effect`,
-	} {
-		checkWarned(t, fileWith("", "", block), want, plain)
-	}
-	for block, want := range map[string]string{
-		"identity {\n aud = [\"consul.io\"]\n ttl = \"1h\"\n}": `"identity" has no effect: the agent of the node`,
-		"identity {\n aud = [\"x\"]\n}":                        "!one for Consul",
-		"cluster = \"default\"":                                "",
-		"cluster = \"two\"":                                    "!a node has one Consul",
-	} {
-		checkWarned(t, fileWith("", block, ""), want, plain)
-	}
-	checkWarned(t, fileWith("max_run_duration = \"1h\"", "", ""), `"max_run_duration" has no effect`, plain)
-}
-
-// checkWarned fails the test unless a file has the warning and leaves the job plain, or, with a "!", the fault.
-func checkWarned(t *testing.T, src []byte, want string, plain *structs.Job) {
-	t.Helper()
-	f, err := ReadJob("j.hcl", src, &Inputs{})
-	fault, refused := strings.CutPrefix(want, "!")
-	if refused {
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%s: got %v, want %s", src, err, fault)
-		}
-		return
-	}
-	if err != nil {
-		t.Errorf("%s: %v", src, err)
-		return
-	}
-	if got := strings.Join(hclconf.Warnings(f.Warnings), "\n"); !strings.Contains(got, want) || (got == "") != (want == "") {
-		t.Errorf("%s: got the warnings %q, want %q", src, got, want)
-	}
-	if !reflect.DeepEqual(f.Job, plain) {
-		t.Errorf("%s: the block changes the job: %+v", src, f.Job)
-	}
-}
-
 // TestReadJob_WarnsOfNamespacesOfConsul reads blocks that name a part of Consul, of which berth has one.
 func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
 	const reason = `has no effect: namespaces are those of Consul Enterprise; berth uses that of the agent`
