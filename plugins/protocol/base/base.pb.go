@@ -73,6 +73,53 @@ func (PluginType) EnumDescriptor() ([]byte, []int) {
 	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{0}
 }
 
+// CoreGrade tells the fast cores of a mixed processor from the slow ones.
+type CoreGrade int32
+
+const (
+	CoreGrade_Performance CoreGrade = 0
+	CoreGrade_Efficiency  CoreGrade = 1
+)
+
+// Enum value maps for CoreGrade.
+var (
+	CoreGrade_name = map[int32]string{
+		0: "Performance",
+		1: "Efficiency",
+	}
+	CoreGrade_value = map[string]int32{
+		"Performance": 0,
+		"Efficiency":  1,
+	}
+)
+
+func (x CoreGrade) Enum() *CoreGrade {
+	p := new(CoreGrade)
+	*p = x
+	return p
+}
+
+func (x CoreGrade) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CoreGrade) Descriptor() protoreflect.EnumDescriptor {
+	return file_plugins_protocol_base_base_proto_enumTypes[1].Descriptor()
+}
+
+func (CoreGrade) Type() protoreflect.EnumType {
+	return &file_plugins_protocol_base_base_proto_enumTypes[1]
+}
+
+func (x CoreGrade) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CoreGrade.Descriptor instead.
+func (CoreGrade) EnumDescriptor() ([]byte, []int) {
+	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{1}
+}
+
 type PluginInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -364,11 +411,13 @@ func (x *NomadConfig) GetDriver() *NomadDriverConfig {
 	return nil
 }
 
-// NomadDriverConfig has the range of ports that a driver may use for itself.
+// NomadDriverConfig has the range of ports that a driver may use for itself, and the processors of the node.
 type NomadDriverConfig struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClientMaxPort uint32                 `protobuf:"varint,1,opt,name=ClientMaxPort,proto3" json:"ClientMaxPort,omitempty"`
 	ClientMinPort uint32                 `protobuf:"varint,2,opt,name=ClientMinPort,proto3" json:"ClientMinPort,omitempty"`
+	// Topology is in no request of an agent of the dialect before 1.7. Later drivers rely on it.
+	Topology      *ClientTopology `protobuf:"bytes,3,opt,name=Topology,proto3" json:"Topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +466,248 @@ func (x *NomadDriverConfig) GetClientMinPort() uint32 {
 	return 0
 }
 
+func (x *NomadDriverConfig) GetTopology() *ClientTopology {
+	if x != nil {
+		return x.Topology
+	}
+	return nil
+}
+
+// ClientTopology has the NUMA nodes and the processors of the node.
+type ClientTopology struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NodeIds   []uint32               `protobuf:"varint,1,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
+	Distances *ClientTopologySLIT    `protobuf:"bytes,2,opt,name=distances,proto3" json:"distances,omitempty"`
+	Cores     []*ClientTopologyCore  `protobuf:"bytes,3,rep,name=cores,proto3" json:"cores,omitempty"`
+	// override_total_compute, in MHz, is used instead of the sum of the cores if it is not 0.
+	OverrideTotalCompute uint64 `protobuf:"varint,4,opt,name=override_total_compute,json=overrideTotalCompute,proto3" json:"override_total_compute,omitempty"`
+	// override_withold_compute, in MHz, is kept from tasks.
+	OverrideWitholdCompute uint64 `protobuf:"varint,5,opt,name=override_withold_compute,json=overrideWitholdCompute,proto3" json:"override_withold_compute,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *ClientTopology) Reset() {
+	*x = ClientTopology{}
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientTopology) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientTopology) ProtoMessage() {}
+
+func (x *ClientTopology) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientTopology.ProtoReflect.Descriptor instead.
+func (*ClientTopology) Descriptor() ([]byte, []int) {
+	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ClientTopology) GetNodeIds() []uint32 {
+	if x != nil {
+		return x.NodeIds
+	}
+	return nil
+}
+
+func (x *ClientTopology) GetDistances() *ClientTopologySLIT {
+	if x != nil {
+		return x.Distances
+	}
+	return nil
+}
+
+func (x *ClientTopology) GetCores() []*ClientTopologyCore {
+	if x != nil {
+		return x.Cores
+	}
+	return nil
+}
+
+func (x *ClientTopology) GetOverrideTotalCompute() uint64 {
+	if x != nil {
+		return x.OverrideTotalCompute
+	}
+	return 0
+}
+
+func (x *ClientTopology) GetOverrideWitholdCompute() uint64 {
+	if x != nil {
+		return x.OverrideWitholdCompute
+	}
+	return 0
+}
+
+// ClientTopologySLIT is the square matrix of the distances between NUMA nodes, row after row.
+type ClientTopologySLIT struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dimension     uint32                 `protobuf:"varint,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Values        []uint32               `protobuf:"varint,2,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientTopologySLIT) Reset() {
+	*x = ClientTopologySLIT{}
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientTopologySLIT) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientTopologySLIT) ProtoMessage() {}
+
+func (x *ClientTopologySLIT) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientTopologySLIT.ProtoReflect.Descriptor instead.
+func (*ClientTopologySLIT) Descriptor() ([]byte, []int) {
+	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ClientTopologySLIT) GetDimension() uint32 {
+	if x != nil {
+		return x.Dimension
+	}
+	return 0
+}
+
+func (x *ClientTopologySLIT) GetValues() []uint32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// ClientTopologyCore is one logical processor. The speeds are in MHz, 0 if unknown.
+type ClientTopologyCore struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SocketId  uint32                 `protobuf:"varint,1,opt,name=socket_id,json=socketId,proto3" json:"socket_id,omitempty"`
+	NodeId    uint32                 `protobuf:"varint,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	CoreId    uint32                 `protobuf:"varint,3,opt,name=core_id,json=coreId,proto3" json:"core_id,omitempty"`
+	CoreGrade CoreGrade              `protobuf:"varint,4,opt,name=core_grade,json=coreGrade,proto3,enum=hashicorp.nomad.plugins.base.proto.CoreGrade" json:"core_grade,omitempty"`
+	// disable is for a core that tasks must not use.
+	Disable   bool   `protobuf:"varint,5,opt,name=disable,proto3" json:"disable,omitempty"`
+	BaseSpeed uint64 `protobuf:"varint,6,opt,name=base_speed,json=baseSpeed,proto3" json:"base_speed,omitempty"`
+	MaxSpeed  uint64 `protobuf:"varint,7,opt,name=max_speed,json=maxSpeed,proto3" json:"max_speed,omitempty"`
+	// guess_speed stands in for a core whose base and maximal speed are unknown.
+	GuessSpeed    uint64 `protobuf:"varint,8,opt,name=guess_speed,json=guessSpeed,proto3" json:"guess_speed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientTopologyCore) Reset() {
+	*x = ClientTopologyCore{}
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientTopologyCore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientTopologyCore) ProtoMessage() {}
+
+func (x *ClientTopologyCore) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientTopologyCore.ProtoReflect.Descriptor instead.
+func (*ClientTopologyCore) Descriptor() ([]byte, []int) {
+	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ClientTopologyCore) GetSocketId() uint32 {
+	if x != nil {
+		return x.SocketId
+	}
+	return 0
+}
+
+func (x *ClientTopologyCore) GetNodeId() uint32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *ClientTopologyCore) GetCoreId() uint32 {
+	if x != nil {
+		return x.CoreId
+	}
+	return 0
+}
+
+func (x *ClientTopologyCore) GetCoreGrade() CoreGrade {
+	if x != nil {
+		return x.CoreGrade
+	}
+	return CoreGrade_Performance
+}
+
+func (x *ClientTopologyCore) GetDisable() bool {
+	if x != nil {
+		return x.Disable
+	}
+	return false
+}
+
+func (x *ClientTopologyCore) GetBaseSpeed() uint64 {
+	if x != nil {
+		return x.BaseSpeed
+	}
+	return 0
+}
+
+func (x *ClientTopologyCore) GetMaxSpeed() uint64 {
+	if x != nil {
+		return x.MaxSpeed
+	}
+	return 0
+}
+
+func (x *ClientTopologyCore) GetGuessSpeed() uint64 {
+	if x != nil {
+		return x.GuessSpeed
+	}
+	return 0
+}
+
 type SetConfigResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -425,7 +716,7 @@ type SetConfigResponse struct {
 
 func (x *SetConfigResponse) Reset() {
 	*x = SetConfigResponse{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[7]
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +728,7 @@ func (x *SetConfigResponse) String() string {
 func (*SetConfigResponse) ProtoMessage() {}
 
 func (x *SetConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[7]
+	mi := &file_plugins_protocol_base_base_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +741,7 @@ func (x *SetConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigResponse.ProtoReflect.Descriptor instead.
 func (*SetConfigResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{7}
+	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{10}
 }
 
 var File_plugins_protocol_base_base_proto protoreflect.FileDescriptor
@@ -472,10 +763,32 @@ const file_plugins_protocol_base_base_proto_rawDesc = "" +
 	"\fnomad_config\x18\x02 \x01(\v2/.hashicorp.nomad.plugins.base.proto.NomadConfigR\vnomadConfig\x12,\n" +
 	"\x12plugin_api_version\x18\x03 \x01(\tR\x10pluginApiVersion\"\\\n" +
 	"\vNomadConfig\x12M\n" +
-	"\x06driver\x18\x01 \x01(\v25.hashicorp.nomad.plugins.base.proto.NomadDriverConfigR\x06driver\"_\n" +
+	"\x06driver\x18\x01 \x01(\v25.hashicorp.nomad.plugins.base.proto.NomadDriverConfigR\x06driver\"\xaf\x01\n" +
 	"\x11NomadDriverConfig\x12$\n" +
 	"\rClientMaxPort\x18\x01 \x01(\rR\rClientMaxPort\x12$\n" +
-	"\rClientMinPort\x18\x02 \x01(\rR\rClientMinPort\"\x13\n" +
+	"\rClientMinPort\x18\x02 \x01(\rR\rClientMinPort\x12N\n" +
+	"\bTopology\x18\x03 \x01(\v22.hashicorp.nomad.plugins.base.proto.ClientTopologyR\bTopology\"\xbf\x02\n" +
+	"\x0eClientTopology\x12\x19\n" +
+	"\bnode_ids\x18\x01 \x03(\rR\anodeIds\x12T\n" +
+	"\tdistances\x18\x02 \x01(\v26.hashicorp.nomad.plugins.base.proto.ClientTopologySLITR\tdistances\x12L\n" +
+	"\x05cores\x18\x03 \x03(\v26.hashicorp.nomad.plugins.base.proto.ClientTopologyCoreR\x05cores\x124\n" +
+	"\x16override_total_compute\x18\x04 \x01(\x04R\x14overrideTotalCompute\x128\n" +
+	"\x18override_withold_compute\x18\x05 \x01(\x04R\x16overrideWitholdCompute\"N\n" +
+	"\x12ClientTopologySLIT\x12\x1c\n" +
+	"\tdimension\x18\x01 \x01(\rR\tdimension\x12\x1a\n" +
+	"\x06values\x18\x02 \x03(\rB\x02\x10\x01R\x06values\"\xa8\x02\n" +
+	"\x12ClientTopologyCore\x12\x1b\n" +
+	"\tsocket_id\x18\x01 \x01(\rR\bsocketId\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\rR\x06nodeId\x12\x17\n" +
+	"\acore_id\x18\x03 \x01(\rR\x06coreId\x12L\n" +
+	"\n" +
+	"core_grade\x18\x04 \x01(\x0e2-.hashicorp.nomad.plugins.base.proto.CoreGradeR\tcoreGrade\x12\x18\n" +
+	"\adisable\x18\x05 \x01(\bR\adisable\x12\x1d\n" +
+	"\n" +
+	"base_speed\x18\x06 \x01(\x04R\tbaseSpeed\x12\x1b\n" +
+	"\tmax_speed\x18\a \x01(\x04R\bmaxSpeed\x12\x1f\n" +
+	"\vguess_speed\x18\b \x01(\x04R\n" +
+	"guessSpeed\"\x13\n" +
 	"\x11SetConfigResponse*1\n" +
 	"\n" +
 	"PluginType\x12\v\n" +
@@ -483,7 +796,11 @@ const file_plugins_protocol_base_base_proto_rawDesc = "" +
 	"\n" +
 	"\x06DRIVER\x10\x02\x12\n" +
 	"\n" +
-	"\x06DEVICE\x10\x032\x8d\x03\n" +
+	"\x06DEVICE\x10\x03*,\n" +
+	"\tCoreGrade\x12\x0f\n" +
+	"\vPerformance\x10\x00\x12\x0e\n" +
+	"\n" +
+	"Efficiency\x10\x012\x8d\x03\n" +
 	"\n" +
 	"BasePlugin\x12}\n" +
 	"\n" +
@@ -503,36 +820,44 @@ func file_plugins_protocol_base_base_proto_rawDescGZIP() []byte {
 	return file_plugins_protocol_base_base_proto_rawDescData
 }
 
-var file_plugins_protocol_base_base_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugins_protocol_base_base_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_plugins_protocol_base_base_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_plugins_protocol_base_base_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_plugins_protocol_base_base_proto_goTypes = []any{
 	(PluginType)(0),              // 0: hashicorp.nomad.plugins.base.proto.PluginType
-	(*PluginInfoRequest)(nil),    // 1: hashicorp.nomad.plugins.base.proto.PluginInfoRequest
-	(*PluginInfoResponse)(nil),   // 2: hashicorp.nomad.plugins.base.proto.PluginInfoResponse
-	(*ConfigSchemaRequest)(nil),  // 3: hashicorp.nomad.plugins.base.proto.ConfigSchemaRequest
-	(*ConfigSchemaResponse)(nil), // 4: hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse
-	(*SetConfigRequest)(nil),     // 5: hashicorp.nomad.plugins.base.proto.SetConfigRequest
-	(*NomadConfig)(nil),          // 6: hashicorp.nomad.plugins.base.proto.NomadConfig
-	(*NomadDriverConfig)(nil),    // 7: hashicorp.nomad.plugins.base.proto.NomadDriverConfig
-	(*SetConfigResponse)(nil),    // 8: hashicorp.nomad.plugins.base.proto.SetConfigResponse
-	(*hclspec.Spec)(nil),         // 9: hashicorp.nomad.plugins.shared.hclspec.Spec
+	(CoreGrade)(0),               // 1: hashicorp.nomad.plugins.base.proto.CoreGrade
+	(*PluginInfoRequest)(nil),    // 2: hashicorp.nomad.plugins.base.proto.PluginInfoRequest
+	(*PluginInfoResponse)(nil),   // 3: hashicorp.nomad.plugins.base.proto.PluginInfoResponse
+	(*ConfigSchemaRequest)(nil),  // 4: hashicorp.nomad.plugins.base.proto.ConfigSchemaRequest
+	(*ConfigSchemaResponse)(nil), // 5: hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse
+	(*SetConfigRequest)(nil),     // 6: hashicorp.nomad.plugins.base.proto.SetConfigRequest
+	(*NomadConfig)(nil),          // 7: hashicorp.nomad.plugins.base.proto.NomadConfig
+	(*NomadDriverConfig)(nil),    // 8: hashicorp.nomad.plugins.base.proto.NomadDriverConfig
+	(*ClientTopology)(nil),       // 9: hashicorp.nomad.plugins.base.proto.ClientTopology
+	(*ClientTopologySLIT)(nil),   // 10: hashicorp.nomad.plugins.base.proto.ClientTopologySLIT
+	(*ClientTopologyCore)(nil),   // 11: hashicorp.nomad.plugins.base.proto.ClientTopologyCore
+	(*SetConfigResponse)(nil),    // 12: hashicorp.nomad.plugins.base.proto.SetConfigResponse
+	(*hclspec.Spec)(nil),         // 13: hashicorp.nomad.plugins.shared.hclspec.Spec
 }
 var file_plugins_protocol_base_base_proto_depIdxs = []int32{
-	0, // 0: hashicorp.nomad.plugins.base.proto.PluginInfoResponse.type:type_name -> hashicorp.nomad.plugins.base.proto.PluginType
-	9, // 1: hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse.spec:type_name -> hashicorp.nomad.plugins.shared.hclspec.Spec
-	6, // 2: hashicorp.nomad.plugins.base.proto.SetConfigRequest.nomad_config:type_name -> hashicorp.nomad.plugins.base.proto.NomadConfig
-	7, // 3: hashicorp.nomad.plugins.base.proto.NomadConfig.driver:type_name -> hashicorp.nomad.plugins.base.proto.NomadDriverConfig
-	1, // 4: hashicorp.nomad.plugins.base.proto.BasePlugin.PluginInfo:input_type -> hashicorp.nomad.plugins.base.proto.PluginInfoRequest
-	3, // 5: hashicorp.nomad.plugins.base.proto.BasePlugin.ConfigSchema:input_type -> hashicorp.nomad.plugins.base.proto.ConfigSchemaRequest
-	5, // 6: hashicorp.nomad.plugins.base.proto.BasePlugin.SetConfig:input_type -> hashicorp.nomad.plugins.base.proto.SetConfigRequest
-	2, // 7: hashicorp.nomad.plugins.base.proto.BasePlugin.PluginInfo:output_type -> hashicorp.nomad.plugins.base.proto.PluginInfoResponse
-	4, // 8: hashicorp.nomad.plugins.base.proto.BasePlugin.ConfigSchema:output_type -> hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse
-	8, // 9: hashicorp.nomad.plugins.base.proto.BasePlugin.SetConfig:output_type -> hashicorp.nomad.plugins.base.proto.SetConfigResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	0,  // 0: hashicorp.nomad.plugins.base.proto.PluginInfoResponse.type:type_name -> hashicorp.nomad.plugins.base.proto.PluginType
+	13, // 1: hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse.spec:type_name -> hashicorp.nomad.plugins.shared.hclspec.Spec
+	7,  // 2: hashicorp.nomad.plugins.base.proto.SetConfigRequest.nomad_config:type_name -> hashicorp.nomad.plugins.base.proto.NomadConfig
+	8,  // 3: hashicorp.nomad.plugins.base.proto.NomadConfig.driver:type_name -> hashicorp.nomad.plugins.base.proto.NomadDriverConfig
+	9,  // 4: hashicorp.nomad.plugins.base.proto.NomadDriverConfig.Topology:type_name -> hashicorp.nomad.plugins.base.proto.ClientTopology
+	10, // 5: hashicorp.nomad.plugins.base.proto.ClientTopology.distances:type_name -> hashicorp.nomad.plugins.base.proto.ClientTopologySLIT
+	11, // 6: hashicorp.nomad.plugins.base.proto.ClientTopology.cores:type_name -> hashicorp.nomad.plugins.base.proto.ClientTopologyCore
+	1,  // 7: hashicorp.nomad.plugins.base.proto.ClientTopologyCore.core_grade:type_name -> hashicorp.nomad.plugins.base.proto.CoreGrade
+	2,  // 8: hashicorp.nomad.plugins.base.proto.BasePlugin.PluginInfo:input_type -> hashicorp.nomad.plugins.base.proto.PluginInfoRequest
+	4,  // 9: hashicorp.nomad.plugins.base.proto.BasePlugin.ConfigSchema:input_type -> hashicorp.nomad.plugins.base.proto.ConfigSchemaRequest
+	6,  // 10: hashicorp.nomad.plugins.base.proto.BasePlugin.SetConfig:input_type -> hashicorp.nomad.plugins.base.proto.SetConfigRequest
+	3,  // 11: hashicorp.nomad.plugins.base.proto.BasePlugin.PluginInfo:output_type -> hashicorp.nomad.plugins.base.proto.PluginInfoResponse
+	5,  // 12: hashicorp.nomad.plugins.base.proto.BasePlugin.ConfigSchema:output_type -> hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse
+	12, // 13: hashicorp.nomad.plugins.base.proto.BasePlugin.SetConfig:output_type -> hashicorp.nomad.plugins.base.proto.SetConfigResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_plugins_protocol_base_base_proto_init() }
@@ -545,8 +870,8 @@ func file_plugins_protocol_base_base_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_base_base_proto_rawDesc), len(file_plugins_protocol_base_base_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   8,
+			NumEnums:      2,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

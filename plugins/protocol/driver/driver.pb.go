@@ -123,7 +123,7 @@ func (x FingerprintResponse_HealthState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FingerprintResponse_HealthState.Descriptor instead.
 func (FingerprintResponse_HealthState) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{5, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // RETRY and FATAL are failures with driver_error_msg. After RETRY the start may succeed later.
@@ -173,16 +173,18 @@ func (x StartTaskResponse_Result) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StartTaskResponse_Result.Descriptor instead.
 func (StartTaskResponse_Result) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{9, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{11, 0}
 }
 
-// NONE is the host's root, CHROOT one that the driver builds, IMAGE that of an image.
+// NONE is the host's root, CHROOT one that the driver builds, IMAGE that of an image, UNVEIL the host's root
+// of which the task sees a part.
 type DriverCapabilities_FSIsolation int32
 
 const (
 	DriverCapabilities_NONE   DriverCapabilities_FSIsolation = 0
 	DriverCapabilities_CHROOT DriverCapabilities_FSIsolation = 1
 	DriverCapabilities_IMAGE  DriverCapabilities_FSIsolation = 2
+	DriverCapabilities_UNVEIL DriverCapabilities_FSIsolation = 3
 )
 
 // Enum value maps for DriverCapabilities_FSIsolation.
@@ -191,11 +193,13 @@ var (
 		0: "NONE",
 		1: "CHROOT",
 		2: "IMAGE",
+		3: "UNVEIL",
 	}
 	DriverCapabilities_FSIsolation_value = map[string]int32{
 		"NONE":   0,
 		"CHROOT": 1,
 		"IMAGE":  2,
+		"UNVEIL": 3,
 	}
 )
 
@@ -223,7 +227,7 @@ func (x DriverCapabilities_FSIsolation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DriverCapabilities_FSIsolation.Descriptor instead.
 func (DriverCapabilities_FSIsolation) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{32, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type DriverCapabilities_MountConfigs int32
@@ -269,7 +273,7 @@ func (x DriverCapabilities_MountConfigs) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DriverCapabilities_MountConfigs.Descriptor instead.
 func (DriverCapabilities_MountConfigs) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{32, 1}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34, 1}
 }
 
 type NetworkIsolationSpec_NetworkIsolationMode int32
@@ -321,7 +325,7 @@ func (x NetworkIsolationSpec_NetworkIsolationMode) Number() protoreflect.EnumNum
 
 // Deprecated: Use NetworkIsolationSpec_NetworkIsolationMode.Descriptor instead.
 func (NetworkIsolationSpec_NetworkIsolationMode) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{33, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type CPUUsage_Fields int32
@@ -379,7 +383,7 @@ func (x CPUUsage_Fields) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CPUUsage_Fields.Descriptor instead.
 func (CPUUsage_Fields) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{52, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{54, 0}
 }
 
 type MemoryUsage_Fields int32
@@ -440,7 +444,79 @@ func (x MemoryUsage_Fields) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MemoryUsage_Fields.Descriptor instead.
 func (MemoryUsage_Fields) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{53, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{55, 0}
+}
+
+type InitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InitRequest) Reset() {
+	*x = InitRequest{}
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InitRequest) ProtoMessage() {}
+
+func (x *InitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InitRequest.ProtoReflect.Descriptor instead.
+func (*InitRequest) Descriptor() ([]byte, []int) {
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{0}
+}
+
+type InitResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InitResponse) Reset() {
+	*x = InitResponse{}
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InitResponse) ProtoMessage() {}
+
+func (x *InitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InitResponse.ProtoReflect.Descriptor instead.
+func (*InitResponse) Descriptor() ([]byte, []int) {
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{1}
 }
 
 type TaskConfigSchemaRequest struct {
@@ -451,7 +527,7 @@ type TaskConfigSchemaRequest struct {
 
 func (x *TaskConfigSchemaRequest) Reset() {
 	*x = TaskConfigSchemaRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[0]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +539,7 @@ func (x *TaskConfigSchemaRequest) String() string {
 func (*TaskConfigSchemaRequest) ProtoMessage() {}
 
 func (x *TaskConfigSchemaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[0]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +552,7 @@ func (x *TaskConfigSchemaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfigSchemaRequest.ProtoReflect.Descriptor instead.
 func (*TaskConfigSchemaRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{2}
 }
 
 type TaskConfigSchemaResponse struct {
@@ -488,7 +564,7 @@ type TaskConfigSchemaResponse struct {
 
 func (x *TaskConfigSchemaResponse) Reset() {
 	*x = TaskConfigSchemaResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[1]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +576,7 @@ func (x *TaskConfigSchemaResponse) String() string {
 func (*TaskConfigSchemaResponse) ProtoMessage() {}
 
 func (x *TaskConfigSchemaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[1]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +589,7 @@ func (x *TaskConfigSchemaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfigSchemaResponse.ProtoReflect.Descriptor instead.
 func (*TaskConfigSchemaResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{1}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskConfigSchemaResponse) GetSpec() *hclspec.Spec {
@@ -531,7 +607,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[2]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +619,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[2]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +632,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{2}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{4}
 }
 
 type CapabilitiesResponse struct {
@@ -568,7 +644,7 @@ type CapabilitiesResponse struct {
 
 func (x *CapabilitiesResponse) Reset() {
 	*x = CapabilitiesResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[3]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +656,7 @@ func (x *CapabilitiesResponse) String() string {
 func (*CapabilitiesResponse) ProtoMessage() {}
 
 func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[3]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +669,7 @@ func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{3}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CapabilitiesResponse) GetCapabilities() *DriverCapabilities {
@@ -611,7 +687,7 @@ type FingerprintRequest struct {
 
 func (x *FingerprintRequest) Reset() {
 	*x = FingerprintRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[4]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +699,7 @@ func (x *FingerprintRequest) String() string {
 func (*FingerprintRequest) ProtoMessage() {}
 
 func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[4]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +712,7 @@ func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintRequest.ProtoReflect.Descriptor instead.
 func (*FingerprintRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{4}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{6}
 }
 
 type FingerprintResponse struct {
@@ -644,13 +720,15 @@ type FingerprintResponse struct {
 	Attributes        map[string]*shared.Attribute    `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Health            FingerprintResponse_HealthState `protobuf:"varint,2,opt,name=health,proto3,enum=hashicorp.nomad.plugins.drivers.proto.FingerprintResponse_HealthState" json:"health,omitempty"`
 	HealthDescription string                          `protobuf:"bytes,3,opt,name=health_description,json=healthDescription,proto3" json:"health_description,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// err is why the driver cannot tell its state.
+	Err           string `protobuf:"bytes,4,opt,name=err,proto3" json:"err,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FingerprintResponse) Reset() {
 	*x = FingerprintResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[5]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +740,7 @@ func (x *FingerprintResponse) String() string {
 func (*FingerprintResponse) ProtoMessage() {}
 
 func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[5]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +753,7 @@ func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintResponse.ProtoReflect.Descriptor instead.
 func (*FingerprintResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{5}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FingerprintResponse) GetAttributes() map[string]*shared.Attribute {
@@ -699,6 +777,13 @@ func (x *FingerprintResponse) GetHealthDescription() string {
 	return ""
 }
 
+func (x *FingerprintResponse) GetErr() string {
+	if x != nil {
+		return x.Err
+	}
+	return ""
+}
+
 type RecoverTaskRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -709,7 +794,7 @@ type RecoverTaskRequest struct {
 
 func (x *RecoverTaskRequest) Reset() {
 	*x = RecoverTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[6]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +806,7 @@ func (x *RecoverTaskRequest) String() string {
 func (*RecoverTaskRequest) ProtoMessage() {}
 
 func (x *RecoverTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[6]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +819,7 @@ func (x *RecoverTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverTaskRequest.ProtoReflect.Descriptor instead.
 func (*RecoverTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{6}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecoverTaskRequest) GetTaskId() string {
@@ -759,7 +844,7 @@ type RecoverTaskResponse struct {
 
 func (x *RecoverTaskResponse) Reset() {
 	*x = RecoverTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[7]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +856,7 @@ func (x *RecoverTaskResponse) String() string {
 func (*RecoverTaskResponse) ProtoMessage() {}
 
 func (x *RecoverTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[7]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +869,7 @@ func (x *RecoverTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverTaskResponse.ProtoReflect.Descriptor instead.
 func (*RecoverTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{7}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{9}
 }
 
 type StartTaskRequest struct {
@@ -796,7 +881,7 @@ type StartTaskRequest struct {
 
 func (x *StartTaskRequest) Reset() {
 	*x = StartTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[8]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +893,7 @@ func (x *StartTaskRequest) String() string {
 func (*StartTaskRequest) ProtoMessage() {}
 
 func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[8]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +906,7 @@ func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskRequest.ProtoReflect.Descriptor instead.
 func (*StartTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{8}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartTaskRequest) GetTask() *TaskConfig {
@@ -843,7 +928,7 @@ type StartTaskResponse struct {
 
 func (x *StartTaskResponse) Reset() {
 	*x = StartTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[9]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +940,7 @@ func (x *StartTaskResponse) String() string {
 func (*StartTaskResponse) ProtoMessage() {}
 
 func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[9]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +953,7 @@ func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskResponse.ProtoReflect.Descriptor instead.
 func (*StartTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{9}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartTaskResponse) GetResult() StartTaskResponse_Result {
@@ -908,7 +993,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[10]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1005,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[10]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1018,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{10}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -953,7 +1038,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[11]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1050,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[11]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1063,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{11}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitTaskResponse) GetResult() *ExitResult {
@@ -1006,7 +1091,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[12]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1103,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[12]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1116,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{12}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -1063,7 +1148,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[13]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1160,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[13]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1173,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{13}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{15}
 }
 
 type DestroyTaskRequest struct {
@@ -1101,7 +1186,7 @@ type DestroyTaskRequest struct {
 
 func (x *DestroyTaskRequest) Reset() {
 	*x = DestroyTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[14]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1198,7 @@ func (x *DestroyTaskRequest) String() string {
 func (*DestroyTaskRequest) ProtoMessage() {}
 
 func (x *DestroyTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[14]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1211,7 @@ func (x *DestroyTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyTaskRequest.ProtoReflect.Descriptor instead.
 func (*DestroyTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{14}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DestroyTaskRequest) GetTaskId() string {
@@ -1151,7 +1236,7 @@ type DestroyTaskResponse struct {
 
 func (x *DestroyTaskResponse) Reset() {
 	*x = DestroyTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[15]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1248,7 @@ func (x *DestroyTaskResponse) String() string {
 func (*DestroyTaskResponse) ProtoMessage() {}
 
 func (x *DestroyTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[15]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1261,7 @@ func (x *DestroyTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyTaskResponse.ProtoReflect.Descriptor instead.
 func (*DestroyTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{15}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{17}
 }
 
 type InspectTaskRequest struct {
@@ -1188,7 +1273,7 @@ type InspectTaskRequest struct {
 
 func (x *InspectTaskRequest) Reset() {
 	*x = InspectTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[16]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1285,7 @@ func (x *InspectTaskRequest) String() string {
 func (*InspectTaskRequest) ProtoMessage() {}
 
 func (x *InspectTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[16]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1298,7 @@ func (x *InspectTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectTaskRequest.ProtoReflect.Descriptor instead.
 func (*InspectTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{16}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InspectTaskRequest) GetTaskId() string {
@@ -1234,7 +1319,7 @@ type InspectTaskResponse struct {
 
 func (x *InspectTaskResponse) Reset() {
 	*x = InspectTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[17]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1331,7 @@ func (x *InspectTaskResponse) String() string {
 func (*InspectTaskResponse) ProtoMessage() {}
 
 func (x *InspectTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[17]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1344,7 @@ func (x *InspectTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectTaskResponse.ProtoReflect.Descriptor instead.
 func (*InspectTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{17}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InspectTaskResponse) GetTask() *TaskStatus {
@@ -1293,7 +1378,7 @@ type TaskStatsRequest struct {
 
 func (x *TaskStatsRequest) Reset() {
 	*x = TaskStatsRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[18]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1390,7 @@ func (x *TaskStatsRequest) String() string {
 func (*TaskStatsRequest) ProtoMessage() {}
 
 func (x *TaskStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[18]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1403,7 @@ func (x *TaskStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatsRequest.ProtoReflect.Descriptor instead.
 func (*TaskStatsRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{18}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskStatsRequest) GetTaskId() string {
@@ -1344,7 +1429,7 @@ type TaskStatsResponse struct {
 
 func (x *TaskStatsResponse) Reset() {
 	*x = TaskStatsResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[19]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1441,7 @@ func (x *TaskStatsResponse) String() string {
 func (*TaskStatsResponse) ProtoMessage() {}
 
 func (x *TaskStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[19]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1454,7 @@ func (x *TaskStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatsResponse.ProtoReflect.Descriptor instead.
 func (*TaskStatsResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{19}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskStatsResponse) GetStats() *TaskStats {
@@ -1387,7 +1472,7 @@ type TaskEventsRequest struct {
 
 func (x *TaskEventsRequest) Reset() {
 	*x = TaskEventsRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[20]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1484,7 @@ func (x *TaskEventsRequest) String() string {
 func (*TaskEventsRequest) ProtoMessage() {}
 
 func (x *TaskEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[20]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1497,7 @@ func (x *TaskEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEventsRequest.ProtoReflect.Descriptor instead.
 func (*TaskEventsRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{20}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{22}
 }
 
 type SignalTaskRequest struct {
@@ -1425,7 +1510,7 @@ type SignalTaskRequest struct {
 
 func (x *SignalTaskRequest) Reset() {
 	*x = SignalTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[21]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1522,7 @@ func (x *SignalTaskRequest) String() string {
 func (*SignalTaskRequest) ProtoMessage() {}
 
 func (x *SignalTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[21]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1535,7 @@ func (x *SignalTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalTaskRequest.ProtoReflect.Descriptor instead.
 func (*SignalTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{21}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SignalTaskRequest) GetTaskId() string {
@@ -1475,7 +1560,7 @@ type SignalTaskResponse struct {
 
 func (x *SignalTaskResponse) Reset() {
 	*x = SignalTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[22]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1572,7 @@ func (x *SignalTaskResponse) String() string {
 func (*SignalTaskResponse) ProtoMessage() {}
 
 func (x *SignalTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[22]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1585,7 @@ func (x *SignalTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalTaskResponse.ProtoReflect.Descriptor instead.
 func (*SignalTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{22}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{24}
 }
 
 type ExecTaskRequest struct {
@@ -1514,7 +1599,7 @@ type ExecTaskRequest struct {
 
 func (x *ExecTaskRequest) Reset() {
 	*x = ExecTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[23]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1611,7 @@ func (x *ExecTaskRequest) String() string {
 func (*ExecTaskRequest) ProtoMessage() {}
 
 func (x *ExecTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[23]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1624,7 @@ func (x *ExecTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExecTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{23}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExecTaskRequest) GetTaskId() string {
@@ -1574,7 +1659,7 @@ type ExecTaskResponse struct {
 
 func (x *ExecTaskResponse) Reset() {
 	*x = ExecTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[24]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1671,7 @@ func (x *ExecTaskResponse) String() string {
 func (*ExecTaskResponse) ProtoMessage() {}
 
 func (x *ExecTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[24]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1684,7 @@ func (x *ExecTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExecTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{24}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExecTaskResponse) GetStdout() []byte {
@@ -1633,7 +1718,7 @@ type ExecTaskStreamingIOOperation struct {
 
 func (x *ExecTaskStreamingIOOperation) Reset() {
 	*x = ExecTaskStreamingIOOperation{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[25]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1730,7 @@ func (x *ExecTaskStreamingIOOperation) String() string {
 func (*ExecTaskStreamingIOOperation) ProtoMessage() {}
 
 func (x *ExecTaskStreamingIOOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[25]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1743,7 @@ func (x *ExecTaskStreamingIOOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingIOOperation.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingIOOperation) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{25}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExecTaskStreamingIOOperation) GetData() []byte {
@@ -1686,7 +1771,7 @@ type ExecTaskStreamingRequest struct {
 
 func (x *ExecTaskStreamingRequest) Reset() {
 	*x = ExecTaskStreamingRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[26]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1783,7 @@ func (x *ExecTaskStreamingRequest) String() string {
 func (*ExecTaskStreamingRequest) ProtoMessage() {}
 
 func (x *ExecTaskStreamingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[26]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1796,7 @@ func (x *ExecTaskStreamingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingRequest.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{26}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExecTaskStreamingRequest) GetSetup() *ExecTaskStreamingRequest_Setup {
@@ -1747,7 +1832,7 @@ type ExecTaskStreamingResponse struct {
 
 func (x *ExecTaskStreamingResponse) Reset() {
 	*x = ExecTaskStreamingResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[27]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1844,7 @@ func (x *ExecTaskStreamingResponse) String() string {
 func (*ExecTaskStreamingResponse) ProtoMessage() {}
 
 func (x *ExecTaskStreamingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[27]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1857,7 @@ func (x *ExecTaskStreamingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingResponse.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{27}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExecTaskStreamingResponse) GetStdout() *ExecTaskStreamingIOOperation {
@@ -1813,7 +1898,7 @@ type CreateNetworkRequest struct {
 
 func (x *CreateNetworkRequest) Reset() {
 	*x = CreateNetworkRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[28]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1910,7 @@ func (x *CreateNetworkRequest) String() string {
 func (*CreateNetworkRequest) ProtoMessage() {}
 
 func (x *CreateNetworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[28]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1923,7 @@ func (x *CreateNetworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNetworkRequest.ProtoReflect.Descriptor instead.
 func (*CreateNetworkRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateNetworkRequest) GetAllocId() string {
@@ -1865,7 +1950,7 @@ type CreateNetworkResponse struct {
 
 func (x *CreateNetworkResponse) Reset() {
 	*x = CreateNetworkResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[29]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1962,7 @@ func (x *CreateNetworkResponse) String() string {
 func (*CreateNetworkResponse) ProtoMessage() {}
 
 func (x *CreateNetworkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[29]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1975,7 @@ func (x *CreateNetworkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNetworkResponse.ProtoReflect.Descriptor instead.
 func (*CreateNetworkResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{29}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateNetworkResponse) GetIsolationSpec() *NetworkIsolationSpec {
@@ -1917,7 +2002,7 @@ type DestroyNetworkRequest struct {
 
 func (x *DestroyNetworkRequest) Reset() {
 	*x = DestroyNetworkRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[30]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2014,7 @@ func (x *DestroyNetworkRequest) String() string {
 func (*DestroyNetworkRequest) ProtoMessage() {}
 
 func (x *DestroyNetworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[30]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2027,7 @@ func (x *DestroyNetworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyNetworkRequest.ProtoReflect.Descriptor instead.
 func (*DestroyNetworkRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{30}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DestroyNetworkRequest) GetAllocId() string {
@@ -1967,7 +2052,7 @@ type DestroyNetworkResponse struct {
 
 func (x *DestroyNetworkResponse) Reset() {
 	*x = DestroyNetworkResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[31]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2064,7 @@ func (x *DestroyNetworkResponse) String() string {
 func (*DestroyNetworkResponse) ProtoMessage() {}
 
 func (x *DestroyNetworkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[31]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2077,7 @@ func (x *DestroyNetworkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyNetworkResponse.ProtoReflect.Descriptor instead.
 func (*DestroyNetworkResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{31}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{33}
 }
 
 type DriverCapabilities struct {
@@ -2011,7 +2096,7 @@ type DriverCapabilities struct {
 
 func (x *DriverCapabilities) Reset() {
 	*x = DriverCapabilities{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[32]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2108,7 @@ func (x *DriverCapabilities) String() string {
 func (*DriverCapabilities) ProtoMessage() {}
 
 func (x *DriverCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[32]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2121,7 @@ func (x *DriverCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverCapabilities.ProtoReflect.Descriptor instead.
 func (*DriverCapabilities) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{32}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DriverCapabilities) GetSendSignals() bool {
@@ -2107,7 +2192,7 @@ type NetworkIsolationSpec struct {
 
 func (x *NetworkIsolationSpec) Reset() {
 	*x = NetworkIsolationSpec{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[33]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2204,7 @@ func (x *NetworkIsolationSpec) String() string {
 func (*NetworkIsolationSpec) ProtoMessage() {}
 
 func (x *NetworkIsolationSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[33]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2217,7 @@ func (x *NetworkIsolationSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkIsolationSpec.ProtoReflect.Descriptor instead.
 func (*NetworkIsolationSpec) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{33}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NetworkIsolationSpec) GetMode() NetworkIsolationSpec_NetworkIsolationMode {
@@ -2173,7 +2258,7 @@ type HostsConfig struct {
 
 func (x *HostsConfig) Reset() {
 	*x = HostsConfig{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[34]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2270,7 @@ func (x *HostsConfig) String() string {
 func (*HostsConfig) ProtoMessage() {}
 
 func (x *HostsConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[34]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2283,7 @@ func (x *HostsConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostsConfig.ProtoReflect.Descriptor instead.
 func (*HostsConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HostsConfig) GetHostname() string {
@@ -2226,7 +2311,7 @@ type DNSConfig struct {
 
 func (x *DNSConfig) Reset() {
 	*x = DNSConfig{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[35]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2323,7 @@ func (x *DNSConfig) String() string {
 func (*DNSConfig) ProtoMessage() {}
 
 func (x *DNSConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[35]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2336,7 @@ func (x *DNSConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DNSConfig.ProtoReflect.Descriptor instead.
 func (*DNSConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{35}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DNSConfig) GetServers() []string {
@@ -2306,7 +2391,7 @@ type TaskConfig struct {
 
 func (x *TaskConfig) Reset() {
 	*x = TaskConfig{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[36]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2403,7 @@ func (x *TaskConfig) String() string {
 func (*TaskConfig) ProtoMessage() {}
 
 func (x *TaskConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[36]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2416,7 @@ func (x *TaskConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfig.ProtoReflect.Descriptor instead.
 func (*TaskConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{36}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TaskConfig) GetId() string {
@@ -2499,7 +2584,7 @@ type Resources struct {
 
 func (x *Resources) Reset() {
 	*x = Resources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[37]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2596,7 @@ func (x *Resources) String() string {
 func (*Resources) ProtoMessage() {}
 
 func (x *Resources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[37]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2609,7 @@ func (x *Resources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resources.ProtoReflect.Descriptor instead.
 func (*Resources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{37}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Resources) GetAllocatedResources() *AllocatedTaskResources {
@@ -2558,7 +2643,7 @@ type AllocatedTaskResources struct {
 
 func (x *AllocatedTaskResources) Reset() {
 	*x = AllocatedTaskResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[38]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2655,7 @@ func (x *AllocatedTaskResources) String() string {
 func (*AllocatedTaskResources) ProtoMessage() {}
 
 func (x *AllocatedTaskResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[38]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2668,7 @@ func (x *AllocatedTaskResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedTaskResources.ProtoReflect.Descriptor instead.
 func (*AllocatedTaskResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{38}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AllocatedTaskResources) GetCpu() *AllocatedCpuResources {
@@ -2610,7 +2695,7 @@ type AllocatedCpuResources struct {
 
 func (x *AllocatedCpuResources) Reset() {
 	*x = AllocatedCpuResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[39]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2707,7 @@ func (x *AllocatedCpuResources) String() string {
 func (*AllocatedCpuResources) ProtoMessage() {}
 
 func (x *AllocatedCpuResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[39]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2720,7 @@ func (x *AllocatedCpuResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedCpuResources.ProtoReflect.Descriptor instead.
 func (*AllocatedCpuResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{39}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AllocatedCpuResources) GetCpuShares() int64 {
@@ -2655,7 +2740,7 @@ type AllocatedMemoryResources struct {
 
 func (x *AllocatedMemoryResources) Reset() {
 	*x = AllocatedMemoryResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[40]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2752,7 @@ func (x *AllocatedMemoryResources) String() string {
 func (*AllocatedMemoryResources) ProtoMessage() {}
 
 func (x *AllocatedMemoryResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[40]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2765,7 @@ func (x *AllocatedMemoryResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedMemoryResources.ProtoReflect.Descriptor instead.
 func (*AllocatedMemoryResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{40}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AllocatedMemoryResources) GetMemoryMb() int64 {
@@ -2709,7 +2794,7 @@ type PortMapping struct {
 
 func (x *PortMapping) Reset() {
 	*x = PortMapping{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[41]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2806,7 @@ func (x *PortMapping) String() string {
 func (*PortMapping) ProtoMessage() {}
 
 func (x *PortMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[41]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2819,7 @@ func (x *PortMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortMapping.ProtoReflect.Descriptor instead.
 func (*PortMapping) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{41}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PortMapping) GetLabel() string {
@@ -2781,7 +2866,7 @@ type LinuxResources struct {
 
 func (x *LinuxResources) Reset() {
 	*x = LinuxResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[42]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +2878,7 @@ func (x *LinuxResources) String() string {
 func (*LinuxResources) ProtoMessage() {}
 
 func (x *LinuxResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[42]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +2891,7 @@ func (x *LinuxResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinuxResources.ProtoReflect.Descriptor instead.
 func (*LinuxResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{42}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LinuxResources) GetCpuPeriod() int64 {
@@ -2877,7 +2962,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[43]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +2974,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[43]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +2987,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{43}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Mount) GetTaskPath() string {
@@ -2945,7 +3030,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[44]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3042,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[44]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3055,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{44}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Device) GetTaskPath() string {
@@ -3007,7 +3092,7 @@ type TaskHandle struct {
 
 func (x *TaskHandle) Reset() {
 	*x = TaskHandle{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[45]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3104,7 @@ func (x *TaskHandle) String() string {
 func (*TaskHandle) ProtoMessage() {}
 
 func (x *TaskHandle) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[45]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3117,7 @@ func (x *TaskHandle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskHandle.ProtoReflect.Descriptor instead.
 func (*TaskHandle) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{45}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TaskHandle) GetVersion() int32 {
@@ -3075,7 +3160,7 @@ type NetworkOverride struct {
 
 func (x *NetworkOverride) Reset() {
 	*x = NetworkOverride{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[46]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3172,7 @@ func (x *NetworkOverride) String() string {
 func (*NetworkOverride) ProtoMessage() {}
 
 func (x *NetworkOverride) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[46]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3185,7 @@ func (x *NetworkOverride) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOverride.ProtoReflect.Descriptor instead.
 func (*NetworkOverride) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{46}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkOverride) GetPortMap() map[string]int32 {
@@ -3135,7 +3220,7 @@ type ExitResult struct {
 
 func (x *ExitResult) Reset() {
 	*x = ExitResult{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[47]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3232,7 @@ func (x *ExitResult) String() string {
 func (*ExitResult) ProtoMessage() {}
 
 func (x *ExitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[47]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3245,7 @@ func (x *ExitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExitResult.ProtoReflect.Descriptor instead.
 func (*ExitResult) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{47}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExitResult) GetExitCode() int32 {
@@ -3198,7 +3283,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[48]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3295,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[48]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3308,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{48}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TaskStatus) GetId() string {
@@ -3277,7 +3362,7 @@ type TaskDriverStatus struct {
 
 func (x *TaskDriverStatus) Reset() {
 	*x = TaskDriverStatus{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[49]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3374,7 @@ func (x *TaskDriverStatus) String() string {
 func (*TaskDriverStatus) ProtoMessage() {}
 
 func (x *TaskDriverStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[49]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3387,7 @@ func (x *TaskDriverStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDriverStatus.ProtoReflect.Descriptor instead.
 func (*TaskDriverStatus) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{49}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TaskDriverStatus) GetAttributes() map[string]string {
@@ -3324,7 +3409,7 @@ type TaskStats struct {
 
 func (x *TaskStats) Reset() {
 	*x = TaskStats{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[50]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +3421,7 @@ func (x *TaskStats) String() string {
 func (*TaskStats) ProtoMessage() {}
 
 func (x *TaskStats) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[50]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +3434,7 @@ func (x *TaskStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStats.ProtoReflect.Descriptor instead.
 func (*TaskStats) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{50}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TaskStats) GetId() string {
@@ -3390,7 +3475,7 @@ type TaskResourceUsage struct {
 
 func (x *TaskResourceUsage) Reset() {
 	*x = TaskResourceUsage{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[51]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3487,7 @@ func (x *TaskResourceUsage) String() string {
 func (*TaskResourceUsage) ProtoMessage() {}
 
 func (x *TaskResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[51]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3500,7 @@ func (x *TaskResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResourceUsage.ProtoReflect.Descriptor instead.
 func (*TaskResourceUsage) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{51}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TaskResourceUsage) GetCpu() *CPUUsage {
@@ -3448,7 +3533,7 @@ type CPUUsage struct {
 
 func (x *CPUUsage) Reset() {
 	*x = CPUUsage{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[52]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3545,7 @@ func (x *CPUUsage) String() string {
 func (*CPUUsage) ProtoMessage() {}
 
 func (x *CPUUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[52]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3558,7 @@ func (x *CPUUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CPUUsage.ProtoReflect.Descriptor instead.
 func (*CPUUsage) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{52}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CPUUsage) GetSystemMode() float64 {
@@ -3542,7 +3627,7 @@ type MemoryUsage struct {
 
 func (x *MemoryUsage) Reset() {
 	*x = MemoryUsage{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[53]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3554,7 +3639,7 @@ func (x *MemoryUsage) String() string {
 func (*MemoryUsage) ProtoMessage() {}
 
 func (x *MemoryUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[53]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3567,7 +3652,7 @@ func (x *MemoryUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryUsage.ProtoReflect.Descriptor instead.
 func (*MemoryUsage) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{53}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MemoryUsage) GetRss() uint64 {
@@ -3640,7 +3725,7 @@ type DriverTaskEvent struct {
 
 func (x *DriverTaskEvent) Reset() {
 	*x = DriverTaskEvent{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[54]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3737,7 @@ func (x *DriverTaskEvent) String() string {
 func (*DriverTaskEvent) ProtoMessage() {}
 
 func (x *DriverTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[54]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3750,7 @@ func (x *DriverTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverTaskEvent.ProtoReflect.Descriptor instead.
 func (*DriverTaskEvent) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{54}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DriverTaskEvent) GetTaskId() string {
@@ -3721,7 +3806,7 @@ type ExecTaskStreamingRequest_Setup struct {
 
 func (x *ExecTaskStreamingRequest_Setup) Reset() {
 	*x = ExecTaskStreamingRequest_Setup{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[56]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3818,7 @@ func (x *ExecTaskStreamingRequest_Setup) String() string {
 func (*ExecTaskStreamingRequest_Setup) ProtoMessage() {}
 
 func (x *ExecTaskStreamingRequest_Setup) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[56]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3831,7 @@ func (x *ExecTaskStreamingRequest_Setup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingRequest_Setup.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingRequest_Setup) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{26, 0}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28, 0}
 }
 
 func (x *ExecTaskStreamingRequest_Setup) GetTaskId() string {
@@ -3780,7 +3865,7 @@ type ExecTaskStreamingRequest_TerminalSize struct {
 
 func (x *ExecTaskStreamingRequest_TerminalSize) Reset() {
 	*x = ExecTaskStreamingRequest_TerminalSize{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[57]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3792,7 +3877,7 @@ func (x *ExecTaskStreamingRequest_TerminalSize) String() string {
 func (*ExecTaskStreamingRequest_TerminalSize) ProtoMessage() {}
 
 func (x *ExecTaskStreamingRequest_TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[57]
+	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3805,7 +3890,7 @@ func (x *ExecTaskStreamingRequest_TerminalSize) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ExecTaskStreamingRequest_TerminalSize.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingRequest_TerminalSize) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{26, 1}
+	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28, 1}
 }
 
 func (x *ExecTaskStreamingRequest_TerminalSize) GetHeight() int32 {
@@ -3826,20 +3911,23 @@ var File_plugins_protocol_driver_driver_proto protoreflect.FileDescriptor
 
 const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\n" +
-	"$plugins/protocol/driver/driver.proto\x12%hashicorp.nomad.plugins.drivers.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&plugins/protocol/hclspec/hclspec.proto\x1a$plugins/protocol/shared/shared.proto\"\x19\n" +
+	"$plugins/protocol/driver/driver.proto\x12%hashicorp.nomad.plugins.drivers.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&plugins/protocol/hclspec/hclspec.proto\x1a$plugins/protocol/shared/shared.proto\"\r\n" +
+	"\vInitRequest\"\x0e\n" +
+	"\fInitResponse\"\x19\n" +
 	"\x17TaskConfigSchemaRequest\"\\\n" +
 	"\x18TaskConfigSchemaResponse\x12@\n" +
 	"\x04spec\x18\x01 \x01(\v2,.hashicorp.nomad.plugins.shared.hclspec.SpecR\x04spec\"\x15\n" +
 	"\x13CapabilitiesRequest\"u\n" +
 	"\x14CapabilitiesResponse\x12]\n" +
 	"\fcapabilities\x18\x01 \x01(\v29.hashicorp.nomad.plugins.drivers.proto.DriverCapabilitiesR\fcapabilities\"\x14\n" +
-	"\x12FingerprintRequest\"\xbd\x03\n" +
+	"\x12FingerprintRequest\"\xcf\x03\n" +
 	"\x13FingerprintResponse\x12j\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2J.hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntryR\n" +
 	"attributes\x12^\n" +
 	"\x06health\x18\x02 \x01(\x0e2F.hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.HealthStateR\x06health\x12-\n" +
-	"\x12health_description\x18\x03 \x01(\tR\x11healthDescription\x1ap\n" +
+	"\x12health_description\x18\x03 \x01(\tR\x11healthDescription\x12\x10\n" +
+	"\x03err\x18\x04 \x01(\tR\x03err\x1ap\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12G\n" +
 	"\x05value\x18\x02 \x01(\v21.hashicorp.nomad.plugins.shared.structs.AttributeR\x05value:\x028\x01\"9\n" +
@@ -3929,7 +4017,7 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\x15DestroyNetworkRequest\x12\x19\n" +
 	"\balloc_id\x18\x01 \x01(\tR\aallocId\x12b\n" +
 	"\x0eisolation_spec\x18\x02 \x01(\v2;.hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpecR\risolationSpec\"\x18\n" +
-	"\x16DestroyNetworkResponse\"\x95\x05\n" +
+	"\x16DestroyNetworkResponse\"\xa1\x05\n" +
 	"\x12DriverCapabilities\x12!\n" +
 	"\fsend_signals\x18\x01 \x01(\bR\vsendSignals\x12\x12\n" +
 	"\x04exec\x18\x02 \x01(\bR\x04exec\x12h\n" +
@@ -3938,12 +4026,14 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\x13must_create_network\x18\x05 \x01(\bR\x11mustCreateNetwork\x12k\n" +
 	"\rmount_configs\x18\x06 \x01(\x0e2F.hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.MountConfigsR\fmountConfigs\x12!\n" +
 	"\fremote_tasks\x18\a \x01(\bR\vremoteTasks\x124\n" +
-	"\x16disable_log_collection\x18\b \x01(\bR\x14disableLogCollection\".\n" +
+	"\x16disable_log_collection\x18\b \x01(\bR\x14disableLogCollection\":\n" +
 	"\vFSIsolation\x12\b\n" +
 	"\x04NONE\x10\x00\x12\n" +
 	"\n" +
 	"\x06CHROOT\x10\x01\x12\t\n" +
-	"\x05IMAGE\x10\x02\"-\n" +
+	"\x05IMAGE\x10\x02\x12\n" +
+	"\n" +
+	"\x06UNVEIL\x10\x03\"-\n" +
 	"\fMountConfigs\x12\x0e\n" +
 	"\n" +
 	"ANY_MOUNTS\x10\x00\x12\r\n" +
@@ -4135,8 +4225,9 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\aUNKNOWN\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\n" +
 	"\n" +
-	"\x06EXITED\x10\x022\xa2\x11\n" +
-	"\x06Driver\x12\x95\x01\n" +
+	"\x06EXITED\x10\x022\x95\x12\n" +
+	"\x06Driver\x12q\n" +
+	"\x04Init\x122.hashicorp.nomad.plugins.drivers.proto.InitRequest\x1a3.hashicorp.nomad.plugins.drivers.proto.InitResponse\"\x00\x12\x95\x01\n" +
 	"\x10TaskConfigSchema\x12>.hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaRequest\x1a?.hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse\"\x00\x12\x89\x01\n" +
 	"\fCapabilities\x12:.hashicorp.nomad.plugins.drivers.proto.CapabilitiesRequest\x1a;.hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse\"\x00\x12\x88\x01\n" +
 	"\vFingerprint\x129.hashicorp.nomad.plugins.drivers.proto.FingerprintRequest\x1a:.hashicorp.nomad.plugins.drivers.proto.FingerprintResponse\"\x000\x01\x12\x86\x01\n" +
@@ -4169,7 +4260,7 @@ func file_plugins_protocol_driver_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_plugins_protocol_driver_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_plugins_protocol_driver_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_plugins_protocol_driver_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_plugins_protocol_driver_driver_proto_goTypes = []any{
 	(TaskState)(0),                                 // 0: hashicorp.nomad.plugins.drivers.proto.TaskState
 	(FingerprintResponse_HealthState)(0),           // 1: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.HealthState
@@ -4179,174 +4270,178 @@ var file_plugins_protocol_driver_driver_proto_goTypes = []any{
 	(NetworkIsolationSpec_NetworkIsolationMode)(0), // 5: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.NetworkIsolationMode
 	(CPUUsage_Fields)(0),                           // 6: hashicorp.nomad.plugins.drivers.proto.CPUUsage.Fields
 	(MemoryUsage_Fields)(0),                        // 7: hashicorp.nomad.plugins.drivers.proto.MemoryUsage.Fields
-	(*TaskConfigSchemaRequest)(nil),                // 8: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaRequest
-	(*TaskConfigSchemaResponse)(nil),               // 9: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse
-	(*CapabilitiesRequest)(nil),                    // 10: hashicorp.nomad.plugins.drivers.proto.CapabilitiesRequest
-	(*CapabilitiesResponse)(nil),                   // 11: hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse
-	(*FingerprintRequest)(nil),                     // 12: hashicorp.nomad.plugins.drivers.proto.FingerprintRequest
-	(*FingerprintResponse)(nil),                    // 13: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse
-	(*RecoverTaskRequest)(nil),                     // 14: hashicorp.nomad.plugins.drivers.proto.RecoverTaskRequest
-	(*RecoverTaskResponse)(nil),                    // 15: hashicorp.nomad.plugins.drivers.proto.RecoverTaskResponse
-	(*StartTaskRequest)(nil),                       // 16: hashicorp.nomad.plugins.drivers.proto.StartTaskRequest
-	(*StartTaskResponse)(nil),                      // 17: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse
-	(*WaitTaskRequest)(nil),                        // 18: hashicorp.nomad.plugins.drivers.proto.WaitTaskRequest
-	(*WaitTaskResponse)(nil),                       // 19: hashicorp.nomad.plugins.drivers.proto.WaitTaskResponse
-	(*StopTaskRequest)(nil),                        // 20: hashicorp.nomad.plugins.drivers.proto.StopTaskRequest
-	(*StopTaskResponse)(nil),                       // 21: hashicorp.nomad.plugins.drivers.proto.StopTaskResponse
-	(*DestroyTaskRequest)(nil),                     // 22: hashicorp.nomad.plugins.drivers.proto.DestroyTaskRequest
-	(*DestroyTaskResponse)(nil),                    // 23: hashicorp.nomad.plugins.drivers.proto.DestroyTaskResponse
-	(*InspectTaskRequest)(nil),                     // 24: hashicorp.nomad.plugins.drivers.proto.InspectTaskRequest
-	(*InspectTaskResponse)(nil),                    // 25: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse
-	(*TaskStatsRequest)(nil),                       // 26: hashicorp.nomad.plugins.drivers.proto.TaskStatsRequest
-	(*TaskStatsResponse)(nil),                      // 27: hashicorp.nomad.plugins.drivers.proto.TaskStatsResponse
-	(*TaskEventsRequest)(nil),                      // 28: hashicorp.nomad.plugins.drivers.proto.TaskEventsRequest
-	(*SignalTaskRequest)(nil),                      // 29: hashicorp.nomad.plugins.drivers.proto.SignalTaskRequest
-	(*SignalTaskResponse)(nil),                     // 30: hashicorp.nomad.plugins.drivers.proto.SignalTaskResponse
-	(*ExecTaskRequest)(nil),                        // 31: hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest
-	(*ExecTaskResponse)(nil),                       // 32: hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse
-	(*ExecTaskStreamingIOOperation)(nil),           // 33: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
-	(*ExecTaskStreamingRequest)(nil),               // 34: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest
-	(*ExecTaskStreamingResponse)(nil),              // 35: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse
-	(*CreateNetworkRequest)(nil),                   // 36: hashicorp.nomad.plugins.drivers.proto.CreateNetworkRequest
-	(*CreateNetworkResponse)(nil),                  // 37: hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse
-	(*DestroyNetworkRequest)(nil),                  // 38: hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest
-	(*DestroyNetworkResponse)(nil),                 // 39: hashicorp.nomad.plugins.drivers.proto.DestroyNetworkResponse
-	(*DriverCapabilities)(nil),                     // 40: hashicorp.nomad.plugins.drivers.proto.DriverCapabilities
-	(*NetworkIsolationSpec)(nil),                   // 41: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
-	(*HostsConfig)(nil),                            // 42: hashicorp.nomad.plugins.drivers.proto.HostsConfig
-	(*DNSConfig)(nil),                              // 43: hashicorp.nomad.plugins.drivers.proto.DNSConfig
-	(*TaskConfig)(nil),                             // 44: hashicorp.nomad.plugins.drivers.proto.TaskConfig
-	(*Resources)(nil),                              // 45: hashicorp.nomad.plugins.drivers.proto.Resources
-	(*AllocatedTaskResources)(nil),                 // 46: hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources
-	(*AllocatedCpuResources)(nil),                  // 47: hashicorp.nomad.plugins.drivers.proto.AllocatedCpuResources
-	(*AllocatedMemoryResources)(nil),               // 48: hashicorp.nomad.plugins.drivers.proto.AllocatedMemoryResources
-	(*PortMapping)(nil),                            // 49: hashicorp.nomad.plugins.drivers.proto.PortMapping
-	(*LinuxResources)(nil),                         // 50: hashicorp.nomad.plugins.drivers.proto.LinuxResources
-	(*Mount)(nil),                                  // 51: hashicorp.nomad.plugins.drivers.proto.Mount
-	(*Device)(nil),                                 // 52: hashicorp.nomad.plugins.drivers.proto.Device
-	(*TaskHandle)(nil),                             // 53: hashicorp.nomad.plugins.drivers.proto.TaskHandle
-	(*NetworkOverride)(nil),                        // 54: hashicorp.nomad.plugins.drivers.proto.NetworkOverride
-	(*ExitResult)(nil),                             // 55: hashicorp.nomad.plugins.drivers.proto.ExitResult
-	(*TaskStatus)(nil),                             // 56: hashicorp.nomad.plugins.drivers.proto.TaskStatus
-	(*TaskDriverStatus)(nil),                       // 57: hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus
-	(*TaskStats)(nil),                              // 58: hashicorp.nomad.plugins.drivers.proto.TaskStats
-	(*TaskResourceUsage)(nil),                      // 59: hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage
-	(*CPUUsage)(nil),                               // 60: hashicorp.nomad.plugins.drivers.proto.CPUUsage
-	(*MemoryUsage)(nil),                            // 61: hashicorp.nomad.plugins.drivers.proto.MemoryUsage
-	(*DriverTaskEvent)(nil),                        // 62: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent
-	nil,                                            // 63: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry
-	(*ExecTaskStreamingRequest_Setup)(nil),         // 64: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.Setup
-	(*ExecTaskStreamingRequest_TerminalSize)(nil),  // 65: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.TerminalSize
-	nil,                           // 66: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.LabelsEntry
-	nil,                           // 67: hashicorp.nomad.plugins.drivers.proto.TaskConfig.EnvEntry
-	nil,                           // 68: hashicorp.nomad.plugins.drivers.proto.TaskConfig.DeviceEnvEntry
-	nil,                           // 69: hashicorp.nomad.plugins.drivers.proto.NetworkOverride.PortMapEntry
-	nil,                           // 70: hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus.AttributesEntry
-	nil,                           // 71: hashicorp.nomad.plugins.drivers.proto.TaskStats.ResourceUsageByPidEntry
-	nil,                           // 72: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.AnnotationsEntry
-	(*hclspec.Spec)(nil),          // 73: hashicorp.nomad.plugins.shared.hclspec.Spec
-	(*durationpb.Duration)(nil),   // 74: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 75: google.protobuf.Timestamp
-	(*shared.Attribute)(nil),      // 76: hashicorp.nomad.plugins.shared.structs.Attribute
+	(*InitRequest)(nil),                            // 8: hashicorp.nomad.plugins.drivers.proto.InitRequest
+	(*InitResponse)(nil),                           // 9: hashicorp.nomad.plugins.drivers.proto.InitResponse
+	(*TaskConfigSchemaRequest)(nil),                // 10: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaRequest
+	(*TaskConfigSchemaResponse)(nil),               // 11: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse
+	(*CapabilitiesRequest)(nil),                    // 12: hashicorp.nomad.plugins.drivers.proto.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil),                   // 13: hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse
+	(*FingerprintRequest)(nil),                     // 14: hashicorp.nomad.plugins.drivers.proto.FingerprintRequest
+	(*FingerprintResponse)(nil),                    // 15: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse
+	(*RecoverTaskRequest)(nil),                     // 16: hashicorp.nomad.plugins.drivers.proto.RecoverTaskRequest
+	(*RecoverTaskResponse)(nil),                    // 17: hashicorp.nomad.plugins.drivers.proto.RecoverTaskResponse
+	(*StartTaskRequest)(nil),                       // 18: hashicorp.nomad.plugins.drivers.proto.StartTaskRequest
+	(*StartTaskResponse)(nil),                      // 19: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse
+	(*WaitTaskRequest)(nil),                        // 20: hashicorp.nomad.plugins.drivers.proto.WaitTaskRequest
+	(*WaitTaskResponse)(nil),                       // 21: hashicorp.nomad.plugins.drivers.proto.WaitTaskResponse
+	(*StopTaskRequest)(nil),                        // 22: hashicorp.nomad.plugins.drivers.proto.StopTaskRequest
+	(*StopTaskResponse)(nil),                       // 23: hashicorp.nomad.plugins.drivers.proto.StopTaskResponse
+	(*DestroyTaskRequest)(nil),                     // 24: hashicorp.nomad.plugins.drivers.proto.DestroyTaskRequest
+	(*DestroyTaskResponse)(nil),                    // 25: hashicorp.nomad.plugins.drivers.proto.DestroyTaskResponse
+	(*InspectTaskRequest)(nil),                     // 26: hashicorp.nomad.plugins.drivers.proto.InspectTaskRequest
+	(*InspectTaskResponse)(nil),                    // 27: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse
+	(*TaskStatsRequest)(nil),                       // 28: hashicorp.nomad.plugins.drivers.proto.TaskStatsRequest
+	(*TaskStatsResponse)(nil),                      // 29: hashicorp.nomad.plugins.drivers.proto.TaskStatsResponse
+	(*TaskEventsRequest)(nil),                      // 30: hashicorp.nomad.plugins.drivers.proto.TaskEventsRequest
+	(*SignalTaskRequest)(nil),                      // 31: hashicorp.nomad.plugins.drivers.proto.SignalTaskRequest
+	(*SignalTaskResponse)(nil),                     // 32: hashicorp.nomad.plugins.drivers.proto.SignalTaskResponse
+	(*ExecTaskRequest)(nil),                        // 33: hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest
+	(*ExecTaskResponse)(nil),                       // 34: hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse
+	(*ExecTaskStreamingIOOperation)(nil),           // 35: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
+	(*ExecTaskStreamingRequest)(nil),               // 36: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest
+	(*ExecTaskStreamingResponse)(nil),              // 37: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse
+	(*CreateNetworkRequest)(nil),                   // 38: hashicorp.nomad.plugins.drivers.proto.CreateNetworkRequest
+	(*CreateNetworkResponse)(nil),                  // 39: hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse
+	(*DestroyNetworkRequest)(nil),                  // 40: hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest
+	(*DestroyNetworkResponse)(nil),                 // 41: hashicorp.nomad.plugins.drivers.proto.DestroyNetworkResponse
+	(*DriverCapabilities)(nil),                     // 42: hashicorp.nomad.plugins.drivers.proto.DriverCapabilities
+	(*NetworkIsolationSpec)(nil),                   // 43: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
+	(*HostsConfig)(nil),                            // 44: hashicorp.nomad.plugins.drivers.proto.HostsConfig
+	(*DNSConfig)(nil),                              // 45: hashicorp.nomad.plugins.drivers.proto.DNSConfig
+	(*TaskConfig)(nil),                             // 46: hashicorp.nomad.plugins.drivers.proto.TaskConfig
+	(*Resources)(nil),                              // 47: hashicorp.nomad.plugins.drivers.proto.Resources
+	(*AllocatedTaskResources)(nil),                 // 48: hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources
+	(*AllocatedCpuResources)(nil),                  // 49: hashicorp.nomad.plugins.drivers.proto.AllocatedCpuResources
+	(*AllocatedMemoryResources)(nil),               // 50: hashicorp.nomad.plugins.drivers.proto.AllocatedMemoryResources
+	(*PortMapping)(nil),                            // 51: hashicorp.nomad.plugins.drivers.proto.PortMapping
+	(*LinuxResources)(nil),                         // 52: hashicorp.nomad.plugins.drivers.proto.LinuxResources
+	(*Mount)(nil),                                  // 53: hashicorp.nomad.plugins.drivers.proto.Mount
+	(*Device)(nil),                                 // 54: hashicorp.nomad.plugins.drivers.proto.Device
+	(*TaskHandle)(nil),                             // 55: hashicorp.nomad.plugins.drivers.proto.TaskHandle
+	(*NetworkOverride)(nil),                        // 56: hashicorp.nomad.plugins.drivers.proto.NetworkOverride
+	(*ExitResult)(nil),                             // 57: hashicorp.nomad.plugins.drivers.proto.ExitResult
+	(*TaskStatus)(nil),                             // 58: hashicorp.nomad.plugins.drivers.proto.TaskStatus
+	(*TaskDriverStatus)(nil),                       // 59: hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus
+	(*TaskStats)(nil),                              // 60: hashicorp.nomad.plugins.drivers.proto.TaskStats
+	(*TaskResourceUsage)(nil),                      // 61: hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage
+	(*CPUUsage)(nil),                               // 62: hashicorp.nomad.plugins.drivers.proto.CPUUsage
+	(*MemoryUsage)(nil),                            // 63: hashicorp.nomad.plugins.drivers.proto.MemoryUsage
+	(*DriverTaskEvent)(nil),                        // 64: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent
+	nil,                                            // 65: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry
+	(*ExecTaskStreamingRequest_Setup)(nil),         // 66: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.Setup
+	(*ExecTaskStreamingRequest_TerminalSize)(nil),  // 67: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.TerminalSize
+	nil,                           // 68: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.LabelsEntry
+	nil,                           // 69: hashicorp.nomad.plugins.drivers.proto.TaskConfig.EnvEntry
+	nil,                           // 70: hashicorp.nomad.plugins.drivers.proto.TaskConfig.DeviceEnvEntry
+	nil,                           // 71: hashicorp.nomad.plugins.drivers.proto.NetworkOverride.PortMapEntry
+	nil,                           // 72: hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus.AttributesEntry
+	nil,                           // 73: hashicorp.nomad.plugins.drivers.proto.TaskStats.ResourceUsageByPidEntry
+	nil,                           // 74: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.AnnotationsEntry
+	(*hclspec.Spec)(nil),          // 75: hashicorp.nomad.plugins.shared.hclspec.Spec
+	(*durationpb.Duration)(nil),   // 76: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
+	(*shared.Attribute)(nil),      // 78: hashicorp.nomad.plugins.shared.structs.Attribute
 }
 var file_plugins_protocol_driver_driver_proto_depIdxs = []int32{
-	73, // 0: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse.spec:type_name -> hashicorp.nomad.plugins.shared.hclspec.Spec
-	40, // 1: hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse.capabilities:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverCapabilities
-	63, // 2: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.attributes:type_name -> hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry
+	75, // 0: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse.spec:type_name -> hashicorp.nomad.plugins.shared.hclspec.Spec
+	42, // 1: hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse.capabilities:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverCapabilities
+	65, // 2: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.attributes:type_name -> hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry
 	1,  // 3: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.health:type_name -> hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.HealthState
-	53, // 4: hashicorp.nomad.plugins.drivers.proto.RecoverTaskRequest.handle:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskHandle
-	44, // 5: hashicorp.nomad.plugins.drivers.proto.StartTaskRequest.task:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig
+	55, // 4: hashicorp.nomad.plugins.drivers.proto.RecoverTaskRequest.handle:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskHandle
+	46, // 5: hashicorp.nomad.plugins.drivers.proto.StartTaskRequest.task:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig
 	2,  // 6: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.Result
-	53, // 7: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.handle:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskHandle
-	54, // 8: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.network_override:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkOverride
-	55, // 9: hashicorp.nomad.plugins.drivers.proto.WaitTaskResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
-	74, // 10: hashicorp.nomad.plugins.drivers.proto.StopTaskRequest.timeout:type_name -> google.protobuf.Duration
-	56, // 11: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse.task:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskStatus
-	57, // 12: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse.driver:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus
-	54, // 13: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse.network_override:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkOverride
-	74, // 14: hashicorp.nomad.plugins.drivers.proto.TaskStatsRequest.collection_interval:type_name -> google.protobuf.Duration
-	58, // 15: hashicorp.nomad.plugins.drivers.proto.TaskStatsResponse.stats:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskStats
-	74, // 16: hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest.timeout:type_name -> google.protobuf.Duration
-	55, // 17: hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
-	64, // 18: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.setup:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.Setup
-	65, // 19: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.tty_size:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.TerminalSize
-	33, // 20: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.stdin:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
-	33, // 21: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse.stdout:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
-	33, // 22: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse.stderr:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
-	55, // 23: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
-	41, // 24: hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse.isolation_spec:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
-	41, // 25: hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest.isolation_spec:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
+	55, // 7: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.handle:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskHandle
+	56, // 8: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.network_override:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkOverride
+	57, // 9: hashicorp.nomad.plugins.drivers.proto.WaitTaskResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
+	76, // 10: hashicorp.nomad.plugins.drivers.proto.StopTaskRequest.timeout:type_name -> google.protobuf.Duration
+	58, // 11: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse.task:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskStatus
+	59, // 12: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse.driver:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus
+	56, // 13: hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse.network_override:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkOverride
+	76, // 14: hashicorp.nomad.plugins.drivers.proto.TaskStatsRequest.collection_interval:type_name -> google.protobuf.Duration
+	60, // 15: hashicorp.nomad.plugins.drivers.proto.TaskStatsResponse.stats:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskStats
+	76, // 16: hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest.timeout:type_name -> google.protobuf.Duration
+	57, // 17: hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
+	66, // 18: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.setup:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.Setup
+	67, // 19: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.tty_size:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.TerminalSize
+	35, // 20: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest.stdin:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
+	35, // 21: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse.stdout:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
+	35, // 22: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse.stderr:type_name -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingIOOperation
+	57, // 23: hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
+	43, // 24: hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse.isolation_spec:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
+	43, // 25: hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest.isolation_spec:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
 	3,  // 26: hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.fs_isolation:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.FSIsolation
 	5,  // 27: hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.network_isolation_modes:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.NetworkIsolationMode
 	4,  // 28: hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.mount_configs:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.MountConfigs
 	5,  // 29: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.mode:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.NetworkIsolationMode
-	66, // 30: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.labels:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.LabelsEntry
-	42, // 31: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.hostsConfig:type_name -> hashicorp.nomad.plugins.drivers.proto.HostsConfig
-	67, // 32: hashicorp.nomad.plugins.drivers.proto.TaskConfig.env:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig.EnvEntry
-	68, // 33: hashicorp.nomad.plugins.drivers.proto.TaskConfig.device_env:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig.DeviceEnvEntry
-	45, // 34: hashicorp.nomad.plugins.drivers.proto.TaskConfig.resources:type_name -> hashicorp.nomad.plugins.drivers.proto.Resources
-	51, // 35: hashicorp.nomad.plugins.drivers.proto.TaskConfig.mounts:type_name -> hashicorp.nomad.plugins.drivers.proto.Mount
-	52, // 36: hashicorp.nomad.plugins.drivers.proto.TaskConfig.devices:type_name -> hashicorp.nomad.plugins.drivers.proto.Device
-	41, // 37: hashicorp.nomad.plugins.drivers.proto.TaskConfig.network_isolation_spec:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
-	43, // 38: hashicorp.nomad.plugins.drivers.proto.TaskConfig.dns:type_name -> hashicorp.nomad.plugins.drivers.proto.DNSConfig
-	46, // 39: hashicorp.nomad.plugins.drivers.proto.Resources.allocated_resources:type_name -> hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources
-	50, // 40: hashicorp.nomad.plugins.drivers.proto.Resources.linux_resources:type_name -> hashicorp.nomad.plugins.drivers.proto.LinuxResources
-	49, // 41: hashicorp.nomad.plugins.drivers.proto.Resources.ports:type_name -> hashicorp.nomad.plugins.drivers.proto.PortMapping
-	47, // 42: hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources.cpu:type_name -> hashicorp.nomad.plugins.drivers.proto.AllocatedCpuResources
-	48, // 43: hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources.memory:type_name -> hashicorp.nomad.plugins.drivers.proto.AllocatedMemoryResources
-	44, // 44: hashicorp.nomad.plugins.drivers.proto.TaskHandle.config:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig
+	68, // 30: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.labels:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.LabelsEntry
+	44, // 31: hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec.hostsConfig:type_name -> hashicorp.nomad.plugins.drivers.proto.HostsConfig
+	69, // 32: hashicorp.nomad.plugins.drivers.proto.TaskConfig.env:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig.EnvEntry
+	70, // 33: hashicorp.nomad.plugins.drivers.proto.TaskConfig.device_env:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig.DeviceEnvEntry
+	47, // 34: hashicorp.nomad.plugins.drivers.proto.TaskConfig.resources:type_name -> hashicorp.nomad.plugins.drivers.proto.Resources
+	53, // 35: hashicorp.nomad.plugins.drivers.proto.TaskConfig.mounts:type_name -> hashicorp.nomad.plugins.drivers.proto.Mount
+	54, // 36: hashicorp.nomad.plugins.drivers.proto.TaskConfig.devices:type_name -> hashicorp.nomad.plugins.drivers.proto.Device
+	43, // 37: hashicorp.nomad.plugins.drivers.proto.TaskConfig.network_isolation_spec:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpec
+	45, // 38: hashicorp.nomad.plugins.drivers.proto.TaskConfig.dns:type_name -> hashicorp.nomad.plugins.drivers.proto.DNSConfig
+	48, // 39: hashicorp.nomad.plugins.drivers.proto.Resources.allocated_resources:type_name -> hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources
+	52, // 40: hashicorp.nomad.plugins.drivers.proto.Resources.linux_resources:type_name -> hashicorp.nomad.plugins.drivers.proto.LinuxResources
+	51, // 41: hashicorp.nomad.plugins.drivers.proto.Resources.ports:type_name -> hashicorp.nomad.plugins.drivers.proto.PortMapping
+	49, // 42: hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources.cpu:type_name -> hashicorp.nomad.plugins.drivers.proto.AllocatedCpuResources
+	50, // 43: hashicorp.nomad.plugins.drivers.proto.AllocatedTaskResources.memory:type_name -> hashicorp.nomad.plugins.drivers.proto.AllocatedMemoryResources
+	46, // 44: hashicorp.nomad.plugins.drivers.proto.TaskHandle.config:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskConfig
 	0,  // 45: hashicorp.nomad.plugins.drivers.proto.TaskHandle.state:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskState
-	69, // 46: hashicorp.nomad.plugins.drivers.proto.NetworkOverride.port_map:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkOverride.PortMapEntry
+	71, // 46: hashicorp.nomad.plugins.drivers.proto.NetworkOverride.port_map:type_name -> hashicorp.nomad.plugins.drivers.proto.NetworkOverride.PortMapEntry
 	0,  // 47: hashicorp.nomad.plugins.drivers.proto.TaskStatus.state:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskState
-	75, // 48: hashicorp.nomad.plugins.drivers.proto.TaskStatus.started_at:type_name -> google.protobuf.Timestamp
-	75, // 49: hashicorp.nomad.plugins.drivers.proto.TaskStatus.completed_at:type_name -> google.protobuf.Timestamp
-	55, // 50: hashicorp.nomad.plugins.drivers.proto.TaskStatus.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
-	70, // 51: hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus.attributes:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus.AttributesEntry
-	75, // 52: hashicorp.nomad.plugins.drivers.proto.TaskStats.timestamp:type_name -> google.protobuf.Timestamp
-	59, // 53: hashicorp.nomad.plugins.drivers.proto.TaskStats.agg_resource_usage:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage
-	71, // 54: hashicorp.nomad.plugins.drivers.proto.TaskStats.resource_usage_by_pid:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskStats.ResourceUsageByPidEntry
-	60, // 55: hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage.cpu:type_name -> hashicorp.nomad.plugins.drivers.proto.CPUUsage
-	61, // 56: hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage.memory:type_name -> hashicorp.nomad.plugins.drivers.proto.MemoryUsage
+	77, // 48: hashicorp.nomad.plugins.drivers.proto.TaskStatus.started_at:type_name -> google.protobuf.Timestamp
+	77, // 49: hashicorp.nomad.plugins.drivers.proto.TaskStatus.completed_at:type_name -> google.protobuf.Timestamp
+	57, // 50: hashicorp.nomad.plugins.drivers.proto.TaskStatus.result:type_name -> hashicorp.nomad.plugins.drivers.proto.ExitResult
+	72, // 51: hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus.attributes:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskDriverStatus.AttributesEntry
+	77, // 52: hashicorp.nomad.plugins.drivers.proto.TaskStats.timestamp:type_name -> google.protobuf.Timestamp
+	61, // 53: hashicorp.nomad.plugins.drivers.proto.TaskStats.agg_resource_usage:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage
+	73, // 54: hashicorp.nomad.plugins.drivers.proto.TaskStats.resource_usage_by_pid:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskStats.ResourceUsageByPidEntry
+	62, // 55: hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage.cpu:type_name -> hashicorp.nomad.plugins.drivers.proto.CPUUsage
+	63, // 56: hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage.memory:type_name -> hashicorp.nomad.plugins.drivers.proto.MemoryUsage
 	6,  // 57: hashicorp.nomad.plugins.drivers.proto.CPUUsage.measured_fields:type_name -> hashicorp.nomad.plugins.drivers.proto.CPUUsage.Fields
 	7,  // 58: hashicorp.nomad.plugins.drivers.proto.MemoryUsage.measured_fields:type_name -> hashicorp.nomad.plugins.drivers.proto.MemoryUsage.Fields
-	75, // 59: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.timestamp:type_name -> google.protobuf.Timestamp
-	72, // 60: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.annotations:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.AnnotationsEntry
-	76, // 61: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry.value:type_name -> hashicorp.nomad.plugins.shared.structs.Attribute
-	59, // 62: hashicorp.nomad.plugins.drivers.proto.TaskStats.ResourceUsageByPidEntry.value:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage
-	8,  // 63: hashicorp.nomad.plugins.drivers.proto.Driver.TaskConfigSchema:input_type -> hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaRequest
-	10, // 64: hashicorp.nomad.plugins.drivers.proto.Driver.Capabilities:input_type -> hashicorp.nomad.plugins.drivers.proto.CapabilitiesRequest
-	12, // 65: hashicorp.nomad.plugins.drivers.proto.Driver.Fingerprint:input_type -> hashicorp.nomad.plugins.drivers.proto.FingerprintRequest
-	14, // 66: hashicorp.nomad.plugins.drivers.proto.Driver.RecoverTask:input_type -> hashicorp.nomad.plugins.drivers.proto.RecoverTaskRequest
-	16, // 67: hashicorp.nomad.plugins.drivers.proto.Driver.StartTask:input_type -> hashicorp.nomad.plugins.drivers.proto.StartTaskRequest
-	18, // 68: hashicorp.nomad.plugins.drivers.proto.Driver.WaitTask:input_type -> hashicorp.nomad.plugins.drivers.proto.WaitTaskRequest
-	20, // 69: hashicorp.nomad.plugins.drivers.proto.Driver.StopTask:input_type -> hashicorp.nomad.plugins.drivers.proto.StopTaskRequest
-	22, // 70: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyTask:input_type -> hashicorp.nomad.plugins.drivers.proto.DestroyTaskRequest
-	24, // 71: hashicorp.nomad.plugins.drivers.proto.Driver.InspectTask:input_type -> hashicorp.nomad.plugins.drivers.proto.InspectTaskRequest
-	26, // 72: hashicorp.nomad.plugins.drivers.proto.Driver.TaskStats:input_type -> hashicorp.nomad.plugins.drivers.proto.TaskStatsRequest
-	28, // 73: hashicorp.nomad.plugins.drivers.proto.Driver.TaskEvents:input_type -> hashicorp.nomad.plugins.drivers.proto.TaskEventsRequest
-	29, // 74: hashicorp.nomad.plugins.drivers.proto.Driver.SignalTask:input_type -> hashicorp.nomad.plugins.drivers.proto.SignalTaskRequest
-	31, // 75: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTask:input_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest
-	34, // 76: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTaskStreaming:input_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest
-	36, // 77: hashicorp.nomad.plugins.drivers.proto.Driver.CreateNetwork:input_type -> hashicorp.nomad.plugins.drivers.proto.CreateNetworkRequest
-	38, // 78: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyNetwork:input_type -> hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest
-	9,  // 79: hashicorp.nomad.plugins.drivers.proto.Driver.TaskConfigSchema:output_type -> hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse
-	11, // 80: hashicorp.nomad.plugins.drivers.proto.Driver.Capabilities:output_type -> hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse
-	13, // 81: hashicorp.nomad.plugins.drivers.proto.Driver.Fingerprint:output_type -> hashicorp.nomad.plugins.drivers.proto.FingerprintResponse
-	15, // 82: hashicorp.nomad.plugins.drivers.proto.Driver.RecoverTask:output_type -> hashicorp.nomad.plugins.drivers.proto.RecoverTaskResponse
-	17, // 83: hashicorp.nomad.plugins.drivers.proto.Driver.StartTask:output_type -> hashicorp.nomad.plugins.drivers.proto.StartTaskResponse
-	19, // 84: hashicorp.nomad.plugins.drivers.proto.Driver.WaitTask:output_type -> hashicorp.nomad.plugins.drivers.proto.WaitTaskResponse
-	21, // 85: hashicorp.nomad.plugins.drivers.proto.Driver.StopTask:output_type -> hashicorp.nomad.plugins.drivers.proto.StopTaskResponse
-	23, // 86: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyTask:output_type -> hashicorp.nomad.plugins.drivers.proto.DestroyTaskResponse
-	25, // 87: hashicorp.nomad.plugins.drivers.proto.Driver.InspectTask:output_type -> hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse
-	27, // 88: hashicorp.nomad.plugins.drivers.proto.Driver.TaskStats:output_type -> hashicorp.nomad.plugins.drivers.proto.TaskStatsResponse
-	62, // 89: hashicorp.nomad.plugins.drivers.proto.Driver.TaskEvents:output_type -> hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent
-	30, // 90: hashicorp.nomad.plugins.drivers.proto.Driver.SignalTask:output_type -> hashicorp.nomad.plugins.drivers.proto.SignalTaskResponse
-	32, // 91: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTask:output_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse
-	35, // 92: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTaskStreaming:output_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse
-	37, // 93: hashicorp.nomad.plugins.drivers.proto.Driver.CreateNetwork:output_type -> hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse
-	39, // 94: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyNetwork:output_type -> hashicorp.nomad.plugins.drivers.proto.DestroyNetworkResponse
-	79, // [79:95] is the sub-list for method output_type
-	63, // [63:79] is the sub-list for method input_type
+	77, // 59: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.timestamp:type_name -> google.protobuf.Timestamp
+	74, // 60: hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.annotations:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent.AnnotationsEntry
+	78, // 61: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry.value:type_name -> hashicorp.nomad.plugins.shared.structs.Attribute
+	61, // 62: hashicorp.nomad.plugins.drivers.proto.TaskStats.ResourceUsageByPidEntry.value:type_name -> hashicorp.nomad.plugins.drivers.proto.TaskResourceUsage
+	8,  // 63: hashicorp.nomad.plugins.drivers.proto.Driver.Init:input_type -> hashicorp.nomad.plugins.drivers.proto.InitRequest
+	10, // 64: hashicorp.nomad.plugins.drivers.proto.Driver.TaskConfigSchema:input_type -> hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaRequest
+	12, // 65: hashicorp.nomad.plugins.drivers.proto.Driver.Capabilities:input_type -> hashicorp.nomad.plugins.drivers.proto.CapabilitiesRequest
+	14, // 66: hashicorp.nomad.plugins.drivers.proto.Driver.Fingerprint:input_type -> hashicorp.nomad.plugins.drivers.proto.FingerprintRequest
+	16, // 67: hashicorp.nomad.plugins.drivers.proto.Driver.RecoverTask:input_type -> hashicorp.nomad.plugins.drivers.proto.RecoverTaskRequest
+	18, // 68: hashicorp.nomad.plugins.drivers.proto.Driver.StartTask:input_type -> hashicorp.nomad.plugins.drivers.proto.StartTaskRequest
+	20, // 69: hashicorp.nomad.plugins.drivers.proto.Driver.WaitTask:input_type -> hashicorp.nomad.plugins.drivers.proto.WaitTaskRequest
+	22, // 70: hashicorp.nomad.plugins.drivers.proto.Driver.StopTask:input_type -> hashicorp.nomad.plugins.drivers.proto.StopTaskRequest
+	24, // 71: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyTask:input_type -> hashicorp.nomad.plugins.drivers.proto.DestroyTaskRequest
+	26, // 72: hashicorp.nomad.plugins.drivers.proto.Driver.InspectTask:input_type -> hashicorp.nomad.plugins.drivers.proto.InspectTaskRequest
+	28, // 73: hashicorp.nomad.plugins.drivers.proto.Driver.TaskStats:input_type -> hashicorp.nomad.plugins.drivers.proto.TaskStatsRequest
+	30, // 74: hashicorp.nomad.plugins.drivers.proto.Driver.TaskEvents:input_type -> hashicorp.nomad.plugins.drivers.proto.TaskEventsRequest
+	31, // 75: hashicorp.nomad.plugins.drivers.proto.Driver.SignalTask:input_type -> hashicorp.nomad.plugins.drivers.proto.SignalTaskRequest
+	33, // 76: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTask:input_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest
+	36, // 77: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTaskStreaming:input_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest
+	38, // 78: hashicorp.nomad.plugins.drivers.proto.Driver.CreateNetwork:input_type -> hashicorp.nomad.plugins.drivers.proto.CreateNetworkRequest
+	40, // 79: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyNetwork:input_type -> hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest
+	9,  // 80: hashicorp.nomad.plugins.drivers.proto.Driver.Init:output_type -> hashicorp.nomad.plugins.drivers.proto.InitResponse
+	11, // 81: hashicorp.nomad.plugins.drivers.proto.Driver.TaskConfigSchema:output_type -> hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse
+	13, // 82: hashicorp.nomad.plugins.drivers.proto.Driver.Capabilities:output_type -> hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse
+	15, // 83: hashicorp.nomad.plugins.drivers.proto.Driver.Fingerprint:output_type -> hashicorp.nomad.plugins.drivers.proto.FingerprintResponse
+	17, // 84: hashicorp.nomad.plugins.drivers.proto.Driver.RecoverTask:output_type -> hashicorp.nomad.plugins.drivers.proto.RecoverTaskResponse
+	19, // 85: hashicorp.nomad.plugins.drivers.proto.Driver.StartTask:output_type -> hashicorp.nomad.plugins.drivers.proto.StartTaskResponse
+	21, // 86: hashicorp.nomad.plugins.drivers.proto.Driver.WaitTask:output_type -> hashicorp.nomad.plugins.drivers.proto.WaitTaskResponse
+	23, // 87: hashicorp.nomad.plugins.drivers.proto.Driver.StopTask:output_type -> hashicorp.nomad.plugins.drivers.proto.StopTaskResponse
+	25, // 88: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyTask:output_type -> hashicorp.nomad.plugins.drivers.proto.DestroyTaskResponse
+	27, // 89: hashicorp.nomad.plugins.drivers.proto.Driver.InspectTask:output_type -> hashicorp.nomad.plugins.drivers.proto.InspectTaskResponse
+	29, // 90: hashicorp.nomad.plugins.drivers.proto.Driver.TaskStats:output_type -> hashicorp.nomad.plugins.drivers.proto.TaskStatsResponse
+	64, // 91: hashicorp.nomad.plugins.drivers.proto.Driver.TaskEvents:output_type -> hashicorp.nomad.plugins.drivers.proto.DriverTaskEvent
+	32, // 92: hashicorp.nomad.plugins.drivers.proto.Driver.SignalTask:output_type -> hashicorp.nomad.plugins.drivers.proto.SignalTaskResponse
+	34, // 93: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTask:output_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse
+	37, // 94: hashicorp.nomad.plugins.drivers.proto.Driver.ExecTaskStreaming:output_type -> hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse
+	39, // 95: hashicorp.nomad.plugins.drivers.proto.Driver.CreateNetwork:output_type -> hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse
+	41, // 96: hashicorp.nomad.plugins.drivers.proto.Driver.DestroyNetwork:output_type -> hashicorp.nomad.plugins.drivers.proto.DestroyNetworkResponse
+	80, // [80:97] is the sub-list for method output_type
+	63, // [63:80] is the sub-list for method input_type
 	63, // [63:63] is the sub-list for extension type_name
 	63, // [63:63] is the sub-list for extension extendee
 	0,  // [0:63] is the sub-list for field type_name
@@ -4363,7 +4458,7 @@ func file_plugins_protocol_driver_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_driver_driver_proto_rawDesc), len(file_plugins_protocol_driver_driver_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   65,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

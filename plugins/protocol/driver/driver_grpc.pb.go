@@ -22,6 +22,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
+	Driver_Init_FullMethodName              = "/hashicorp.nomad.plugins.drivers.proto.Driver/Init"
 	Driver_TaskConfigSchema_FullMethodName  = "/hashicorp.nomad.plugins.drivers.proto.Driver/TaskConfigSchema"
 	Driver_Capabilities_FullMethodName      = "/hashicorp.nomad.plugins.drivers.proto.Driver/Capabilities"
 	Driver_Fingerprint_FullMethodName       = "/hashicorp.nomad.plugins.drivers.proto.Driver/Fingerprint"
@@ -44,6 +45,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type DriverClient interface {
+	// Init follows each SetConfig of a new process. Older drivers lack it.
+	Init(ctx context.Context, in *InitRequest, opts ...grpc.CallOption) (*InitResponse, error)
 	// TaskConfigSchema returns the schema of the `config` block of a task.
 	TaskConfigSchema(ctx context.Context, in *TaskConfigSchemaRequest, opts ...grpc.CallOption) (*TaskConfigSchemaResponse, error)
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesResponse, error)
@@ -78,6 +81,16 @@ type driverClient struct {
 
 func NewDriverClient(cc grpc.ClientConnInterface) DriverClient {
 	return &driverClient{cc}
+}
+
+func (c *driverClient) Init(ctx context.Context, in *InitRequest, opts ...grpc.CallOption) (*InitResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InitResponse)
+	err := c.cc.Invoke(ctx, Driver_Init_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *driverClient) TaskConfigSchema(ctx context.Context, in *TaskConfigSchemaRequest, opts ...grpc.CallOption) (*TaskConfigSchemaResponse, error) {
@@ -274,6 +287,8 @@ func (c *driverClient) DestroyNetwork(ctx context.Context, in *DestroyNetworkReq
 // All implementations must embed UnimplementedDriverServer
 // for forward compatibility.
 type DriverServer interface {
+	// Init follows each SetConfig of a new process. Older drivers lack it.
+	Init(context.Context, *InitRequest) (*InitResponse, error)
 	// TaskConfigSchema returns the schema of the `config` block of a task.
 	TaskConfigSchema(context.Context, *TaskConfigSchemaRequest) (*TaskConfigSchemaResponse, error)
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesResponse, error)
@@ -310,6 +325,9 @@ type DriverServer interface {
 // pointer dereference when methods are called.
 type UnimplementedDriverServer struct{}
 
+func (UnimplementedDriverServer) Init(context.Context, *InitRequest) (*InitResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Init not implemented")
+}
 func (UnimplementedDriverServer) TaskConfigSchema(context.Context, *TaskConfigSchemaRequest) (*TaskConfigSchemaResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TaskConfigSchema not implemented")
 }
@@ -377,6 +395,24 @@ func RegisterDriverServer(s grpc.ServiceRegistrar, srv DriverServer) {
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&Driver_ServiceDesc, srv)
+}
+
+func _Driver_Init_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InitRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DriverServer).Init(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Driver_Init_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DriverServer).Init(ctx, req.(*InitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _Driver_TaskConfigSchema_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -642,6 +678,10 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "hashicorp.nomad.plugins.drivers.proto.Driver",
 	HandlerType: (*DriverServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Init",
+			Handler:    _Driver_Init_Handler,
+		},
 		{
 			MethodName: "TaskConfigSchema",
 			Handler:    _Driver_TaskConfigSchema_Handler,
