@@ -335,7 +335,9 @@ func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	external, err := plugincatalog.Open(ctx, p.Config.Plugins, p.Logger)
+	plugins := p.Config.Plugins
+	plugins.Compute = p.Config.CPUTotalCompute
+	external, err := plugincatalog.Open(ctx, plugins, p.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -54,14 +54,8 @@ func (f *Facts) cpu(root string) error {
 		return fmt.Errorf("fingerprinting the processors: %w", err)
 	}
 	model, mhz := parseCPU(string(b))
-	if fast := maxFrequency(root); fast > 0 {
-		mhz = fast
-	}
-	cores := runtime.NumCPU()    // those this process may run on
-	mhz = (mhz + 50) / 100 * 100 // the current frequency varies
-	if mhz <= 0 {
-		mhz = 1000 // arm and others report none; a core still has to count for something
-	}
+	mhz = speedOf(root, mhz)
+	cores := runtime.NumCPU() // those this process may run on
 	f.Resources.CPU = structs.NodeCPUResources{
 		CpuShares:     int64(mhz) * int64(cores),
 		TotalCpuCores: uint16(cores),
@@ -72,6 +66,25 @@ func (f *Facts) cpu(root string) error {
 	f.setAttribute("cpu.frequency", mhz)
 	f.setAttribute("cpu.totalcompute", f.Resources.CPU.CpuShares)
 	return nil
+}
+
+// speedOf returns the speed in MHz that a core counts for, given the highest current frequency.
+func speedOf(root string, mhz int) int {
+	if fast := maxFrequency(root); fast > 0 {
+		mhz = fast
+	}
+	mhz = (mhz + 50) / 100 * 100 // the current frequency varies
+	if mhz <= 0 {
+		return 1000 // arm and others report none; a core still has to count for something
+	}
+	return mhz
+}
+
+// guessSpeed is speedOf of a machine whose processors may be unknown.
+func guessSpeed(root string) int {
+	b, _ := os.ReadFile(filepath.Join(root, "proc/cpuinfo"))
+	_, mhz := parseCPU(string(b))
+	return speedOf(root, mhz)
 }
 
 // parseCPU reads the model and the highest current frequency in MHz from /proc/cpuinfo.

@@ -56,7 +56,7 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.digest, err = p.computeDigest()
+	p.digest, err = p.computeDigest(c.topologyDigest())
 	return p, err
 }
 
@@ -105,8 +105,9 @@ func checkInfo(info *base.PluginInfoResponse) error {
 	return nil
 }
 
-// computeDigest returns a digest that changes when the program is replaced or configured anew.
-func (p *Plugin) computeDigest() (string, error) {
+// computeDigest returns a digest that changes when the program is replaced or configured anew, or runs on other
+// processors.
+func (p *Plugin) computeDigest(topology string) (string, error) {
 	info, err := os.Stat(p.path)
 	if err != nil {
 		return "", err
@@ -116,8 +117,8 @@ func (p *Plugin) computeDigest() (string, error) {
 		inode = st.Ino
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q %q %d %d %d", p.path, p.args, p.config,
-		inode, info.Size(), info.ModTime().UnixNano())
+	fmt.Fprintf(sum, "%q %q %q %d %d %d %q", p.path, p.args, p.config,
+		inode, info.Size(), info.ModTime().UnixNano(), topology)
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 

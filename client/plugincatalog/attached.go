@@ -109,6 +109,7 @@ func (a *attached) explain(err error) error {
 	if text == "" || strings.Contains(err.Error(), text) {
 		return err
 	}
+	text = lastWords(text)
 	return fmt.Errorf("%w; its standard error ends with %q", err, text)
 }
 

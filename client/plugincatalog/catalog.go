@@ -22,8 +22,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"berth/client/fingerprint"
 	"berth/plugins/protocol/base"
+	"berth/plugins/protocol/driver"
 	"berth/structs"
 )
 
@@ -50,6 +54,8 @@ type Config struct {
 	Dir     string // "" or missing: there are no external plugins
 	Plugins []*PluginConfig
 	Sockets string // a private directory of the node for sockets and logs; its path is short
+	// Compute is the MHz of all cores that the operator set instead of those of the machine, 0: none.
+	Compute int
 }
 
 // PluginConfig configures the plugin of that name: a file of the directory.
@@ -79,15 +85,18 @@ type Catalog struct {
 	cfg     Config
 	logger  hclog.Logger
 	plugins map[string]*Plugin
+	// topology is that of the machine at the start of the agent.
+	topology *fingerprint.Topology
 }
 
 // Open asks all programs of the directory at once. It returns the catalog of those that answered, and an
 // error that names the others: the agent decides whether it runs without them.
 func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error) {
 	c := &Catalog{
-		cfg:     cfg,
-		logger:  logger.Named("plugins"),
-		plugins: map[string]*Plugin{},
+		cfg:      cfg,
+		logger:   logger.Named("plugins"),
+		plugins:  map[string]*Plugin{},
+		topology: fingerprint.ReadTopology(),
 	}
 	names, err := c.programs()
 	if err != nil {
@@ -196,27 +205,35 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err = base.NewBasePluginClient(process.Conn()).SetConfig(ctx, &base.SetConfigRequest{
-		MsgpackConfig:    p.config,
-		NomadConfig:      &base.NomadConfig{Driver: driverPorts()},
-		PluginApiVersion: apiVersion,
-	})
+	err = c.configure(ctx, process, p)
 	if err != nil {
+		err = process.attached.explain(err)
 		process.Kill()
-		return nil, fmt.Errorf("configuring: %w", err)
+		return nil, err
 	}
 	return process, nil
 }
 
-// driverPorts is the range of ports that the dialect gives a driver for itself by default. berth uses none of
-// them.
-func driverPorts() *base.NomadDriverConfig {
-	return &base.NomadDriverConfig{
-		ClientMinPort: 14000,
-		ClientMaxPort: 14512,
+// configure passes the configuration to a new process, and lets a driver prepare itself.
+func (c *Catalog) configure(ctx context.Context, process *Process, p *Plugin) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := base.NewBasePluginClient(process.Conn()).SetConfig(ctx, &base.SetConfigRequest{
+		MsgpackConfig:    p.config,
+		NomadConfig:      &base.NomadConfig{Driver: c.driverConfig()},
+		PluginApiVersion: apiVersion,
+	})
+	if err != nil {
+		return fmt.Errorf("configuring: %w", err)
 	}
+	if p.Kind != Driver {
+		return nil
+	}
+	_, err = driver.NewDriverClient(process.Conn()).Init(ctx, &driver.InitRequest{})
+	if err != nil && status.Code(err) != codes.Unimplemented { // an older driver
+		return fmt.Errorf("initialising: %w", err)
+	}
+	return nil
 }
 
 // Reattach connects to the process of an earlier agent. It returns nil if that process is gone, or was

@@ -105,6 +105,10 @@ func (s *served) SetConfig(
 	if err != nil {
 		return nil, err
 	}
+	if s.how == "panics" {
+		go func() { panic("this machine has no cores\a") }() // gRPC recovers nothing, and this neither
+		select {}
+	}
 	if s.how == "refuses" {
 		return nil, fmt.Errorf("this plugin wants another directory")
 	}

@@ -86,10 +86,10 @@ func (s *Supervisor) session(ctx context.Context) error {
 		return ctx.Err()
 	}
 	ended := isClosed(p.Exited())
-	p.Kill()
 	if ended {
-		err = fmt.Errorf("the process has ended: %s", p.Result())
+		err = p.attached.explain(fmt.Errorf("the process has ended: %s", p.Result()))
 	}
+	p.Kill()
 	return errors.Join(err, processes.Delete(s.Records, s.Name))
 }
 

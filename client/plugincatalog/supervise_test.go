@@ -103,10 +103,15 @@ func TestSupervisor_StartsAnotherProcessWhenOneEnds(t *testing.T) {
 	if err != nil || record == nil || *record != first.Reattach() {
 		t.Fatalf("recorded is %v, %v", record, err)
 	}
+	_, err = first.attached.stderr.file.WriteString("no more licences\n")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Kill(first.Reattach().Process.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, s.failed); !strings.Contains(err.Error(), "signal: killed") {
+	if err := receive(t, s.failed); !strings.Contains(err.Error(), "signal: killed") ||
+		!strings.Contains(err.Error(), "no more licences") {
 		t.Errorf("got %v", err)
 	}
 	second := receive(t, s.used)

@@ -23,6 +23,9 @@ const (
 	maxTail = 1 << 20
 	// maxDiagnosis bounds the text of a failed start.
 	maxDiagnosis = 4 << 10
+	// maxWords bounds the part of it that explains the end of a process: a driver has 512 bytes to describe its
+	// state.
+	maxWords = 360
 	// maxLine bounds a line of a log. A longer one is logged in parts.
 	maxLine = 16 << 10
 	// maxOutputLine bounds a line of the standard output, whose first one is the handshake.
@@ -114,6 +117,25 @@ func (t *tail) last() string {
 	from := max(0, info.Size()-maxDiagnosis)
 	text, _ := io.ReadAll(io.NewSectionReader(t.file, from, maxDiagnosis))
 	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "�")
+}
+
+// lastWords returns the part of a text that says best why its process has ended: the end, in whole lines. The
+// stack that a Go program prints after its last words is cut at its end instead.
+func lastWords(text string) string {
+	for _, mark := range []string{"panic: ", "fatal error: "} {
+		if at := strings.LastIndex("\n"+text, "\n"+mark); at >= 0 {
+			return text[at:min(len(text), at+maxWords)]
+		}
+	}
+	if len(text) <= maxWords {
+		return text
+	}
+	end := text[len(text)-maxWords:]
+	_, whole, more := strings.Cut(end, "\n")
+	if !more {
+		whole = end
+	}
+	return whole
 }
 
 // Close implements io.Closer.

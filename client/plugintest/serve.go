@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -153,7 +154,22 @@ func (b *baseService) ConfigSchema(
 	return &base.ConfigSchemaResponse{Spec: objectOf("label", false)}, nil
 }
 
-func (b *baseService) SetConfig(context.Context, *base.SetConfigRequest) (*base.SetConfigResponse, error) {
+// SetConfig divides by the number and by the speed of the cores, as drivers do that limit processors: one
+// without a topology ends in a panic.
+func (b *baseService) SetConfig(
+	_ context.Context, r *base.SetConfigRequest,
+) (*base.SetConfigResponse, error) {
+	if b.kind == Driver {
+		t := r.GetNomadConfig().GetDriver().GetTopology()
+		total := uint64(0)
+		for _, core := range t.GetCores() {
+			total += cmp.Or(core.GetBaseSpeed(), core.GetMaxSpeed(), core.GetGuessSpeed())
+		}
+		average := total / uint64(len(t.GetCores()))
+		if 100*average/total > 100 {
+			return nil, status.Error(codes.Unknown, "one core is faster than all of them")
+		}
+	}
 	return &base.SetConfigResponse{}, nil
 }
 

@@ -105,7 +105,7 @@ func (d *Driver) Name() string { return d.name }
 func (d *Driver) HostPaths() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.can != nil && d.can.GetFsIsolation() == protocol.DriverCapabilities_NONE
+	return d.can != nil && seesHost(d.can)
 }
 
 // Fingerprint implements driver.Driver: the last report. Run passes each of them on.

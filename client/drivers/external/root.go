@@ -44,11 +44,17 @@ func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities
 	return all, nil
 }
 
+// seesHost reports whether the paths in a task are those of the host, of which the task may see only a part.
+func seesHost(can *protocol.DriverCapabilities) bool {
+	isolation := can.GetFsIsolation()
+	return isolation == protocol.DriverCapabilities_NONE || isolation == protocol.DriverCapabilities_UNVEIL
+}
+
 // openDirs makes the task's own directories usable for its user. Only the driver knows the user of a task
 // that names none, or one of its image. So a task with a root of its own has directories that are open to
 // all users: the closed directory of the allocation, above them, keeps the other users of the host out.
 func openDirs(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) error {
-	if can.GetFsIsolation() != protocol.DriverCapabilities_NONE {
+	if !seesHost(can) {
 		return errors.Join(
 			executor.SetMode(cfg.Dirs.Task, 0o755),
 			executor.SetMode(cfg.Dirs.Local, 0o777),

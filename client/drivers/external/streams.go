@@ -111,6 +111,9 @@ func readAll[T any](ctx context.Context, open func(context.Context) (stream[T], 
 }
 
 func infoOf(answer *protocol.FingerprintResponse) *structs.DriverInfo {
+	if text := answer.GetErr(); text != "" {
+		return unhealthy("the driver plugin failed to find out its health: %s", text)
+	}
 	return &structs.DriverInfo{
 		Attributes:        firstPairs(answer.GetAttributes(), attributeText, maxAttributeBytes),
 		Detected:          answer.GetHealth() != protocol.FingerprintResponse_UNDETECTED,
