@@ -105,8 +105,8 @@ func checkInfo(info *base.PluginInfoResponse) error {
 	return nil
 }
 
-// computeDigest returns a digest that changes when the program is replaced or configured anew, or runs on other
-// processors.
+// computeDigest returns a digest that changes when the program is replaced or configured anew, or
+// the processors differ.
 func (p *Plugin) computeDigest(topology string) (string, error) {
 	info, err := os.Stat(p.path)
 	if err != nil {

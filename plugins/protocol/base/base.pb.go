@@ -773,10 +773,10 @@ const file_plugins_protocol_base_base_proto_rawDesc = "" +
 	"\tdistances\x18\x02 \x01(\v26.hashicorp.nomad.plugins.base.proto.ClientTopologySLITR\tdistances\x12L\n" +
 	"\x05cores\x18\x03 \x03(\v26.hashicorp.nomad.plugins.base.proto.ClientTopologyCoreR\x05cores\x124\n" +
 	"\x16override_total_compute\x18\x04 \x01(\x04R\x14overrideTotalCompute\x128\n" +
-	"\x18override_withold_compute\x18\x05 \x01(\x04R\x16overrideWitholdCompute\"N\n" +
+	"\x18override_withold_compute\x18\x05 \x01(\x04R\x16overrideWitholdCompute\"J\n" +
 	"\x12ClientTopologySLIT\x12\x1c\n" +
-	"\tdimension\x18\x01 \x01(\rR\tdimension\x12\x1a\n" +
-	"\x06values\x18\x02 \x03(\rB\x02\x10\x01R\x06values\"\xa8\x02\n" +
+	"\tdimension\x18\x01 \x01(\rR\tdimension\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\rR\x06values\"\xa8\x02\n" +
 	"\x12ClientTopologyCore\x12\x1b\n" +
 	"\tsocket_id\x18\x01 \x01(\rR\bsocketId\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\rR\x06nodeId\x12\x17\n" +
