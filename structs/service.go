@@ -93,7 +93,7 @@ type ServiceCheck struct {
 	AddressMode   string              `json:",omitempty" codec:",omitempty"`
 	Interval      time.Duration
 	Timeout       time.Duration
-	InitialStatus string `json:",omitempty" codec:",omitempty"` // success until the first result; "" is pending
+	InitialStatus string `json:",omitempty" codec:",omitempty"` // success or warning; "" is pending
 	TLSServerName string `json:",omitempty" codec:",omitempty"`
 	TLSSkipVerify bool   `json:",omitempty" codec:",omitempty"`
 	GRPCService   string `json:",omitempty" codec:",omitempty"`
@@ -358,7 +358,7 @@ func (c *ServiceCheck) canonicalize(s *Service, task string) {
 	switch {
 	case c.InitialStatus == "passing":
 		c.InitialStatus = CheckPassing
-	case c.InitialStatus == "critical" && s.Provider == ServiceProviderConsul:
+	case c.InitialStatus == "critical": // a check without a result is critical in Consul, and pending here
 		c.InitialStatus = CheckPending
 	}
 	c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)

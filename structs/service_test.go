@@ -243,7 +243,8 @@ func TestService_NamesTheFault(t *testing.T) {
 		{"interval 48h0m0s must be at most", checking(func(c *ServiceCheck) { c.Interval = 48 * time.Hour })},
 		{"timeout must be at least 1s", checking(func(c *ServiceCheck) { c.Timeout = time.Millisecond })},
 		{"timeout 48h0m0s must be at most", checking(func(c *ServiceCheck) { c.Timeout = 48 * time.Hour })},
-		{`initial_status "critical" must be`, checking(func(c *ServiceCheck) { c.InitialStatus = "critical" })},
+		{`initial_status "ok" must be one of passing, warning, critical, pending`,
+			checking(func(c *ServiceCheck) { c.InitialStatus = "ok" })},
 		{"success_before_passing 10001 must be at most", checking(func(c *ServiceCheck) { c.SuccessBeforePassing = 10_001 })},
 		{"failures_before_critical 10001 must be at most",
 			checking(func(c *ServiceCheck) { c.FailuresBeforeCritical = 10_001 })},
@@ -372,6 +373,28 @@ func TestWorstStatus_Ordered(t *testing.T) {
 		for n, b := range order {
 			if got := WorstStatus(a, b); got != order[max(i, n)] {
 				t.Errorf("%q and %q: got %q", a, b, got)
+			}
+		}
+	}
+}
+
+// TestServiceCheck_BeginsAsInConsul has the states that Consul knows, for both providers of services.
+func TestServiceCheck_BeginsAsInConsul(t *testing.T) {
+	for given, want := range map[string]string{
+		"":           "",
+		"passing":    CheckPassing,
+		"warning":    CheckWarning,
+		"critical":   CheckPending,
+		CheckPassing: CheckPassing,
+		CheckPending: CheckPending,
+	} {
+		for _, provider := range []string{ServiceProviderConsul, ServiceProviderBerth} {
+			j := testJob(checking(func(c *ServiceCheck) { c.InitialStatus = given }))
+			j.TaskGroups[0].Services[0].Provider = provider
+			j.Canonicalize()
+			got := j.TaskGroups[0].Services[0].Checks[0].InitialStatus
+			if err := j.Validate(); err != nil || got != want {
+				t.Errorf("%s: %q is %q, %v, want %q", provider, given, got, err, want)
 			}
 		}
 	}

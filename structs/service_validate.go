@@ -179,7 +179,8 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	f.checkDuration("interval", c.Interval, MaxTaskWait)
 	f.require(c.Timeout >= MinCheckInterval, "timeout must be at least %s", MinCheckInterval)
 	f.checkDuration("timeout", c.Timeout, MaxTaskWait)
-	f.checkOneOf("initial_status", c.InitialStatus, []string{"", CheckPassing, CheckPending})
+	f.require(slices.Contains([]string{"", CheckPassing, CheckWarning, CheckPending}, c.InitialStatus),
+		"initial_status %q must be one of passing, warning, critical, pending", c.InitialStatus)
 	f.checkRange("success_before_passing", c.SuccessBeforePassing, intRange{0, MaxRestarts, ""})
 	f.checkRange("failures_before_critical", c.FailuresBeforeCritical, intRange{0, MaxRestarts, ""})
 	f.checkText("tls_server_name", c.TLSServerName)

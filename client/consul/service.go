@@ -116,8 +116,11 @@ func (c Check) registration() *api.AgentServiceCheck {
 		SuccessBeforePassing:   c.SuccessBeforePassing,
 		FailuresBeforeCritical: c.FailuresBeforeCritical,
 	}
-	if c.InitialStatus == structs.CheckPassing {
+	switch c.InitialStatus {
+	case structs.CheckPassing:
 		out.Status = api.HealthPassing
+	case structs.CheckWarning:
+		out.Status = api.HealthWarning
 	}
 	switch c.Type {
 	case structs.CheckHTTP:

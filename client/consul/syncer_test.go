@@ -461,3 +461,20 @@ func TestSyncer_TakesNullsForNothing(t *testing.T) {
 		t.Errorf("%d registrations, want 1", n)
 	}
 }
+
+// TestCheck_BeginsInConsulAsItsDefinitionSays has the states before the first result.
+func TestCheck_BeginsInConsulAsItsDefinitionSays(t *testing.T) {
+	for initial, want := range map[string]string{
+		"":                   api.HealthCritical,
+		structs.CheckPending: api.HealthCritical,
+		structs.CheckWarning: api.HealthWarning,
+		structs.CheckPassing: api.HealthPassing,
+	} {
+		for _, kind := range []string{structs.CheckTCP, structs.CheckScript} {
+			c := Check{ServiceCheck: &structs.ServiceCheck{Type: kind, InitialStatus: initial}}
+			if got := c.registration().Status; got != want {
+				t.Errorf("%s, %q: got %s, want %s", kind, initial, got, want)
+			}
+		}
+	}
+}

@@ -264,6 +264,19 @@ func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
 	})
 }
 
+// TestCheck_BeginsWithAWarning has a check that warns before its first result, and is usable.
+func TestCheck_BeginsWithAWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{codes: []int{0}}
+		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.InitialStatus = structs.CheckWarning })
+		if s := k.Status(); s.Status != structs.CheckWarning || s.UsableSince.IsZero() {
+			t.Errorf("it begins as %+v", s)
+		}
+		k.Cancel()
+		k.Wait()
+	})
+}
+
 func TestCheckRestart_CountsResultsInARow(t *testing.T) {
 	for limit, want := range map[int]int{0: 0, 2: 1, 3: 0} {
 		synctest.Test(t, func(t *testing.T) {
