@@ -51,6 +51,13 @@ func (r *VolumeRequest) excludesWriters() bool {
 		(r.AccessMode == CSISingleNodeWriter || r.AccessMode == CSISingleNodeSingleWriter)
 }
 
+// excludes reports whether two requests for host volumes exclude each other: both write one volume, and one
+// of them allows no other writer.
+func (r *VolumeRequest) excludes(o *VolumeRequest) bool {
+	return o.Source == r.Source && !o.ReadOnly && !r.ReadOnly &&
+		(o.excludesWriters() || r.excludesWriters())
+}
+
 // HostVolumeConflict returns the name of a host volume that an allocation of g and one of other cannot both
 // have on one node, "" if there is none: both write it, and one of them allows no other writer.
 func (g *TaskGroup) HostVolumeConflict(other *TaskGroup) string {
@@ -63,11 +70,7 @@ func (g *TaskGroup) HostVolumeConflict(other *TaskGroup) string {
 	}
 	theirs := other.HostVolumes()
 	for _, r := range ours {
-		excluded := slices.ContainsFunc(theirs, func(o *VolumeRequest) bool {
-			return o.Source == r.Source && !o.ReadOnly && !r.ReadOnly &&
-				(o.excludesWriters() || r.excludesWriters())
-		})
-		if excluded {
+		if slices.ContainsFunc(theirs, r.excludes) {
 			return r.Source
 		}
 	}

@@ -46,6 +46,36 @@ func TestHostVolumeRequest_BesideAVolumeOfItsName(t *testing.T) {
 	}
 }
 
+// TestHostVolumeRequest_SharesItsVolumeWithinAGroup has two blocks of one host volume. Those of which one
+// excludes the other are refused.
+func TestHostVolumeRequest_SharesItsVolumeWithinAGroup(t *testing.T) {
+	const exclusive = CSISingleNodeSingleWriter
+	for _, c := range []struct {
+		a, b    VolumeRequest
+		refused bool
+	}{
+		{VolumeRequest{}, VolumeRequest{ReadOnly: true}, false},
+		{VolumeRequest{}, VolumeRequest{}, false},
+		{VolumeRequest{ReadOnly: true}, VolumeRequest{ReadOnly: true}, false},
+		{VolumeRequest{AccessMode: exclusive}, VolumeRequest{ReadOnly: true}, false},
+		{VolumeRequest{AccessMode: exclusive}, VolumeRequest{}, true},
+		{VolumeRequest{}, VolumeRequest{AccessMode: CSISingleNodeWriter}, true},
+	} {
+		j := testJob(func(j *Job) {
+			for alias, v := range map[string]VolumeRequest{"a": c.a, "b": c.b} {
+				v.Type = VolumeTypeHost
+				v.Source = "srv"
+				j.TaskGroups[0].Volumes[alias] = &v
+			}
+		})
+		err := j.Validate()
+		const want = `volume "b": host volume "srv" is that of volume "a" too, and its access_mode allows no other`
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v and %+v: got %v", c.a, c.b, err)
+		}
+	}
+}
+
 func TestHostVolumes_OfANodeAreChecked(t *testing.T) {
 	for want, v := range map[string]*HostVolume{
 		`path "srv" is not absolute`: {Path: "srv"},

@@ -126,11 +126,29 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 		}
 		f.checkName("volume: name", alias)
 		v.validate(f.at("volume %q", alias), j, g)
+		if v.Type == VolumeTypeHost {
+			g.checkHostAliases(f, alias, v)
+			continue
+		}
 		volume := v.Type + "\x00" + v.Source
 		f.require(aliases[volume] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
 			v.Source, aliases[volume])
 		aliases[volume] = alias
+	}
+}
+
+// checkHostAliases refuses two requests for one host volume of which one excludes the other. Others share it,
+// for example one that writes and one that only reads.
+func (g *TaskGroup) checkHostAliases(f fieldErrors, alias string, v *VolumeRequest) {
+	for _, former := range slices.Sorted(maps.Keys(g.Volumes)) {
+		if former == alias {
+			return
+		}
+		o := g.Volumes[former]
+		f.require(o == nil || o.Type != VolumeTypeHost || !v.excludes(o),
+			"volume %q: host volume %q is that of volume %q too, and its access_mode allows no other writer; "+
+				"set read_only, or mount one volume in several places", alias, v.Source, former)
 	}
 }
 
