@@ -165,7 +165,7 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 		`{{ nodes }}`:                                         "the function nodes is refused: of Consul, templates read services and keys alone",
 		`{{ with secret "a" }}{{ end }}`:                      "Vault",
 		`{{ range nomadService "a" }}{{ end }}`:               "",
-		`{{ (nomadVar "a").x }}`:                              "until secrets are encrypted",
+		`{{ (nomadVar "a").x }}`:                              "read the value from a file of a host volume, or the template from Consul with key",
 		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
 		`{{ "a" | writeToFile "b" }}`:                         "writes no file but its destination",
 		`{{ sprig_env "HOME" }}`:                              "the function sprig_env is refused: it reads the environment of the agent; use env",

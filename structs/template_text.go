@@ -34,7 +34,8 @@ var refusedTemplateFunctions = map[string][]string{
 		"peerings",
 	},
 	"it reads from Vault, which berth does not support yet": {"pkiCert", "secret", "secrets"},
-	"it reads variables, which berth does not support until secrets are encrypted": {
+	"it reads variables, which berth does not support until secrets are encrypted; until then let the task " +
+		"read the value from a file of a host volume, or the template from Consul with key": {
 		"nomadVar", "nomadVarExists", "nomadVarList", "nomadVarListSafe",
 	},
 	"a template runs no programs on the node":       {"plugin"},
