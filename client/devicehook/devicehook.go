@@ -5,8 +5,10 @@ package devicehook
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/client/devicemanager"
 	"berth/client/driver"
@@ -45,8 +47,9 @@ func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
 
 func (d *devices) Name() string { return "devices" }
 
-// Up adds the devices to the configuration of the task. A process that runs since before the agent restarted
-// has its devices, and keeps them also if they are gone: it must not make the other hooks of its task wait.
+// Up adds the devices to the configuration of the task. A variable of the devices replaces one of the job,
+// because a device works only with its own. A process that runs since before the agent restarted has its
+// devices, and keeps them also if they are gone: it must not make the other hooks of its task wait.
 func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
 	if env.Running {
 		return nil
@@ -67,7 +70,7 @@ func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		old, isSet := env.Task.Env[name]
 		if isSet && old != r.Env[name] {
-			return structs.Conflictf("the task sets %s, which its devices set too", name)
+			warnOfVariable(env, name)
 		}
 		env.Config.Env[name] = r.Env[name]
 	}
@@ -87,6 +90,17 @@ func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
 		})
 	}
 	return nil
+}
+
+// warnOfVariable records that a variable of the job has no effect. The event names no values, because a job
+// may keep a secret in one.
+func warnOfVariable(env *hook.TaskEnv, name string) {
+	env.Emit(&structs.TaskEvent{
+		Type: structs.TaskEventHookMessage,
+		Time: time.Now().UnixNano(),
+		Message: fmt.Sprintf("Warning: the variable %s has the value of the task's devices, "+
+			"not the value in the env of the task; remove it from the job", name),
+	})
 }
 
 // Down has nothing to undo: a reservation ends with the task.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ type fixture struct {
 	err         error
 	holders     []string // the answers, one after the other; then none
 	said        []string
+	events      []*structs.TaskEvent
 }
 
 func newFixture() *fixture {
@@ -37,7 +39,7 @@ func newFixture() *fixture {
 		ID:      "a",
 		Devices: map[string][]*structs.AllocatedDeviceResource{"t": {given}},
 	}}
-	return &fixture{
+	f := &fixture{
 		env: &hook.TaskEnv{
 			AllocEnv: alloc,
 			Task:     task,
@@ -45,6 +47,8 @@ func newFixture() *fixture {
 		},
 		reservation: &devicemanager.Reservation{},
 	}
+	f.env.Emit = func(e *structs.TaskEvent) { f.events = append(f.events, e) }
+	return f
 }
 
 func (f *fixture) config() Config {
@@ -103,12 +107,26 @@ func TestUp_AddsDevicesMountsAndVariables(t *testing.T) {
 	}
 }
 
-func TestUp_RefusesAnotherValueOfAVariable(t *testing.T) {
+// A device works only with its own values, so they win. The event says so without the values: they may be
+// secret.
+func TestUp_PrefersTheDeviceForAVariableAndWarns(t *testing.T) {
 	f := newFixture()
-	f.env.Task.Env = map[string]string{"VISIBLE": "all"}
-	f.reservation.Env = map[string]string{"VISIBLE": "0"}
-	if err := f.up(t.Context()); !structs.IsKind(err, structs.KindConflict) {
-		t.Errorf("got %v, want conflict", err)
+	f.env.Task.Env = map[string]string{"SAME": "1", "VISIBLE": "all"}
+	f.env.Config.Env["VISIBLE"] = "all"
+	f.reservation.Env = map[string]string{"SAME": "1", "VISIBLE": "0"}
+	if err := f.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.env.Config.Env["VISIBLE"]; got != "0" {
+		t.Errorf("VISIBLE is %q, want the value of the device", got)
+	}
+	if len(f.events) != 1 || f.events[0].Type != structs.TaskEventHookMessage {
+		t.Fatalf("got %d events, want one warning: %+v", len(f.events), f.events)
+	}
+	message := f.events[0].Message
+	others := strings.Contains(message, "all") || strings.Contains(message, "SAME")
+	if others || !strings.Contains(message, "VISIBLE") {
+		t.Errorf("the warning is %q", message)
 	}
 }
 
