@@ -461,14 +461,21 @@ func TestDriver_IsNotHeldUpByAHungDaemon(t *testing.T) {
 func TestStart_LoadsAnArchiveInsideTheTask(t *testing.T) {
 	f := newFixture(t)
 	f.Handle("POST /images/load", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, `{"stream":"Loaded image: a:1"}`)
+		images, _, err := dockertest.ReadSaved(r.Body)
+		if err != nil || len(images) != 1 {
+			t.Errorf("the daemon gets %+v, %v", images, err)
+			return
+		}
+		f.AddImage(images[0].RepoTags[0], "sha256:loaded")
+		fmt.Fprint(w, `{"stream":"Loaded image"}`)
 	})
+	archive := dockertest.Saved(t, []dockertest.SavedImage{{RepoTags: []string{"a:1"}}})
 	cfg := f.task("a1")
 	d := f.agent(f.config())
 	outside := filepath.Join(f.dir, "secret.tar")
 	for _, err := range []error{
-		os.WriteFile(filepath.Join(cfg.Dirs.Local, "image.tar"), []byte("x"), 0o600),
-		os.WriteFile(outside, []byte("x"), 0o600),
+		os.WriteFile(filepath.Join(cfg.Dirs.Local, "image.tar"), archive, 0o600),
+		os.WriteFile(outside, archive, 0o600),
 		os.Symlink(outside, filepath.Join(cfg.Dirs.Local, "link.tar")),
 	} {
 		if err != nil {

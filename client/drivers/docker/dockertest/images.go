@@ -165,15 +165,15 @@ func (d *Daemon) load(ref string, r *root, changes []string) {
 	}
 }
 
-// Save returns an archive with an image, as `docker save` makes it.
-func (d *Daemon) Save(ref string) []byte {
+// Save returns an archive with images, as `docker save` makes it.
+func (d *Daemon) Save(refs ...string) []byte {
 	d.t.Helper()
 	api, err := client.New(client.WithHost(d.Endpoint()))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer api.Close()
-	stream, err := api.ImageSave(d.t.Context(), []string{ref})
+	stream, err := api.ImageSave(d.t.Context(), refs)
 	if err != nil {
 		d.t.Fatal(err)
 	}

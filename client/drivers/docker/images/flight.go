@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/taskconfig"
 	"berth/structs"
 )
 
@@ -93,24 +95,37 @@ func (c *Coordinator) fly(ctx context.Context, r Request, f *flight) {
 }
 
 // bring downloads or loads an image and finds it. Archives with images of one reference are loaded one after
-// the other, and each image is found before the next load gives the reference to another one.
+// the other, and each image is found before the next load gives its name to another one.
 func (c *Coordinator) bring(ctx context.Context, r Request, f *flight) (*engine.Image, error) {
-	if r.Archive != "" {
-		unlock, err := c.loads.Lock(ctx, r.TaskID, r.Ref)
+	if r.Archive == "" {
+		err := c.transfer(ctx, r, f)
 		if err != nil {
 			return nil, err
 		}
-		defer unlock()
+		return c.cfg.Engine.Image(ctx, r.Ref)
 	}
-	err := c.transfer(ctx, r, f)
+	unlock, err := c.loads.Lock(ctx, r.TaskID, r.Ref)
 	if err != nil {
 		return nil, err
 	}
-	image, err := c.cfg.Engine.Image(ctx, r.Ref)
-	if r.Archive != "" && structs.IsKind(err, structs.KindNotFound) {
+	defer unlock()
+	err = c.transfer(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	image, err := c.cfg.Engine.Image(ctx, r.loadedName())
+	digits, isID := imageID(r.Ref)
+	missing := structs.IsKind(err, structs.KindNotFound)
+	if missing || err == nil && isID && image.ID != "sha256:"+digits {
 		return nil, structs.Preconditionf("the archive %s has no image %s", r.Archive, r.Ref)
 	}
 	return image, err
+}
+
+// loadedName is the name of the image of an archive at the daemon. It depends on the reference alone, so that
+// a repeated load adds no name.
+func (r Request) loadedName() string {
+	return fmt.Sprintf("%s:%x", taskconfig.LoadedImages, sha256.Sum256([]byte(r.Ref)))
 }
 
 // transfer downloads or loads an image. It fails when nothing happens for a time.
@@ -144,7 +159,7 @@ func (c *Coordinator) transfer(ctx context.Context, r Request, f *flight) error 
 	return err
 }
 
-// load gives the archive to the daemon. The bytes that the daemon takes are progress, too.
+// load gives the image of the archive to the daemon. The bytes that the daemon takes are progress, too.
 func (c *Coordinator) load(
 	ctx context.Context, r Request, each func(*engine.Message), idle *time.Timer,
 ) error {
@@ -153,7 +168,21 @@ func (c *Coordinator) load(
 		return err
 	}
 	defer archive.Close()
-	return c.cfg.Engine.Load(ctx, &activeReader{archive, func() { idle.Reset(c.cfg.ActivityTimeout) }}, each)
+	active := &activeReader{archive, func() { idle.Reset(c.cfg.ActivityTimeout) }}
+	out, in := io.Pipe()
+	renamed := make(chan error, 1)
+	go func() {
+		err := nameAlone(in, active, r.Ref, r.loadedName())
+		_ = in.CloseWithError(err)
+		renamed <- err
+	}()
+	err = c.cfg.Engine.Load(ctx, out, each)
+	_ = out.CloseWithError(io.ErrClosedPipe) // ends the copy if the daemon has not read it to its end
+	copyErr := <-renamed
+	if copyErr != nil && !errors.Is(copyErr, io.ErrClosedPipe) {
+		return copyErr // the daemon reports only that its input has ended
+	}
+	return err
 }
 
 // activeReader notes each read.

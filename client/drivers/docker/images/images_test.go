@@ -1,6 +1,7 @@
 package images
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -269,17 +270,24 @@ func load(f *dockertest.Fake, answer string, then func()) {
 	})
 }
 
-func archive(r Request) Request {
+func archive(t *testing.T, r Request) Request {
 	r.Archive = "image.tar"
-	r.Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("archive")), nil }
+	r.Open = func() (io.ReadCloser, error) {
+		return saved(t, dockertest.SavedImage{RepoTags: []string{r.Ref}}), nil
+	}
 	return r
+}
+
+// saved is an archive with one image.
+func saved(t *testing.T, image dockertest.SavedImage) io.ReadCloser {
+	return io.NopCloser(bytes.NewReader(dockertest.Saved(t, []dockertest.SavedImage{image})))
 }
 
 func TestAcquire_LoadsAnArchive(t *testing.T) {
 	f := dockertest.NewFake(t)
-	load(f, `{"stream":"Loaded image: a:1"}`, func() { f.AddImage("a:1", "sha256:a") })
+	load(f, `{"stream":"Loaded image: a:1"}`, func() { f.AddImage(request("").loadedName(), "sha256:a") })
 	c := newCoordinator(f)
-	image, err := c.Acquire(t.Context(), archive(request("t1")))
+	image, err := c.Acquire(t.Context(), archive(t, request("t1")))
 	if err != nil || image.ID != "sha256:a" {
 		t.Errorf("got %+v, %v", image, err)
 	}
@@ -289,11 +297,12 @@ func TestAcquire_LoadsAnArchive(t *testing.T) {
 func TestAcquire_FindsTheImageOfItsOwnArchive(t *testing.T) {
 	f := dockertest.NewFake(t)
 	f.Handle("POST /images/load", func(_ http.ResponseWriter, r *http.Request) {
-		id, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
+		images, _, err := dockertest.ReadSaved(r.Body)
+		if err != nil || len(images) != 1 || len(images[0].RepoTags) != 1 {
+			t.Errorf("the daemon gets %+v, %v", images, err)
+			return
 		}
-		f.AddImage("a:1", string(id))
+		f.AddImage(images[0].RepoTags[0], images[0].Config)
 	})
 	c := newCoordinator(f)
 	var all sync.WaitGroup
@@ -302,7 +311,9 @@ func TestAcquire_FindsTheImageOfItsOwnArchive(t *testing.T) {
 			want := fmt.Sprint("sha256:", i)
 			r := request(fmt.Sprint("t", i))
 			r.Archive = want + ".tar"
-			r.Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(want)), nil }
+			r.Open = func() (io.ReadCloser, error) {
+				return saved(t, dockertest.SavedImage{Config: want, RepoTags: []string{"a:1"}}), nil
+			}
 			image, err := c.Acquire(t.Context(), r)
 			if err != nil || image.ID != want {
 				t.Errorf("archive %s: got %+v, %v", r.Archive, image, err)
@@ -322,7 +333,7 @@ func TestAcquire_ReportsAFailedLoad(t *testing.T) {
 		f := dockertest.NewFake(t)
 		load(f, answer, func() {})
 		c := newCoordinator(f)
-		_, err := c.Acquire(t.Context(), archive(request("t1")))
+		_, err := c.Acquire(t.Context(), archive(t, request("t1")))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", answer, err)
 		}

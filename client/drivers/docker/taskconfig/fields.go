@@ -20,10 +20,26 @@ func checkReference(b *block, image string) {
 	if image == "" {
 		return
 	}
-	_, err := reference.ParseAnyReference(image)
-	if err != nil {
+	ref, err := reference.ParseAnyReference(image)
+	switch {
+	case err != nil:
 		b.reject("image", image, "%v", err)
+	case isReserved(ref):
+		b.reject("image", image, "the name is reserved for images of the driver; give the image another name")
 	}
+}
+
+// LoadedImages is the name of images from the archives of jobs. The tag is of the driver's choice, so an
+// archive replaces no image of another job.
+const LoadedImages = "berth-load"
+
+// reserved are the names of images that only the driver gives.
+var reserved = []string{"berth-pause", LoadedImages}
+
+// isReserved reports whether a reference has a name that only the driver gives.
+func isReserved(ref reference.Reference) bool {
+	named, ok := ref.(reference.Named)
+	return ok && slices.Contains(reserved, reference.FamiliarName(named))
 }
 
 func requireAbsolute(b *block, name, value string) {
