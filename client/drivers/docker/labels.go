@@ -33,6 +33,7 @@ func (d *Driver) labelsOf(cfg *driver.TaskConfig, own map[string]string) (map[st
 		labelTask:    cfg.ID,
 		labelLogs:    string(logs),
 		labelDialect: allocID,
+		labelPause:   "", // an image or a job may have one, and would be taken for a pause container
 		// The others are for operators.
 		"berth.node_name":  d.options.NodeName,
 		"berth.alloc_id":   allocID,

@@ -27,7 +27,8 @@ import (
 const (
 	// labelPause is that of a pause container: the ID of its allocation.
 	labelPause = "berth.pause"
-	// pauseImage is an image without files, which the driver makes.
+	// pauseImage is an image without files, which the driver makes. Jobs cannot name it:
+	// package taskconfig rejects the name.
 	pauseImage = "berth-pause:1"
 	// pauseProgram and pauseNamespace are the files that a pause container has.
 	pauseProgram   = "/berth"
@@ -91,7 +92,7 @@ func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (strin
 func (d *Driver) startPause(
 	ctx context.Context, name, allocID string, cfg *driver.TaskConfig,
 ) (id string, err error) {
-	err = d.ensurePauseImage(ctx)
+	image, err := d.ensurePauseImage(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -99,6 +100,7 @@ func (d *Driver) startPause(
 	if err != nil {
 		return "", err
 	}
+	options.Config.Image = image
 	id, err = d.engine.Create(ctx, options)
 	if err == nil {
 		err = d.engine.StartContainer(ctx, id)
@@ -109,21 +111,38 @@ func (d *Driver) startPause(
 	return id, err
 }
 
-// ensurePauseImage makes the image if the daemon does not have it. Somebody may remove unused images.
-func (d *Driver) ensurePauseImage(ctx context.Context) error {
+// ensurePauseImage returns the ID of the image, which it makes if the daemon does not have it: somebody may
+// remove unused images. An image of others may have the name, and a container would run with what it says. So
+// such an image loses the name, and the container is made from the ID.
+func (d *Driver) ensurePauseImage(ctx context.Context) (id string, err error) {
 	unlock, err := d.pauseImage.Lock(ctx, "make", pauseImage)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer unlock()
-	_, err = d.engine.Image(ctx, pauseImage)
-	if isGone(err) {
-		err = d.engine.ImportEmpty(ctx, pauseImage)
+	image, err := d.engine.Image(ctx, pauseImage)
+	if err == nil && !image.Empty {
+		d.logger.Warn("the image of pause containers is not the one that the driver made, making it again",
+			"image", pauseImage, "image_id", image.ID)
 	}
-	return err
+	if isGone(err) || err == nil && !image.Empty {
+		err = d.engine.ImportEmpty(ctx, pauseImage)
+		if err == nil {
+			image, err = d.engine.Image(ctx, pauseImage)
+		}
+	}
+	if err == nil && !image.Empty {
+		err = structs.Preconditionf("docker: image %s is not empty, although the driver has just made it; "+
+			"a program on this node replaces it", pauseImage)
+	}
+	if err != nil {
+		return "", err
+	}
+	return image.ID, nil
 }
 
-// pauseContainer describes a pause container. It has the host name of all containers that join it.
+// pauseContainer describes a pause container, but for its image. Its program gives the capability up once it
+// is in the namespace, and nothing regains it. It has the host name of all containers that join it.
 func (d *Driver) pauseContainer(
 	name, allocID string, cfg *driver.TaskConfig,
 ) (client.ContainerCreateOptions, error) {
@@ -138,10 +157,13 @@ func (d *Driver) pauseContainer(
 	}
 	command := d.options.Pause
 	options.Config = &container.Config{
-		Image:      pauseImage,
 		Hostname:   hostname,
 		User:       "0:0",
-		Entrypoint: append([]string{pauseProgram}, append(slices.Clone(command[1:]), pauseNamespace)...),
+		WorkingDir: "/",
+		StopSignal: "SIGTERM",
+		// A check of the health would run with the capability of the container.
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		Entrypoint:  append([]string{pauseProgram}, append(slices.Clone(command[1:]), pauseNamespace)...),
 		Labels: map[string]string{
 			labelNode:        d.options.NodeID,
 			labelPause:       allocID,
@@ -159,7 +181,7 @@ func (d *Driver) pauseContainer(
 		NetworkMode:    "none",
 		CapDrop:        []string{allCapabilities},
 		CapAdd:         []string{"sys_admin"}, // the kernel demands it of a process that enters a namespace
-		SecurityOpt:    []string{"label=disable"},
+		SecurityOpt:    []string{"label=disable", "no-new-privileges"},
 		ReadonlyRootfs: true,
 		LogConfig:      container.LogConfig{Type: "none"},
 		Mounts: []mount.Mount{

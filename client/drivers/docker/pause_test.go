@@ -68,14 +68,17 @@ func TestPauseImage_IsAwaitedUntilTheTaskStops(t *testing.T) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer end()
-	calls.Go(func() { _ = d.ensurePauseImage(other) })
+	calls.Go(func() { _, _ = d.ensurePauseImage(other) })
 	for len(f.Calls(call)) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	done := make(chan error, 1)
-	calls.Go(func() { done <- d.ensurePauseImage(stopped) })
+	calls.Go(func() {
+		_, err := d.ensurePauseImage(stopped)
+		done <- err
+	})
 	select {
 	case err := <-done:
 		if !errors.Is(err, context.Canceled) {

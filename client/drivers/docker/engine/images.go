@@ -3,11 +3,15 @@ package engine
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
@@ -19,6 +23,8 @@ import (
 type Image struct {
 	ID   string
 	User string // the user of its programs, "" for root
+	// Empty says that it is as ImportEmpty makes it: without files, and with nothing that a container inherits.
+	Empty bool
 }
 
 // Image finds an image by reference or ID.
@@ -30,6 +36,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (*Image, error) {
 		if answer.Config != nil {
 			image.User = answer.Config.User
 		}
+		image.Empty = slices.Equal(answer.RootFS.Layers, []string{emptyLayer()}) && inheritsNothing(answer.Config)
 		return err
 	})
 	if err == nil && image.ID == "" {
@@ -104,6 +111,21 @@ func (e *Engine) ImportEmpty(ctx context.Context, ref string) error {
 
 // endOfArchive is the size of an archive without files.
 const endOfArchive = 1024
+
+// emptyLayer is the digest of an archive without files, by which a daemon names the layer of ImportEmpty.
+func emptyLayer() string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(make([]byte, endOfArchive)))
+}
+
+// inheritsNothing reports whether a container gets nothing from the configuration of its image.
+func inheritsNothing(c *dockerspec.DockerOCIImageConfig) bool {
+	if c == nil {
+		return true
+	}
+	lists := len(c.Env) + len(c.Entrypoint) + len(c.Cmd) + len(c.OnBuild) + len(c.Shell) +
+		len(c.ExposedPorts) + len(c.Volumes) + len(c.Labels)
+	return lists == 0 && c.User+c.WorkingDir+c.StopSignal == "" && c.Healthcheck == nil
+}
 
 // maxMessage bounds one message of the daemon.
 const maxMessage = 1 << 20

@@ -34,9 +34,26 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "pause: entering the network namespace:", err)
 		return ExitNoNamespace
 	}
+	err = dropCapabilities()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "pause: giving up the capabilities:", err)
+		return 1
+	}
 	// The thread that executes a program becomes its main thread, which is the process for others.
 	program := os.Args[:len(os.Args)-len(args)]
 	err = unix.Exec("/proc/self/exe", program, nil)
 	fmt.Fprintln(os.Stderr, "pause:", err)
 	return 1
+}
+
+// dropCapabilities takes all capabilities from this thread and from the programs that it executes: only the
+// entry into the namespace needs one.
+func dropCapabilities() error {
+	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // or a program of root regains them
+	if err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
 }
