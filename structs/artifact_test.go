@@ -60,6 +60,22 @@ func TestGetter_NamesTheProtocol(t *testing.T) {
 		"git::file:///srv/r":                  "not by file",
 		"git::ext::sh -c id":                  "not by",
 		"example.com/x":                       "names no protocol",
+		"git::--upload-pack=touch /tmp/x":     "after git:: has no protocol",
+		"git::-u":                             "after git:: has no protocol",
+		"git::git::--upload-pack=x":           "names its protocol twice",
+		"git::repository":                     "after git:: has no protocol",
+		"git::https:///r.git":                 "has no host",
+		"https:///x":                          "has no host",
+		"ssh://-oProxyCommand=id/r":           "must not begin with -",
+		"git::ssh://-oProxyCommand=id@h/r":    "must not begin with -",
+		"git::ssh://git@-oProxyCommand=id/r":  "must not begin with -",
+		"git@-oProxyCommand:r":                "its host must not begin with -",
+		"-git@example.com:r":                  "its user must not begin with -",
+		"git@example.com:-r":                  "its path must not begin with -",
+		"github.com/o/r?ref=--upload-pack=id": "ref must be the name of a branch",
+		"git@example.com:o/r?ref=-x":          "ref must be the name of a branch",
+		"git::https://example.com/r?ref=-x":   "ref must be the name of a branch",
+		"git::https://example.com/r?a;b":      "is not of the form key=value",
 	} {
 		_, err := (&TaskArtifact{GetterSource: source}).Getter()
 		if !IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want) {

@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"cmp"
 	"encoding/hex"
 	"maps"
 	"net/url"
@@ -45,9 +46,12 @@ func (a *TaskArtifact) Getter() (string, error) {
 	switch {
 	case strings.HasPrefix(a.GetterSource, placeholder):
 		return "", nil
+	case forced == "git" && found == "" && !strings.Contains(rest, placeholder):
+		return "", Invalidf("the repository after git:: has no protocol; expected a URL such as " +
+			"https://HOST/PATH, or git@HOST:PATH")
 	case forced == "git":
 		if slices.Contains([]string{"", "http", "https", "ssh", "git"}, found) {
-			return "git", nil
+			return "git", checkRepository(rest)
 		}
 		return "", Invalidf("git repositories are cloned by http, https, ssh and git, not by %s", found)
 	case forced != "" && found != "" && forced != found:
@@ -56,10 +60,12 @@ func (a *TaskArtifact) Getter() (string, error) {
 		found = forced
 	}
 	switch found {
-	case "http", "https", "git", "file":
+	case "git", "ssh":
+		return "git", checkRepository(rest)
+	case "http", "https":
+		return found, checkHost(rest)
+	case "file":
 		return found, nil
-	case "ssh":
-		return "git", nil
 	case "":
 		if strings.Contains(rest, placeholder) {
 			return "", nil
@@ -68,6 +74,66 @@ func (a *TaskArtifact) Getter() (string, error) {
 	}
 	return "", unknownProtocol(found)
 }
+
+// checkRepository checks the address of a repository, a part of which may become an argument of git or of
+// ssh. Neither may take it for an option.
+func checkRepository(address string) error {
+	if forcedForm().MatchString(address) {
+		return Invalidf("it names its protocol twice")
+	}
+	if strings.Contains(address, "://") {
+		return cmp.Or(checkHost(address), checkQuery(address))
+	}
+	if strings.Contains(address, placeholder) {
+		return nil // the node checks the value
+	}
+	user, rest, _ := strings.Cut(address, "@")
+	host, repository, isSCP := strings.Cut(rest, ":")
+	if !scpForm().MatchString(address) || !isSCP {
+		return checkQuery(address) // a host of hostedForm
+	}
+	for name, part := range map[string]string{"user": user, "host": host, "path": repository} {
+		if strings.HasPrefix(part, "-") {
+			return Invalidf("its %s must not begin with -", name)
+		}
+	}
+	return checkQuery(address)
+}
+
+// checkHost checks that a URL has a host that no program takes for an option.
+func checkHost(address string) error {
+	if strings.Contains(address, placeholder) {
+		return nil // the node checks the value
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return Invalidf("it is not a URL such as https://HOST/PATH") // the error may show a secret
+	case u.Hostname() == "":
+		return Invalidf("it has no host; expected a URL such as https://HOST/PATH")
+	case strings.HasPrefix(u.Hostname(), "-"), strings.HasPrefix(u.User.Username(), "-"):
+		return Invalidf("its host and its user must not begin with -")
+	}
+	return nil
+}
+
+// checkQuery checks the options that git gets of the query of a source.
+func checkQuery(address string) error {
+	_, query, _ := strings.Cut(address, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return Invalidf("the text after ? is not of the form key=value&key=value")
+	}
+	for _, ref := range values["ref"] {
+		if ref != "" && !strings.Contains(ref, placeholder) && !gitRefForm().MatchString(ref) {
+			return Invalidf("ref %s", gitRefRule)
+		}
+	}
+	return nil
+}
+
+// gitRefRule says which values ref has.
+const gitRefRule = "must be the name of a branch, tag or commit, without white space and not begin with -"
 
 func unknownProtocol(name string) error {
 	if slices.Contains([]string{"s3", "gcs", "gs"}, name) {
@@ -148,8 +214,7 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 			f.require(err == nil || slices.Contains(artifactArchives, value),
 				"options: archive %q must be false or %s", value, oneOf(artifactArchives))
 		case "ref":
-			f.require(gitRefForm().MatchString(value),
-				"options: ref must be the name of a branch, tag or commit, without white space and not begin with -")
+			f.require(gitRefForm().MatchString(value), "options: ref %s", gitRefRule)
 		case "depth":
 			_, err := strconv.ParseUint(value, 10, 31)
 			f.require(err == nil, "options: depth %q must be a number", value)

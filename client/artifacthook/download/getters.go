@@ -3,10 +3,13 @@ package download
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 
 	"github.com/hashicorp/go-cleanhttp"
 	"github.com/hashicorp/go-getter/v2"
@@ -19,14 +22,14 @@ func getters(req *Request) []getter.Getter {
 		header.Set(name, value)
 	}
 	list := []getter.Getter{
-		&getter.GitGetter{
+		gitGetter{&getter.GitGetter{
 			Detectors: []getter.Detector{
 				new(getter.GitHubDetector),
 				new(getter.GitDetector),
 				new(getter.BitBucketDetector),
 				new(getter.GitLabDetector),
 			},
-		},
+		}},
 		&getter.HttpGetter{
 			Client:                httpClient(req),
 			Header:                header,
@@ -76,6 +79,38 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	b.left -= int64(n)
 	return n, err
+}
+
+// gitGetter rejects an address that git would take for an option: go-getter gives git the address without a
+// "--" before it.
+type gitGetter struct {
+	*getter.GitGetter
+}
+
+// Get implements getter.Getter.
+func (g gitGetter) Get(ctx context.Context, req *getter.Request) error {
+	err := checkAddress(req.URL())
+	if err != nil {
+		return err
+	}
+	return g.GitGetter.Get(ctx, req)
+}
+
+// GetFile implements getter.Getter.
+func (g gitGetter) GetFile(ctx context.Context, req *getter.Request) error {
+	err := checkAddress(req.URL())
+	if err != nil {
+		return err
+	}
+	return g.GitGetter.GetFile(ctx, req)
+}
+
+func checkAddress(u *url.URL) error {
+	if u.Scheme == "" || u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") ||
+		strings.HasPrefix(u.User.Username(), "-") {
+		return errors.New("the address of a repository must have a protocol and a host that does not begin with -")
+	}
+	return nil
 }
 
 // fileGetter copies directories, which go-getter would link to.
