@@ -358,7 +358,7 @@ func (w *fakeCluster) job(id string) (*structs.Job, error) {
 	return nil, notFound("job", id)
 }
 
-// answerValidation rejects tasks with the driver exce.
+// answerValidation rejects tasks with the driver exce, as servers of an earlier version do, and warns of vn.
 func (w *fakeCluster) answerValidation() {
 	apitest.On(w.caller, structs.JobValidate, func(_ context.Context, r *structs.JobValidateRequest) (
 		*structs.JobValidateResponse, error,
@@ -371,7 +371,10 @@ func (w *fakeCluster) answerValidation() {
 						"job %q: group %q: task %q: driver \"exce\" is on no node that is up",
 						r.Job.ID, g.Name, t.Name))
 				}
-				if t.Driver == "vm" {
+				switch t.Driver {
+				case "vn":
+					resp.Warnings = `job "j": group "g": task "t": driver "vn" is on no node that is up`
+				case "vm":
 					resp.Warnings = "no node is up, so the drivers of the tasks are not checked"
 				}
 			}

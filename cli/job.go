@@ -103,9 +103,10 @@ if the file is invalid.`,
 		Args:     "<file>",
 		Synopsis: "Check a job file",
 		Help: `
-Checks the file and, if an agent answers, its drivers: a node that is up must
-have each driver, and checks the configs of its tasks. Without an agent, or if
-no node is up, the command warns that the drivers are not checked.`,
+Checks the file and, if an agent answers, its drivers: a node that is up
+checks the configs of the tasks. The command warns of a driver that no such
+node has, as job run does: the job would wait for one. Without an agent, or if
+no node is up, it warns that the drivers are not checked.`,
 		Renders: true,
 		Flags:   jobFileFlags,
 		Run:     jobValidate,
@@ -175,7 +176,10 @@ func jobRun(ctx context.Context, c *Call) error {
 	if err != nil {
 		return inFiles(source.sources(), source.locate(err))
 	}
-	c.warn(source, answer.Warnings)
+	err = c.warn(source, answer.Warnings)
+	if err != nil {
+		return err
+	}
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is registered", job.ID)
 		if job.StartsOthers() {

@@ -83,14 +83,27 @@ func (c *Call) parseJob(name string) (*jobSource, error) {
 	return f, err
 }
 
-// warn shows the warnings of an answer that are not those of the file.
-func (c *Call) warn(f *jobSource, warnings string) {
-	lines := slices.DeleteFunc(strings.Split(warnings, "\n"), func(line string) bool {
-		return line == "" || slices.Contains(f.warnings, line)
-	})
-	if len(lines) > 0 {
-		fmt.Fprintf(c.Err, "Warning: %s\n", strings.Join(lines, "\n"))
+// warn shows the warnings of an answer that are not those of the file. One with a place in the file has the
+// form of those.
+func (c *Call) warn(f *jobSource, warnings string) error {
+	var others []string
+	var placed hcl.Diagnostics
+	for line := range strings.SplitSeq(warnings, "\n") {
+		if line == "" || slices.Contains(f.warnings, line) {
+			continue
+		}
+		for _, d := range hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line))) {
+			if d.Subject != nil {
+				placed = append(placed, d)
+			} else {
+				others = append(others, line)
+			}
+		}
 	}
+	if len(others) > 0 {
+		fmt.Fprintf(c.Err, "Warning: %s\n", strings.Join(others, "\n"))
+	}
+	return hclconf.Write(c.Err, f.sources(), placed)
 }
 
 // jobValidate checks a job file, also against the drivers of the nodes if an agent answers.
@@ -108,7 +121,10 @@ func jobValidate(ctx context.Context, c *Call) error {
 		fmt.Fprintf(c.Err, "Warning: the drivers of the nodes are not checked: %v\n", err)
 		answer = &api.JobValidation{}
 	}
-	c.warn(f, answer.Warnings)
+	err = c.warn(f, answer.Warnings)
+	if err != nil {
+		return err
+	}
 	for _, line := range answer.ValidationErrors {
 		faults = errors.Join(faults, structs.Invalidf("%s", line))
 	}

@@ -90,7 +90,8 @@ func (j jobs) registerFor(
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
 	j.answerRegistration(resp, req.Eval, index)
-	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job), boundMemory(tx, job))
+	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job), missingDrivers(tx, job),
+		boundMemory(tx, job))
 	return index, nil
 }
 

@@ -102,6 +102,42 @@ func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
 		c.warnings = append(c.warnings, "no node is up, so the drivers of the tasks are not checked")
 		return
 	}
+	byDriver := c.tasksByDriver(job)
+	for _, name := range slices.Sorted(maps.Keys(byDriver)) {
+		if c.known[name] == nil {
+			c.warnOfDriver(name, byDriver[name])
+			continue
+		}
+		c.checkConfigs(ctx, name, byDriver[name])
+	}
+}
+
+// missingDrivers returns warnings of the tasks whose driver is on no node that is up: the job is accepted and
+// waits for such a node. It reads no further nodes once it has found each driver.
+func missingDrivers(tx *state.ReadTx, job *structs.Job) string {
+	c := driverCheck{}
+	byDriver := c.tasksByDriver(job)
+	missing := maps.Clone(byDriver)
+	for n := range state.Nodes(tx) {
+		if len(missing) == 0 {
+			return ""
+		}
+		if n.Status == structs.NodeReady {
+			maps.DeleteFunc(missing, func(name string, _ []taskOf) bool { return n.Drivers[name] != nil })
+		}
+	}
+	c.known = knownDrivers(tx)
+	if c.known == nil {
+		return "" // the evaluation says so
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		c.warnOfDriver(name, missing[name])
+	}
+	return structs.JoinFaults(c.warnings)
+}
+
+// tasksByDriver groups the tasks of a job.
+func (c *driverCheck) tasksByDriver(job *structs.Job) map[string][]taskOf {
 	byDriver := map[string][]taskOf{}
 	for _, g := range firstOf(c, job.TaskGroups, structs.MaxGroups) {
 		if g == nil {
@@ -116,13 +152,7 @@ func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(byDriver)) {
-		if c.known[name] == nil {
-			c.rejectDriver(name, byDriver[name])
-			continue
-		}
-		c.checkConfigs(ctx, name, byDriver[name])
-	}
+	return byDriver
 }
 
 // firstOf returns the first elements of a list. It notes that others are not checked.
@@ -137,7 +167,8 @@ func taskPath(j *structs.Job, g *structs.TaskGroup, t *structs.Task) string {
 		structs.Cut(g.Name, structs.MaxQuoted), structs.Cut(t.Name, structs.MaxQuoted))
 }
 
-func (c *driverCheck) rejectDriver(name string, tasks []taskOf) {
+// warnOfDriver warns of tasks whose driver is on no node that is up. A node that has it may come later.
+func (c *driverCheck) warnOfDriver(name string, tasks []taskOf) {
 	known := slices.Sorted(maps.Keys(c.known))
 	hint := "no node that is up has a driver"
 	if len(known) > 0 {
@@ -147,7 +178,7 @@ func (c *driverCheck) rejectDriver(name string, tasks []taskOf) {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	for _, t := range tasks {
-		c.faults.Add(fmt.Sprintf("%sdriver %q is on no node that is up; %s",
+		c.warnings = append(c.warnings, fmt.Sprintf("%sdriver %q is on no node that is up; %s",
 			t.path, structs.Cut(name, structs.MaxQuoted), hint))
 	}
 }

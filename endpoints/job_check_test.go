@@ -84,15 +84,12 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 			fault + `"bad": config: image: missing`,
 			fault + `"bad": config: imgae: unknown field`,
 		}, "", true},
-		"an unknown driver": {[]*structs.Task{good, typo}, map[string]bool{"vm": true}, nil, []string{
-			fault + `"typo": driver "vn" is on no node that is up; did you mean "vm"?`,
-		}, "", true},
-		"other drivers": {[]*structs.Task{good}, map[string]bool{"exec": true, "docker": false}, nil, []string{
-			fault + `"good": driver "vm" is on no node that is up; the nodes that are up have: docker, exec`,
-		}, "", true},
-		"no driver": {[]*structs.Task{good}, map[string]bool{}, nil, []string{
-			fault + `"good": driver "vm" is on no node that is up; no node that is up has a driver`,
-		}, "", true},
+		"an unknown driver": {[]*structs.Task{good, typo}, map[string]bool{"vm": true}, nil, nil,
+			fault + `"typo": driver "vn" is on no node that is up; did you mean "vm"?`, false},
+		"other drivers": {[]*structs.Task{good}, map[string]bool{"exec": true, "docker": false}, nil, nil,
+			fault + `"good": driver "vm" is on no node that is up; the nodes that are up have: docker, exec`, false},
+		"no driver": {[]*structs.Task{good}, map[string]bool{}, nil, nil,
+			fault + `"good": driver "vm" is on no node that is up; no node that is up has a driver`, false},
 		"no node": {[]*structs.Task{typo}, nil, nil, nil,
 			"no node is up, so the drivers of the tasks are not checked", false},
 		"no answer": {[]*structs.Task{bad}, map[string]bool{"vm": true}, structs.Unavailablef("it is busy"), nil,
@@ -120,6 +117,38 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 		})
 	}
 	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
+}
+
+// TestJobRegister_WarnsOfADriverThatNoNodeHas registers and plans what a validation warns of.
+func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
+	s := newServer(t)
+	const warning = `job "j": group "g": task "t": driver "vm" is on no node that is up; ` +
+		`the nodes that are up have: exec`
+	job := func() *structs.Job { return jobWithTasks(&structs.Task{Name: "t", Driver: "vm"}) }
+	warnings := func() []string {
+		validated := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job()})
+		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job()})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job()})
+		return []string{validated.Warnings, registered.Warnings, planned.Warnings}
+	}
+	for _, w := range warnings()[1:] {
+		if w != "" {
+			t.Errorf("without a node: got %q", w)
+		}
+	}
+	s.addNode("n1", "a").rejectKeys(nil)
+	s.addDrivers("n1", map[string]bool{"exec": true})
+	for i, w := range warnings() {
+		if w != warning {
+			t.Errorf("%d: got %q, want %q", i, w, warning)
+		}
+	}
+	s.addDrivers("n1", map[string]bool{"exec": true, "vm": false})
+	for i, w := range warnings()[1:] {
+		if w != "" {
+			t.Errorf("%d: the driver is there: got %q", i, w)
+		}
+	}
 }
 
 // A node of an earlier version takes a reference for the value itself.
@@ -161,7 +190,10 @@ func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
 		`job "j": group 1 is null`,
 		`job "j": group "g": task "bad": config: image: missing`,
 		`job "j": group "g": task "bad": config: imgae: unknown field`,
-		`job "j": group "g": task "typo": driver "vn" is on no node that is up; did you mean "vm"?`,
+	}
+	const warning = `job "j": group "g": task "typo": driver "vn" is on no node that is up; did you mean "vm"?`
+	if got.Warnings != warning {
+		t.Errorf("got the warnings %q, want %q", got.Warnings, warning)
 	}
 	if !slices.Equal(got.ValidationErrors, want) || got.Error != strings.Join(want, "\n") {
 		t.Errorf("got %q\nwant %q", got.ValidationErrors, want)
