@@ -12,7 +12,8 @@ import (
 	"berth/structs"
 )
 
-// Exec implements driver.Execer. The end of ctx ends the stream, and the plugin kills the command.
+// Exec implements driver.Execer. The end of ctx ends the stream, and the plugin kills the command. A command may
+// be silent for any time. So a plugin that hangs is found by another call.
 func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*driver.ExitResult, error) {
 	err := structs.CheckExec(x.Command)
 	if err != nil {
@@ -23,7 +24,15 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	defer cancel(nil)
+	asking.Go(func() {
+		err := probeOnce(ctx, p.service)
+		if err != nil && ctx.Err() == nil {
+			cancel(fmt.Errorf("the driver plugin %q does not answer: %w", d.name, err))
+		}
+	})
 	stream, err := p.service.ExecTaskStreaming(ctx)
 	if err != nil {
 		return nil, callError(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/client/driver"
 	"berth/client/plugintest"
@@ -209,5 +210,25 @@ func TestExec_InATaskOfThePeersDriver(t *testing.T) {
 	if err != nil || result.ExitCode != 7 || out != "text\nhello\n" {
 		t.Errorf("got %+v, %v: %q", result, err, out)
 	}
+	a.destroy(cfg.ID)
+}
+
+// A stopped process answers nothing, and the kernel takes what is sent to it.
+func TestExec_OfAPluginThatHangsHasABound(t *testing.T) {
+	shorten(t)
+	f := newFixture(t)
+	a := f.agent()
+	cfg := f.task("a1", loops)
+	a.start(cfg)
+	f.plugin.Set("ExecTaskStreaming", plugintest.Hang)
+	f.plugin.Set("Capabilities", plugintest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, _, err := a.command(ctx, cfg.ID, "true", "")
+	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("got %v", err)
+	}
+	f.plugin.Set("ExecTaskStreaming", "")
+	f.plugin.Set("Capabilities", "")
 	a.destroy(cfg.ID)
 }

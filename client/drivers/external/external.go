@@ -28,9 +28,11 @@ import (
 var (
 	// callTimeout bounds a call that takes no time in a healthy plugin.
 	callTimeout = 10 * time.Second
-	// probeInterval is the time between two questions whether a plugin answers. One that has not reported its
-	// health by the first of them counts as unhealthy. A node waits longer for its first registration.
-	probeInterval = 30 * time.Second
+	// probeInterval is the time between two questions whether a plugin answers.
+	probeInterval = 5 * time.Second
+	// reportTimeout is the time after which a plugin that has not reported its health counts as unhealthy. A node
+	// waits longer for its first registration.
+	reportTimeout = 30 * time.Second
 )
 
 // Config has the parts of the agent that a driver needs.
@@ -135,7 +137,7 @@ func (d *Driver) session(ctx context.Context, running *plugincatalog.Process) er
 	}
 	d.setProcess(p)
 	defer d.setProcess(nil)
-	h := &health{publish: d.setInfo}
+	h := &health{publish: d.setInfo, began: time.Now()}
 	var all sync.WaitGroup
 	all.Go(func() { d.followEvents(ctx, p.service) })
 	all.Go(func() { probe(ctx, p.service, h) })

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	reopen = backoff.Backoff{Min: 100 * time.Millisecond, Max: 400 * time.Millisecond}
 	waitRetry = backoff.Backoff{Min: 20 * time.Millisecond, Max: 100 * time.Millisecond}
 	probeInterval = 100 * time.Millisecond
+	reportTimeout = 100 * time.Millisecond
 	reportPause = 20 * time.Millisecond
 	goleak.VerifyTestMain(m)
 }

@@ -13,6 +13,7 @@ import (
 // health is what is known of a process: its own report, and whether it answers calls.
 type health struct {
 	publish func(*structs.DriverInfo)
+	began   time.Time // of the process, or of its use
 
 	mu       sync.Mutex
 	reported *structs.DriverInfo // nil: nothing yet
@@ -37,6 +38,7 @@ func (h *health) setProbe(err error) {
 	case err != nil:
 		h.silent = true
 		h.publish(unhealthy("the driver plugin does not answer: %v", err))
+	case h.reported == nil && time.Since(h.began) < reportTimeout:
 	case h.reported == nil:
 		h.publish(unhealthy("the driver plugin answers, but has not reported its health"))
 	case h.silent:
