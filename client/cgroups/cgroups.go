@@ -188,15 +188,25 @@ func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 
 // enableControllers hands the controllers of the unified hierarchy down to the parent's children.
 func (m *Machine) enableControllers(parent string) error {
-	dir := filepath.Join(m.V2, parent)
+	return m.HandDown(parent, wanted...)
+}
+
+// HandDown makes a group of the unified hierarchy, and hands those of the controllers that the machine has down
+// to its children.
+func (m *Machine) HandDown(parent string, controllers ...string) error {
+	dirs := []string{m.V2}
+	for name := range strings.SplitSeq(parent, "/") {
+		dirs = append(dirs, filepath.Join(dirs[len(dirs)-1], name))
+	}
+	dir := dirs[len(dirs)-1]
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the cgroup %s: %w", dir, err)
 	}
-	for _, c := range wanted {
+	for _, c := range controllers {
 		if !slices.Contains(m.V2Has, c) {
 			continue
 		}
-		for _, d := range []string{m.V2, dir} {
+		for _, d := range dirs {
 			file := filepath.Join(d, "cgroup.subtree_control")
 			if err := writeControl(file, "+"+c); err != nil {
 				return fmt.Errorf("handing the controller %s down: %w", c, err)
@@ -204,6 +214,11 @@ func (m *Machine) enableControllers(parent string) error {
 		}
 	}
 	return nil
+}
+
+// IsUnified reports whether the machine has the unified hierarchy alone, with the controllers that limit tasks.
+func (m *Machine) IsUnified() bool {
+	return len(m.V1) == 0 && slices.Contains(m.V2Has, CPU) && slices.Contains(m.V2Has, Memory)
 }
 
 // dirs returns the group's directories, each once (v1 controllers may share one).

@@ -185,6 +185,7 @@ func (m *Manager) newExternal(
 		Records: o.Records,
 		Version: p.Version,
 		Node:    o.Node,
+		MHz:     o.MHz,
 		Logs:    external.NewLogs(p.Name, logs),
 		Chroot:  chroot,
 		Events:  m.events.deliver,

@@ -149,6 +149,15 @@ func run(cfg *driver.TaskConfig, script string) (*task, error) {
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir = filepath.Join(cfg.GetAllocDir(), cfg.GetName())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if dir := cfg.GetResources().GetLinuxResources().GetCpusetCgroup(); dir != "" {
+		group, err := os.Open(dir) // the task begins in it: the kernel takes its descriptor with the clone
+		if err != nil {
+			return nil, fmt.Errorf("failed to open cgroup for descriptor: %w", err)
+		}
+		defer group.Close()
+		cmd.SysProcAttr.UseCgroupFD = true
+		cmd.SysProcAttr.CgroupFD = int(group.Fd())
+	}
 	for name, value := range cfg.GetEnv() {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

@@ -98,6 +98,9 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 			"TestRealGroup_HoldsAProcess", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
 			"TestRealGroup_EndsWithTheGroupsBelowIt", "TestRealGroup_OpensOnlyItsDevices",
 		},
+		"berth/client/drivers/external": {
+			"TestCgroup_OfATaskHasItsLimitsUntilTheTaskIsDestroyed", "TestCgroup_OfAFailedStartIsGone",
+		},
 		"berth/client/drivers/exec": {
 			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
 			"TestPIDsLimit_StopsAForkBomb", "TestLimits_KillATaskOutOfMemory", "TestLimits_ShowInStats",

@@ -18,7 +18,7 @@ func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfi
 		Id:            cfg.ID,
 		Name:          cfg.Task,
 		Env:           cfg.Env,
-		Resources:     resourcesOf(cfg),
+		Resources:     d.resourcesOf(cfg),
 		Devices:       devicesOf(cfg.Mounts),
 		User:          cfg.User,
 		AllocDir:      filepath.Dir(cfg.Dirs.Task),
@@ -73,7 +73,12 @@ func joinsNetworks(can *protocol.DriverCapabilities) bool {
 // cpuPeriod is the period of the processor quota, in microseconds.
 const cpuPeriod = 100_000
 
-func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
+// memoryLimit is the memory in bytes beyond which a task is killed.
+func memoryLimit(cfg *driver.TaskConfig) int64 {
+	return int64(max(cfg.Resources.MemoryMB, cfg.Resources.MemoryMaxMB)) << 20
+}
+
+func (d *Driver) resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 	r := cfg.Resources
 	return &protocol.Resources{
 		Ports: portsOf(cfg.Ports),
@@ -87,7 +92,9 @@ func resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 		LinuxResources: &protocol.LinuxResources{
 			CpuPeriod:        cpuPeriod,
 			CpuShares:        int64(r.CPU),
-			MemoryLimitBytes: int64(max(r.MemoryMB, r.MemoryMaxMB)) << 20,
+			MemoryLimitBytes: memoryLimit(cfg),
+			PercentTicks:     float64(r.CPU) / float64(max(d.cfg.MHz, 1)),
+			CpusetCgroup:     d.groupOf(cfg.ID).V2,
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/plugincatalog"
 	"berth/client/pluginschema"
@@ -41,6 +42,7 @@ type Config struct {
 	Records *store.DB
 	Version string // of the plugin, an attribute of the node
 	Node    Node
+	MHz     int // of the node, over all cores
 	Logs    Logs
 	// Chroot maps paths of the host to the paths at which a task sees them, read-only, if its driver makes a
 	// root of the directory of the task.
@@ -58,6 +60,7 @@ type Driver struct {
 	cfg        Config
 	logger     hclog.Logger
 	supervisor plugincatalog.Supervisor
+	machine    *cgroups.Machine
 	starts     sync.WaitGroup // the calls that start tasks
 
 	mu      sync.Mutex
@@ -83,6 +86,7 @@ func New(name string, cfg Config, logger hclog.Logger) *Driver {
 	d := &Driver{
 		name:       name,
 		cfg:        cfg,
+		machine:    cgroups.Detect(),
 		logger:     logger.Named(name),
 		changed:    make(chan struct{}),
 		tasks:      map[string]*task{},

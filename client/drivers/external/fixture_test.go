@@ -176,6 +176,7 @@ func (f *fixture) launch() *agent {
 		Catalog: f.catalog,
 		Records: f.records,
 		Node:    Node{ID: "n1", Name: "node"},
+		MHz:     2000,
 		Logs:    f.logs(),
 		Chroot:  map[string]string{"/bin": "/bin", "/none": "/none"},
 		Events:  func(e driver.TaskEvent) { a.events <- e },

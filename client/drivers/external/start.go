@@ -76,7 +76,8 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	err = s.failure()
 	if err != nil {
 		clean := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.cfg.Logs.stop(clean, cfg.ID))
+		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.removeGroup(clean, cfg.ID),
+			d.cfg.Logs.stop(clean, cfg.ID))
 	}
 	t := &task{id: cfg.ID, handle: s.answer.GetHandle(), holder: p}
 	d.hold(t)
@@ -104,9 +105,14 @@ func (d *Driver) prepare(
 	if err != nil {
 		return nil, pipes{}, err
 	}
+	err = d.makeGroup(cfg)
+	if err != nil {
+		return nil, pipes{}, err
+	}
 	made, err := d.cfg.Logs.start(ctx, cfg)
 	if err != nil {
-		return nil, pipes{}, fmt.Errorf("opening the task's logs: %w", err)
+		err = fmt.Errorf("opening the task's logs: %w", err)
+		return nil, pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
 	}
 	request := d.taskConfig(cfg, made)
 	request.MsgpackDriverConfig = config

@@ -250,6 +250,10 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	if err != nil {
 		return err
 	}
+	err = d.removeGroup(ctx, id)
+	if err != nil {
+		return err
+	}
 	err = d.cfg.Logs.stop(ctx, id)
 	if err == nil && unanswered != nil && !unanswered.isAnswered() {
 		err = unanswered.pipes.checkUnused()
