@@ -134,6 +134,9 @@ func New(cfg Config, o Options) (*Manager, error) {
 	}
 	for _, p := range o.Plugins.Plugins(plugincatalog.Driver) {
 		isName := func(d driver.Driver) bool { return d.Name() == p.Name }
+		if slices.ContainsFunc(builtIn, isName) && p.IsAbsent() { // only the name of its file may be that one
+			continue
+		}
 		if slices.ContainsFunc(builtIn, isName) {
 			return nil, structs.Invalidf("plugin_dir: the driver %q of %s is built in; remove the plugin",
 				p.Name, p.File())

@@ -23,7 +23,7 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	p := &Plugin{path: filepath.Join(c.cfg.Dir, file), args: given.Args}
 	err := c.checkPaths(file)
 	if err != nil {
-		return nil, err
+		return nil, misfit{err}
 	}
 	process, err := c.run(ctx, p)
 	if err != nil {
@@ -54,8 +54,9 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	}
 	p.config, err = schema.Decode(given.Config)
 	if err != nil {
-		return nil, err
+		return nil, misfit{err}
 	}
+	c.keepIdentity(file, p)
 	p.digest, err = p.computeDigest(c.topologyDigest())
 	return p, err
 }

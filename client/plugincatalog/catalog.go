@@ -74,7 +74,11 @@ type Plugin struct {
 	path   string
 	args   []string
 	config []byte // msgpack
-	digest string // of all that a process gets from its program and its configuration
+	digest string // of all that a process gets from its program and its configuration, "" if it is absent
+
+	// Only the Supervisor of the plugin uses reason after Open: see askAgain.
+	reason error
+	absent bool
 }
 
 // File returns the path of the program.
@@ -89,8 +93,8 @@ type Catalog struct {
 	topology *fingerprint.Topology
 }
 
-// Open asks all programs of the directory at once. It returns the catalog of those that answered, and an
-// error that names the others: the agent decides whether it runs without them.
+// Open asks all programs of the directory at once. The error names the faults of the configuration. A program
+// that does not answer is in the catalog, and its Supervisor asks it again.
 func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error) {
 	c := &Catalog{
 		cfg:      cfg,
@@ -109,10 +113,15 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 		all.Go(func() { asked[i], failed[i] = c.ask(ctx, name) })
 	}
 	all.Wait()
+	if ctx.Err() != nil {
+		return c, ctx.Err()
+	}
 	faults := c.configFaults(names)
 	for i, p := range asked {
 		if err := failed[i]; err != nil {
-			faults = append(faults, structs.Invalidf("plugin %s: %w", names[i], err))
+			if errors.As(err, new(misfit)) {
+				faults = append(faults, structs.Invalidf("plugin %s: %w", names[i], err))
+			}
 			continue
 		}
 		if known := c.plugins[p.Name]; known != nil {
@@ -121,6 +130,11 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 			continue
 		}
 		c.plugins[p.Name] = p
+	}
+	for i, err := range failed {
+		if err != nil && !errors.As(err, new(misfit)) {
+			c.addAbsent(names[i], err)
+		}
 	}
 	return c, errors.Join(faults...)
 }
@@ -200,6 +214,10 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	p := c.plugins[name]
 	if p == nil {
 		return nil, structs.NotFoundf("there is no plugin %q", name)
+	}
+	err := c.askAgain(ctx, p)
+	if err != nil {
+		return nil, err
 	}
 	process, err := c.run(ctx, p)
 	if err != nil {
