@@ -326,9 +326,9 @@ func taskHooks(
 	}
 }
 
-// openPlugins asks the external plugins of the node for their names, and ends processes of earlier agents
-// whose plugins this agent does not run. A block that does not fit is an error. A program that does not answer
-// shows as an undetected driver, with the reason, and is asked again.
+// openPlugins asks the external plugins of the node for their names, and ends processes of earlier
+// agents whose plugins this agent does not run. A block that does not fit is an error. A program that
+// does not answer shows as an undetected driver, with the reason, and is asked again.
 func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
 	ctx := p.Starting
 	err := os.MkdirAll(p.Config.PluginSocketDir(), 0o700)

@@ -191,8 +191,8 @@ func (m *Machine) enableControllers(parent string) error {
 	return m.HandDown(parent, wanted...)
 }
 
-// HandDown makes a group of the unified hierarchy, and hands those of the controllers that the machine has down
-// to its children.
+// HandDown makes a group of the unified hierarchy, and hands those of the controllers that the machine
+// has down to its children.
 func (m *Machine) HandDown(parent string, controllers ...string) error {
 	dirs := []string{m.V2}
 	for name := range strings.SplitSeq(parent, "/") {
@@ -216,7 +216,8 @@ func (m *Machine) HandDown(parent string, controllers ...string) error {
 	return nil
 }
 
-// IsUnified reports whether the machine has the unified hierarchy alone, with the controllers that limit tasks.
+// IsUnified reports whether the machine has the unified hierarchy alone, with the controllers that
+// limit tasks.
 func (m *Machine) IsUnified() bool {
 	return len(m.V1) == 0 && slices.Contains(m.V2Has, CPU) && slices.Contains(m.V2Has, Memory)
 }

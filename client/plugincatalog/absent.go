@@ -17,8 +17,8 @@ type misfit struct{ error }
 // Unwrap returns the fault.
 func (m misfit) Unwrap() error { return m.error }
 
-// identity is the part of a plugin's answer by which the node has it. The last one is kept in a file, for a start
-// of the agent at which the program does not answer.
+// identity is the part of a plugin's answer by which the node has it. The last one is kept in a file,
+// for a start of the agent at which the program does not answer.
 type identity struct {
 	Name string
 	Kind Kind
@@ -42,8 +42,8 @@ func (c *Catalog) keepIdentity(file string, p *Plugin) {
 	}
 }
 
-// identityOf returns the identity that a program had. One that never answered has that of its file, by the usual
-// names of files.
+// identityOf returns the identity that a program had. One that never answered has that of its file, by
+// the usual names of files.
 func (c *Catalog) identityOf(file string) identity {
 	var last identity
 	text, err := os.ReadFile(c.identityPath(file))
@@ -80,8 +80,8 @@ func (c *Catalog) addAbsent(file string, reason error) {
 // IsAbsent reports whether the program did not answer at the start of the agent.
 func (p *Plugin) IsAbsent() bool { return p.absent }
 
-// askAgain asks a program that did not answer. The first call returns the reason of the agent's start: a program
-// may take a minute to fail.
+// askAgain asks a program that did not answer. The first call returns the reason of the agent's start:
+// a program may take a minute to fail.
 func (c *Catalog) askAgain(ctx context.Context, p *Plugin) error {
 	if p.digest != "" {
 		return nil

@@ -9,12 +9,12 @@ import (
 	"berth/client/driver"
 )
 
-// shareSlice has the cgroups of tasks that have no cores of their own. Drivers of the dialect find a cgroup by
-// the path that they get, and some check its name.
+// shareSlice has the cgroups of tasks that have no cores of their own. Drivers of the dialect find a
+// cgroup by the path that they get, and some check its name.
 const shareSlice = "nomad.slice/share.slice"
 
-// groupOf returns the cgroup of a task, which need not exist. It is empty on a machine with cgroup v1: there a
-// driver makes its own.
+// groupOf returns the cgroup of a task, which need not exist. It is empty on a machine with cgroup v1:
+// there a driver makes its own.
 func (d *Driver) groupOf(id string) *cgroups.Group {
 	if !d.machine.IsUnified() {
 		return &cgroups.Group{}

@@ -22,8 +22,8 @@ func (f *fixture) started() *protocol.LinuxResources {
 	return cfg.GetResources().GetLinuxResources()
 }
 
-// The plugin clones the task into the cgroup that it gets, as drivers do that make none themselves. On a machine
-// with cgroup v1 it gets none, and the task runs as before.
+// The plugin clones the task into the cgroup that it gets, as drivers do that make none themselves. On
+// a machine with cgroup v1 it gets none, and the task runs as before.
 func TestCgroup_OfATaskHasItsLimitsUntilTheTaskIsDestroyed(t *testing.T) {
 	f := newFixture(t)
 	a := f.agent()

@@ -31,8 +31,8 @@ var (
 	callTimeout = 10 * time.Second
 	// probeInterval is the time between two questions whether a plugin answers.
 	probeInterval = 5 * time.Second
-	// reportTimeout is the time after which a plugin that has not reported its health counts as unhealthy. A node
-	// waits longer for its first registration.
+	// reportTimeout is the time after which a plugin that has not reported its health counts as unhealthy.
+	// A node waits longer for its first registration.
 	reportTimeout = 30 * time.Second
 )
 
