@@ -68,9 +68,21 @@ func (n nodes) deriveSIToken(
 	resp.Tokens, err = n.createTokens(ctx, services, entry.Accessors)
 	if err != nil {
 		n.giveUpTokens(ctx, entry)
-		return 0, err
+		return 0, answered(err)
 	}
 	return index, nil
+}
+
+// consulRetry is the least time before a node asks again for tokens that Consul did not make.
+const consulRetry = time.Second
+
+// answered makes an error of Consul the answer of this server. A node repeats a plain unavailable at each
+// other server, where the same Consul would fail again and may make further tokens.
+func answered(err error) error {
+	if !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) > 0 {
+		return err
+	}
+	return structs.Busy(consulRetry, "%v", err)
 }
 
 // meshTasks returns the service of each requested task. The error is not-found, denied, invalid or a failed

@@ -213,7 +213,10 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 		<-ctx.Done() // the first failure ends the other calls
 		return nil   // the token is made all the same
 	}
-	refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	err := refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	if structs.RetryAfter(err) == 0 {
+		t.Errorf("the node repeats the request at each other server: %v", err)
+	}
 	if len(f.made) != 1 || len(f.revoked) != 2 || !slices.Contains(f.revoked, f.made[0].AccessorID) {
 		t.Errorf("made %v, revoked %v, want all", f.made, f.revoked)
 	}

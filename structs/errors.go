@@ -88,11 +88,11 @@ func KindFromGRPC(code uint32) Kind {
 type Error struct {
 	Kind Kind
 	Text string
-	// RetryAfter, set on KindUnavailable, is the minimum delay before a retry. The server is up but overloaded.
-	// Zero means no hint.
+	// RetryAfter, set on KindUnavailable, is the minimum delay before a retry. The server is up but
+	// overloaded. Zero means no hint.
 	RetryAfter time.Duration
-	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error is
-	// not from a plugin. It crosses the RPC wire with the kind.
+	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error
+	// is not from a plugin. It crosses the RPC wire with the kind.
 	Code string
 
 	err error
@@ -194,8 +194,8 @@ func IsKind(err error, kind Kind) bool {
 	return err != nil && KindOf(err) == kind
 }
 
-// Busy makes the error of an overloaded server: unavailable, nothing was done. The caller may retry after a
-// delay.
+// Busy makes the error of a server that is overloaded, or that needs a system that is away: unavailable, and
+// nothing was done. The caller may retry after a delay, and not at another server before.
 func Busy(after time.Duration, format string, args ...any) error {
 	return &Error{
 		Kind:       KindUnavailable,

@@ -86,8 +86,8 @@ func (l *List) MoveToEnd(addr string) {
 
 // Call calls a method at the first server and, while nothing was done (unavailable), at each of the others
 // once. After an unknown outcome the next call begins with another server, but this one is not repeated: that
-// is the caller's decision. It does not try another server if one is overloaded (structs.RetryAfter): the
-// others would only forward to the leader.
+// is the caller's decision. It does not try another server if the answer says when to try again
+// (structs.RetryAfter): the server is overloaded, or a system that all servers use is away.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	err := structs.Unavailablef("calling %s: no server is known", method)
 	for _, addr := range l.All() {
