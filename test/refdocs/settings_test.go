@@ -3,10 +3,12 @@ package refdocs
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
 	"berth/agent"
+	"berth/client/config"
 )
 
 // TestOperations_ExplainsEverySetting holds docs/operations.md against the configuration.
@@ -25,6 +27,69 @@ func TestOperations_ExplainsEverySetting(t *testing.T) {
 	for _, name := range settings(reflect.TypeFor[agent.Config]()) {
 		if !known[name] {
 			t.Errorf("docs/operations.md does not explain %s", name)
+		}
+	}
+}
+
+// TestOperations_ListsEveryLiveSetting holds the table of the settings that change at once against the node
+// agent: it changes each setting of a configuration and looks for those that a running agent takes over.
+func TestOperations_ListsEveryLiveSetting(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "### Changing settings of a running agent")
+	section, _, _ = strings.Cut(section, "\n#")
+	old := reflect.ValueOf(config.DefaultConfig()).Elem()
+	found := 0
+	for _, f := range reflect.VisibleFields(old.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
+		if name == "" || f.Anonymous {
+			continue
+		}
+		next := config.DefaultConfig()
+		change(reflect.ValueOf(next).Elem().FieldByIndex(f.Index))
+		now := reflect.ValueOf(config.DefaultConfig().WithLive(next)).Elem()
+		if reflect.DeepEqual(now.FieldByIndex(f.Index).Interface(), old.FieldByIndex(f.Index).Interface()) {
+			continue
+		}
+		found++
+		listed := regexp.MustCompile("(?m)^\\| `client \\{[^|]*\\b" + name + "\\b[^|]*` \\|")
+		if !listed.MatchString(section) {
+			t.Errorf("the table of docs/operations.md lacks the live setting %s", name)
+		}
+	}
+	if found == 0 {
+		t.Error("no setting is live")
+	}
+}
+
+// change gives a setting another value.
+func change(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), v.Len()+1, v.Len()+1))
+	case reflect.Map:
+		made := reflect.MakeMap(v.Type())
+		made.SetMapIndex(reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem())
+		v.Set(made)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				change(v.Field(i))
+			}
+		}
+	default: // a number, or of no setting
+		if v.CanInt() {
+			v.SetInt(v.Int() + 1)
+		} else if v.CanUint() {
+			v.SetUint(v.Uint() + 1)
 		}
 	}
 }
