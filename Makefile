@@ -10,7 +10,7 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build setup test unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)
 	./scripts/setup.sh
+
+setup-demo: ## install the Debian packages that the demo needs (root; nothing if they are there)
+	./scripts/setup.sh demo
 
 test: setup build ## run all tests with the race detector, with real processes, mounts and sockets (root)
 	./scripts/test.sh
@@ -48,7 +51,7 @@ lint: ## run the linters of .golangci.yml
 sizes: ## print lines, tokens and tokens per line of product, generated code, tests and benchmarks
 	@$(GO) run ./internal/sizes
 
-demo: setup build ## run a job with a volume from its file to its end, in under a minute (root)
+demo: setup-demo build ## run a job with a volume from its file to its end (root)
 	./scripts/demo.sh
 
 bench: ## run the Go benchmarks, then one and three servers under load and overload

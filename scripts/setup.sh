@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
-# Installs the tools that the tests and the demo need beyond Go: they make and mount file systems.
+# Installs the tools that the tests and the demo need beyond Go: they make and mount file systems. With the argument
+# demo it installs only those of the demo.
 set -euo pipefail
+demo=false
+[ "${1-}" != demo ] || demo=true
 
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
 need losetup util-linux
 need findmnt util-linux
 need mkfs.ext4 e2fsprogs
-need resize2fs e2fsprogs
-need mkfs.xfs xfsprogs
-need ip iproute2
-need iptables iptables
-[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
-need curl curl
-need dockerd docker.io
+if ! $demo; then
+	need resize2fs e2fsprogs
+	need mkfs.xfs xfsprogs
+	need ip iproute2
+	need iptables iptables
+	[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
+	need curl curl
+	need dockerd docker.io
+fi
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.
 optional=()
-if [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
+if ! $demo && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
 	optional=(user-mode-linux)
 fi
 
