@@ -3,6 +3,11 @@
 job "counter" {
   type = "service"
 
+  # A new allocation counts as healthy after it has run for this time. The default is 10s.
+  update {
+    min_healthy_time = "1s"
+  }
+
   group "counter" {
     volume "data" {
       type            = "csi"
