@@ -99,6 +99,9 @@ type Deps struct {
 	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
 	// server.
 	Commands func() int
+	// Gossiped returns the least version of commands that the servers announce, also on one that does not
+	// lead; nil: that of this server.
+	Gossiped func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
 	Drains sync.Locker
 }
@@ -119,6 +122,7 @@ type Endpoints struct {
 	now     func() time.Time
 	config  settings
 	version func() int // see Deps.Commands
+	gossip  func() int // see Deps.Gossiped
 	drains  sync.Locker
 
 	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
@@ -141,6 +145,9 @@ func New(d Deps) *Endpoints {
 func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Gossiped == nil {
+		d.Gossiped = fsm.Version
 	}
 	if d.Commands == nil {
 		d.Commands = fsm.Version
@@ -165,6 +172,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		now:         d.Now,
 		config:      config,
 		version:     d.Commands,
+		gossip:      d.Gossiped,
 		drains:      d.Drains,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
 		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},

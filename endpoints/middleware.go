@@ -79,6 +79,10 @@ func serve[Req, Resp any](
 				resp, err = serveHere(ctx, req)
 				again, err = d.lostLeadership(ctx, err)
 			} else {
+				err = e.refuseDropped(req)
+				if err != nil {
+					return nil, err
+				}
 				*o.forwarded = true
 				resp = new(Resp)
 				call := func(ctx context.Context) error {

@@ -136,6 +136,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
 		Commands:       s.commands,
+		Gossiped:       func() int { return leastCommands(s.members.peers()) },
 		Drains:         &s.drains,
 	})
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
