@@ -185,6 +185,7 @@ func watchDrain(ctx context.Context, c *Call, id string, begun bool) error {
 }
 
 func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
+	w.waitFor("node", "", id)
 	q := &api.Query{MaxWait: readWait}
 	there := map[string]structs.DrainWait{}
 	for {

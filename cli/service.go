@@ -66,6 +66,7 @@ func serviceInfo(ctx context.Context, c *Call) error {
 			return structs.NotFoundf("no allocation offers a service %q", c.Arg(0))
 		}
 		printInstances(c, instances)
+		printBadChecks(ctx, c, instances)
 		return nil
 	})
 }
@@ -77,6 +78,30 @@ func printInstances(c *Call, instances []*structs.ServiceRegistration) {
 			c.id(i.NodeID), c.id(i.AllocID))
 	}
 	c.table("Job|Service|Address|Status|Tags|Node|Alloc", rows)
+}
+
+// mostBadInstances bounds the instances of a service whose checks are shown.
+const mostBadInstances = 5
+
+// printBadChecks shows the checks of the first instances that do not pass, with their last output.
+func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRegistration) {
+	var rows grid
+	read := 0
+	for _, i := range instances {
+		bad := i.Status == structs.CheckFailing || i.Status == structs.CheckWarning
+		if !bad || read == mostBadInstances {
+			continue
+		}
+		read++
+		for _, check := range c.badChecks(ctx, i.AllocID) {
+			if check.Service == i.ServiceName {
+				rows.addRow(c.id(i.AllocID), check.Check, check.Status, oneLine(check.Output))
+			}
+		}
+	}
+	if len(rows) > 0 {
+		c.section("Checks that do not pass", "Alloc|Check|Status|Last output", rows)
+	}
 }
 
 func instanceAddress(i *structs.ServiceRegistration) string {

@@ -237,6 +237,7 @@ const firstReport = 500 * time.Millisecond
 
 // volumeRequest sends a request about a volume and explains meanwhile why the answer is delayed.
 func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() error) error {
+	w.waitFor("volume", ns, id)
 	ended := make(chan error, 1)
 	go func() { ended <- send() }()
 	report := time.NewTimer(firstReport)

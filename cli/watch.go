@@ -36,6 +36,8 @@ type watch struct {
 	plugins map[string]*api.Query // the blocking query of each plugin
 	failed  map[string]bool       // allocations that failed, and that nothing replaced at the last read
 
+	waits waiting // of which a long wait writes an explanation
+
 	nextEval string // the evaluation that continues the update of the one followed last, or ""
 }
 
@@ -47,6 +49,7 @@ func newWatch(c *Call) *watch {
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
 		failed:  map[string]bool{},
+		waits:   waiting{next: time.Now().Add(whyPause)},
 	}
 }
 
@@ -85,6 +88,9 @@ func (w *watch) writeChange(subject, format string, args ...any) {
 	}
 }
 
+// failedKinds are the kinds of errors of a watch that tell that a job does not run.
+var failedKinds = []structs.Kind{structs.KindPrecondition, structs.KindInternal}
+
 // withTimeout runs a watch within the time of -timeout.
 func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) error) error {
 	limit := w.c.Duration("timeout")
@@ -95,10 +101,13 @@ func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) er
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Timeoutf("interrupted; the operation continues")
+		return structs.Timeoutf("interrupted; the operation continues%s", w.advice())
 	case errors.Is(limited.Err(), context.DeadlineExceeded) &&
 		structs.IsKind(err, structs.KindTimeout):
-		return structs.Timeoutf("not done after %s; the operation continues", limit)
+		w.explainAtLast(ctx)
+		return structs.Timeoutf("not done after %s; the operation continues%s", limit, w.advice())
+	case w.waits.noun == "job" && slices.Contains(failedKinds, structs.KindOf(err)):
+		return fmt.Errorf("%w; to see why: %s", err, w.whyCommand())
 	}
 	return err
 }
@@ -129,8 +138,9 @@ func retryOutage(ctx context.Context, follow func(context.Context) error) error 
 }
 
 // awaitChange makes the next read with q block until a change. It pauses if the index has not changed, in
-// case the agent does not block.
+// case the agent does not block. If the wait is long, it explains it.
 func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.QueryMeta) error {
+	w.explainSometimes(ctx)
 	if meta.Index > q.MinIndex {
 		q.MinIndex = meta.Index
 		return nil
@@ -155,6 +165,7 @@ func (w *watch) awaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(now()) {
 			text += ", due at " + due.Local().Format(time.RFC3339)
 		}
+		w.waitFor("job", e.Namespace, e.JobID)
 		w.writeChange("eval", "Evaluation %s is %s", w.c.id(id), text)
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
@@ -204,6 +215,7 @@ func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) er
 
 // awaitRunning follows the allocations of a job's version until the requested number runs and is healthy.
 func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
+	w.waitFor("job", job.Namespace, job.ID)
 	q := &api.Query{Namespace: job.Namespace, MaxWait: readWait}
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, job.ID, false, q)
@@ -397,100 +409,4 @@ func lastEvent(a *structs.AllocListStub) string {
 		return ""
 	}
 	return ": " + cmp.Or(oneLine(eventText(newest)), newest.Type)
-}
-
-// awaitJobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
-func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string) error {
-	q := &api.Query{MaxWait: readWait}
-	live := map[string]bool{} // the IDs of the allocations that were seen alive
-	for {
-		allocs, meta, err := w.api.JobAllocations(ctx, jobID, false, q)
-		if err != nil {
-			return err
-		}
-		left := 0
-		for _, a := range allocs {
-			if !a.ClientTerminal() {
-				left++
-				live[a.ID] = true
-			} else if live[a.ID] {
-				w.writeChange(a.ID, "Allocation %s (%s) is %s",
-					w.c.id(a.ID), a.Name, a.ClientStatus)
-			}
-		}
-		if left == 0 {
-			volumes, err = w.heldVolumes(ctx, jobID, volumes)
-			if err != nil {
-				return err
-			}
-		}
-		if left+len(volumes) == 0 {
-			w.writeLine("Job %q has ended", jobID)
-			return nil
-		}
-		if left > 0 {
-			w.writeChange("left", "%s still to end", plural(left, "allocation"))
-		}
-		err = w.awaitChange(ctx, q, meta)
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// heldVolumes returns the volumes that ended allocations of a job still hold, and writes the reasons.
-func (w *watch) heldVolumes(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
-	q := &api.Query{
-		Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted),
-	}
-	for _, id := range volumes {
-		claims, _, err := w.api.VolumeClaims(ctx, id, q)
-		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
-			return nil, err
-		}
-		for _, claim := range claims {
-			subject := "held " + id + claim.AllocID
-			w.writeChange(subject, "Allocation %s has ended and still holds volume %s: %s",
-				w.c.id(claim.AllocID), id, whyHeld(claim))
-		}
-		if len(claims) > 0 {
-			still = append(still, id)
-		}
-	}
-	return still, nil
-}
-
-// whyHeld explains why a claim of an ended allocation is not released.
-func whyHeld(claim *structs.CSIClaim) string {
-	switch {
-	case claim.Reason != "":
-		return oneLine(claim.Reason)
-	case claim.ReleaseError != nil:
-		why := *claim.ReleaseError
-		if why.RetryTime == structs.NeverTry { // volume retry calls no node; the message names the remedy
-			why.RetryTime = 0
-		}
-		return problemText(&why)
-	}
-	return "its node has not released it yet"
-}
-
-// awaitAllocEnd follows one allocation until it has ended.
-func (w *watch) awaitAllocEnd(ctx context.Context, id string) error {
-	q := &api.Query{MaxWait: readWait}
-	for {
-		a, meta, err := w.api.Allocation(ctx, id, q)
-		if err != nil {
-			return err
-		}
-		w.writeChange(id, "Allocation %s is %s",
-			w.c.id(id), a.ClientStatus)
-		if a.ClientTerminal() {
-			return nil
-		}
-		err = w.awaitChange(ctx, q, meta)
-		if err != nil {
-			return err
-		}
-	}
 }

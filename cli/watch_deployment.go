@@ -22,6 +22,7 @@ func (w *watch) deploymentOf(ctx context.Context, job *structs.Job) (*structs.De
 // awaitDeployment follows a deployment until it ends, or until it does nothing without an operator. It
 // reports whether the deployment has succeeded.
 func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) (succeeded bool, err error) {
+	w.waitFor("job", d.Namespace, d.JobID)
 	q := &api.Query{Namespace: d.Namespace, MaxWait: readWait}
 	for {
 		d, meta, err := w.api.Deployment(ctx, d.ID, q)

@@ -1,13 +1,31 @@
 package structs
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Reason is one link of the chain that explains why something waits: a fact, the remedy if an operator can do
 // something about it, and the facts behind it.
 type Reason struct {
 	Text    string
+	Fact    string    `json:",omitempty"` // Text without what changes as time passes; "": Text itself
 	Remedy  string    `json:",omitempty"` // a command, or a sentence; "": nothing, or see Because
 	Because []*Reason `json:",omitempty"`
+}
+
+// Same returns a text that is equal as long as the reason says the same.
+func (r *Reason) Same() string { return cmp.Or(r.Fact, r.Text) }
+
+// Causes returns the links of chains of reasons that tell the most: those with a remedy, and the last ones.
+func Causes(reasons []*Reason) (causes []*Reason) {
+	for _, r := range reasons {
+		if len(r.Because) == 0 || r.Remedy != "" {
+			causes = append(causes, r)
+		}
+		causes = append(causes, Causes(r.Because)...)
+	}
+	return causes
 }
 
 // WhyText returns reasons as indented lines, as the command line shows them.

@@ -100,7 +100,7 @@ func (x *explainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (rea
 		case !s.Waits(canaries):
 			r := reason("group %s has %s%s", name, progress(d, s, canaries), x.pace(j, d, name))
 			if !s.RequireProgressBy.IsZero() {
-				r.Text += "; without progress it fails " + x.until(s.RequireProgressBy.UnixNano())
+				addPassing(r, "; without progress it fails ", x.until(s.RequireProgressBy.UnixNano()))
 			}
 			r.Because = x.notHealthy(d, name)
 			if len(r.Because) == 0 {

@@ -80,22 +80,48 @@ func (s *sample) list(noun string) []*structs.Reason {
 	return append(s.reasons, reason("and %d more %s", s.rest, noun))
 }
 
+// passing is a part of a text that changes as time passes.
+type passing struct {
+	text string
+	fact string // its part that does not
+}
+
+// String returns the text.
+func (p passing) String() string { return p.text }
+
+// reason returns a reason. Its fact differs from its text if an argument is passing.
 func reason(format string, args ...any) *structs.Reason {
-	return &structs.Reason{Text: fmt.Sprintf(format, args...)}
+	r := &structs.Reason{Text: fmt.Sprintf(format, args...)}
+	facts := slices.Clone(args)
+	for i, arg := range args {
+		if p, changes := arg.(passing); changes {
+			facts[i] = p.fact
+		}
+	}
+	if fact := fmt.Sprintf(format, facts...); fact != r.Text {
+		r.Fact = fact
+	}
+	return r
+}
+
+// addPassing adds a part to the text of a reason that changes as time passes.
+func addPassing(r *structs.Reason, text string, part passing) {
+	r.Fact = r.Same()
+	r.Text += text + part.text
 }
 
 // until describes a time in the future, or that it has come.
-func (x *explainer) until(nanos int64) string {
+func (x *explainer) until(nanos int64) passing {
 	left := time.Unix(0, nanos).Sub(x.now).Round(time.Second)
 	if left <= 0 {
-		return "now"
+		return passing{text: "now"}
 	}
-	return "in " + left.String()
+	return passing{text: "in " + left.String()}
 }
 
 // since describes the time from a moment in the past.
-func (x *explainer) since(nanos int64) string {
-	return max(0, x.now.Sub(time.Unix(0, nanos))).Round(time.Second).String()
+func (x *explainer) since(nanos int64) passing {
+	return passing{text: max(0, x.now.Sub(time.Unix(0, nanos))).Round(time.Second).String()}
 }
 
 // count joins a number and a noun.

@@ -55,7 +55,7 @@ func (x *explainer) overlap(j *structs.Job) []*structs.Reason {
 	}
 	r := reason("the launches of job %s are skipped until its last child has ended (prohibit_overlap)", j.ID)
 	if next := x.nextLaunch(j); !next.IsZero() {
-		r.Text += "; the next one is due " + x.until(next.UnixNano())
+		addPassing(r, "; the next one is due ", x.until(next.UnixNano()))
 	}
 	var children sample
 	for child := range state.ChildJobs(x.tx, j.Namespace, j.ID) {

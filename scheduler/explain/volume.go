@@ -126,9 +126,9 @@ func (x *explainer) unknownOutcome(call *structs.CSICall) []*structs.Reason {
 }
 
 // failing describes the last failure of an operation and its next attempt, "" without one.
-func (x *explainer) failing(e *structs.OperationError) string {
+func (x *explainer) failing(e *structs.OperationError) passing {
 	if e == nil {
-		return ""
+		return passing{}
 	}
 	text := fmt.Sprintf(": %s (%s, the last %s ago", e.Message, count(e.Attempts, "failure"), x.since(e.Time))
 	switch e.RetryTime {
@@ -136,9 +136,9 @@ func (x *explainer) failing(e *structs.OperationError) string {
 	case structs.NeverTry:
 		text += "; not repeated by itself"
 	default:
-		text += "; the next attempt " + x.until(e.RetryTime)
+		text += "; the next attempt " + x.until(e.RetryTime).text
 	}
-	return text + ")"
+	return passing{text: text + ")", fact: ": " + e.Message}
 }
 
 // plugin explains why the plugin of a volume serves nobody.
@@ -213,7 +213,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 	if state.Node(x.tx, c.NodeID).Lost() {
 		a := state.Alloc(x.tx, c.AllocID)
 		if a != nil && a.ClientStatus == structs.AllocLost {
-			r.Text = fmt.Sprintf(
+			r = reason(
 				"%s is held: the allocation was lost with its node %s ago, and its tasks may still write%s",
 				name, x.since(c.EndTime), x.failing(c.ReleaseError))
 		}

@@ -308,3 +308,37 @@ func TestServices_OfACanary(t *testing.T) {
 	})
 	a.must("job", "stop", "-purge", "web")
 }
+
+// TestJobRun_ShowsTheFailingCheck checks that a watch of a job whose check fails shows the check with its
+// last output and the next command, and that service info shows the output.
+func TestJobRun_ShowsTheFailingCheck(t *testing.T) {
+	t.Parallel()
+	a := agentWithPorts(t)
+	text, err := os.ReadFile(a.webJob(1, "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sick := a.writeFile("sick", "")
+	file := a.writeFile("sick.hcl", strings.Replace(string(text), a.sick("${NOMAD_ALLOC_ID}"), sick, 1))
+	out, err := a.run("job", "run", "-timeout", "20s", file)
+	if exitCode(err) != structs.KindTimeout.ExitCode() {
+		t.Fatalf("job run ends with %v:\n%s", err, out)
+	}
+	shown := out + err.Error()
+	for _, text := range []string{
+		`check "service: \"web\" check" of service "web"`,
+		"the test says so",
+		"waits: allocation",
+		"-> berth alloc checks ",
+		"not done after 20s; the operation continues; to see what it waits for: berth job why web",
+	} {
+		if !strings.Contains(shown, text) {
+			t.Errorf("job run does not write %q:\n%s", text, shown)
+		}
+	}
+	info := a.must("service", "info", "web")
+	if !strings.Contains(info, "the test says so") {
+		t.Errorf("service info does not have the output of the check:\n%s", info)
+	}
+	a.must("job", "stop", "-purge", "web")
+}

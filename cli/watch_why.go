@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// whyPause is the least time between two explanations of a wait. Most waits end before the first.
+const whyPause = 2 * time.Second
+
+// Bounds on one explanation of a wait: its causes, and the allocations whose checks are read.
+const (
+	mostCauses  = 3
+	mostChecked = 3
+)
+
+// lastWords bounds the explanation of a wait whose time is over.
+const lastWords = 5 * time.Second
+
+// waiting is the thing that a watch waits for, and its last explanation.
+type waiting struct {
+	noun      string // job, volume or node; "": not known yet
+	namespace string
+	id        string
+	next      time.Time       // of the explanation
+	causes    map[string]bool // of the last one
+}
+
+// waitFor tells a watch what it waits for.
+func (w *watch) waitFor(noun, namespace, id string) {
+	w.waits.noun = noun
+	w.waits.namespace = cmp.Or(namespace, w.c.namespace())
+	w.waits.id = id
+}
+
+// explainSometimes explains the wait if it has lasted for whyPause since the last explanation.
+func (w *watch) explainSometimes(ctx context.Context) {
+	if time.Now().Before(w.waits.next) {
+		return
+	}
+	w.explain(ctx)
+	w.waits.next = time.Now().Add(whyPause)
+}
+
+// explain writes the causes of the wait that it has not just written, as "job why" and "volume why" tell
+// them. It ignores errors, because the next read of the watch reports them.
+func (w *watch) explain(ctx context.Context) {
+	read := w.api.JobWhy
+	switch w.waits.noun {
+	case "job":
+	case "volume":
+		read = w.api.VolumeWhy
+	default:
+		return
+	}
+	why, _, err := read(ctx, w.waits.id, &api.Query{Namespace: w.waits.namespace})
+	if err != nil || !why.Waits {
+		return
+	}
+	w.writeCauses(structs.Causes(why.Reasons))
+	if w.waits.noun == "job" {
+		w.explainChecks(ctx)
+	}
+}
+
+// writeCauses writes the causes that are not among the last ones, with their remedies.
+func (w *watch) writeCauses(causes []*structs.Reason) {
+	rest := max(0, len(causes)-mostCauses)
+	current := map[string]bool{}
+	for _, r := range causes[:len(causes)-rest] {
+		current[r.Same()] = true
+		if w.waits.causes[r.Same()] {
+			continue
+		}
+		w.writeLine("  waits: %s", oneLine(r.Text))
+		if r.Remedy != "" {
+			w.writeLine("    -> %s", oneLine(r.Remedy))
+		}
+	}
+	if rest > 0 {
+		w.writeChange("causes", "  and %s more: %s", plural(rest, "reason"), w.whyCommand())
+	}
+	w.waits.causes = current
+}
+
+// explainChecks writes the failing checks of the first allocations of a job that run and are not healthy.
+func (w *watch) explainChecks(ctx context.Context) {
+	allocs, _, err := w.api.JobAllocations(ctx, w.waits.id, false, &api.Query{Namespace: w.waits.namespace})
+	if err != nil {
+		return
+	}
+	allocs = slices.DeleteFunc(allocs, func(a *structs.AllocListStub) bool {
+		return a.ClientStatus != structs.AllocRunning || a.DesiredStatus != structs.AllocDesiredRun ||
+			a.DeploymentStatus.IsHealthy()
+	})
+	for _, a := range allocs[:min(len(allocs), mostChecked)] {
+		for _, check := range w.c.badChecks(ctx, a.ID) {
+			w.writeChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s", check.Check,
+				check.Service, w.c.id(a.ID), withDescription(check.Status, oneLine(check.Output)))
+		}
+	}
+}
+
+// badChecks returns the checks of an allocation that have failed or warn, in the order of their names. It is
+// empty if the node of the allocation does not answer.
+func (c *Call) badChecks(ctx context.Context, allocID string) (bad []*structs.CheckResult) {
+	checks, err := c.API.AllocChecks(ctx, allocID)
+	if err != nil {
+		return nil
+	}
+	for _, check := range checks {
+		if check.Status == structs.CheckFailing || check.Status == structs.CheckWarning {
+			bad = append(bad, check)
+		}
+	}
+	slices.SortFunc(bad, func(a, b *structs.CheckResult) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Check, b.Check), cmp.Compare(a.ID, b.ID))
+	})
+	return bad
+}
+
+// explainAtLast explains a wait whose time is over. The context of the wait has ended.
+func (w *watch) explainAtLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	w.waits.causes = nil // the reader may not have seen those before
+	w.explain(ctx)
+}
+
+// whyCommand returns the command that explains the wait, "" if nothing is known of it.
+func (w *watch) whyCommand() string {
+	switch w.waits.noun {
+	case "":
+		return ""
+	case "node":
+		return structs.CommandLine("", "node status", w.waits.id)
+	}
+	return structs.CommandLine(w.waits.namespace, w.waits.noun+" why", w.waits.id)
+}
+
+// advice returns the next step of a user whose watch has ended before the wait, or "".
+func (w *watch) advice() string {
+	command := w.whyCommand()
+	if command == "" {
+		return ""
+	}
+	return fmt.Sprintf("; to see what it waits for: %s", command)
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// TestWatch_ExplainsALongWaitOnce checks that a watch writes a cause and the failing check once while only
+// their times change, and a new cause when it appears.
+func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
+	reads := 0
+	cause := "the checks of service web do not pass"
+	var out strings.Builder
+	w := watchOf(t, &out, map[string]func() any{
+		"/v1/job/web/why": func() any {
+			reads++
+			leaf := &structs.Reason{
+				Text:   fmt.Sprintf("%s, %ds ago", cause, reads),
+				Fact:   cause,
+				Remedy: "berth alloc checks a1a1a1a1",
+			}
+			return &structs.WhyResponse{
+				Waits:   true,
+				Reasons: []*structs.Reason{{Text: "the deployment is not complete", Because: []*structs.Reason{leaf}}},
+			}
+		},
+		"/v1/job/web/allocations": func() any {
+			return []*structs.AllocListStub{{ID: alloc1, ClientStatus: "running", DesiredStatus: "run"}}
+		},
+		"/v1/client/allocation/" + alloc1 + "/checks": func() any { return checksOne()[alloc1] },
+	})
+	w.waitFor("job", "prod", "web")
+	for range 3 {
+		w.explain(t.Context())
+	}
+	cause = "the task has ended"
+	w.explain(t.Context())
+	for text, want := range map[string]int{
+		"waits: the checks of service web do not pass, 1s ago": 1,
+		"do not pass":                             1,
+		"-> berth alloc checks":                   2,
+		"failure (the answer has the status 503)": 1,
+		"waits: the task has ended":               1,
+		"the deployment is not":                   0,
+	} {
+		if got := strings.Count(out.String(), text); got != want {
+			t.Errorf("%q is written %d times, want %d:\n%s", text, got, want, out.String())
+		}
+	}
+	if got := w.advice(); !strings.HasSuffix(got, "berth job why -namespace prod web") {
+		t.Errorf("the advice at a timeout is %q", got)
+	}
+}
+
+// watchOf returns a watch of an agent with answers by path. The agent has no other paths.
+func watchOf(t *testing.T, out *strings.Builder, answers map[string]func() any) *watch {
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := answers[r.URL.Path]
+		if answer == nil {
+			http.NotFound(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answer())
+	}))
+	t.Cleanup(agent.Close)
+	client := api.NewClient(api.ClientConfig{Address: agent.URL})
+	t.Cleanup(client.Close)
+	return newWatch(&Call{Stdio: Stdio{Out: out}, cmd: &Command{}, API: client})
+}
