@@ -125,7 +125,7 @@ func fakeAgent(logs string) *apitest.Agent {
 	meta := snaparchive.Meta{
 		Index:   42,
 		Term:    3,
-		Version: "0.1.0",
+		Berth:   "0.1.0",
 		Region:  "global",
 		Created: today.Add(-time.Minute),
 	}

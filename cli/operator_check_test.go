@@ -14,7 +14,7 @@ func stateArchive(saved []byte) []byte {
 	meta := snaparchive.Meta{
 		Index:   42,
 		Term:    3,
-		Version: "0.1.0",
+		Berth:   "0.1.0",
 		Region:  "global",
 		Created: today,
 	}

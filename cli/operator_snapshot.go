@@ -117,7 +117,7 @@ func snapshotInspect(_ context.Context, c *Call) error {
 			"Index", fmt.Sprint(meta.Index),
 			"Term", fmt.Sprint(meta.Term),
 			"Region", meta.Region,
-			"Written by", meta.Version,
+			"Written by", meta.Berth,
 			"Created", formatTime(meta.Created),
 			"Size", formatSize(file.Size),
 			"Size of the state", formatSize(file.StateSize),

@@ -49,7 +49,7 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 	return snaparchive.Write(w, snaparchive.Meta{
 		Index:   meta.Index,
 		Term:    meta.Term,
-		Version: s.cfg.Version,
+		Berth:   s.cfg.Version,
 		Created: time.Now().UTC(),
 	}, meta.Size, r)
 }

@@ -145,7 +145,7 @@ func archived(s *Store, path string, size int64) error {
 	err = snaparchive.Write(f, snaparchive.Meta{
 		Index:   s.Index(),
 		Term:    1,
-		Version: "bench",
+		Berth:   "bench",
 		Created: time.Now(),
 	}, size, r)
 	return errors.Join(err, r.Close(), f.Close())

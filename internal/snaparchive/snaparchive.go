@@ -20,14 +20,21 @@ import (
 	"berth/structs"
 )
 
-// Meta describes a snapshot.
+// Meta describes a snapshot. Its first five fields have the names and types of Raft's own description, which
+// the tools of the dialect read.
 type Meta struct {
+	Version int       // of Raft's description; Write sets it
+	ID      string    // Raft's name of the snapshot; Write sets it
 	Index   uint64    // the Raft index of its last entry
 	Term    uint64    // the term of that entry
-	Version string    // the version of berth that wrote it
+	Size    int64     // of the state; Write sets it
+	Berth   string    // the version of berth that wrote it
 	Created time.Time // the time at which it was saved
 	Region  string    `json:",omitempty"`
 }
+
+// raftVersion is the version of Raft's description that Write writes.
+const raftVersion = 1
 
 const (
 	metaName  = "meta.json"
@@ -43,6 +50,9 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 		tar: tar.NewWriter(zip),
 		at:  meta.Created,
 	}
+	meta.Version = raftVersion
+	meta.ID = fmt.Sprintf("%d-%d-%d", meta.Term, meta.Index, meta.Created.UnixMilli())
+	meta.Size = size
 	head, err := json.MarshalIndent(meta, "", "  ")
 	if err == nil {
 		err = out.writeFile(metaName,
@@ -116,8 +126,7 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta := &Meta{}
-	err = json.Unmarshal(head.Bytes(), meta)
+	meta, err := decodeMeta(head.Bytes())
 	if err != nil {
 		return nil, structs.Invalidf("%s: %w", metaName, err)
 	}
@@ -139,6 +148,22 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 		return nil, structs.Invalidf("the archive is damaged: its contents do not match %s", sumsName)
 	}
 	return meta, in.readEnd(zip)
+}
+
+// decodeMeta decodes meta.json. Older archives have the version of berth in the field Version.
+func decodeMeta(text []byte) (*Meta, error) {
+	var stored struct {
+		Meta
+		Version json.RawMessage
+	}
+	err := json.Unmarshal(text, &stored)
+	if err != nil || len(stored.Version) == 0 {
+		return &stored.Meta, err
+	}
+	if stored.Version[0] == '"' {
+		return &stored.Meta, json.Unmarshal(stored.Version, &stored.Berth)
+	}
+	return &stored.Meta, json.Unmarshal(stored.Version, &stored.Meta.Version)
 }
 
 type reader struct {

@@ -21,7 +21,7 @@ var created = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 func writeArchive(t testing.TB, state string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	meta := Meta{Index: 42, Term: 3, Version: "0.1.0", Created: created, Region: "global"}
+	meta := Meta{Index: 42, Term: 3, Berth: "0.1.0", Created: created, Region: "global"}
 	if err := Write(&b, meta, int64(len(state)), strings.NewReader(state)); err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +35,37 @@ func TestRead_ReturnsTheStateThatWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Meta{Index: 42, Term: 3, Version: "0.1.0", Created: created, Region: "global"}
+	want := &Meta{
+		Version: 1,
+		ID:      "3-42-1772600767000",
+		Index:   42,
+		Term:    3,
+		Size:    600_000,
+		Berth:   "0.1.0",
+		Created: created,
+		Region:  "global",
+	}
 	if !reflect.DeepEqual(meta, want) || got.String() != state {
 		t.Errorf("got %+v and %d bytes, want %+v and %d bytes", meta, got.Len(), want, len(state))
+	}
+}
+
+// TestRead_KnowsTheVersionOfAnOlderArchive checks that an archive from before Version was a number is read.
+func TestRead_KnowsTheVersionOfAnOlderArchive(t *testing.T) {
+	for text, want := range map[string]Meta{
+		`{"Index":9,"Term":2,"Version":"0.1.0"}`:              {Index: 9, Term: 2, Berth: "0.1.0"},
+		`{"Index":9,"Term":2,"Version":1,"Berth":"0.2.0"}`:    {Index: 9, Term: 2, Version: 1, Berth: "0.2.0"},
+		`{"Index":9,"Term":2,"Version":null,"Berth":"0.2.0"}`: {Index: 9, Term: 2, Berth: "0.2.0"},
+		`{"Index":9,"Term":2}`:                                {Index: 9, Term: 2},
+	} {
+		meta, err := Read(bytes.NewReader(craftArchive(t, text, 0, 0)), io.Discard)
+		if err != nil || *meta != want {
+			t.Errorf("%s: got %+v and %v, want %+v", text, meta, err, want)
+		}
+	}
+	_, err := Read(bytes.NewReader(craftArchive(t, `{"Version":{}}`, 0, 0)), io.Discard)
+	if !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("a version that is an object: got %v, want invalid", err)
 	}
 }
 
