@@ -199,6 +199,7 @@ func TestAgent_DescribesItself(t *testing.T) {
 	self := getJSON[*api.AgentSelf](t, addr+"/v1/agent/self")
 	if self.Config["NodeName"] != "alone" ||
 		self.Stats["raft"]["state"] != "Leader" ||
+		self.Stats["nomad"]["leader"] != "true" ||
 		self.Member == nil {
 		t.Errorf("got the agent %+v", self)
 	}

@@ -56,16 +56,36 @@ func (l local) Self() *api.AgentSelf {
 	}
 	if l.server != nil {
 		self.Stats["raft"] = l.server.Stats()
+		self.Stats["nomad"] = l.serverStats()
 		self.Member = l.server.Member()
 	}
 	if l.client != nil {
-		self.Stats["client"] = map[string]string{
-			"node_id":     l.client.NodeID(),
-			"allocations": strconv.Itoa(len(l.client.Allocs())),
-			"servers":     fmt.Sprint(l.client.Servers()),
-		}
+		self.Stats["client"] = l.clientStats()
 	}
 	return self
+}
+
+// serverStats returns the section by which the tools of the dialect know a server.
+func (l local) serverStats() map[string]string {
+	addr, leads, _, _ := l.server.Leader()
+	return map[string]string{
+		"server":      "true",
+		"leader":      strconv.FormatBool(leads),
+		"leader_addr": addr,
+	}
+}
+
+func (l local) clientStats() map[string]string {
+	servers := l.client.Servers()
+	ttl, age := l.client.Lease()
+	return map[string]string{
+		"node_id":        l.client.NodeID(),
+		"allocations":    strconv.Itoa(len(l.client.Allocs())),
+		"servers":        fmt.Sprint(servers),
+		"known_servers":  strconv.Itoa(len(servers)),
+		"heartbeat_ttl":  ttl.String(),
+		"last_heartbeat": age.String(),
+	}
 }
 
 // noServer is the error of a request that needs a server.

@@ -143,7 +143,8 @@ type Client struct {
 	closers    []func()
 	servers    *servers.List
 
-	node atomic.Pointer[structs.Node] // of the last or the coming registration
+	node  atomic.Pointer[structs.Node] // of the last or the coming registration
+	lease atomic.Pointer[lease]        // that the servers granted last
 
 	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
 	ackedInstances instanceMap
@@ -202,6 +203,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		find:           deps.FindServers,
 	}
 	c.settings.Store(cfg)
+	c.lease.Store(&lease{since: time.Now()})
 	if err := c.open(deps); err != nil {
 		c.close()
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -345,6 +347,13 @@ func (c *Client) Registered() <-chan struct{} { return c.registered }
 // Servers returns the servers' addresses in the order in which the node tries them.
 func (c *Client) Servers() []string {
 	return c.servers.All()
+}
+
+// Lease returns the length of the lease that the servers granted last, and the time since then. The length is
+// 0, and the time is that since the start, if they have granted none.
+func (c *Client) Lease() (ttl, age time.Duration) {
+	l := c.lease.Load()
+	return l.ttl, time.Since(l.since)
 }
 
 // Caller calls the servers as the node does: the leader first, another server if it does not answer.

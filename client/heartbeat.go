@@ -128,7 +128,9 @@ func (c *Client) runLease(ctx context.Context) {
 				c.resendAllocStates() // the servers may have been restored to an older state
 				notify(c.reregister)
 			}
-			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
+			now := time.Now()
+			held = lease{ttl: ttl, since: now, until: now.Add(ttl)}
+			c.lease.Store(&lease{ttl: ttl, since: now})
 			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before, lost)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
@@ -173,7 +175,8 @@ func (c *Client) findServers(ctx context.Context) {
 // lease is the time for which the servers consider this node alive.
 type lease struct {
 	ttl       time.Duration // 0 before the first
-	until     time.Time     // zero before the first
+	since     time.Time
+	until     time.Time // zero before the first
 	graceOver bool
 }
 
