@@ -31,7 +31,7 @@ func connectToAgent(t *testing.T) *public.Client {
 		t.Skip("needs a running agent (BERTH_INTEROP_ADDR) or a berth binary to start one (BERTH_BIN)")
 	}
 	if addr == "" {
-		addr = startAgent(t, bin)
+		addr = startAgent(t, bin, agentConfig, "-dev", "-rpc-port", "0", "-serf-port", "0")
 	}
 	c, err := public.NewClient(&public.Config{Address: addr, WaitTime: 2 * time.Second})
 	if err != nil {
@@ -57,20 +57,20 @@ client {
 }
 `
 
-// startAgent runs an agent until the test ends, and returns its HTTP address.
-func startAgent(t *testing.T, bin string) (addr string) {
+// startAgent runs an agent with a configuration until the test ends, and returns its HTTP address.
+func startAgent(t *testing.T, bin, settings string, options ...string) (addr string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b") // short: sockets are below it
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "agent.hcl")
-	if err := os.WriteFile(config, []byte(agentConfig), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(bin, "agent", "-dev", "-config", config, "-data-dir", dir, "-http-port", "0",
-		"-rpc-port", "0", "-serf-port", "0")
+	options = append(options, "-config", config, "-data-dir", dir, "-http-port", "0")
+	cmd := exec.Command(bin, append([]string{"agent"}, options...)...)
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -2,8 +2,10 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -99,6 +101,44 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	} {
 		peer.run(args...)
 	}
+}
+
+func TestPeersCommandLine_InspectsASnapshot(t *testing.T) {
+	peer, _ := connectPeer(t)
+	file := filepath.Join(t.TempDir(), "state.snap")
+	peer.run("operator", "snapshot", "save", file)
+	peer.checkOutput(peer.run("operator", "snapshot", "inspect", file), "ID", "Index", "Version  1")
+}
+
+// TestPeersCommandLine_ChecksAgents checks the command for monitoring, at a server and at a node without one.
+func TestPeersCommandLine_ChecksAgents(t *testing.T) {
+	peer, c := connectPeer(t)
+	peer.run("check")
+	peer.checkOutput(peer.exits(2, "check", "-min-peers", "5"), "expected number of peers: 5")
+	bin := os.Getenv("BERTH_BIN")
+	if bin == "" {
+		t.Skip("needs a berth binary to start a node (BERTH_BIN)")
+	}
+	server, err := c.Status().Leader()
+	checkNoError(t, "the leader", err)
+	peer.addr = startAgent(t, bin, fmt.Sprintf(`
+consul {
+  address = ""
+}
+client {
+  enabled = true
+  servers = [%q]
+}
+`, server))
+	node, err := public.NewClient(&public.Config{Address: peer.addr})
+	checkNoError(t, "the client of the node", err)
+	t.Cleanup(node.Close)
+	awaitAnswer(t, "the first heartbeat", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+		self, err := node.Agent().Self()
+		return err == nil && self.Stats["client"]["heartbeat_ttl"] != "0s", nil, err
+	})
+	peer.run("check")
+	peer.checkOutput(peer.exits(2, "check", "-min-servers", "5"), "expected number of servers: 5")
 }
 
 // berth rejects a route of the dialect that it does not have, and does not read it as the ID of a job.
