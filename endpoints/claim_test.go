@@ -89,6 +89,29 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 	}
 }
 
+func TestDuty_K2_K4_K17_ANodeHasToWaitForTheAttachAndGetsItsContext(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	s.claim("v", "a1", "n1")
+	get := &structs.CSIClaimGetRequest{
+		VolumeID: "v",
+		AllocID:  "a1",
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	}
+	got := must(s, structs.CSIClaimGet, get)
+	if got.Claim.State != structs.ClaimGranted || got.Ready {
+		t.Fatalf("before it is attached: the claim is %s, ready %v", got.Claim.State, got.Ready)
+	}
+	s.confirmAttach("v", "n1")
+	got = must(s, structs.CSIClaimGet, get)
+	if !got.Ready || got.Attachment.PublishContext["device"] != "hunter2" {
+		t.Errorf("after the attach: ready %v, %d values", got.Ready, len(got.Attachment.PublishContext))
+	}
+}
+
 func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
