@@ -85,9 +85,13 @@ func (e *taskEvents) deliver(event driver.TaskEvent) {
 		}
 	}
 	e.mu.Unlock()
-	if f == nil {
-		return
+	if f != nil {
+		f.take(event)
 	}
+}
+
+// take passes an event to the handler, unless its stop came after deliver had found the follower.
+func (f *follower) take(event driver.TaskEvent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.stopped {

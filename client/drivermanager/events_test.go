@@ -81,6 +81,19 @@ func TestFollowTask_ReceivesTheLastEventsBefore(t *testing.T) {
 	}
 }
 
+// A driver's event can find its follower just before the stop, and reach it after.
+func TestFollowTask_CallsNoHandlerAfterItsStop(t *testing.T) {
+	m := newManager(nil, hclog.NewNullLogger())
+	var got inbox
+	stop := m.FollowTask("a1", "web", got.take)
+	found := m.events.followers[taskKey{"a1", "web"}]
+	stop()
+	found.take(newsOf("a1", "web", "late"))
+	if len(got.messages) != 0 {
+		t.Errorf("got %q after the stop", got.messages)
+	}
+}
+
 func TestFollowTask_StopWaitsForItsHandlerAlone(t *testing.T) {
 	m := newManager(nil, hclog.NewNullLogger())
 	entered := make(chan struct{})
