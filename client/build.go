@@ -100,10 +100,20 @@ func buildReal(p Parts) (*Subsystems, error) {
 			reconcileNetworks(p),
 			lookups.Run,
 		},
+		Release: func() error { return releaseUnused(root) },
 		Destroy: func() error {
 			return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root))
 		},
 	}, nil
+}
+
+// releaseUnused releases the shared mount of volumes, unless something is mounted below it.
+func releaseUnused(root string) error {
+	err := mounts.ReleaseShared(root)
+	if structs.IsKind(err, structs.KindPrecondition) {
+		return nil
+	}
+	return err
 }
 
 func buildDrivers(p Parts, external *plugincatalog.Catalog) (*drivermanager.Manager, error) {

@@ -88,6 +88,9 @@ type Subsystems struct {
 	Endpoints []rpc.Endpoint
 	// Run are the subsystems' own loops. They end with ctx, after the runner of every allocation.
 	Run []func(ctx context.Context)
+	// Release, if not nil, removes what the subsystems made for the node itself and make again when it is
+	// needed. The agent calls it at its end if nothing of an allocation is left.
+	Release func() error
 	// Destroy, if not nil, removes everything the subsystems made for the node itself. The agent calls it
 	// after it has destroyed every allocation.
 	Destroy func() error
@@ -323,11 +326,7 @@ func (c *Client) Run(ctx context.Context) {
 	c.wg.Wait()
 	endBelow()
 	subsystems.Wait()
-	if c.config().DestroyOnShutdown && c.subsystems.Destroy != nil {
-		if err := c.subsystems.Destroy(); err != nil {
-			c.logger.Warn("failed to release everything at shutdown", "error", err)
-		}
-	}
+	c.releaseNode()
 }
 
 // NodeID returns the ID of the node, which outlives restarts of the agent.
@@ -394,35 +393,6 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.runners))
-}
-
-// destroyAll stops every allocation and removes everything it used. It ends the allocations that use volumes
-// before the plugins that those need, and then removes directories and records. ShutdownTimeout bounds it.
-func (c *Client) destroyAll() {
-	ctx, cancel := context.WithTimeout(context.Background(),
-		c.config().ShutdownTimeout)
-	defer cancel()
-	all := c.allRunners()
-	for _, plugins := range []bool{false, true} {
-		var stopped []*allocrunner.Runner
-		for _, r := range all {
-			if runsPlugin(r.Alloc()) == plugins {
-				r.Stop("the node agent shuts down")
-				stopped = append(stopped, r)
-			}
-		}
-		for _, r := range stopped {
-			waitClosed(ctx, r.Unwound())
-		}
-	}
-	for _, r := range all {
-		r.Destroy()
-	}
-	for _, r := range all {
-		if !waitClosed(ctx, r.Ended()) {
-			c.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())
-		}
-	}
 }
 
 // notify puts a value into a channel of capacity 1 that its reader has not emptied.
