@@ -177,8 +177,8 @@ type Client struct {
 	sessions sessions
 }
 
-// New opens the node's store and fingerprints the host. The configuration must be valid and must not change:
-// see Reload.
+// New opens the node's store and fingerprints the host. The configuration must be valid. The client has a
+// copy of it, which only Reload replaces.
 func New(cfg *Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		consul:         deps.Consul,
 		find:           deps.FindServers,
 	}
-	c.settings.Store(cfg)
+	c.settings.Store(cfg.Copy())
 	c.lease.Store(&lease{since: time.Now()})
 	if err := c.open(deps); err != nil {
 		c.close()

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mitchellh/copystructure"
+
 	"berth/client/artifacthook"
 	"berth/client/cni"
 	"berth/client/devicemanager"
@@ -160,17 +162,24 @@ func (c *Config) ReservedPorts() string {
 	return strings.Join(parts, ",")
 }
 
+// Copy returns a copy that shares no slice, map or pointer with c.
+func (c *Config) Copy() *Config {
+	all := copystructure.Must(copystructure.Copy(c))
+	return all.(*Config)
+}
+
 // WithLive returns a copy with the live settings of another configuration: those that a running node agent
-// takes over.
+// takes over. It shares nothing with the two.
 func (c *Config) WithLive(next *Config) *Config {
-	changed := *c
+	changed := c.Copy()
+	next = next.Copy()
 	changed.Meta = next.Meta
 	changed.NodeClass = next.NodeClass
 	changed.Servers = next.Servers
 	changed.Devices = next.Devices
 	changed.HostVolumes = next.HostVolumes
 	changed.MovedData = next.MovedData
-	return &changed
+	return changed
 }
 
 // DefaultConfig is a node agent that is off, with every setting that has a default.
