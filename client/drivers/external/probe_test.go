@@ -1,0 +1,54 @@
+package external
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	protocol "berth/plugins/protocol/driver"
+	"berth/structs"
+)
+
+// shippedInterval is the one of a real agent. TestMain shortens that of the other tests.
+var shippedInterval = probeInterval
+
+// hungDriver answers no call.
+type hungDriver struct{ protocol.DriverClient }
+
+func (hungDriver) Capabilities(
+	ctx context.Context, _ *protocol.CapabilitiesRequest, _ ...grpc.CallOption,
+) (*protocol.CapabilitiesResponse, error) {
+	<-ctx.Done()
+	return nil, status.FromContextError(ctx.Err()).Err()
+}
+
+// A probe begins every 5 s, and an answer may take 10 s.
+func TestProbe_FindsAHungPluginWithin15Seconds(t *testing.T) {
+	short := probeInterval
+	probeInterval = shippedInterval
+	t.Cleanup(func() { probeInterval = short })
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		found := make(chan *structs.DriverInfo, 1)
+		h := &health{began: begin, publish: func(info *structs.DriverInfo) { found <- info }}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			probe(ctx, hungDriver{}, h)
+		}()
+		info := <-found
+		cancel()
+		<-ended
+		took := time.Since(begin)
+		if took > 15*time.Second || info.Healthy ||
+			!strings.Contains(info.HealthDescription, "does not answer") {
+			t.Errorf("healthy %v after %s: %s", info.Healthy, took, info.HealthDescription)
+		}
+	})
+}
