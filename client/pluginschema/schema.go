@@ -54,7 +54,7 @@ func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.
 	if config == nil {
 		config = map[string]any{}
 	}
-	text, err := json.Marshal(config)
+	text, err := json.Marshal(listMaps(s.spec, config))
 	if err != nil {
 		return cty.NilVal, structs.Invalidf("config: %w", err)
 	}

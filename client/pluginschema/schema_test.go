@@ -114,6 +114,45 @@ func TestDecode_TakesABlockAsAListOfOne(t *testing.T) {
 	}
 }
 
+func TestDecode_TakesAMapAsAListOfOne(t *testing.T) {
+	sysctl := fallback(attr("list(map(string))", false), "[]")
+	block := object(specs{"sysctl": sysctl})
+	spec := object(specs{
+		"sysctl": sysctl,
+		"block":  {Block: &hclspec.Spec_BlockValue{BlockValue: &hclspec.Block{Nested: block}}},
+		"blocks": {Block: &hclspec.Spec_BlockList{BlockList: &hclspec.BlockList{Nested: block}}},
+		"labels": attr("map(string)", false),
+	})
+	somaxconn := map[string]any{"net.core.somaxconn": "128"}
+	asMap := map[string]any{"sysctl": somaxconn}
+	asList := map[string]any{"sysctl": []any{somaxconn}}
+	given := map[string]any{
+		"sysctl": somaxconn,
+		"block":  asMap,
+		"blocks": []any{asMap, asList},
+		"labels": somaxconn,
+	}
+	want := map[string]any{
+		"sysctl": []any{somaxconn},
+		"block":  asList,
+		"blocks": []any{asList, asList},
+		"labels": somaxconn,
+	}
+	got, err := decode(t, spec, given)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v, %v\nwant %v", got, err, want)
+	}
+	if !reflect.DeepEqual(asMap["sysctl"], somaxconn) || !reflect.DeepEqual(given["sysctl"], somaxconn) {
+		t.Errorf("the configuration was changed: %v", given)
+	}
+	given["sysctl"] = map[string]any{}
+	given["labels"] = []any{somaxconn}
+	if _, err := decode(t, spec, given); err == nil || strings.Contains(err.Error(), "sysctl") ||
+		!strings.Contains(err.Error(), "labels") {
+		t.Errorf("a list where a map is expected: %v", err)
+	}
+}
+
 func TestDecode_OfNothingHasTheDefaults(t *testing.T) {
 	spec := object(specs{"pids": fallback(attr("number", false), "7")})
 	for _, given := range []map[string]any{nil, {}} {

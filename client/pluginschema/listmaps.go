@@ -1,0 +1,71 @@
+package pluginschema
+
+import (
+	"maps"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+)
+
+// listMaps returns a configuration in which each map that stands for a list of maps is a list of one, as the
+// dialect reads `sysctl = { ... }`. It changes no value that it is given.
+func listMaps(spec hcldec.Spec, given any) any {
+	switch s := spec.(type) {
+	case *hcldec.DefaultSpec:
+		return listMaps(s.Primary, given)
+	case *hcldec.AttrSpec:
+		one, isMap := given.(map[string]any)
+		if isMap && s.Type.IsListType() && s.Type.ElementType().IsMapType() {
+			return []any{one}
+		}
+	case *hcldec.BlockSpec:
+		return listMapsOfBlocks(s.Nested, given)
+	case *hcldec.BlockListSpec:
+		return listMapsOfBlocks(s.Nested, given)
+	case *hcldec.BlockSetSpec:
+		return listMapsOfBlocks(s.Nested, given)
+	case hcldec.ObjectSpec:
+		settings, isMap := given.(map[string]any)
+		if !isMap {
+			break
+		}
+		settings = maps.Clone(settings)
+		for _, inner := range s {
+			name := settingOf(inner)
+			if value, set := settings[name]; set {
+				settings[name] = listMaps(inner, value)
+			}
+		}
+		return settings
+	}
+	return given
+}
+
+// listMapsOfBlocks is listMaps for one block or a list of blocks.
+func listMapsOfBlocks(nested hcldec.Spec, given any) any {
+	blocks, isList := given.([]any)
+	if !isList {
+		return listMaps(nested, given)
+	}
+	out := make([]any, len(blocks))
+	for i, block := range blocks {
+		out[i] = listMaps(nested, block)
+	}
+	return out
+}
+
+// settingOf returns the name of the setting that a spec reads, "" if it is of no kind that listMaps changes.
+func settingOf(spec hcldec.Spec) string {
+	switch s := spec.(type) {
+	case *hcldec.DefaultSpec:
+		return settingOf(s.Primary)
+	case *hcldec.AttrSpec:
+		return s.Name
+	case *hcldec.BlockSpec:
+		return s.TypeName
+	case *hcldec.BlockListSpec:
+		return s.TypeName
+	case *hcldec.BlockSetSpec:
+		return s.TypeName
+	}
+	return ""
+}
