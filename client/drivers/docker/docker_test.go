@@ -38,7 +38,7 @@ func TestRun_ReportsTheDaemonsHealth(t *testing.T) {
 	f.Stop()
 	d.noteFailure(structs.Unavailablef("a call has failed"))
 	info = f.await(reports, false)
-	if !info.Detected || !strings.Contains(info.HealthDescription, "no docker daemon answers at "+f.Endpoint()) {
+	if !info.Detected || !strings.Contains(info.HealthDescription, f.Endpoint()+" (there is no such socket): ") {
 		t.Errorf("without a daemon: %+v", info)
 	}
 	f.Serve()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/backoff"
+	"berth/internal/netfault"
 	"berth/structs"
 )
 
@@ -95,8 +96,8 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 		detected := d.detected || d.cfg.socketExists()
 		text := err.Error()
 		if structs.IsKind(err, structs.KindUnavailable) {
-			text = fmt.Sprintf("no docker daemon answers at %s: start dockerd, or set endpoint in the client's "+
-				"drivers { docker { } } (%v)", d.cfg.Endpoint, err)
+			text = fmt.Sprintf("no docker daemon answers at %s (%v): start dockerd, or set endpoint "+
+				"in the client's drivers { docker { } }", d.cfg.Endpoint, netfault.Plain(err))
 		}
 		return &structs.DriverInfo{
 			Detected:          detected,

@@ -23,6 +23,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"berth/internal/netfault"
 	"berth/structs"
 )
 
@@ -136,7 +137,8 @@ func (e *Engine) classify(ctx context.Context, doing string, err error) error {
 	case structs.KindOf(err) != structs.KindInternal:
 		return err
 	case isDisconnected(err):
-		return structs.Unavailablef("docker: %s: the daemon at %s cannot be reached: %s", doing, e.endpoint, text)
+		return structs.Unavailablef("docker: %s: the daemon at %s cannot be reached: %w", doing, e.endpoint,
+			netfault.Plain(err))
 	case errdefs.IsNotFound(err):
 		return structs.NotFoundf("docker: %s: %s", doing, text)
 	case errdefs.IsConflict(err):
