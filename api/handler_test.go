@@ -296,7 +296,7 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {"}`, 400, "job.hcl:1"},
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {\n  priority = \"x\"\n  name = var.n\n}","Variables":"x = 1"}`, 400,
 			"variables.hcl:1,1: the job file has no variable \"x\"\njob.hcl:2,14: invalid value for \"priority\": " +
-				"got a string; expected a whole number\njob.hcl:3,13: unsupported attribute"},
+				"got a string; expected a whole number\njob.hcl:3,13: there is no variable \"n\""},
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {}","Variables":"x = 1"}`, 400,
 			`variables.hcl:1,1: the job file has no variable "x"`},
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {\n  name = file(\"/etc/passwd\")\n}"}`, 400,

@@ -102,7 +102,7 @@ variable "port" {
 		{validated, Inputs{Vars: []string{"port=80"}},
 			`j.hcl:5,21: the value of variable "port" is not valid: The port must be above 1024.`},
 		{strings.Replace(validated, "var.port >", "var.other >", 1), Inputs{Vars: []string{"port=80"}},
-			`j.hcl:5,24: unsupported attribute`},
+			`j.hcl:5,24: there is no variable "other"`},
 		{strings.Replace(validated, "> 1024", "", 1), Inputs{Vars: []string{"port=80"}},
 			`the condition of variable "port" is not true or false`},
 		{`variable "a" { type = sting }`, Inputs{}, `j.hcl:1,23: invalid type specification`},

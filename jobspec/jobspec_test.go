@@ -168,7 +168,10 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{head + "    count = \"three\"" + tail,
 			`j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},
 		{head + "    count = var.n" + tail,
-			`j.hcl:3,16: unsupported attribute: This object does not have an attribute named "n"`},
+			`j.hcl:3,16: there is no variable "n"; expected a block to declare it: variable "n" { }`},
+		{head + "    meta { a = \"x${var.n}\" }" + tail, `there is no variable "n"; expected a block`},
+		{"variable \"v\" {\n  default = { a = 1 }\n}\n" + head + "    count = var.v.n" + tail,
+			`unsupported attribute: This object does not have an attribute named "n"`},
 		{head + "    meta { a = \"${vars.a}\" }" + tail, `j.hcl:3,19: unknown variable`},
 		{head + "    meta { a = HOME }" + tail, `j.hcl:3,16: unknown variable`},
 		{head + "    constraint {\n      attribute = \"x\"\n      value = \"y\"\n      regexp = \"z\"\n    }" +

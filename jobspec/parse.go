@@ -61,6 +61,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
 			structs.MaxEvaluation)
 	}
+	s.nameUndeclared(c.diags)
 	parsed.locate(c.diags)
 	f.Warnings = hclconf.WarningsOf(c.diags)
 	if f.Job == nil {

@@ -29,7 +29,7 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 		},
 		"an unknown value": {
 			"task \"t\" {\n driver = var.none\n kill_timeout = \"-1s\"\n }",
-			[]string{`unsupported attribute`, `kill_timeout must not be negative`},
+			[]string{`there is no variable "none"`, `kill_timeout must not be negative`},
 		},
 		"a misspelt argument": {
 			"constraint {\n attribut = \"a\"\n value = \"b\"\n }\n" + task,
@@ -56,12 +56,12 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 		},
 		"a dynamic block": {
 			"dynamic \"task\" {\n for_each = var.none\n labels = [task.value]\n content {\n }\n }",
-			[]string{`unsupported attribute`},
+			[]string{`there is no variable "none"`},
 		},
 		"the number of a block": {
 			"dynamic \"constraint\" {\n for_each = var.none\n content {\n }\n }\n" +
 				"constraint {\n operator = \"like\"\n }\n" + task,
-			[]string{`unsupported attribute`},
+			[]string{`there is no variable "none"`},
 		},
 		"a block of two forms": {
 			"constraint {\n value = \"\"\n regexp = \"(\"\n }\n constraint {\n operator = \"like\"\n }\n" + task,

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -71,6 +72,23 @@ func (s *scope) value(e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
 		return cty.DynamicVal
 	}
 	return v
+}
+
+// nameUndeclared gives the faults of var.NAME a text that names the missing block. For HCL var is an object.
+func (s *scope) nameUndeclared(diags hcl.Diagnostics) {
+	for _, d := range diags {
+		e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
+		if !ok || len(e.Traversal) < 2 || e.Traversal.RootName() != "var" {
+			continue
+		}
+		attr, ok := e.Traversal[1].(hcl.TraverseAttr)
+		if _, declared := s.vars[attr.Name]; !ok || declared {
+			continue
+		}
+		d.Summary = fmt.Sprintf("there is no variable %q; expected a block to declare it: variable %q { }",
+			attr.Name, attr.Name)
+		d.Detail = ""
+	}
 }
 
 type variableFile struct {
