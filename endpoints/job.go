@@ -91,7 +91,7 @@ func (j jobs) registerFor(
 	}
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job))
+		boundMemory(tx, job), largeMemory(tx, job))
 	return index, nil
 }
 

@@ -52,7 +52,8 @@ func (j jobs) validate(
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),
-		Warnings:              joinWarnings(warnings, structs.JoinFaults(c.warnings), boundMemory(tx, job)),
+		Warnings: joinWarnings(warnings, structs.JoinFaults(c.warnings), boundMemory(tx, job),
+			largeMemory(tx, job)),
 	}, nil
 }
 

@@ -119,6 +119,35 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
 }
 
+// TestJobRegister_WarnsOfMemoryThatNoNodeHas gives the memory of a task in KiB: the unit is MB.
+func TestJobRegister_WarnsOfMemoryThatNoNodeHas(t *testing.T) {
+	s := newServer(t)
+	job := func(memory int) *structs.Job {
+		return jobWithTasks(&structs.Task{
+			Name:      "t",
+			Driver:    "exec",
+			Resources: &structs.Resources{MemoryMB: memory},
+		})
+	}
+	check := func(memory int, want string) {
+		t.Helper()
+		validated := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(memory)})
+		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(memory)})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(memory)})
+		for i, got := range []string{validated.Warnings, registered.Warnings, planned.Warnings} {
+			if has := strings.Contains(got, "memory is"); has != (want != "") || !strings.Contains(got, want) {
+				t.Errorf("%d MB, %d: got %q, want %q", memory, i, got, want)
+			}
+		}
+	}
+	check(1<<20, "")
+	check(3_200_000, `task "t": memory is 3200000 MB, and no node has more than 1048576 MB`)
+	s.addNode("n1", "a").rejectKeys(nil)
+	s.addDrivers("n1", map[string]bool{"exec": true})
+	check(4000, "")
+	check(4001, `job "j": group "g": task "t": memory is 4001 MB, and no node has more than 4000 MB`)
+}
+
 // TestJobRegister_WarnsOfADriverThatNoNodeHas registers and plans what a validation warns of.
 func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
 	s := newServer(t)

@@ -63,7 +63,7 @@ func (j jobs) plan(
 		scheduler.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job),
-		missingDrivers(tx, job), boundMemory(tx, job))
+		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,6 +48,45 @@ func boundMemory(tx state.Reader, job *structs.Job) string {
 		if g != nil && g.HasMemoryMax() {
 			lines = append(lines, fmt.Sprintf("group %q: memory_max has no effect: "+
 				"enable memory_oversubscription in the configuration of the scheduler or of the node pool", g.Name))
+		}
+	}
+	return structs.JoinFaults(lines)
+}
+
+// largestMemory is the memory in MB above which a number is probably one of another unit.
+const largestMemory = 1 << 20
+
+// largeMemory returns a line for each task that demands more memory than any node has.
+func largeMemory(tx *state.ReadTx, job *structs.Job) string {
+	c := driverCheck{}
+	byDriver := c.tasksByDriver(job)
+	most := int64(0)
+	for _, tasks := range byDriver {
+		for _, t := range tasks {
+			if t.Resources != nil {
+				most = max(most, int64(t.Resources.MemoryMB))
+			}
+		}
+	}
+	largest := int64(0)
+	for n := range state.Nodes(tx) {
+		if n.NodeResources != nil {
+			largest = max(largest, n.NodeResources.Memory.MemoryMB)
+		}
+		if largest >= most {
+			return ""
+		}
+	}
+	if largest == 0 {
+		largest = largestMemory
+	}
+	var lines []string
+	for _, driver := range slices.Sorted(maps.Keys(byDriver)) {
+		for _, t := range byDriver[driver] {
+			if t.Resources != nil && int64(t.Resources.MemoryMB) > largest {
+				lines = append(lines, fmt.Sprintf("%smemory is %d MB, and no node has more than %d MB; "+
+					"memory is a number of MB", t.path, t.Resources.MemoryMB, largest))
+			}
 		}
 	}
 	return structs.JoinFaults(lines)
