@@ -244,19 +244,37 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 		return structs.Timeoutf("no answer from the agent at %s in time", c.cfg.Address)
 	case ctx.Err() != nil:
 		return structs.Timeoutf("the call was cancelled: %w", ctx.Err())
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return structs.Invalidf(
+			"the agent at %s speaks http and not https: use http:// in -address or BERTH_ADDR",
+			c.cfg.Address)
 	case errors.As(err, &op) && op.Op == "dial":
 		return structs.Unavailablef(
 			"no agent can be reached at %s (-address, BERTH_ADDR): %w",
 			c.cfg.Address, netfault.Plain(err))
 	}
-	return structs.Timeoutf("the agent at %s did not answer: %w",
-		c.cfg.Address, netfault.Plain(err))
+	return structs.Timeoutf("the agent at %s did not answer: %w%s",
+		c.cfg.Address, netfault.Plain(err), c.portHint())
+}
+
+// portHint explains a lost connection to a port that, by default, does not serve HTTP.
+func (c *Client) portHint() string {
+	_, port, _ := strings.Cut(strings.TrimPrefix(c.cfg.Address, "http://"), ":")
+	if port != "4747" && port != "4748" {
+		return ""
+	}
+	return "; port " + port + " is one of the servers' own, the HTTP API has port 4746 (-address, BERTH_ADDR)"
 }
 
 // errorOf returns the error of an answer that is not a success.
 func errorOf(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	kind := structs.Kind(resp.Header.Get(headerErrorKind))
+	if resp.StatusCode == http.StatusBadRequest &&
+		bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
+		return structs.Invalidf("the agent at %s expects https: use https:// in -address or BERTH_ADDR",
+			resp.Request.URL.Host)
+	}
 	return &structs.Error{
 		Kind:       cmp.Or(kind, structs.KindFromHTTP(resp.StatusCode)),
 		Text:       cmp.Or(strings.TrimSpace(string(text)), resp.Status),

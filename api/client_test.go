@@ -412,11 +412,17 @@ func TestClient_ErrorsHaveKindAndAddress(t *testing.T) {
 		}
 		_, _ = w.Write([]byte("<html>"))
 	})
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
 	for _, c := range []struct {
 		name, address string
 		kind          structs.Kind
 		want          string
 	}{
+		{"http to https", strings.Replace(secure.URL, "https", "http", 1), structs.KindInvalid,
+			"use https://"},
+		{"https to http", strings.Replace(odd.URL, "http", "https", 1), structs.KindInvalid,
+			"use http://"},
 		{"no listener", "http://" + closed, structs.KindUnavailable,
 			"no agent can be reached at http://" + closed},
 		{"not a URL", "http://%", structs.KindInvalid, "is not of the form"},
