@@ -480,10 +480,8 @@ func (w *fakeCluster) answerJobReads() {
 		*structs.AllocListResponse, error,
 	) {
 		return &structs.AllocListResponse{
-			QueryMeta: jobMeta,
-			Allocations: w.findAllocs(func(a *structs.Allocation) bool {
-				return a.JobID == r.JobID
-			}),
+			QueryMeta:   jobMeta,
+			Allocations: w.allocsOf(r.JobID),
 		}, nil
 	})
 	apitest.On(c, structs.JobEvaluations, func(_ context.Context, r *structs.JobGetRequest) (

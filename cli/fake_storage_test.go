@@ -119,7 +119,7 @@ func (w *fakeCluster) answerVolumeReads() {
 	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (
 		*structs.CSIVolumeGetResponse, error,
 	) {
-		if r.ID != "data" {
+		if r.ID != "data" && r.ID != "slow" {
 			return nil, notFound("volume", r.ID)
 		}
 		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
@@ -322,4 +322,12 @@ func dataVolume() *structs.CSIVolumeDetail {
 			},
 		}},
 	}
+}
+
+// allocsOf returns the allocations of a job. That of the job "storage" has the node instance of the plugin.
+func (w *fakeCluster) allocsOf(jobID string) []*structs.AllocListStub {
+	if jobID == "storage" {
+		return []*structs.AllocListStub{{ID: alloc1, NodeID: node1, JobID: jobID}}
+	}
+	return w.findAllocs(func(a *structs.Allocation) bool { return a.JobID == jobID })
 }

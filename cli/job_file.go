@@ -235,6 +235,10 @@ func (f *jobSource) parse() error {
 			f.locate = file.Locate
 			f.ofFile = file.Warnings
 		}
+		if err != nil && isVolume(f.name, f.text) {
+			return structs.Invalidf("%s is the file of a volume and not of a job; to create the volume: %s",
+				f.name, structs.CommandLine("", "volume create", f.name))
+		}
 		return err
 	}
 	if len(f.inputs.Vars)+len(f.inputs.Files) > 0 {
@@ -253,6 +257,12 @@ func (f *jobSource) parse() error {
 		f.ofFile = hclconf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
 	}
 	return faults
+}
+
+// isVolume reports whether a file describes a volume.
+func isVolume(name string, text []byte) bool {
+	f, _ := jobspec.ReadVolume(name, text)
+	return f != nil && f.Content.PluginID != ""
 }
 
 // padToPosition returns a part of a file after blanks, so that it has the same position as in the file.

@@ -77,6 +77,27 @@ func volumesOf(job *structs.Job) (ids []string) {
 	return slices.Compact(ids)
 }
 
+// serves reports whether an allocation of a job has an instance of a plugin. A job whose allocations were
+// rejected as duplicates has none.
+func (c *Call) serves(ctx context.Context, job *structs.Job, plugin string) bool {
+	p, _, err := c.API.Plugin(ctx, plugin, nil)
+	if err != nil {
+		return false
+	}
+	allocs, _, err := c.API.JobAllocations(ctx, job.ID, false, nil)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(allocs, func(a *structs.AllocListStub) bool {
+		for _, i := range []*structs.CSIInfo{p.Controllers[a.NodeID], p.Nodes[a.NodeID]} {
+			if i != nil && i.AllocID == a.ID {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // warnOfVolumes warns before the stop of a job that runs a plugin if volumes of the plugin are in use. It
 // does not prevent the stop, and it ignores errors.
 func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
@@ -84,7 +105,7 @@ func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 		filter := api.VolumeFilter{PluginID: plugin}
 		q := &api.Query{Namespace: structs.AllNamespaces}
 		volumes, _, err := c.API.Volumes(ctx, filter, q)
-		if err != nil {
+		if err != nil || !c.serves(ctx, job, plugin) {
 			return
 		}
 		inUse := 0

@@ -18,7 +18,7 @@ var nodeCommands = []Command{
 		Renders:  true,
 		Flags: []Flag{
 			selfFlag,
-			{Name: "verbose", Usage: "Also show complete IDs, and attributes, also those of devices"},
+			{Name: "verbose", Usage: "Also show complete IDs and descriptions, and attributes"},
 			statsFlag,
 		},
 		Run: nodeStatus,
@@ -228,14 +228,21 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	return nil
 }
 
+// maxDriverText bounds the description of a driver without -verbose, so that a line has about 110 columns.
+const maxDriverText = 70
+
 func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
 	var rows grid
 	for name, d := range sorted(drivers) {
+		text := oneLine(healthText(d.Healthy, d.HealthDescription))
+		if !c.Bool(verboseFlag.Name) {
+			text = cutCell(text, maxDriverText)
+		}
 		rows.addRow(
 			name,
 			yesNo(d.Detected),
 			healthWord(d.Healthy),
-			healthText(d.Healthy, d.HealthDescription))
+			text)
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", rows)
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
 	"strings"
 
 	"berth/api"
+	"berth/structs"
 )
 
 // sheet describes a table of items.
@@ -90,12 +92,18 @@ type status[S, T any] struct {
 func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		items, _, err := s.list(c.API, ctx, nil)
+		if err == nil && len(items) == 0 {
+			err = c.checkNamespace(ctx)
+		}
 		if err != nil {
 			return err
 		}
 		return s.sheet.list(c, kinds[s.kind].noun, items)
 	}
 	id, err := c.resolve(ctx, s.kind, c.Arg(0))
+	if structs.IsKind(err, structs.KindNotFound) {
+		err = cmp.Or(c.checkNamespace(ctx), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -106,6 +114,20 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	return c.show(found, func() error {
 		return s.print(ctx, c, found)
 	})
+}
+
+// checkNamespace returns an error if the namespace that an option or the environment names does not exist. An
+// answer about such a namespace is an empty list.
+func (c *Call) checkNamespace(ctx context.Context) error {
+	name := c.namespace()
+	if name == "" || name == structs.AllNamespaces {
+		return nil
+	}
+	found, _, err := c.API.Namespaces(ctx, &api.Query{Prefix: name})
+	if err != nil || slices.ContainsFunc(found, func(n *structs.Namespace) bool { return n.Name == name }) {
+		return err
+	}
+	return c.didYouMean(ctx, "namespace", name, structs.NotFoundf("there is no namespace %q", name))
 }
 
 // pluralOf returns the plural of a noun.

@@ -22,10 +22,22 @@ var systemCommands = []Command{
 	},
 }
 
+// programVersion is the answer of version.
+type programVersion struct {
+	Version  string
+	Revision string `json:",omitempty"`
+}
+
 func showVersion(_ context.Context, c *Call) error {
-	c.Printf("berth %s\n", version.Version)
-	if r := version.Revision(); r != "" {
-		c.Printf("Revision %s\n", r)
+	v := programVersion{
+		Version:  version.Version,
+		Revision: version.Revision(),
 	}
-	return nil
+	return c.show(v, func() error {
+		c.Printf("berth %s\n", v.Version)
+		if v.Revision != "" {
+			c.Printf("Revision %s\n", v.Revision)
+		}
+		return nil
+	})
 }

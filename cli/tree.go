@@ -110,8 +110,10 @@ var tree = []Command{
 		Group:    GroupSelf,
 		Synopsis: "Show the version",
 		Local:    true,
+		Renders:  true,
 		Run:      showVersion,
-		Examples: "berth version",
+		Examples: "berth version\n" +
+			"berth version -json",
 	},
 }
 

@@ -301,6 +301,10 @@ func volumeDelete(ctx context.Context, c *Call) error {
 		return err
 	}
 	id := c.Arg(0)
+	_, _, err = c.API.Volume(ctx, id, nil)
+	if structs.IsKind(err, structs.KindNotFound) { // the next request says anything else
+		return c.didYouMean(ctx, "volume", id, err)
+	}
 	w := newWatch(c)
 	w.writeLine("Volume %q is to be deleted", id)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
