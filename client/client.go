@@ -65,7 +65,9 @@ type Devices interface {
 	WaitFirst(ctx context.Context) error
 	// Groups returns the last report, by vendor, type and name. The values are read-only.
 	Groups() []*structs.NodeDeviceResource
-	// Changes receives when Groups may answer something new. It has one reader.
+	// Faults returns why plugins have no devices, by their names. The map is the caller's.
+	Faults() map[string]string
+	// Changes receives when Groups or Faults may answer something new. It has one reader.
 	Changes() <-chan struct{}
 	// SetHost replaces the groups of device files of the configuration.
 	SetHost(groups []*devicemanager.HostGroup)

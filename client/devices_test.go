@@ -184,6 +184,26 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 
 // While a server of an older version is in the cluster, the servers drop the devices and networks of a node.
 // The node reports them until they are kept, without a restart or an order.
+func TestNode_ShowsWhyADevicePluginFails(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		const attribute = "unique.device_plugin.gpu.error"
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Second)
+		r.parts.devices.fail(map[string]string{"gpu": "no driver is loaded"})
+		r.pass(time.Second)
+		if got := r.known().Attributes[attribute]; got != "no driver is loaded" {
+			t.Errorf("the servers know %q", got)
+		}
+		r.parts.devices.fail(nil)
+		r.pass(time.Second)
+		if got, has := r.known().Attributes[attribute]; has {
+			t.Errorf("the servers still know %q", got)
+		}
+	})
+}
+
 func TestRegistration_IsRepeatedUntilTheServersKeepAll(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)

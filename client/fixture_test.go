@@ -88,12 +88,27 @@ type fakeDevices struct {
 	signals
 	mu     sync.Mutex
 	groups []*structs.NodeDeviceResource
+	faults map[string]string
 }
 
 func (f *fakeDevices) Groups() []*structs.NodeDeviceResource {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.groups
+}
+
+func (f *fakeDevices) Faults() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.faults
+}
+
+// fail makes a plugin fail, or work again.
+func (f *fakeDevices) fail(faults map[string]string) {
+	f.mu.Lock()
+	f.faults = faults
+	f.mu.Unlock()
+	f.changes <- struct{}{}
 }
 
 func (f *fakeDevices) SetHost(groups []*devicemanager.HostGroup) {

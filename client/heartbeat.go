@@ -65,6 +65,9 @@ func (c *Client) buildNode() *structs.Node {
 	overrideIfSet(&res.Disk.DiskMB, cfg.DiskTotalMB)
 	if c.subsystems.Devices != nil {
 		res.Devices = c.subsystems.Devices.Groups()
+		for name, fault := range c.subsystems.Devices.Faults() {
+			n.Attributes["unique.device_plugin."+name+".error"] = fault
+		}
 	}
 	n.Attributes["cpu.totalcompute"] = strconv.FormatInt(res.CPU.CpuShares, 10)
 	n.NodeResources = &res

@@ -75,6 +75,7 @@ type source interface {
 type reporter struct {
 	groups func([]*structs.NodeDeviceResource)
 	stats  func([]*structs.DeviceGroupStats)
+	fault  func(error) // why there are no groups. A report of groups ends the fault.
 }
 
 // Config has the device plugins of a node.
@@ -102,6 +103,7 @@ type Manager struct {
 	mu     sync.Mutex
 	groups map[string][]*structs.NodeDeviceResource // by source
 	stats  map[string][]*structs.DeviceGroupStats   // by source
+	faults map[string]string                        // by source, if it has one
 }
 
 // New makes the manager. The configuration is valid.
@@ -125,6 +127,7 @@ func newManager(logger hclog.Logger) *Manager {
 		first:   make(chan struct{}),
 		groups:  map[string][]*structs.NodeDeviceResource{},
 		stats:   map[string][]*structs.DeviceGroupStats{},
+		faults:  map[string]string{},
 	}
 }
 
@@ -141,25 +144,33 @@ func (m *Manager) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for name, s := range m.sources {
 		to := reporter{
-			groups: func(groups []*structs.NodeDeviceResource) { m.setGroups(name, groups) },
+			groups: func(groups []*structs.NodeDeviceResource) { m.setGroups(name, groups, nil) },
 			stats:  func(stats []*structs.DeviceGroupStats) { m.setStats(name, stats) },
+			fault:  func(err error) { m.setGroups(name, nil, err) },
 		}
 		all.Go(func() { s.run(ctx, to) })
 	}
 	all.Wait()
 }
 
-// setGroups keeps the report of a source and notifies when it is another one.
-func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource) {
+// setGroups keeps the report of a source, or the fault for which it has none, and notifies when it is another
+// one.
+func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, fault error) {
 	m.mu.Lock()
 	old, known := m.groups[name]
 	m.groups[name] = groups
+	before := m.faults[name]
+	delete(m.faults, name)
+	if fault != nil {
+		m.faults[name] = structs.Cut(fault.Error(), maxText)
+	}
+	sameFault := before == m.faults[name]
 	if !known && len(m.groups) == len(m.sources) {
 		close(m.first)
 	}
 	_, left := m.merge()
 	m.mu.Unlock()
-	if slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
+	if sameFault && slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
 		return
 	}
 	m.logger.Info("devices fingerprinted", "plugin", name, "groups", len(groups))
@@ -181,7 +192,7 @@ func (m *Manager) setStats(name string, stats []*structs.DeviceGroupStats) {
 // SetHost replaces the groups of the built-in plugin. They are valid.
 func (m *Manager) SetHost(groups []*HostGroup) { m.host.setGroups(groups) }
 
-// Changes receives when Groups may answer something new. It has one reader.
+// Changes receives when Groups or Faults may answer something new. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
 // Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the
@@ -192,6 +203,13 @@ func (m *Manager) Groups() []*structs.NodeDeviceResource {
 	defer m.mu.Unlock()
 	all, _ := m.merge()
 	return all
+}
+
+// Faults returns why plugins have no devices, by their names. The map is the caller's.
+func (m *Manager) Faults() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.faults)
 }
 
 // merge returns the groups of the node, and the IDs of those that it leaves out. The caller holds m.mu.

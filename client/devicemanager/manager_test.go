@@ -241,7 +241,7 @@ func TestReserve_OfAPluginThatHangsHasABound(t *testing.T) {
 		m.setGroups("hangs", []*structs.NodeDeviceResource{{
 			Vendor: "v", Type: "t", Name: "n",
 			Instances: []*structs.NodeDevice{{ID: "0"}},
-		}})
+		}}, nil)
 		began := time.Now()
 		_, err := m.Reserve(t.Context(), "alloc", []*structs.AllocatedDeviceResource{{
 			Vendor: "v", Type: "t", Name: "n",
@@ -264,7 +264,7 @@ func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
 		m.setGroups(name, []*structs.NodeDeviceResource{{
 			Vendor: "v", Type: "t", Name: name,
 			Instances: []*structs.NodeDevice{{ID: "0"}},
-		}})
+		}}, nil)
 		d := &structs.AllocatedDeviceResource{Vendor: "v", Type: "t", Name: name, DeviceIDs: []string{"0"}}
 		asked = append(asked, d)
 	}
@@ -302,7 +302,7 @@ func TestReserve_RefusesADeviceOfARenamedGroup(t *testing.T) {
 			m.setGroups("a", []*structs.NodeDeviceResource{
 				{Vendor: "v", Type: "t", Name: filepath.Base(c.before), Instances: []*structs.NodeDevice{{ID: c.device}}},
 				{Vendor: "v", Type: "t", Name: "new", Instances: []*structs.NodeDevice{{ID: "0"}, {ID: "2"}}},
-			})
+			}, nil)
 			asked := &structs.AllocatedDeviceResource{
 				Vendor:    "v",
 				Type:      "t",

@@ -44,12 +44,11 @@ func newPlugin(cfg Config, name string, logger hclog.Logger) *plugin {
 }
 
 func (p *plugin) run(ctx context.Context, to reporter) {
-	gone := func() {
+	p.supervisor.Failed = func(err error) {
 		p.setService(nil)
-		to.groups(nil)
+		to.fault(err)
 		to.stats(nil)
 	}
-	p.supervisor.Failed = func(error) { gone() }
 	p.supervisor.Session = func(ctx context.Context, process *plugincatalog.Process) error {
 		service := device.NewDevicePluginClient(process.Conn())
 		p.setService(service)
@@ -79,7 +78,7 @@ func (p *plugin) followGroups(ctx context.Context, service device.DevicePluginCl
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		to.groups(nil)
+		to.fault(err)
 		wait := pace.After(err)
 		p.logger.Warn("failed to fingerprint devices", "again_in", wait, "error", err)
 		if !backoff.Sleep(ctx, wait) {

@@ -102,8 +102,19 @@ func TestPlugin_WithAFaultHasNoDevices(t *testing.T) {
 			}
 			p.Await("Fingerprint", 4)
 			checkPace(t, p, "Fingerprint", began)
+			if why := m.Faults()["test-device"]; why == "" {
+				t.Error("the reason is not known")
+			}
+			select {
+			case <-m.Changes():
+			default:
+				t.Error("the reason does not count as a change")
+			}
 			p.Set("Fingerprint", "")
 			await(t, m, func() bool { return instances(m) == 2 })
+			if why := m.Faults(); len(why) > 0 {
+				t.Errorf("it works, but has faults: %q", why)
+			}
 		})
 	}
 }
