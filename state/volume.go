@@ -137,7 +137,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	if p != nil {
 		d.ProviderVersion = p.Version
 	}
-	d.WaitingJobs = jobsWaitingFor(tx, v)
+	d.WaitingJobs = JobsWaitingFor(tx, v)
 	reason := Reasons(tx)
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		addClaim(tx, d, c, reason(c))
@@ -153,9 +153,9 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	return d
 }
 
-// jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It reads a
+// JobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It reads a
 // bounded number of evaluations.
-func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
+func JobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	read := 0
 	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		read++

@@ -76,6 +76,10 @@ var nodeSituations = []situation{
 		report(structs.AllocFailed, "", exitCode), (*schedtest.Fleet).Schedule)},
 	{name: "an evaluation that was unblocked", nodes: 1, make: after(ineligible("n0"), placed(1), eligible)},
 
+	{name: "volume: only a node that is not eligible reaches it", nodes: 2, volume: "vol",
+		make: after(instanceInZone("n0"), volume(inZone("n0")), ineligible("n0"), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "volume: another job that waits for it", nodes: 2, volume: "vol", make: after(volume(),
+		other(structs.CSISingleNodeWriter), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "volume: it is being created", nodes: 1, volume: "vol", make: creating},
 	{name: "volume: it is being deleted", nodes: 1, volume: "vol", make: deleting},
 	{name: "volume: the deletion fails", nodes: 1, volume: "vol", make: after(deleting, deletionFails)},
@@ -206,4 +210,17 @@ func reportTasks(f *schedtest.Fleet, status, init string, events []*structs.Task
 		"t":    {State: structs.TaskPending, Events: event(structs.TaskEventReceived, "Task received by client")},
 		"init": {State: init, StartedAt: time.Unix(1, 0), Events: events},
 	})(f)
+}
+
+// instanceInZone puts the instance of a node's plugin into a zone with the name of the node.
+func instanceInZone(id string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		i := schedtest.Instance(id)
+		i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": id}}
+		schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:       id,
+			Upserts:      []*structs.CSIPluginInstance{i},
+			WriteOptions: f.Now(),
+		})
+	}
 }

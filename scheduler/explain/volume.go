@@ -13,7 +13,37 @@ import (
 // Volume explains why a volume, or a use of it, waits. It reports whether something waits; if nothing does,
 // the reasons say so.
 func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*structs.Reason) {
-	return newExplainer(tx, now).volume(v)
+	x := newExplainer(tx, now)
+	waits, reasons = x.volume(v)
+	if waits {
+		return waits, reasons
+	}
+	jobs := x.waitingJobs(v)
+	if len(jobs) == 0 {
+		return false, reasons
+	}
+	return true, jobs
+}
+
+// waitingJobs explains the jobs without a place that wait for a volume, which itself waits for nothing. For
+// example, only nodes that are not eligible reach it.
+func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
+	var jobs sample
+	for _, id := range state.JobsWaitingFor(x.tx, v) {
+		j := state.Job(x.tx, v.Namespace, id)
+		switch {
+		case j == nil || j.Stop:
+		case jobs.full():
+			jobs.rest++
+		default:
+			r := reason("job %s waits for a place with volume %s, which is %s", id, v.ID, v.State)
+			x.job = j
+			r.Because = x.blockedGroups(j)
+			x.job = nil
+			jobs.add(r)
+		}
+	}
+	return jobs.list("jobs")
 }
 
 func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs.Reason) {
