@@ -336,6 +336,14 @@ func TestJobRun_ShowsTheFailingCheck(t *testing.T) {
 			t.Errorf("job run does not write %q:\n%s", text, shown)
 		}
 	}
+	for text, want := range map[string]int{
+		`check "service: \"web\" check"`: 1, // it does not change
+		"waits: allocation":              2, // while the command waits, and at its end
+	} {
+		if got := strings.Count(out, text); got != want {
+			t.Errorf("job run writes %q %d times, want %d:\n%s", text, got, want, out)
+		}
+	}
 	info := a.must("service", "info", "web")
 	if !strings.Contains(info, "the test says so") {
 		t.Errorf("service info does not have the output of the check:\n%s", info)
