@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"berth/api"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -219,7 +217,7 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 		if err != nil {
 			return err
 		}
-		return retryOutage(ctx, func(ctx context.Context) error { return c.awaitSuccessor(ctx, a.ID) })
+		return retryOutage(ctx, func(ctx context.Context) error { return newWatch(c).awaitSuccessor(ctx, a.ID) })
 	}
 	c.Printf("Restarting allocation %s (%s)\n", c.id(a.ID), a.Name)
 	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
@@ -236,15 +234,17 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 			return err
 		}
 	}
-	return retryOutage(ctx, func(ctx context.Context) error { return c.awaitRestarted(ctx, a, tasks) })
+	return retryOutage(ctx, func(ctx context.Context) error { return newWatch(c).awaitRestarted(ctx, a, tasks) })
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.
-func (c *Call) awaitRestarted(ctx context.Context, before *structs.AllocListStub, tasks []string) error {
+func (w *watch) awaitRestarted(ctx context.Context, before *structs.AllocListStub, tasks []string) error {
+	missing := "it does not run again yet"
+	q := &api.Query{MaxWait: readWait}
 	for {
-		a, _, err := c.API.Allocation(ctx, before.ID, nil)
+		a, meta, err := w.api.Allocation(ctx, before.ID, q)
 		if err != nil {
-			return err
+			return w.late(ctx, err, missing)
 		}
 		if a.ClientTerminal() {
 			return structs.Preconditionf("it is %s after the restart", a.ClientStatus)
@@ -258,36 +258,54 @@ func (c *Call) awaitRestarted(ctx context.Context, before *structs.AllocListStub
 		if i < 0 {
 			return nil
 		}
-		if !backoff.Sleep(ctx, restartInterval) {
-			return structs.Timeoutf("task %q does not run again yet", tasks[i])
+		w.waitFor("job", a.Namespace, a.JobID)
+		missing = fmt.Sprintf("task %q does not run again yet", tasks[i])
+		if q.MinIndex > 0 { // the node does not report the restart at once
+			w.writeChange(a.ID, "  %s%s", missing, lastEvent(a.Stub()))
+		}
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
+			return w.late(ctx, err, missing)
 		}
 	}
 }
 
 // awaitSuccessor returns when the allocation that replaces a stopped one runs. At first the stopped one still
 // runs, and is to run: an evaluation replaces it.
-func (c *Call) awaitSuccessor(ctx context.Context, stopped string) error {
+func (w *watch) awaitSuccessor(ctx context.Context, stopped string) error {
 	id := stopped
+	q := &api.Query{MaxWait: readWait}
 	for {
-		a, _, err := c.API.Allocation(ctx, id, nil)
+		a, meta, err := w.api.Allocation(ctx, id, q)
 		if err != nil {
-			return err
+			return w.late(ctx, err, "no successor runs yet")
 		}
 		switch next := a.NextAllocation; {
 		case next != "" && id != next && (id == stopped || a.ServerTerminal()):
 			id = next
+			q = &api.Query{MaxWait: readWait}
 			continue
 		case id == stopped, a.ServerTerminal():
 		case a.ClientStatus == structs.AllocRunning:
 			return nil
 		case a.ClientTerminal():
-			return structs.Preconditionf("its successor %s is %s", c.id(a.ID), a.ClientStatus)
+			return structs.Preconditionf("its successor %s is %s", w.c.id(a.ID), a.ClientStatus)
 		}
-		if !backoff.Sleep(ctx, restartInterval) {
-			return structs.Timeoutf("no successor runs yet")
+		w.waitFor("job", a.Namespace, a.JobID)
+		if id != stopped && q.MinIndex > 0 {
+			w.writeChange(id, "  its successor %s is %s%s", w.c.id(id), a.ClientStatus, lastEvent(a.Stub()))
+		}
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
+			return w.late(ctx, err, "no successor runs yet")
 		}
 	}
 }
 
-// restartInterval is the time between two looks at an allocation that is to run again.
-const restartInterval = 500 * time.Millisecond
+// late returns the error of a wait, which names what is missing and the next step if its time is over.
+func (w *watch) late(ctx context.Context, err error, missing string) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return structs.Timeoutf("%s%s", missing, w.advice())
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,47 @@ func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
 		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
 		if code != 0 || reads < 2 {
 			t.Errorf("job restart %s: exit code %d after %d reads: %s", options, code, reads, errs)
+		}
+	}
+}
+
+// A restart whose task does not come back waits for changes, and names the next step when its time is over.
+func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
+	started := time.Unix(1000, 0)
+	for options, missing := range map[string]string{
+		"":             `task "t" does not run again yet`,
+		"-reschedule ": "no successor runs yet",
+	} {
+		a := structs.Allocation{
+			ID:            alloc1,
+			Namespace:     "default",
+			JobID:         "db",
+			DesiredStatus: structs.AllocDesiredRun,
+			ClientStatus:  structs.AllocRunning,
+			TaskStates:    map[string]*structs.TaskState{"t": {State: structs.TaskRunning, StartedAt: started}},
+		}
+		c := &apitest.Caller{}
+		blocked := make(chan struct{}, 1)
+		apitest.On(c, structs.AllocGet, func(ctx context.Context, r *structs.AllocGetRequest) (
+			*structs.AllocGetResponse, error,
+		) {
+			if r.MinIndex == 7 {
+				blocked <- struct{}{}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			resp := &structs.AllocGetResponse{Alloc: &a}
+			resp.Index = 7
+			return resp, nil
+		})
+		answerJob(c, &a)
+		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+		code, _, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+addr)
+		if code == 0 || !strings.Contains(errs, missing+"; to see what it waits for: berth job why db") {
+			t.Errorf("job restart %s: exit code %d, %s", options, code, errs)
+		}
+		if len(blocked) == 0 {
+			t.Errorf("job restart %s has not waited for a change of the index", options)
 		}
 	}
 }
