@@ -9,5 +9,6 @@ if [ ! -x "$binary" ]; then
 	mkdir -p "$(dirname "$binary")"
 	GOFLAGS= go build -trimpath -buildvcs=false -o "$binary.tmp" github.com/hashicorp/consul >&2
 	mv "$binary.tmp" "$binary"
+	echo "built it in $SECONDS s" >&2
 fi
 realpath "$binary"

@@ -12,10 +12,12 @@ build() { # PACKAGE NAME
 		return
 	fi
 	echo "building the peer's plugin $2: some minutes, only once" >&2
+	local start=$SECONDS
 	mkdir -p "$plugins"
 	GOFLAGS= go build -trimpath -buildvcs=false -tags codegen_generated -o "$plugins/$2.tmp" "$1" >&2
 	mv "$plugins/$2.tmp" "$plugins/$2"
 	echo "$sources" >"$plugins/$2.sources"
+	echo "built it in $((SECONDS - start)) s" >&2
 }
 build ./rawexec peer_raw_exec
 build ./exec peer_exec

@@ -33,6 +33,8 @@ PEER_BIN=$(./scripts/peer.sh)
 export PEER_BIN
 CONSUL_BIN=$(./scripts/consul.sh)
 export CONSUL_BIN
+INTEROP_TOOLS=$PWD/.cache/interop-tools # what `make interop-tools` built, perhaps nothing
+export INTEROP_TOOLS
 
 # Both start programs that the test cache does not know, so they run each time.
 outside=(berth/test/e2e berth/test/guest)

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds the tools of the dialect that test/interop runs against berth, each once, into .cache/interop-tools/, and
+# prints this directory. Each is built from the source of its module, with the versions of its own go.mod. The first
+# run takes about ten minutes on two cores, most of them for OpenTofu. A tool whose source cannot be had is named, and
+# its test skips itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p .cache/interop-tools
+tools=$(realpath .cache/interop-tools)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# build compiles a package of a module at a version into $tools/$name. A caller with || disables errexit in it.
+build() {
+	local name=$1 module=$2 version=$3 package=$4 start=$SECONDS
+	[ "$(cat "$tools/$name.version" 2>/dev/null)" != "$version" ] || return 0
+	echo "building $name $version: only once" >&2
+	local source
+	source=$(cd "$work" && GOFLAGS= GOWORK=off go mod download -json "$module@$version" |
+		sed -n 's/^\s*"Dir": "\(.*\)",$/\1/p')
+	[ -n "$source" ] || { echo "$name: there is no source of $module@$version" >&2 && return 1; }
+	cp -r "$source" "$work/$name" || return 1 # the cache of modules is read-only
+	chmod -R u+w "$work/$name"
+	(cd "$work/$name" && CGO_ENABLED=0 GOFLAGS= go build -trimpath -buildvcs=false -o "$tools/$name" "$package") >&2 ||
+		return 1
+	rm -rf "${work:?}/$name"
+	echo "$version" >"$tools/$name.version"
+	echo "built $name in $((SECONDS - start)) s" >&2
+}
+
+failed=()
+build levant github.com/hashicorp/levant v0.3.3 . || failed+=(levant)
+build wander github.com/robinovitch61/wander v1.1.0 . || failed+=(wander)
+build nomad-autoscaler github.com/hashicorp/nomad-autoscaler v0.4.7 . || failed+=(nomad-autoscaler)
+build terraform-provider-nomad github.com/hashicorp/terraform-provider-nomad v1.4.20 . || failed+=(terraform-provider-nomad)
+build tofu github.com/opentofu/opentofu v1.12.6 ./cmd/tofu || failed+=(tofu)
+[ ${#failed[@]} -eq 0 ] || echo "not built, so its test is skipped: ${failed[*]}" >&2
+echo "$tools"

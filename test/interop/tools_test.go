@@ -1,0 +1,315 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	public "github.com/hashicorp/nomad/api"
+
+	"berth/internal/testskip"
+)
+
+// toolAgent is an agent with a ready node, for one tool of the dialect that runs unmodified.
+type toolAgent struct {
+	t      *testing.T
+	client *public.Client
+	path   string // of the tool
+	dir    string // the tool's working directory
+}
+
+// startToolAgent skips the test unless scripts/interop-tools.sh has built the tool.
+func startToolAgent(t *testing.T, tool string) toolAgent {
+	t.Helper()
+	path := filepath.Join(os.Getenv("INTEROP_TOOLS"), tool)
+	if _, err := os.Stat(path); err != nil {
+		testskip.Lacking(t, tool+" is not built: make interop-tools")
+	}
+	c := connectToAgent(t)
+	awaitReadyNode(t, c)
+	return toolAgent{t, c, path, t.TempDir()}
+}
+
+// command returns a command of the tool. It ends with the test.
+func (a toolAgent) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(a.t.Context(), a.path, args...)
+	cmd.Dir = a.dir
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.client.Address(), "HOME="+a.dir)
+	return cmd
+}
+
+// run fails the test unless the tool ends with exit code 0. It returns the output.
+func (a toolAgent) run(args ...string) string {
+	a.t.Helper()
+	out, err := a.command(args...).CombinedOutput()
+	if err != nil {
+		a.t.Fatalf("%s %s: %v\n%s", filepath.Base(a.path), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// write makes a file in the tool's directory.
+func (a toolAgent) write(name, text string) {
+	a.t.Helper()
+	if err := os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// awaitCount waits until the only group of a job has a count.
+func (a toolAgent) awaitCount(job string, count int) {
+	a.t.Helper()
+	awaitAnswer(a.t, "the count of "+job, func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		j, meta, err := a.client.Jobs().Info(job, q)
+		return err == nil && *j.TaskGroups[0].Count == count, meta, err
+	})
+}
+
+// sleeperFile is a job file with a place for the count.
+const sleeperFile = `job "sleeper" {
+  type = "service"
+  update {
+    min_healthy_time = "0s"
+    healthy_deadline = "1m"
+    progress_deadline = "2m"
+  }
+  group "g" {
+    count = COUNT
+    SCALING
+    task "app" {
+      driver = "exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "echo sleeping; exec sleep 600"]
+      }
+      resources {
+        cpu    = 50
+        memory = 32
+      }
+    }
+  }
+}
+`
+
+// sleeper returns the job file with a count and a scaling block.
+func sleeper(count, scaling string) string {
+	return strings.NewReplacer("COUNT", count, "SCALING", scaling).Replace(sleeperFile)
+}
+
+// TestTool_LevantDeploysAndScales deploys a template with a variable, whose deployment levant watches to its end,
+// deploys it again with another count, and scales it.
+func TestTool_LevantDeploysAndScales(t *testing.T) {
+	a := startToolAgent(t, "levant")
+	defer stopJob(t, a.client, "sleeper")
+	a.write("job.hcl", sleeper("[[ .count ]]", ""))
+	deploy := func(count string) string {
+		return a.run("deploy", "-address", a.client.Address(), "-force-count",
+			"-var", "count="+count, "job.hcl")
+	}
+	out := deploy("1")
+	if !strings.Contains(out, "successful") {
+		t.Errorf("levant reports no success:\n%s", out)
+	}
+	a.run("plan", "-address", a.client.Address(), "-var", "count=2", "job.hcl")
+	deploy("2")
+	a.awaitCount("sleeper", 2)
+	a.run("scale-out", "-address", a.client.Address(), "-count", "1", "sleeper")
+	a.awaitCount("sleeper", 3)
+}
+
+// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies of the jobs and
+// the use of processors, and scales the job.
+func TestTool_AutoscalerScalesAGroup(t *testing.T) {
+	a := startToolAgent(t, "nomad-autoscaler")
+	defer stopJob(t, a.client, "sleeper")
+	job, err := a.client.Jobs().ParseHCL(sleeper("1", `scaling {
+      enabled = true
+      min     = 1
+      max     = 3
+      policy {
+        cooldown            = "1s"
+        evaluation_interval = "1s"
+        check "cpu" {
+          source = "nomad-apm"
+          query  = "avg_cpu"
+          strategy "fixed-value" {
+            value = "2"
+          }
+        }
+      }
+    }`), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runJob(t, a.client, job)
+	a.write("agent.hcl", `nomad { address = "`+a.client.Address()+`" }
+http { bind_port = 0 }
+`)
+	cmd := a.command("agent", "-config", "agent.hcl", "-log-level", "debug")
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the autoscaler wrote\n%s", log.String())
+		}
+	}()
+	a.awaitCount("sleeper", 2)
+	status, _, err := a.client.Jobs().ScaleStatus("sleeper", nil)
+	if checkNoError(t, "scale status", err) && len(status.TaskGroups["g"].Events) == 0 {
+		t.Error("the scaling left no event")
+	}
+}
+
+// screen keeps what a program with a terminal wrote.
+type screen struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+	return s.text.Write(b)
+}
+
+// await waits until the program has written a text after the previous one that it waited for.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		_, rest, found := strings.Cut(s.text.String(), text)
+		if found {
+			s.text.Reset()
+			s.text.WriteString(rest)
+		}
+		shown := s.text.String()
+		s.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-s.changed:
+		case <-ctx.Done():
+			t.Fatalf("the screen never shows %q after\n%q", text, shown)
+		}
+	}
+}
+
+// TestTool_WanderShowsAJobAndItsLogs opens the terminal user interface on its list of jobs, and goes by the keys of
+// its users to the allocation and the log of the task.
+func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
+	a := startToolAgent(t, "wander")
+	runJob(t, a.client, shellJob("sleeper", "echo words of the task; exec sleep 600"))
+	out := &screen{changed: make(chan struct{}, 1)}
+	cmd := exec.CommandContext(t.Context(), "script", "-qefc",
+		"stty rows 40 cols 160; exec "+a.path+" --update 1", "/dev/null")
+	cmd.Env = append(a.command().Env, "TERM=xterm-256color")
+	cmd.Dir = a.dir
+	cmd.Stdout = out
+	keys, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = keys.Close()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}()
+	press := func(key string) {
+		_, err := io.WriteString(keys, key)
+		checkNoError(t, "pressing a key", err)
+	}
+	out.await(t, "sleeper")
+	press("\r")
+	out.await(t, "app")
+	press("\r")
+	out.await(t, "words of the task")
+	press("\x03")
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("wander ends with %v", err)
+	}
+}
+
+// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys resources of the
+// public provider.
+func TestTool_OpenTofuAppliesImportsAndDestroys(t *testing.T) {
+	a := startToolAgent(t, "tofu")
+	provider := filepath.Join(filepath.Dir(a.path), "terraform-provider-nomad")
+	if _, err := os.Stat(provider); err != nil {
+		testskip.Lacking(t, "terraform-provider-nomad is not built: make interop-tools")
+	}
+	a.write("cli.tfrc", `provider_installation {
+  dev_overrides { "hashicorp/nomad" = "`+filepath.Dir(provider)+`" }
+  direct {}
+}
+`)
+	t.Setenv("TF_CLI_CONFIG_FILE", filepath.Join(a.dir, "cli.tfrc"))
+	a.write("job.hcl", sleeper("1", ""))
+	a.write("main.tf", `resource "nomad_namespace" "team" {
+  name        = "team"
+  description = "of the test"
+}
+resource "nomad_node_pool" "disks" {
+  name = "disks"
+}
+resource "nomad_job" "sleeper" {
+  jobspec          = file("job.hcl")
+  detach           = false
+  purge_on_destroy = true
+}
+data "nomad_namespaces" "all" {
+  depends_on = [nomad_namespace.team]
+}
+output "namespaces" {
+  value = data.nomad_namespaces.all.namespaces
+}
+`)
+	a.run("plan", "-no-color", "-input=false")
+	out := a.run("apply", "-no-color", "-input=false", "-auto-approve")
+	for _, text := range []string{"3 added", `"team"`} {
+		if !strings.Contains(out, text) {
+			t.Errorf("apply does not say %s:\n%s", text, out)
+		}
+	}
+	out = a.run("plan", "-no-color", "-input=false", "-detailed-exitcode") // 2 with a difference
+	if !strings.Contains(out, "No changes") {
+		t.Errorf("the second plan has changes:\n%s", out)
+	}
+	a.run("state", "rm", "nomad_namespace.team")
+	a.run("import", "-no-color", "-input=false", "nomad_namespace.team", "team")
+	out = a.run("destroy", "-no-color", "-input=false", "-auto-approve")
+	if !strings.Contains(out, "3 destroyed") {
+		t.Errorf("destroy does not destroy all:\n%s", out)
+	}
+	_, _, err := a.client.Jobs().Info("sleeper", nil)
+	if err == nil {
+		t.Error("the job is still there")
+	}
+}
