@@ -74,6 +74,7 @@ func TestDaemon_AppliesTheSettingsOfATask(t *testing.T) {
 	cfg.Resources.CPU = 512
 	for name, value := range map[string]any{
 		"pids_limit":    int64(77),
+		"cpuset_cpus":   "0",
 		"pid_mode":      "host",
 		"sysctl":        map[string]any{"net.ipv4.ip_unprivileged_port_start": "78"},
 		"ulimit":        map[string]any{"msgqueue": "1234:2345"},
@@ -103,6 +104,9 @@ func TestDaemon_AppliesTheSettingsOfATask(t *testing.T) {
 	}
 	if got := n.groupValue(c, "cpu.shares", "cpu.weight"); got != "512" && got != "20" {
 		t.Errorf("the weight of the processors is %s", got)
+	}
+	if got := n.groupValue(c, "cpuset.cpus"); got != "0" {
+		t.Errorf("cpuset.cpus is %s", got)
 	}
 	first, err := os.ReadFile("/proc/1/cmdline")
 	if err != nil {

@@ -196,6 +196,7 @@ func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want
 		h.PidsLimit = &pids
 	}
 	h.Ulimits = want.Ulimits
+	h.CpusetCpus = want.CPUSet
 	if !want.CPUHardLimit {
 		return nil
 	}

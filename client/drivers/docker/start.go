@@ -172,12 +172,39 @@ func (d *Driver) acquire(
 		r.Open = func() (io.ReadCloser, error) { return openInside(cfg.Dirs.Local, path) }
 		return d.images.Acquire(ctx, r)
 	}
+	return d.download(ctx, r, want)
+}
+
+// download acquires an image of a registry. With auth_soft_fail it goes on without credentials that cannot be
+// had or that do not lead to the image. A registry need not say that the credentials are the reason, so every
+// failed download counts. Both attempts share the time of one.
+func (d *Driver) download(
+	ctx context.Context, r images.Request, want *taskconfig.Task,
+) (*engine.Image, error) {
+	begin := time.Now()
 	auth, err := d.authOf(ctx, want)
-	if err != nil {
+	if err == nil {
+		r.Auth = auth
+		var image *engine.Image
+		image, err = d.images.Acquire(ctx, r)
+		if err == nil {
+			return image, nil
+		}
+		if auth == (engine.Auth{}) {
+			return nil, err
+		}
+	}
+	r.Limit -= time.Since(begin)
+	if !want.AuthSoftFail || !structs.IsKind(err, structs.KindPrecondition) || r.Limit <= 0 || ctx.Err() != nil {
 		return nil, err
 	}
-	r.Auth = auth
-	return d.images.Acquire(ctx, r)
+	d.emit(r.TaskID, "Downloading the image without credentials (auth_soft_fail): %v", err)
+	r.Auth = engine.Auth{}
+	image, again := d.images.Acquire(ctx, r)
+	if again != nil {
+		return nil, fmt.Errorf("%w; with credentials: %w", again, err)
+	}
+	return image, nil
 }
 
 // localName returns a path in the task's local directory. A job may write it with or without the name of

@@ -114,6 +114,109 @@ func TestStart_DownloadsTheImage(t *testing.T) {
 	}
 }
 
+// TestStart_GoesOnWithoutCredentials that cannot be had or that the registry refuses, if the job wants that.
+func TestStart_GoesOnWithoutCredentials(t *testing.T) {
+	own := map[string]any{"username": "own", "password": "p1"}
+	for name, c := range map[string]struct {
+		config map[string]any
+		helper string
+		asks   []string // the users of the downloads
+		fails  string
+	}{
+		"refused": {
+			config: map[string]any{"image": "reg:5000/b:1", "auth": own, "auth_soft_fail": true},
+			asks:   []string{"own", ""},
+		},
+		"refused, and the image is there": {
+			config: map[string]any{
+				"image": "a:1", "force_pull": true, "auth": own, "auth_soft_fail": true,
+			},
+			asks: []string{"own", ""},
+		},
+		"refused for good": {
+			config: map[string]any{"image": "reg:5000/b:1", "auth": own},
+			asks:   []string{"own"},
+			fails:  "incorrect password",
+		},
+		"refused both times": {
+			config: map[string]any{"image": "reg:5000/private:1", "auth": own, "auth_soft_fail": true},
+			asks:   []string{"own", ""},
+			fails:  "pull access denied; with credentials: docker: downloading image reg:5000/private:1",
+		},
+		"without any": {
+			config: map[string]any{"image": "reg:5000/private:1", "auth_soft_fail": true},
+			asks:   []string{""},
+			fails:  "denied",
+		},
+		"a missing helper": {
+			config: map[string]any{"image": "reg:5000/b:1", "auth_soft_fail": true},
+			helper: "missing",
+			asks:   []string{""},
+		},
+		"a missing helper for good": {
+			config: map[string]any{"image": "reg:5000/b:1"},
+			helper: "missing",
+			fails:  "asking docker-credential-missing",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			asked := f.refusesCredentials()
+			settings := f.config()
+			settings.Auth.Helper = c.helper
+			cfg := f.task("a1")
+			cfg.Config = c.config
+			_, err := f.agent(settings).Start(t.Context(), cfg)
+			if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("got %v, want %q", err, c.fails)
+			}
+			var users []string
+			for len(asked) > 0 {
+				users = append(users, <-asked)
+			}
+			if !slices.Equal(users, c.asks) {
+				t.Errorf("the downloads had the users %q, want %q", users, c.asks)
+			}
+			told := slices.ContainsFunc(f.events, func(e driver.TaskEvent) bool {
+				return strings.Contains(e.Message, "without credentials (auth_soft_fail)")
+			})
+			if tries := len(c.asks) == 2 || c.helper != "" && c.fails == ""; told != tries {
+				t.Errorf("the events are %+v", f.events)
+			}
+		})
+	}
+}
+
+// refusesCredentials makes the daemon's registry refuse all credentials, and all downloads of private:1. It
+// returns the users of the downloads.
+func (f *fixture) refusesCredentials() <-chan string {
+	asked := make(chan string, 10)
+	f.Handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
+		var auth registry.AuthConfig
+		text, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
+		if err == nil && len(text) > 0 {
+			err = json.Unmarshal(text, &auth)
+		}
+		if err != nil {
+			f.t.Error(err)
+		}
+		asked <- auth.Username
+		name := r.URL.Query().Get("fromImage")
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case auth.Username != "":
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"message":"unauthorized: incorrect password"}`)
+		case strings.HasSuffix(name, "private"):
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"message":"pull access denied"}`)
+		default:
+			f.AddImage(name+":"+r.URL.Query().Get("tag"), "sha256:pulled")
+		}
+	})
+	return asked
+}
+
 func TestStart_BoundsTheDownload(t *testing.T) {
 	f := newFixture(t)
 	f.Hang("POST /images/create")

@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -238,4 +239,26 @@ func readUlimits(b *block) []*units.Ulimit {
 		out = append(out, u)
 	}
 	return out
+}
+
+// readProcessors reads a list of processors such as "0-2,4".
+func readProcessors(b *block) string {
+	const name = "cpuset_cpus"
+	s := b.text(name)
+	if s == "" {
+		return ""
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		first, err := strconv.ParseUint(low, 10, 32)
+		last := first
+		if isRange && err == nil {
+			last, err = strconv.ParseUint(high, 10, 32)
+		}
+		if err != nil || first > last || last > maxCPU {
+			b.reject(name, s, "expected processors such as \"0-2,4\", each from 0 to %d", maxCPU)
+			return ""
+		}
+	}
+	return s
 }

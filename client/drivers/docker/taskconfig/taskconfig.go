@@ -19,6 +19,8 @@ type Task struct {
 	PullTimeout time.Duration // 0: the node's
 	ForcePull   bool
 	Auth        *Auth
+	// AuthSoftFail lets the download go on without credentials that cannot be had or that are refused.
+	AuthSoftFail bool
 
 	Entrypoint  []string // nil: the image's
 	Command     string
@@ -58,7 +60,8 @@ type Task struct {
 
 	Sysctl          map[string]string
 	Ulimits         []*units.Ulimit
-	PIDsLimit       int64 // 0: the node's
+	PIDsLimit       int64  // 0: the node's
+	CPUSet          string // the processors, such as "0-2,4"; "" is all
 	CPUHardLimit    bool
 	CPUCFSPeriod    time.Duration // 0: 100 ms
 	MemoryHardLimit int           // MiB; 0: the task's memory_max
@@ -113,6 +116,7 @@ const (
 	minPeriod   = time.Millisecond
 	maxOOMScore = 1000
 	maxRetries  = 1000
+	maxCPU      = 8191 // the kernel's greatest number of a processor
 )
 
 // Decode reads the block. The error is invalid and has a line for each fault.
@@ -147,6 +151,7 @@ func (t *Task) readImage(b *block) {
 	if t.Load != "" && t.ForcePull {
 		b.fault("force_pull", "the image comes from the archive in config.load; remove one of the two")
 	}
+	t.AuthSoftFail = b.boolean("auth_soft_fail")
 	b.one("auth", func(b *block) {
 		t.Auth = &Auth{
 			Username:      b.text("username"),
@@ -252,6 +257,7 @@ func (t *Task) readLimits(b *block) {
 	t.Sysctl = b.pairs("sysctl")
 	t.Ulimits = readUlimits(b)
 	t.PIDsLimit = b.number("pids_limit", 1, maxPIDs)
+	t.CPUSet = readProcessors(b)
 	t.CPUHardLimit = b.boolean("cpu_hard_limit")
 	t.CPUCFSPeriod = time.Duration(b.number("cpu_cfs_period",
 		minPeriod.Microseconds(), maxPeriod.Microseconds())) * time.Microsecond

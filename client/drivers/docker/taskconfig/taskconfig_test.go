@@ -23,6 +23,7 @@ const everything = `
 image              = "registry:5000/a/b:1.2"
 image_pull_timeout = "90s"
 force_pull         = true
+auth_soft_fail     = true
 auth {
   username       = "u"
   password       = "p"
@@ -102,6 +103,7 @@ ulimit {
   nofile = "2048:4096"
 }
 pids_limit        = 64
+cpuset_cpus       = "0-2,4"
 cpu_hard_limit    = true
 cpu_cfs_period    = 50000
 memory_hard_limit = 512
@@ -118,6 +120,9 @@ func TestDecode_ReadsEveryField(t *testing.T) {
 		PullTimeout: 90 * time.Second,
 		ForcePull:   true,
 		Auth:        &Auth{"u", "p", "registry:5000"},
+
+		AuthSoftFail: true,
+
 		Entrypoint:  []string{"/bin/x", "-y"},
 		Command:     "serve",
 		Args:        []string{"-n", "3"},
@@ -167,6 +172,7 @@ func TestDecode_ReadsEveryField(t *testing.T) {
 		Sysctl:          map[string]string{"net.core.somaxconn": "16384"},
 		Ulimits:         []*units.Ulimit{{Name: "nofile", Soft: 2048, Hard: 4096}},
 		PIDsLimit:       64,
+		CPUSet:          "0-2,4",
 		CPUHardLimit:    true,
 		CPUCFSPeriod:    50 * time.Millisecond,
 		MemoryHardLimit: 512,
@@ -237,6 +243,12 @@ func TestDecode_NamesEachFault(t *testing.T) {
 		{`memory_hard_limit = 99999999999`, `config.memory_hard_limit: 99999999999`},
 		{`oom_score_adj = -5`, `config.oom_score_adj: -5: expected a number from 0 to 1000`},
 		{`ports = "http"`, `config.ports: expected a list of strings, found a string`},
+		{`auth_soft_fail = "perhaps"`, `config.auth_soft_fail: expected true or false`},
+		{`cpuset_cpus = "0-"`, `config.cpuset_cpus: "0-": expected processors such as "0-2,4", each from 0 to 8191`},
+		{`cpuset_cpus = "3-1"`, `config.cpuset_cpus: "3-1": expected processors`},
+		{`cpuset_cpus = "0,8192"`, `config.cpuset_cpus: "0,8192": expected processors`},
+		{`cpuset_cpus = "0,,1"`, `config.cpuset_cpus: "0,,1": expected processors`},
+		{`cpuset_cpus = "-1"`, `config.cpuset_cpus: "-1": expected processors`},
 		{`port_map = { http = 80 }`, `config.port_map: name the ports of the group's network in config.ports`},
 		{"logging {\n type = \"syslog\"\n}", `config.logging: berth collects the output of tasks itself`},
 		{`labels = { a = ["b"] }`, `config.labels.a: expected a string, found a list`},
