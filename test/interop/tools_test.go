@@ -104,7 +104,8 @@ func sleeper(count, scaling string) string {
 	return strings.NewReplacer("COUNT", count, "SCALING", scaling).Replace(sleeperFile)
 }
 
-// TestTool_LevantDeploysAndScales deploys a template with a variable, whose deployment levant watches to its end,
+// TestTool_LevantDeploysAndScales deploys a template with a variable, whose deployment levant
+// watches to its end,
 // deploys it again with another count, and scales it.
 func TestTool_LevantDeploysAndScales(t *testing.T) {
 	a := startToolAgent(t, "levant")
@@ -125,7 +126,8 @@ func TestTool_LevantDeploysAndScales(t *testing.T) {
 	a.awaitCount("sleeper", 3)
 }
 
-// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies of the jobs and
+// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies
+// of the jobs and
 // the use of processors, and scales the job.
 func TestTool_AutoscalerScalesAGroup(t *testing.T) {
 	a := startToolAgent(t, "nomad-autoscaler")
@@ -217,7 +219,8 @@ func (s *screen) await(t *testing.T, text string) {
 	}
 }
 
-// TestTool_WanderShowsAJobAndItsLogs opens the terminal user interface on its list of jobs, and goes by the keys of
+// TestTool_WanderShowsAJobAndItsLogs opens the terminal user interface on its list of jobs, and
+// goes by the keys of
 // its users to the allocation and the log of the task.
 func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
 	a := startToolAgent(t, "wander")
@@ -257,7 +260,8 @@ func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
 	}
 }
 
-// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys resources of the
+// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys
+// resources of the
 // public provider.
 func TestTool_OpenTofuAppliesImportsAndDestroys(t *testing.T) {
 	a := startToolAgent(t, "tofu")
