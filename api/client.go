@@ -259,7 +259,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 
 // portHint explains a lost connection to a port that, by default, does not serve HTTP.
 func (c *Client) portHint() string {
-	_, port, _ := strings.Cut(strings.TrimPrefix(c.cfg.Address, "http://"), ":")
+	port := c.base.Port()
 	if port != "4747" && port != "4748" {
 		return ""
 	}
