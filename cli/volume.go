@@ -302,7 +302,7 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	}
 	id := c.Arg(0)
 	_, _, err = c.API.Volume(ctx, id, nil)
-	if structs.IsKind(err, structs.KindNotFound) { // the next request says anything else
+	if structs.IsKind(err, structs.KindNotFound) { // other faults are also those of the next request
 		return c.didYouMean(ctx, "volume", id, err)
 	}
 	w := newWatch(c)

@@ -133,7 +133,8 @@ func (c *Client) runLease(ctx context.Context) {
 			}
 			now := time.Now()
 			held = lease{ttl: ttl, since: now, until: now.Add(ttl)}
-			c.lease.Store(&lease{ttl: ttl, since: now})
+			granted := held
+			c.lease.Store(&granted)
 			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before, lost)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
