@@ -58,18 +58,24 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
 }
 
-func TestClaimGet_WaitsForGrant(t *testing.T) {
+// newClaim returns a server with a claim whose volume is not attached yet, and the node's request to read it.
+func newClaim(t *testing.T) (*server, *structs.CSIClaimGetRequest) {
+	t.Helper()
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	s.addVolume("v")
 	s.claim("v", "a1", "n1")
-	get := &structs.CSIClaimGetRequest{
+	return s, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
 	}
+}
+
+func TestClaimGet_WaitsForGrant(t *testing.T) {
+	s, get := newClaim(t)
 	got := must(s, structs.CSIClaimGet, get)
 	if got.Ready || !strings.Contains(got.Blocked, "attached to node") {
 		t.Fatalf("before it is attached: ready %v, %q", got.Ready, got.Blocked)
@@ -90,17 +96,7 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 }
 
 func TestDuty_K2_K4_K17_ANodeHasToWaitForTheAttachAndGetsItsContext(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
-	get := &structs.CSIClaimGetRequest{
-		VolumeID: "v",
-		AllocID:  "a1",
-		NodeID:   "n1",
-		SecretID: secretOf("n1"),
-	}
+	s, get := newClaim(t)
 	got := must(s, structs.CSIClaimGet, get)
 	if got.Claim.State != structs.ClaimGranted || got.Ready {
 		t.Fatalf("before it is attached: the claim is %s, ready %v", got.Claim.State, got.Ready)

@@ -52,19 +52,23 @@ func TestStart_WaitsForTheDaemon(t *testing.T) {
 	}
 }
 
+// credentials returns those of a download.
+func (f *fixture) credentials(r *http.Request) (auth registry.AuthConfig) {
+	text, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
+	if err == nil && len(text) > 0 {
+		err = json.Unmarshal(text, &auth)
+	}
+	if err != nil {
+		f.t.Error(err)
+	}
+	return auth
+}
+
 // pulls makes the daemon give every image that it is asked for, and returns the credentials of the request.
 func (f *fixture) pulls() <-chan registry.AuthConfig {
 	asked := make(chan registry.AuthConfig, 10)
 	f.Handle("POST /images/create", func(_ http.ResponseWriter, r *http.Request) {
-		var auth registry.AuthConfig
-		text, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
-		if err == nil && len(text) > 0 {
-			err = json.Unmarshal(text, &auth)
-		}
-		if err != nil {
-			f.t.Error(err)
-		}
-		asked <- auth
+		asked <- f.credentials(r)
 		f.AddImage(r.URL.Query().Get("fromImage")+":"+r.URL.Query().Get("tag"), "sha256:pulled")
 	})
 	return asked
@@ -192,14 +196,7 @@ func TestStart_GoesOnWithoutCredentials(t *testing.T) {
 func (f *fixture) refusesCredentials() <-chan string {
 	asked := make(chan string, 10)
 	f.Handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
-		var auth registry.AuthConfig
-		text, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
-		if err == nil && len(text) > 0 {
-			err = json.Unmarshal(text, &auth)
-		}
-		if err != nil {
-			f.t.Error(err)
-		}
+		auth := f.credentials(r)
 		asked <- auth.Username
 		name := r.URL.Query().Get("fromImage")
 		w.Header().Set("Content-Type", "application/json")
