@@ -3,7 +3,9 @@ package interop
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,9 +106,8 @@ func sleeper(count, scaling string) string {
 	return strings.NewReplacer("COUNT", count, "SCALING", scaling).Replace(sleeperFile)
 }
 
-// TestTool_LevantDeploysAndScales deploys a template with a variable, whose deployment levant
-// watches to its end,
-// deploys it again with another count, and scales it.
+// TestTool_LevantDeploysAndScales deploys a template with a variable, deploys it again with another count, and
+// scales it. levant watches each deployment to its end.
 func TestTool_LevantDeploysAndScales(t *testing.T) {
 	a := startToolAgent(t, "levant")
 	defer stopJob(t, a.client, "sleeper")
@@ -126,9 +127,8 @@ func TestTool_LevantDeploysAndScales(t *testing.T) {
 	a.awaitCount("sleeper", 3)
 }
 
-// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies
-// of the jobs and
-// the use of processors, and scales the job.
+// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies of the jobs
+// and the use of processors, and scales the job.
 func TestTool_AutoscalerScalesAGroup(t *testing.T) {
 	a := startToolAgent(t, "nomad-autoscaler")
 	defer stopJob(t, a.client, "sleeper")
@@ -153,7 +153,7 @@ func TestTool_AutoscalerScalesAGroup(t *testing.T) {
 	}
 	runJob(t, a.client, job)
 	a.write("agent.hcl", `nomad { address = "`+a.client.Address()+`" }
-http { bind_port = 0 }
+http { bind_port = `+freePort(t)+` }
 `)
 	cmd := a.command("agent", "-config", "agent.hcl", "-log-level", "debug")
 	var log bytes.Buffer
@@ -175,6 +175,21 @@ http { bind_port = 0 }
 	if checkNoError(t, "scale status", err) && len(status.TaskGroups["g"].Events) == 0 {
 		t.Error("the scaling left no event")
 	}
+}
+
+// freePort returns a port of the machine that nothing uses. For the autoscaler, port 0 is its default of 8080.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	err = errors.Join(err, ln.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // screen keeps what a program with a terminal wrote.
@@ -219,9 +234,8 @@ func (s *screen) await(t *testing.T, text string) {
 	}
 }
 
-// TestTool_WanderShowsAJobAndItsLogs opens the terminal user interface on its list of jobs, and
-// goes by the keys of
-// its users to the allocation and the log of the task.
+// TestTool_WanderShowsAJobAndItsLogs opens the terminal user interface on its list of jobs, and goes by the
+// keys of its users to the allocation and the log of the task.
 func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
 	a := startToolAgent(t, "wander")
 	runJob(t, a.client, shellJob("sleeper", "echo words of the task; exec sleep 600"))
@@ -260,8 +274,7 @@ func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
 	}
 }
 
-// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys
-// resources of the
+// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys resources of the
 // public provider.
 func TestTool_OpenTofuAppliesImportsAndDestroys(t *testing.T) {
 	a := startToolAgent(t, "tofu")
