@@ -106,8 +106,8 @@ func sleeper(count, scaling string) string {
 	return strings.NewReplacer("COUNT", count, "SCALING", scaling).Replace(sleeperFile)
 }
 
-// TestTool_LevantDeploysAndScales deploys a template with a variable, deploys it again with another count, and
-// scales it. levant watches each deployment to its end.
+// TestTool_LevantDeploysAndScales deploys a template with a variable, deploys it again with another count,
+// and scales it. levant watches each deployment to its end.
 func TestTool_LevantDeploysAndScales(t *testing.T) {
 	a := startToolAgent(t, "levant")
 	defer stopJob(t, a.client, "sleeper")
@@ -177,7 +177,7 @@ http { bind_port = `+freePort(t)+` }
 	}
 }
 
-// freePort returns a port of the machine that nothing uses. For the autoscaler, port 0 is its default of 8080.
+// freePort returns a port of the machine that nothing uses. For the autoscaler, port 0 is its default.
 func freePort(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -274,8 +274,8 @@ func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
 	}
 }
 
-// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys resources of the
-// public provider.
+// TestTool_OpenTofuAppliesImportsAndDestroys plans, applies, reads back, imports and destroys resources of
+// the public provider.
 func TestTool_OpenTofuAppliesImportsAndDestroys(t *testing.T) {
 	a := startToolAgent(t, "tofu")
 	provider := filepath.Join(filepath.Dir(a.path), "terraform-provider-nomad")
