@@ -9,7 +9,6 @@ import (
 
 	"berth/internal/allocdir"
 	"berth/internal/logfile"
-	"berth/structs"
 )
 
 var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}",
@@ -33,9 +32,6 @@ func serveLogs(c *call) (any, error) {
 		plain: plain,
 		open: func(ctx context.Context) (source, error) {
 			log, err := logfile.Open(ctx, o)
-			if structs.IsKind(err, structs.KindNotFound) {
-				return emptySource{}, nil // a task that has written nothing
-			}
 			return &logSource{ReadCloser: log}, err
 		},
 	})
@@ -52,12 +48,6 @@ func (s *logSource) Next(p []byte) (allocdir.Part, error) {
 	s.offset += int64(n)
 	return allocdir.Part{Data: p[:n], Offset: s.offset}, err
 }
-
-// emptySource is a log without files.
-type emptySource struct{}
-
-func (emptySource) Next([]byte) (allocdir.Part, error) { return allocdir.Part{}, io.EOF }
-func (emptySource) Close() error                       { return nil }
 
 // bindLogs reads the options of a log except its directory. plain asks for bytes instead of frames.
 func bindLogs(c *call) (o logfile.Options, plain bool, err error) {

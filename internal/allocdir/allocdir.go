@@ -37,11 +37,11 @@ type Dir struct{ root *os.File }
 // Open opens the directory at a path. The error is not-found if there is none. The caller closes it.
 func Open(path string) (*Dir, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return nil, structs.NotFoundf("the allocation has no directory on its node")
-	}
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	case err != nil: // without the path, which is the host's
+		return nil, structs.Internalf("opening the directory of the allocation: %w", err)
 	}
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }

@@ -6,10 +6,13 @@
 // be in different processes.
 //
 // The task can write to the directory, and reader and writer have more rights than the task. Therefore they
-// follow no symbolic link, which could lead to files of others, and do not wait for a pipe.
+// follow no symbolic link, which could lead to files of others, and do not wait for a pipe. A writer notices
+// that the task has moved or removed its file or the directory, and continues with the next n, in a new
+// directory if it must.
 package logfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,16 +41,24 @@ type output struct{ dir, task, kind string }
 
 // parts lists the numbers of the existing files, oldest first. A directory that does not exist has none.
 func (o output) parts() ([]int, error) {
-	entries, err := os.ReadDir(o.dir)
-	if err != nil && !os.IsNotExist(err) {
+	dir, err := o.openDir()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closeRead(dir)
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
 		return nil, err
 	}
 	var ns []int
-	for _, e := range entries {
-		ext := filepath.Ext(e.Name())
+	for _, name := range names {
+		ext := filepath.Ext(name)
 		n, err := strconv.Atoi(strings.TrimPrefix(ext, "."))
 		if err == nil && n >= 0 &&
-			e.Name() == Name(o.task, o.kind, n) {
+			name == Name(o.task, o.kind, n) {
 			ns = append(ns, n)
 		}
 	}
@@ -55,68 +66,125 @@ func (o output) parts() ([]int, error) {
 	return ns, nil
 }
 
-// withDir runs fn with the directory. It opens the directory each time, because the directory may have been
-// replaced.
-func (o output) withDir(fn func(fd int) error) error {
-	fd, err := unix.Open(o.dir,
-		unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// errReplaced is the error for a directory in whose place the task has put something else.
+var errReplaced = structs.NotFoundf("the directory of the logs is gone: " +
+	"the task put something else in its place. Its next output makes the directory again")
+
+const dirFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_RDONLY | unix.O_CLOEXEC
+
+// openDir opens the directory. Every access opens it again, because the task may have replaced it. The error
+// has no path of the host, because the task's users read it.
+func (o output) openDir() (*os.File, error) {
+	fd, err := unix.Open(o.dir, dirFlags, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return nil, errReplaced
+	}
 	if err != nil {
-		return &os.PathError{
+		return nil, &os.PathError{
 			Op:   "open",
-			Path: o.dir,
+			Path: filepath.Base(o.dir),
 			Err:  err,
 		}
 	}
-	defer unix.Close(fd)
-	return fn(fd)
+	return os.NewFile(uintptr(fd), filepath.Base(o.dir)), nil
 }
 
-// openPart opens part n with the flags of open(2). It fails if the part is not a plain file.
-func (o output) openPart(n, flags int) (f *os.File, err error) {
-	name := Name(o.task, o.kind, n)
-	path := filepath.Join(o.dir, name)
-	err = o.withDir(func(at int) error {
-		fd, err := unix.Openat(at, name,
-			flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
-		if err != nil {
-			return &os.PathError{
-				Op:   "open",
-				Path: path,
-				Err:  err,
-			}
-		}
-		f = os.NewFile(uintptr(fd), path)
-		return nil
-	})
+// openOrMakeDir makes the directory if the task has moved or removed it, or has put something else in its
+// place. The directory above it does not belong to the task.
+func (o output) openOrMakeDir() (*os.File, error) {
+	dir, err := o.openDir()
+	if !isGone(err) {
+		return dir, err
+	}
+	above := output{dir: filepath.Dir(o.dir)}
+	parent, err := above.openDir()
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = structs.Preconditionf("%s is not a plain file", path)
+	defer closeRead(parent)
+	name := filepath.Base(o.dir)
+	// This removes no directory, and of a link only the link. The task may use the name again at once.
+	_ = unix.Unlinkat(int(parent.Fd()), name, 0)
+	made := unix.Mkdirat(int(parent.Fd()), name, 0o755)
+	dir, err = o.openDir()
+	if err == nil && made == nil {
+		_ = dir.Chmod(0o755) // whatever the umask
+	}
+	return dir, err
+}
+
+// isGone reports whether the error says that the directory, or a file in it, is not there.
+func isGone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, errReplaced)
+}
+
+// openPart opens part n with the flags of open(2). It fails if the part is not a plain file. With O_CREAT it
+// makes the directory, too.
+func (o output) openPart(n, flags int) (*os.File, error) {
+	open := o.openDir
+	if flags&unix.O_CREAT != 0 {
+		open = o.openOrMakeDir
+	}
+	dir, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer closeRead(dir)
+	name := Name(o.task, o.kind, n)
+	fd, err := unix.Openat(int(dir.Fd()), name,
+		flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, notPlain(name)
 	}
 	if err != nil {
-		_ = f.Close()
+		return nil, &os.PathError{
+			Op:   "open",
+			Path: name,
+			Err:  err,
+		}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notPlain(name)
+	}
+	if err != nil {
+		closeRead(f)
 		return nil, err
 	}
 	return f, nil
 }
 
-// size returns the size of part n and reports whether the part exists.
-func (o output) size(n int) (bytes int64, exists bool) {
-	err := o.withDir(func(at int) error {
-		var st unix.Stat_t
-		err := unix.Fstatat(at, Name(o.task, o.kind, n),
-			&st, unix.AT_SYMLINK_NOFOLLOW)
-		bytes = st.Size
-		return err
-	})
-	return bytes, err == nil
+func notPlain(name string) error {
+	return structs.Preconditionf("%s is not a plain file", name)
+}
+
+// stat describes part n.
+func (o output) stat(n int) (st unix.Stat_t, err error) {
+	dir, err := o.openDir()
+	if err != nil {
+		return st, err
+	}
+	defer closeRead(dir)
+	err = unix.Fstatat(int(dir.Fd()), Name(o.task, o.kind, n),
+		&st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
+}
+
+// exists reports whether part n exists.
+func (o output) exists(n int) bool {
+	_, err := o.stat(n)
+	return err == nil
 }
 
 // remove removes part n. After a failure the next rotation tries again.
 func (o output) remove(n int) {
-	_ = o.withDir(func(at int) error {
-		return unix.Unlinkat(at, Name(o.task, o.kind, n), 0)
-	})
+	dir, err := o.openDir()
+	if err != nil {
+		return
+	}
+	defer closeRead(dir)
+	_ = unix.Unlinkat(int(dir.Fd()), Name(o.task, o.kind, n), 0)
 }
+
+func closeRead(f *os.File) { _ = f.Close() }

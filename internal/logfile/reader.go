@@ -34,9 +34,10 @@ type Options struct {
 }
 
 // Open opens a task's output as one stream over all its files. With Follow the stream continues over
-// rotations and ends (io.EOF) with ctx, or after Ended. Without Follow it ends at the current end, and an
-// output without files is not-found. A reader skips the files that the writer has removed before it reads
-// them. The caller must not call Close while Read runs. Read returns when ctx ends.
+// rotations and ends (io.EOF) with ctx, or after Ended. Without Follow it ends at the current end. An output
+// without files is empty. The error is not-found if the task has put something else in the place of the
+// directory. A reader skips the files that the writer has removed before it reads them. The caller must not
+// call Close while Read runs. Read returns when ctx ends.
 func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 	r := &reader{
 		ctx: ctx,
@@ -47,10 +48,6 @@ func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 	ns, err := r.out.parts()
 	if err != nil {
 		return nil, err
-	}
-	if len(ns) == 0 && !o.Follow {
-		return nil, structs.NotFoundf("task %q has no %s yet",
-			o.Task, o.Kind)
 	}
 	if err := r.seek(ns); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -71,7 +68,10 @@ func (r *reader) seek(ns []int) error {
 	sizes := make([]int64, len(ns))
 	var total int64
 	for i, n := range ns {
-		sizes[i], _ = r.out.size(n)
+		st, err := r.out.stat(n)
+		if err == nil {
+			sizes[i] = st.Size
+		}
 		total += sizes[i]
 	}
 	skip := min(r.o.Offset, total)
@@ -93,7 +93,7 @@ func (r *reader) seek(ns []int) error {
 			continue
 		}
 		err := r.openPart(n)
-		if os.IsNotExist(err) {
+		if isGone(err) {
 			skip = 0 // the writer has just removed the file, so the stream begins with the next one
 			continue
 		}
@@ -125,7 +125,7 @@ func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
 			size-- // see lines.Search
 		}
 		at, done, err := r.searchPart(&s, ns[i], size)
-		if os.IsNotExist(err) { // the writer has just removed it, and so all before it
+		if isGone(err) { // the writer has just removed it, and so all before it
 			return earlier + sizes[i], nil
 		}
 		if err != nil || done {
@@ -193,7 +193,7 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 			return 0, nil
 		}
 		err = r.openPart(next)
-		if err != nil && !os.IsNotExist(err) {
+		if err != nil && !isGone(err) {
 			return 0, err
 		}
 		r.n = next
@@ -203,16 +203,17 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 // nextPart returns the number of the oldest file after the current one, or -1 if there is none.
 func (r *reader) nextPart() (int, error) {
 	if r.file != nil { // the usual case, without a listing of the directory
-		_, exists := r.out.size(r.n + 1)
-		if exists {
+		if r.out.exists(r.n + 1) {
 			return r.n + 1, nil
 		}
-		_, exists = r.out.size(r.n)
-		if exists {
+		if r.out.exists(r.n) {
 			return -1, nil
 		}
 	}
 	ns, err := r.out.parts()
+	if errors.Is(err, errReplaced) {
+		return -1, nil // the writer makes the directory again
+	}
 	for _, n := range ns {
 		if n > r.n {
 			return n, nil

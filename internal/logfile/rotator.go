@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config names the output of a Rotator and bounds its files.
@@ -15,19 +17,27 @@ type Config struct {
 	MaxFileSize int64 // bytes, at least 1
 }
 
-// Rotator writes one output of a task. Write never fails, so that a full disk or a missing directory does
-// not block the task. It drops the bytes that it cannot write and counts them. When writing works again, it
-// first writes a note with their number. A Rotator is safe for concurrent use.
+// Rotator writes one output of a task. Write never fails, so that a full disk does not block the task. It
+// drops the bytes that it cannot write and counts them. When writing works again, it first writes a note with
+// their number. A Rotator is safe for concurrent use.
 type Rotator struct {
 	cfg Config
 	out output
 
 	mu      sync.Mutex
 	file    *os.File
-	n       int   // number of the current file
+	n       int // number of the current file
+	id      fileID
 	size    int64 // bytes in it
 	dropped int64
 	cause   error // of the last drop
+}
+
+// fileID tells a file from others.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(st *unix.Stat_t) fileID {
+	return fileID{st.Dev, st.Ino}
 }
 
 // NewRotator opens the newest file for appending, or creates the first one.
@@ -96,7 +106,8 @@ func (r *Rotator) noteDrops() {
 	}
 }
 
-// writePart writes the part of p that fits into the current file. It first rotates if that file is full.
+// writePart writes the part of p that fits into the current file. It first rotates if that file is full, or
+// if its readers would not find it.
 func (r *Rotator) writePart(p []byte) (int, error) {
 	if r.file == nil {
 		err := r.openFile()
@@ -104,18 +115,30 @@ func (r *Rotator) writePart(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if r.size >= r.cfg.MaxFileSize {
+	if r.size >= r.cfg.MaxFileSize || r.isLost() {
 		err := r.rotate()
 		if err != nil {
 			return 0, err
 		}
 	}
-	p = p[:min(int64(len(p)), r.cfg.MaxFileSize-r.size)]
+	free := max(0, r.cfg.MaxFileSize-r.size) // the task may have put a large file there
+	p = p[:min(int64(len(p)), free)]
 	n, err := r.file.Write(p)
 	r.size += int64(n)
 	return n, err
 }
 
+// isLost reports whether the task has moved or removed the current file or its directory.
+func (r *Rotator) isLost() bool {
+	st, err := r.out.stat(r.n)
+	if err != nil {
+		return isGone(err)
+	}
+	return idOf(&st) != r.id
+}
+
+// rotate continues with the next file. Its number is new also after a loss: a reader of the lost file then
+// finds the next one.
 func (r *Rotator) rotate() error {
 	full := r.file
 	r.n++
@@ -133,13 +156,15 @@ func (r *Rotator) openFile() error {
 	if err != nil {
 		return err
 	}
-	info, err := f.Stat()
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
 	if err != nil {
-		_ = f.Close()
+		closeRead(f)
 		return err
 	}
 	r.file = f
-	r.size = info.Size()
+	r.id = idOf(&st)
+	r.size = st.Size
 	return nil
 }
 

@@ -182,3 +182,42 @@ sleep 2`,
 	a.mustFail(3, []string{"among the secrets"}, "alloc", "fs", alloc, "t/secrets")
 	a.must("job", "stop", "-purge", "writer")
 }
+
+// TestLogs_OutliveTheirDirectory: a task moves the directory of its logs away and puts a link in its place.
+func TestLogs_OutliveTheirDirectory(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", a.writeJob(jobFile{name: "mover", script: `
+echo before
+await() { until [ -e /local/$1 ]; do sleep 0.1; done; }
+await move
+mv /alloc/logs /alloc/mine
+ln -s /alloc/mine /alloc/logs
+touch /local/moved
+await print
+echo after
+await end`}))
+	alloc := a.awaitRunning("mover", 1)[0].ID
+	a.awaitOutput(alloc, "before")
+	follower := a.startCommand("alloc", "logs", "-f", "-stdout", alloc)
+	follower.awaitText("before\n")
+	a.must("alloc", "exec", alloc, "touch", "/local/move")
+	eventually(t, "the link is there", func() error {
+		_, err := a.run("alloc", "fs", alloc, "t/local/moved")
+		return err
+	})
+	url := fmt.Sprintf("http://127.0.0.1:%d/v1/client/fs/logs/%s?task=t&type=stdout&plain=true", a.http, alloc)
+	status, body := readURL(t, url)
+	if status != http.StatusNotFound || strings.Contains(body, a.dir) {
+		t.Errorf("the log has the answer %d %q", status, body)
+	}
+	a.must("alloc", "exec", alloc, "touch", "/local/print")
+	follower.awaitText("after\n")
+	status, body = readURL(t, url)
+	if status != http.StatusOK || body != "after\n" {
+		t.Errorf("the log has the answer %d %q", status, body)
+	}
+	a.must("job", "stop", "-purge", "mover")
+	follower.checkEnd(0)
+}

@@ -1,0 +1,146 @@
+package logfile
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// TestRotator_ContinuesAfterALoss: the task moves or removes its file or the directory, or puts something
+// else in its place. No later output is lost, and a follower misses nothing.
+func TestRotator_ContinuesAfterALoss(t *testing.T) {
+	host := t.TempDir()
+	for name, c := range map[string]struct {
+		loss func(t *testing.T, dir string)
+		kept bool // the earlier output
+	}{
+		"a removed directory": {loss: func(t *testing.T, dir string) {
+			must(t, os.RemoveAll(dir))
+		}},
+		"a moved directory": {loss: func(t *testing.T, dir string) {
+			must(t, os.Rename(dir, dir+".old"))
+		}},
+		"another directory": {loss: func(t *testing.T, dir string) {
+			must(t, os.Rename(dir, dir+".old"))
+			must(t, os.Mkdir(dir, 0o700))
+		}},
+		"a file": {loss: func(t *testing.T, dir string) {
+			must(t, os.RemoveAll(dir))
+			must(t, os.WriteFile(dir, nil, 0o600))
+		}},
+		"a link to the host": {loss: func(t *testing.T, dir string) {
+			must(t, os.Rename(dir, dir+".old"))
+			must(t, os.Symlink(host, dir))
+		}},
+		"a link to itself": {loss: func(t *testing.T, dir string) {
+			must(t, os.Rename(dir, dir+".old"))
+			must(t, os.Symlink(dir+".old", dir))
+		}},
+		"a pipe": {loss: func(t *testing.T, dir string) {
+			must(t, os.RemoveAll(dir))
+			must(t, unix.Mkfifo(dir, 0o600))
+		}},
+		"a removed file": {loss: func(t *testing.T, dir string) {
+			must(t, os.Remove(filepath.Join(dir, Name("web.x", Stdout, 0))))
+		}},
+		"a moved file": {loss: func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, Name("web.x", Stdout, 0)), filepath.Join(dir, "mine")))
+		}},
+		"another file": {kept: true, loss: func(t *testing.T, dir string) {
+			path := filepath.Join(dir, Name("web.x", Stdout, 0))
+			must(t, os.Rename(path, filepath.Join(dir, "mine")))
+			must(t, os.WriteFile(path, []byte("before"), 0o600))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "logs")
+			must(t, os.Mkdir(dir, 0o755))
+			r := newRotator(t, dir, 3, 100)
+			writeString(t, r, "before")
+			ended := make(chan struct{})
+			o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Follow: true, Ended: ended}
+			follower, err := Open(t.Context(), o)
+			must(t, err)
+			defer follower.Close()
+			_, err = io.ReadFull(follower, make([]byte, len("be")))
+			must(t, err)
+			c.loss(t, dir)
+			writeString(t, r, "after")
+			want := "after"
+			if c.kept {
+				want = "beforeafter"
+			}
+			if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != want {
+				t.Errorf("read %q, want %q", got, want)
+			}
+			close(ended)
+			if b, err := io.ReadAll(follower); string(b) != "foreafter" || err != nil {
+				t.Errorf("a follower got %q, %v", b, err)
+			}
+			if left, err := os.ReadDir(host); len(left) > 0 || err != nil {
+				t.Errorf("the host's directory has %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestRotator_StartsWithoutADirectory: a task that has removed it is started again.
+func TestRotator_StartsWithoutADirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	before := unix.Umask(0o077)
+	defer unix.Umask(before)
+	writeString(t, newRotator(t, dir, 3, 100), "again")
+	if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "again" {
+		t.Errorf("read %q", got)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the directory is %v, %v", info, err)
+	}
+}
+
+// TestRotator_PassesLargeFiles that the task has put in the place of the next ones.
+func TestRotator_PassesLargeFiles(t *testing.T) {
+	dir := t.TempDir()
+	r := newRotator(t, dir, 9, 4)
+	writeString(t, r, "abcd")
+	for n := range 2 {
+		must(t, os.WriteFile(filepath.Join(dir, Name("web.x", Stdout, n+1)), []byte("large"), 0o600))
+	}
+	writeString(t, r, "e")
+	if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "abcdlargelargee" {
+		t.Errorf("read %q", got)
+	}
+}
+
+// TestOpen_NamesNoPathOfTheHost in its errors, which the users of the task read.
+func TestOpen_NamesNoPathOfTheHost(t *testing.T) {
+	base := t.TempDir()
+	host := t.TempDir()
+	file := Name("t", Stdout, 0)
+	must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
+	must(t, os.Symlink(host, filepath.Join(base, "link")))
+	must(t, os.MkdirAll(filepath.Join(base, "dirs", file), 0o700))
+	must(t, os.Mkdir(filepath.Join(base, "links"), 0o700))
+	must(t, os.Symlink(host, filepath.Join(base, "links", file)))
+	for name, kind := range map[string]structs.Kind{
+		"file":  structs.KindNotFound,
+		"link":  structs.KindNotFound,
+		"dirs":  structs.KindPrecondition,
+		"links": structs.KindPrecondition,
+	} {
+		for _, follow := range []bool{false, true} {
+			o := Options{Dir: filepath.Join(base, name), Task: "t", Kind: Stdout, Follow: follow}
+			_, err := Open(context.Background(), o)
+			if !structs.IsKind(err, kind) || strings.Contains(err.Error(), base) {
+				t.Errorf("%s: got %v, want %s", name, err, kind)
+			}
+		}
+	}
+}
