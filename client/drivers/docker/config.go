@@ -23,6 +23,9 @@ type Config struct {
 	// AllowCaps are the capabilities that containers may have; "all" is every one. nil selects those that
 	// container engines give by default, without raw sockets.
 	AllowCaps []string `hcl:"allow_caps"`
+	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some with
+	// credentials of the node. nil selects those that keep it on the node, or not at all.
+	AllowLogging []string `hcl:"allow_logging"`
 	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
 	PIDsLimit int `hcl:"pids_limit"`
 	// PullActivityTimeout is the longest time without progress of a download or a load.
@@ -87,6 +90,7 @@ func DefaultConfig() Config {
 			"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod",
 			"net_bind_service", "setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
 		},
+		AllowLogging:        []string{taskconfig.LogLocal, taskconfig.LogJSON, taskconfig.LogNone},
 		PIDsLimit:           defaultPIDsLimit,
 		PullActivityTimeout: 2 * time.Minute,
 		GC: GCConfig{
@@ -112,6 +116,9 @@ func (c Config) withDefaults() Config {
 	c.AllowCaps = slices.Clone(c.AllowCaps)
 	for i, name := range c.AllowCaps {
 		c.AllowCaps[i] = taskconfig.Capability(name)
+	}
+	if c.AllowLogging == nil {
+		c.AllowLogging = d.AllowLogging
 	}
 	c.PIDsLimit = cmp.Or(c.PIDsLimit, d.PIDsLimit)
 	c.PullActivityTimeout = cmp.Or(c.PullActivityTimeout, d.PullActivityTimeout)

@@ -59,6 +59,11 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 				"(allow_caps in the client's drivers { docker { } })", c))
 		}
 	}
+	if l := want.Logging; l != nil && !slices.Contains(d.cfg.AllowLogging, l.Driver) {
+		faults = append(faults, fmt.Errorf("config.logging: %q: this node allows %s "+
+			"(allow_logging in the client's drivers { docker { } })",
+			structs.Cut(l.Driver, structs.MaxQuoted), strings.Join(d.cfg.AllowLogging, ", ")))
+	}
 	faults = append(faults, d.checkVolumes(want)...)
 	most := d.cfg.PIDsLimit
 	if most > 0 && want.PIDsLimit > int64(most) {

@@ -30,9 +30,6 @@ const (
 	defaultPeriod = 100 * time.Millisecond
 	// minQuota is the kernel's least quota.
 	minQuota = time.Millisecond
-	// keptOutput bounds the output that the daemon keeps of a container: two files of that many bytes.
-	keptOutput = "16m"
-	keptFiles  = "2"
 )
 
 // containerOf describes the container of a task. joined is the container whose network it joins, "" for none.
@@ -118,7 +115,7 @@ func dnsOf(cfg *driver.TaskConfig, want *taskconfig.Task) structs.DNSConfig {
 func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*container.HostConfig, error) {
 	dns := dnsOf(cfg, want)
 	h := &container.HostConfig{
-		LogConfig:      logConfigOf(cfg),
+		LogConfig:      logConfigOf(cfg, want.Logging),
 		NetworkMode:    container.NetworkMode(want.NetworkMode),
 		DNSOptions:     dns.Options,
 		DNSSearch:      dns.Searches,
@@ -165,18 +162,6 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 	}
 	privilege(h, missing)
 	return h, nil
-}
-
-// logConfigOf makes the daemon keep the output where its log stream can be read, for the time in which no
-// helper reads it.
-func logConfigOf(cfg *driver.TaskConfig) container.LogConfig {
-	if cfg.LogConfig.Disabled {
-		return container.LogConfig{Type: "none"}
-	}
-	return container.LogConfig{
-		Type:   "json-file",
-		Config: map[string]string{"max-size": keptOutput, "max-file": keptFiles},
-	}
 }
 
 func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {

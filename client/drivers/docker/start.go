@@ -33,6 +33,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+	cfg = d.withReadableLogs(cfg, want.Logging)
 	defer d.noteStarting(cfg.ID)()
 	err = d.clearPlace(ctx, cfg.ID)
 	if err != nil {

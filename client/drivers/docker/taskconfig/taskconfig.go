@@ -31,6 +31,7 @@ type Task struct {
 	TTY         bool
 	Init        bool
 	Labels      map[string]string
+	Logging     *Logging // nil: the driver's
 	Health      Health
 
 	Privileged     bool
@@ -176,6 +177,7 @@ func (t *Task) readProgram(b *block) {
 	t.TTY = b.boolean("tty")
 	t.Init = b.boolean("init")
 	t.Labels = b.pairs("labels")
+	t.Logging = readLogging(b)
 	b.one("healthchecks", func(b *block) {
 		t.Health = Health{
 			Disable:     b.boolean("disable"),
@@ -268,6 +270,4 @@ func (t *Task) readLimits(b *block) {
 // refuseOthers names the fields that other programs of this kind have and berth does not.
 func refuseOthers(b *block) {
 	b.refuse("port_map", "name the ports of the group's network in config.ports, each with its \"to\"")
-	b.refuse("logging",
-		"berth collects the output of tasks itself; remove the block (see the task's logs block)")
 }

@@ -38,6 +38,9 @@ hostname    = "h"
 interactive = true
 tty         = true
 init        = true
+logging {
+  type = "local"
+}
 labels {
   a = "1"
 }
@@ -132,6 +135,7 @@ func TestDecode_ReadsEveryField(t *testing.T) {
 		TTY:         true,
 		Init:        true,
 		Labels:      map[string]string{"a": "1"},
+		Logging:     &Logging{Driver: LogLocal},
 		Health: Health{
 			Test:        []string{"CMD", "/ok"},
 			Interval:    5 * time.Second,
@@ -250,7 +254,9 @@ func TestDecode_NamesEachFault(t *testing.T) {
 		{`cpuset_cpus = "0,,1"`, `config.cpuset_cpus: "0,,1": expected processors`},
 		{`cpuset_cpus = "-1"`, `config.cpuset_cpus: "-1": expected processors`},
 		{`port_map = { http = 80 }`, `config.port_map: name the ports of the group's network in config.ports`},
-		{"logging {\n type = \"syslog\"\n}", `config.logging: berth collects the output of tasks itself`},
+		{"logging {\n type = \"a\"\n driver = \"b\"\n}", `config.logging.driver: "b": the block has the type "a", too`},
+		{"logging {\n kind = \"a\"\n}", `config.logging.kind: unknown field`},
+		{"logging {\n config {\n a = [1]\n}\n}", `config.logging.config.a: expected a string, found a list`},
 		{`labels = { a = ["b"] }`, `config.labels.a: expected a string, found a list`},
 	} {
 		_, err := decode(t, c.text)
