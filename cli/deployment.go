@@ -167,7 +167,7 @@ func deploymentStatusRun(ctx context.Context, c *Call) error {
 	}
 	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return retryOutage(ctx, func(ctx context.Context) error {
+		return w.retryOutage(ctx, func(ctx context.Context) error {
 			d, _, err := c.API.Deployment(ctx, id, nil)
 			if err != nil {
 				return err

@@ -92,7 +92,7 @@ func evalStatusRun(ctx context.Context, c *Call) error {
 	}
 	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return retryOutage(ctx, func(ctx context.Context) error {
+		return w.retryOutage(ctx, func(ctx context.Context) error {
 			return w.awaitPlacement(ctx, id, false)
 		})
 	})

@@ -211,13 +211,14 @@ func (c *Call) restartedTasks(a *structs.AllocListStub) (names []string) {
 func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
 	defer cancel()
+	w := newWatch(c)
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.id(a.ID), a.Name)
 		_, err := c.API.AllocStop(ctx, a.ID, c.allocStopOptions())
 		if err != nil {
 			return err
 		}
-		return retryOutage(ctx, func(ctx context.Context) error { return newWatch(c).awaitSuccessor(ctx, a.ID) })
+		return w.retryOutage(ctx, func(ctx context.Context) error { return w.awaitSuccessor(ctx, a.ID) })
 	}
 	c.Printf("Restarting allocation %s (%s)\n", c.id(a.ID), a.Name)
 	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
@@ -234,7 +235,7 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 			return err
 		}
 	}
-	return retryOutage(ctx, func(ctx context.Context) error { return newWatch(c).awaitRestarted(ctx, a, tasks) })
+	return w.retryOutage(ctx, func(ctx context.Context) error { return w.awaitRestarted(ctx, a, tasks) })
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.

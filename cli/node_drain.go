@@ -178,7 +178,7 @@ func drainMeta(c *Call) (map[string]string, error) {
 func watchDrain(ctx context.Context, c *Call, id string, begun bool) error {
 	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return retryOutage(ctx, func(ctx context.Context) error {
+		return w.retryOutage(ctx, func(ctx context.Context) error {
 			return w.awaitDrain(ctx, id, &begun)
 		})
 	})

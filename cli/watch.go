@@ -67,7 +67,7 @@ func (c *Call) follow(
 	}
 	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return retryOutage(ctx, func(ctx context.Context) error {
+		return w.retryOutage(ctx, func(ctx context.Context) error {
 			return watch(ctx, w)
 		})
 	})
@@ -113,9 +113,9 @@ func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) er
 }
 
 // retryOutage runs a watch again while the servers are unavailable, because they elect a leader or the agent
-// restarts. An agent that is killed loses the connection of a read that waits for a change. A watch changes
-// nothing, so it can start again.
-func retryOutage(ctx context.Context, follow func(context.Context) error) error {
+// restarts, and says so. An agent that is killed loses the connection of a read that waits for a change. A
+// watch changes nothing, so it can start again.
+func (w *watch) retryOutage(ctx context.Context, follow func(context.Context) error) error {
 	var since time.Time // the start of the current outage
 	for {
 		began := time.Now()
@@ -125,10 +125,12 @@ func retryOutage(ctx context.Context, follow func(context.Context) error) error 
 		}
 		if since.IsZero() || time.Since(began) > outage {
 			since = time.Now()
+			delete(w.last, "outage")
 		}
 		if time.Since(since) >= outage {
-			return structs.Unavailablef("%w; the operation continues", err)
+			return structs.Unavailablef("%w; the operation continues%s", err, w.advice())
 		}
+		w.writeChange("outage", "  waits for the servers: %s", oneLine(err.Error()))
 		select {
 		case <-time.After(outagePause):
 		case <-ctx.Done():

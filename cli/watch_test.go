@@ -17,7 +17,7 @@ import (
 )
 
 // TestWatch_ContinuesAfterAnElection checks that a watch survives one election and many, and the restart of
-// an agent that was killed while a read waited, but not the loss of all servers.
+// an agent that was killed while a read waited, but not the loss of all servers, and that it tells of each.
 func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 	unavailable := structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
 	refused := structs.Errorf(structs.KindNotFound, "no such job")
@@ -27,36 +27,40 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 		runs    int
 		kind    structs.Kind
 		took    time.Duration
+		told    int
 	}{
 		"one election": {func(run int) error {
 			if run < 4 {
 				return unavailable
 			}
 			return nil
-		}, 4, "", 3 * outagePause},
+		}, 4, "", 3 * outagePause, 1},
 		"many elections": {func(run int) error {
 			if run == 60 {
 				return nil
 			}
 			time.Sleep(outage + time.Second)
 			return unavailable
-		}, 60, "", 59 * (outage + time.Second + outagePause)},
+		}, 60, "", 59 * (outage + time.Second + outagePause), 59},
 		"a killed agent": {func(run int) error {
 			if run == 1 {
 				return structs.Timeoutf("the agent did not answer: %w", netfault.Plain(io.EOF))
 			}
 			return nil
-		}, 2, "", outagePause},
-		"a slow agent":  {func(int) error { return slow }, 1, structs.KindTimeout, 0},
-		"no server":     {func(int) error { return unavailable }, 21, structs.KindUnavailable, outage},
-		"another error": {func(int) error { return refused }, 1, structs.KindNotFound, 0},
+		}, 2, "", outagePause, 1},
+		"a slow agent":  {func(int) error { return slow }, 1, structs.KindTimeout, 0, 0},
+		"no server":     {func(int) error { return unavailable }, 21, structs.KindUnavailable, outage, 1},
+		"another error": {func(int) error { return refused }, 1, structs.KindNotFound, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				runs := 0
-				err := retryOutage(t.Context(), func(context.Context) error {
+				var out strings.Builder
+				w := newWatch(&Call{Stdio: Stdio{Out: &out}, cmd: &Command{}})
+				err := w.retryOutage(t.Context(), func(context.Context) error {
 					runs++
+					w.waitFor("job", "prod", "web")
 					return c.answers(runs)
 				})
 				if runs != c.runs ||
@@ -65,8 +69,12 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 					t.Errorf("got %v after %s and %d runs, want %q after %s and %d",
 						err, time.Since(began), runs, c.kind, c.took, c.runs)
 				}
-				if c.took == outage && !strings.HasSuffix(err.Error(), "; the operation continues") {
-					t.Errorf("the error does not say that the operation continues: %v", err)
+				if c.took == outage && !strings.HasSuffix(err.Error(), "; the operation continues; "+
+					"to see what it waits for: berth job why -namespace prod web") {
+					t.Errorf("the error does not name the next step: %v", err)
+				}
+				if got := strings.Count(out.String(), "waits for the servers: "); got != c.told {
+					t.Errorf("the watch tells of %d outages, want %d:\n%s", got, c.told, out.String())
 				}
 			})
 		})
@@ -85,7 +93,8 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 	}))
 	defer agent.Close()
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})
-	err := retryOutage(t.Context(), func(ctx context.Context) error {
+	w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+	err := w.retryOutage(t.Context(), func(ctx context.Context) error {
 		_, _, err := client.Evaluation(ctx, "e", &api.Query{MinIndex: 7})
 		return err
 	})
