@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"berth/api"
@@ -65,7 +66,7 @@ var gcCommand = Command{
 		if err != nil {
 			return err
 		}
-		err = c.API.AllocGC(ctx, id)
+		err = c.await(ctx, nodeOfAlloc(id), func() error { return c.API.AllocGC(ctx, id) })
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,9 @@ func allocRestart(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
+	err = c.await(ctx, nodeOfAlloc(id), func() error {
+		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
+	})
 	if err != nil {
 		return err
 	}
@@ -124,10 +127,17 @@ func allocSignal(ctx context.Context, c *Call) error {
 		return err
 	}
 	signal := c.String("s")
-	err = c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
+	err = c.await(ctx, nodeOfAlloc(id), func() error {
+		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
+	})
 	if err != nil {
 		return err
 	}
 	outcome := changed{"AllocID": id, "Task": task, "Signal": signal}
 	return c.report(outcome, "Signal %s is sent to allocation %s", signal, shortID(id))
+}
+
+// nodeOfAlloc names what a request to the node of an allocation waits for.
+func nodeOfAlloc(id string) string {
+	return fmt.Sprintf("the answer of the node of allocation %s", shortID(id))
 }

@@ -294,7 +294,11 @@ func nodeGC(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	n, err := c.API.NodeGC(ctx, id)
+	n := 0
+	err = c.await(ctx, "the answer of node "+shortID(id), func() (err error) {
+		n, err = c.API.NodeGC(ctx, id)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 
 	"berth/api"
 	"berth/structs"
@@ -173,7 +174,9 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.API.RaftRemovePeer(ctx, id, address)
+	err = c.await(ctx, "the leader, which takes the vote of the server", func() error {
+		return c.API.RaftRemovePeer(ctx, id, address)
+	})
 	if err != nil {
 		return err
 	}
@@ -186,7 +189,9 @@ func raftTransfer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.API.RaftTransferLeadership(ctx, id, address)
+	err = c.await(ctx, fmt.Sprintf("server %s, which is to lead", id+address), func() error {
+		return c.API.RaftTransferLeadership(ctx, id, address)
+	})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,9 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	err = c.API.SnapshotSave(ctx, tmp)
+	err = c.await(ctx, "the servers, which send the state", func() error {
+		return c.API.SnapshotSave(ctx, tmp)
+	})
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,9 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return err
 	}
 	defer closeRead(f)
-	err = c.API.SnapshotRestore(ctx, f)
+	err = c.await(ctx, "the servers, which replace their state", func() error {
+		return c.API.SnapshotRestore(ctx, f)
+	})
 	if err != nil {
 		return err
 	}

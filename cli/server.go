@@ -60,7 +60,9 @@ there. A server that comes back afterwards joins the cluster again.`,
 		Flags: []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
 		Run: func(ctx context.Context, c *Call) error {
 			name := c.Arg(0)
-			err := c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
+			err := c.await(ctx, "the leader, which takes the vote of the server", func() error {
+				return c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
+			})
 			if err != nil {
 				return err
 			}
@@ -104,7 +106,11 @@ func serverMembers(ctx context.Context, c *Call) error {
 }
 
 func serverJoin(ctx context.Context, c *Call) error {
-	joined, err := c.API.AgentJoin(ctx, c.Args)
+	joined := 0
+	err := c.await(ctx, "the answers of the servers: "+joinComma(c.Args...), func() (err error) {
+		joined, err = c.API.AgentJoin(ctx, c.Args)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -117,7 +123,9 @@ func serverLeave(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.API.AgentLeave(ctx, c.Bool("force"))
+	err = c.await(ctx, "the end of its leadership and of its vote", func() error {
+		return c.API.AgentLeave(ctx, c.Bool("force"))
+	})
 	if err != nil {
 		return err
 	}

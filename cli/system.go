@@ -13,7 +13,10 @@ var systemCommands = []Command{
 		Synopsis: "Delete rows that are past their retention",
 		Acts:     true,
 		Run: func(ctx context.Context, c *Call) error {
-			if err := c.API.SystemGC(ctx); err != nil {
+			err := c.await(ctx, "the servers, which delete the rows", func() error {
+				return c.API.SystemGC(ctx)
+			})
+			if err != nil {
 				return err
 			}
 			return c.report(changed{}, "Collected")

@@ -3,10 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/user"
 	"strings"
-	"time"
 
 	"berth/api"
 	"berth/jobspec"
@@ -232,62 +232,16 @@ func (w *watch) createVolume(ctx context.Context, v *structs.CSIVolume) error {
 	return w.c.writeOutcome(made)
 }
 
-// firstReport is the delay before the first explanation of a request that waits. Most requests end earlier.
-const firstReport = 500 * time.Millisecond
-
-// volumeRequest sends a request about a volume and explains meanwhile why the answer is delayed.
-func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() error) error {
-	w.waitFor("volume", ns, id)
-	ended := make(chan error, 1)
-	go func() { ended <- send() }()
-	report := time.NewTimer(firstReport)
-	defer report.Stop()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-report.C:
-			w.reportProgress(ctx, ns, id)
-			report.Reset(readWait)
-		}
-	}
-}
-
-// reportProgress writes the progress of a volume's change. It ignores errors, because the request itself
-// reports the outcome.
-func (w *watch) reportProgress(ctx context.Context, ns, id string) {
-	q := &api.Query{Namespace: ns}
-	d, _, err := w.api.Volume(ctx, id, q)
-	if err != nil {
-		return
-	}
-	why := joinComma(problemText(d.LastError), blockedText(d), growthText(d))
-	switch {
-	case why == "":
-		why = "waits for the answer of the plugin"
-	case d.State == structs.VolumeDeleting:
-		why += "; to deregister it without a call of the plugin: " +
-			structs.CommandLine(d.Namespace, "volume deregister -force", id)
-	}
-	w.writeChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
-}
-
-// currentChange names the operation in flight of a volume. A volume that has not grown yet counts as not
-// ready.
-func currentChange(v *structs.CSIVolumeDetail) string {
-	if v.State == structs.VolumeReady &&
-		(v.ExpandPending || v.NodeExpandBytes > 0) {
-		return "being expanded"
-	}
-	return v.State
-}
-
 func volumeRegister(ctx context.Context, c *Call) error {
 	v, locate, err := c.readVolume(c.Arg(0))
 	if err != nil {
 		return err
 	}
-	made, err := c.API.VolumeRegister(ctx, v)
+	var made *structs.CSIVolume
+	err = c.await(ctx, fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID), func() (err error) {
+		made, err = c.API.VolumeRegister(ctx, v)
+		return err
+	})
 	if err != nil {
 		return locate(err)
 	}
@@ -350,7 +304,13 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		By:     userAtHost(),
 	}
 	id := c.Arg(0)
-	resp, err := c.API.VolumeDetach(ctx, id, o)
+	var resp *structs.CSIVolumeDetachResponse
+	w := newWatch(c)
+	w.waitFor("volume", "", id)
+	err := w.request(ctx, func() { w.reportDetach(ctx, id, node) }, func() (err error) {
+		resp, err = c.API.VolumeDetach(ctx, id, o)
+		return err
+	})
 	if err != nil {
 		return c.didYouMean(ctx, "volume", id, err)
 	}

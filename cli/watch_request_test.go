@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+)
+
+// untilText is an output that tells when it has a text.
+type untilText struct {
+	text string
+	has  chan struct{}
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (u *untilText) Write(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := strings.Contains(u.out.String(), u.text)
+	n, err := u.out.Write(p)
+	if !before && strings.Contains(u.out.String(), u.text) {
+		close(u.has)
+	}
+	return n, err
+}
+
+func (u *untilText) String() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.out.String()
+}
+
+// TestRequests_SayWhatTheyWaitFor checks that commands whose request takes long say what they wait for: the
+// agent answers only when they have.
+func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	volume := filepath.Join(dir, "data.hcl")
+	archive := filepath.Join(dir, "good.snap")
+	writeFile(t, volume, []byte(registeredVolume))
+	writeFile(t, archive, newFakeCluster(dir).agent.Snapshot)
+	for line, want := range map[string]string{
+		"volume register " + volume: `waits for plugin "hostpath", which confirms the volume`,
+		"volume detach data one": `Volume "data" on node 11111111: the claim of allocation a1a1a1a1: ` +
+			"its node has not released it yet, Unavailable: the device is busy",
+		"alloc restart a1a1a1a1":                        "waits for the answer of the node of allocation a1a1a1a1",
+		"alloc signal a1a1a1a1":                         "waits for the answer of the node of allocation a1a1a1a1",
+		"alloc gc a1a1a1a1":                             "waits for the answer of the node of allocation a1a1a1a1",
+		"node gc one":                                   "waits for the answer of node 11111111",
+		"server join 10.0.0.2":                          "waits for the answers of the servers: 10.0.0.2",
+		"server leave":                                  "waits for the end of its leadership and of its vote",
+		"server force-leave s2.global":                  "waits for the leader, which takes the vote of the server",
+		"system gc":                                     "waits for the servers, which delete the rows",
+		"operator raft remove-peer -peer-id s2":         "waits for the leader, which takes the vote of the server",
+		"operator raft transfer-leadership -peer-id s2": "waits for server s2, which is to lead",
+		"operator snapshot save " + archive + ".new":    "waits for the servers, which send the state",
+		"operator snapshot restore " + archive:          "waits for the servers, which replace their state",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			w := newFakeCluster(t.TempDir())
+			out := &untilText{text: want, has: make(chan struct{})}
+			h := api.NewHandler(api.Config{Caller: w.caller, Agent: w.agent, Logger: hclog.NewNullLogger()})
+			agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/snapshot") {
+					select {
+					case <-out.has:
+					case <-ctx.Done():
+					}
+				}
+				h.ServeHTTP(w, r)
+			}))
+			defer agent.Close()
+			var errs bytes.Buffer
+			args := append(strings.Fields(line), "-address", agent.URL)
+			code := Run(ctx, args, Stdio{In: strings.NewReader(""), Out: out, Err: &errs})
+			if code != 0 {
+				t.Errorf("exit code %d, %s; want %q in\n%s", code, errs.String(), want, out)
+			}
+		})
+	}
+}
+
+// registeredVolume is the file of a volume that its plugin has.
+const registeredVolume = `
+id          = "old"
+name        = "old"
+type        = "csi"
+plugin_id   = "hostpath"
+external_id = "vol-old"
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}
+`
+
+func writeFile(t *testing.T, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
