@@ -67,6 +67,7 @@ func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
 	if err != nil {
 		return err
 	}
+	env.Config.DeviceEnv = r.Env
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		old, isSet := env.Task.Env[name]
 		if isSet && old != r.Env[name] {

@@ -102,6 +102,9 @@ func TestUp_AddsDevicesMountsAndVariables(t *testing.T) {
 	if got := f.env.Config; !reflect.DeepEqual(got.Env, wantEnv) || !slices.Equal(got.Mounts, wantMounts) {
 		t.Errorf("got %v and %+v", got.Env, got.Mounts)
 	}
+	if got := f.env.Config.DeviceEnv; !reflect.DeepEqual(got, f.reservation.Env) {
+		t.Errorf("the variables of the devices are %v", got)
+	}
 	if !reflect.DeepEqual(f.asked, f.env.Alloc.Devices["t"]) || f.askedFor != "a" || len(f.said) > 0 {
 		t.Errorf("the plugin was asked for %+v for %q, and the allocation said %q", f.asked, f.askedFor, f.said)
 	}

@@ -60,6 +60,7 @@ type TaskConfig struct {
 	User      string
 	Config    map[string]any // the driver's config block, interpolated
 	Env       map[string]string
+	DeviceEnv map[string]string // the variables in Env that the task's devices set
 	Resources structs.Resources
 	Ports     []structs.AllocatedPort // of the allocation
 	Dirs      Dirs

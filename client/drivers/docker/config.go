@@ -26,6 +26,9 @@ type Config struct {
 	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some with
 	// credentials of the node. nil selects those that keep it on the node, or not at all.
 	AllowLogging []string `hcl:"allow_logging"`
+	// AllowRuntimes are the runtimes of the daemon that jobs may name. nil selects the daemon's default one,
+	// and that of NVIDIA.
+	AllowRuntimes []string `hcl:"allow_runtimes"`
 	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
 	PIDsLimit int `hcl:"pids_limit"`
 	// PullActivityTimeout is the longest time without progress of a download or a load.

@@ -126,6 +126,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 		UTSMode:        container.UTSMode(want.UTSMode),
 		UsernsMode:     container.UsernsMode(want.UsernsMode),
 		OomScoreAdj:    want.OOMScoreAdj,
+		Runtime:        want.Runtime,
 		ReadonlyRootfs: want.ReadonlyRootfs,
 		StorageOpt:     want.StorageOpt,
 		Tmpfs:          want.Tmpfs,

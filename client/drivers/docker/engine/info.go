@@ -18,8 +18,10 @@ type Info struct {
 	CgroupDriver  string
 	StorageDriver string
 	Runtimes      []string
-	LiveRestore   bool // containers outlive the daemon
-	Remaps        bool // containers have a user namespace of their own, or the daemon has one
+	// DefaultRuntime is that of containers that name none.
+	DefaultRuntime string
+	LiveRestore    bool // containers outlive the daemon
+	Remaps         bool // containers have a user namespace of their own, or the daemon has one
 }
 
 // Info asks the daemon about itself.
@@ -32,15 +34,16 @@ func (e *Engine) Info(ctx context.Context) (*Info, error) {
 		}
 		i := answer.Info
 		info = &Info{
-			Version:       i.ServerVersion,
-			APIVersion:    api.ClientVersion(),
-			OSType:        i.OSType,
-			CgroupVersion: i.CgroupVersion,
-			CgroupDriver:  i.CgroupDriver,
-			StorageDriver: i.Driver,
-			Runtimes:      slices.Sorted(maps.Keys(i.Runtimes)),
-			LiveRestore:   i.LiveRestoreEnabled,
-			Remaps:        slices.ContainsFunc(i.SecurityOptions, isRemap),
+			Version:        i.ServerVersion,
+			APIVersion:     api.ClientVersion(),
+			OSType:         i.OSType,
+			CgroupVersion:  i.CgroupVersion,
+			CgroupDriver:   i.CgroupDriver,
+			StorageDriver:  i.Driver,
+			Runtimes:       slices.Sorted(maps.Keys(i.Runtimes)),
+			DefaultRuntime: i.DefaultRuntime,
+			LiveRestore:    i.LiveRestoreEnabled,
+			Remaps:         slices.ContainsFunc(i.SecurityOptions, isRemap),
 		}
 		return nil
 	})

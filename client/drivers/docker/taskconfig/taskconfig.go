@@ -41,6 +41,7 @@ type Task struct {
 	GroupAdd       []string
 	ReadonlyRootfs bool
 	Devices        []Device
+	Runtime        string // "": the daemon's
 
 	Mounts     []Mount
 	Volumes    []Volume
@@ -208,6 +209,7 @@ func (t *Task) readIsolation(b *block) {
 	t.CapDrop = readCapabilities(b, "cap_drop")
 	t.SecurityOpt = readSecurity(b)
 	t.GroupAdd = b.texts("group_add")
+	t.Runtime = b.text("runtime")
 	t.ReadonlyRootfs = b.boolean("readonly_rootfs")
 	t.PIDMode = b.oneOf("pid_mode", "host")
 	t.IPCMode = b.oneOf("ipc_mode", "host", "none", "private", "shareable")

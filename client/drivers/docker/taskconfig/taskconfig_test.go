@@ -51,6 +51,7 @@ healthchecks {
   start_period = "2s"
   retries      = 4
 }
+runtime         = "nvidia"
 privileged      = true
 cap_add         = ["CAP_NET_ADMIN", "sys_time"]
 cap_drop        = ["ALL"]
@@ -150,6 +151,7 @@ func TestDecode_ReadsEveryField(t *testing.T) {
 		GroupAdd:       []string{"video"},
 		ReadonlyRootfs: true,
 		Devices:        []Device{{"/dev/fuse", "/dev/f", "rw"}},
+		Runtime:        "nvidia",
 		Mounts: []Mount{
 			{Type: "tmpfs", Target: "/t", TmpfsSize: 65536, TmpfsMode: 0o777},
 			{Type: "bind", Source: "local/x", Target: "/x", Propagation: "rshared"},
