@@ -43,8 +43,11 @@ func (w *fakeCluster) answerChanges() {
 		*structs.JobRegisterResponse, error,
 	) {
 		_, err := w.job(r.JobID)
-		if r.ForceReschedule {
+		switch {
+		case r.ForceReschedule:
 			return &structs.JobRegisterResponse{EvalID: eval1}, err
+		case r.JobID == "big":
+			return &structs.JobRegisterResponse{EvalID: eval2}, err
 		}
 		return &structs.JobRegisterResponse{EvalID: eval3}, err
 	})

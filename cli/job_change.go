@@ -124,8 +124,7 @@ var jobEvalCommand = Command{
 			return c.didYouMean(ctx, "job", id, err)
 		}
 		return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-			_, err := w.awaitEvaluation(ctx, answer.EvalID)
-			return err
+			return w.awaitPlacement(ctx, answer.EvalID, false)
 		})
 	},
 	Examples: "berth job eval web\n" +

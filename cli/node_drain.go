@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -198,6 +199,7 @@ func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 			return w.reportDrainEnd(s, *begun) // what was waited for is still there
 		}
 		remaining := map[string]structs.DrainWait{}
+		w.waits.jobs = drainedJobs(s.Waits)
 		for _, a := range s.Waits {
 			remaining[a.AllocID] = a
 			w.writeChange(a.AllocID, "Allocation %s of job %q: %s", shortID(a.AllocID), a.JobID, a.Reason)
@@ -216,6 +218,17 @@ func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 			return err
 		}
 	}
+}
+
+// drainedJobs returns the jobs of the allocations that a drain waits for, each once.
+func drainedJobs(waits []structs.DrainWait) (jobs []named) {
+	for _, a := range waits {
+		job := named{a.Namespace, a.JobID}
+		if !slices.Contains(jobs, job) {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
 }
 
 // endOfDrained tells what became of an allocation that a drain no longer waits for. Nobody knows of its tasks

@@ -14,10 +14,12 @@ import (
 // whyPause is the least time between two explanations of a wait. Most waits end before the first.
 const whyPause = 2 * time.Second
 
-// Bounds on one explanation of a wait: its causes, and the allocations whose checks are read.
+// Bounds on one explanation of a wait: its causes, the allocations of a job whose checks are read, and the
+// jobs of a node.
 const (
 	mostCauses  = 3
 	mostChecked = 3
+	mostDrained = 3
 )
 
 // lastWords bounds the explanation of a wait whose time is over.
@@ -28,9 +30,13 @@ type waiting struct {
 	noun      string // job, volume or node; "": not known yet
 	namespace string
 	id        string
+	jobs      []named         // those that a node waits for
 	next      time.Time       // of the explanation
 	causes    map[string]bool // of the last one
 }
+
+// named is the name of a job or a volume.
+type named struct{ namespace, id string }
 
 // waitFor tells a watch what it waits for.
 func (w *watch) waitFor(noun, namespace, id string) {
@@ -51,22 +57,50 @@ func (w *watch) explainSometimes(ctx context.Context) {
 // explain writes the causes of the wait that it has not just written, as "job why" and "volume why" tell
 // them. It ignores errors, because the next read of the watch reports them.
 func (w *watch) explain(ctx context.Context) {
-	read := w.api.JobWhy
+	one := named{w.waits.namespace, w.waits.id}
 	switch w.waits.noun {
 	case "job":
+		w.explainJobs(ctx, one)
+	case "node":
+		w.explainJobs(ctx, w.waits.jobs[:min(len(w.waits.jobs), mostDrained)]...)
 	case "volume":
-		read = w.api.VolumeWhy
-	default:
+		causes, waits := causesOf(ctx, w.api.VolumeWhy, one)
+		if waits {
+			w.writeCauses(causes)
+		}
+	}
+}
+
+// explainJobs writes the causes for which jobs wait, and their failing checks.
+func (w *watch) explainJobs(ctx context.Context, jobs ...named) {
+	var all []*structs.Reason
+	var waiting []named
+	for _, j := range jobs {
+		causes, waits := causesOf(ctx, w.api.JobWhy, j)
+		if waits {
+			all = append(all, causes...)
+			waiting = append(waiting, j)
+		}
+	}
+	if len(waiting) == 0 {
 		return
 	}
-	why, _, err := read(ctx, w.waits.id, &api.Query{Namespace: w.waits.namespace})
+	w.writeCauses(all)
+	for _, j := range waiting {
+		w.explainChecks(ctx, j)
+	}
+}
+
+// readWhy reads why a job or a volume waits.
+type readWhy func(context.Context, string, *api.Query) (*structs.WhyResponse, *structs.QueryMeta, error)
+
+// causesOf returns the causes for which a job or a volume waits, and whether it does.
+func causesOf(ctx context.Context, read readWhy, of named) (causes []*structs.Reason, waits bool) {
+	why, _, err := read(ctx, of.id, &api.Query{Namespace: of.namespace})
 	if err != nil || !why.Waits {
-		return
+		return nil, false
 	}
-	w.writeCauses(structs.Causes(why.Reasons))
-	if w.waits.noun == "job" {
-		w.explainChecks(ctx)
-	}
+	return structs.Causes(why.Reasons), true
 }
 
 // writeCauses writes the causes that are not among the last ones, with their remedies.
@@ -90,8 +124,8 @@ func (w *watch) writeCauses(causes []*structs.Reason) {
 }
 
 // explainChecks writes the failing checks of the first allocations of a job that run and are not healthy.
-func (w *watch) explainChecks(ctx context.Context) {
-	allocs, _, err := w.api.JobAllocations(ctx, w.waits.id, false, &api.Query{Namespace: w.waits.namespace})
+func (w *watch) explainChecks(ctx context.Context, job named) {
+	allocs, _, err := w.api.JobAllocations(ctx, job.id, false, &api.Query{Namespace: job.namespace})
 	if err != nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/api"
 	"berth/structs"
@@ -55,6 +56,59 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 		}
 	}
 	if got := w.advice(); !strings.HasSuffix(got, "berth job why -namespace prod web") {
+		t.Errorf("the advice at a timeout is %q", got)
+	}
+}
+
+// TestWatch_ExplainsTheJobsOfADrain checks that the watch of a drain writes why the jobs wait that it waits
+// for, with the remedy and the failing check.
+func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
+	var out strings.Builder
+	waits := []structs.DrainWait{
+		{AllocID: alloc2, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
+		{AllocID: alloc3, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
+		{AllocID: alloc3, Namespace: "prod", JobID: "db", Reason: "it is stopping"},
+	}
+	reads := 0
+	w := watchOf(t, &out, map[string]func() any{
+		"/v1/node/" + node1 + "/drain": func() any {
+			reads++
+			if reads > 1 {
+				return drainEnded(structs.DrainComplete)
+			}
+			return drainWaits(waits...)
+		},
+		"/v1/job/web/why": func() any {
+			cause := &structs.Reason{
+				Text:   "the checks of service web do not pass",
+				Remedy: "berth alloc checks a1a1a1a1",
+			}
+			return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{cause}}
+		},
+		"/v1/job/db/why": func() any {
+			return &structs.WhyResponse{Reasons: []*structs.Reason{{Text: "nothing waits"}}}
+		},
+		"/v1/job/web/allocations": func() any {
+			return []*structs.AllocListStub{{ID: alloc1, ClientStatus: "running", DesiredStatus: "run"}}
+		},
+		"/v1/client/allocation/" + alloc1 + "/checks": func() any { return checksOne()[alloc1] },
+	})
+	w.waits.next = time.Time{}
+	begun := true
+	err := w.awaitDrain(t.Context(), node1, &begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLines(t, out.String(),
+		"waits: the checks of service web do not pass",
+		"-> berth alloc checks a1a1a1a1",
+		"failure (the answer has the status 503)",
+		"is complete",
+	)
+	if strings.Contains(out.String(), "nothing waits") {
+		t.Errorf("a job that waits for nothing is explained:\n%s", out.String())
+	}
+	if got := w.advice(); !strings.HasSuffix(got, "berth node status "+node1) {
 		t.Errorf("the advice at a timeout is %q", got)
 	}
 }
