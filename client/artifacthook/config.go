@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/client/artifacthook/download"
 	"berth/internal/bytesize"
 	"berth/structs"
 )
@@ -26,6 +27,9 @@ type Settings struct {
 	// the kind file is in one of them. An element is "f:r:PATH" for a file and "d:r:PATH" for a directory,
 	// with rx in the place of r for programs.
 	FilesystemIsolationExtraPaths []string `hcl:"filesystem_isolation_extra_paths"`
+	// AllowNetworks are networks of the node itself, link-local ones and those of metadata services from which
+	// artifacts may come, such as "127.0.0.0/8". Artifacts may come from all other networks.
+	AllowNetworks []string `hcl:"allow_networks"`
 	// SetEnvironmentVariables names the agent's variables that a download gets, separated by commas, for
 	// example those of a proxy.
 	SetEnvironmentVariables string `hcl:"set_environment_variables"`
@@ -55,6 +59,8 @@ const (
 	maxTimeout = 7 * 24 * time.Hour
 	maxBytes   = 1 << 60
 	maxFiles   = 1 << 20
+
+	maxNetworks = 256
 )
 
 // Validate names every fault.
@@ -83,6 +89,9 @@ func (s Settings) Validate() error {
 		_, err := parseExtraPath(text)
 		require(err == nil, "filesystem_isolation_extra_paths: %v", err)
 	}
+	require(len(s.AllowNetworks) <= maxNetworks, "allow_networks: at most %d networks", maxNetworks)
+	_, err := download.ParseNetworks(s.AllowNetworks)
+	require(err == nil, "allow_networks: %v", err)
 	return structs.InvalidAll(faults)
 }
 

@@ -1,6 +1,7 @@
 package artifacthook
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,13 @@ func TestSettings_HaveBounds(t *testing.T) {
 		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:rw:/opt/x"} }, "only reads"},
 		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:r:opt/x"} }, "absolute path"},
 		{func(s *Settings) { s.FilesystemIsolationExtraPaths = []string{"d:r:/"} }, "every download has"},
+		{func(s *Settings) { s.AllowNetworks = []string{"127.0.0.0/8", "::1/128"} }, ""},
+		{func(s *Settings) { s.AllowNetworks = []string{"127.0.0.1"} }, "is not a network such as"},
+		{func(s *Settings) { s.AllowNetworks = []string{"127.0.0.1/8"} }, "is not a network such as"},
+		{func(s *Settings) { s.AllowNetworks = []string{"::ffff:127.0.0.0/104"} }, "is not a network such as"},
+		{func(s *Settings) { s.AllowNetworks = slices.Repeat([]string{"127.0.0.0/8"}, maxNetworks) }, ""},
+		{func(s *Settings) { s.AllowNetworks = slices.Repeat([]string{"127.0.0.0/8"}, maxNetworks+1) },
+			"client.artifact.allow_networks: at most 256 networks"},
 	} {
 		s := DefaultSettings()
 		c.edit(&s)

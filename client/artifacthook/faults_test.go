@@ -185,7 +185,7 @@ func agentMain(dir, url string) {
 	env := newEnv(filepath.Join(dir, "alloc"), url)
 	env.Task.Artifacts = []*structs.TaskArtifact{artifact("${URL}/slow")}
 	cfg := Config{
-		Settings: DefaultSettings(),
+		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
 		Progress: func(_, _ string) {},

@@ -118,6 +118,13 @@ type fixture struct {
 	requests []*http.Request
 }
 
+// localSettings allow the servers of the tests.
+func localSettings() Settings {
+	s := DefaultSettings()
+	s.AllowNetworks = []string{"127.0.0.0/8"}
+	return s
+}
+
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -136,7 +143,7 @@ func newFixture(t *testing.T) *fixture {
 	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.server.Close)
 	f.cfg = Config{
-		Settings: DefaultSettings(),
+		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
 		Slots:    semaphore.NewWeighted(1),

@@ -111,12 +111,17 @@ func (a *artifacts) request(spec *structs.TaskArtifact) (*download.Request, usag
 		return nil, usage{}, structs.Invalidf("source: %w", err)
 	}
 	s := a.cfg.Settings
+	networks, err := download.ParseNetworks(s.AllowNetworks)
+	if err != nil {
+		return nil, usage{}, structs.Invalidf("client.artifact.allow_networks: %w", err)
+	}
 	req := &download.Request{
 		Source:   withOptions(spec),
 		Mode:     spec.GetterMode,
 		Headers:  spec.GetterHeaders,
 		Insecure: spec.GetterInsecure,
 		Files:    kind == "file",
+		Networks: networks,
 		Limits: download.Limits{
 			Timeout:       s.HTTPReadTimeout,
 			MaxSize:       int64(s.HTTPMaxSize),

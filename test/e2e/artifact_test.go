@@ -128,6 +128,7 @@ client {
   artifact {
     http_read_timeout        = "1m"
     decompression_size_limit = "1MiB"
+    allow_networks           = ["127.0.0.0/8"]
   }
 }
 `))

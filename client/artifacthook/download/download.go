@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -41,7 +42,8 @@ type Request struct {
 	Mode     string // of structs.TaskArtifact
 	Headers  map[string]string
 	Insecure bool
-	Files    bool // files of the machine may be sources
+	Files    bool           // files of the machine may be sources
+	Networks []netip.Prefix // special networks that may be sources
 	Limits   Limits
 }
 
@@ -58,8 +60,12 @@ type Reply struct {
 	Error string
 }
 
-// Main gets the artifact that the agent asks for, and returns the exit code.
-func Main([]string) int {
+// Main gets the artifact that the agent asks for, and returns the exit code. With the arguments `connect
+// HOST PORT NETWORKS` it is the connection of a program that it has started.
+func Main(args []string) int {
+	if len(args) == 4 && args[0] == connectArg {
+		return connect(args[1], args[2], args[3])
+	}
 	conn := os.Stdout
 	req := &Request{}
 	err := json.NewDecoder(conn).Decode(req)
@@ -105,13 +111,17 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	unix.Umask(0o022)
 	ctx, cancel := context.WithTimeout(ctx, req.Limits.Timeout)
 	defer cancel()
+	g, err := newGuard(req.Networks)
+	if err != nil {
+		return err
+	}
 	client := &getter.Client{
-		Getters:         getters(req),
+		Getters:         getters(req, g),
 		Decompressors:   decompressors(req.Limits),
 		DisableSymlinks: true,
 	}
 	out := filepath.Join(dir, Out)
-	_, err := client.Get(ctx, &getter.Request{
+	_, err = client.Get(ctx, &getter.Request{
 		Src:     req.Source,
 		Dst:     out,
 		GetMode: modes[req.Mode],

@@ -11,12 +11,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/hashicorp/go-cleanhttp"
 	"github.com/hashicorp/go-getter/v2"
 )
 
 // getters returns the protocols: git, http and https, and file if the agent allows it.
-func getters(req *Request) []getter.Getter {
+func getters(req *Request, g *guard) []getter.Getter {
 	header := http.Header{}
 	for name, value := range req.Headers {
 		header.Set(name, value)
@@ -29,9 +28,9 @@ func getters(req *Request) []getter.Getter {
 				new(getter.BitBucketDetector),
 				new(getter.GitLabDetector),
 			},
-		}},
+		}, g},
 		&getter.HttpGetter{
-			Client:                httpClient(req),
+			Client:                httpClient(req, g),
 			Header:                header,
 			DoNotCheckHeadFirst:   true,
 			XTerraformGetDisabled: true,
@@ -43,8 +42,8 @@ func getters(req *Request) []getter.Getter {
 	return list
 }
 
-func httpClient(req *Request) *http.Client {
-	transport := cleanhttp.DefaultTransport()
+func httpClient(req *Request, g *guard) *http.Client {
+	transport := g.transport()
 	if req.Insecure {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	}
@@ -82,27 +81,41 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 }
 
 // gitGetter rejects an address that git would take for an option: go-getter gives git the address without a
-// "--" before it.
+// "--" before it. It makes git connect by the guard.
 type gitGetter struct {
 	*getter.GitGetter
+	guard *guard
 }
 
 // Get implements getter.Getter.
 func (g gitGetter) Get(ctx context.Context, req *getter.Request) error {
-	err := checkAddress(req.URL())
-	if err != nil {
-		return err
-	}
-	return g.GitGetter.Get(ctx, req)
+	return g.guarded(req, func() error { return g.GitGetter.Get(ctx, req) })
 }
 
 // GetFile implements getter.Getter.
 func (g gitGetter) GetFile(ctx context.Context, req *getter.Request) error {
+	return g.guarded(req, func() error { return g.GitGetter.GetFile(ctx, req) })
+}
+
+func (g gitGetter) guarded(req *getter.Request, get func() error) error {
 	err := checkAddress(req.URL())
 	if err != nil {
 		return err
 	}
-	return g.GitGetter.GetFile(ctx, req)
+	r, err := newRelay(g.guard)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	err = guardGit(g.guard, r.ln.Addr())
+	if err != nil {
+		return fmt.Errorf("setting the connections of git: %w", err)
+	}
+	err = get()
+	if err != nil && g.guard.refusal() != nil {
+		return g.guard.refusal() // git shows less
+	}
+	return err
 }
 
 func checkAddress(u *url.URL) error {

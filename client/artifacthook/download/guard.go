@@ -1,0 +1,194 @@
+package download
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+)
+
+// specialNetworks are those of the machine itself, and of services of a cloud that know the secrets of its
+// machines. Such a service also has link-local addresses.
+var specialNetworks = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("100.100.100.200/32"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("224.0.0.0/4"),
+	netip.MustParsePrefix("255.255.255.255/32"),
+	netip.MustParsePrefix("::/127"),
+	netip.MustParsePrefix("fe80::/10"),
+	netip.MustParsePrefix("fd00:ec2::/32"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("ff00::/8"),
+}
+
+// nat64 has an IPv4 address in the last four bytes of each of its addresses.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// ParseNetworks reads networks such as 10.0.0.0/8. The bits after the prefix are zero.
+func ParseNetworks(texts []string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, text := range texts {
+		network, err := netip.ParsePrefix(text)
+		if err != nil || network != network.Masked() || network.Addr().Is4In6() {
+			return nil, fmt.Errorf("%.80q is not a network such as 127.0.0.0/8 or ::1/128", text)
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
+}
+
+// guard opens the connections of a download. It refuses the special networks and the node's addresses by the
+// address that a name has at the connection, thus also after a redirect.
+type guard struct {
+	own     []netip.Addr // of the node
+	allowed []netip.Prefix
+	// proxyOf returns the proxy of the agent's environment for a URL, nil if there is none.
+	proxyOf func(*url.URL) (*url.URL, error)
+
+	mu      sync.Mutex
+	proxies map[string]bool // the addresses of proxies that were used
+	refused error           // the first refusal: git does not show it
+}
+
+// newGuard takes the proxies from the environment.
+func newGuard(allowed []netip.Prefix) (*guard, error) {
+	own, err := ownAddresses()
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses of the node: %w", err)
+	}
+	return &guard{
+		own:     own,
+		allowed: allowed,
+		proxyOf: httpproxy.FromEnvironment().ProxyFunc(),
+		proxies: map[string]bool{},
+	}, nil
+}
+
+// ownAddresses returns the addresses of the node. A firewall often trusts a connection of the node to itself.
+func ownAddresses() ([]netip.Addr, error) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var own []netip.Addr
+	for _, a := range list {
+		network, err := netip.ParsePrefix(a.String())
+		if err == nil { // else it is no address of IP
+			own = append(own, network.Addr())
+		}
+	}
+	return own, nil
+}
+
+// check refuses an address of a special network, or of the node, that the agent does not allow.
+func (g *guard) check(addr netip.Addr) error {
+	addr = addr.Unmap().WithZone("")
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
+	special := slices.ContainsFunc(specialNetworks, contains) || slices.Contains(g.own, addr)
+	if !special || slices.ContainsFunc(g.allowed, contains) {
+		return nil
+	}
+	err := fmt.Errorf("no artifact comes from %s: the address is of the node itself, link-local, multicast or "+
+		"of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refused == nil {
+		g.refused = err
+	}
+	return err
+}
+
+// refusal returns the first refusal, nil if there was none.
+func (g *guard) refusal() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused
+}
+
+// dial connects to HOST:PORT.
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := &net.Dialer{
+		Timeout: 30 * time.Second,
+		Control: func(_, resolved string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(resolved)
+			if err != nil {
+				return err
+			}
+			return g.check(to.Addr())
+		},
+	}
+	if g.isProxy(address) {
+		d.Control = nil // the agent names it
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+func (g *guard) isProxy(address string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.proxies[address]
+}
+
+// proxy returns the proxy for a URL. A proxy resolves the names itself, so only a URL with an address is
+// checked here.
+func (g *guard) proxy(u *url.URL) (*url.URL, error) {
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err == nil {
+		err = g.check(addr)
+		if err != nil {
+			return nil, err
+		}
+	}
+	through, err := g.proxyOf(u)
+	if err != nil {
+		return nil, err
+	}
+	if through == nil && g.isProxy(addressOf(u)) {
+		return nil, fmt.Errorf("no artifact comes from %s: it is the proxy of the agent", u.Host)
+	}
+	if through == nil {
+		return nil, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.proxies[addressOf(through)] = true
+	return through, nil
+}
+
+// addressOf returns the HOST:PORT that net/http connects to for a server or a proxy.
+func addressOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// transport is an HTTP transport whose connections the guard opens.
+func (g *guard) transport() *http.Transport {
+	return &http.Transport{
+		Proxy:               func(r *http.Request) (*url.URL, error) { return g.proxy(r.URL) },
+		DialContext:         g.dial,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		DisableKeepAlives:   true,
+	}
+}

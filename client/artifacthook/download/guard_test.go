@@ -1,0 +1,79 @@
+package download
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+)
+
+func TestGuard_ChecksAddresses(t *testing.T) {
+	networks, err := ParseNetworks([]string{"127.0.0.2/32", "fe80::1/128"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGuard(networks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, allowed := range map[string]bool{
+		"127.0.0.1":                     false,
+		"127.255.0.9":                   false,
+		"127.0.0.2":                     true,
+		"::ffff:127.0.0.1":              false,
+		"::ffff:127.0.0.2":              true,
+		"::1":                           false,
+		"::":                            false,
+		"0.0.0.0":                       false,
+		"0.1.2.3":                       false,
+		"169.254.169.254":               false,
+		"::ffff:169.254.169.254":        false,
+		"64:ff9b::169.254.169.254":      false,
+		"64:ff9b::93.184.215.14":        true,
+		"fe80::2":                       false,
+		"fe80::2%eth0":                  false,
+		"fe80::1%eth0":                  true,
+		"fd00:ec2::254":                 false,
+		"fd00:ec2::23":                  false,
+		"fd20:ce::254":                  false,
+		"100.100.100.200":               false,
+		"168.63.129.16":                 false,
+		"224.0.0.1":                     false,
+		"255.255.255.255":               false,
+		"ff02::1":                       false,
+		"10.0.0.1":                      true,
+		"172.16.0.1":                    true,
+		"192.168.1.1":                   true,
+		"fd00::1":                       true,
+		"93.184.215.14":                 true,
+		"2606:2800:21f:cb07::6820:80da": true,
+	} {
+		err := g.check(netip.MustParseAddr(address))
+		if (err == nil) != allowed {
+			t.Errorf("%s: got %v", address, err)
+		}
+	}
+}
+
+func TestGuard_RefusesTheAddressesOfTheNode(t *testing.T) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		network := netip.MustParsePrefix(a.String())
+		refusing, err := newGuard(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refusing.check(network.Addr()) == nil {
+			t.Errorf("%s is not refused", network)
+		}
+		allowing, err := newGuard([]netip.Prefix{network.Masked()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := allowing.check(network.Addr()); err != nil {
+			t.Errorf("%s is refused: %v", network, err)
+		}
+	}
+}
