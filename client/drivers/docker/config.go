@@ -26,6 +26,9 @@ type Config struct {
 	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some with
 	// credentials of the node. nil selects those that keep it on the node, or not at all.
 	AllowLogging []string `hcl:"allow_logging"`
+	// ExtraLabels are names of labels that containers get besides those of berth, see extraLabels. A name may
+	// have wildcards, as path.Match knows them.
+	ExtraLabels []string `hcl:"extra_labels"`
 	// AllowRuntimes are the runtimes of the daemon that jobs may name. nil selects the daemon's default one,
 	// and that of NVIDIA.
 	AllowRuntimes []string `hcl:"allow_runtimes"`
@@ -141,6 +144,7 @@ func (c Config) Validate() error {
 				fmt.Errorf("docker.allow_caps: %q: expected a capability such as \"net_admin\", or \"all\"", name))
 		}
 	}
+	faults = append(faults, c.checkExtraLabels()...)
 	n := c.PIDsLimit
 	if n != 0 && n != -1 && n < minPIDsLimit {
 		faults = append(faults,

@@ -2,8 +2,11 @@ package docker
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"berth/client/driver"
@@ -16,8 +19,57 @@ const (
 	labelTask = "berth.task_id" // "<alloc id>/<task>"
 	labelLogs = "berth.logs"    // logSettings in JSON
 	// labelDialect is known to programs that collect logs and metrics of containers.
-	labelDialect = "com.hashicorp.nomad.alloc_id"
+	labelDialect = dialectPrefix + "alloc_id"
+	// dialectPrefix begins the names of the labels of the dialect.
+	dialectPrefix = "com.hashicorp.nomad."
 )
+
+// extraLabel is a label of the dialect that a node may add.
+type extraLabel struct {
+	name  string // without dialectPrefix
+	value func(o *Options, cfg *driver.TaskConfig) string
+}
+
+var extraLabels = []extraLabel{
+	{"job_name", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobName }},
+	{"job_id", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobID }},
+	{"task_group_name", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.Group }},
+	{"task_name", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Task }},
+	{"namespace", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.Namespace }},
+	{"node_name", func(o *Options, _ *driver.TaskConfig) string { return o.NodeName }},
+	{"node_id", func(o *Options, _ *driver.TaskConfig) string { return o.NodeID }},
+}
+
+// checkExtraLabels names the settings that select no label.
+func (c Config) checkExtraLabels() []error {
+	var known []string
+	for _, l := range extraLabels {
+		known = append(known, l.name)
+	}
+	var faults []error
+	for _, pattern := range c.ExtraLabels {
+		if !slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {
+			faults = append(faults, fmt.Errorf("docker.extra_labels: %q: expected %s; a star stands for any text",
+				pattern, strings.Join(known, ", ")))
+		}
+	}
+	return faults
+}
+
+func matches(pattern, name string) bool {
+	is, err := path.Match(pattern, name)
+	return is && err == nil
+}
+
+// addExtraLabels adds the labels that the node selects.
+func (d *Driver) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig) {
+	for _, l := range extraLabels {
+		selects := func(pattern string) bool { return matches(pattern, l.name) }
+		if slices.ContainsFunc(d.cfg.ExtraLabels, selects) {
+			labels[dialectPrefix+l.name] = l.value(&d.options, cfg)
+		}
+	}
+}
 
 // labelsOf returns the labels of a task's container. A job cannot replace those of berth.
 func (d *Driver) labelsOf(cfg *driver.TaskConfig, own map[string]string) (map[string]string, error) {
@@ -44,6 +96,7 @@ func (d *Driver) labelsOf(cfg *driver.TaskConfig, own map[string]string) (map[st
 		"berth.task_group": cfg.Of.Group,
 		"berth.task":       cfg.Task,
 	})
+	d.addExtraLabels(labels, cfg)
 	return labels, nil
 }
 
