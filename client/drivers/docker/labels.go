@@ -15,9 +15,11 @@ import (
 
 // The labels of a container. They have all that the driver needs to take up a task without a record.
 const (
-	labelNode = "berth.node_id"
-	labelTask = "berth.task_id" // "<alloc id>/<task>"
-	labelLogs = "berth.logs"    // logSettings in JSON
+	labelNode = ownPrefix + "node_id"
+	labelTask = ownPrefix + "task_id" // "<alloc id>/<task>"
+	labelLogs = ownPrefix + "logs"    // logSettings in JSON
+	// ownPrefix begins the names of the labels of berth.
+	ownPrefix = "berth."
 	// labelDialect is known to programs that collect logs and metrics of containers.
 	labelDialect = dialectPrefix + "alloc_id"
 	// dialectPrefix begins the names of the labels of the dialect.
@@ -71,13 +73,22 @@ func (d *Driver) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig
 	}
 }
 
-// labelsOf returns the labels of a task's container. A job cannot replace those of berth.
-func (d *Driver) labelsOf(cfg *driver.TaskConfig, own map[string]string) (map[string]string, error) {
+// labelsOf returns the labels of a task's container. A job cannot replace those of berth. The container
+// inherits the labels of its image that it does not replace. An image must not say what berth says of a
+// container, for example its job, so such labels become empty.
+func (d *Driver) labelsOf(
+	cfg *driver.TaskConfig, own, inherited map[string]string,
+) (map[string]string, error) {
 	logs, err := json.Marshal(logSettingsOf(cfg))
 	if err != nil {
 		return nil, err
 	}
 	labels := map[string]string{}
+	for name := range inherited {
+		if strings.HasPrefix(name, ownPrefix) || strings.HasPrefix(name, dialectPrefix) {
+			labels[name] = ""
+		}
+	}
 	maps.Copy(labels, own)
 	allocID, _ := splitID(cfg.ID)
 	maps.Copy(labels, map[string]string{

@@ -56,6 +56,35 @@ func TestDaemon_LabelsContainersAsTheNodeSays(t *testing.T) {
 	}
 }
 
+// TestDaemon_InheritsNoLabelOfBerth: an image says that its containers are of another node and allocation.
+func TestDaemon_InheritsNoLabelOfBerth(t *testing.T) {
+	n := newNode(t)
+	d, _ := n.agent()
+	n.Import("claiming:1",
+		"LABEL "+labelNode+"=n2", "LABEL "+labelTask+"=other/web", "LABEL "+labelDialect+"=other",
+		"LABEL berth.job_id=other", "LABEL berth.future=other", "LABEL plain=kept",
+		"LABEL "+dialectPrefix+"node_id=n2", "LABEL "+dialectPrefix+"job_id=other")
+	cfg := n.task("own", "trap:0")
+	cfg.Config["image"] = "claiming:1"
+	cfg.Config["labels"] = map[string]any{dialectPrefix + "job_id": "of the job"}
+	n.start(d, cfg)
+	got := n.inspect(d, cfg).Config.Labels
+	for name, want := range map[string]string{
+		labelNode:                 "n1",
+		labelTask:                 cfg.ID,
+		labelDialect:              "own",
+		"berth.job_id":            "",
+		"berth.future":            "",
+		dialectPrefix + "node_id": "",
+		dialectPrefix + "job_id":  "of the job",
+		"plain":                   "kept",
+	} {
+		if got[name] != want {
+			t.Errorf("the label %s is %q, want %q", name, got[name], want)
+		}
+	}
+}
+
 func TestConfig_NamesExtraLabelsThatSelectNothing(t *testing.T) {
 	c := Config{ExtraLabels: []string{"job_name", "task*", "[", "alloc"}}
 	err := c.Validate()

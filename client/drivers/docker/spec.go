@@ -37,7 +37,7 @@ func (d *Driver) containerOf(
 	cfg *driver.TaskConfig, want *taskconfig.Task, image *engine.Image, joined string,
 ) (client.ContainerCreateOptions, error) {
 	var options client.ContainerCreateOptions
-	labels, err := d.labelsOf(cfg, want.Labels)
+	labels, err := d.labelsOf(cfg, want.Labels, image.Labels)
 	if err != nil {
 		return options, err
 	}
