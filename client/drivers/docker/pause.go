@@ -70,7 +70,11 @@ func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (strin
 			return "", structs.Conflictf(
 				"docker: the name %s belongs to container %s, which is not of this node; remove it", name, c.ID)
 		}
-		if c.State.Running && isIn(c.State.Pid, cfg.NamespaceOf()) {
+		usable, err := d.isUsablePause(ctx, c, cfg.NamespaceOf())
+		if err != nil {
+			return "", err
+		}
+		if usable {
 			return c.ID, nil
 		}
 		err = d.remove(ctx, c.ID)
@@ -85,6 +89,26 @@ func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (strin
 		_ = d.engine.Remove(clean, id) // the end of the task removes what is left
 	}
 	return id, err
+}
+
+// isUsablePause reports whether a pause container is in the namespace and is made of an empty image. One of
+// an earlier agent may inherit more.
+func (d *Driver) isUsablePause(ctx context.Context, c *engine.Container, namespace string) (bool, error) {
+	if !c.State.Running || !isIn(c.State.Pid, namespace) {
+		return false, nil
+	}
+	image, err := d.engine.Image(ctx, c.Image)
+	if isGone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !image.Empty {
+		d.logger.Warn("the image of a pause container is not empty, making the container again",
+			"container_id", c.ID, "image_id", c.Image)
+	}
+	return image.Empty, nil
 }
 
 // startPause starts a pause container and waits until it is in the namespace. After an error a container with

@@ -1,0 +1,57 @@
+package docker
+
+import (
+	"testing"
+
+	"berth/client/driver"
+)
+
+// earlierPause starts a pause container of another image, as an earlier agent may have done.
+func (n *node) earlierPause(d *Driver, cfg *driver.TaskConfig, image string) (id string) {
+	n.t.Helper()
+	allocID, _ := splitID(cfg.ID)
+	options, err := d.pauseContainer(pauseName(allocID), allocID, cfg)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	options.Config.Image = image
+	options.Config.Healthcheck = nil
+	id, err = d.engine.Create(n.ctx, options)
+	if err == nil {
+		err = d.engine.StartContainer(n.ctx, id)
+	}
+	if err == nil {
+		err = d.awaitPause(n.ctx, id, cfg.NamespaceOf())
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return id
+}
+
+// TestDaemon_ReplacesAPauseContainerOfAnotherImage, and keeps one of the empty image.
+func TestDaemon_ReplacesAPauseContainerOfAnotherImage(t *testing.T) {
+	n := newNode(t)
+	d, _ := n.agent()
+	n.Import("hostile:1", `HEALTHCHECK --interval=1s CMD ["/program", "out:healthy"]`)
+	in := n.network("ns")
+	first := n.member("al", "first", in, "link:/proc/self/ns/net", "trap:0")
+	old := n.earlierPause(d, first, "hostile:1")
+	n.start(d, first)
+	n.awaitIn(first)
+	made := n.pauseOf(d, "al")
+	if made == old {
+		t.Error("the pause container of another image is used")
+	}
+	second := n.member("al", "second", in, "link:/proc/self/ns/net", "trap:0")
+	n.start(d, second)
+	n.awaitIn(second)
+	if n.pauseOf(d, "al") != made {
+		t.Error("the pause container of the empty image is replaced")
+	}
+	n.destroy(d, first)
+	n.destroy(d, second)
+	if got := n.names(d); got != "" {
+		t.Errorf("left at the end: %s", got)
+	}
+}
