@@ -291,11 +291,20 @@ func (d *Driver) releasePause(ctx context.Context, allocID string) error {
 		return err
 	}
 	for _, o := range others { // this agent may not have found their tasks yet
-		if o.ID != c.ID && o.State == "running" {
+		if d.isTaskOf(o, allocID) && o.State == container.StateRunning {
 			return nil
 		}
 	}
 	return d.remove(ctx, c.ID)
+}
+
+// isTaskOf reports whether a container is that of a task of an allocation on this node. Any container on the
+// machine may have such labels, for example one of an image that somebody made from a task's container.
+func (d *Driver) isTaskOf(c container.Summary, allocID string) bool {
+	id := c.Labels[labelTask]
+	of, _ := splitID(id)
+	return of == allocID && c.Labels[labelNode] == d.options.NodeID &&
+		slices.Contains(c.Names, "/"+containerName(id))
 }
 
 // wantsAlloc reports whether this agent starts, has started or has recovered a task of an allocation.

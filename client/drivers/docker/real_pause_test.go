@@ -1,7 +1,11 @@
 package docker
 
 import (
+	"maps"
 	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"berth/client/driver"
 )
@@ -53,5 +57,45 @@ func TestDaemon_ReplacesAPauseContainerOfAnotherImage(t *testing.T) {
 	n.destroy(d, second)
 	if got := n.names(d); got != "" {
 		t.Errorf("left at the end: %s", got)
+	}
+}
+
+// TestDaemon_ReleasesThePauseContainerBesideOthers: containers that are not of berth, or not of this node,
+// have the labels of the allocation.
+func TestDaemon_ReleasesThePauseContainerBesideOthers(t *testing.T) {
+	n := newNode(t)
+	d, _ := n.agent()
+	cfg := n.member("al", "web", n.network("ns"), "trap:0")
+	n.start(d, cfg)
+	copied := n.inspect(d, cfg).Config.Labels
+	foreign := maps.Clone(copied)
+	foreign[labelNode] = "n2"
+	foreign[labelTask] = "al/foreign"
+	others := map[string]map[string]string{
+		"by-hand":    {labelDialect: "al"},
+		"copy":       copied,
+		"foreign-al": foreign, // the name of a container of berth
+	}
+	for name, labels := range others {
+		id, err := d.engine.Create(n.ctx, client.ContainerCreateOptions{
+			Name:       name,
+			Config:     &container.Config{Image: "program:1", Cmd: []string{"trap:0"}, Labels: labels},
+			HostConfig: &container.HostConfig{NetworkMode: "none"},
+		})
+		if err == nil {
+			err = d.engine.StartContainer(n.ctx, id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.destroy(d, cfg)
+	if n.pauseOf(d, "al") != "" {
+		t.Error("a container that is not of the allocation keeps its pause container")
+	}
+	for name := range others {
+		if c, err := d.engine.Inspect(n.ctx, name); err != nil || !c.State.Running {
+			t.Errorf("the container %s was changed: %v", name, err)
+		}
 	}
 }
