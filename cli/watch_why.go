@@ -22,6 +22,9 @@ const (
 	mostDrained = 3
 )
 
+// explainTime bounds one explanation of a wait that goes on.
+const explainTime = 2 * time.Second
+
 // lastWords bounds the explanation of a wait whose time is over.
 const lastWords = 5 * time.Second
 
@@ -45,12 +48,15 @@ func (w *watch) waitFor(noun, namespace, id string) {
 	w.waits.id = id
 }
 
-// explainSometimes explains the wait if it has lasted for whyPause since the last explanation.
+// explainSometimes explains the wait if it has lasted for whyPause since the last explanation. A node that
+// does not answer with its checks holds the watch up for explainTime at most.
 func (w *watch) explainSometimes(ctx context.Context) {
 	if time.Now().Before(w.waits.next) {
 		return
 	}
-	w.explain(ctx)
+	limited, cancel := context.WithTimeout(ctx, explainTime)
+	defer cancel()
+	w.explain(limited)
 	w.waits.next = time.Now().Add(whyPause)
 }
 
