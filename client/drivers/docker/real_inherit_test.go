@@ -1,15 +1,22 @@
 package docker
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"berth/client/drivers/docker/dockertest"
+	"berth/structs"
 )
 
-// TestDaemon_ChecksNoHealthInAPluginContainer unless the job asks for it: the check of an image would run with
-// all privileges.
+// TestDaemon_ChecksNoHealthInAPluginContainer unless the job asks for it: the check of an image would run
+// with all privileges.
 func TestDaemon_ChecksNoHealthInAPluginContainer(t *testing.T) {
 	n := newNode(t)
 	d, _ := n.agent()
@@ -34,6 +41,71 @@ func TestDaemon_ChecksNoHealthInAPluginContainer(t *testing.T) {
 		t.Errorf("the check of the job is %+v", h)
 	}
 	n.destroy(d, asked)
+}
+
+// configured gives the daemon the image program:1 under another name, with a field of its configuration that
+// a build would reject.
+func (n *node) configured(name, field string, value any) {
+	n.t.Helper()
+	images, files, err := dockertest.ReadSaved(bytes.NewReader(n.Save("program:1")))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var image map[string]any
+	err = json.Unmarshal([]byte(files[images[0].Config]), &image)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	image["config"].(map[string]any)[field] = value
+	text, err := json.Marshal(image)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	files[images[0].Config] = string(text)
+	images[0].RepoTags = []string{name}
+	var list []dockertest.File
+	for _, path := range images[0].Layers {
+		list = append(list, dockertest.File{Name: path, Content: files[path]})
+	}
+	list = append(list, dockertest.File{Name: images[0].Config, Content: string(text)})
+	api, err := client.New(client.WithHost(n.Endpoint()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer api.Close()
+	stream, err := api.ImageLoad(n.ctx, bytes.NewReader(dockertest.Saved(n.t, images, list...)))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	_, err = io.Copy(io.Discard, stream)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// TestDaemon_RefusesAnImageWithAnUnknownSignal: the container would get no signal but SIGKILL.
+func TestDaemon_RefusesAnImageWithAnUnknownSignal(t *testing.T) {
+	n := newNode(t)
+	d, _ := n.agent()
+	n.configured("odd:1", "StopSignal", "SIGNONSENSE")
+	cfg := n.task("odd", "trap:7")
+	cfg.Config["image"] = "odd:1"
+	_, err := d.Start(n.ctx, cfg)
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "SIGNONSENSE") {
+		t.Errorf("got %v", err)
+	}
+	if got := n.names(d); got != "" {
+		t.Errorf("left are %s", got)
+	}
+	n.configured("realtime:1", "StopSignal", "SIGRTMIN+3")
+	known := n.task("known", "trap:7")
+	known.Config["image"] = "realtime:1"
+	n.start(d, known)
+	if got := n.inspect(d, known).Config.StopSignal; got != "SIGRTMIN+3" {
+		t.Errorf("the signal of the container is %q", got)
+	}
+	n.destroy(d, known)
 }
 
 // volumes lists the volumes of the daemon.

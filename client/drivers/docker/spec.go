@@ -61,6 +61,8 @@ func (d *Driver) containerOf(
 		OpenStdin:  want.Interactive,
 		Tty:        want.TTY,
 		Labels:     labels,
+		// The daemon checks a signal only here. With one that it does not know, the task would get none.
+		StopSignal: image.StopSignal,
 	}
 	options.Config.Healthcheck = healthOf(want.Health)
 	if cfg.Privileged && len(want.Health.Test) == 0 {

@@ -23,6 +23,8 @@ import (
 type Image struct {
 	ID   string
 	User string // the user of its programs, "" for root
+	// StopSignal ends its programs, "" for SIGTERM.
+	StopSignal string
 	// Labels are those that a container inherits.
 	Labels map[string]string
 	// Empty says that it is as ImportEmpty makes it: without files, and with nothing that a container inherits.
@@ -37,6 +39,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (*Image, error) {
 		image.ID = answer.ID
 		if answer.Config != nil {
 			image.User = answer.Config.User
+			image.StopSignal = answer.Config.StopSignal
 			image.Labels = answer.Config.Labels
 		}
 		image.Empty = slices.Equal(answer.RootFS.Layers, []string{emptyLayer()}) && inheritsNothing(answer.Config)
