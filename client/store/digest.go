@@ -98,6 +98,14 @@ func copyAll(to, from *bbolt.Tx) error {
 	})
 }
 
+// check checks a file before its records are read.
+func check(tx *bbolt.Tx, older bool) error {
+	if err := checkLevel(tx); err != nil {
+		return err
+	}
+	return checkAll(tx, older)
+}
+
 // checkAll compares all records with their digests. Only a file of an older version has none.
 func checkAll(tx *bbolt.Tx, older bool) error {
 	sums := tx.Bucket(digests)

@@ -62,7 +62,7 @@ func prepareFile(path string, lock *os.File) error {
 	_, missing := os.Lstat(path)
 	if diskfault.NoSpace(err) && missing == nil {
 		return readRecords(path, func(tx *bbolt.Tx) error {
-			return checkAll(tx, older)
+			return check(tx, older)
 		})
 	}
 	if err != nil || !older {
@@ -112,15 +112,15 @@ func copyFile(path string, older bool) error {
 	switch {
 	case fresh:
 		err = dst.Update(func(tx *bbolt.Tx) error {
-			return copyAll(tx, nil)
+			return errors.Join(copyAll(tx, nil), putLevel(tx))
 		})
 	case err == nil: // the source has to stay until the copy is committed
 		err = readRecords(path, func(from *bbolt.Tx) error {
-			if err := checkAll(from, older); err != nil {
+			if err := check(from, older); err != nil {
 				return err
 			}
 			return dst.Update(func(tx *bbolt.Tx) error {
-				return copyAll(tx, from)
+				return errors.Join(copyAll(tx, from), putLevel(tx))
 			})
 		})
 	}
@@ -141,6 +141,9 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 		return inUse(path, err)
 	case err == nil:
 		return nil
+	case errors.Is(err, errNewer):
+		return structs.Preconditionf("%s: %w. Start that version again, or a later one "+
+			"(see Upgrades in docs/operations.md)", path, err)
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
