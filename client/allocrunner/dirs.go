@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/driver"
+	"berth/internal/logfile"
 	"berth/structs"
 )
 
@@ -63,7 +64,14 @@ func mayOpenDirs(t *structs.Task) bool { return t.Driver != "exec" && t.Driver !
 func makeDirs(root string, g *structs.TaskGroup) error {
 	dirs := layout(root, g)
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
-		if err := makeDir(dir, dirs[dir]); err != nil {
+		var err error
+		if dir == LogDir(root) { // the tasks go on without it, and their next output makes it, too
+			err = logfile.MakeDir(dir)
+		}
+		if err == nil {
+			err = makeDir(dir, dirs[dir])
+		}
+		if err != nil {
 			return fmt.Errorf("making the allocation's directories: %w", err)
 		}
 	}

@@ -76,6 +76,30 @@ func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	}
 }
 
+// A task has put something else in the place of its logs, and the agent restarts.
+func TestDirs_MakeTheLogsAgain(t *testing.T) {
+	root, host := t.TempDir(), t.TempDir()
+	g := testAlloc("web").Job.TaskGroups[0]
+	logs := LogDir(root)
+	for name, replace := range map[string]func() error{
+		"nothing": func() error { return nil },
+		"a link":  func() error { return os.Symlink(host, logs) },
+		"a file":  func() error { return os.WriteFile(logs, nil, 0o600) },
+	} {
+		err := errors.Join(makeDirs(root, g), os.Remove(logs), replace(), makeDirs(root, g))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		info, err := os.Lstat(logs)
+		if err != nil || info.Mode() != 0o755|os.ModeDir {
+			t.Errorf("%s: the directory is %v, %v", name, info, err)
+		}
+	}
+	if left, err := os.ReadDir(host); err != nil || len(left) > 0 {
+		t.Errorf("the host's directory has %v, %v", left, err)
+	}
+}
+
 // A task without its own root reaches its directories by the paths of the host, and its driver opens them.
 // They stay open, and the directories of other tasks stay closed.
 func TestDirs_OpenForTheUserOfARootlessTask(t *testing.T) {

@@ -89,6 +89,16 @@ func (o output) openDir() (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Base(o.dir)), nil
 }
 
+// MakeDir makes the directory of logs, also in the place of something else that a task put there. The
+// directory above it exists, and does not belong to the task.
+func MakeDir(dir string) error {
+	f, err := output{dir: dir}.openOrMakeDir()
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // openOrMakeDir makes the directory if the task has moved or removed it, or has put something else in its
 // place. The directory above it does not belong to the task.
 func (o output) openOrMakeDir() (*os.File, error) {

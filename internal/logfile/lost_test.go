@@ -91,17 +91,24 @@ func TestRotator_ContinuesAfterALoss(t *testing.T) {
 	}
 }
 
-// TestRotator_StartsWithoutADirectory: a task that has removed it is started again.
+// TestRotator_StartsWithoutADirectory: a task that has removed or replaced it is started again.
 func TestRotator_StartsWithoutADirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "logs")
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
-	writeString(t, newRotator(t, dir, 3, 100), "again")
-	if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "again" {
-		t.Errorf("read %q", got)
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("the directory is %v, %v", info, err)
+	for name, replace := range map[string]func(dir string) error{
+		"nothing": func(string) error { return nil },
+		"a link":  func(dir string) error { return os.Symlink("/", dir) },
+		"a file":  func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+	} {
+		dir := filepath.Join(t.TempDir(), "logs")
+		must(t, replace(dir))
+		writeString(t, newRotator(t, dir, 3, 100), "again")
+		if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "again" {
+			t.Errorf("%s: read %q", name, got)
+		}
+		if info, err := os.Lstat(dir); err != nil || info.Mode() != 0o755|os.ModeDir {
+			t.Errorf("%s: the directory is %v, %v", name, info, err)
+		}
 	}
 }
 

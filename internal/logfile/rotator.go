@@ -49,7 +49,7 @@ func NewRotator(cfg Config) (*Rotator, error) {
 		out: output{cfg.Dir, cfg.Task, cfg.Kind},
 	}
 	ns, err := r.out.parts()
-	if err != nil {
+	if err != nil && !isGone(err) {
 		return nil, err
 	}
 	if len(ns) > 0 {
