@@ -27,10 +27,13 @@ func NewLogs(name string, cfg executor.Config) Logs {
 // pipes are the paths of the named pipes that the plugin writes to.
 type pipes struct{ stdout, stderr string }
 
+// pipesOf returns pipes in the directory of the allocation, which no task can change. In a directory of the
+// task, the task could put a link to a file of the host in the place of a pipe.
 func pipesOf(cfg *driver.TaskConfig) pipes {
+	dir := filepath.Dir(cfg.Dirs.Task)
 	return pipes{
-		stdout: filepath.Join(cfg.Dirs.Logs, "."+cfg.Task+".stdout.fifo"),
-		stderr: filepath.Join(cfg.Dirs.Logs, "."+cfg.Task+".stderr.fifo"),
+		stdout: filepath.Join(dir, "."+cfg.Task+".stdout.fifo"),
+		stderr: filepath.Join(dir, "."+cfg.Task+".stderr.fifo"),
 	}
 }
 

@@ -77,6 +77,37 @@ func TestStart_WithoutAnAnswerLeavesATaskThatIsNotForgotten(t *testing.T) {
 	a.destroy(cfg.ID)
 }
 
+// A task puts a link in the place of its logs, and is started again. The pipes of its output are not among
+// its files.
+func TestStart_FollowsNoLinkInTheTasksDirectory(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, f *fixture) {
+		a := f.agent()
+		host := t.TempDir()
+		for _, name := range []string{".web.stdout.fifo", ".web.stderr.fifo"} {
+			if err := os.WriteFile(filepath.Join(host, name), []byte("of the host"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg := f.task("a1", "echo up")
+		err := os.Remove(cfg.Dirs.Logs)
+		if err == nil {
+			err = os.Symlink(host, cfg.Dirs.Logs)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.start(cfg)
+		a.wait(cfg.ID)
+		a.destroy(cfg.ID)
+		left, err := os.ReadDir(host)
+		if err != nil || len(left) != 2 || !left[0].Type().IsRegular() || !left[1].Type().IsRegular() {
+			t.Errorf("the host's directory has %v, %v", left, err)
+		}
+		f.awaitOutput(cfg, "up\n")
+	})
+}
+
 func TestCheckUnused_NamesAPipeWithAWriter(t *testing.T) {
 	dir := t.TempDir()
 	p := pipes{stdout: filepath.Join(dir, "out"), stderr: filepath.Join(dir, "err")}
