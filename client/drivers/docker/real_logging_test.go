@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -122,5 +123,31 @@ func TestDaemon_KeepsNoDisabledOutput(t *testing.T) {
 	n.destroy(d, cfg)
 	if left, err := os.ReadDir(cfg.Dirs.Logs); err != nil || len(left) > 0 {
 		t.Errorf("the directory of logs has %v, %v", left, err)
+	}
+}
+
+// TestDaemon_KeepsLongLines: the daemon keeps a long line in parts, each log driver in its own form.
+func TestDaemon_KeepsLongLines(t *testing.T) {
+	n := newNode(t)
+	d, _ := n.agent()
+	long := strings.Repeat("x", 40_000) + "\n" + strings.Repeat("y", 16<<10) + "\nend\n"
+	for _, kept := range []string{"json-file", "local"} {
+		for _, tty := range []bool{false, true} {
+			cfg := n.task(fmt.Sprintf("%s-%t", kept, tty), "cat:/local/long")
+			err := os.WriteFile(filepath.Join(cfg.Dirs.Local, "long"), []byte(long), 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Config["logging"] = map[string]any{"type": kept}
+			cfg.Config["tty"] = tty
+			want := long
+			if tty {
+				want = strings.ReplaceAll(long, "\n", "\r\n")
+			}
+			if _, out := n.run(d, cfg); out != want {
+				t.Errorf("%s, a terminal %t: the log has %d bytes, want %d; it ends with %q",
+					kept, tty, len(out), len(want), out[max(0, len(out)-20):])
+			}
+		}
 	}
 }

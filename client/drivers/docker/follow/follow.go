@@ -66,6 +66,9 @@ type follower struct {
 	Source
 	engine *engine.Engine
 	to     [2]io.Writer // standard output and error
+	// dropsEnds says that the daemon's log has no end of a line that it keeps in parts: a fault of all log
+	// drivers but json-file, which keep their copy in the same form.
+	dropsEnds bool
 
 	mu    sync.Mutex
 	at    position
@@ -129,6 +132,7 @@ func (f *follower) copyStream(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	running := c.State.Running || c.State.Paused
+	f.dropsEnds = c.HostConfig.LogConfig.Type != "json-file"
 	stream, err := f.engine.Logs(ctx, f.Container, f.position().Time, running)
 	if err != nil {
 		return false, err

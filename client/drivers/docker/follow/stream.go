@@ -70,6 +70,9 @@ func (f *follower) writeFrame(stream byte, frame []byte, old *skipper) error {
 	if old.isOld(at) {
 		return nil
 	}
+	if f.dropsEnds && len(text) < maxMessage && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text, '\n') // only a part of a line that is not its last has that length
+	}
 	return f.write(f.to[stream-frameStdout], at, text)
 }
 
@@ -89,8 +92,10 @@ func cutTime(message []byte) (at time.Time, text []byte, ok bool) {
 func (f *follower) readRaw(r io.Reader, ended bool) error {
 	in := bufio.NewReaderSize(r, 2*maxMessage)
 	old := skipper{from: f.position()}
+	rest := false // the message is the rest of a line
 	for {
-		message, err := readMessage(in)
+		message, err := readMessage(in, rest && f.dropsEnds)
+		rest = len(message) > 0 && message[len(message)-1] != '\n'
 		if len(message) > 0 && (err == nil || ended) {
 			at, text, ok := cutTime(message)
 			if !ok {
@@ -112,8 +117,9 @@ func (f *follower) readRaw(r io.Reader, ended bool) error {
 	}
 }
 
-// readMessage reads one message with its time.
-func readMessage(in *bufio.Reader) ([]byte, error) {
+// readMessage reads one message with its time. noEnd says that the message may lack the end of its line, of
+// which a terminal's carriage return is left. Then the message gets the end.
+func readMessage(in *bufio.Reader, noEnd bool) ([]byte, error) {
 	var message []byte
 	for {
 		c, err := in.ReadByte()
@@ -126,6 +132,9 @@ func readMessage(in *bufio.Reader) ([]byte, error) {
 		}
 		if len(message) == timeLength+maxMessage && timeFollows(in) {
 			return message, nil
+		}
+		if noEnd && c == '\r' && timeFollows(in) {
+			return append(message, '\n'), nil
 		}
 		if len(message) > maxFrame {
 			return nil, fmt.Errorf("the daemon sends a line of more than %d bytes", maxFrame)
