@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"berth/client/dynamicplugins"
+	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/structs"
@@ -288,6 +290,29 @@ func TestPresence_NamesTheMounts(t *testing.T) {
 	if has, err := r.v.Presence(u.VolumeKey); err != nil || len(has.Mounts) != 2 {
 		t.Errorf("without its records: %+v, %v", has, err)
 	}
+}
+
+// Where the file system of the volumes is shared, as the root is under systemd, the mount table has each
+// mount of a volume twice.
+func TestPresence_NamesAMountOnce(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs", "plug", nodeOnly)
+	must(t, unix.Mount(r.dir, r.dir, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(r.dir, unix.MNT_DETACH) })
+	must(t, unix.Mount("", r.dir, "", unix.MS_SHARED, ""))
+	must(t, mounts.MakeShared(r.root))
+	u := use("data", "a1")
+	target := r.up(u)
+	table, err := mounts.Read()
+	must(t, err)
+	if all := table.Below(r.root); len(all) != 4 {
+		t.Fatalf("the mount table has %q, want each of two mounts twice", all)
+	}
+	has, err := r.v.Presence(u.VolumeKey)
+	if err != nil || len(has.Mounts) != 2 || has.Mounts[1] != target {
+		t.Errorf("%+v, %v", has, err)
+	}
+	r.down(u)
 }
 
 // The error to the servers has the reason why a node does not release a volume.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"berth/structs"
 )
@@ -16,7 +17,13 @@ func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, e
 		return nil, err
 	}
 	dir := v.hostPath(volumeDir(k))
-	has := &structs.ClientCSINodeVolumeResponse{Mounts: w.table.Below(dir)}
+	has := &structs.ClientCSINodeVolumeResponse{}
+	for _, path := range w.table.Below(dir) {
+		// A machine whose root is shared shows each mount twice: below the root and below its bind mount.
+		if !slices.Contains(has.Mounts, path) {
+			has.Mounts = append(has.Mounts, path)
+		}
+	}
 	names := map[[2]string]bool{} // the plugin's ID, the plugin's volume_id
 	for _, p := range w.users {
 		target := v.hostPath(p.target())
