@@ -183,17 +183,22 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	return nil
 }
 
-// printFailures writes for each group which filter rejected how many nodes and why.
+// printFailures writes for each group which filter rejected how many nodes and why, the same text once.
 func (c *Call) printFailures(e *structs.Evaluation) {
+	first := map[string]string{} // the group with the text
 	for group, m := range sorted(e.FailedTGAllocs) {
 		n := max(e.QueuedAllocations[group], m.CoalescedFailures+1)
 		c.Printf("  Group %q: %s cannot be placed (%s evaluated)\n",
 			group,
 			plural(n, "allocation"),
 			plural(m.NodesEvaluated, "node"))
-		for _, line := range failureLines(m) {
-			c.Printf("    %s\n", line)
+		text := strings.Join(failureLines(m), "\n    ")
+		if earlier := first[text]; earlier != "" {
+			text = fmt.Sprintf("as group %q", earlier)
+		} else {
+			first[text] = group
 		}
+		c.Printf("    %s\n", text)
 	}
 }
 

@@ -226,6 +226,9 @@ func (x *explainer) refusal(
 	case g == nil:
 	case p.Filter == volumeFilter:
 		r.Because = list(x.groupVolumes(j, g), "reasons")
+		if p.Nodes == 0 && x.onlyVolumeFails(j, g) { // the reason behind it has the error
+			r.Text = fmt.Sprintf("the filter %s rejects all nodes", p.Filter)
+		}
 	case p.Filter == pluginFilter:
 		r.Because = list(x.groupPlugins(j, g), "reasons")
 	case p.Filter == limitFilter:

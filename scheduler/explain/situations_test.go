@@ -89,6 +89,8 @@ var situations = []situation{
 		other(structs.CSISingleNodeWriter), stopDB, placed(1, usesVolume(structs.CSISingleNodeWriter)), webClaims)},
 	{name: "a volume whose creation fails", nodes: 1, make: after(creationFails,
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume whose creation was rejected", nodes: 1, make: after(creationRejected,
+		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a placed allocation without a report", nodes: 1, make: placed(1)},
 	{name: "an allocation that waits for a predecessor", nodes: 1, make: after(placed(1),
 		report(structs.AllocPending, "waits for allocation 0123abcd to end", nil))},

@@ -315,3 +315,15 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*structs.Reason {
 	r.Remedy = "check the storage and the file system; the next allocation mounts the volume again"
 	return []*structs.Reason{r}
 }
+
+// onlyVolumeFails reports whether a group has a single volume, and a call of its plugin has failed.
+func (x *explainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) bool {
+	failed := false
+	for _, request := range g.Volumes {
+		if len(g.Volumes) == 1 && request.Type == structs.VolumeTypeCSI && !request.PerAlloc {
+			v := state.Volume(x.tx, j.Namespace, request.VolumeID(0))
+			failed = v != nil && v.State != structs.VolumeReady && v.LastError != nil
+		}
+	}
+	return failed
+}
