@@ -44,8 +44,8 @@ func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() er
 	return w.request(ctx, func() { w.reportProgress(ctx, ns, id) }, send)
 }
 
-// reportProgress writes the progress of a volume's change. It ignores errors, because the request itself
-// reports the outcome.
+// reportProgress writes the progress of a volume's change, and the remedies if it is held up. It ignores
+// errors, because the request itself reports the outcome.
 func (w *watch) reportProgress(ctx context.Context, ns, id string) {
 	d, _, err := w.api.Volume(ctx, id, &api.Query{Namespace: ns})
 	if err != nil {
@@ -60,6 +60,15 @@ func (w *watch) reportProgress(ctx context.Context, ns, id string) {
 			structs.CommandLine(d.Namespace, "volume deregister -force", id)
 	}
 	w.writeChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
+	causes, waits := causesOf(ctx, w.api.VolumeWhy, named{ns, id})
+	if !waits || d.LastError == nil {
+		return
+	}
+	for _, r := range causes[:min(len(causes), mostCauses)] {
+		if r.Remedy != "" {
+			w.writeChange("remedy "+r.Remedy, "  -> %s", oneLine(r.Remedy))
+		}
+	}
 }
 
 // currentChange names the operation in flight of a volume. A volume that has not grown yet counts as not

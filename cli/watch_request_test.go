@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/structs"
 )
 
 // untilText is an output that tells when it has a text.
@@ -93,6 +94,36 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 				t.Errorf("exit code %d, %s; want %q in\n%s", code, errs.String(), want, out)
 			}
 		})
+	}
+}
+
+// TestVolumeCreate_ShowsTheRemedy checks that a command which waits for a volume writes what helps once, as
+// the number of failures grows.
+func TestVolumeCreate_ShowsTheRemedy(t *testing.T) {
+	t.Parallel()
+	attempts := 0
+	var out strings.Builder
+	w := watchOf(t, &out, map[string]func() any{
+		"/v1/volume/csi/data": func() any {
+			attempts++
+			d := &structs.CSIVolumeDetail{}
+			d.ID = "data"
+			d.State = structs.VolumeCreating
+			d.LastError = &structs.OperationError{Code: "Unavailable", Message: "no answer", Attempts: attempts}
+			return d
+		},
+		"/v1/volume/csi/data/why": func() any {
+			return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{
+				{Text: "volume data is being created", Remedy: "to try now: berth volume retry data"},
+			}}
+		},
+	})
+	for range 3 {
+		w.reportProgress(t.Context(), "", "data")
+	}
+	checkLines(t, out.String(), `Volume "data" is creating: Unavailable: no answer (2 attempts`)
+	if got := strings.Count(out.String(), "-> to try now: berth volume retry data"); got != 1 {
+		t.Errorf("the remedy is written %d times, want once:\n%s", got, out.String())
 	}
 }
 
