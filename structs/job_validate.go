@@ -331,7 +331,9 @@ func (r *Resources) validate(f fieldErrors) {
 	}
 	f.checkRange("memory", r.MemoryMB, intRange{1, MaxMemoryMB, " MiB"})
 	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
-	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
+	f.require(r.MemoryMaxMB >= 0,
+		"memory_max %d is not a size: a task of berth always has a limit; give a number of MiB", r.MemoryMaxMB)
+	f.require(r.MemoryMaxMB <= 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
 	for i, d := range firstOf(f, "devices", r.Devices, MaxDeviceDemands) {
 		if d == nil {

@@ -48,10 +48,11 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		"1001 volume_mounts; at most": task(func(t *Task) {
 			t.VolumeMounts = make([]*VolumeMount, 1001)
 		}),
-		"cpu 9223372036854775807 must be at most 100000000 MHz":   task(func(t *Task) { t.Resources.CPU = math.MaxInt }),
-		"memory 9223372036854775807 must be at most 1073741824 M": task(func(t *Task) { t.Resources.MemoryMB = math.MaxInt }),
-		"memory_max 1073741825 must be at most 1073741824 MiB":    task(func(t *Task) { t.Resources.MemoryMaxMB = MaxMemoryMB + 1 }),
-		"size 17179869185 must be at most 17179869184 MiB":        group(func(g *TaskGroup) { g.EphemeralDisk.SizeMB = MaxDiskMB + 1 }),
+		"cpu 9223372036854775807 must be at most 100000000 MHz":                 task(func(t *Task) { t.Resources.CPU = math.MaxInt }),
+		"memory 9223372036854775807 must be at most 1073741824 M":               task(func(t *Task) { t.Resources.MemoryMB = math.MaxInt }),
+		"memory_max -1 is not a size: a task of berth always has a limit; give": task(func(t *Task) { t.Resources.MemoryMaxMB = -1 }),
+		"memory_max 1073741825 must be at most 1073741824 MiB":                  task(func(t *Task) { t.Resources.MemoryMaxMB = MaxMemoryMB + 1 }),
+		"size 17179869185 must be at most 17179869184 MiB":                      group(func(g *TaskGroup) { g.EphemeralDisk.SizeMB = MaxDiskMB + 1 }),
 		"request more than 1073741824 MiB of memory in sum": group(func(g *TaskGroup) {
 			t := *g.Tasks[0]
 			r := Resources{CPU: 1, MemoryMB: MaxMemoryMB}
