@@ -156,6 +156,9 @@ func internAlloc(a, like *structs.Allocation) {
 	default:
 		a.Resources = intern.Value(a.Resources)
 	}
+	if a.ClientTerminal() && !like.ClientTerminal() {
+		internEnded(a)
+	}
 	if !sameList(a.CSIVolumes, like.CSIVolumes) {
 		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
 	}
@@ -182,6 +185,84 @@ func allocTexts(a *structs.Allocation) [11]*string {
 		&a.DesiredDescription,
 		&a.ClientDescription,
 	}
+}
+
+// internEnded shares the parts that many allocations that have ended have in common. It comes once, because
+// they change little after that.
+func internEnded(a *structs.Allocation) {
+	intern.Texts(&a.Name)
+	a.Metrics = ownMetrics(a.Metrics)
+	if len(a.TaskStates) == 0 {
+		return
+	}
+	states := make(map[string]*structs.TaskState, len(a.TaskStates))
+	for name, s := range a.TaskStates {
+		states[intern.Text(name)] = ownState(s)
+	}
+	a.TaskStates = states
+}
+
+// ownMetrics returns a copy of metrics with shared parts, nil for nil.
+func ownMetrics(m *structs.AllocMetric) *structs.AllocMetric {
+	if m == nil {
+		return nil
+	}
+	c := *m
+	c.NodesAvailable = ownCounts(m.NodesAvailable)
+	c.ClassFiltered = ownCounts(m.ClassFiltered)
+	c.ConstraintFiltered = ownCounts(m.ConstraintFiltered)
+	c.ClassExhausted = ownCounts(m.ClassExhausted)
+	c.DimensionExhausted = ownCounts(m.DimensionExhausted)
+	c.ScoreMetaData = slices.Clone(m.ScoreMetaData)
+	for i, s := range m.ScoreMetaData {
+		c.ScoreMetaData[i] = intern.Value(s)
+	}
+	return &c
+}
+
+// ownCounts returns the map that equal ones share, nil for nil.
+func ownCounts(m map[string]int) map[string]int {
+	if m == nil {
+		return nil
+	}
+	return *intern.Value(&m)
+}
+
+// ownState returns a copy of a task's state with shared texts, nil for nil.
+func ownState(s *structs.TaskState) *structs.TaskState {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	intern.Texts(&c.State)
+	c.Events = slices.Clone(s.Events)
+	for i, e := range s.Events {
+		if e == nil {
+			continue
+		}
+		event := *e
+		intern.Texts(&event.Type, &event.DisplayMessage, &event.Message)
+		event.Details = intern.Map(event.Details)
+		c.Events[i] = &event
+	}
+	return &c
+}
+
+// internEval shares the parts that the evaluations of a job, and those of many jobs, have in common.
+func internEval(e, _ *structs.Evaluation) {
+	intern.Texts(
+		&e.ID,
+		&e.Namespace,
+		&e.Type,
+		&e.TriggeredBy,
+		&e.JobID,
+		&e.NodeID,
+		&e.Status,
+		&e.StatusDescription,
+		&e.PreviousEval,
+		&e.BlockedEval,
+	)
+	e.QueuedAllocations = ownCounts(e.QueuedAllocations)
 }
 
 // sameList reports whether two lists are in the same memory, or both are empty.

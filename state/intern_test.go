@@ -213,6 +213,100 @@ func TestInterner_SharesTheResourcesOfAPlan(t *testing.T) {
 	}
 }
 
+// endedAlloc returns an allocation that has ended, with everything that such allocations share.
+func endedAlloc(id string) *structs.Allocation {
+	text := func(t string) string { return strings.Clone(t) }
+	counts := func() map[string]int { return map[string]int{text("dc1"): 3} }
+	return &structs.Allocation{
+		ID:           id,
+		ClientStatus: structs.AllocComplete,
+		Metrics: &structs.AllocMetric{
+			NodesEvaluated:     3,
+			NodesAvailable:     counts(),
+			ClassFiltered:      map[string]int{},
+			ConstraintFiltered: counts(),
+			ScoreMetaData: []*structs.NodeScoreMeta{
+				{NodeID: "n1", Scores: map[string]float64{"binpack": 0.5}},
+				nil,
+			},
+		},
+		TaskStates: map[string]*structs.TaskState{
+			"none": nil,
+			"main": {State: text(structs.TaskDead), Restarts: 2, Events: []*structs.TaskEvent{nil, {
+				Type:    text(structs.TaskEventTerminated),
+				Time:    7,
+				Message: text("Exit Code: 0"),
+				Details: map[string]string{"exit_code": "0"},
+			}}},
+		},
+	}
+}
+
+// TestInterner_SharesThePartsOfEndedAllocations checks that the metrics and the events of allocations that
+// have ended share memory and say the same, and that the request keeps its own.
+func TestInterner_SharesThePartsOfEndedAllocations(t *testing.T) {
+	shared := func(id string) *structs.Allocation {
+		own := endedAlloc(id)
+		request := *own
+		internAlloc(own, &structs.Allocation{ID: id, ClientStatus: structs.AllocRunning})
+		if !codec.SameBytes(own, endedAlloc(id)) {
+			t.Errorf("the row says %+v", own)
+		}
+		overwrite(reflect.ValueOf(request.Metrics))
+		overwrite(reflect.ValueOf(request.TaskStates))
+		if !codec.SameBytes(own, endedAlloc(id)) {
+			t.Errorf("the row has changed with the request: %+v", own)
+		}
+		return own
+	}
+	for range 100 {
+		shared("former")
+	}
+	a, b := shared("a"), shared("b")
+	for what, same := range map[string]bool{
+		"available": addressOf(a.Metrics.NodesAvailable) == addressOf(b.Metrics.NodesAvailable),
+		"empty":     addressOf(a.Metrics.ClassFiltered) == addressOf(b.Metrics.ClassFiltered),
+		"scores":    a.Metrics.ScoreMetaData[0] == b.Metrics.ScoreMetaData[0],
+		"messages": textData(a.TaskStates["main"].Events[1].Message) ==
+			textData(b.TaskStates["main"].Events[1].Message),
+	} {
+		if !same {
+			t.Errorf("two allocations have their own %s", what)
+		}
+	}
+	before := a.Metrics
+	internAlloc(a, b)
+	if a.Metrics != before {
+		t.Error("the parts are shared again with each change")
+	}
+}
+
+// TestInterner_SharesThePartsOfEvaluations checks the numbers and the texts of evaluations.
+func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
+	shared := func() *structs.Evaluation {
+		e := structs.Evaluation{
+			JobID:             strings.Clone("a-job"),
+			TriggeredBy:       strings.Clone(structs.TriggerAllocStop),
+			QueuedAllocations: map[string]int{"g": 0},
+		}
+		own := e.Copy()
+		internEval(own, nil)
+		if !codec.SameBytes(own, &e) {
+			t.Errorf("the row says %+v", own)
+		}
+		return own
+	}
+	for range 100 {
+		shared()
+	}
+	a, b := shared(), shared()
+	if addressOf(a.QueuedAllocations) != addressOf(b.QueuedAllocations) ||
+		textData(a.JobID) != textData(b.JobID) ||
+		textData(a.TriggeredBy) != textData(b.TriggeredBy) {
+		t.Errorf("%+v and %+v have parts of their own", a, b)
+	}
+}
+
 // TestInterner_SharesTheTextsOfANode places on nodes whose texts are too long for the interner.
 func TestInterner_SharesTheTextsOfANode(t *testing.T) {
 	w := newFixture(t)

@@ -314,7 +314,7 @@ var evalAllocs = mvcc.NewTable("eval_allocs", func(r *evalAllocsRow) Key {
 var (
 	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key {
 		return mvcc.KeyOf(e.ID)
-	})
+	}).OnPut(internEval)
 
 	// Ended evaluations by the node that caused them and by their retention. Open evaluations by their status
 	// and the node, except that those with a time have a status of their own.
