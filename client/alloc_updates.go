@@ -114,7 +114,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		if !backoff.Sleep(ctx, c.config().UpdateInterval) {
 			return
 		}
-		if !serverRetry.Retry(ctx, c.logger, failed, c.sendUpdates) {
+		if !c.retry(ctx, failed, c.sendUpdates) {
 			return
 		}
 		c.collectDownTo(ctx, c.config().GCMaxAllocs)

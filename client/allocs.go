@@ -141,7 +141,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		return err
 	}
 	for ctx.Err() == nil {
-		serverRetry.Retry(ctx, c.logger, "failed to fetch the allocations of this node", pull)
+		c.retry(ctx, "failed to fetch the allocations of this node", pull)
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *Client) runClaims(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		serverRetry.Retry(ctx, c.logger, "failed to check claims against the servers", c.checkClaims)
+		c.retry(ctx, "failed to check claims against the servers", c.checkClaims)
 	}
 }
 

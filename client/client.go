@@ -167,6 +167,7 @@ type Client struct {
 	claimCheckDue  chan struct{} // has a value: runClaims has to compare its volumes with the servers' claims
 	contacted      chan struct{} // closed after the first pull of allocations and the first check of claims
 	contactedOnce  sync.Once
+	serversBack    serversBack
 
 	mu      sync.Mutex
 	runners map[string]*allocrunner.Runner

@@ -23,18 +23,6 @@ const (
 	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
 
-// serverRetry paces attempts to reach the servers. leaseRetry paces those on which the lease depends.
-var (
-	serverRetry = backoff.Backoff{
-		Min: 250 * time.Millisecond,
-		Max: 10 * time.Second,
-	}
-	leaseRetry = backoff.Backoff{
-		Min: 100 * time.Millisecond,
-		Max: 2 * time.Second,
-	}
-)
-
 // buildNode makes the node's row of the fingerprint of the host, the drivers and the configuration.
 func (c *Client) buildNode() *structs.Node {
 	cfg := c.config()
@@ -108,6 +96,7 @@ func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
 	pause := leaseRetry
 	unregistered := true
+	failed := false // the last heartbeat
 	var held lease
 	for ctx.Err() == nil {
 		beat := c.heartbeat
@@ -124,6 +113,10 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
+			if failed {
+				c.serversBack.announce()
+			}
+			failed = false
 			if held.graceOver {
 				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
 			}
@@ -142,6 +135,7 @@ func (c *Client) runLease(ctx context.Context) {
 			unregistered = true
 			continue
 		}
+		failed = true
 		wait := pause.After(err)
 		c.logger.Warn("failed to reach the servers", "retry_in", wait, "error", err)
 		c.findServers(ctx)

@@ -41,7 +41,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 			c.buildNode(), structs.IgnoreDriverTimes) {
 			continue // the first fingerprint, or a change that has passed
 		}
-		serverRetry.Retry(ctx, c.logger, "failed to register the changed node", c.reregisterNode)
+		c.retry(ctx, "failed to register the changed node", c.reregisterNode)
 	}
 }
 

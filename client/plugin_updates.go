@@ -54,7 +54,7 @@ func (c *Client) runPlugins(ctx context.Context) {
 		return
 	}
 	const failed = "failed to send plugin updates"
-	for serverRetry.Retry(ctx, c.logger, failed, c.sendInstances) {
+	for c.retry(ctx, failed, c.sendInstances) {
 		select {
 		case <-c.subsystems.Plugins.Changes():
 			backoff.Sleep(ctx, pluginBatch)
