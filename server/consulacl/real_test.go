@@ -158,15 +158,17 @@ func TestClient_BoundsTheTimeOfACall(t *testing.T) {
 	wantKind(t, err, structs.KindUnavailable)
 }
 
-// No more than maxParallel calls are in flight. The others begin as those end.
+// No more than 16 calls are in flight. The others begin as those end. The number is part of the promise to
+// Consul, so it stands here without the constant.
 func TestClient_BoundsTheCallsInFlight(t *testing.T) {
+	const bound, calls = 16, 48
 	var inFlight, most, all atomic.Int32
 	full, release := make(chan struct{}), make(chan struct{})
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		now := inFlight.Add(1)
 		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
 		}
-		if all.Add(1) == maxParallel {
+		if all.Add(1) == bound {
 			close(full)
 		}
 		<-release
@@ -175,20 +177,27 @@ func TestClient_BoundsTheCallsInFlight(t *testing.T) {
 	}))
 	defer busy.Close()
 	c := clientOf(t, busy.Listener.Addr().String(), "")
-	const calls = 3 * maxParallel
 	var done sync.WaitGroup
-	for range calls {
-		done.Go(func() { _, _ = c.CreateToken(t.Context(), order("web")) })
+	call := func() { _, _ = c.CreateToken(t.Context(), order("web")) }
+	for range bound {
+		done.Go(call)
 	}
 	select {
 	case <-full:
 	case <-time.After(time.Minute):
-		t.Errorf("fewer than %d calls are in flight", maxParallel)
+		t.Errorf("fewer than %d calls are in flight", bound)
+	}
+	if c.permits.TryEnter() {
+		t.Errorf("another call may begin beside %d", bound)
+		c.permits.Leave()
+	}
+	for range calls - bound {
+		done.Go(call)
 	}
 	close(release)
 	done.Wait()
-	if most.Load() != maxParallel || all.Load() != calls {
-		t.Errorf("%d of %d calls were made, %d at once; want %d", all.Load(), calls, most.Load(), maxParallel)
+	if most.Load() != bound || all.Load() != calls {
+		t.Errorf("%d of %d calls were made, %d at once; want %d", all.Load(), calls, most.Load(), bound)
 	}
 }
 
