@@ -233,6 +233,25 @@ func TestSyncer_RemembersRemovalsAcrossFailures(t *testing.T) {
 	})
 }
 
+// Within the probation the agent removes nothing but what it remembers as removed.
+func TestSyncer_RemembersARefusedRemovalWithinTheProbation(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
+		begin := time.Now()
+		s.Put("alloc", []*Service{service("web"), service("db")})
+		pass(time.Second)
+		f.change(func() { f.refused[taskPrefix+"web"] = refusal(http.StatusInternalServerError) })
+		s.Put("alloc", []*Service{service("db")})
+		pass(10 * time.Second)
+		checkIDs(t, f, taskPrefix+"db", taskPrefix+"web")
+		f.change(func() { clear(f.refused) })
+		pass(longestRetry)
+		if took := time.Since(begin); took > probation-5*time.Second {
+			t.Fatalf("%s have passed, so the end of the probation may have removed the service", took)
+		}
+		checkIDs(t, f, taskPrefix+"db")
+	})
+}
+
 func TestSyncer_RetriesWithBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
 		f.change(func() { f.fault = refusal(http.StatusInternalServerError) })
