@@ -29,6 +29,7 @@ type Config struct {
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
 	GCInterval     time.Duration `hcl:"gc_interval"`
+	GCRows         int           `hcl:"gc_max_rows"`     // ended rows of a kind that stay
 	RaftMultiplier int           `hcl:"raft_multiplier"` // scales Raft's timeouts: 1 for a fast network
 
 	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
@@ -91,6 +92,7 @@ func DefaultConfig() Config {
 		JobGC:             4 * time.Hour,
 		NodeGC:            24 * time.Hour,
 		GCInterval:        5 * time.Minute,
+		GCRows:            20_000,
 		RaftMultiplier:    1,
 		SnapshotThreshold: 16384,
 		TrailingLogs:      10240,
@@ -103,6 +105,12 @@ func DefaultConfig() Config {
 		SerfBind:          "0.0.0.0:4748",
 	}
 }
+
+// The least and the most gc_max_rows. A rolling update of a large job ends thousands of allocations at once.
+const (
+	minGCRows = 100
+	maxGCRows = 10_000_000
+)
 
 // maxRaftEntries is the most log entries that a setting may make a server keep.
 const maxRaftEntries = 10_000_000
@@ -133,6 +141,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {
 		bad("server: raft_multiplier is %d; expected 1 to 10", c.RaftMultiplier)
+	}
+	if c.GCRows < minGCRows || c.GCRows > maxGCRows {
+		bad("server: gc_max_rows is %d; expected %d to %d", c.GCRows, minGCRows, maxGCRows)
 	}
 	if c.MaxConnsPerAddr < 1 {
 		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
@@ -207,6 +218,7 @@ func (c *Config) control() control.Config {
 		Eval: c.EvalGC,
 		Job:  c.JobGC,
 		Node: c.NodeGC,
+		Rows: c.GCRows,
 	}
 	return loops
 }

@@ -310,6 +310,8 @@ func TestConfig_ValidateNamesAllFaults(t *testing.T) {
 			"addresses.serf"}},
 		"too long": {func(c *Config) { valid(c); c.NodeGC = math.MaxInt64 }, []string{"node_gc_threshold is",
 			"at most 87600h0m0s"}},
+		"few rows":  {func(c *Config) { valid(c); c.GCRows = 99 }, []string{"gc_max_rows is 99; expected 100 to"}},
+		"many rows": {func(c *Config) { valid(c); c.GCRows = maxGCRows + 1 }, []string{"gc_max_rows is 10000001"}},
 		"too many logs": {func(c *Config) { valid(c); c.TrailingLogs = math.MaxUint64 },
 			[]string{"raft_trailing_logs is 18446744073709551615; expected 1 to"}},
 		"large sources": {func(c *Config) { valid(c); c.JobSource = 8<<20 + 1 },

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -15,9 +16,11 @@ type GCThresholds struct {
 	Eval time.Duration // of evaluations, and of allocations that have a successor or whose job has ended
 	Job  time.Duration // since a job that has ended was submitted
 	Node time.Duration // since a node went down
+	Rows int           // the most ended rows of a kind that stay, the newest ones; 0: any number
 }
 
-// Collection is one run of the garbage collection. It deletes rows that ended longer ago than the thresholds.
+// Collection is one run of the garbage collection. It deletes rows that ended longer ago than the thresholds,
+// and the oldest ones of a kind that has too many.
 // It keeps a row that is still needed: an allocation that holds a claim, one whose failure the scheduler has
 // yet to replace, one that shows that a batch job is complete. State checks every row again.
 type Collection struct {
@@ -44,16 +47,17 @@ func (c Collection) Run(
 	return index, nil
 }
 
-// listGarbage returns the garbage as log entries. It reads only rows that ended before the thresholds.
+// listGarbage returns the garbage as log entries. Apart from the count of the ended rows, it reads only rows
+// that are beyond a threshold.
 func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 	g := garbage{
-		tx:          tx,
-		allocs:      map[string]bool{},
-		evals:       map[string]bool{},
-		ofEval:      map[string]int{},
-		gone:        map[string]bool{},
-		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
+		tx:     tx,
+		allocs: map[string]bool{},
+		evals:  map[string]bool{},
+		ofEval: map[string]int{},
+		gone:   map[string]bool{},
 	}
+	evalsBefore := c.Now.Add(-c.Keep.Eval).UnixNano()
 	jobsBefore := c.Now.Add(-c.Keep.Job).UnixNano()
 	var gone []*structs.Node
 	for n := range state.DownNodes(tx) {
@@ -63,16 +67,20 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 		gone = append(gone, n)
 		g.gone[n.ID] = true
 	}
+	surplus := surplusOf(state.EndedJobs(tx), c.Keep.Rows)
 	for job := range state.EndedJobs(tx) {
-		if job.SubmitTime > jobsBefore {
+		if job.SubmitTime > jobsBefore && surplus <= 0 {
 			break
 		}
+		surplus--
 		g.addJob(job)
 	}
+	surplus = surplusOf(state.EndedAllocs(tx), c.Keep.Rows)
 	for a := range state.EndedAllocs(tx) {
-		if a.ModifyTime > g.evalsBefore {
+		if a.ModifyTime > evalsBefore && surplus <= 0 {
 			break
 		}
+		surplus--
 		g.addAlloc(a)
 	}
 	for _, id := range g.placed {
@@ -80,10 +88,12 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 			g.addEval(e)
 		}
 	}
+	surplus = surplusOf(state.EndedEvals(tx), c.Keep.Rows)
 	for e := range state.EndedEvals(tx) {
-		if e.ModifyTime > g.evalsBefore {
+		if e.ModifyTime > evalsBefore && surplus <= 0 {
 			break
 		}
+		surplus--
 		g.addEval(e)
 	}
 	for _, n := range gone {
@@ -92,10 +102,20 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 	return g.entries
 }
 
+// surplusOf returns the number of rows beyond most. It is 0 or less if there are fewer, or for a most of 0.
+func surplusOf[T any](ended iter.Seq[*T], most int) (surplus int) {
+	if most == 0 {
+		return 0
+	}
+	for range ended {
+		surplus++
+	}
+	return surplus - most
+}
+
 // garbage is the list of rows to delete.
 type garbage struct {
 	tx            *state.ReadTx
-	evalsBefore   int64
 	allocs, evals map[string]bool // those already listed
 	placed        []string        // evaluations that have placed some of those
 	ofEval        map[string]int  // the number of those that the evaluation has placed
@@ -195,9 +215,7 @@ func (g *garbage) hasClaims(a *structs.Allocation) bool {
 }
 
 func (g *garbage) addEval(e *structs.Evaluation) {
-	if g.evals[e.ID] ||
-		!e.Terminal() ||
-		e.ModifyTime > g.evalsBefore {
+	if g.evals[e.ID] || !e.Terminal() {
 		return
 	}
 	if state.EvalAllocs(g.tx, e.ID) > g.ofEval[e.ID] {
