@@ -220,7 +220,7 @@ func TestStart_Failures(t *testing.T) {
 		}, structs.KindPrecondition, "not on a shared mount"},
 		{"no directory", func(c *driver.TaskConfig) { c.Dirs.Local = "/no-such" }, structs.KindPrecondition,
 			"/no-such"},
-		{"no log directory", func(c *driver.TaskConfig) { c.Dirs.Logs = "/no-such" }, structs.KindInternal, "logs"},
+		{"no log directory", func(c *driver.TaskConfig) { c.Dirs.Logs = "/no-such/logs" }, structs.KindInternal, "logs"},
 		{"unknown field", func(c *driver.TaskConfig) { c.Config["comand"] = "x" }, structs.KindInvalid,
 			`config.comand: unknown field; did you mean "command"?`},
 	}

@@ -154,7 +154,7 @@ func TestPrepare_ItsFailureIsThatOfTheStart(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `exit 7`)
 	logs := cfg.Dirs.Logs
-	cfg.Dirs.Logs = filepath.Join(r.dir, "not-there")
+	cfg.Dirs.Logs = filepath.Join(r.dir, "not-there", "logs")
 	if err := r.Prepare(r.ctx(), cfg); err != nil {
 		t.Fatal(err)
 	}
