@@ -32,9 +32,11 @@ func newRelay(g *guard) (*relay, error) {
 	}
 	r := &relay{guard: g, ln: ln, ended: make(chan struct{})}
 	plain := &httputil.ReverseProxy{
-		Rewrite:      func(*httputil.ProxyRequest) {},
-		Transport:    g.transport(),
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 502) },
+		Rewrite:   func(*httputil.ProxyRequest) {},
+		Transport: g.transport(),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 	}
 	r.server = &http.Server{
 		ReadHeaderTimeout: time.Minute,
