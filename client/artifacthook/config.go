@@ -27,7 +27,7 @@ type Settings struct {
 	// the kind file is in one of them. An element is "f:r:PATH" for a file and "d:r:PATH" for a directory,
 	// with rx in the place of r for programs.
 	FilesystemIsolationExtraPaths []string `hcl:"filesystem_isolation_extra_paths"`
-	// AllowNetworks are networks of the node itself, link-local ones and those of metadata services from which
+	// AllowNetworks are loopback and link-local networks, and those of metadata services, from which
 	// artifacts may come, such as "127.0.0.0/8". Artifacts may come from all other networks.
 	AllowNetworks []string `hcl:"allow_networks"`
 	// SetEnvironmentVariables names the agent's variables that a download gets, separated by commas, for

@@ -89,7 +89,7 @@ func git(t *testing.T, dir, script string) {
 	}
 }
 
-// A source and each redirect of it may lead to the node itself.
+// A source and each redirect of it may lead to a loopback address.
 func TestUp_RefusesSpecialNetworks(t *testing.T) {
 	secret, reached := serveAt(t, "127.0.0.1", http.NotFoundHandler())
 	_, port, err := net.SplitHostPort(secret.Listener.Addr().String())
@@ -135,7 +135,7 @@ func TestUp_RefusesSpecialNetworks(t *testing.T) {
 				t.Errorf("got %v, want a refusal that names the setting", err)
 			}
 			if n := reached.Load(); n > 0 {
-				t.Errorf("it has connected to the node %d times", n)
+				t.Errorf("it has connected to the loopback address %d times", n)
 				reached.Store(0)
 			}
 			f.checkUntouched()
@@ -143,22 +143,19 @@ func TestUp_RefusesSpecialNetworks(t *testing.T) {
 	}
 }
 
-// A connection to another address of the node does not leave it either.
-func TestUp_RefusesTheAddressesOfTheNode(t *testing.T) {
+// A server of artifacts may be beside the agent, at an address of the node that others reach.
+func TestUp_DownloadsFromTheNode(t *testing.T) {
 	f := newFixture(t)
 	f.cfg.Settings.AllowNetworks = nil
 	f.limitTime()
-	ip := outerAddress(t)
-	s, reached := serveAt(t, ip, http.NotFoundHandler())
-	address := s.Listener.Addr().String()
-	for _, source := range []string{
-		"http://" + address + "/x",
-		"git::http://" + address + "/r.git",
-		"git::git://" + address + "/r.git",
-	} {
-		err := f.up(t.Context(), artifact(source))
-		if err == nil || !strings.Contains(err.Error(), refusal) || reached.Load() > 0 {
-			t.Errorf("%s: got %v after %d connections", source, err, reached.Load())
+	repo := t.TempDir()
+	git(t, repo, `git init -q -b main w && cd w && echo hello >x && git add . && git commit -q -m 1
+		cd .. && git clone -q --bare w w.git && git -C w.git update-server-info`)
+	s, _ := serveAt(t, outerAddress(t), http.FileServer(http.Dir(repo)))
+	f.mustUp(artifact(s.URL+"/w/x"), artifact("git::"+s.URL+"/w.git", withDest("local/r")))
+	for _, name := range []string{"web/local/x", "web/local/r/x"} {
+		if got := f.tree()[name]; got != "hello\n" {
+			t.Errorf("%s has %q", name, got)
 		}
 	}
 }
@@ -250,7 +247,7 @@ func proxyHandler(server string) http.Handler {
 	})
 }
 
-// The operator's proxy may be on the node. It does not lead a download to the node.
+// The operator's proxy may be on the node. It does not lead a download to a loopback address.
 func TestUp_UsesTheProxyOfTheAgent(t *testing.T) {
 	repo := t.TempDir()
 	git(t, repo, `git init -q -b main w && cd w && echo hello >x && git add . && git commit -q -m 1

@@ -111,17 +111,13 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	unix.Umask(0o022)
 	ctx, cancel := context.WithTimeout(ctx, req.Limits.Timeout)
 	defer cancel()
-	g, err := newGuard(req.Networks)
-	if err != nil {
-		return err
-	}
 	client := &getter.Client{
-		Getters:         getters(req, g),
+		Getters:         getters(req, newGuard(req.Networks)),
 		Decompressors:   decompressors(req.Limits),
 		DisableSymlinks: true,
 	}
 	out := filepath.Join(dir, Out)
-	_, err = client.Get(ctx, &getter.Request{
+	_, err := client.Get(ctx, &getter.Request{
 		Src:     req.Source,
 		Dst:     out,
 		GetMode: modes[req.Mode],

@@ -48,10 +48,10 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// guard opens the connections of a download. It refuses the special networks and the node's addresses by the
-// address that a name has at the connection, thus also after a redirect.
+// guard opens the connections of a download. It refuses the special networks by the address that a name has
+// at the connection, thus also after a redirect. The other addresses of the node are not special: a task
+// reaches them without a download, and a server of artifacts may be on the node.
 type guard struct {
-	own     []netip.Addr // of the node
 	allowed []netip.Prefix
 	// proxyOf returns the proxy of the agent's environment for a URL, nil if there is none.
 	proxyOf func(*url.URL) (*url.URL, error)
@@ -62,36 +62,15 @@ type guard struct {
 }
 
 // newGuard takes the proxies from the environment.
-func newGuard(allowed []netip.Prefix) (*guard, error) {
-	own, err := ownAddresses()
-	if err != nil {
-		return nil, fmt.Errorf("listing the addresses of the node: %w", err)
-	}
+func newGuard(allowed []netip.Prefix) *guard {
 	return &guard{
-		own:     own,
 		allowed: allowed,
 		proxyOf: httpproxy.FromEnvironment().ProxyFunc(),
 		proxies: map[string]bool{},
-	}, nil
+	}
 }
 
-// ownAddresses returns the addresses of the node. A firewall often trusts a connection of the node to itself.
-func ownAddresses() ([]netip.Addr, error) {
-	list, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, err
-	}
-	var own []netip.Addr
-	for _, a := range list {
-		network, err := netip.ParsePrefix(a.String())
-		if err == nil { // else it is no address of IP
-			own = append(own, network.Addr())
-		}
-	}
-	return own, nil
-}
-
-// check refuses an address of a special network, or of the node, that the agent does not allow.
+// check refuses an address of a special network that the agent does not allow.
 func (g *guard) check(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	if nat64.Contains(addr) {
@@ -99,12 +78,11 @@ func (g *guard) check(addr netip.Addr) error {
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
 	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
-	special := slices.ContainsFunc(specialNetworks, contains) || slices.Contains(g.own, addr)
-	if !special || slices.ContainsFunc(g.allowed, contains) {
+	if !slices.ContainsFunc(specialNetworks, contains) || slices.ContainsFunc(g.allowed, contains) {
 		return nil
 	}
-	err := fmt.Errorf("no artifact comes from %s: the address is of the node itself, link-local, multicast or "+
-		"of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
+	err := fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast one, "+
+		"or of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refused == nil {

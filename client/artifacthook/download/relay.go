@@ -152,12 +152,8 @@ const connectArg = "connect"
 // connect copies between a server and the standard input and output. allowed are networks with commas.
 func connect(host, port, allowed string) int {
 	networks, err := ParseNetworks(strings.FieldsFunc(allowed, func(r rune) bool { return r == ',' }))
-	var g *guard
 	if err == nil {
-		g, err = newGuard(networks)
-	}
-	if err == nil {
-		err = copyServer(g, net.JoinHostPort(host, port))
+		err = copyServer(newGuard(networks), net.JoinHostPort(host, port))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "artifact:", err)
