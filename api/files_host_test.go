@@ -22,6 +22,9 @@ func TestFiles_NameNoPathOfTheHost(t *testing.T) {
 		"a link":  func(t *testing.T, path string) { must(t, os.Symlink(t.TempDir(), path)) },
 		"a loop":  func(t *testing.T, path string) { must(t, os.Symlink(path, path)) },
 		"a pipe":  func(t *testing.T, path string) { must(t, unix.Mkfifo(path, 0o600)) },
+		"a socket": func(t *testing.T, path string) {
+			must(t, unix.Mknod(path, unix.S_IFSOCK|0o600, 0))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
@@ -50,6 +53,7 @@ func checkReplaced(t *testing.T, s *server, host string) {
 		"ls/here?path=logs/t.stdout.0",
 		"ls/here?path=logs/t.stdout.0/below",
 		"stat/here?path=logs/t.stdout.0/below",
+		"cat/here?path=logs/t.stdout.0",
 		"cat/here?path=logs/t.stdout.0/below",
 		"readat/here?path=logs/t.stdout.0/below&offset=0&limit=9",
 		"stream/here?path=logs/t.stdout.0/below&follow=false",

@@ -143,7 +143,7 @@ func (o output) openPart(n, flags int) (*os.File, error) {
 	name := Name(o.task, o.kind, n)
 	fd, err := unix.Openat(int(dir.Fd()), name,
 		flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
-	if errors.Is(err, unix.ELOOP) {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, or a socket
 		return nil, notPlain(name)
 	}
 	if err != nil {

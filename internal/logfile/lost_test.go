@@ -136,11 +136,14 @@ func TestOpen_NamesNoPathOfTheHost(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(base, "dirs", file), 0o700))
 	must(t, os.Mkdir(filepath.Join(base, "links"), 0o700))
 	must(t, os.Symlink(host, filepath.Join(base, "links", file)))
+	must(t, os.Mkdir(filepath.Join(base, "sockets"), 0o700))
+	must(t, unix.Mknod(filepath.Join(base, "sockets", file), unix.S_IFSOCK|0o600, 0))
 	for name, kind := range map[string]structs.Kind{
-		"file":  structs.KindNotFound,
-		"link":  structs.KindNotFound,
-		"dirs":  structs.KindPrecondition,
-		"links": structs.KindPrecondition,
+		"file":    structs.KindNotFound,
+		"link":    structs.KindNotFound,
+		"dirs":    structs.KindPrecondition,
+		"links":   structs.KindPrecondition,
+		"sockets": structs.KindPrecondition,
 	} {
 		for _, follow := range []bool{false, true} {
 			o := Options{Dir: filepath.Join(base, name), Task: "t", Kind: Stdout, Follow: follow}
@@ -149,5 +152,10 @@ func TestOpen_NamesNoPathOfTheHost(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", name, err, kind)
 			}
 		}
+	}
+	writer := output{dir: filepath.Join(base, "dirs"), task: "t", kind: Stdout}
+	_, err := writer.openPart(0, os.O_WRONLY|os.O_CREATE)
+	if err == nil || strings.Contains(err.Error(), base) {
+		t.Errorf("the error of a writer, of which it leaves a note in the output, is %v", err)
 	}
 }
