@@ -125,9 +125,43 @@ func checkQuery(address string) error {
 		return Invalidf("the text after ? is not of the form key=value&key=value")
 	}
 	for _, ref := range values["ref"] {
-		if ref != "" && !strings.Contains(ref, placeholder) && !gitRefForm().MatchString(ref) {
+		if ref != "" && !isGitRef(ref) {
 			return Invalidf("ref %s", gitRefRule)
 		}
+	}
+	return nil
+}
+
+// isGitRef reports whether a text may be a ref. Only the node knows the value of a placeholder.
+func isGitRef(ref string) bool {
+	if strings.Contains(ref, placeholder) {
+		return !strings.HasPrefix(ref, "-")
+	}
+	return gitRefForm().MatchString(ref)
+}
+
+// checkSubdirectory checks the part of a source that selects a directory of an archive or a repository: that
+// after //, or after the repository of hostedForm. No program may take it for an option.
+func checkSubdirectory(source string) error {
+	source, _, _ = strings.Cut(source, "?")
+	if m := forcedForm().FindStringSubmatch(source); m != nil {
+		source = m[2]
+	}
+	_, address, isURL := strings.Cut(source, "://")
+	if !isURL {
+		address = source
+	}
+	_, subdirectory, found := strings.Cut(address, "//")
+	parts := strings.SplitN(address, "/", 4) // host, owner, repository
+	if !found && hostedForm().MatchString(source) && len(parts) == 4 {
+		subdirectory = parts[3]
+	}
+	plain, err := url.PathUnescape(subdirectory)
+	if err != nil {
+		plain = subdirectory
+	}
+	if strings.HasPrefix(path.Clean("/"+plain), "/-") {
+		return Invalidf("its subdirectory must not begin with -")
 	}
 	return nil
 }
@@ -172,6 +206,7 @@ func (a *TaskArtifact) validate(f fieldErrors) {
 	f.checkText("source", a.GetterSource)
 	if a.GetterSource != "" && len(a.GetterSource) <= MaxText {
 		_, err := a.Getter()
+		err = cmp.Or(err, checkSubdirectory(a.GetterSource))
 		f.require(err == nil, "source: %v", err)
 	}
 	f.checkOneOf("mode", a.GetterMode, []string{ArtifactAny, ArtifactFile, ArtifactDir})
@@ -202,6 +237,9 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 		value := options[key]
 		f.require(key != "", "options: a key is empty")
 		f.require(isText(key) && isText(value), "options: %q must be text in UTF-8 without NUL", key)
+		if key == "ref" {
+			f.require(isGitRef(value), "options: ref %s", gitRefRule)
+		}
 		if strings.Contains(value, placeholder) {
 			continue
 		}
@@ -213,8 +251,6 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 			_, err := strconv.ParseBool(value)
 			f.require(err == nil || slices.Contains(artifactArchives, value),
 				"options: archive %q must be false or %s", value, oneOf(artifactArchives))
-		case "ref":
-			f.require(gitRefForm().MatchString(value), "options: ref %s", gitRefRule)
 		case "depth":
 			_, err := strconv.ParseUint(value, 10, 31)
 			f.require(err == nil, "options: depth %q must be a number", value)

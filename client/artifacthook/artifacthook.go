@@ -8,10 +8,14 @@
 package artifacthook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -112,13 +116,35 @@ func expandSpec(spec *structs.TaskArtifact, replace func(string) string) *struct
 	return &out
 }
 
+// leftover matches a placeholder without a value.
+var leftover = regexp.MustCompile(`\$\{[^{}]{0,80}\}?`)
+
+// checkReplaced refuses an artifact with a placeholder that has no value, in a text that becomes a path, a
+// part of an address or an argument of git. The error shows the placeholder alone: the rest may be secret.
+func checkReplaced(spec *structs.TaskArtifact) error {
+	texts := [][2]string{
+		{"source", spec.GetterSource},
+		{"destination", spec.RelativeDest},
+	}
+	for _, key := range slices.Sorted(maps.Keys(spec.GetterOptions)) {
+		texts = append(texts, [2]string{"options", key}, [2]string{"options", spec.GetterOptions[key]})
+	}
+	for _, named := range texts {
+		if left := leftover.FindString(named[1]); left != "" {
+			return structs.Invalidf("%s: the placeholder %s has no value for this task on this node; "+
+				"give it one, for example in meta, or correct its name", named[0], left)
+		}
+	}
+	return nil
+}
+
 // fetch downloads one artifact and moves it to its place.
 func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact) (usage, error) {
 	if spec == nil {
 		return usage{}, structs.Invalidf("it is null")
 	}
 	spec = expandSpec(spec, env.Expand)
-	err := spec.Validate()
+	err := cmp.Or(checkReplaced(spec), spec.Validate())
 	if err != nil {
 		return usage{}, err
 	}

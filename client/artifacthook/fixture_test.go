@@ -175,6 +175,7 @@ func newEnv(dir, url string) *hook.TaskEnv {
 			"${URL}", url,
 			"${NOMAD_ALLOC_DIR}", driver.Inside.AllocShared,
 			"${UP}", "../..",
+			"${DASH}", "-",
 		).Replace,
 		Emit: func(*structs.TaskEvent) {},
 	}
