@@ -89,6 +89,9 @@ func deploymentList(ctx context.Context, c *Call) error {
 	q.Sort = structs.SortCreate
 	q.Reverse = true
 	items, meta, err := c.API.Deployments(ctx, q)
+	if err == nil && len(items) == 0 {
+		err = c.checkNamespace(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,9 @@ func evalList(ctx context.Context, c *Call) error {
 	q.Reverse = true
 	filter := api.EvalFilter{JobID: c.String("job"), Status: c.String("status")}
 	evals, meta, err := c.API.EvaluationsOf(ctx, filter, q)
+	if err == nil && len(evals) == 0 {
+		err = c.checkNamespace(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -135,6 +138,9 @@ func evalDelete(ctx context.Context, c *Call) error {
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
 	n, err := c.API.EvaluationsDelete(ctx, which)
+	if err == nil && n == 0 {
+		err = c.checkNamespace(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,10 @@ type finder func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate,
 // kind is a kind of things that a user may name by a prefix of an ID.
 type kind struct {
 	noun   string
-	named  bool // things have a name and an ID
-	random bool // IDs are random
+	named  bool   // things have a name and an ID
+	random bool   // IDs are random
+	global bool   // things belong to no namespace
+	list   string // the command that lists all; "" is "status" of the kind
 	find   finder
 }
 
@@ -65,31 +67,35 @@ var kinds = map[string]kind{
 	"policy": {
 		noun:   "scaling policy",
 		random: true,
+		list:   "scaling policy list",
 		find: findBy((*api.Client).ScalingPolicies, func(p *structs.ScalingPolicyListStub) candidate {
 			return candidate{id: p.ID, about: "of " + scalingTarget(p.Target)}
 		}),
 	},
 	"plugin": {
-		noun: "plugin",
+		noun:   "plugin",
+		global: true,
 		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {
 			return candidate{id: p.ID, about: p.Provider}
 		}),
 	},
 	"namespace": {
-		noun: "namespace",
+		noun:   "namespace",
+		global: true,
 		find: findBy((*api.Client).Namespaces, func(n *structs.Namespace) candidate {
 			return candidate{id: n.Name, about: n.Description}
 		}),
 	},
 	"pool": {
-		noun: "node pool",
+		noun:   "node pool",
+		global: true,
 		find: findBy((*api.Client).NodePools, func(p *structs.NodePool) candidate {
 			return candidate{id: p.Name, about: p.Description}
 		}),
 	},
 	"volume": {noun: "volume", find: findVolumes},
-	"node":   {noun: "node", find: findNodes, named: true},
-	"server": {noun: "server", find: findServers},
+	"node":   {noun: "node", find: findNodes, named: true, global: true},
+	"server": {noun: "server", find: findServers, global: true},
 }
 
 // resolve returns the only complete ID with a prefix.
@@ -104,6 +110,10 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	}
 	switch len(found) {
 	case 0:
+		err := c.checkNamespaceOf(ctx, k)
+		if err != nil {
+			return "", err
+		}
 		format := "no %s has an ID that begins with %q"
 		if k.named {
 			format = "no %s has the name %q or an ID that begins with it"
@@ -112,7 +122,7 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 		if near := c.closest(ctx, k, prefix); near != "" {
 			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
 		}
-		return "", fmt.Errorf("%w; \"berth %s status\" lists all", unknown, name)
+		return "", fmt.Errorf("%w; \"berth %s\" lists all", unknown, cmp.Or(k.list, name+" status"))
 	case 1:
 		return found[0].id, nil
 	}
@@ -127,12 +137,17 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	return "", structs.Invalidf("%s", text)
 }
 
-// didYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID.
+// didYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID. If
+// the namespace does not exist, that is the error.
 func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) error {
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
 	k := kinds[name]
+	unknown := c.checkNamespaceOf(ctx, k)
+	if unknown != nil {
+		return unknown
+	}
 	var ids []string
 	found, _ := k.find(ctx, c.API, &api.Query{
 		Prefix:  typed,

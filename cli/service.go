@@ -36,6 +36,9 @@ var serviceCommands = []Command{
 
 func serviceList(ctx context.Context, c *Call) error {
 	all, _, err := c.API.Services(ctx, nil)
+	if err == nil && len(all) == 0 {
+		err = c.checkNamespace(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -58,6 +61,9 @@ func serviceList(ctx context.Context, c *Call) error {
 
 func serviceInfo(ctx context.Context, c *Call) error {
 	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
+	if err == nil && len(instances) == 0 {
+		err = c.checkNamespace(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -93,7 +92,7 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		items, _, err := s.list(c.API, ctx, nil)
 		if err == nil && len(items) == 0 {
-			err = c.checkNamespace(ctx)
+			err = c.checkNamespaceOf(ctx, kinds[s.kind])
 		}
 		if err != nil {
 			return err
@@ -101,9 +100,6 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 		return s.sheet.list(c, kinds[s.kind].noun, items)
 	}
 	id, err := c.resolve(ctx, s.kind, c.Arg(0))
-	if structs.IsKind(err, structs.KindNotFound) {
-		err = cmp.Or(c.checkNamespace(ctx), err)
-	}
 	if err != nil {
 		return err
 	}
@@ -114,6 +110,14 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	return c.show(found, func() error {
 		return s.print(ctx, c, found)
 	})
+}
+
+// checkNamespaceOf is checkNamespace for things of a kind.
+func (c *Call) checkNamespaceOf(ctx context.Context, k kind) error {
+	if k.global {
+		return nil
+	}
+	return c.checkNamespace(ctx)
 }
 
 // checkNamespace returns an error if the namespace that an option or the environment names does not exist. An
@@ -127,7 +131,8 @@ func (c *Call) checkNamespace(ctx context.Context) error {
 	if err != nil || slices.ContainsFunc(found, func(n *structs.Namespace) bool { return n.Name == name }) {
 		return err
 	}
-	return c.didYouMean(ctx, "namespace", name, structs.NotFoundf("there is no namespace %q", name))
+	unknown := structs.NotFoundf("there is no namespace %q; \"berth namespace list\" lists all", name)
+	return c.didYouMean(ctx, "namespace", name, unknown)
 }
 
 // pluralOf returns the plural of a noun.

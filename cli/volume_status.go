@@ -36,6 +36,9 @@ func volumeListing(ctx context.Context, c *Call) error {
 		filter.NodeID = id
 	}
 	vols, _, err := c.API.Volumes(ctx, filter, nil)
+	if err == nil && len(vols) == 0 {
+		err = c.checkNamespace(ctx)
+	}
 	if err != nil {
 		return err
 	}
