@@ -2,6 +2,7 @@ package api
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -52,7 +53,8 @@ func serveList[Req, Resp, Row any](
 			q.PerPage = rowsPerPage
 		}
 		l := list[Req, Resp, Row]{
-			call:   c,
+			ctx:    c.ctx(),
+			caller: c.Caller,
 			method: m,
 			req:    *req,
 			pick:   pick,
@@ -79,7 +81,8 @@ func serveList[Req, Resp, Row any](
 
 // list is a list that is fetched page by page.
 type list[Req, Resp, Row any] struct {
-	*call
+	ctx    context.Context
+	caller rpc.Caller
 	method structs.Method[Req, Resp]
 	req    Req
 	pick   func(*Resp) []*Row
@@ -95,7 +98,7 @@ type page[Row any] struct {
 func (l list[Req, Resp, Row]) fetchPage(token string) (page[Row], error) {
 	req := l.req // a copy, because the last request may still be in use
 	any(&req).(readRequest).Query().NextToken = token
-	resp, err := rpc.Call(l.ctx(), l.Caller, l.method, &req)
+	resp, err := rpc.Call(l.ctx, l.caller, l.method, &req)
 	if err != nil {
 		return page[Row]{}, err
 	}
