@@ -139,31 +139,40 @@ func Watch[Resp any](
 		resp, err = read(tx)
 		return resp, tx.Newest(), err
 	}
-	b := &blockingQuery[Resp]{
+	b := &blockingQuery{
 		Engine: e,
 		req:    req,
-		read:   read,
 		key:    e.digests.requestKey(req),
+		read: func(tx *state.ReadTx) (any, error) {
+			resp, err := read(tx)
+			if resp == nil {
+				return nil, err
+			}
+			return resp, err
+		},
 	}
-	return b.await(ctx)
+	answer, index, err := b.await(ctx)
+	resp, _ = answer.(*Resp)
+	return resp, index, err
 }
 
-// blockingQuery is a query that waits for a changed answer.
-type blockingQuery[Resp any] struct {
+// blockingQuery is a query that waits for a changed answer. It does not know the type of the answer, so that
+// its code is in the program once and not for each method.
+type blockingQuery struct {
 	*Engine
 	req  Request
-	read func(tx *state.ReadTx) (*Resp, error)
+	read func(tx *state.ReadTx) (any, error)
 	key  uint64 // of the request in the digest cache
 
 	// The last run.
-	resp   *Resp // nil also where it would hold all of an old state
+	resp   any // nil also where it would hold all of an old state
 	index  uint64
 	err    error
 	digest uint64
 	took   time.Duration
 }
 
-func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) {
+func (b *blockingQuery) await(ctx context.Context) (any, uint64, error) {
 	q := b.req.options()
 	limited, cancel := b.limitWait(ctx, q)
 	defer cancel()
@@ -198,7 +207,7 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 
 // runLimited runs the query and then calls release, also after a panic of read, which the server turns into
 // an error.
-func (b *blockingQuery[Resp]) runLimited(
+func (b *blockingQuery) runLimited(
 	again bool,
 	release func(took time.Duration),
 ) (tx *state.ReadTx, changed bool) {
@@ -207,7 +216,7 @@ func (b *blockingQuery[Resp]) runLimited(
 }
 
 // run runs the query and reports whether its answer is new.
-func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, changed bool) {
+func (b *blockingQuery) run(again bool) (tx *state.ReadTx, changed bool) {
 	start := time.Now()
 	tx = b.store.ReadWatched()
 	b.resp, b.err = b.read(tx)
