@@ -53,52 +53,82 @@ func serve[Req, Resp any](
 	allow rule,
 	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	serveHere := func(ctx context.Context, req *Req) (*Resp, error) {
-		node, err := e.authenticate(req)
-		if err == nil {
-			err = allow(node)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return handler(ctx, node, req)
-	}
-	deliver := func(ctx context.Context, req *Req) (resp *Resp, err error) {
-		start := time.Now()
-		defer func() { measureServed(m.Name, start, err) }()
-		o := optionsOf(req, m.Write)
-		d := e.newDelivery(o)
-		for {
-			leader, err := e.route(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			again := false
-			d.beginAttempt()
-			if leader == "" {
-				resp, err = serveHere(ctx, req)
-				again, err = d.lostLeadership(ctx, err)
-			} else {
-				err = e.refuseDropped(req)
-				if err != nil {
-					return nil, err
-				}
-				*o.forwarded = true
+	deliver := func(ctx context.Context, req *Req) (*Resp, error) {
+		var resp *Resp
+		err := e.deliver(ctx, delivered{
+			method: m.Name,
+			write:  m.Write,
+			req:    req,
+			allow:  allow,
+			handle: func(ctx context.Context, node *structs.Node) (err error) {
+				resp, err = handler(ctx, node, req)
+				return err
+			},
+			forward: func(ctx context.Context, leader string) error {
 				resp = new(Resp)
-				call := func(ctx context.Context) error {
-					return e.raft.Forward(ctx, leader, m.Name, req, resp)
-				}
-				again, err = d.forward(ctx, leader, call)
-			}
-			if !again {
-				return resp, err
-			}
-			*o.forwarded = false
-		}
+				return e.raft.Forward(ctx, leader, m.Name, req, resp)
+			},
+		})
+		return resp, err
 	}
 	endpoint := rpc.Handle(m, deliver)
 	endpoint.ForwardsReads = e.forwardsReads
 	return endpoint
+}
+
+// delivered is a request on its way to the server that answers it. The two functions keep the response.
+type delivered struct {
+	method  string
+	write   bool
+	req     any
+	allow   rule
+	handle  func(ctx context.Context, node *structs.Node) error
+	forward func(ctx context.Context, leader string) error
+}
+
+// deliver serves a request here or forwards it to the leader, until one of them answers. It does not know the
+// types of the request and of the response, so that its code is in the program once and not for each method.
+func (e *Endpoints) deliver(ctx context.Context, r delivered) (err error) {
+	start := time.Now()
+	defer func() { measureServed(r.method, start, err) }()
+	o := optionsOf(r.req, r.write)
+	d := e.newDelivery(o)
+	for {
+		leader, err := e.route(ctx, o)
+		if err != nil {
+			return err
+		}
+		again := false
+		d.beginAttempt()
+		if leader == "" {
+			err = e.serveHere(ctx, r)
+			again, err = d.lostLeadership(ctx, err)
+		} else {
+			err = e.refuseDropped(r.req)
+			if err != nil {
+				return err
+			}
+			*o.forwarded = true
+			again, err = d.forward(ctx, leader, func(ctx context.Context) error {
+				return r.forward(ctx, leader)
+			})
+		}
+		if !again {
+			return err
+		}
+		*o.forwarded = false
+	}
+}
+
+func (e *Endpoints) serveHere(ctx context.Context, r delivered) error {
+	node, err := e.authenticate(r.req)
+	if err == nil {
+		err = r.allow(node)
+	}
+	if err != nil {
+		return err
+	}
+	return r.handle(ctx, node)
 }
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.
