@@ -14,6 +14,7 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/allocwatcher"
 	"berth/client/artifacthook"
+	"berth/client/cgroups"
 	"berth/client/cni"
 	"berth/client/consulsock"
 	"berth/client/csihooks"
@@ -250,7 +251,8 @@ func artifactConfig(p Parts) artifacthook.Config {
 		Dir:      p.Config.ArtifactDir(),
 		Command:  command,
 		Progress: p.Progress,
-		Slots:    semaphore.NewWeighted(artifacthook.MaxRunning),
+		Slots:    semaphore.NewWeighted(artifacthook.Slots()),
+		Groups:   &artifacthook.Groups{Machine: cgroups.Detect(), Logger: p.Logger.Named("artifacts")},
 	}
 }
 

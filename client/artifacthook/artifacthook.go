@@ -39,6 +39,8 @@ type Config struct {
 	Progress func(allocID, reason string)
 	// Slots bounds the downloads that run at a time on the node. Others wait.
 	Slots *semaphore.Weighted
+	// Groups makes the cgroup of each download.
+	Groups *Groups
 }
 
 // artifacts is the hook of one task.
@@ -102,7 +104,8 @@ func (a *artifacts) failure(env *hook.TaskEnv, err error) error {
 func (a *artifacts) Down(context.Context) error {
 	return errors.Join(
 		removeScratch(a.taskDir, a.task),
-		removeScratch(a.shared, a.task))
+		removeScratch(a.shared, a.task),
+		a.cfg.Groups.Machine.Path(groupParent, a.groupName()).Remove())
 }
 
 // expandSpec returns an artifact with the placeholders of its texts replaced.

@@ -51,9 +51,6 @@ func DefaultSettings() Settings {
 	}
 }
 
-// MaxRunning bounds the downloads that run at a time on a node: each may take much memory.
-const MaxRunning = 16
-
 // The upper bounds of the settings.
 const (
 	maxTimeout = 7 * 24 * time.Hour

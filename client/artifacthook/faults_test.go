@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/semaphore"
 
+	"berth/client/cgroups"
 	"berth/client/hook"
 	"berth/structs"
 )
@@ -205,6 +207,7 @@ func agentMain(dir, url string) {
 		Command:  []string{os.Args[0], "executor"},
 		Progress: func(_, _ string) {},
 		Slots:    semaphore.NewWeighted(1),
+		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},
 	}
 	_ = New(cfg, env.AllocEnv, env.Task).Up(context.Background(), env)
 }
@@ -264,7 +267,7 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 		defer close(watched)
 		a.watch(ctx, end, watch{scratch: s, most: usage{bytes: 1 << 20, entries: 100}})
 	}()
-	err = a.runProcess(ctx, s, req)
+	err = a.runProcess(ctx, s, req, &cgroups.Group{})
 	end(nil)
 	<-watched
 	if err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {

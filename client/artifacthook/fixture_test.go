@@ -7,16 +7,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"berth/client/artifacthook/download"
+	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/hook"
@@ -71,6 +75,8 @@ func misbehave(do, with string) error {
 	if err := os.Mkdir(out, 0o755); err != nil {
 		return err
 	}
+	size, _ := strconv.Atoi(with)
+	filled := make([]byte, size)
 	inside := filepath.Join(out, "x")
 	switch do {
 	case "read":
@@ -94,6 +100,16 @@ func misbehave(do, with string) error {
 		return os.Chmod(inside, 0o777|fs.ModeSetuid|fs.ModeSetgid)
 	case "nest":
 		return os.MkdirAll(filepath.Join(out, strings.Repeat("d/", maxDepth+1)), 0o755)
+	case "fork":
+		for range 2 * groupPIDs {
+			if err := exec.Command("sleep", "1000").Start(); err != nil {
+				return err
+			}
+		}
+	case "fill memory":
+		for n := range size {
+			filled[n] = 1
+		}
 	case "list":
 		entries, err := os.ReadDir(with)
 		for _, e := range entries {
@@ -147,6 +163,7 @@ func newFixture(t *testing.T) *fixture {
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
 		Slots:    semaphore.NewWeighted(1),
+		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},
 		Progress: func(_, reason string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

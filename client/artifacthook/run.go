@@ -209,7 +209,8 @@ func (a *artifacts) download(
 		defer close(watched)
 		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource), env.Emit})
 	}()
-	err = a.runProcess(running, s, req)
+	group := a.makeGroup(s, most)
+	err = removeGroup(group, a.runProcess(running, s, req, group))
 	end(nil)
 	<-watched
 	a.cfg.Progress(allocID, "")
@@ -279,12 +280,14 @@ func (a *artifacts) report(w watch, got usage) {
 
 // runProcess runs the process of a download until it has ended. It kills the process when ctx ends, and then
 // returns the cause.
-func (a *artifacts) runProcess(ctx context.Context, s *scratch, req *download.Request) error {
+func (a *artifacts) runProcess(
+	ctx context.Context, s *scratch, req *download.Request, group *cgroups.Group,
+) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // a sandbox ends with the thread that made it
 		defer runtime.UnlockOSThread()
-		result <- a.runSandbox(ctx, s, req)
+		result <- a.runSandbox(ctx, s, req, group)
 	}()
 	err := <-result
 	if ctx.Err() != nil {
@@ -293,7 +296,9 @@ func (a *artifacts) runProcess(ctx context.Context, s *scratch, req *download.Re
 	return err
 }
 
-func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Request) error {
+func (a *artifacts) runSandbox(
+	ctx context.Context, s *scratch, req *download.Request, group *cgroups.Group,
+) error {
 	cfg, err := a.sandboxConfig(s.path(), req.Insecure)
 	if err != nil {
 		return err
@@ -312,7 +317,7 @@ func (a *artifacts) runSandbox(ctx context.Context, s *scratch, req *download.Re
 		Command: append(a.cfg.Command[:len(a.cfg.Command):len(a.cfg.Command)], executor.InitArg),
 		Stdout:  theirs,
 		Stderr:  stderr,
-		Group:   &cgroups.Group{},
+		Group:   group,
 	})
 	err = errors.Join(err, theirs.Close(), stderr.Close())
 	if err != nil {

@@ -118,6 +118,7 @@ func (m *Machine) leaveUnneeded() {
 
 // Limits bound a group; zero is no limit.
 type Limits struct {
+	CPUCores      int   // the processors that the group may use at a time, if the kernel has such a bound
 	CPUShares     int   // weight in MHz, relative to the other groups
 	MemoryBytes   int64 // the kernel kills a process of the group that needs more
 	MemoryReserve int64 // the memory that the group keeps when the machine runs short

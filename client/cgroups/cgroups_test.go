@@ -116,15 +116,16 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 // The limits of v2 are tested on a copy of its hierarchy: regular files that exist before.
 func TestLimits_AreWrittenInVersion2(t *testing.T) {
 	dir := t.TempDir()
-	names := []string{"cpu.weight", "memory.max", "memory.low", "memory.swap.max"}
+	names := []string{"cpu.max", "cpu.weight", "memory.max", "memory.low", "memory.swap.max"}
 	for _, n := range names {
 		writeFile(t, filepath.Join(dir, n), "")
 	}
 	g := &Group{V2: dir}
-	if err := g.applyLimits(Limits{CPUShares: 1024, MemoryBytes: 1 << 20, MemoryReserve: 4096}); err != nil {
+	limits := Limits{CPUCores: 2, CPUShares: 1024, MemoryBytes: 1 << 20, MemoryReserve: 4096}
+	if err := g.applyLimits(limits); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"39", "1048576", "4096", "0"} {
+	for i, want := range []string{"200000", "39", "1048576", "4096", "0"} {
 		b, err := os.ReadFile(filepath.Join(dir, names[i]))
 		if err != nil || string(b) != want {
 			t.Errorf("%s: got %q, %v, want %s", names[i], b, err, want)
@@ -303,17 +304,20 @@ func realGroup(t *testing.T, limits Limits) *Group {
 func TestRealGroup_HasItsLimits(t *testing.T) {
 	g := realGroup(t, Limits{
 		CPUShares:     1024,
+		CPUCores:      2,
 		MemoryBytes:   32 << 20,
 		MemoryReserve: 16 << 20,
 		PIDs:          30,
 	})
 	v1 := map[string]string{
 		"cpu.shares":            "1024",
+		"cpu.cfs_quota_us":      "200000",
 		"memory.limit_in_bytes": "33554432",
 		"pids.max":              "30",
 	}
 	v2 := map[string]string{
 		"cpu.weight": "39",
+		"cpu.max":    "200000 100000",
 		"memory.max": "33554432",
 		"memory.low": "16777216",
 		"pids.max":   "30",

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // The bounds of the kernel's cpu.shares (v1) and cpu.weight (v2).
@@ -12,6 +14,12 @@ const (
 	minShares, maxShares = 2, 262144
 	minWeight, maxWeight = 1, 10000
 )
+
+// cpuPeriod is the kernel's default time, in microseconds, in which a group may use its CPUCores.
+const cpuPeriod = 100_000
+
+// quotaFile bounds the processors of a group of v1.
+const quotaFile = "cpu.cfs_quota_us"
 
 // control is a value for one control file. A kernel may lack an optional one (swap accounting is a boot
 // option).
@@ -25,6 +33,7 @@ type control struct {
 func (l Limits) controlsV1() []control {
 	return []control{
 		{CPU, "cpu.shares", int64(cpuShares(l.CPUShares)), false},
+		{CPU, quotaFile, int64(l.CPUCores) * cpuPeriod, true},
 		{Memory, "memory.limit_in_bytes", l.MemoryBytes, false},
 		{Memory, "memory.memsw.limit_in_bytes", l.MemoryBytes, true},
 		{Memory, "memory.soft_limit_in_bytes", l.MemoryReserve, true},
@@ -35,6 +44,7 @@ func (l Limits) controlsV1() []control {
 func (l Limits) controlsV2() []control {
 	return []control{
 		{CPU, "cpu.weight", int64(cpuWeight(l.CPUShares)), false},
+		{CPU, "cpu.max", int64(l.CPUCores) * cpuPeriod, true},
 		{Memory, "memory.max", l.MemoryBytes, false},
 		{Memory, "memory.low", l.MemoryReserve, true},
 		{PIDs, "pids.max", l.PIDs, false},
@@ -72,6 +82,9 @@ func (c control) writeLimit(dir string) error {
 		return nil
 	}
 	err := writeControl(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
+	if c.file == quotaFile && errors.Is(err, unix.EINVAL) {
+		return nil // a group above has less, which holds here too
+	}
 	if c.optional {
 		return ignoreUnavailable(err)
 	}

@@ -87,8 +87,9 @@ func Main(args []string) int {
 	return 0
 }
 
-// maxMemory bounds the memory of the process: an archive may ask for a large window.
-const maxMemory = 2 << 30
+// MaxMemory bounds the memory of the process: an archive may ask for a large window. The agent bounds that of
+// all processes of the download together by it.
+const MaxMemory = 1 << 30
 
 // limitProcess bounds the size of a file and the memory, of this process and of those that it starts.
 func limitProcess(fileSize int64) error {
@@ -96,7 +97,7 @@ func limitProcess(fileSize int64) error {
 	size := uint64(min(fileSize, math.MaxInt64-2) + 2) // go-getter writes one byte more than fits
 	return errors.Join(
 		unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: size}),
-		unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: maxMemory, Max: maxMemory}))
+		unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: MaxMemory, Max: MaxMemory}))
 }
 
 var modes = map[string]getter.Mode{

@@ -1,0 +1,102 @@
+package artifacthook
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"berth/client/artifacthook/download"
+	"berth/client/cgroups"
+)
+
+// groupParent is the cgroup below which each download has its own, in every hierarchy.
+const groupParent = "berth/artifacts"
+
+// groupMemory bounds the memory of the processes of one download together.
+var groupMemory int64 = download.MaxMemory
+
+// The other bounds of the processes of one download together.
+const (
+	groupPIDs   = 256 // git starts a thread for each core
+	groupShares = 256 // MHz, beside those of tasks
+	groupCores  = 2
+)
+
+// The bounds of Slots.
+const (
+	minRunning = 2
+	maxRunning = 8
+)
+
+// Slots returns how many downloads run at a time on a node: together they may have a quarter of its memory,
+// but two always run.
+func Slots() int64 {
+	var info unix.Sysinfo_t
+	err := unix.Sysinfo(&info)
+	if err != nil {
+		return minRunning
+	}
+	return slotsOf(info.Totalram * uint64(info.Unit))
+}
+
+func slotsOf(memory uint64) int64 {
+	const share = 4
+	return int64(min(max(memory/share/download.MaxMemory, minRunning), maxRunning))
+}
+
+// Groups makes the cgroups of downloads. On a machine without them each process has only its own bounds.
+type Groups struct {
+	Machine *cgroups.Machine
+	Logger  hclog.Logger
+
+	once sync.Once // the log line about a machine without cgroups
+}
+
+// groupName is the name of the cgroup of a task's downloads. One of them runs at a time.
+func (a *artifacts) groupName() string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.taskDir)))[:16]
+}
+
+// makeGroup makes the cgroup of a download into a scratch directory, an empty one if this machine has none.
+func (a *artifacts) makeGroup(s *scratch, most usage) *cgroups.Group {
+	limits := cgroups.Limits{
+		CPUShares:   groupShares,
+		CPUCores:    groupCores,
+		MemoryBytes: groupMemory,
+		PIDs:        groupPIDs,
+	}
+	var st unix.Statfs_t
+	err := unix.Statfs(s.path(), &st)
+	if err == nil && st.Type == unix.TMPFS_MAGIC { // its files are memory of the group
+		limits.MemoryBytes += most.bytes
+	}
+	groups := a.cfg.Groups
+	g, err := groups.Machine.New(groupParent, a.groupName(), limits)
+	if err == nil {
+		return g
+	}
+	groups.once.Do(func() {
+		groups.Logger.Warn("downloads have no cgroups, only bounds of single processes", "error", err)
+	})
+	return &cgroups.Group{}
+}
+
+// groupPatience bounds the end of the processes of a download that were killed.
+const groupPatience = 10 * time.Second
+
+// removeGroup ends what is left in the cgroup of a download, and removes it. The error is that of the
+// download, or says that it needed more memory than it may have.
+func removeGroup(g *cgroups.Group, err error) error {
+	if g.OOMKills() > 0 {
+		err = fmt.Errorf("it needs more than the %d MiB of memory that a download may have", groupMemory>>20)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), groupPatience)
+	defer stop()
+	return errors.Join(err, g.Kill(ctx), g.Remove())
+}
