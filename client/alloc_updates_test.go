@@ -54,7 +54,7 @@ func TestUpdates_PrecedeTheHeartbeatAfterTheEndOfTheLease(t *testing.T) {
 		r.servers.place(testAlloc("a"))
 		r.pass(time.Second)
 		r.servers.do(func() {
-			r.servers.fail = func(string, string) error { return structs.Unavailablef("the node is cut off") }
+			r.servers.fail = func(string, string) error { return structs.NotServedf("the node is cut off") }
 		})
 		r.machine.Exit("a/web", driver.ExitResult{})
 		r.pass(time.Minute)

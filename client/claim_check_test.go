@@ -68,7 +68,7 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 				defer r.stop()
 				r.servers.do(func() {
 					r.servers.fail = func(string, string) error {
-						return structs.Errorf(structs.KindUnavailable, "no route")
+						return structs.NotServedf("no route")
 					}
 				})
 				r.pass(5 * time.Minute)
@@ -230,7 +230,7 @@ func TestClaimCheck_WaitsForTheServers(t *testing.T) {
 		r.machine.Exit("a2/web", failed)
 		r.servers.fail = func(_, method string) error {
 			if method == structs.CSIClaimList.Name {
-				return structs.Errorf(structs.KindUnavailable, "no leader")
+				return structs.NotServedf("no leader")
 			}
 			return nil
 		}

@@ -220,7 +220,7 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		r.machine.Exit("a2/web", failed) // has to start again, after an answer of the servers
 		r.servers.do(func() {
 			r.servers.fail = func(string, string) error {
-				return structs.Errorf(structs.KindUnavailable, "refused")
+				return structs.NotServedf("refused")
 			}
 		})
 		r.start(false)
@@ -289,7 +289,7 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 		}
 		r.servers.do(func() {
 			r.servers.fail = func(string, string) error {
-				return structs.Errorf(structs.KindUnavailable, "refused")
+				return structs.NotServedf("refused")
 			}
 		})
 		r.run()

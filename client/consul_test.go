@@ -61,7 +61,7 @@ func TestClient_FindsServersWhenNoneAnswers(t *testing.T) {
 		r.edit = func(c *Config) { c.Servers = []string{"gone:1"} }
 		r.servers.fail = func(addr, _ string) error {
 			if addr == "gone:1" {
-				return structs.Unavailablef("connection refused")
+				return structs.NotServedf("connection refused")
 			}
 			return nil
 		}

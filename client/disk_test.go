@@ -238,7 +238,7 @@ func TestMovedData_IsNotGivenUpBeforeTheServersAnswer(t *testing.T) {
 		r.servers.do(func() {
 			r.servers.fail = func(_, method string) error {
 				if failing && method == structs.AllocsGet.Name {
-					return structs.Unavailablef("no leader")
+					return structs.NotServedf("no leader")
 				}
 				return nil
 			}

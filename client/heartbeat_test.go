@@ -185,7 +185,7 @@ func TestHeartbeats_GoToAnotherServer(t *testing.T) {
 		r := newFixture(t)
 		r.servers.fail = func(addr, _ string) error {
 			if addr == "s1:1" {
-				return structs.Errorf(structs.KindUnavailable, "%s: connection refused", addr)
+				return structs.NotServedf("%s: connection refused", addr)
 			}
 			return nil
 		}
@@ -202,7 +202,7 @@ func TestHeartbeats_AreRetried(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.servers.fail = func(addr, _ string) error {
-			return structs.Errorf(structs.KindUnavailable, "refused")
+			return structs.NotServedf("refused")
 		}
 		r.start(false)
 		defer r.stop()
@@ -233,7 +233,7 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 		r.servers.do(func() {
 			r.servers.fail = func(_, method string) error {
 				if method == "Node.UpdateCSI" {
-					return structs.Errorf(structs.KindUnavailable, "no server answers")
+					return structs.NotServedf("no server answers")
 				}
 				return nil
 			}

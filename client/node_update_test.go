@@ -129,7 +129,7 @@ func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.servers.failing("Node.Register", structs.Errorf(structs.KindUnavailable, "no server answers"))
+		r.servers.failing("Node.Register", structs.NotServedf("no server answers"))
 		r.flip(broken)
 		r.pass(5 * time.Second)
 		if n := len(r.servers.called("Node.Register")); n < 5 {

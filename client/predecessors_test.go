@@ -144,7 +144,7 @@ func TestPredecessors_AreAwaitedWithoutRecords(t *testing.T) {
 					fetches++
 				}
 				if fetches == 2 { // the victim would be in this one
-					return structs.Unavailablef("no leader")
+					return structs.NotServedf("no leader")
 				}
 				return nil
 			}

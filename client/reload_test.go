@@ -125,7 +125,7 @@ func TestReload_ReachesServersThatTheNodeDidNotKnow(t *testing.T) {
 		r := newFixture(t)
 		r.servers.fail = func(addr, _ string) error {
 			if addr != "s9:1" {
-				return structs.Unavailablef("%s is off", addr)
+				return structs.NotServedf("%s is off", addr)
 			}
 			return nil
 		}

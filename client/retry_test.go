@@ -20,7 +20,7 @@ func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
 		r.pass(time.Second)
 		r.servers.do(func() {
 			r.servers.fail = func(addr, _ string) error {
-				return structs.Unavailablef("%s: connection refused", addr)
+				return structs.NotServedf("%s: connection refused", addr)
 			}
 		})
 		r.servers.place(testAlloc("a")) // ends the pull in flight, and the fetch of the allocation fails

@@ -137,7 +137,7 @@ func TestRoom_IsKnownBeforeOthersCome(t *testing.T) {
 					fetches++
 				}
 				if fetches == 2 {
-					return structs.Unavailablef("no leader")
+					return structs.NotServedf("no leader")
 				}
 				return nil
 			}

@@ -167,7 +167,7 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 		r.pass(time.Minute)
 		r.servers.do(func() {
 			r.servers.fail = func(string, string) error {
-				return structs.Errorf(structs.KindUnavailable, "no route")
+				return structs.NotServedf("no route")
 			}
 		})
 		r.pass(time.Minute)

@@ -45,7 +45,7 @@ func (e *Endpoints) checkNode(node *structs.Node, secret string) error {
 	if node == nil {
 		_, isMe, _, _ := e.raft.Leader()
 		if !isMe {
-			return structs.Unavailablef("this server does not know the node yet")
+			return structs.NotServedf("this server does not know the node yet")
 		}
 		return structs.NotFoundf("the node is not registered")
 	}

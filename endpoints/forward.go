@@ -126,14 +126,14 @@ func (d *delivery) awaitLeader(
 		d.until = now.Add(d.config.holdTimeout)
 	}
 	if now.After(d.until) {
-		return false, structs.Unavailablef(
+		return false, structs.NotServedf(
 			noLeader+": the last one known cannot be reached: %w", err)
 	}
 	select {
 	case <-leads.Done():
 	case <-time.After(holdPoll):
 	case <-ctx.Done():
-		return false, structs.Unavailablef(
+		return false, structs.NotServedf(
 			noLeader+": %w", netfault.Plain(ctx.Err()))
 	}
 	return true, nil

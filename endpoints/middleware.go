@@ -179,17 +179,17 @@ func (e *Endpoints) route(
 				return "", err
 			}
 		case *o.forwarded && known:
-			return "", structs.Unavailablef(
+			return "", structs.NotServedf(
 				"the called server is not the leader any more")
 		case known && addr != "":
 			return addr, nil
 		case !time.Now().Before(deadline):
-			return "", structs.Unavailablef(noLeader)
+			return "", structs.NotServedf(noLeader)
 		}
 		select {
 		case <-time.After(holdPoll):
 		case <-ctx.Done():
-			return "", structs.Unavailablef(
+			return "", structs.NotServedf(
 				noLeader+": %w", netfault.Plain(ctx.Err()))
 		}
 	}

@@ -60,7 +60,10 @@ func TestRead_StaleNeedsNoLeader(t *testing.T) {
 	if len(got.Nodes) != 1 || got.KnownLeader || got.LastContact != time.Second || got.Index == 0 {
 		t.Errorf("got %+v", got)
 	}
-	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	err := refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	if !structs.IsNotServed(err) {
+		t.Errorf("%v keeps the caller from another server", err)
+	}
 	must(s, structs.StatusPing, &structs.QueryRequest{})
 	if got := must(s, structs.StatusLeader, &structs.QueryRequest{}); got.Leader != "" || got.KnownLeader {
 		t.Errorf("leader %+v", got)

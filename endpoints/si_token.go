@@ -76,8 +76,8 @@ func (n nodes) deriveSIToken(
 // consulRetry is the least time before a node asks again for tokens that Consul did not make.
 const consulRetry = time.Second
 
-// answered makes an error of Consul the answer of this server. A node repeats a plain unavailable at each
-// other server, where the same Consul would fail again and may make further tokens.
+// answered makes an error of Consul the answer of this server. A server that has forwarded the request would
+// repeat a plain unavailable at the next leader, where the same Consul may make further tokens.
 func answered(err error) error {
 	if !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) > 0 {
 		return err

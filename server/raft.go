@@ -147,7 +147,7 @@ func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return structs.Unavailablef("the log entry was not written: this server is shutting down")
+		return structs.NotServedf("the log entry was not written: this server is shutting down")
 	}
 	g.inside.Add(1)
 	return nil
@@ -226,20 +226,22 @@ func checkSize(entry []byte) error {
 		fsm.CommandOf(entry).Name, len(entry), structs.MaxEntry)
 }
 
-// nothingWritten are the errors with which Raft rejects an entry before it reads it. After any other error,
-// for instance one of the disk, the entry may be in the log and may be committed.
-var nothingWritten = []error{
+// unledErrors are those with which Raft rejects an entry at a server that does not lead.
+var unledErrors = []error{
 	raft.ErrNotLeader,
 	raft.ErrLeadershipTransferInProgress,
-	raft.ErrEnqueueTimeout,
 	raft.ErrRaftShutdown,
 }
 
-// raftError classifies Raft's errors by whether the outcome is known.
+// raftError classifies Raft's errors by whether the outcome is known. After an error that it does not know,
+// for instance one of the disk, the entry may be in the log and may be committed.
 func raftError(err error) error {
-	for _, known := range nothingWritten {
+	if errors.Is(err, raft.ErrEnqueueTimeout) { // the leader is slow, and no other server leads
+		return structs.Unavailablef("the log entry was not written: %w", err)
+	}
+	for _, known := range unledErrors {
 		if errors.Is(err, known) {
-			return structs.Unavailablef("the log entry was not written: %w", err)
+			return structs.NotServedf("the log entry was not written: %w", err)
 		}
 	}
 	return structs.Timeoutf("the write may or may not have happened: %w", err)

@@ -311,7 +311,7 @@ func (s *Server) VerifyLeader() error {
 	}
 	_, isMe, _, _ := s.Leader()
 	if !isMe {
-		return structs.Unavailablef("this server has just begun to lead and is not up to date yet")
+		return structs.NotServedf("this server has just begun to lead and is not up to date yet")
 	}
 	return nil
 }

@@ -430,6 +430,10 @@ func TestRaftError_HasTheKindOfItsOutcome(t *testing.T) {
 		if !structs.IsKind(got, want) || !errors.Is(got, err) {
 			t.Errorf("%v: %v is %s, want %s", err, got, structs.KindOf(got), want)
 		}
+		elsewhere := want == structs.KindUnavailable && !errors.Is(err, raft.ErrEnqueueTimeout)
+		if structs.IsNotServed(got) != elsewhere {
+			t.Errorf("%v: may another server be called: %v, want %v", err, !elsewhere, elsewhere)
+		}
 	}
 }
 

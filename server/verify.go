@@ -17,7 +17,7 @@ func (c *consensus) verify() error {
 	var question struct{}
 	_, err := c.verifier.Do(context.Background(), question, question)
 	if err != nil {
-		return structs.Unavailablef("this server may have lost leadership: %w", err)
+		return structs.NotServedf("this server may have lost leadership: %w", err)
 	}
 	return nil
 }

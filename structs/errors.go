@@ -91,6 +91,10 @@ type Error struct {
 	// RetryAfter, set on KindUnavailable, is the minimum delay before a retry. The server is up but
 	// overloaded. Zero means no hint.
 	RetryAfter time.Duration
+	// NotServed, set on KindUnavailable, tells that the server has begun nothing of the request, for a reason
+	// that another server may not share: it finds no leader, for example. Without it, another server may make
+	// the side effects of the request again.
+	NotServed bool
 	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error
 	// is not from a plugin. It crosses the RPC wire with the kind.
 	Code string
@@ -220,19 +224,46 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// retryMark separates an error's text from its RetryAfter on the wire, codeMark its text from its Code.
+// NotServedf makes an error of KindUnavailable with NotServed.
+func NotServedf(format string, args ...any) error {
+	err := Unavailablef(format, args...).(*Error)
+	err.NotServed = true
+	return err
+}
+
+// IsNotServed reports whether the request may go to another server at once, through any wrapping: see
+// Error.NotServed.
+func IsNotServed(err error) bool {
+	if KindOf(err) != KindUnavailable {
+		return false
+	}
+	var e *Error
+	for errors.As(err, &e) {
+		if e.NotServed {
+			return true
+		}
+		err = e.err
+	}
+	return false
+}
+
+// The marks begin the fields after an error's text on the wire.
 const (
-	retryMark = "; retry after "
-	codeMark  = "; csi code "
+	retryMark  = "; retry after "
+	codeMark   = "; csi code "
+	servedMark = "; not served here"
 )
 
-// ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms"
-// if they are set. A net/rpc reply carries errors in this form only.
+// ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound", "; not served here" and
+// "; retry after 250ms" if they are set. A net/rpc reply carries errors in this form only.
 func ErrorToWire(err error) string {
 	s := string(KindOf(err)) + ": "
 	s += Cut(err.Error(), MaxErrorText)
 	if code := CodeOf(err); code != "" {
 		s += codeMark + code
+	}
+	if IsNotServed(err) {
+		s += servedMark
 	}
 	if after := RetryAfter(err); after > 0 {
 		s += retryMark + after.String()
@@ -250,6 +281,7 @@ func ErrorFromWire(s string) error {
 		e := &Error{Kind: r.kind}
 		if r.kind == KindUnavailable {
 			text, e.RetryAfter = cutRetry(text)
+			text, e.NotServed = strings.CutSuffix(text, servedMark)
 		}
 		text, e.Code = cutCode(text)
 		e.Text = Cut(text, MaxErrorText)

@@ -53,6 +53,35 @@ func TestExitCodes_DifferByKind(t *testing.T) {
 	}
 }
 
+func TestNotServed_CrossesTheWire(t *testing.T) {
+	unled := NotServedf("no leader")
+	for _, tc := range []struct {
+		err  error
+		wire string
+		want bool
+	}{
+		{unled, "unavailable: no leader; not served here", true},
+		{fmt.Errorf("claiming: %w", unled), "unavailable: claiming: no leader; not served here", true},
+		{Unavailablef("x: %w", unled), "unavailable: x: no leader; not served here", true},
+		{Errorf(KindInternal, "gave up: %w", unled), "internal: gave up: no leader", false},
+		{Errorf(KindInvalid, "no; not served here"), "invalid: no; not served here", false},
+		{Unavailablef("away"), "unavailable: away", false},
+	} {
+		if got := ErrorToWire(tc.err); got != tc.wire {
+			t.Errorf("wrote %q, want %q", got, tc.wire)
+		}
+		back := ErrorFromWire(tc.wire)
+		was := IsNotServed(tc.err)
+		is := IsNotServed(back)
+		if back.Error() != tc.err.Error() || was != tc.want || is != tc.want {
+			t.Errorf("%q came back as %q, not served %v, was %v", tc.wire, back, is, was)
+		}
+	}
+	if IsNotServed(nil) {
+		t.Error("nil is not served")
+	}
+}
+
 func TestRetryAfter_CrossesTheWire(t *testing.T) {
 	busy := Busy(250*time.Millisecond, "%d writes are under way", 512)
 	for _, tc := range []struct {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -84,10 +85,14 @@ func (l *List) MoveToEnd(addr string) {
 	l.replace(append(slices.Clone(l.addrs[1:]), addr))
 }
 
-// Call calls a method at the first server and, while nothing was done (unavailable), at each of the others
-// once. After an unknown outcome the next call begins with another server, but this one is not repeated: that
-// is the caller's decision. It does not try another server if the answer says when to try again
-// (structs.RetryAfter): the server is overloaded, or a system that all servers use is away.
+// Call calls a method at the first server. It calls each of the others once while nothing was sent, because
+// the connection failed, or the answer says that another server may serve the request (structs.IsNotServed).
+//
+// After any other unavailable, the request may have had effects outside of the servers, a token in Consul for
+// example, which each further server would make again. After such an error, or an unknown outcome, the next
+// call begins with another server, but this one is not repeated: that is the caller's decision. If the answer
+// says when to try again (structs.RetryAfter), the next call begins with the same server: it is overloaded, or
+// a system that all servers use is away.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	err := structs.Unavailablef("calling %s: no server is known", method)
 	for _, addr := range l.All() {
@@ -101,9 +106,16 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 			return err
 		}
 		l.MoveToEnd(addr)
-		if kind == structs.KindTimeout {
+		if !mayServeElsewhere(err) {
 			return err
 		}
 	}
 	return err
+}
+
+// mayServeElsewhere reports whether the called server has begun nothing of the request, and another one may
+// serve it.
+func mayServeElsewhere(err error) bool {
+	notSent := structs.IsKind(err, structs.KindUnavailable) && rpc.IsTransport(err)
+	return notSent || structs.IsNotServed(err)
 }

@@ -2,10 +2,16 @@ package servers
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -23,12 +29,27 @@ func (p *pool) Call(_ context.Context, addr, _ string, _, _ any) error {
 	return p.errs[addr]
 }
 
+// pathFault returns the error of a connection that is refused.
+func pathFault(t *testing.T) error {
+	t.Helper()
+	refused := func(string, time.Duration) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+	p := rpc.NewPool(refused, hclog.NewNullLogger(), nil)
+	defer p.Close()
+	err := p.Call(context.Background(), "a", "M", nil, nil)
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Fatalf("a refused connection is %v", err)
+	}
+	return err
+}
+
 func errorOf(kind structs.Kind) error {
 	return structs.Errorf(kind, "%s", kind)
 }
 
 func TestCall_TriesServersInOrder(t *testing.T) {
-	away := errorOf(structs.KindUnavailable)
+	away := pathFault(t)
+	leaderless := structs.ErrorFromWire(structs.ErrorToWire(structs.NotServedf("no leader")))
+	failed := errorOf(structs.KindUnavailable)
 	unknown := errorOf(structs.KindTimeout)
 	missing := errorOf(structs.KindNotFound)
 	busy := structs.Busy(1, "busy")
@@ -42,6 +63,10 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 		{"the first answers", nil, "", []string{"a"}, []string{"a", "b", "c"}},
 		{"the first is unreachable", map[string]error{"a": away}, "",
 			[]string{"a", "b"}, []string{"b", "c", "a"}},
+		{"the first finds no leader", map[string]error{"a": leaderless}, "",
+			[]string{"a", "b"}, []string{"b", "c", "a"}},
+		{"what may have had effects is not repeated", map[string]error{"a": failed}, structs.KindUnavailable,
+			[]string{"a"}, []string{"b", "c", "a"}},
 		{"all are unreachable", map[string]error{"a": away, "b": away, "c": away}, structs.KindUnavailable,
 			[]string{"a", "b", "c"}, []string{"a", "b", "c"}},
 		{"an unknown outcome is not repeated", map[string]error{"a": unknown}, structs.KindTimeout,
@@ -103,7 +128,7 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 }
 
 func TestList_ConcurrentUse(t *testing.T) {
-	p := &pool{errs: map[string]error{"a": errorOf(structs.KindUnavailable)}}
+	p := &pool{errs: map[string]error{"a": structs.NotServedf("no leader")}}
 	l := New(p, []string{"a", "b"})
 	var wg sync.WaitGroup
 	for range 20 {

@@ -103,7 +103,7 @@ func waitError(
 		return structs.Timeoutf("waiting for a change after index %d: %w",
 			q.MinIndex, ctx.Err())
 	case errors.Is(limited.Err(), context.Canceled):
-		return structs.Unavailablef("%w; retry at another server", ErrLostLeadership)
+		return structs.NotServedf("%w; retry at another server", ErrLostLeadership)
 	}
 	return nil
 }
