@@ -98,6 +98,9 @@ const (
 // CSICodeExhausted is the OperationError.Code of a volume for which its plugin has no space.
 const CSICodeExhausted = "ResourceExhausted"
 
+// CSICodeAborted is the Error.Code of a plugin's answer that another operation for the volume is pending.
+const CSICodeAborted = "Aborted"
+
 // OperationError is the last failure of an operation that is being tried.
 type OperationError struct {
 	Message  string

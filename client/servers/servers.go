@@ -90,9 +90,10 @@ func (l *List) MoveToEnd(addr string) {
 //
 // After any other unavailable, the request may have had effects outside of the servers, a token in Consul for
 // example, which each further server would make again. After such an error, or an unknown outcome, the next
-// call begins with another server, but this one is not repeated: that is the caller's decision. If the answer
-// says when to try again (structs.RetryAfter), the next call begins with the same server: it is overloaded, or
-// a system that all servers use is away.
+// call begins with another server, but this one is not repeated: that is the caller's decision.
+//
+// If the answer says when to try again (structs.RetryAfter), the next call begins with the same server: it is
+// overloaded, or a system that all servers use is away.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	err := structs.Unavailablef("calling %s: no server is known", method)
 	for _, addr := range l.All() {

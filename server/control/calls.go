@@ -67,7 +67,8 @@ func (c controllerLoop) recordingCalls(
 }
 
 // callController makes a typed call at the first of the candidates that can be reached. The next one is tried
-// only after unavailable, which means that the call was not delivered.
+// only after unavailable, which means that the call was not delivered, or the plugin was not called: see
+// nodeconn.TryNext.
 func callController[Req, Resp any](
 	ctx context.Context,
 	c controllerLoop,
@@ -82,8 +83,7 @@ func callController[Req, Resp any](
 		}
 		var resp *Resp
 		resp, err = nodeconn.Call(ctx, c.target(node), m, req)
-		if !structs.IsKind(err, structs.KindUnavailable) ||
-			ctx.Err() != nil {
+		if !nodeconn.TryNext(err) || ctx.Err() != nil {
 			return resp, asUncertain(err)
 		}
 	}

@@ -210,6 +210,29 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 	}
 }
 
+// ABORTED reports an operation for the volume that is pending at the called controller. No other controller
+// gets a call for the volume meanwhile.
+func TestDuty_C1_C11_AbortedGoesToNoOtherController(t *testing.T) {
+	for code, want := range map[string][]string{
+		"Aborted":           {"n1"},
+		"Unavailable":       {"n1", "n2"},
+		"ResourceExhausted": {"n1", "n2"},
+	} {
+		refused := structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{
+			Kind: structs.KindUnavailable,
+			Code: code,
+			Text: "no",
+		}))
+		s := &script{errors: map[string][]error{"n1": {refused}}}
+		to := Target{s, []string{"n1", "n2"}, time.Second}
+		req := &structs.ClientCSIValidateRequest{}
+		_, err := Call(t.Context(), to, structs.ClientCSIControllerValidate, req)
+		if !slices.Equal(s.calls, want) || (err == nil) != (len(want) == 2) {
+			t.Errorf("after %s: called %v and got %v, want %v", code, s.calls, err, want)
+		}
+	}
+}
+
 func TestReachable_NodesAreReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		node *structs.Node

@@ -6,7 +6,8 @@
 //     begin it.
 //   - The choice of a controller is a function of the rows. Calls for one object go to the same controller
 //     while that one is reachable.
-//   - Another controller is called only after unavailable: the same call is not made twice at the same time.
+//   - Another controller is called only after unavailable, and not after ABORTED (TryNext): the same call is
+//     not made twice at the same time.
 //
 // The package records nothing: the leader loops (server/control) record a call before they make it.
 package nodeconn

@@ -99,8 +99,8 @@ type Target struct {
 	Limit time.Duration // of the call of one node
 }
 
-// Call makes a call at the first reachable node of the target. Unavailable means that a node did not get the
-// call or did not begin it. Call then tries the next node, and returns the error of the last.
+// Call makes a call at the first reachable node of the target. It tries the next node as long as TryNext
+// allows it, and returns the error of the last.
 func Call[Req, Resp any](
 	ctx context.Context,
 	to Target,
@@ -116,10 +116,21 @@ func Call[Req, Resp any](
 		if err == nil {
 			return resp, nil
 		}
-		if !structs.IsKind(err, structs.KindUnavailable) ||
-			ctx.Err() != nil {
+		if !TryNext(err) || ctx.Err() != nil {
 			break
 		}
 	}
 	return nil, err
+}
+
+// TryNext reports whether another controller of the plugin may be called at once after an error. Unavailable
+// means that the node did not get the call or did not begin it. The calls that change storage are timeouts
+// after each answer of the plugin that leaves the outcome open, so what is left are calls that only read.
+// Their repeat with the same arguments is legal at any controller. After ABORTED it is not: the plugin works
+// on another operation for the volume, and two controllers must not have calls for it at a time (CSI spec,
+// "Concurrency"). The request fails, and its sender may repeat it later. For a list of volumes, ABORTED
+// rejects the token of its page, which no other controller knows.
+func TryNext(err error) bool {
+	return structs.IsKind(err, structs.KindUnavailable) &&
+		structs.CodeOf(err) != structs.CSICodeAborted
 }
