@@ -54,6 +54,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	fx.env = &hook.TaskEnv{
 		AllocEnv: &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}},
+		Emit:     func(*structs.TaskEvent) {},
 		Task:     &structs.Task{Name: "proxy", Kind: structs.NewTaskKind(structs.KindConnectProxy, "web")},
 		Config:   &driver.TaskConfig{Dirs: driver.Dirs{Task: task, Secrets: secrets}},
 	}
@@ -207,6 +208,52 @@ func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
 	if d := delay(1000); d != 3*time.Minute {
 		t.Errorf("the longest delay is %s", d)
 	}
+}
+
+// An event names each reason once, the first of them that nothing has answered for a while.
+func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		fx.answer = func(_ context.Context, n int) (string, error) {
+			switch n {
+			case 1:
+				time.Sleep(quietTime + time.Second)
+				return "", structs.Unavailablef("no leader")
+			case 2:
+				return "", structs.Unavailablef("no leader")
+			case 3:
+				return "", structs.Unavailablef("Consul is away")
+			}
+			return token, nil
+		}
+		var events []*structs.TaskEvent
+		var at []time.Duration
+		begin := time.Now()
+		fx.env.Emit = func(e *structs.TaskEvent) {
+			events = append(events, e)
+			at = append(at, time.Since(begin))
+			if fx.progress != e.Message {
+				t.Errorf("the event tells %q, the allocation %q", e.Message, fx.progress)
+			}
+		}
+		if err := fx.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"there is no answer yet", "no leader", "Consul is away"}
+		if len(events) != len(want) || at[0] != quietTime {
+			t.Fatalf("%d events at %v, want %d, the first at %s", len(events), at, len(want), quietTime)
+		}
+		for i, e := range events {
+			text := "task proxy waits for its token of Consul: " + want[i]
+			named := e.Details[hook.ProgressKey] != ""
+			if e.Type != structs.TaskEventHookMessage || e.Message != text || !named {
+				t.Errorf("event %d is %+v, want %q", i, e, text)
+			}
+		}
+		if fx.progress != "" {
+			t.Errorf("the allocation still waits: %s", fx.progress)
+		}
+	})
 }
 
 func TestUp_RepeatsACallWithoutAnAnswer(t *testing.T) {

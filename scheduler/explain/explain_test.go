@@ -273,6 +273,13 @@ func event(kind, message string) []*structs.TaskEvent {
 	return []*structs.TaskEvent{{Type: kind, DisplayMessage: message, Time: 1}}
 }
 
+const noToken = "task t waits for its token of Consul: no leader"
+
+var waitsForToken = map[string]*structs.TaskState{"t": {
+	State:  structs.TaskPending,
+	Events: event(structs.TaskEventHookMessage, noToken),
+}}
+
 func wait(d time.Duration) func(*schedtest.Fleet) {
 	return func(f *schedtest.Fleet) { f.Clock = f.Clock.Add(d) }
 }

@@ -451,7 +451,7 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 		return r
 	}
 	text := a.ClientDescription
-	if event := lastEvent(a); len(a.TaskStates) > 0 && text != event {
+	if event := lastEvent(a); len(a.TaskStates) > 0 && (text == "" || !strings.HasSuffix(event, text)) {
 		text = strings.TrimPrefix(text+"; "+event, "; ")
 	}
 	r := x.alloc(a, "is pending: "+text)
