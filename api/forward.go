@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -94,6 +95,20 @@ const unreachable = "node %s (%s, status %s): its agent cannot be reached at its
 	"see that its agent runs, and that this agent can connect to that port; " +
 	"if others reach it elsewhere, set advertise { http } in its configuration"
 
+// unanswered is the error of a request that the agent of a node may have got.
+const unanswered = "node %s (%s, status %s): its agent did not answer at its HTTP address %s: %w; " +
+	"the request may have taken effect"
+
+// forwardFault classifies the fault of a forwarded request. Without a connection nothing was done. Else the
+// outcome is unknown: a client that repeats the request may restart or signal a task twice.
+func forwardFault(n *structs.Node, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return structs.Unavailablef(unreachable, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
+	}
+	return structs.Timeoutf(unanswered, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
+}
+
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.
 func (c *call) proxyTo(n *structs.Node) {
 	c.began = true
@@ -108,8 +123,7 @@ func (c *call) proxyTo(n *structs.Node) {
 			})
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			renderError(w, structs.Unavailablef(unreachable,
-				n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err)))
+			renderError(w, forwardFault(n, err))
 		},
 	}
 	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -256,5 +258,29 @@ func TestNodeRoutes_NameTheNodeThatCannotBeReached(t *testing.T) {
 				t.Errorf("a command: got %s, want it with %q", result, part)
 			}
 		}
+	}
+}
+
+// An agent that takes a request and does not answer may have acted on it.
+func TestNodeRoutes_AnAgentThatDoesNotAnswerLeavesTheOutcomeOpen(t *testing.T) {
+	took := make(chan struct{}, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		took <- struct{}{}
+		panic(http.ErrAbortHandler) // ends the connection
+	}))
+	defer silent.Close()
+	near := newServer(t)
+	placeOn(near, "")
+	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{
+		Node: structs.Node{ID: "n", Name: "one", HTTPAddr: silent.Listener.Addr().String()},
+	}})
+	restart := nodeRequest{target: "/v1/client/allocation/here/restart"}
+	status, answer := answerOf(t, near, http.MethodPut, restart)
+	<-took
+	if status != http.StatusGatewayTimeout || !strings.Contains(answer, "may have taken effect") {
+		t.Errorf("got %d: %s", status, answer)
+	}
+	if len(took) != 0 {
+		t.Error("the agent got the request twice")
 	}
 }
