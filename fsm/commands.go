@@ -45,7 +45,8 @@ var (
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
 		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
 		sinceField(PlacementSince, planUsesPlacement), sinceField(ReturnedPluginsSince, planReturnsPlugins),
-		sinceField(RenewedDeadlinesSince, planRenewsDeadlines))
+		sinceField(RenewedDeadlinesSince, planRenewsDeadlines),
+		sinceField(StopCausesSince, planHasStopCauses))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
 		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
 		sinceField(NetworksSince, reportsNetworks), sinceField(OwnHealthSince, reportsOwnHealth))

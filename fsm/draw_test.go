@@ -278,6 +278,7 @@ func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 		p.Stop = append(p.Stop, &structs.PlanStop{
 			AllocID:      d.alloc(),
 			ClientStatus: d.of("", "lost"),
+			Cause:        structs.StopCause(d.of("", "replaced", "node-down")),
 		})
 		p.Update = append(p.Update, &structs.PlanUpdate{
 			AllocID:        d.alloc(),

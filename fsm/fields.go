@@ -236,6 +236,13 @@ func drainKeepsPluginsOff(p *structs.NodeDrainedUpdate) bool {
 	return slices.ContainsFunc(p.Nodes, func(d structs.DrainedNode) bool { return d.PluginsOff })
 }
 
+// StopCausesSince is the version whose servers store the cause of a stop with its allocation.
+const StopCausesSince = 18
+
+func planHasStopCauses(p *structs.Plan) bool {
+	return slices.ContainsFunc(p.Stop, func(s *structs.PlanStop) bool { return s != nil && s.Cause != "" })
+}
+
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)

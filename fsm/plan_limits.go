@@ -9,5 +9,6 @@ func PlanLimits(version int) structs.PlanLimits {
 		Older:          version < PlacementSince,
 		OnlyReady:      version < ReturnedPluginsSince,
 		FixedDeadlines: version < RenewedDeadlinesSince,
+		NoCauses:       version < StopCausesSince,
 	}
 }

@@ -32,6 +32,19 @@ func TestNeeds_CountsRenewedDeadlines(t *testing.T) {
 	}
 }
 
+// An older server would store the allocation without the cause.
+func TestNeeds_CountsStopCauses(t *testing.T) {
+	for cause, want := range map[structs.StopCause]int{"": 0, structs.StopReplaced: StopCausesSince} {
+		entry, err := PlanApply.Encode(&structs.Plan{Stop: []*structs.PlanStop{{AllocID: "a", Cause: cause}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := PlanApply.Needs(entry); got != want {
+			t.Errorf("a stop of cause %q needs version %d, want %d", cause, got, want)
+		}
+	}
+}
+
 // An older server would return the plugins.
 func TestNeeds_CountsPluginsThatStayOff(t *testing.T) {
 	for off, want := range map[bool]int{false: PlacementSince, true: PluginsOffSince} {

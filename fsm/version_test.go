@@ -30,7 +30,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11, 16)},
 		"JobDeregister":      {later: later(8, 13)},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14, 15)},
+		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14, 15, 18)},
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},

@@ -171,7 +171,7 @@ func internAlloc(a, like *structs.Allocation) {
 }
 
 // allocTexts returns the texts of an allocation that rows share.
-func allocTexts(a *structs.Allocation) [11]*string {
+func allocTexts(a *structs.Allocation) [12]*string {
 	return [...]*string{
 		&a.ID,
 		&a.Namespace,
@@ -183,6 +183,7 @@ func allocTexts(a *structs.Allocation) [11]*string {
 		&a.DesiredStatus,
 		&a.ClientStatus,
 		&a.DesiredDescription,
+		(*string)(&a.StopCause),
 		&a.ClientDescription,
 	}
 }

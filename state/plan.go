@@ -141,6 +141,7 @@ func stopPlanned(
 	}
 	a.DesiredStatus = structs.AllocDesiredStop
 	a.DesiredDescription = s.Description
+	a.StopCause = s.Cause
 	if preempted {
 		a.DesiredStatus = structs.AllocDesiredEvict
 		a.PreemptedByAllocation = s.PreemptedBy

@@ -40,7 +40,10 @@ func TestPlan_Places(t *testing.T) {
 	w.alloc("old", "j", "n1")
 	p := w.planOf(j, "new@n1")
 	p.Place[0].Job, p.Place[0].PreviousAllocation = j, "old"
-	p.Stop = []*structs.PlanStop{{AllocID: "old", Description: "replaced"}, {AllocID: "unknown"}}
+	p.Stop = []*structs.PlanStop{
+		{AllocID: "old", Description: "replaced", Cause: structs.StopReplaced},
+		{AllocID: "unknown"},
+	}
 	p.Blocked = &structs.Evaluation{
 		ID:            "blocked",
 		JobID:         "j",
@@ -65,7 +68,8 @@ func TestPlan_Places(t *testing.T) {
 		t.Errorf("the allocation is %+v", a)
 	}
 	if old.NextAllocation != "new" || old.DesiredStatus != structs.AllocDesiredStop ||
-		old.DesiredDescription != "replaced" || old.AllocModifyIndex != w.index ||
+		old.DesiredDescription != "replaced" || old.StopCause != structs.StopReplaced ||
+		old.AllocModifyIndex != w.index ||
 		old.ClientStatus != structs.AllocPending {
 		t.Errorf("the previous allocation is %+v", old)
 	}

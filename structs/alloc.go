@@ -151,7 +151,8 @@ type Allocation struct {
 	// TaskResources has the demands of each task, in the dialect's older form. See WithResources; no row has it.
 	TaskResources      map[string]*Resources `json:",omitempty" codec:"-"`
 	DesiredStatus      string
-	DesiredDescription string
+	DesiredDescription string    // for people; code decides by StopCause
+	StopCause          StopCause `json:",omitempty" codec:",omitempty"`
 	ClientStatus       string
 	ClientDescription  string
 	TaskStates         map[string]*TaskState
@@ -189,6 +190,15 @@ type Allocation struct {
 	ModifyTime       int64
 	Indexes
 }
+
+// StopCause tells why the servers stopped an allocation. It is empty where no decision depends on it.
+type StopCause string
+
+// These are the causes of a stop that decide about the successor of an allocation.
+const (
+	StopReplaced StopCause = "replaced" // for its successor of a newer version of the job
+	StopNodeDown StopCause = "node-down"
+)
 
 // DesiredTransition has the requests of operators for an allocation. nil is false.
 type DesiredTransition struct {

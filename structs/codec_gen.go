@@ -412,7 +412,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(40)
+	n := uint32(41)
 	if !(len(v.AwaitedAllocations) != 0) {
 		n--
 	}
@@ -453,6 +453,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(len(v.Services) != 0) {
+		n--
+	}
+	if !(v.StopCause != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -580,6 +583,10 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 			return b, err
 		}
 	}
+	if v.StopCause != "" {
+		b = append(b, "\xa9StopCause"...)
+		b = msgp.AppendString(b, string(v.StopCause))
+	}
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
@@ -629,6 +636,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
 		b, err = wire.ReadString(b, &v.DesiredDescription)
+	case "StopCause":
+		b, err = wire.ReadString(b, &v.StopCause)
 	case "ClientStatus":
 		b, err = wire.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
@@ -5661,10 +5670,17 @@ func (v *PlanStop) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
+	if !(v.Cause != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7AllocID"...)
 	b = msgp.AppendString(b, v.AllocID)
+	if v.Cause != "" {
+		b = append(b, "\xa5Cause"...)
+		b = msgp.AppendString(b, string(v.Cause))
+	}
 	b = append(b, "\xacClientStatus"...)
 	b = msgp.AppendString(b, v.ClientStatus)
 	b = append(b, "\xabDescription"...)
@@ -5690,6 +5706,8 @@ func (v *PlanStop) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadString(b, &v.AllocID)
 	case "Description":
 		b, err = wire.ReadString(b, &v.Description)
+	case "Cause":
+		b, err = wire.ReadString(b, &v.Cause)
 	case "ClientStatus":
 		b, err = wire.ReadString(b, &v.ClientStatus)
 	case "FollowupEvalID":

@@ -258,13 +258,15 @@ type PlanLimits struct {
 	OnlyReady bool // nothing on nodes that drain or are not eligible: see fsm.ReturnedPluginsSince
 	// FixedDeadlines: no deployment that renews deadlines, see fsm.RenewedDeadlinesSince.
 	FixedDeadlines bool
+	NoCauses       bool // stops have no cause: see fsm.StopCausesSince
 }
 
 // PlanStop stops an allocation.
 type PlanStop struct {
 	AllocID        string
 	Description    string
-	ClientStatus   string // "lost" when its node is down, else ""
+	Cause          StopCause `json:",omitempty" codec:",omitempty"`
+	ClientStatus   string    // "lost" when its node is down, else ""
 	FollowupEvalID string
 	PreemptedBy    string // the allocation of the plan that displaces it
 }
