@@ -98,7 +98,7 @@ func TestUpdate_CompilesAnotherGroupOnce(t *testing.T) {
 	}
 	p.decide()
 	w := p.placements[0]
-	p.stopAlloc(w.prev, state.ReplacedReason, "")
+	p.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	c := p.newCircle(w.prev, w.plan)
 	c.findOthers()
 	plans := map[*groupPlan]int{}

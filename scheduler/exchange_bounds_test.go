@@ -84,7 +84,7 @@ func (x *exchange) stopForSuccessor(a *structs.Allocation) {
 	e.Status = structs.EvalComplete
 	x.apply(&structs.Plan{
 		Eval:           e,
-		Stop:           []*structs.PlanStop{{AllocID: a.ID, Description: state.ReplacedReason}},
+		Stop:           []*structs.PlanStop{{AllocID: a.ID, Cause: structs.StopReplaced}},
 		JobModifyIndex: state.Job(x.s.Read(), a.Namespace, a.JobID).JobModifyIndex,
 	})
 	x.client(a, structs.AllocComplete)

@@ -45,7 +45,7 @@ func (x *exchange) missed(j *structs.Job, g *structs.TaskGroup) (missed []string
 		if newest[place] == nil || newest[place].CreateIndex < a.CreateIndex {
 			newest[place] = a
 		}
-		if a.DesiredDescription == state.ReplacedReason {
+		if a.StopCause == structs.StopReplaced {
 			stopped[place] = true
 		}
 	}
@@ -56,7 +56,7 @@ func (x *exchange) missed(j *structs.Job, g *structs.TaskGroup) (missed []string
 			waits = a.CreateTime > begin
 		}
 		placed := stopped[place] && a.CreateIndex > j.JobModifyIndex // and not updated in place
-		if a.DesiredDescription == state.ReplacedReason || placed && waits {
+		if a.StopCause == structs.StopReplaced || placed && waits {
 			missed = append(missed, place)
 		}
 	}

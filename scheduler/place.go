@@ -127,7 +127,7 @@ func (p *planner) placeOne(w *placement) {
 		w.held = true
 		return
 	case w.update:
-		p.stopAlloc(w.prev, state.ReplacedReason, "")
+		p.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
 	top, t := p.chooseNode(w)
 	if len(top) == 0 && p.placeByPreemption(w, t) {

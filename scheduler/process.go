@@ -148,9 +148,9 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
 	case p.nodeOf(a).Lost():
-		p.stopAlloc(a, state.NodeIsDown, structs.AllocLost)
+		p.stopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
 	case !a.ServerTerminal():
-		p.stopAlloc(a, why, "")
+		p.stopAlloc(a, "", why)
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		case !a.ServerTerminal(), state.DoneWhenLost(p, a):
 			out = append(out, a)
 		case !a.ClientTerminal() && p.nodeOf(a).Lost():
-			p.stopAlloc(a, state.NodeIsDown, structs.AllocLost)
+			p.stopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
 		}
 		if isReplaced(a) {
 			p.replaced = append(p.replaced, a)

@@ -60,6 +60,9 @@ type classified struct {
 	due    int64 // of actionHold: the time of the replacement, 0 for never
 }
 
+// replacedReason is the description of an allocation with the cause StopReplaced.
+const replacedReason = "replaced by a newer version of the job"
+
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
@@ -139,17 +142,17 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 	case a.JobVersion == p.job.Version:
 		s.action = actionKeep
 	default:
-		s.action, s.why = g.classifyVersion(a, n)
+		s.action = g.classifyVersion(a, n)
 	}
 	return s
 }
 
 // classifyVersion compares the running version of an allocation with the new version of the job.
-func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) (action, string) {
+func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) action {
 	if g.mayContinue(a, n) && !g.isCrowded(a) {
-		return actionRefresh, ""
+		return actionRefresh
 	}
-	return actionUpdate, state.ReplacedReason
+	return actionUpdate
 }
 
 // mayContinue reports whether an allocation of an older version may continue on its node as one of this
@@ -182,7 +185,7 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 		if duplicate ||
 			len(kept) >= g.group.Count ||
 			perAlloc && s.index >= g.group.Count {
-			p.endAlloc(s.alloc, surplusReason(s, duplicate))
+			p.endSurplus(s, duplicate)
 			continue
 		}
 		kept = append(kept, s)
@@ -204,11 +207,13 @@ func (s *classified) compare(o *classified) int {
 	)
 }
 
-func surplusReason(s classified, duplicate bool) string {
+// endSurplus stops a surplus allocation. A duplicate of an older version has a successor: a promoted canary.
+func (p *planner) endSurplus(s classified, duplicate bool) {
 	if duplicate && s.action == actionUpdate {
-		return state.ReplacedReason
+		p.stopAlloc(s.alloc, structs.StopReplaced, replacedReason)
+		return
 	}
-	return "no longer needed by the count of its group"
+	p.endAlloc(s.alloc, "no longer needed by the count of its group")
 }
 
 // planAction adds the consequences of a decision to the plan.

@@ -43,7 +43,7 @@ func (g *groupPlan) wants(a *structs.Allocation) bool {
 // isReplaced reports whether an allocation was stopped for a successor of a newer version, and no allocation
 // names it as the one that it replaces.
 func isReplaced(a *structs.Allocation) bool {
-	return a.ServerTerminal() && a.NextAllocation == "" && a.DesiredDescription == state.ReplacedReason
+	return a.ServerTerminal() && a.NextAllocation == "" && a.StopCause == structs.StopReplaced
 }
 
 // emptyPlaces returns the places of a group whose allocations earlier plans have stopped first.

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"slices"
 
-	"berth/state"
 	"berth/structs"
 )
 
@@ -80,7 +79,7 @@ func (p *planner) placeTogether(together []*placement) {
 		return
 	}
 	for _, w := range together {
-		p.stopAlloc(w.prev, state.ReplacedReason, "")
+		p.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
 	before := len(p.plan.Place)
 	for _, w := range together {

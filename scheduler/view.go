@@ -263,17 +263,20 @@ func (p *planner) ownByNode() map[string][]*structs.Allocation {
 	return p.own
 }
 
-// stopAlloc plans to stop an allocation, which has ended with clientStatus if that is not empty.
-func (p *planner) stopAlloc(a *structs.Allocation, why, clientStatus string) {
+// stopAlloc plans to stop an allocation. One whose node is down has ended with that.
+func (p *planner) stopAlloc(a *structs.Allocation, cause structs.StopCause, why string) {
 	if p.stopped[a.ID] {
 		return
 	}
 	p.stopped[a.ID] = true
-	p.plan.Stop = append(p.plan.Stop, &structs.PlanStop{
-		AllocID:      a.ID,
-		Description:  why,
-		ClientStatus: clientStatus,
-	})
+	s := &structs.PlanStop{AllocID: a.ID, Description: why}
+	if cause == structs.StopNodeDown {
+		s.ClientStatus = structs.AllocLost
+	}
+	if !p.NoCauses {
+		s.Cause = cause
+	}
+	p.plan.Stop = append(p.plan.Stop, s)
 	p.countValues(a, -1)
 	v := p.views[a.NodeID]
 	if v != nil && !a.Terminal() {

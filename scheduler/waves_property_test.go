@@ -138,7 +138,7 @@ func (c *randomWaves) check() {
 	updates := map[key][]int64{}
 	for a := range state.AllocsByJob(tx, "default", "log") {
 		prev := state.Alloc(tx, a.PreviousAllocation)
-		if prev != nil && prev.JobVersion != a.JobVersion && prev.DesiredDescription == state.ReplacedReason {
+		if prev != nil && prev.JobVersion != a.JobVersion && prev.StopCause == structs.StopReplaced {
 			k := key{a.TaskGroup, a.JobVersion}
 			updates[k] = append(updates[k], a.CreateTime)
 		}

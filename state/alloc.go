@@ -26,7 +26,7 @@ func liveOrDone(done bool) string {
 // DoneWhenLost reports whether an allocation of a batch or sysbatch job that was lost with its node has done
 // its work: the node is back, and has reported that the tasks have ended by themselves. It is not replaced.
 func DoneWhenLost(tx Reader, a *structs.Allocation) bool {
-	if !a.ServerTerminal() || a.DesiredDescription != NodeIsDown || a.ClientStatus != structs.AllocComplete {
+	if !a.ServerTerminal() || a.StopCause != structs.StopNodeDown || a.ClientStatus != structs.AllocComplete {
 		return false
 	}
 	j := JobOf(tx, a)

@@ -9,9 +9,6 @@ import (
 	"berth/structs"
 )
 
-// ReplacedReason is the description of an allocation that is stopped for its successor of a newer version.
-const ReplacedReason = "replaced by a newer version of the job"
-
 // longestDataChain bounds the replacements that are tried, each of which ended before it took over the data.
 const longestDataChain = 32
 
@@ -141,8 +138,8 @@ func endedForNext(job *structs.Job, a *structs.Allocation) bool {
 	}
 	return a.Migrate ||
 		a.DesiredStatus == structs.AllocDesiredEvict ||
-		a.DesiredDescription == ReplacedReason ||
-		a.DesiredDescription == NodeIsDown && job.PerNode()
+		a.StopCause == structs.StopReplaced ||
+		a.StopCause == structs.StopNodeDown && job.PerNode()
 }
 
 // isWanted reports whether a job wants an allocation at the place of one and keeps its data, and no version

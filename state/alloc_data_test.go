@@ -42,12 +42,12 @@ func (w *fixture) replace(old, id, node string) {
 	do(w, PlanApply, p)
 }
 
-// stopFor stops an allocation for a reason, before a successor has a place.
-func (w *fixture) stopFor(id, why string) {
+// stopFor stops an allocation for a cause, before a successor has a place.
+func (w *fixture) stopFor(id string, cause structs.StopCause) {
 	w.t.Helper()
 	a := Alloc(w.s.Read(), id)
 	p := w.plan(Job(w.s.Read(), a.Namespace, a.JobID))
-	p.Stop = []*structs.PlanStop{{AllocID: id, Description: why}}
+	p.Stop = []*structs.PlanStop{{AllocID: id, Cause: cause}}
 	do(w, PlanApply, p)
 }
 
@@ -135,26 +135,36 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
 		}, ""},
-		"stopped first for a newer version": {migrate, func(w *fixture) { w.stopFor("a", ReplacedReason) }, ""},
+		"stopped first for a newer version": {migrate, func(w *fixture) {
+			w.stopFor("a", structs.StopReplaced)
+		}, ""},
+		"stopped for good, in the words of a stop for a newer version": {migrate, func(w *fixture) {
+			p := w.plan(Job(w.s.Read(), "default", "web"))
+			p.Stop = []*structs.PlanStop{{
+				AllocID:     "a",
+				Description: "replaced by a newer version of the job",
+			}}
+			do(w, PlanApply, p)
+		}, none},
 		"stopped for a canary of a newer version": {migrate, func(w *fixture) {
 			w.alloc("b", "web", "n2")
-			w.stopFor("a", ReplacedReason)
+			w.stopFor("a", structs.StopReplaced)
 		}, none},
 		"lost with its node, of a system job": {
 			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
-			func(w *fixture) { w.stopFor("a", NodeIsDown) }, "",
+			func(w *fixture) { w.stopFor("a", structs.StopNodeDown) }, "",
 		},
 		"lost with its node, before others of the job": {
 			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
 			func(w *fixture) {
-				w.stopFor("a", NodeIsDown)
+				w.stopFor("a", structs.StopNodeDown)
 				w.alloc("b", "web", "n2")
 			}, "",
 		},
 		"lost with a node that was deleted": {
 			edit(func(j *structs.Job) { j.Type = structs.JobSystem }),
 			func(w *fixture) {
-				w.stopFor("a", NodeIsDown)
+				w.stopFor("a", structs.StopNodeDown)
 				w.client("n1", "a", structs.AllocComplete)
 				do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}, WriteOptions: w.now()})
 			}, none,
@@ -162,7 +172,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		"lost with its node, of a sysbatch job that has done its work": {
 			edit(func(j *structs.Job) { j.Type = structs.JobSysBatch }),
 			func(w *fixture) {
-				w.stopFor("a", NodeIsDown)
+				w.stopFor("a", structs.StopNodeDown)
 				w.workDone("n1", "a")
 			}, none,
 		},
@@ -173,7 +183,9 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 				w.stop("a", "")
 			}, "",
 		},
-		"lost with its node, of a service": {migrate, func(w *fixture) { w.stopFor("a", NodeIsDown) }, none},
+		"lost with its node, of a service": {migrate, func(w *fixture) {
+			w.stopFor("a", structs.StopNodeDown)
+		}, none},
 		"beyond the count": {migrate, func(w *fixture) {
 			do(w, AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: w.now()})
 			w.stop("a", "")
@@ -191,7 +203,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		}, none},
 		"replaced by one whose row is deleted": {migrate, func(w *fixture) {
 			w.replace("a", "b", "n2")
-			w.stopFor("a", ReplacedReason)
+			w.stopFor("a", structs.StopReplaced)
 			w.client("n2", "b", structs.AllocFailed)
 			do(w, Reap, &structs.ReapRequest{Allocs: []string{"b"}, WriteOptions: w.now()})
 		}, none},
@@ -249,7 +261,7 @@ func TestDataAwaited_OfACanary(t *testing.T) {
 		awaited bool
 	}{
 		"failed":    {func(*fixture) {}, true},
-		"displaced": {func(w *fixture) { w.stopFor("c", ReplacedReason) }, false},
+		"displaced": {func(w *fixture) { w.stopFor("c", structs.StopReplaced) }, false},
 		"failed, with its deployment": {func(w *fixture) {
 			do(w, DeploymentStatus, &structs.DeploymentStatusRequest{
 				DeploymentStatusUpdate: structs.DeploymentStatusUpdate{
@@ -291,7 +303,7 @@ func TestDataAwaited_AlsoByALongChain(t *testing.T) {
 func TestDataAwaited_InAPerNodeJobCostsTheSameWithManyNodes(t *testing.T) {
 	cost := func(nodes int) float64 {
 		w := dataFixture(t, func(j *structs.Job) { j.Type = structs.JobSystem })
-		w.stopFor("a", NodeIsDown)
+		w.stopFor("a", structs.StopNodeDown)
 		w.client("n1", "a", structs.AllocComplete)
 		for i := range nodes {
 			id := fmt.Sprint("other", i)

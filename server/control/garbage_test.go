@@ -399,7 +399,7 @@ func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
 	plan.Place = nil
 	plan.Stop = []*structs.PlanStop{{
 		AllocID:      "a",
-		Description:  state.NodeIsDown,
+		Cause:        structs.StopNodeDown,
 		ClientStatus: structs.AllocLost,
 	}}
 	put(w, fsm.PlanApply, plan)

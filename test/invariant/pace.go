@@ -7,9 +7,6 @@ import (
 	"berth/structs"
 )
 
-// replaced is the description of an allocation that was stopped for its successor of a newer version.
-const replaced = "replaced by a newer version of the job"
-
 // UpdatesKeepPace finds groups of services of which the newest entry replaces an allocation, and which then
 // miss more than max_parallel because of their update: successors whose health is not known, and indexes
 // whose allocations were stopped first. A group may miss one successor more, if without it only such indexes
@@ -54,7 +51,7 @@ func (v *View) missedBy(j *structs.Job, g *structs.TaskGroup, d *structs.Deploym
 	healthy := map[int]bool{}
 	var stopped []int // indexes of which the newest entry has stopped an allocation
 	for _, a := range v.ByJob[keyOf(j)] {
-		stoppedFor := a.ServerTerminal() && a.DesiredDescription == replaced
+		stoppedFor := a.ServerTerminal() && a.StopCause == structs.StopReplaced
 		s := a.DeploymentStatus
 		switch {
 		case a.TaskGroup != g.Name || s.IsCanary():

@@ -30,7 +30,7 @@ func (v *View) update(fresh, first int, edits ...func(*structs.Allocation)) *str
 	}
 	stop := func(a *structs.Allocation) {
 		stopped(a)
-		a.DesiredDescription = replaced
+		a.StopCause = structs.StopReplaced
 	}
 	add(func(a *structs.Allocation) {
 		stop(a)
@@ -121,7 +121,7 @@ var paces = []breach{
 		})
 	}},
 	{rule: "an update keeps its pace", name: "stopped for a move", view: func(v *View) {
-		v.update(0, 2, func(a *structs.Allocation) { a.DesiredDescription = "moved" })
+		v.update(0, 2, func(a *structs.Allocation) { a.StopCause = "" })
 	}},
 	{rule: "an update keeps its pace", name: "an index beyond the count", view: func(v *View) {
 		v.update(0, 2).Count = 1
