@@ -164,11 +164,12 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 		many[i] = instance(func(*structs.CSIInfo) {})[0]
 	}
 	for want, instances := range map[string][]*structs.CSIPluginInstance{
-		"1001 plugin instances; at most 1000":    many,
-		"HealthDescription has 1048576 bytes":    instance(func(i *structs.CSIInfo) { i.HealthDescription = long }),
-		`plugin "p": Provider has 1048576 bytes`: instance(func(i *structs.CSIInfo) { i.Provider = long }),
-		`Upserts[0].HealthDescription is "node is down", which only the servers set`: instance(func(i *structs.CSIInfo) {
-			i.HealthDescription = state.NodeIsDown
+		"1001 plugin instances; at most 1000": many,
+		"HealthDescription has 1048576 bytes": instance(func(i *structs.CSIInfo) {
+			i.HealthDescription = long
+		}),
+		`plugin "p": Provider has 1048576 bytes`: instance(func(i *structs.CSIInfo) {
+			i.Provider = long
 		}),
 		"NodeInfo.ID has 1048576 bytes; at most 256": instance(func(i *structs.CSIInfo) { i.NodeInfo.ID = long }),
 		"AccessibleTopology has 1048577 bytes; CSI allows": instance(func(i *structs.CSIInfo) {

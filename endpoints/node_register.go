@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strings"
 
-	"berth/state"
 	"berth/structs"
 )
 
@@ -59,8 +58,8 @@ func completeNode(
 	return node, node.Validate()
 }
 
-// checkInstances rejects instances that are incomplete, that are on another node, that set fields of the
-// servers, or that are too many or too large.
+// checkInstances rejects instances that are incomplete, that are on another node, or that are too many or too
+// large.
 func checkInstances(
 	nodeID, path string,
 	instances []*structs.CSIPluginInstance,
@@ -73,11 +72,6 @@ func checkInstances(
 			return structs.Invalidf(
 				"%s[%d]: expected an instance on the node itself, with PluginID and Kind",
 				path, i)
-		}
-		if c.HealthDescription == state.NodeIsDown {
-			return structs.Invalidf(
-				"%s[%d].HealthDescription is %q, which only the servers set; expected another text",
-				path, i, state.NodeIsDown)
 		}
 	}
 	return structs.ValidateInstances(nodeID, instances)

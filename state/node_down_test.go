@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"testing"
 
 	"berth/structs"
@@ -39,30 +38,4 @@ func TestDownWithNode_DoesNotDependOnTheDescription(t *testing.T) {
 	wantInstance(w, "after a report that it is healthy", false, true)
 	w.status(structs.NodeReady, "n1")
 	wantInstance(w, "after the node came back again", true, false)
-}
-
-func TestDownWithNode_IsCompletedInOlderSnapshots(t *testing.T) {
-	w := newFixture(t)
-	w.node("n1", anInstance("p", structs.CSIKindNode, true))
-	w.status(structs.NodeDown, "n1")
-	w.index++
-	if err := w.s.Write(w.index, func(tx *WriteTx) error {
-		i := *Instance(tx.ReadTx, "p", structs.CSIKindNode, "n1")
-		i.DownWithNode = false
-		instances.Put(tx, &i)
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var saved bytes.Buffer
-	if err := w.s.Save(&saved); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.s.Load(&saved); err != nil {
-		t.Fatal(err)
-	}
-	wantInstance(w, "after the load", false, true)
-	w.status(structs.NodeReady, "n1")
-	wantInstance(w, "after the node came back", true, false)
-	w.check()
 }

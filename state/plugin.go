@@ -13,8 +13,7 @@ import (
 )
 
 // NodeIsDown is the description of an instance whose node went down, and of an allocation lost with its node.
-// No node may report an instance with this text: in an older snapshot file only the text shows that the
-// servers set it (see markDown).
+// It is for people: DownWithNode and StopNodeDown say the same to code.
 const NodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.

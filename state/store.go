@@ -39,7 +39,7 @@ func New() *Store {
 
 // Load replaces the state by a snapshot file, also by one of an older version. See mvcc.DB.Load.
 func (s *Store) Load(r io.Reader) error {
-	return s.DB.Load(r, nameVolumes, markDown, linkInstances, countEvalAllocs)
+	return s.DB.Load(r, nameVolumes, linkInstances, countEvalAllocs)
 }
 
 // nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.
@@ -56,23 +56,6 @@ func nameVolumes(tx *mvcc.LoadTx) {
 		if uses != nil {
 			allocs.Amend(tx, a, func(a *structs.Allocation) {
 				a.CSIVolumes = uses
-			})
-		}
-	}
-}
-
-// markDown completes the instances of down nodes when it loads a snapshot file older than
-// CSIPluginInstance.DownWithNode. There only the description shows them.
-func markDown(tx *mvcc.LoadTx) {
-	for i := range instances.Scan(tx) {
-		if i.Healthy || i.DownWithNode ||
-			i.HealthDescription != NodeIsDown {
-			continue
-		}
-		n := Node(tx, i.NodeID)
-		if n != nil && n.Status == structs.NodeDown {
-			instances.Amend(tx, i, func(i *structs.CSIPluginInstance) {
-				i.DownWithNode = true
 			})
 		}
 	}
