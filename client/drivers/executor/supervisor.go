@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,9 @@ type supervisor struct {
 	proc       process
 	commands   *sandbox.Sessions // run those commands
 	endSignals chan os.Signal    // signals to end; the agent uses the socket instead
+
+	stopping sync.Mutex
+	stopSent unix.Signal // the last signal of stop
 }
 
 // startTask prepares the task, waits for the whole spec, and starts the task. If it fails it undoes its
@@ -243,10 +247,18 @@ func (s *supervisor) kill() {
 	}
 }
 
-// stop sends the signal. It kills the task if that has not ended after the timeout.
+// stop sends the signal. It kills the task if that has not ended after the timeout. An agent repeats a
+// request whose answer is late. The task gets the signal once nevertheless: many programs end at once,
+// without their cleanup, when a second SIGINT or SIGTERM arrives.
 func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
-	if err := s.proc.Signal(sig); err != nil {
-		return err
+	s.stopping.Lock()
+	defer s.stopping.Unlock()
+	if sig != s.stopSent {
+		err := s.proc.Signal(sig)
+		if err != nil {
+			return err
+		}
+		s.stopSent = sig
 	}
 	time.AfterFunc(timeout, s.kill) // this process ends with the task
 	return nil
