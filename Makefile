@@ -1,7 +1,8 @@
 # The targets for work on berth. `make help` lists them.
 GO       ?= go
 TAGS     := hashicorpmetrics
-GOFLAGS  += -trimpath
+# -dwarf=false: the binary is stripped, so the compiler need not write what a debugger reads.
+GOFLAGS  += -trimpath -gcflags=all=-dwarf=false
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
 BIN      := bin/berth

@@ -6,7 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BERTH_BIN=$PWD/bin/berth
-export GOFLAGS="${GOFLAGS-} -trimpath" # like `make build`, so that both share what they compile, in any folder
+# Like `make build`, so that both share what they compile, in any folder.
+export GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
 export GORACE="${GORACE-} atexit_sleep_ms=100" # each of the many test processes sleeps a second at its end otherwise
 BERTH_SKIPS=$(mktemp) # see internal/testskip
 export BERTH_SKIPS
