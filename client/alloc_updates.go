@@ -161,7 +161,7 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 		err := c.sendBatch(ctx, batch)
 		switch {
 		case err == nil:
-			c.updates.markAcked(batch)
+			c.markAcked(batch)
 		case structs.IsKind(err, structs.KindInvalid):
 			c.updates.requeue(batch)
 			refused = err
@@ -172,6 +172,17 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 		all = all[len(batch):]
 	}
 	return refused
+}
+
+// markAcked records the ends that the servers have acknowledged. It leaves out allocations without a runner:
+// the end of a runner deletes the record.
+func (c *Client) markAcked(all []*structs.AllocClientUpdate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	here := slices.DeleteFunc(slices.Clone(all), func(a *structs.AllocClientUpdate) bool {
+		return c.runners[a.ID] == nil
+	})
+	c.updates.markAcked(here)
 }
 
 // reportFirst returns a heartbeat that reports the states of allocations before. With the heartbeat a node

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,59 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 		wantLeft("b")
 		if got := r.machine.Running(); !slices.Equal(got, []string{"b/web"}) {
 			t.Errorf("running %v: a collected allocation has started again", got)
+		}
+	})
+}
+
+// kept returns the numbers of records by allocation, of those that the agent has.
+func (r *fixture) kept() map[string]int {
+	c := r.client
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.updates.mu.Lock()
+	defer c.updates.mu.Unlock()
+	numbers := map[string]int{
+		"runners": len(c.runners),
+		"ignored": len(c.ignored),
+		"pending": len(c.updates.pending),
+		"acked":   len(c.updates.ackedEnds),
+		"room":    len(c.room.taken),
+	}
+	maps.DeleteFunc(numbers, func(_ string, n int) bool { return n == 0 })
+	return numbers
+}
+
+func TestClient_KeepsNothingOfAllocationsThatTheServersDeleted(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) { c.GCMaxAllocs = 2 }
+		r.start(false)
+		defer r.stop()
+		bad := testAlloc("bad")
+		bad.TaskGroup = "none"
+		r.servers.place(bad)
+		all := []string{bad.ID}
+		for i := range 4 {
+			a := testAlloc(fmt.Sprintf("a%d", i))
+			a.Job.Type = structs.JobBatch
+			all = append(all, a.ID)
+			r.servers.place(a)
+			r.pass(time.Second)
+			r.machine.Exit(a.ID+"/web", driver.ExitResult{})
+			r.pass(time.Second)
+		}
+		r.client.resendAllocStates() // as after a restore of the servers
+		r.pass(time.Second)
+		want := map[string]int{"runners": 2, "acked": 2, "ignored": 3}
+		if got := r.kept(); !maps.Equal(got, want) {
+			t.Errorf("%v before the servers delete the allocations, want %v", got, want)
+		}
+		r.servers.remove(all...)
+		r.pass(time.Second)
+		if got := r.kept(); len(got) != 0 {
+			t.Errorf("%v are left", got)
 		}
 	})
 }
