@@ -219,10 +219,11 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	if old != nil {
 		j.Status = old.Status
 	}
-	v := j.Copy()
+	internJob(j)
+	v := *j // rows never change, so the two share all parts
 	followSchedule(tx, j, old, now)
 	jobs.Put(tx, j)
-	jobVersions.Put(tx, v)
+	jobVersions.Put(tx, &v)
 	if old != nil && j.Priority < old.Priority && SchedulerConfig(tx).PreemptionConfig.Any() {
 		unblockPreemption(tx) // other jobs may displace its allocations now
 	}
