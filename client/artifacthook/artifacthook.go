@@ -39,6 +39,8 @@ type Config struct {
 	Progress func(allocID, reason string)
 	// Slots bounds the downloads that run at a time on the node. Others wait.
 	Slots *semaphore.Weighted
+	// MinFree returns the bytes that stay free on the disk of the allocations.
+	MinFree func() int64
 	// Groups makes the cgroup of each download.
 	Groups *Groups
 }
@@ -171,7 +173,13 @@ func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.
 	}
 	got, err := a.download(ctx, env, s, spec)
 	if err == nil {
+		err = account(env.AllocEnv, got)
+	}
+	if err == nil {
 		err = s.deliver(to.path, owner)
+		if err != nil {
+			env.Downloaded.Add(-got.bytes)
+		}
 	}
 	return got, errors.Join(err, s.remove())
 }

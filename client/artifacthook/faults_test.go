@@ -207,6 +207,7 @@ func agentMain(dir, url string) {
 		Command:  []string{os.Args[0], "executor"},
 		Progress: func(_, _ string) {},
 		Slots:    semaphore.NewWeighted(1),
+		MinFree:  func() int64 { return 0 },
 		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},
 	}
 	_ = New(cfg, env.AllocEnv, env.Task).Up(context.Background(), env)
@@ -255,7 +256,7 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	if err := os.Mkdir(f.cfg.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	req, _, err := a.request(artifact(f.server.URL + "/large"))
+	req, _, err := a.request(artifact(f.server.URL+"/large"), bound{bytes: 1 << 40}, bound{bytes: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watch(ctx, end, watch{scratch: s, most: usage{bytes: 1 << 20, entries: 100}})
+		a.watch(ctx, end, watch{scratch: s, most: bounds{usage: usage{bytes: 1 << 20, entries: 100}}})
 	}()
 	err = a.runProcess(ctx, s, req, &cgroups.Group{})
 	end(nil)

@@ -163,6 +163,7 @@ func newFixture(t *testing.T) *fixture {
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
 		Slots:    semaphore.NewWeighted(1),
+		MinFree:  func() int64 { return 0 },
 		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},
 		Progress: func(_, reason string) {
 			f.mu.Lock()

@@ -104,16 +104,25 @@ func (a *artifacts) environ(insecure bool) []string {
 	return env
 }
 
-// request returns the request for an artifact, and the bounds of its tree on the disk.
-func (a *artifacts) request(spec *structs.TaskArtifact) (*download.Request, usage, error) {
+// request returns the request for an artifact, and the bounds of its tree on the disk. size bounds its files,
+// and free all that is there during the download.
+func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*download.Request, bounds, error) {
 	kind, err := spec.Getter()
 	if err != nil {
-		return nil, usage{}, structs.Invalidf("source: %w", err)
+		return nil, bounds{}, structs.Invalidf("source: %w", err)
 	}
 	s := a.cfg.Settings
 	networks, err := download.ParseNetworks(s.AllowNetworks)
 	if err != nil {
-		return nil, usage{}, structs.Invalidf("client.artifact.allow_networks: %w", err)
+		return nil, bounds{}, structs.Invalidf("client.artifact.allow_networks: %w", err)
+	}
+	answer := smaller(bound{int64(s.HTTPMaxSize), "http_max_size of the agent"}, smaller(size, free))
+	unpacked := smaller(bound{int64(s.DecompressionSizeLimit), "decompression_size_limit of the agent"}, free)
+	if kind != "git" { // its files come as one, which is larger than the parts that it keeps
+		unpacked = smaller(unpacked, size)
+	}
+	if answer.bytes == 0 || unpacked.bytes == 0 {
+		return nil, bounds{}, structs.Unavailablef("nothing more fits (%s)", smaller(answer, unpacked).by)
 	}
 	req := &download.Request{
 		Source:   withOptions(spec),
@@ -124,24 +133,25 @@ func (a *artifacts) request(spec *structs.TaskArtifact) (*download.Request, usag
 		Networks: networks,
 		Limits: download.Limits{
 			Timeout:       s.HTTPReadTimeout,
-			MaxSize:       int64(s.HTTPMaxSize),
-			UnpackedSize:  int64(s.DecompressionSizeLimit),
+			MaxSize:       answer.bytes,
+			MaxSizeBy:     answer.by,
+			UnpackedSize:  unpacked.bytes,
+			UnpackedBy:    unpacked.by,
 			UnpackedFiles: s.DecompressionFileCountLimit,
 		},
 	}
 	// An archive is there beside its files, and names its directories or implies them.
-	most := usage{
-		bytes:   int64(s.HTTPMaxSize) + int64(s.DecompressionSizeLimit),
-		entries: 4*s.DecompressionFileCountLimit + 16,
-	}
+	all := smaller(bound{answer.bytes + unpacked.bytes, unpacked.by}, free)
+	entries := 4*s.DecompressionFileCountLimit + 16
 	switch kind {
 	case "git":
 		req.Limits.Timeout = s.GitTimeout
-		most = usage{bytes: int64(s.HTTPMaxSize), entries: maxFiles}
+		all = answer
+		entries = maxFiles
 	case "file":
 		err = a.checkFile(spec.GetterSource)
 	}
-	return req, most, err
+	return req, bounds{usage{bytes: all.bytes, entries: entries}, all.by}, err
 }
 
 // withOptions returns the source with the options as its query.
@@ -185,7 +195,11 @@ func (a *artifacts) download(
 	ctx context.Context, env *hook.TaskEnv, s *scratch, spec *structs.TaskArtifact,
 ) (usage, error) {
 	allocID := env.Alloc.ID
-	req, most, err := a.request(spec)
+	free, err := a.freeBound(s.path())
+	if err != nil {
+		return usage{}, err
+	}
+	req, most, err := a.request(spec, diskBound(env.AllocEnv), free)
 	if err != nil {
 		return usage{}, err
 	}
@@ -209,7 +223,7 @@ func (a *artifacts) download(
 		defer close(watched)
 		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource), env.Emit})
 	}()
-	group := a.makeGroup(s, most)
+	group := a.makeGroup(s, most.usage)
 	err = removeGroup(group, a.runProcess(running, s, req, group))
 	end(nil)
 	<-watched
@@ -217,11 +231,14 @@ func (a *artifacts) download(
 	if err != nil {
 		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
 	}
-	_, err = s.measure(".", most)
+	_, err = s.measure(".", most.usage)
+	if errors.Is(err, errLarge) {
+		err = most.fault()
+	}
 	if err != nil {
 		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
 	}
-	return s.measure(download.Out, most)
+	return s.measure(download.Out, most.usage)
 }
 
 // shownSource returns a source without its parts that may be secret: the query, the user, which is often
@@ -238,7 +255,7 @@ func shownSource(source string) string {
 // watch is what a goroutine needs to know of a download.
 type watch struct {
 	scratch *scratch
-	most    usage
+	most    bounds
 	allocID string
 	source  string
 	emit    func(*structs.TaskEvent)
@@ -255,9 +272,14 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 			return
 		case <-tick.C:
 		}
-		got, err := w.scratch.measure(".", w.most)
+		got, err := w.scratch.measure(".", w.most.usage)
 		if errors.Is(err, errLarge) {
-			end(fmt.Errorf("it has more than %d bytes or %d files", w.most.bytes, w.most.entries))
+			end(w.most.fault())
+			return
+		}
+		free, err := a.freeBound(w.scratch.path())
+		if err == nil && free.bytes == 0 {
+			end(fmt.Errorf("it does not fit: %s", free.by))
 			return
 		}
 		if time.Since(reported) >= progressInterval {

@@ -80,6 +80,9 @@ type AllocEnv struct {
 	// be nil.
 	NearlyUp func()
 
+	// Downloaded are the bytes of the artifacts of the allocation that are in their places.
+	Downloaded atomic.Int64
+
 	volumes sync.Map // VolumeMount by alias
 	network atomic.Pointer[Network]
 }

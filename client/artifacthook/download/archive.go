@@ -79,8 +79,8 @@ func (c *checked) Decompress(dst, src string, dir bool, umask os.FileMode) error
 }
 
 func (c *checked) tooLarge() error {
-	return fmt.Errorf("the archive has more than %d bytes when it is unpacked (decompression_size_limit of the "+
-		"agent)", c.limits.UnpackedSize)
+	return fmt.Errorf("the archive has more than %d bytes when it is unpacked (%s)",
+		c.limits.UnpackedSize, c.limits.UnpackedBy)
 }
 
 func (c *checked) tooMany() error {

@@ -51,7 +51,9 @@ type Request struct {
 type Limits struct {
 	Timeout       time.Duration // of the whole download
 	MaxSize       int64         // bytes of one answer of a server
+	MaxSizeBy     string        // the setting of MaxSize, for errors
 	UnpackedSize  int64         // bytes of the files of an archive
+	UnpackedBy    string        // the setting of UnpackedSize
 	UnpackedFiles int           // entries of an archive
 }
 

@@ -47,13 +47,14 @@ func httpClient(req *Request, g *guard) *http.Client {
 	if req.Insecure {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	}
-	return &http.Client{Transport: &sizeLimit{transport, req.Limits.MaxSize}}
+	return &http.Client{Transport: &sizeLimit{transport, req.Limits.MaxSize, req.Limits.MaxSizeBy}}
 }
 
 // sizeLimit fails answers above a size. go-getter would cut them without an error.
 type sizeLimit struct {
 	http.RoundTripper
 	most int64
+	by   string // the setting of most
 }
 
 func (l *sizeLimit) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -61,20 +62,21 @@ func (l *sizeLimit) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = &limitedBody{resp.Body, l.most, l.most}
+	resp.Body = &limitedBody{resp.Body, l.most, l}
 	return resp, nil
 }
 
 // limitedBody is a body that fails beyond a number of bytes.
 type limitedBody struct {
 	io.ReadCloser
-	left, most int64
+	left  int64
+	limit *sizeLimit
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
-		return 0, fmt.Errorf("the answer has more than %d bytes (http_max_size of the agent)", b.most)
+		return 0, fmt.Errorf("the answer has more than %d bytes (%s)", b.limit.most, b.limit.by)
 	}
 	b.left -= int64(n)
 	return n, err
