@@ -106,3 +106,28 @@ func eventMessages(s *structs.TaskState) (text string) {
 	}
 	return text
 }
+
+// Only the node knows the value of a placeholder in a destination.
+func TestVolumeMounts_RefuseTheRootOfTheTask(t *testing.T) {
+	for _, value := range []string{"", "..", "/.", "x/../y"} {
+		inVirtualTime(t, func(t *testing.T) {
+			fx := newFixture(t)
+			a := fx.agent()
+			defer a.stop()
+			a.allocs[0].setup = func(env *hook.AllocEnv) {
+				env.SetVolume("data", hook.VolumeMount{HostPath: "/host/data"})
+			}
+			alloc := testAlloc("web")
+			task := alloc.Job.TaskGroups[0].Tasks[0]
+			task.Meta = map[string]string{"at": value}
+			task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/${NOMAD_META_at}"}}
+			r := a.new(alloc)
+			<-r.Unwound()
+			s := a.last().TaskStates["web"]
+			e := s.Events[len(s.Events)-1]
+			if !s.Failed || !strings.Contains(e.Message, "volume_mount data: destination") {
+				t.Errorf("%q: %+v", value, e)
+			}
+		})
+	}
+}

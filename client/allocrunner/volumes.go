@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
+	"strings"
 
 	"berth/client/driver"
 	"berth/client/hook"
@@ -41,6 +43,12 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 		if !ok {
 			return structs.Invalidf("volume_mount: the group has no volume %q that is ready", alias)
 		}
+		destination := vars.expand(m.Destination)
+		if slices.Contains(strings.Split(destination, "/"), "..") || path.Clean("/"+destination) == "/" {
+			return structs.Invalidf(
+				"volume_mount %s: destination %q must be a path inside the task without \"..\", other than /",
+				alias, structs.Cut(destination, structs.MaxQuoted))
+		}
 		if v.Writable && table.ReadOnly(v.HostPath) {
 			return structs.Preconditionf(
 				"volume %s: %w after an error of its disk; the next allocation mounts it again",
@@ -48,7 +56,7 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 		}
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
 			HostPath:    v.HostPath,
-			TaskPath:    path.Join("/", vars.expand(m.Destination)),
+			TaskPath:    path.Join("/", destination),
 			ReadOnly:    v.ReadOnly || m.ReadOnly,
 			Propagation: vars.expand(m.PropagationMode),
 			Device:      v.Device,
