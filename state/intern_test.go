@@ -305,6 +305,14 @@ func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
 		textData(a.TriggeredBy) != textData(b.TriggeredBy) {
 		t.Errorf("%+v and %+v have parts of their own", a, b)
 	}
+	s := New()
+	must(t, s.Write(1, func(tx *WriteTx) error {
+		evals.Put(tx, &structs.Evaluation{ID: "e", JobID: strings.Clone("a-job")})
+		return nil
+	}))
+	if textData(Eval(s.Read(), "e").JobID) != textData(a.JobID) {
+		t.Error("the row of the table has texts of its own")
+	}
 }
 
 // TestInterner_SharesTheTextsOfANode places on nodes whose texts are too long for the interner.

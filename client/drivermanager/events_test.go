@@ -79,6 +79,11 @@ func TestFollowTask_ReceivesTheLastEventsBefore(t *testing.T) {
 	if slices.Contains(got.messages, "late") {
 		t.Error("a handler is called after stop")
 	}
+	var next inbox
+	defer m.FollowTask("a1", "web", next.take)()
+	if !slices.Equal(next.messages, []string{"late"}) {
+		t.Errorf("the next handler got %q of the events after stop", next.messages)
+	}
 }
 
 // A driver's event can find its follower just before the stop, and reach it after.

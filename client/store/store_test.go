@@ -391,6 +391,14 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	setLevel(t, path, level+1)
+	newer, err := Open(dir)
+	if err == nil {
+		_ = newer.Close()
+	}
+	if !errors.Is(err, errNewer) {
+		t.Errorf("Open of a file of a newer version on a full disk: %v", err)
+	}
 	if !openFails(t, path,
 		append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), want) {
 		t.Error("Open accepts a damaged file on a full disk")

@@ -293,6 +293,28 @@ func TestAcquire_LoadsAnArchive(t *testing.T) {
 	}
 }
 
+// A part of the name of a file in the archive is the ID that the job wants, but the image has another one.
+func TestAcquire_RefusesALoadedImageWithAnotherID(t *testing.T) {
+	f := dockertest.NewFake(t)
+	r := request("t1")
+	digits := strings.Repeat("ab", 32)
+	r.Ref = "sha256:" + digits
+	r.Archive = "image.tar"
+	r.Open = func() (io.ReadCloser, error) {
+		return saved(t, dockertest.SavedImage{Config: digits + ".json"}), nil
+	}
+	loaded := "sha256:" + strings.Repeat("cd", 32)
+	load(f, "", func() { f.AddImage(r.loadedName(), loaded) })
+	c := newCoordinator(f)
+	if image, err := c.Acquire(t.Context(), r); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("got %+v, %v", image, err)
+	}
+	loaded = r.Ref
+	if image, err := c.Acquire(t.Context(), r); err != nil || image.ID != r.Ref {
+		t.Errorf("got %+v, %v", image, err)
+	}
+}
+
 // Archives of several tasks have an image of the same name.
 func TestAcquire_FindsTheImageOfItsOwnArchive(t *testing.T) {
 	f := dockertest.NewFake(t)
