@@ -174,3 +174,22 @@ func TestReload_KeepsAllOtherSettings(t *testing.T) {
 		r.wantRegistrations(registrations)
 	})
 }
+
+// The caller of New may change its configuration, for example the file's one in a reload.
+func TestNew_KeepsItsOwnConfiguration(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		var given *Config
+		r.edit = func(c *Config) {
+			c.Meta = map[string]string{"rack": "r1"}
+			given = c
+		}
+		r.start(false)
+		defer r.stop()
+		given.Meta["rack"] = "r2"
+		given.Servers[0] = "other:1"
+		if now := r.client.config(); now.Meta["rack"] != "r1" || now.Servers[0] != "s1:1" {
+			t.Errorf("the client has %v and the servers %v", now.Meta, now.Servers)
+		}
+	})
+}

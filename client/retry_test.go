@@ -8,40 +8,59 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/driver"
 	"berth/structs"
 )
 
-// A cut makes the pauses of all loops long. Its end is the first heartbeat that reaches a server.
+// A cut makes the pauses of all loops long. Its end is the first heartbeat that reaches a server. Each loop
+// has just made an attempt when the cut ends, so its pause would be much longer than that of the heartbeats.
 func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newFixture(t)
-		r.start(false)
-		defer r.stop()
-		r.pass(time.Second)
-		r.servers.do(func() {
-			r.servers.fail = func(addr, _ string) error {
-				return structs.NotServedf("%s: connection refused", addr)
-			}
+	for method, work := range map[string]func(r *fixture){
+		"Node.GetClientAllocs": func(r *fixture) {
+			// It ends the pull in flight, and the fetch of the allocation fails.
+			r.servers.place(testAlloc("new"))
+		},
+		"Node.UpdateAlloc": func(r *fixture) { r.machine.Exit("a/web", driver.ExitResult{}) },
+		"Node.UpdateCSI": func(r *fixture) {
+			r.parts.plugins.set(instance("p", structs.CSIKindNode, true))
+		},
+		"Node.Register":        func(r *fixture) { r.flip(broken) },
+		"CSIVolume.ListClaims": func(r *fixture) { notify(r.client.claimCheckDue) },
+	} {
+		t.Run(method, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				r := newFixture(t)
+				r.servers.ttl = 10 * time.Minute // an end of the lease would cause calls of its own
+				startHolding(r, "a")
+				defer r.stop()
+				r.pass(time.Minute)
+				calls := func(method string) int { return len(r.servers.called(method)) }
+				await := func(method string, more int) {
+					t.Helper()
+					begin := time.Now()
+					for before := calls(method); calls(method) < before+more; r.pass(10 * time.Millisecond) {
+						if time.Since(begin) > 9*time.Minute {
+							t.Fatalf("%s is not called %d times", method, more)
+						}
+					}
+				}
+				r.servers.do(func() {
+					r.servers.fail = func(addr, _ string) error {
+						return structs.NotServedf("%s: connection refused", addr)
+					}
+				})
+				work(r)
+				await("Node.UpdateStatus", 10)
+				await(method, 1)
+				r.servers.do(func() { r.servers.fail = nil })
+				attempts := calls(method)
+				await("Node.UpdateStatus", 1)
+				if calls(method) == attempts {
+					t.Error("the loop makes no attempt with the heartbeat")
+				}
+			})
 		})
-		r.servers.place(testAlloc("a")) // ends the pull in flight, and the fetch of the allocation fails
-		r.parts.plugins.set(instance("p", structs.CSIKindNode, true))
-		r.pass(2 * time.Minute)
-		pulls := r.servers.called("Node.GetClientAllocs")
-		for len(r.servers.called("Node.GetClientAllocs")) == len(pulls) {
-			r.pass(100 * time.Millisecond)
-		}
-		r.servers.do(func() { r.servers.fail = nil }) // just after an attempt of the loop
-		beats := len(r.servers.called("Node.UpdateStatus"))
-		for len(r.servers.called("Node.UpdateStatus")) == beats {
-			r.pass(10 * time.Millisecond)
-		}
-		if got := r.servers.status("a"); got != structs.AllocPending || r.client.runner("a") == nil {
-			t.Errorf("the allocation is %s and has the runner %v after the heartbeat", got, r.client.runner("a"))
-		}
-		if n := r.servers.pluginsHealthy(); n != 1 {
-			t.Errorf("the servers know %d healthy plugins after the heartbeat, want 1", n)
-		}
-	})
+	}
 }
 
 // Overloaded servers say when to try again. The end of a cut does not make that time shorter.
@@ -63,6 +82,31 @@ func TestRetry_ObeysTheServersAlsoAfterACut(t *testing.T) {
 		})
 		if took := time.Since(begin); tries != 2 || took < 5*time.Second {
 			t.Errorf("%d tries in %s, want 2 in at least 5s", tries, took)
+		}
+	})
+}
+
+// The end of a cut may come during an attempt. The pause after it and the next pause are short.
+func TestRetry_BeginsAgainAfterACut(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		c := &Client{logger: hclog.NewNullLogger()}
+		var at []time.Time
+		const end = 10
+		c.retry(t.Context(), "failed", func(context.Context) error {
+			at = append(at, time.Now())
+			switch len(at) {
+			case end:
+				c.serversBack.announce()
+			case end + 2:
+				return nil
+			}
+			return structs.Unavailablef("connection refused")
+		})
+		before := at[end-1].Sub(at[end-2])
+		first := at[end].Sub(at[end-1])
+		second := at[end+1].Sub(at[end])
+		if before < serverRetry.Max/4 || first > 0 || second > serverRetry.Min {
+			t.Errorf("the pause is %s before the end of the cut, then %s and %s", before, first, second)
 		}
 	})
 }

@@ -122,19 +122,23 @@ func TestDaemon_PauseContainerGivesItsCapabilityUp(t *testing.T) {
 	}
 }
 
-// TestDaemon_TaskIsNoPauseContainer although its image has the label of one.
+// TestDaemon_TaskIsNoPauseContainer although its image or its job has the label of one.
 func TestDaemon_TaskIsNoPauseContainer(t *testing.T) {
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("labelled:1", "LABEL "+labelPause+"=al")
-	cfg := n.task("task", "trap:0")
-	cfg.Config["image"] = "labelled:1"
-	n.start(d, cfg)
-	c, err := d.engine.Inspect(n.ctx, containerName(cfg.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if name, wanted := d.useOf(c.Config.Labels); name != containerName(cfg.ID) || !wanted {
-		t.Errorf("the container counts as %s, wanted %t", name, wanted)
+	byImage := n.task("image", "trap:0")
+	byImage.Config["image"] = "labelled:1"
+	byJob := n.task("job", "trap:0")
+	byJob.Config["labels"] = map[string]any{labelPause: "al"}
+	for _, cfg := range []*driver.TaskConfig{byImage, byJob} {
+		n.start(d, cfg)
+		c, err := d.engine.Inspect(n.ctx, containerName(cfg.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, wanted := d.useOf(c.Config.Labels); name != containerName(cfg.ID) || !wanted {
+			t.Errorf("the container of %s counts as %s, wanted %t", cfg.ID, name, wanted)
+		}
 	}
 }
