@@ -40,7 +40,6 @@ func dialectDefault(field string, value json.RawMessage) (is bool, remedy string
 var withoutEffect = map[string]string{
 	"Actions":               jobspec.NoActions,
 	"FailuresBeforeWarning": jobspec.NoWarnings,
-	"MaxRunDuration":        jobspec.NoRunDuration,
 	"RenderTemplates":       jobspec.NoRendering,
 	"ScalingPolicies":       jobspec.NoTaskScaling, // of a task
 	"UI":                    jobspec.NoWebInterface,

@@ -31,7 +31,8 @@ var (
 		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
 		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
 		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks),
-		sinceField(ConnectSince, jobHasLaterFields), sinceField(AllAtOnceSince, jobIsAllAtOnce))
+		sinceField(ConnectSince, jobHasLaterFields), sinceField(AllAtOnceSince, jobIsAllAtOnce),
+		sinceField(RunDurationSince, jobBoundsRuns))
 	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
 		sinceField(PlacementSince, deregisterSkipsDelay), sinceField(StableSince, deregisterForgetsStable))

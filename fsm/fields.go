@@ -243,6 +243,13 @@ func planHasStopCauses(p *structs.Plan) bool {
 	return slices.ContainsFunc(p.Stop, func(s *structs.PlanStop) bool { return s != nil && s.Cause != "" })
 }
 
+// RunDurationSince is the version whose servers know the max_run_duration of a group.
+const RunDurationSince = 19
+
+func jobBoundsRuns(p *structs.JobRegisterRequest) bool {
+	return hasGroup(p.Job, func(g *structs.TaskGroup) bool { return g.MaxRunDuration != nil })
+}
+
 func jobHasLaterFields(p *structs.JobRegisterRequest) bool {
 	return hasGroup(p.Job, func(g *structs.TaskGroup) bool {
 		return g.UsesConnect() || g.HasServiceAddresses() || slices.ContainsFunc(g.Tasks, taskHasWaits)

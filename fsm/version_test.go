@@ -27,7 +27,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
 		"NodeUpdate":         {Since: 1, Batched: true},
-		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11, 16)},
+		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11, 16, 19)},
 		"JobDeregister":      {later: later(8, 13)},
 		"EvalUpdate":         {Batched: true},
 		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14, 15, 18)},

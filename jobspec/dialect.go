@@ -25,10 +25,8 @@ const (
 	NoActions      = "berth has no list of commands of a task; run the command with berth alloc exec"
 	NoTaskScaling  = "the resources of a task are those of its job, and no autoscaler changes them; " +
 		"the scaling block of a group bounds its count"
-	NoRendering   = "the node renders templates before each start of a task"
-	NoWarnings    = "nothing delays a warning of a check; failures_before_critical delays its failure"
-	NoRunDuration = "no allocation is stopped after a time; limit the time in the task, for example with the " +
-		"command timeout"
+	NoRendering = "the node renders templates before each start of a task"
+	NoWarnings  = "nothing delays a warning of a check; failures_before_critical delays its failure"
 )
 
 const ofEnterprise = "namespaces are those of Consul Enterprise; berth uses that of the agent"
@@ -51,10 +49,6 @@ func (group) Rejected() map[string]string {
 		"stop_after_client_disconnect": whileDisconnected,
 		"prevent_reschedule_on_lost":   whileDisconnected,
 	}
-}
-
-func (group) Ignored() map[string]string {
-	return map[string]string{"max_run_duration": NoRunDuration}
 }
 
 func (task) Rejected() map[string]string {

@@ -63,7 +63,6 @@ func TestReadJob_AcceptsBlocksWithoutEffect(t *testing.T) {
 	const action = "action \"a\" {\n command = \"/bin/true\"\n}"
 	checkWarned(t, fileWith("", "", scaling), `"scaling" has no effect`, plain)
 	checkWarned(t, fileWith("", "", action), `"action" has no effect`, plain)
-	checkWarned(t, fileWith(`max_run_duration = "1h"`, "", ""), `"max_run_duration" has no effect`, plain)
 }
 
 // checkWarned fails the test unless a file has the warning and leaves the job plain, or, with a "!", the

@@ -67,6 +67,7 @@ type group struct {
 	Consul        *consul            `hcl:"consul,block"`
 	Meta          map[string]string  `hcl:"meta"`
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
+	MaxRun        *time.Duration     `hcl:"max_run_duration"`
 	Tasks         []*task            `hcl:"task,block"`
 }
 

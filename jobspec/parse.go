@@ -174,6 +174,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		ShutdownDelay: g.ShutdownDelay,
 		Services:      c.services(g.Services),
 	}
+	out.MaxRunDuration = g.MaxRun
 	c.policies(g, out)
 	override(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)

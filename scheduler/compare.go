@@ -59,6 +59,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.Spreads = nil
 	r.Group.RestartPolicy = nil
 	r.Group.ShutdownDelay = nil
+	r.Group.MaxRunDuration = nil
 	r.Group.ReschedulePolicy = nil
 	r.Group.Update = nil
 	r.Group.Migrate = nil

@@ -33,6 +33,9 @@ var protocolFields = []protocolField{
 	{"connect", structs.ConnectProtocol, (*structs.TaskGroup).UsesConnect},
 	{"a destination beside local, secrets, tmp and alloc in a task of exec", structs.RootFilesProtocol,
 		anyTask((*structs.Task).HasRootFiles)},
+	{"max_run_duration", structs.RunDurationProtocol, func(g *structs.TaskGroup) bool {
+		return g.MaxRunDuration != nil
+	}},
 	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -28,7 +29,8 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"service":                       structs.ServicesProtocol,
 		"network.mode, dns or hostname": structs.NetworksProtocol,
 		"service.address_mode, tagged_addresses or weights": structs.ConnectProtocol,
-		"connect": structs.ConnectProtocol,
+		"connect":          structs.ConnectProtocol,
+		"max_run_duration": structs.RunDurationProtocol,
 		"a destination beside local, secrets, tmp and alloc in a task of exec": structs.RootFilesProtocol,
 	}
 	for name, edit := range map[string]func(*structs.TaskGroup){
@@ -45,6 +47,7 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"a volume of type host": func(g *structs.TaskGroup) {
 			g.Volumes = map[string]*structs.VolumeRequest{"v": {Type: structs.VolumeTypeHost, Source: "v"}}
 		},
+		"max_run_duration":      func(g *structs.TaskGroup) { g.MaxRunDuration = new(time.Hour) },
 		"ephemeral_disk.sticky": func(g *structs.TaskGroup) { g.EphemeralDisk.Sticky = true },
 		"service.address_mode, tagged_addresses or weights": task(func(t *structs.Task) {
 			t.Services = []*structs.Service{{Weights: &structs.ServiceWeights{}}}

@@ -6465,8 +6465,11 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(17)
+	n := uint32(18)
 	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(v.MaxRunDuration != nil) {
 		n--
 	}
 	if !(v.Migrate != nil) {
@@ -6506,6 +6509,12 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xadEphemeralDisk"...)
 	if b, err = v.EphemeralDisk.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if v.MaxRunDuration != nil {
+		b = append(b, "\xaeMaxRunDuration"...)
+		if b, err = wire.AppendOther(b, &v.MaxRunDuration); err != nil {
+			return b, err
+		}
 	}
 	b = append(b, "\xa4Meta"...)
 	b = wire.AppendStringMap(b, v.Meta)
@@ -6616,6 +6625,8 @@ func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "ShutdownDelay":
 		b, err = wire.ReadOther(b, &v.ShutdownDelay)
+	case "MaxRunDuration":
+		b, err = wire.ReadOther(b, &v.MaxRunDuration)
 	default:
 		return b, false, nil
 	}

@@ -255,6 +255,9 @@ type TaskGroup struct {
 	Services         []*Service `json:",omitempty" codec:",omitempty"`
 	Meta             map[string]string
 	ShutdownDelay    *time.Duration `json:",omitempty"`
+	// MaxRunDuration bounds the time of an allocation of a batch or sysbatch job on its node; nil is no
+	// bound.
+	MaxRunDuration *time.Duration `json:",omitempty" codec:",omitempty"`
 }
 
 // Ask returns the resources of one allocation of the group.

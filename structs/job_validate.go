@@ -106,11 +106,23 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 	if g.ShutdownDelay != nil {
 		f.checkDuration("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)
 	}
+	g.validateRunDuration(f, j)
 	g.validateNetworks(f)
 	g.validateVolumes(f, j)
 	g.validateTasks(f, j)
 	g.validateServices(f)
 	g.Ask().validateSum(f)
+}
+
+func (g *TaskGroup) validateRunDuration(f fieldErrors, j *Job) {
+	if g.MaxRunDuration == nil {
+		return
+	}
+	f.require(j.Type == JobBatch || j.Type == JobSysBatch,
+		"max_run_duration is for batch and sysbatch jobs: the tasks of a %s job have no end; leave it out",
+		j.Type)
+	f.require(*g.MaxRunDuration > 0, "max_run_duration %s must be more than 0", *g.MaxRunDuration)
+	f.checkDuration("max_run_duration", max(0, *g.MaxRunDuration), MaxInterval)
 }
 
 func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {

@@ -73,6 +73,9 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 			delay := 25 * time.Hour
 			g.ShutdownDelay = &delay
 		}),
+		"max_run_duration 87600h0m1s must be at most 87600h0m0s": group(func(g *TaskGroup) {
+			g.MaxRunDuration = new(MaxInterval + time.Second)
+		}),
 		"max_files 1001 must be at most 1000":       task(func(t *Task) { t.LogConfig.MaxFiles = 1001 }),
 		"max_file_size 65537 must be at most 65536": task(func(t *Task) { t.LogConfig.MaxFileSizeMB = 65537 }),
 		"value has 4097 bytes; at most 4096": constrained(&Constraint{

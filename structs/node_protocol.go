@@ -8,7 +8,7 @@ const AttrNodeProtocol = "berth.protocol"
 
 // NodeProtocol is the protocol of the node agent of this version. It grows with each version whose servers
 // send a field that an older agent would drop without an error. Its scheduler has the list of these fields.
-const NodeProtocol = 5
+const NodeProtocol = 6
 
 // HealthProtocol is the protocol since which agents report the health of allocations in their deployments.
 const HealthProtocol = 1
@@ -28,6 +28,9 @@ const RootFilesProtocol = 4
 // MigrateHealthProtocol is the protocol since which agents also report the health of allocations of services
 // that are in no deployment.
 const MigrateHealthProtocol = 5
+
+// RunDurationProtocol is the protocol since which agents know the max_run_duration of a group.
+const RunDurationProtocol = 6
 
 // Protocol returns the protocol of the node's agent.
 func (n *Node) Protocol() int {

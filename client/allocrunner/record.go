@@ -2,6 +2,7 @@ package allocrunner
 
 import (
 	"errors"
+	"time"
 
 	"berth/client/driver"
 	"berth/client/store"
@@ -17,6 +18,10 @@ type allocRecord struct {
 	// it lost a volume (Lost).
 	Failure string
 	Lost    bool
+	// Received is the time at which the allocation came to this node, zero in the record of an older agent.
+	Received time.Time
+	// Expired is set once the allocation is to end because of its group's max_run_duration.
+	Expired bool `codec:",omitempty"`
 	// Restarting is set while all tasks are being stopped to be started again.
 	Restarting bool
 	Health     *healthRecord `codec:",omitempty"` // nil: nothing has begun to decide it

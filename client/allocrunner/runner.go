@@ -85,6 +85,7 @@ type Runner struct {
 	skipDelay context.CancelFunc
 
 	healthChanged chan struct{} // has an item if the health may have changed
+	updated       chan struct{} // has an item if the servers may have changed the allocation
 
 	attached    chan struct{} // closed: it is known which tasks of a former agent still run
 	nearlyUp    chan struct{} // closed: they are probably up soon
@@ -123,6 +124,7 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 // that no other write precedes the Ups.
 func (r *Runner) recordFirst() error {
 	r.rec.Begun = r.hooks.recordFirst()
+	r.rec.Received = time.Now()
 	changes := []store.Change{allocTable.Change(r.id, &r.rec)}
 	for _, t := range r.tasks {
 		t.rec.Begun = t.hooks.recordFirst()
@@ -142,6 +144,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r := &Runner{
 		deps:          deps,
 		healthChanged: make(chan struct{}, 1),
+		updated:       make(chan struct{}, 1),
 		logger:        deps.Logger.With("alloc_id", alloc.ID),
 		id:            alloc.ID,
 		dir:           filepath.Join(deps.Dir, alloc.ID),
@@ -242,6 +245,7 @@ func (r *Runner) Update(alloc *structs.Allocation) error {
 		r.stopAfterLeader()
 	}
 	r.services.Update()
+	r.noteUpdate()
 	r.noteHealth()
 	return err
 }
@@ -303,6 +307,8 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		(u.ClientStatus == structs.AllocComplete || u.ClientStatus == structs.AllocFailed):
 		u.ClientStatus = structs.AllocPending
 		u.ClientDescription = "All tasks are restarting"
+	case r.rec.Expired && u.ClientStatus == structs.AllocComplete:
+		u.ClientDescription = expiredDescription
 	case r.rec.Failure != "" && u.ClientStatus == structs.AllocFailed:
 		u.ClientDescription = r.rec.Failure
 	case r.progress != "" && u.ClientStatus == structs.AllocPending:
@@ -359,6 +365,9 @@ func (r *Runner) Run(ctx context.Context) {
 	r.openGates()
 	r.notifyChanged()
 	r.wg.Go(func() { r.watchHealth(watched) })
+	bounded, endBound := context.WithCancel(ctx)
+	defer endBound()
+	r.wg.Go(func() { r.boundRun(bounded) })
 	r.wg.Go(func() { r.setUp(ctx) })
 	awaitPoststop := r.startPoststop(ctx)
 	r.runRounds(ctx)
@@ -366,6 +375,7 @@ func (r *Runner) Run(ctx context.Context) {
 		close(r.othersEnded)
 	}
 	awaitPoststop()
+	endBound()
 	r.stop(stopError{reason: "every task has ended"}) // ends setUp
 	<-r.setUpEnded
 	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {

@@ -58,6 +58,8 @@ func (r *Runner) resumeStop() {
 	case rec.Lost:
 		r.lose()
 		r.giveUp(stopError{rec.Failure, structs.TaskEventLost, true})
+	case rec.Expired:
+		r.giveUp(expired)
 	case rec.Alloc.ServerTerminal():
 		r.stopAs(rec.Alloc)
 	case rec.Failure != "":

@@ -77,7 +77,7 @@ var allLimits = []limit{
 	{"MaxReschedules", structs.MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
 	{
 		"MaxInterval", int64(structs.MaxInterval), "duration",
-		"`interval`, `delay` and `max_delay` of either policy",
+		"`interval`, `delay` and `max_delay` of either policy; `max_run_duration`",
 		beyondInvalid,
 	},
 	{
