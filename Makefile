@@ -17,8 +17,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/berth, one static binary, with the program of the supervisors of tasks in it
+	@# On a bare machine the other modules arrive while the first program compiles.
+	@$(GO) list -tags $(TAGS) -deps ./cmd/berth >/dev/null & \
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
-		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor
+		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)
