@@ -25,7 +25,7 @@ func getters(req *Request, g *guard) []getter.Getter {
 			Detectors: []getter.Detector{
 				new(getter.GitHubDetector),
 				new(getter.GitDetector),
-				new(getter.BitBucketDetector),
+				bitbucketDetector{},
 				new(getter.GitLabDetector),
 			},
 		}, g},
@@ -40,6 +40,26 @@ func getters(req *Request, g *guard) []getter.Getter {
 		list = append(list, fileGetter{new(getter.FileGetter)})
 	}
 	return list
+}
+
+// bitbucketDetector turns the short form of an address at Bitbucket into one for git. The library's own asks
+// Bitbucket which system a repository uses, by a request that goes past the guard and its bounds. Git is the
+// only one that is left.
+type bitbucketDetector struct{}
+
+// Detect implements getter.Detector.
+func (bitbucketDetector) Detect(source, _ string) (string, bool, error) {
+	if !strings.HasPrefix(source, "bitbucket.org/") {
+		return "", false, nil
+	}
+	u, err := url.Parse("https://" + source)
+	if err != nil {
+		return "", true, err
+	}
+	if !strings.HasSuffix(u.Path, ".git") {
+		u.Path += ".git"
+	}
+	return "git::" + u.String(), true, nil
 }
 
 func httpClient(req *Request, g *guard) *http.Client {

@@ -1,6 +1,8 @@
 package download
 
 import (
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,3 +41,25 @@ func TestGitGetter_GivesGitNoOption(t *testing.T) {
 		check(source, getter.ModeFile)
 	}
 }
+
+func TestBitbucketDetector_AsksNobody(t *testing.T) {
+	refused := errors.New("a request goes past the guard")
+	before := http.DefaultTransport
+	defer func() { http.DefaultTransport = before }()
+	http.DefaultTransport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, refused })
+	g := getters(&Request{}, newGuard(nil))[0]
+	for source, expected := range map[string]string{
+		"bitbucket.org/o/r":           "https://bitbucket.org/o/r.git",
+		"bitbucket.org/o/r.git?ref=x": "https://bitbucket.org/o/r.git?ref=x",
+	} {
+		req := &getter.Request{Src: source}
+		ok, err := getter.Detect(req, g)
+		if !ok || err != nil || req.Src != expected {
+			t.Errorf("%s: got %t, %v, %s", source, ok, err, req.Src)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
