@@ -72,6 +72,7 @@ test_packages() {
 }
 
 echo "test: ${outside[*]} berth/test/interop run beside the packages; their output follows at the end"
+echo "test: go compiles everything for the race detector first: some minutes, if its cache does not have it yet"
 set -m # each in a process group of its own, which ends as a whole
 test_outside >"$beside_log" 2>&1 &
 running+=($!)
@@ -86,4 +87,5 @@ for group in "${running[@]}"; do
 done
 running=()
 cat "$beside_log" "$interop_log"
+echo "test: took $SECONDS s, with what it built"
 exit "$status"
