@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/drivers/docker"
 	"berth/client/plugincatalog"
 	"berth/client/plugintest"
 	"berth/client/store"
@@ -22,7 +24,8 @@ type pluginNode struct {
 	options Options
 }
 
-func newPluginNode(t *testing.T) *pluginNode {
+// newPluginNode makes a node. blocks are the `plugin` blocks of its configuration.
+func newPluginNode(t *testing.T, name string, blocks ...*plugincatalog.PluginConfig) *pluginNode {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bm") // the path of a socket is short
 	if err != nil {
@@ -41,7 +44,8 @@ func newPluginNode(t *testing.T) *pluginNode {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = records.Close() })
-	config := plugincatalog.Config{Dir: programs, Sockets: sockets}
+	n.plugin.Set("name", name)
+	config := plugincatalog.Config{Dir: programs, Sockets: sockets, Plugins: blocks}
 	catalog, err := plugincatalog.Open(t.Context(), config, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +66,7 @@ func newPluginNode(t *testing.T) *pluginNode {
 }
 
 func TestManager_ConnectsAnExternalDriver(t *testing.T) {
-	n := newPluginNode(t)
+	n := newPluginNode(t, "test-driver")
 	m, err := New(Config{Allowed: []string{"test-driver"}}, n.options)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +103,7 @@ func TestManager_ConnectsAnExternalDriver(t *testing.T) {
 
 // The tasks of an external driver that is denied are not known to have ended.
 func TestDriver_ThatIsExternalAndDenied(t *testing.T) {
-	n := newPluginNode(t)
+	n := newPluginNode(t, "test-driver")
 	m, err := New(Config{Denied: []string{"test-driver"}}, n.options)
 	if err != nil {
 		t.Fatal(err)
@@ -113,5 +117,27 @@ func TestDriver_ThatIsExternalAndDenied(t *testing.T) {
 	}
 	if err := d.Destroy(t.Context(), "a1/web", nil); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("destroying a task: %v", err)
+	}
+}
+
+// A program with the name of a built-in driver does not keep the node down.
+func TestNew_KeepsABuiltInDriverThatAPluginHasTheNameOf(t *testing.T) {
+	n := newPluginNode(t, docker.Name)
+	m, err := New(Config{}, n.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := m.Driver(docker.Name)
+	if _, isBuiltIn := d.(*docker.Driver); err != nil || !isBuiltIn {
+		t.Errorf("the driver is %T, %v", d, err)
+	}
+}
+
+// The settings of a built-in driver have their place: those of a block would be lost.
+func TestNew_RefusesABlockForABuiltInDriver(t *testing.T) {
+	n := newPluginNode(t, "test-driver", &plugincatalog.PluginConfig{Name: docker.Name})
+	_, err := New(Config{}, n.options)
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "client { drivers { } }") {
+		t.Errorf("got %v", err)
 	}
 }

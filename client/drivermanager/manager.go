@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,12 +136,12 @@ func New(cfg Config, o Options) (*Manager, error) {
 	}
 	for _, p := range o.Plugins.Plugins(plugincatalog.Driver) {
 		isName := func(d driver.Driver) bool { return d.Name() == p.Name }
-		if slices.ContainsFunc(builtIn, isName) && p.IsAbsent() { // only the name of its file may be that one
-			continue
-		}
 		if slices.ContainsFunc(builtIn, isName) {
-			return nil, structs.Invalidf("plugin_dir: the driver %q of %s is built in; remove the plugin",
-				p.Name, p.File())
+			err := m.skipBuiltIn(p)
+			if err != nil {
+				return nil, err
+			}
+			continue
 		}
 		d := m.newExternal(p, run(p.Name), cfg, o)
 		if cfg.Allows(p.Name) {
@@ -149,6 +151,21 @@ func New(cfg Config, o Options) (*Manager, error) {
 		}
 	}
 	return m, nil
+}
+
+// skipBuiltIn tells of a plugin with the name of a built-in driver, which has the name. A block without a
+// program is one for the built-in driver itself: without an error its settings would be lost.
+func (m *Manager) skipBuiltIn(p *plugincatalog.Plugin) error {
+	_, err := os.Lstat(p.File())
+	if errors.Is(err, fs.ErrNotExist) && filepath.Base(p.File()) == p.Name {
+		return structs.Invalidf("plugin %q: this driver is built in and plugin_dir has no such program; "+
+			"the settings of a built-in driver are in client { drivers { } }", p.Name)
+	}
+	if !p.IsAbsent() { // only the name of its file may be that one
+		m.logger.Error("plugin is not used: its name is that of a built-in driver; remove its program",
+			"driver", p.Name, "file", p.File())
+	}
+	return nil
 }
 
 func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {

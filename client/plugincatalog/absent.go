@@ -42,8 +42,7 @@ func (c *Catalog) keepIdentity(file string, p *Plugin) {
 	}
 }
 
-// identityOf returns the identity that a program had. One that never answered has that of its file, by
-// the usual names of files.
+// identityOf returns the identity that a program had. One that never answered has that of its file.
 func (c *Catalog) identityOf(file string) identity {
 	var last identity
 	text, err := os.ReadFile(c.identityPath(file))
@@ -54,30 +53,46 @@ func (c *Catalog) identityOf(file string) identity {
 	if err == nil && known && len(last.Name) <= maxName && wellFormed.MatchString(last.Name) {
 		return last
 	}
+	return identityByFile(file)
+}
+
+// identityByFile returns the identity of a program by the usual names of files.
+func identityByFile(file string) identity {
 	if name, ok := strings.CutPrefix(file, "nomad-device-"); ok {
 		return identity{Name: name, Kind: Device}
 	}
 	return identity{Name: strings.TrimPrefix(file, "nomad-driver-"), Kind: Driver}
 }
 
-// addAbsent adds a program that does not answer now. Its Supervisor asks it again.
+// addAbsent adds a program that cannot be used now. Its Supervisor asks it again. If its name is taken, it
+// has that of its file, so that the node tells of it.
 func (c *Catalog) addAbsent(file string, reason error) {
 	as := c.identityOf(file)
+	if c.plugins[as.Name] != nil {
+		as.Name = identityByFile(file).Name
+	}
+	if c.plugins[as.Name] != nil {
+		as.Name = file
+	}
 	c.logger.Error("plugin cannot be used now", "file", file, "name", as.Name, "error", reason)
 	if c.plugins[as.Name] != nil || !wellFormed.MatchString(as.Name) || len(as.Name) > maxName {
 		return
 	}
-	c.plugins[as.Name] = &Plugin{
-		Name:   as.Name,
-		Kind:   as.Kind,
-		path:   filepath.Join(c.cfg.Dir, file),
-		args:   c.given(file).Args,
-		reason: reason,
-		absent: true,
-	}
+	p := c.newPlugin(file)
+	p.Name = as.Name
+	p.Kind = as.Kind
+	p.reason = reason
+	p.absent = true
+	c.plugins[as.Name] = p
 }
 
-// IsAbsent reports whether the program did not answer at the start of the agent.
+// taken is the reason why a program cannot have that name.
+func (c *Catalog) taken(name string) error {
+	return structs.Preconditionf("%s has the name %q, too; remove one of the two programs and restart "+
+		"the agent", c.plugins[name].path, name)
+}
+
+// IsAbsent reports whether the program could not be used at the start of the agent.
 func (p *Plugin) IsAbsent() bool { return p.absent }
 
 // askAgain asks a program that did not answer. The first call returns the reason of the agent's start:
@@ -93,6 +108,9 @@ func (c *Catalog) askAgain(ctx context.Context, p *Plugin) error {
 	answered, err := c.ask(ctx, filepath.Base(p.path))
 	if err != nil {
 		return err
+	}
+	if answered.Name != p.Name && c.plugins[answered.Name] != nil {
+		return c.taken(answered.Name)
 	}
 	if answered.Name != p.Name || answered.Kind != p.Kind {
 		return structs.Preconditionf("the program is the %s %q; restart the agent to use it",

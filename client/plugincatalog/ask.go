@@ -19,11 +19,14 @@ import (
 
 // ask starts a program, reads what it is, and ends it.
 func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
-	given := c.given(file)
-	p := &Plugin{path: filepath.Join(c.cfg.Dir, file), args: given.Args}
+	p := c.newPlugin(file)
 	err := c.checkPaths(file)
 	if err != nil {
 		return nil, misfit{err}
+	}
+	_, err = os.Stat(p.path)
+	if err != nil {
+		return nil, structs.Preconditionf("plugin_dir has no such program now: %w", err)
 	}
 	process, err := c.run(ctx, p)
 	if err != nil {
@@ -52,13 +55,40 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.config, err = schema.Decode(given.Config)
+	p.config, err = c.decode(schema, file)
 	if err != nil {
-		return nil, misfit{err}
+		return nil, err
 	}
 	c.keepIdentity(file, p)
 	p.digest, err = p.computeDigest(c.topologyDigest())
 	return p, err
+}
+
+// newPlugin returns the plugin of a file, of which nothing else is known.
+func (c *Catalog) newPlugin(file string) *Plugin {
+	p := &Plugin{path: filepath.Join(c.cfg.Dir, file)}
+	if given := c.given(file); given != nil {
+		p.args = given.Args
+	}
+	return p
+}
+
+// decode checks the operator's block. A program without a block has the defaults of its schema. If that wants
+// a setting, the program cannot be used; an unused copy of a program may lie beside it.
+func (c *Catalog) decode(schema *pluginschema.Schema, file string) ([]byte, error) {
+	given := c.given(file)
+	if given == nil {
+		config, err := schema.Decode(nil)
+		if err != nil {
+			return nil, fmt.Errorf("there is no block plugin %q { config { } }: %w", file, err)
+		}
+		return config, nil
+	}
+	config, err := schema.Decode(given.Config)
+	if err != nil {
+		return nil, misfit{err}
+	}
+	return config, nil
 }
 
 const (

@@ -93,8 +93,9 @@ type Catalog struct {
 	topology *fingerprint.Topology
 }
 
-// Open asks all programs of the directory at once. The error names the faults of the configuration. A program
-// that does not answer is in the catalog, and its Supervisor asks it again.
+// Open asks all programs of the directory and of the blocks at once. The error names the faults of the
+// configuration. A program that is missing, that does not answer or that has the name of another one is in
+// the catalog, and its Supervisor asks it again.
 func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error) {
 	c := &Catalog{
 		cfg:      cfg,
@@ -102,7 +103,11 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 		plugins:  map[string]*Plugin{},
 		topology: fingerprint.ReadTopology(),
 	}
-	names, err := c.programs()
+	err := c.checkBlocks()
+	if err != nil {
+		return c, err
+	}
+	names, err := c.files()
 	if err != nil {
 		return c, err
 	}
@@ -116,20 +121,16 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 	if ctx.Err() != nil {
 		return c, ctx.Err()
 	}
-	faults := c.configFaults(names)
+	var faults []error
 	for i, p := range asked {
-		if err := failed[i]; err != nil {
-			if errors.As(err, new(misfit)) {
-				faults = append(faults, structs.Invalidf("plugin %s: %w", names[i], err))
-			}
-			continue
+		switch err := failed[i]; {
+		case errors.As(err, new(misfit)):
+			faults = append(faults, structs.Invalidf("plugin %s: %w", names[i], err))
+		case err == nil && c.plugins[p.Name] == nil:
+			c.plugins[p.Name] = p
+		case err == nil:
+			failed[i] = c.taken(p.Name)
 		}
-		if known := c.plugins[p.Name]; known != nil {
-			faults = append(faults,
-				structs.Invalidf("plugin %s: %s has the name %q, too", names[i], known.path, p.Name))
-			continue
-		}
-		c.plugins[p.Name] = p
 	}
 	for i, err := range failed {
 		if err != nil && !errors.As(err, new(misfit)) {
@@ -139,20 +140,24 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 	return c, errors.Join(faults...)
 }
 
-// configFaults returns what is wrong with the operator's blocks as a whole.
-func (c *Catalog) configFaults(programs []string) (faults []error) {
+// checkBlocks returns the faults of the operator's blocks that no program can end.
+func (c *Catalog) checkBlocks() error {
+	var faults []error
 	seen := map[string]bool{}
 	for _, given := range c.cfg.Plugins {
-		if seen[given.Name] {
-			faults = append(faults, structs.Invalidf("plugin %q: there are two blocks for it", given.Name))
+		switch name := given.Name; {
+		case seen[name]:
+			faults = append(faults, structs.Invalidf("plugin %q: there are two blocks for it", name))
+		case c.cfg.Dir == "":
+			faults = append(faults, structs.Invalidf("plugin %q: plugin_dir, the directory of its program, "+
+				"is not set; the settings of a built-in driver are in client { drivers { } }", name))
+		case !filepath.IsLocal(name) || filepath.Base(name) != name || name == ".":
+			faults = append(faults,
+				structs.Invalidf("plugin %q: expected the name of a file in plugin_dir", name))
 		}
 		seen[given.Name] = true
-		if !slices.Contains(programs, given.Name) {
-			faults = append(faults, structs.Invalidf("plugin %q: plugin_dir %q has no such program; "+
-				"the settings of a built-in driver are in client { drivers { } }", given.Name, c.cfg.Dir))
-		}
 	}
-	return faults
+	return errors.Join(faults...)
 }
 
 // Plugins returns the plugins of a kind, by name. A nil catalog has none.
@@ -169,43 +174,49 @@ func (c *Catalog) Plugins(kind Kind) []*Plugin {
 	return found
 }
 
-// programs lists the executable files of the directory.
-func (c *Catalog) programs() ([]string, error) {
-	if c.cfg.Dir == "" {
-		return nil, nil
+// files lists the programs of the directory, and those of the operator's blocks, which may be missing.
+func (c *Catalog) files() ([]string, error) {
+	names := c.programs()
+	for _, given := range c.cfg.Plugins {
+		names = append(names, given.Name)
 	}
-	entries, err := os.ReadDir(c.cfg.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("plugin_dir: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(c.cfg.Dir, e.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("plugin_dir: %w", err)
-		}
-		if info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			names = append(names, e.Name())
-		}
-	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if len(names) > MaxPrograms {
-		return nil, structs.Invalidf("plugin_dir: %s has %d programs, at most %d are allowed",
-			c.cfg.Dir, len(names), MaxPrograms)
+		return nil, structs.Invalidf("plugin_dir: %s and the plugin blocks have %d programs, "+
+			"at most %d are allowed", c.cfg.Dir, len(names), MaxPrograms)
 	}
 	return names, nil
 }
 
-// given returns the operator's configuration of a program.
+// programs lists the executable files of the directory, and the links in it to files that cannot be reached
+// now.
+func (c *Catalog) programs() (names []string) {
+	if c.cfg.Dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(c.cfg.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.logger.Error("cannot read plugin_dir", "error", err)
+	}
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(c.cfg.Dir, e.Name()))
+		isLink := e.Type()&fs.ModeSymlink != 0
+		if err != nil && isLink || err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// given returns the operator's configuration of a program, nil if there is no block for it.
 func (c *Catalog) given(file string) *PluginConfig {
 	for _, g := range c.cfg.Plugins {
 		if g.Name == file {
 			return g
 		}
 	}
-	return &PluginConfig{Name: file}
+	return nil
 }
 
 // Start starts a process of the plugin and configures it. It leaves no process behind if it fails or ctx

@@ -21,7 +21,7 @@ const (
 	controlVar = "BERTH_PLUGINTEST_DIR"
 )
 
-// The kinds of plugins. The name of each is "test-" and its kind.
+// The kinds of plugins. The name of each is "test-" and its kind, see also Plugin.Set.
 const (
 	Driver = "driver"
 	Device = "device"
@@ -91,7 +91,8 @@ func Install(t testing.TB, dir, kind string) *Plugin {
 // ("flood": yes); its isolation ("isolation": chroot, image); its attributes ("attributes": a number); the
 // start of a task that takes a while ("pull": hang), or after which the process ends without an answer
 // ("answer": exit); whether it runs commands ("exec": no) and reports their ends ("result": no); the IDs of
-// the devices ("devices": separated by spaces) and the name of their group ("group"). "" is the default.
+// the devices ("devices": separated by spaces) and the name of their group ("group"); the name of the plugin
+// ("name"). "" is the default.
 func (p *Plugin) Set(name, value string) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)

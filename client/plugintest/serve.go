@@ -48,7 +48,7 @@ type services struct {
 
 // GRPCServer implements goplugin.GRPCPlugin.
 func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
-	base.RegisterBasePluginServer(g, &baseService{kind: s.kind})
+	base.RegisterBasePluginServer(g, &baseService{kind: s.kind, name: s.plugin.setting("name")})
 	if s.kind == Driver {
 		driver.RegisterDriverServer(g, &driverService{plugin: s.plugin, tasks: map[string]*task{}})
 	} else {
@@ -133,6 +133,7 @@ func recoverable(text string) error {
 type baseService struct {
 	base.UnimplementedBasePluginServer
 	kind string
+	name string // "": the usual one
 }
 
 func (b *baseService) PluginInfo(context.Context, *base.PluginInfoRequest) (*base.PluginInfoResponse, error) {
@@ -140,7 +141,7 @@ func (b *baseService) PluginInfo(context.Context, *base.PluginInfoRequest) (*bas
 		Type:              base.PluginType_DRIVER,
 		PluginApiVersions: []string{"v0.1.0"},
 		PluginVersion:     "v1",
-		Name:              "test-" + b.kind,
+		Name:              cmp.Or(b.name, "test-"+b.kind),
 	}
 	if b.kind == Device {
 		info.Type = base.PluginType_DEVICE
