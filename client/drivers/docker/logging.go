@@ -9,12 +9,6 @@ import (
 	"berth/client/drivers/docker/taskconfig"
 )
 
-const (
-	// keptOutput bounds the output that the daemon keeps of a container: two files of that many bytes.
-	keptOutput = "16m"
-	keptFiles  = "2"
-)
-
 // logConfigOf makes the daemon keep the output as the job says. Otherwise the daemon keeps it where its log
 // stream can be read, for the time in which no helper reads it.
 func logConfigOf(cfg *driver.TaskConfig, want *taskconfig.Logging) container.LogConfig {
@@ -26,8 +20,8 @@ func logConfigOf(cfg *driver.TaskConfig, want *taskconfig.Logging) container.Log
 	}
 	options := map[string]string{}
 	if want.Driver == taskconfig.LogJSON || want.Driver == taskconfig.LogLocal {
-		options["max-size"] = keptOutput // the daemon's default is no bound
-		options["max-file"] = keptFiles
+		options["max-size"] = taskconfig.KeptOutput // the daemon's default is no bound
+		options["max-file"] = taskconfig.KeptFiles
 	}
 	maps.Copy(options, want.Options)
 	return container.LogConfig{Type: want.Driver, Config: options}
