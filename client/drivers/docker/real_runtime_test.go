@@ -113,3 +113,48 @@ func TestDaemon_KeepsItsOwnDefaultRuntime(t *testing.T) {
 		t.Errorf("the runtime was not used: %v", err)
 	}
 }
+
+// TestDaemon_GivesNoGPUsByItsDefaultRuntime: the default runtime gives the GPUs that a variable of the
+// image or of the job names.
+func TestDaemon_GivesNoGPUsByItsDefaultRuntime(t *testing.T) {
+	path, note := runtimeProgram(t)
+	n := newNode(t, "--add-runtime", "nvidia="+path, "--default-runtime", "nvidia")
+	given := map[string]string{gpuVariable: "GPU-1"}
+	for name, c := range map[string]struct {
+		edit func(*driver.TaskConfig)
+		want string
+	}{
+		"plain":           {func(*driver.TaskConfig) {}, "void"},
+		"no-variables":    {func(cfg *driver.TaskConfig) { cfg.Env = nil }, "void"},
+		"a-GPU-of-itself": {setGPUs(nil), "void"},
+		"another-GPU":     {setGPUs(given), "GPU-1"},
+		"a-device": {func(cfg *driver.TaskConfig) {
+			cfg.DeviceEnv = given
+			cfg.Env[gpuVariable] = "GPU-1"
+		}, "GPU-1"},
+		"an-empty-device": {setGPUs(map[string]string{gpuVariable: ""}), "void"},
+		"a-CSI-plugin": {func(cfg *driver.TaskConfig) {
+			cfg.Privileged = true
+			cfg.Env[gpuVariable] = "all"
+		}, "all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sub := *n
+			sub.t = t
+			_ = os.Remove(note)
+			d, _ := sub.agent()
+			cfg := sub.task(name, "env:"+gpuVariable)
+			c.edit(cfg)
+			asked := cfg.Env[gpuVariable]
+			if _, out := sub.run(d, cfg); strings.TrimSpace(out) != c.want {
+				t.Errorf("%s is %q, want %q", gpuVariable, out, c.want)
+			}
+			if _, err := os.Stat(note); err != nil {
+				t.Errorf("the default runtime was not used: %v", err)
+			}
+			if cfg.Env[gpuVariable] != asked {
+				t.Error("the configuration of the caller has changed")
+			}
+		})
+	}
+}

@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,14 +16,46 @@ const (
 	gpuRuntime = "nvidia"
 	// gpuVariable names the GPUs that they give. Without it a container may get all: images have it, too.
 	gpuVariable = "NVIDIA_VISIBLE_DEVICES"
+	// noGPUs is its value with which they give none and do nothing else that other runtimes do not.
+	noGPUs = "void"
 )
 
-// checkRuntime rejects a runtime that the node does not allow the task. A task that runs a CSI plugin may
-// have any. The daemon's default runtime may isolate tasks better than others, so the others need a setting.
-func (d *Driver) checkRuntime(ctx context.Context, cfg *driver.TaskConfig, name string) error {
-	if name == "" || cfg.Privileged {
-		return nil
+// withRuntime checks the runtime that the job names, and returns the configuration of the task for it. A
+// container without one runs with the daemon's default runtime. If that gives GPUs, the task gets those of
+// its devices alone, whatever the job or the image asks for. A task that runs a CSI plugin may have any.
+func (d *Driver) withRuntime(
+	ctx context.Context, cfg *driver.TaskConfig, name string,
+) (*driver.TaskConfig, error) {
+	if cfg.Privileged {
+		return cfg, nil
 	}
+	if name != "" {
+		return cfg, d.checkRuntime(ctx, cfg, name)
+	}
+	info, err := d.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(info.DefaultRuntime, gpuRuntime) {
+		return cfg, nil
+	}
+	given := cmp.Or(cfg.DeviceEnv[gpuVariable], noGPUs)
+	asked := cfg.Env[gpuVariable]
+	if asked != "" && asked != given {
+		d.emit(cfg.ID, "%s is %s: only a device in the task's resources gives it a GPU", gpuVariable, given)
+	}
+	bounded := *cfg
+	bounded.Env = maps.Clone(cfg.Env)
+	if bounded.Env == nil {
+		bounded.Env = map[string]string{}
+	}
+	bounded.Env[gpuVariable] = given
+	return &bounded, nil
+}
+
+// checkRuntime rejects a runtime that the node does not allow the task. The daemon's default runtime may
+// isolate tasks better than others, so the others need a setting.
+func (d *Driver) checkRuntime(ctx context.Context, cfg *driver.TaskConfig, name string) error {
 	allowed := d.cfg.AllowRuntimes
 	if allowed == nil {
 		info, err := d.engine.Info(ctx)

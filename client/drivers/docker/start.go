@@ -53,7 +53,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) start(
 	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (*driver.Handle, error) {
-	err := d.checkRuntime(ctx, cfg, want.Runtime)
+	cfg, err := d.withRuntime(ctx, cfg, want.Runtime)
 	if err != nil {
 		return nil, err
 	}
