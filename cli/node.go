@@ -18,7 +18,7 @@ var nodeCommands = []Command{
 		Renders:  true,
 		Flags: []Flag{
 			selfFlag,
-			{Name: "verbose", Usage: "Also show complete IDs and descriptions, and attributes"},
+			{Name: "verbose", Usage: "Also show complete IDs and texts, and attributes"},
 			statsFlag,
 		},
 		Run: nodeStatus,
@@ -119,12 +119,12 @@ var nodeAllocSheet = sheet[*structs.AllocListStub]{
 
 var nodeEventSheet = sheet[*structs.NodeEvent]{
 	titles: "Time|Subsystem|Message|Details",
-	row: func(_ *Call, e *structs.NodeEvent) []string {
+	row: func(c *Call, e *structs.NodeEvent) []string {
 		return []string{
 			ago(e.Timestamp),
 			e.Subsystem,
-			e.Message,
-			keyValues(e.Details),
+			c.brief(e.Message, maxEventText),
+			c.brief(keyValues(e.Details), maxEventDetails),
 		}
 	},
 	order: func(a, b *structs.NodeEvent) int {
@@ -197,11 +197,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	printDevices(c, n.NodeResources)
 	printHostNetworks(c, n.NodeResources)
 	printHostVolumes(c, &n.Node)
-	pluginID := func(id string) string { return id }
-	instances := append(
-		instanceRows("node", n.CSINodePlugins, pluginID),
-		instanceRows("controller", n.CSIControllerPlugins, pluginID)...)
-	c.section("CSI plugins", "Plugin"+instanceTitles, instances)
+	printNodePlugins(c, n)
 	err := printNodeAllocs(ctx, c, n.ID)
 	if err != nil {
 		return err
@@ -228,21 +224,41 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	return nil
 }
 
-// maxDriverText bounds the description of a driver without -verbose, so that a line has about 110 columns.
-const maxDriverText = 70
+// These bound texts without -verbose, so that a line has about 110 columns. A line of a plugin that is not
+// healthy also has its description.
+const (
+	maxDriverText   = 70
+	maxEventText    = 56
+	maxEventDetails = 30
+	maxTopology     = 30
+	maxPluginText   = 50
+)
+
+// brief cuts a text to a width without -verbose.
+func (c *Call) brief(text string, width int) string {
+	text = oneLine(text)
+	if c.Bool(verboseFlag.Name) {
+		return text
+	}
+	return cutCell(text, width)
+}
+
+func printNodePlugins(c *Call, n *structs.NodeDetail) {
+	pluginID := func(id string) string { return id }
+	instances := append(
+		instanceRows("node", n.CSINodePlugins, pluginID, c.brief),
+		instanceRows("controller", n.CSIControllerPlugins, pluginID, c.brief)...)
+	c.section("CSI plugins", "Plugin"+instanceTitles, instances)
+}
 
 func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
 	var rows grid
 	for name, d := range sorted(drivers) {
-		text := oneLine(healthText(d.Healthy, d.HealthDescription))
-		if !c.Bool(verboseFlag.Name) {
-			text = cutCell(text, maxDriverText)
-		}
 		rows.addRow(
 			name,
 			yesNo(d.Detected),
 			healthWord(d.Healthy),
-			text)
+			c.brief(healthText(d.Healthy, d.HealthDescription), maxDriverText))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", rows)
 }

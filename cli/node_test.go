@@ -3,15 +3,61 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"berth/structs"
 )
 
-// TestNodeStatus_ShortensDescriptionsOfDrivers checks the width of a node's page, and that -verbose has all.
-func TestNodeStatus_ShortensDescriptionsOfDrivers(t *testing.T) {
+// TestNodeStatus_ShortensTexts checks the width of a node's page, and that -verbose has all.
+func TestNodeStatus_ShortensTexts(t *testing.T) {
 	text := strings.Repeat("no daemon\nanswers ", 30) + "at all"
 	drivers := map[string]*structs.DriverInfo{"docker": {Detected: true, HealthDescription: text}}
+	healthy := &structs.CSIInfo{
+		AllocID: node1,
+		Healthy: true,
+		NodeInfo: &structs.CSINodeInfo{
+			MaxVolumes:         256,
+			AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"zone": text}},
+		},
+	}
+	broken := *healthy
+	broken.Healthy = false
+	broken.HealthDescription = text
+	event := func(message, detail string) []*structs.NodeEvent {
+		return []*structs.NodeEvent{{
+			Timestamp: time.Now(),
+			Subsystem: "Cluster",
+			Message:   message,
+			Details:   map[string]string{"detail": detail},
+		}}
+	}
+	plugins := func(nodes, controllers *structs.CSIInfo) *structs.NodeDetail {
+		n := &structs.NodeDetail{}
+		if nodes != nil {
+			n.CSINodePlugins = map[string]*structs.CSIInfo{"hostpath": nodes}
+		}
+		if controllers != nil {
+			n.CSIControllerPlugins = map[string]*structs.CSIInfo{"hostpath": controllers}
+		}
+		return n
+	}
+	for name, c := range map[string]struct {
+		print func(c *Call)
+		width int
+	}{
+		"driver":        {func(c *Call) { printDrivers(c, drivers) }, 110},
+		"message":       {func(c *Call) { nodeEventSheet.section(c, "Events", event(text, "x")) }, 110},
+		"details":       {func(c *Call) { nodeEventSheet.section(c, "Events", event("x", text)) }, 110},
+		"both":          {func(c *Call) { nodeEventSheet.section(c, "Events", event(text, text)) }, 110},
+		"topology":      {func(c *Call) { printNodePlugins(c, plugins(healthy, nil)) }, 110},
+		"a broken half": {func(c *Call) { printNodePlugins(c, plugins(nil, &broken)) }, 160},
+	} {
+		t.Run(name, func(t *testing.T) { testWidth(t, c.print, c.width) })
+	}
+}
+
+func testWidth(t *testing.T, print func(*Call), most int) {
 	for _, verbose := range []string{"false", "true"} {
 		var out strings.Builder
 		c := &Call{
@@ -19,12 +65,12 @@ func TestNodeStatus_ShortensDescriptionsOfDrivers(t *testing.T) {
 			cmd:    &Command{Renders: true, Flags: []Flag{verboseFlag}},
 			values: map[string][]string{"verbose": {verbose}},
 		}
-		printDrivers(c, drivers)
+		print(c)
 		if whole := strings.Contains(out.String(), "at all"); whole != (verbose == "true") {
 			t.Errorf("-verbose=%s: the whole text is shown: %t\n%s", verbose, whole, out.String())
 		}
 		for line := range strings.Lines(out.String()) {
-			if width := utf8.RuneCountInString(line); verbose == "false" && width > 110 {
+			if width := utf8.RuneCountInString(line); verbose == "false" && width > most {
 				t.Errorf("a line has %d columns: %s", width, line)
 			}
 		}

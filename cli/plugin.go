@@ -25,8 +25,12 @@ var pluginCommands = []Command{
 // instanceTitles are those of instanceRows, without the first one.
 const instanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
 
-// instanceRows returns a row for each plugin instance. label formats the key of an instance.
-func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) grid {
+// instanceRows returns a row for each plugin instance. label formats the key of an instance, and fit fits its
+// texts into a width.
+func instanceRows(
+	half string, infos map[string]*structs.CSIInfo, label func(key string) string,
+	fit func(text string, width int) string,
+) grid {
 	var rows grid
 	for key, i := range sorted(infos) {
 		limit, topology := "", ""
@@ -44,9 +48,9 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 			healthWord(i.Healthy),
 			shortID(i.AllocID),
 			limit,
-			topology,
+			fit(topology, maxTopology),
 			age(i.UpdateTime),
-			healthText(i.Healthy, i.HealthDescription),
+			fit(healthText(i.Healthy, i.HealthDescription), maxPluginText),
 		)
 	}
 	return rows
@@ -90,9 +94,10 @@ func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 		"Nodes healthy", formatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 	)
+	whole := func(text string, _ int) string { return text }
 	instances := append(
-		instanceRows("controller", p.Controllers, shortID),
-		instanceRows("node", p.Nodes, shortID)...)
+		instanceRows("controller", p.Controllers, shortID, whole),
+		instanceRows("node", p.Nodes, shortID, whole)...)
 	c.section("Instances", "Node"+instanceTitles, instances)
 	if rows := pluginProblems(p); len(rows) > 0 {
 		c.section("Problems", "Node|Half|Allocation|Since|Cause", rows)
