@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"testing"
+	"time"
 )
 
 // TestWithLive_SharesNothing changes every value that the former configuration and the one of the file reach.
@@ -39,7 +40,35 @@ func TestCopy_KeepsWhatIsNilOrEmpty(t *testing.T) {
 	}
 }
 
-// fill puts one element into each slice and map that a value reaches, and the text into each string.
+// everyKind has a number and a bool behind each kind of reference.
+type everyKind struct {
+	Numbers  []int
+	Number   *float64
+	Unsigned map[string]uint
+	Nested   []*struct{ On *bool }
+	Array    [1]*time.Duration
+	Texts    []string
+	Values   map[string]any
+}
+
+// TestSpoil_FindsWhatCopiesShare copies everything but one field, and expects to find that.
+func TestSpoil_FindsWhatCopiesShare(t *testing.T) {
+	for i := range reflect.TypeFor[everyKind]().NumField() {
+		var shared, apart, want everyKind
+		for _, v := range []*everyKind{&shared, &apart, &want} {
+			fill(reflect.ValueOf(v).Elem(), "x")
+		}
+		field := reflect.ValueOf(&shared).Elem().Field(i)
+		reflect.ValueOf(&apart).Elem().Field(i).Set(field)
+		spoil(reflect.ValueOf(&shared).Elem())
+		if reflect.DeepEqual(apart, want) {
+			t.Errorf("%s: a shared value is not found", reflect.TypeFor[everyKind]().Field(i).Name)
+		}
+	}
+}
+
+// fill puts one element into each slice and map that a value reaches, 1 into each number, and the text into
+// each string.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -49,6 +78,10 @@ func fill(v reflect.Value, text string) {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), text)
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), text)
+		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0), text)
@@ -63,6 +96,10 @@ func fill(v reflect.Value, text string) {
 		v.Set(reflect.ValueOf(map[string]any{text: []any{text}}))
 	case reflect.String:
 		v.SetString(text)
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		v.Set(reflect.ValueOf(1).Convert(v.Type())) // a number: there are no functions and channels
 	}
 }
 
@@ -75,6 +112,10 @@ func spoil(v reflect.Value) {
 		}
 	case reflect.Pointer, reflect.Interface:
 		spoil(v.Elem())
+	case reflect.Array:
+		for i := range v.Len() {
+			spoil(v.Index(i))
+		}
 	case reflect.Slice:
 		spoil(v.Index(0))
 		v.Index(0).SetZero()
@@ -83,9 +124,9 @@ func spoil(v reflect.Value) {
 			spoil(v.MapIndex(key))
 		}
 		v.Clear()
-	case reflect.String:
+	default:
 		if v.CanSet() {
-			v.SetString("spoilt")
+			v.SetZero()
 		}
 	}
 }
