@@ -92,6 +92,27 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 	}
 }
 
+func TestReadJob_ReadsWhetherLogsAreDisabled(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                                 false,
+		"disabled = true":                  true,
+		"disabled = false":                 false,
+		"enabled = false":                  true,
+		"enabled = true":                   false,
+		"disabled = true\n enabled = true": true,
+	} {
+		job := "job \"j\" {\n group \"g\" {\n task \"t\" {\n driver = \"exec\"\n" +
+			"logs {\n" + text + "\n}\n}\n}\n}"
+		j, err := parseJob("j.hcl", []byte(job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.TaskGroups[0].Tasks[0].LogConfig.Disabled; got != want {
+			t.Errorf("%q: got %t", text, got)
+		}
+	}
+}
+
 // TestReadJob_WarnsOfNamespacesOfConsul reads blocks that name a part of Consul, of which berth has one.
 func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
 	const reason = `has no effect: namespaces are those of Consul Enterprise; berth uses that of the agent`
