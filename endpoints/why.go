@@ -8,14 +8,18 @@ import (
 	"berth/structs"
 )
 
-// why tells why a job does not run as its specification demands. Times in the text change without a change of
-// the index.
+// why tells why a job does not run as its specification demands, and of a deleted job why allocations of it
+// have not ended. Times in the text change without a change of the index.
 func (j jobs) why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
-	if err != nil {
+	if err == nil {
+		resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
+	} else {
+		resp.Waits, resp.Reasons = explain.DeletedJob(tx, req.RequestNamespace(), req.JobID, time.Now())
+	}
+	if err != nil && !resp.Waits {
 		return err
 	}
-	resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
 	resp.Text = structs.WhyText(resp.Reasons)
 	return nil
 }

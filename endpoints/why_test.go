@@ -51,6 +51,26 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 	}
 }
 
+// A purged job has no row, and its allocations may still end. Why tells what they wait for until then.
+func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
+	refused(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
+	why := must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	for _, want := range []string{
+		"job job-a1 is deleted, and 1 allocation of it did not end yet\n  allocation a1 ",
+		"-> berth alloc status a1",
+	} {
+		if !why.Waits || !strings.Contains(why.Text, want) {
+			t.Errorf("it waits: %t, for\n%s\nwant %q in it", why.Waits, why.Text, want)
+		}
+	}
+	s.endAlloc("a1", "n1")
+	refused(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+}
+
 func TestWhy_OfWhatDoesNotExist(t *testing.T) {
 	s := newServer(t)
 	refused(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})

@@ -5,14 +5,27 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/scheduler/drainer"
 	"berth/state"
 	"berth/structs"
 )
 
-// stoppedJob explains which allocations of a stopped job have not ended, or still hold volumes.
-func (x *explainer) stoppedJob(j *structs.Job) []*structs.Reason {
+// DeletedJob explains which allocations of a job without a row have not ended, or still hold volumes. It
+// reports whether there are any.
+func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
+	waits bool, reasons []*structs.Reason,
+) {
+	x := newExplainer(tx, now)
+	x.job = &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
+	reasons = x.stoppedJob(x.job, "deleted")
+	return len(reasons) > 0, reasons
+}
+
+// stoppedJob explains which allocations of a job have not ended, or still hold volumes. The job is stopped or
+// deleted.
+func (x *explainer) stoppedJob(j *structs.Job, stopped string) []*structs.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -28,7 +41,7 @@ func (x *explainer) stoppedJob(j *structs.Job) []*structs.Reason {
 	if left == 0 {
 		return held
 	}
-	r := reason("job %s is stopped, and %s of it did not end yet", j.ID, count(left, "allocation"))
+	r := reason("job %s is %s, and %s of it did not end yet", j.ID, stopped, count(left, "allocation"))
 	r.Because = ending.list("allocations")
 	return append([]*structs.Reason{r}, held...)
 }

@@ -18,7 +18,7 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 	x := newExplainer(tx, now)
 	x.job = j
 	if j.Stop {
-		reasons = x.stoppedJob(j)
+		reasons = x.stoppedJob(j, "stopped")
 	} else {
 		reasons = slices.Concat(
 			x.deployment(j),
