@@ -53,8 +53,8 @@ func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 	switch {
 	case n.Drain:
 		r.Text = fmt.Sprintf("node %s drains", x.nodeName(n.ID))
-		r.Remedy = fmt.Sprintf("to watch it: berth node drain -monitor %s; to end it: berth node drain -disable %s",
-			id, id)
+		r.Remedy = fmt.Sprintf(
+			"to see what it waits for: berth node status %s; to end it: berth node drain -disable %s", id, id)
 	case n.Status != structs.NodeReady:
 		r.Text = fmt.Sprintf("node %s is %s", x.nodeName(n.ID), n.Status)
 		r.Remedy = "if this lasts, see the log of its agent"

@@ -107,7 +107,11 @@ func (x *explainer) drains(j *structs.Job) []*structs.Reason {
 			a := state.Alloc(x.tx, w.AllocID)
 			x.shown[a.ID] = true
 			r := x.alloc(a, "is still there, although the node drains: "+w.Reason)
-			r.Remedy = "berth node drain -monitor " + structs.ShortID(a.NodeID)
+			// The watch of the drain writes this reason, too, so another command is the next one.
+			r.Remedy = "berth node status " + structs.ShortID(a.NodeID)
+			if a.ServerTerminal() {
+				r.Remedy = x.endingRemedy(a)
+			}
 			left.add(r)
 		}
 	}
