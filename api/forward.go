@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -40,7 +41,8 @@ func (c *call) proxyToAlloc(notHere error) error {
 	if alloc.Alloc.NodeID == "" {
 		return notHere
 	}
-	return c.proxyToNode(alloc.Alloc.NodeID)
+	look := structs.CommandLine(alloc.Alloc.Namespace, "alloc status", structs.ShortID(alloc.Alloc.ID))
+	return c.proxyToNode(alloc.Alloc.NodeID, look)
 }
 
 // forwardToNode forwards a request for a node to its agent, over one hop, if err says that the node is not
@@ -51,11 +53,12 @@ func (c *call) forwardToNode(nodeID string, err error) error {
 		c.r.Header.Get(headerHops) != "" {
 		return err
 	}
-	return c.proxyToNode(nodeID)
+	return c.proxyToNode(nodeID, structs.CommandLine("", "node status", structs.ShortID(nodeID)))
 }
 
-// proxyToNode forwards the request to the agent of a node.
-func (c *call) proxyToNode(nodeID string) error {
+// proxyToNode forwards the request to the agent of a node. The command look shows whether it has taken
+// effect.
+func (c *call) proxyToNode(nodeID, look string) error {
 	req := &structs.NodeGetRequest{
 		NodeID:       nodeID,
 		QueryOptions: c.anyServer(),
@@ -69,7 +72,7 @@ func (c *call) proxyToNode(nodeID string) error {
 		return structs.Preconditionf("the agent of node %s (%s) has no HTTP address; "+
 			"set advertise { http } in its configuration", n.Name, n.ID)
 	}
-	c.proxyTo(n)
+	c.proxyTo(n, look)
 	return nil
 }
 
@@ -85,9 +88,52 @@ func (c *call) anyServer() structs.QueryOptions {
 
 // proxyTransport carries the requests to other agents.
 var proxyTransport = &http.Transport{
-	DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext, // the machine may be off
+	DialContext:           dialPlain,
 	ResponseHeaderTimeout: 30 * time.Second,
 	DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
+}
+
+// dialPlain connects to an agent, which does not speak TLS.
+func dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second} // the machine may be off
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &plainConn{Conn: conn}, nil
+}
+
+// tlsAlert is the first byte with which TLS refuses a request in plain text.
+const tlsAlert = 0x15
+
+// plainConn is a connection whose first answer is not one of TLS. One goroutine reads it.
+type plainConn struct {
+	net.Conn
+	answered bool
+}
+
+// Read reads from the connection.
+func (p *plainConn) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if n > 0 && !p.answered {
+		p.answered = true
+		if b[0] == tlsAlert {
+			return 0, errNoAgent
+		}
+	}
+	return n, err
+}
+
+// errNoAgent is the fault of a request that something else than an agent has refused: it has had no effect.
+var errNoAgent = errors.New("what answers there is no agent, and may expect TLS")
+
+// refuseOthers refuses an answer by which a server of TLS rejects plain text. The errors of an agent have a
+// kind.
+func refuseOthers(resp *http.Response) error {
+	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
+		return errNoAgent
+	}
+	return nil
 }
 
 // unreachable is the error of a request for a node whose agent does not answer.
@@ -97,20 +143,20 @@ const unreachable = "node %s (%s, status %s): its agent cannot be reached at its
 
 // unanswered is the error of a request that the agent of a node may have got.
 const unanswered = "node %s (%s, status %s): its agent did not answer at its HTTP address %s: %w; " +
-	"the request may have taken effect"
+	"the request may have taken effect; before you repeat it, look at: %s"
 
-// forwardFault classifies the fault of a forwarded request. Without a connection nothing was done. Else the
-// outcome is unknown: a client that repeats the request may restart or signal a task twice.
-func forwardFault(n *structs.Node, err error) error {
+// forwardFault classifies the fault of a forwarded request. Without a connection to an agent nothing was
+// done. Else the outcome is unknown: a client that repeats the request may restart or signal a task twice.
+func forwardFault(n *structs.Node, look string, err error) error {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if errors.Is(err, errNoAgent) || errors.As(err, &op) && op.Op == "dial" {
 		return structs.Unavailablef(unreachable, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
 	}
-	return structs.Timeoutf(unanswered, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
+	return structs.Timeoutf(unanswered, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err), look)
 }
 
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.
-func (c *call) proxyTo(n *structs.Node) {
+func (c *call) proxyTo(n *structs.Node, look string) {
 	c.began = true
 	c.r.Header.Set(headerHops, "1")
 	proxy := &httputil.ReverseProxy{
@@ -122,8 +168,9 @@ func (c *call) proxyTo(n *structs.Node) {
 				Host:   n.HTTPAddr,
 			})
 		},
+		ModifyResponse: refuseOthers,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			renderError(w, forwardFault(n, err))
+			renderError(w, forwardFault(n, look, err))
 		},
 	}
 	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()

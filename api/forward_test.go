@@ -1,9 +1,12 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -277,10 +280,63 @@ func TestNodeRoutes_AnAgentThatDoesNotAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	restart := nodeRequest{target: "/v1/client/allocation/here/restart"}
 	status, answer := answerOf(t, near, http.MethodPut, restart)
 	<-took
-	if status != http.StatusGatewayTimeout || !strings.Contains(answer, "may have taken effect") {
+	const want = "may have taken effect; before you repeat it, look at: berth alloc status here"
+	if status != http.StatusGatewayTimeout || !strings.Contains(answer, want) {
 		t.Errorf("got %d: %s", status, answer)
 	}
 	if len(took) != 0 {
 		t.Error("the agent got the request twice")
 	}
+}
+
+// The address of a node may be that of a TLS server. That one has taken no request.
+func TestNodeRoutes_ATLSServerAtTheAddressHasDoneNothing(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	near := newServer(t)
+	for _, addr := range []string{secure.Listener.Addr().String(), alertingServer(t)} {
+		placeOn(near, "")
+		apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{
+			Node: structs.Node{ID: "n", Name: "one", HTTPAddr: addr},
+		}})
+		restart := nodeRequest{target: "/v1/client/allocation/here/restart"}
+		status, answer := answerOf(t, near, http.MethodPut, restart)
+		for _, part := range []string{addr, "may expect TLS", "advertise { http }"} {
+			if status != http.StatusServiceUnavailable || !strings.Contains(answer, part) {
+				t.Errorf("got %d, %s; want 503 with %q", status, answer, part)
+			}
+		}
+	}
+}
+
+// alertingServer answers each request in plain text with an alert of TLS, as many TLS servers do.
+func alertingServer(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			req, err := http.ReadRequest(bufio.NewReader(conn))
+			if err == nil {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_, _ = conn.Write([]byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x0a})
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+	})
+	return l.Addr().String()
 }
