@@ -66,7 +66,7 @@ var gcCommand = Command{
 		if err != nil {
 			return err
 		}
-		err = c.await(ctx, nodeOfAlloc(id), func() error { return c.API.AllocGC(ctx, id) })
+		err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() error { return c.API.AllocGC(ctx, id) })
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func allocRestart(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, nodeOfAlloc(id), func() error {
+	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() error {
 		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
@@ -127,7 +127,7 @@ func allocSignal(ctx context.Context, c *Call) error {
 		return err
 	}
 	signal := c.String("s")
-	err = c.await(ctx, nodeOfAlloc(id), func() error {
+	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() error {
 		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
 	})
 	if err != nil {

@@ -153,6 +153,7 @@ func (c *Call) followDeployment(
 		}
 		w.reportDeployment(d)
 		if d.Status != structs.DeploymentRunning {
+			w.writeDeploymentStep(d)
 			return nil
 		}
 		_, err = w.awaitDeployment(ctx, d)
@@ -161,8 +162,11 @@ func (c *Call) followDeployment(
 }
 
 func deploymentStatusRun(ctx context.Context, c *Call) error {
-	if !c.Bool("monitor") || c.Arg(0) == "" {
+	if !c.Bool("monitor") {
 		return deploymentStatus.run(ctx, c)
+	}
+	if c.Arg(0) == "" {
+		return badUsage("-monitor needs a deployment: it watches one")
 	}
 	id, err := c.resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {

@@ -86,8 +86,11 @@ func evalList(ctx context.Context, c *Call) error {
 }
 
 func evalStatusRun(ctx context.Context, c *Call) error {
-	if !c.Bool("monitor") || c.Arg(0) == "" {
+	if !c.Bool("monitor") {
 		return evalStatus.run(ctx, c)
+	}
+	if c.Arg(0) == "" {
+		return badUsage("-monitor needs an evaluation: it watches one")
 	}
 	id, err := c.resolve(ctx, "eval", c.Arg(0))
 	if err != nil {

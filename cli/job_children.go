@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -72,9 +73,10 @@ func jobDispatch(ctx context.Context, c *Call) error {
 		w.writeChange("request", "Job %q is dispatched", answer.DispatchedJobID)
 		if answer.EvalID == "" {
 			w.writeChange("token", "An earlier dispatch with this token has started it")
+			w.writeChildStep(c.namespace(), answer.DispatchedJobID)
 			return nil
 		}
-		return w.awaitPlacement(ctx, answer.EvalID, false)
+		return w.awaitChild(ctx, answer.EvalID, answer.DispatchedJobID)
 	})
 }
 
@@ -102,8 +104,22 @@ func jobPeriodicForce(ctx context.Context, c *Call) error {
 	}
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is launched", id)
-		return w.awaitPlacement(ctx, answer.EvalID, false)
+		return w.awaitChild(ctx, answer.EvalID, "")
 	})
+}
+
+// awaitChild follows the placement of a child, and names the command that shows it. Without an ID the child
+// is the job of the evaluation.
+func (w *watch) awaitChild(ctx context.Context, evalID, child string) error {
+	err := w.awaitPlacement(ctx, evalID, false)
+	if err == nil {
+		w.writeChildStep(w.waits.namespace, cmp.Or(child, w.waits.id))
+	}
+	return err
+}
+
+func (w *watch) writeChildStep(namespace, child string) {
+	w.writeLine("To see how it goes: %s", structs.CommandLine(namespace, "job status", child))
 }
 
 // schedulePairs describes the schedule and the parameters of a job.

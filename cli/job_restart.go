@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,7 +99,8 @@ func jobRestart(ctx context.Context, c *Call) error {
 	case err != nil:
 		return err
 	case failed > 0:
-		return structs.Preconditionf("%s of %d could not be restarted", plural(failed, "allocation"), len(allocs))
+		return structs.Preconditionf("%s of %d could not be restarted; to see why: %s",
+			plural(failed, "allocation"), len(allocs), structs.CommandLine(c.namespace(), "job why", id))
 	}
 	return c.report(changed{"JobID": id, "Allocations": fmt.Sprint(done)},
 		"Job %q: %s restarted", id, plural(done, "allocation"))
@@ -212,9 +214,13 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
 	defer cancel()
 	w := newWatch(c)
+	w.waitFor("job", a.Namespace, a.JobID)
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.id(a.ID), a.Name)
-		_, err := c.API.AllocStop(ctx, a.ID, c.allocStopOptions())
+		err := w.order(ctx, "the servers, which stop it", func() error {
+			_, err := c.API.AllocStop(ctx, a.ID, c.allocStopOptions())
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -230,12 +236,29 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 		}
 	}
 	for _, r := range requests {
-		err := c.API.AllocRestart(ctx, a.ID, r)
+		err := w.order(ctx, "the node of allocation "+shortID(a.ID), func() error {
+			return c.API.AllocRestart(ctx, a.ID, r)
+		})
 		if err != nil {
 			return err
 		}
 	}
 	return w.retryOutage(ctx, func(ctx context.Context) error { return w.awaitRestarted(ctx, a, tasks) })
+}
+
+// order sends a request about an allocation, and says what the answer waits for if it is late.
+func (w *watch) order(ctx context.Context, of string, send func() error) error {
+	err := w.awaitAnswer(ctx, "the answer of "+of, send)
+	if err == nil || ctx.Err() != nil {
+		return w.late(ctx, err, "no answer of "+of)
+	}
+	return w.withNextStep(ctx, err)
+}
+
+// ended returns the fault of an allocation that has ended where it was to run, with the next step.
+func (w *watch) ended(a *structs.Allocation, what string) error {
+	return structs.Preconditionf("%s; to see why: %s", what,
+		structs.CommandLine(a.Namespace, "alloc status", w.c.id(a.ID)))
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.
@@ -248,7 +271,7 @@ func (w *watch) awaitRestarted(ctx context.Context, before *structs.AllocListStu
 			return w.late(ctx, err, missing)
 		}
 		if a.ClientTerminal() {
-			return structs.Preconditionf("it is %s after the restart", a.ClientStatus)
+			return w.ended(a, fmt.Sprintf("it is %s after the restart", endText(a.Stub())))
 		}
 		waits := func(name string) bool {
 			old := before.TaskStates[name]
@@ -290,7 +313,7 @@ func (w *watch) awaitSuccessor(ctx context.Context, stopped string) error {
 		case a.ClientStatus == structs.AllocRunning:
 			return nil
 		case a.ClientTerminal():
-			return structs.Preconditionf("its successor %s is %s", w.c.id(a.ID), a.ClientStatus)
+			return w.ended(a, fmt.Sprintf("its successor %s is %s", w.c.id(a.ID), endText(a.Stub())))
 		}
 		w.waitFor("job", a.Namespace, a.JobID)
 		if id != stopped && q.MinIndex > 0 {
@@ -303,10 +326,14 @@ func (w *watch) awaitSuccessor(ctx context.Context, stopped string) error {
 	}
 }
 
-// late returns the error of a wait, which names what is missing and the next step if its time is over.
+// late returns the error of a wait. If its time is over, it explains the wait once more, and the error names
+// what is missing and the next step.
 func (w *watch) late(ctx context.Context, err error, missing string) error {
-	if ctx.Err() == nil {
+	if err == nil || ctx.Err() == nil {
 		return err
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		w.explainAtLast(ctx)
 	}
 	return structs.Timeoutf("%s%s", missing, w.advice())
 }

@@ -61,6 +61,9 @@ func (p *restartPace) beforeNext(ctx context.Context, faults int) (goOn bool, er
 			return false, err
 		}
 	}
+	if p.wait > 0 {
+		p.Printf("Next batch in %s\n", p.wait)
+	}
 	if !backoff.Sleep(ctx, p.wait) {
 		return false, ctx.Err()
 	}

@@ -47,7 +47,8 @@ func TestRestartPace_AsksBetweenBatches(t *testing.T) {
 		p, asked := pace(t, c.answers, strings.Fields(c.options)...)
 		goOn, err := p.beforeNext(t.Context(), c.faults)
 		questions := strings.Count(asked.String(), "next batch?")
-		if err != nil || goOn != c.want || questions != c.asked || p.wait != c.wait {
+		told := strings.Contains(asked.String(), "Next batch in "+p.wait.String()+"\n")
+		if err != nil || goOn != c.want || questions != c.asked || p.wait != c.wait || told != (p.wait > 0) {
 			t.Errorf("%s: it goes on: %t, waits %s, %v; it asked %q", name, goOn, p.wait, err, asked)
 		}
 	}

@@ -2,11 +2,17 @@ package cli
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
 )
@@ -119,8 +125,13 @@ func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
 			return resp, nil
 		})
 		answerJob(c, &a)
+		reasons := []*structs.Reason{{Text: "no node has the memory"}}
+		apitest.Answer(c, structs.JobWhy, structs.WhyResponse{Waits: true, Reasons: reasons})
 		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
-		code, _, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+addr)
+		code, out, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+addr)
+		if !strings.Contains(out, "waits: no node has the memory") {
+			t.Errorf("job restart %s does not explain at last:\n%s", options, out)
+		}
 		if code == 0 || !strings.Contains(errs, missing+"; to see what it waits for: berth job why db") {
 			t.Errorf("job restart %s: exit code %d, %s", options, code, errs)
 		}
@@ -138,4 +149,86 @@ func answerJob(c *apitest.Caller, a *structs.Allocation) {
 		Allocations: []*structs.AllocListStub{a.Stub()},
 	})
 	apitest.Answer(c, structs.AllocStop, structs.AllocStopResponse{})
+}
+
+// A node or a server that does not answer the request is named soon and at the end.
+func TestJobRestart_SaysWhoseAnswerItWaitsFor(t *testing.T) {
+	t.Parallel()
+	for options, of := range map[string]string{
+		"":             "the node of allocation a1a1a1a1",
+		"-reschedule ": "the servers, which stop it",
+	} {
+		t.Run(options, func(t *testing.T) {
+			t.Parallel()
+			c := &apitest.Caller{}
+			answerJob(c, runningAlloc(alloc1))
+			h := api.NewHandler(api.Config{
+				Caller: c,
+				Agent:  fakeAgent(t.TempDir()),
+				Logger: hclog.NewNullLogger(),
+			})
+			agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet {
+					_, _ = io.Copy(io.Discard, r.Body) // then the server notices that the client has gone
+					<-r.Context().Done()
+					return
+				}
+				h.ServeHTTP(w, r)
+			}))
+			defer agent.Close()
+			code, out, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+agent.URL)
+			if !strings.Contains(out, "waits for the answer of "+of) {
+				t.Errorf("the output does not name what it waits for:\n%s", out)
+			}
+			want := "no answer of " + of + "; to see what it waits for: berth job why db"
+			if code == 0 || !strings.Contains(errs, want) {
+				t.Errorf("exit code %d, %s; want %q", code, errs, want)
+			}
+		})
+	}
+}
+
+// An allocation that fails after its restart is an error that names the command which shows why.
+func TestJobRestart_NamesTheNextStepAfterAFailure(t *testing.T) {
+	for options, want := range map[string]string{
+		"": "it is failed (no disk) after the restart; to see why: berth alloc status a1a1a1a1",
+		"-reschedule ": "its successor a2a2a2a2 is failed (no disk); " +
+			"to see why: berth alloc status a2a2a2a2",
+		"-on-error continue ": "1 allocation of 1 could not be restarted; to see why: berth job why db",
+	} {
+		c := &apitest.Caller{}
+		apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
+			*structs.AllocGetResponse, error,
+		) {
+			a := *runningAlloc(r.AllocID)
+			if r.AllocID == alloc1 && options == "-reschedule " {
+				a.NextAllocation = alloc2
+			} else {
+				a.ClientStatus = structs.AllocFailed
+				a.ClientDescription = "no disk"
+			}
+			return &structs.AllocGetResponse{Alloc: &a}, nil
+		})
+		answerJob(c, runningAlloc(alloc1))
+		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
+		if code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("job restart %s: exit code %d, %s; want %q", options, code, errs, want)
+		}
+	}
+}
+
+// runningAlloc is an allocation of job db that runs.
+func runningAlloc(id string) *structs.Allocation {
+	return &structs.Allocation{
+		ID:            id,
+		Namespace:     "default",
+		JobID:         "db",
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocRunning,
+		TaskStates: map[string]*structs.TaskState{"t": {
+			State:     structs.TaskRunning,
+			StartedAt: time.Unix(1000, 0),
+		}},
+	}
 }

@@ -327,3 +327,15 @@ func TestJobStop_OfAJobThatDoesNotExist(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
+
+// A command whose time ends during an election names the next step, like any other that is late.
+func TestJobStop_NamesTheNextStepIfItsTimeEndsInAnElection(t *testing.T) {
+	addr := stoppingCluster(t, func(int) ([]*structs.AllocListStub, error) {
+		return nil, structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
+	})
+	code, out, errs := runLine(t, "job stop -timeout 300ms db -address "+addr)
+	const want = "not done after 300ms; the operation continues; to see what it waits for: berth job why db"
+	if code == 0 || !strings.Contains(errs, want) {
+		t.Errorf("got exit code %d: %q\n%s", code, errs, out)
+	}
+}

@@ -22,6 +22,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.ScalingPolicyList, structs.ScalingPolicyListResponse{})
 	apitest.Answer(c, structs.ServiceList, structs.ServiceListResponse{})
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
+	apitest.Answer(c, structs.NodePoolJobs, structs.JobListResponse{})
 	return c
 }
 
@@ -32,7 +33,7 @@ func TestLists_RefuseANamespaceThatDoesNotExist(t *testing.T) {
 		"job status", "job status -json", "alloc status", "eval status", "eval list",
 		"eval delete -filter a==b",
 		"deployment status", "deployment list", "deployment list -json", "scaling policy list",
-		"service list", "volume status", "volume status -plugin p",
+		"service list", "volume status", "volume status -plugin p", "node pool jobs p",
 	} {
 		for name, known := range map[string]bool{"prod": true, "*": true, "prd": false} {
 			code, _, errs := runLine(t, command+" -namespace "+name+" -address "+addr)
@@ -47,6 +48,7 @@ func TestLists_RefuseANamespaceThatDoesNotExist(t *testing.T) {
 func TestNames_TellThatTheirNamespaceDoesNotExist(t *testing.T) {
 	c := emptyNamespace()
 	apitest.Fail(c, structs.JobGet, structs.NotFoundf("there is no job"))
+	apitest.Fail(c, structs.JobWhy, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.JobRevert, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.CSIVolumeDeregister, structs.NotFoundf("there is no volume"))
 	apitest.Answer(c, structs.ServiceGet, structs.ServiceGetResponse{})

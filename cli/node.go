@@ -311,7 +311,7 @@ func nodeGC(ctx context.Context, c *Call) error {
 		return err
 	}
 	n := 0
-	err = c.await(ctx, "the answer of node "+shortID(id), func() (err error) {
+	err = c.await(ctx, "the answer of node "+shortID(id), seeNode(id), func() (err error) {
 		n, err = c.API.NodeGC(ctx, id)
 		return err
 	})

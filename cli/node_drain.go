@@ -252,6 +252,8 @@ func (w *watch) reportDrainEnd(s *structs.NodeDrainStatusResponse, begun bool) e
 		w.writeLine("Node %s does not drain; its last drain was %s", shortID(s.NodeID), s.LastDrain.Status)
 	case isComplete(s):
 		w.writeLine("The drain of node %s is complete", shortID(s.NodeID))
+		w.writeLine("To let it take allocations again: %s",
+			structs.CommandLine("", "node eligibility -enable", shortID(s.NodeID)))
 	default:
 		return structs.Preconditionf("the drain of node %s is %s", shortID(s.NodeID), s.LastDrain.Status)
 	}

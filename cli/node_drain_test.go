@@ -124,6 +124,7 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 			"Allocation "+shortID(alloc2)+` of job "db": it is stopping`,
 			"Allocation "+shortID(alloc2)+` of job "db" has left`,
 			"The drain of node "+shortID(node1)+" is complete",
+			"To let it take allocations again: berth node eligibility -enable "+shortID(node1),
 		)
 	}
 }
@@ -159,7 +160,8 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, drainWaits(wait), drainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
-	if code == 0 || !strings.Contains(errs, "the drain of node "+shortID(node1)+" is canceled") {
+	want := "the drain of node " + shortID(node1) + " is canceled; to see why: berth node status " + node1
+	if code == 0 || !strings.Contains(errs, want) {
 		t.Errorf("got exit code %d: %s", code, errs)
 	}
 	checkLines(t, out, `of job "web": it is stopping`)

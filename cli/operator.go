@@ -174,7 +174,7 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "the leader, which takes the vote of the server", func() error {
+	err = c.await(ctx, "the leader, which takes the vote of the server", seePeers, func() error {
 		return c.API.RaftRemovePeer(ctx, id, address)
 	})
 	if err != nil {
@@ -189,7 +189,7 @@ func raftTransfer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, fmt.Sprintf("server %s, which is to lead", id+address), func() error {
+	err = c.await(ctx, fmt.Sprintf("server %s, which is to lead", id+address), seePeers, func() error {
 		return c.API.RaftTransferLeadership(ctx, id, address)
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ var volumeCommands = []Command{
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
-				return c.didYouMean(ctx, "volume", id, err)
+				return c.volumeFault(ctx, id, err)
 			}
 			return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
 		},
@@ -119,7 +119,7 @@ attach and detach, and the growth of its content.`,
 			id := c.Arg(0)
 			err := c.API.VolumeRetry(ctx, id)
 			if err != nil {
-				return c.didYouMean(ctx, "volume", id, err)
+				return c.volumeFault(ctx, id, err)
 			}
 			return c.report(changed{"VolumeID": id},
 				"The failed operations of volume %q are retried: %s", id,
@@ -238,10 +238,17 @@ func volumeRegister(ctx context.Context, c *Call) error {
 		return err
 	}
 	var made *structs.CSIVolume
-	err = c.await(ctx, fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID), func() (err error) {
+	w := newWatch(c)
+	w.waits.step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
+	what := fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
+	err = w.awaitAnswer(ctx, what, func() (err error) {
 		made, err = c.API.VolumeRegister(ctx, v)
 		return err
 	})
+	if err != nil && ctx.Err() == nil {
+		w.waitFor("volume", v.Namespace, v.ID)
+		err = w.withNextStep(ctx, err)
+	}
 	if err != nil {
 		return locate(err)
 	}
@@ -307,12 +314,16 @@ func volumeDetach(ctx context.Context, c *Call) error {
 	var resp *structs.CSIVolumeDetachResponse
 	w := newWatch(c)
 	w.waitFor("volume", "", id)
-	err := w.request(ctx, func() { w.reportDetach(ctx, id, node) }, func() (err error) {
+	report := func(ctx context.Context) { w.reportDetach(ctx, id, node) }
+	err := w.request(ctx, report, func() (err error) {
 		resp, err = c.API.VolumeDetach(ctx, id, o)
 		return err
 	})
+	if err != nil && ctx.Err() == nil {
+		return c.volumeFault(ctx, id, err)
+	}
 	if err != nil {
-		return c.didYouMean(ctx, "volume", id, err)
+		return err
 	}
 	return c.report(resp, "%s", oneLine(resp.Detail))
 }

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// expandingCluster serves a volume whose expansion keeps failing. The request for it ends after a read of the
-// volume.
+// expandingCluster serves a volume whose expansion keeps failing. The request for it ends when the
+// volume was read and its explanation is asked for.
 func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 	t.Helper()
 	c := &apitest.Caller{}
@@ -21,8 +21,12 @@ func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 	var once sync.Once
 	type got = structs.CSIVolumeGetResponse
 	apitest.On(c, structs.CSIVolumeGet, func(context.Context, *structs.CSIVolumeGetRequest) (*got, error) {
-		once.Do(func() { close(wasRead) })
 		return &got{Volume: &structs.CSIVolumeDetail{CSIVolume: volume}}, nil
+	})
+	type why = structs.WhyResponse
+	apitest.On(c, structs.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (*why, error) {
+		once.Do(func() { close(wasRead) })
+		return &why{}, nil
 	})
 	type put = structs.CSIVolumeRegisterResponse
 	type request = structs.CSIVolumeRegisterRequest

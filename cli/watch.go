@@ -88,9 +88,6 @@ func (w *watch) writeChange(subject, format string, args ...any) {
 	}
 }
 
-// failedKinds are the kinds of errors of a watch that tell that a job does not run.
-var failedKinds = []structs.Kind{structs.KindPrecondition, structs.KindInternal}
-
 // withTimeout runs a watch within the time of -timeout.
 func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) error) error {
 	limit := w.c.Duration("timeout")
@@ -106,10 +103,8 @@ func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) er
 		structs.IsKind(err, structs.KindTimeout):
 		w.explainAtLast(ctx)
 		return structs.Timeoutf("not done after %s; the operation continues%s", limit, w.advice())
-	case w.waits.noun == "job" && slices.Contains(failedKinds, structs.KindOf(err)):
-		return fmt.Errorf("%w; to see why: %s", err, w.whyCommand())
 	}
-	return err
+	return w.withNextStep(ctx, err)
 }
 
 // retryOutage runs a watch again while the servers are unavailable, because they elect a leader or the agent
@@ -134,7 +129,7 @@ func (w *watch) retryOutage(ctx context.Context, follow func(context.Context) er
 		select {
 		case <-time.After(outagePause):
 		case <-ctx.Done():
-			return err
+			return structs.Timeoutf("%w; the operation continues%s", err, w.advice())
 		}
 	}
 }

@@ -60,8 +60,7 @@ func (w *watch) endOfDeployment(
 		return true, structs.Preconditionf("deployment %s of job %q is %s", id, d.JobID,
 			withDescription(d.Status, d.StatusDescription))
 	case structs.DeploymentPaused:
-		w.writeLine(`Deployment %s is paused; "%s" lets it go on`, id,
-			structs.CommandLine(d.Namespace, "deployment resume", id))
+		w.writeDeploymentStep(d)
 		return true, nil
 	}
 	if !d.AwaitsPromotion() || d.AutoPromotes() {
@@ -76,6 +75,21 @@ func (w *watch) endOfDeployment(
 	w.writeLine(`The canaries are healthy; "%s" lets them replace the old allocations`,
 		structs.CommandLine(d.Namespace, "deployment promote", id))
 	return true, nil
+}
+
+// writeDeploymentStep writes the next step of an operator whose deployment does not run. After success there
+// is none.
+func (w *watch) writeDeploymentStep(d *structs.Deployment) {
+	id := w.c.id(d.ID)
+	switch d.Status {
+	case structs.DeploymentSuccessful:
+	case structs.DeploymentPaused:
+		w.writeLine(`Deployment %s is paused; "%s" lets it go on`, id,
+			structs.CommandLine(d.Namespace, "deployment resume", id))
+	default:
+		w.writeLine("To see what its job waits for now: %s",
+			structs.CommandLine(d.Namespace, "job why", d.JobID))
+	}
 }
 
 // healthyCanaries counts the healthy canaries of each group of a deployment that have not ended.

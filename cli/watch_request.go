@@ -13,9 +13,15 @@ import (
 const firstReport = 500 * time.Millisecond
 
 // request sends a request and reports meanwhile, once it has waited for firstReport, what delays the answer.
-func (w *watch) request(ctx context.Context, report func(), send func() error) error {
+// A report takes explainTime at most, and ends with the request.
+func (w *watch) request(ctx context.Context, report func(context.Context), send func() error) error {
+	waits, stop := context.WithCancel(ctx)
+	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- send() }()
+	go func() {
+		ended <- send()
+		stop()
+	}()
 	next := time.NewTimer(firstReport)
 	defer next.Stop()
 	for {
@@ -26,22 +32,51 @@ func (w *watch) request(ctx context.Context, report func(), send func() error) e
 			}
 			return err
 		case <-next.C:
-			report()
+			limited, cancel := context.WithTimeout(waits, explainTime)
+			report(limited)
+			cancel()
 			next.Reset(readWait)
 		}
 	}
 }
 
-// await sends a request that changes something, and says what the answer waits for if it is late.
-func (c *Call) await(ctx context.Context, what string, send func() error) error {
+// The next steps after requests that do not concern one object.
+const (
+	seeServers = "to see the servers: berth server members"
+	seePeers   = "to see the servers: berth operator raft list-peers"
+)
+
+// seeAlloc and seeNode return the next step after a request about an allocation or a node.
+func (c *Call) seeAlloc(id string) string {
+	return "to see its state: " + structs.CommandLine(c.namespace(), "alloc status", shortID(id))
+}
+
+func seeNode(id string) string {
+	return "to see its state: " + structs.CommandLine("", "node status", shortID(id))
+}
+
+// await sends a request that changes something, and says what the answer waits for if it is late. The fault
+// of the request names the next step.
+func (c *Call) await(ctx context.Context, what, step string, send func() error) error {
 	w := newWatch(c)
-	return w.request(ctx, func() { w.writeChange("request", "  waits for %s", what) }, send)
+	w.waits.step = step
+	err := w.awaitAnswer(ctx, what, send)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return w.withNextStep(ctx, err)
+}
+
+// awaitAnswer sends a request, and says what the answer waits for if it is late.
+func (w *watch) awaitAnswer(ctx context.Context, what string, send func() error) error {
+	return w.request(ctx, func(context.Context) { w.writeChange("request", "  waits for %s", what) }, send)
 }
 
 // volumeRequest sends a request about a volume and explains meanwhile why the answer is delayed.
 func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() error) error {
 	w.waitFor("volume", ns, id)
-	return w.request(ctx, func() { w.reportProgress(ctx, ns, id) }, send)
+	report := func(ctx context.Context) { w.reportProgress(ctx, ns, id) }
+	return w.request(ctx, report, send)
 }
 
 // reportProgress writes the progress of a volume's change, and the remedies if it is held up. It ignores

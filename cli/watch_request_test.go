@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -94,6 +97,103 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 				t.Errorf("exit code %d, %s; want %q in\n%s", code, errs.String(), want, out)
 			}
 		})
+	}
+}
+
+// TestRequests_NameTheNextStepOfAFault checks the end of commands whose request is refused.
+func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	volume := filepath.Join(dir, "old.hcl")
+	archive := filepath.Join(dir, "good.snap")
+	writeFile(t, volume, []byte(registeredVolume))
+	writeFile(t, archive, newFakeCluster(dir).agent.Snapshot)
+	for line, want := range map[string]string{
+		"volume create " + volume:                       "to see the plugins: berth plugin status",
+		"volume register " + volume:                     "to see the plugins: berth plugin status",
+		"volume delete data":                            "to see why: berth volume why data",
+		"volume deregister data":                        "to see why: berth volume why data",
+		"volume retry data":                             "to see why: berth volume why data",
+		"volume detach data one":                        "to see why: berth volume why data",
+		"alloc restart a1a1a1a1":                        "to see its state: berth alloc status a1a1a1a1",
+		"alloc signal a1a1a1a1":                         "to see its state: berth alloc status a1a1a1a1",
+		"alloc gc a1a1a1a1":                             "to see its state: berth alloc status a1a1a1a1",
+		"node gc one":                                   "to see its state: berth node status 11111111",
+		"server join 10.0.0.2":                          "to see the servers: berth server members",
+		"server leave":                                  "to see the servers: berth server members",
+		"server force-leave s2.global":                  "to see the servers: berth server members",
+		"system gc":                                     "to see the servers: berth server members",
+		"operator snapshot save " + archive:             "to see the servers: berth server members",
+		"operator raft remove-peer -peer-id s2":         "to see the servers: berth operator raft list-peers",
+		"operator raft transfer-leadership -peer-id s2": "to see the servers: berth operator raft list-peers",
+		"operator snapshot restore " + archive:          "to see the servers: berth server members",
+	} {
+		for kind, status := range map[structs.Kind]int{
+			structs.KindPrecondition: http.StatusPreconditionFailed,
+			structs.KindTimeout:      http.StatusGatewayTimeout,
+		} {
+			t.Run(fmt.Sprint(line, " ", status), func(t *testing.T) {
+				t.Parallel()
+				c := newFakeCluster(t.TempDir())
+				h := api.NewHandler(api.Config{
+					Caller: c.caller,
+					Agent:  c.agent,
+					Logger: hclog.NewNullLogger(),
+				})
+				agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/snapshot") {
+						w.Header().Set("X-Berth-Error-Kind", string(kind))
+						http.Error(w, "not now", status)
+						return
+					}
+					h.ServeHTTP(w, r)
+				}))
+				defer agent.Close()
+				args := append(strings.Fields(line), "-address", agent.URL)
+				code, _, errs := runArgs(t, args)
+				if code == 0 || !strings.HasSuffix(strings.TrimSpace(errs), "not now; "+want) {
+					t.Errorf("exit code %d, %q; want %q at its end", code, errs, want)
+				}
+			})
+		}
+	}
+}
+
+// TestRequests_EndWhileAReportIsSlow checks that a request whose answer has come does not wait for the
+// explanation of its delay.
+func TestRequests_EndWhileAReportIsSlow(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+	reports := make(chan struct{})
+	var cause error
+	err := w.request(ctx, func(report context.Context) {
+		close(reports)
+		<-report.Done()
+		cause = report.Err()
+	}, func() error {
+		<-reports
+		return nil
+	})
+	if err != nil || !errors.Is(cause, context.Canceled) {
+		t.Errorf("the request ends with %v, and its report with %v", err, cause)
+	}
+}
+
+// TestRequests_BoundAReport checks that a report that lasts does not hold the next one up.
+func TestRequests_BoundAReport(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+	ended := make(chan error, 1)
+	err := w.request(ctx, func(report context.Context) {
+		<-report.Done()
+		ended <- report.Err()
+	}, func() error { return <-ended })
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("the report ends with %v", err)
 	}
 }
 

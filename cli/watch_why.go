@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -30,9 +29,10 @@ const lastWords = 5 * time.Second
 
 // waiting is the thing that a watch waits for, and its last explanation.
 type waiting struct {
-	noun      string // job, volume or node; "": not known yet
+	noun      string // job, volume or node; "": not known yet, or step is set
 	namespace string
 	id        string
+	step      string          // the next step of a wait for something else
 	jobs      []named         // those that a node waits for
 	next      time.Time       // of the explanation
 	causes    map[string]bool // of the last one
@@ -68,7 +68,11 @@ func (w *watch) explain(ctx context.Context) {
 	case "job":
 		w.explainJobs(ctx, one)
 	case "node":
-		w.explainJobs(ctx, w.waits.jobs[:min(len(w.waits.jobs), mostDrained)]...)
+		shown := w.waits.jobs[:min(len(w.waits.jobs), mostDrained)]
+		w.explainJobs(ctx, shown...)
+		if rest := len(w.waits.jobs) - len(shown); rest > 0 {
+			w.writeChange("jobs", "  and %s: %s", plural(rest, "more job"), w.whyCommand())
+		}
 	case "volume":
 		causes, waits := causesOf(ctx, w.api.VolumeWhy, one)
 		if waits {
@@ -171,24 +175,4 @@ func (w *watch) explainAtLast(ctx context.Context) {
 	defer cancel()
 	w.waits.causes = nil // the reader may not have seen those before
 	w.explain(ctx)
-}
-
-// whyCommand returns the command that explains the wait, "" if nothing is known of it.
-func (w *watch) whyCommand() string {
-	switch w.waits.noun {
-	case "":
-		return ""
-	case "node":
-		return structs.CommandLine("", "node status", w.waits.id)
-	}
-	return structs.CommandLine(w.waits.namespace, w.waits.noun+" why", w.waits.id)
-}
-
-// advice returns the next step of a user whose watch has ended before the wait, or "".
-func (w *watch) advice() string {
-	command := w.whyCommand()
-	if command == "" {
-		return ""
-	}
-	return fmt.Sprintf("; to see what it waits for: %s", command)
 }

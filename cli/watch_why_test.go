@@ -113,6 +113,20 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 	}
 }
 
+// TestWatch_CountsTheJobsOfADrainThatItDoesNotExplain checks that a drain of many jobs does not look like one
+// of the first few.
+func TestWatch_CountsTheJobsOfADrainThatItDoesNotExplain(t *testing.T) {
+	var out strings.Builder
+	w := watchOf(t, &out, nil)
+	w.waitFor("node", "", node1)
+	for n := range mostDrained + 4 {
+		w.waits.jobs = append(w.waits.jobs, named{"default", fmt.Sprint("job", n)})
+	}
+	w.explain(t.Context())
+	w.explain(t.Context())
+	checkLines(t, out.String(), "and 4 more jobs: berth node status "+node1)
+}
+
 // watchOf returns a watch of an agent with answers by path. The agent has no other paths.
 func watchOf(t *testing.T, out *strings.Builder, answers map[string]func() any) *watch {
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
