@@ -127,7 +127,7 @@ func (d *driverService) StartTask(
 	for d.plugin.setting("pull") == Hang {
 		time.Sleep(pollInterval)
 	}
-	t, err := run(cfg, config["script"])
+	t, err := run(cfg, config["script"], d.opener(cfg))
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +145,27 @@ func (d *driverService) StartTask(
 }
 
 // run starts a script.
+// opener returns the function that opens the pipe of an output: by its path, or by its name in the logs of
+// the allocation, as drivers do that show their tasks a part of the host.
+func (d *driverService) opener(cfg *driver.TaskConfig) func(path string) (*os.File, error) {
+	if d.plugin.setting("pipes") != "logs" {
+		return func(path string) (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
+	}
+	return func(path string) (*os.File, error) {
+		logs, err := os.OpenRoot(filepath.Join(cfg.GetEnv()["NOMAD_ALLOC_DIR"], "logs"))
+		if err != nil {
+			return nil, err
+		}
+		defer logs.Close()
+		name := filepath.Base(path)
+		err = logs.Chown(name, os.Getuid(), os.Getgid())
+		if err != nil {
+			return nil, err
+		}
+		return logs.OpenFile(name, os.O_WRONLY, 0)
+	}
+}
+
 func run(cfg *driver.TaskConfig, script string) (*task, error) {
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir = filepath.Join(cfg.GetAllocDir(), cfg.GetName())
@@ -161,12 +182,12 @@ func run(cfg *driver.TaskConfig, script string) (*task, error) {
 	for name, value := range cfg.GetEnv() {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	stdout, err := os.OpenFile(cfg.GetStdoutPath(), os.O_WRONLY, 0)
+	stdout, err := open(cfg.GetStdoutPath())
 	if err != nil {
 		return nil, err
 	}
 	defer stdout.Close()
-	stderr, err := os.OpenFile(cfg.GetStderrPath(), os.O_WRONLY, 0)
+	stderr, err := open(cfg.GetStderrPath())
 	if err != nil {
 		return nil, err
 	}

@@ -92,12 +92,16 @@ func (o output) openDir() (*os.File, error) {
 // MakeDir makes the directory of logs, also in the place of something else that a task put there. The
 // directory above it exists, and does not belong to the task.
 func MakeDir(dir string) error {
-	f, err := output{dir: dir}.openOrMakeDir()
+	f, err := OpenDir(dir)
 	if err != nil {
 		return err
 	}
 	return f.Close()
 }
+
+// OpenDir opens the directory of logs after MakeDir. What the task puts in its place later has no effect on
+// the open one.
+func OpenDir(dir string) (*os.File, error) { return output{dir: dir}.openOrMakeDir() }
 
 // openOrMakeDir makes the directory if the task has moved or removed it, or has put something else in its
 // place. The directory above it does not belong to the task.

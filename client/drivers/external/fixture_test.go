@@ -239,11 +239,16 @@ func (f *fixture) task(id, script string) *driver.TaskConfig {
 	}
 	f.tasks = append(f.tasks, id+"/web")
 	return &driver.TaskConfig{
-		ID:        id + "/web",
-		Task:      "web",
-		Config:    f.config(script),
-		Of:        driver.Origin{Namespace: "default", JobID: "job1", JobName: "job one", Group: "g"},
-		Env:       map[string]string{"GREETING": "hello", "NOMAD_JOB_ID": "other", "PATH": os.Getenv("PATH")},
+		ID:     id + "/web",
+		Task:   "web",
+		Config: f.config(script),
+		Of:     driver.Origin{Namespace: "default", JobID: "job1", JobName: "job one", Group: "g"},
+		Env: map[string]string{
+			"GREETING":        "hello",
+			"NOMAD_JOB_ID":    "other",
+			"NOMAD_ALLOC_DIR": dirs.AllocShared,
+			"PATH":            os.Getenv("PATH"),
+		},
 		Resources: structs.Resources{CPU: 100, MemoryMB: 64},
 		Dirs:      dirs,
 		LogConfig: structs.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1},

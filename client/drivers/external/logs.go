@@ -13,6 +13,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/internal/logfile"
 	"berth/structs"
 )
 
@@ -35,6 +36,30 @@ func pipesOf(cfg *driver.TaskConfig) pipes {
 		stdout: filepath.Join(dir, "."+cfg.Task+".stdout.fifo"),
 		stderr: filepath.Join(dir, "."+cfg.Task+".stderr.fifo"),
 	}
+}
+
+// link gives the pipes their names in the directory of the logs, too: some drivers look for the names there,
+// whatever the directory of their paths. A task may change that directory at any time. So these names are
+// hard links to the pipes that the helper reads: a task that replaces one loses its own output at most. The
+// directory is open before, so that no symbolic link leads elsewhere.
+func (p pipes) link(logs string) error {
+	dir, err := logfile.OpenDir(logs)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	for _, path := range []string{p.stdout, p.stderr} {
+		name := filepath.Base(path)
+		err := unix.Unlinkat(int(dir.Fd()), name, 0) // of an earlier start
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &os.PathError{Op: "unlink", Path: name, Err: err}
+		}
+		err = unix.Linkat(unix.AT_FDCWD, path, int(dir.Fd()), name, 0)
+		if err != nil {
+			return &os.PathError{Op: "link", Path: name, Err: err}
+		}
+	}
+	return nil
 }
 
 // checkUnused returns an error if a process has one of the pipes open for writing. The helper must have

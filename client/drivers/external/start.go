@@ -118,6 +118,10 @@ func (d *Driver) prepare(
 	request.MsgpackDriverConfig = config
 	request.Mounts = mounts
 	return request, made, nil
+	err = made.link(cfg.Dirs.Logs)
+	if err != nil { // most drivers do without
+		d.logger.Warn("failed to name the pipes of a task among its logs", "task_id", cfg.ID, "error", err)
+	}
 }
 
 // begin calls the plugin in the background. The call ends with its answer or its process, and at the latest
