@@ -94,6 +94,7 @@ func TestRunner_TellsTheDriverTheOriginOfATask(t *testing.T) {
 		defer a.stop()
 		alloc := testAlloc("web")
 		alloc.Job.Name = "the job"
+		alloc.Job.ParentID = "parent"
 		alloc.Job.TaskGroups[0].Tasks[0].Env = map[string]string{"NOMAD_JOB_ID": "other"}
 		a.new(alloc)
 		synctest.Wait()
@@ -102,6 +103,7 @@ func TestRunner_TellsTheDriverTheOriginOfATask(t *testing.T) {
 			Namespace: "default",
 			JobID:     "job",
 			JobName:   "the job",
+			ParentID:  "parent",
 			Group:     "g",
 			Alloc:     "job.g[0]",
 		}

@@ -79,6 +79,7 @@ func (t *task) origin() driver.Origin {
 		Namespace: structs.NamespaceOr(alloc.Namespace),
 		JobID:     alloc.JobID,
 		JobName:   alloc.Job.Name,
+		ParentID:  alloc.Job.ParentID,
 		Group:     t.r.group().Name,
 		Alloc:     alloc.Name,
 	}

@@ -424,10 +424,10 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 		a.new(alloc)
 		synctest.Wait()
 		want := []driver.Mount{
-			{HostPath: "/host/data", TaskPath: "/srv/0", Propagation: "host-to-task"},
-			{HostPath: "/host/data", TaskPath: "/local/view", ReadOnly: true},
-			{HostPath: "/host/ro", TaskPath: "/ro", ReadOnly: true},
-			{HostPath: "/host/disk", TaskPath: "/dev/disk0", Device: true},
+			{HostPath: "/host/data", TaskPath: "/srv/0", Propagation: "host-to-task", Volume: "data"},
+			{HostPath: "/host/data", TaskPath: "/local/view", ReadOnly: true, Volume: "data"},
+			{HostPath: "/host/ro", TaskPath: "/ro", ReadOnly: true, Volume: "ro"},
+			{HostPath: "/host/disk", TaskPath: "/dev/disk0", Device: true, Volume: "disk"},
 		}
 		cfg := fx.machine.Task("alloc1/web").Config
 		if !slices.Equal(cfg.Mounts, want) {

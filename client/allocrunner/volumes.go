@@ -60,6 +60,7 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 			ReadOnly:    v.ReadOnly || m.ReadOnly,
 			Propagation: vars.expand(m.PropagationMode),
 			Device:      v.Device,
+			Volume:      alias,
 		})
 	}
 	return nil

@@ -77,6 +77,7 @@ type TaskConfig struct {
 type Origin struct {
 	Namespace      string
 	JobID, JobName string
+	ParentID       string // of a periodic or parameterized job, "" if the job is no child of one
 	Group          string
 	Alloc          string // the allocation's name
 }
@@ -160,6 +161,7 @@ type Mount struct {
 	Propagation string // "private" (also ""), "host-to-task" (rslave), "bidirectional" (rshared)
 	Device      bool   // HostPath is a device node: bound as a file and allowed in the device cgroup
 	Permissions string // of a device: any of "rwm"; "" is "rwm"
+	Volume      string // the name in the job, "" if the mount is of no volume
 }
 
 // Handle is the input of Recover. The agent keeps it. Only the driver reads State.

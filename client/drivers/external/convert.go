@@ -19,6 +19,7 @@ func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfi
 		Name:          cfg.Task,
 		Env:           cfg.Env,
 		Resources:     d.resourcesOf(cfg),
+		DeviceEnv:     cfg.DeviceEnv,
 		Devices:       devicesOf(cfg.Mounts),
 		User:          cfg.User,
 		AllocDir:      filepath.Dir(cfg.Dirs.Task),
@@ -27,6 +28,7 @@ func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfi
 		TaskGroupName: cfg.Of.Group,
 		JobName:       cfg.Of.JobName,
 		JobId:         cfg.Of.JobID,
+		ParentJobId:   cfg.Of.ParentID,
 		Namespace:     cfg.Of.Namespace,
 		AllocId:       allocID,
 		NodeId:        d.cfg.Node.ID,
@@ -118,6 +120,7 @@ func mountOf(m driver.Mount) *protocol.Mount {
 		HostPath:        m.HostPath,
 		Readonly:        m.ReadOnly,
 		PropagationMode: cmp.Or(m.Propagation, "private"),
+		RequestName:     m.Volume,
 	}
 }
 

@@ -42,6 +42,8 @@ func TestStart_PassesTheTaskOn(t *testing.T) {
 		{HostPath: "/dev/c", TaskPath: "/dev/c", Device: true},
 		{HostPath: "/dev/d", TaskPath: "/dev/d", Device: true, ReadOnly: true},
 	}
+	cfg.Of.ParentID = "parent"
+	cfg.DeviceEnv = map[string]string{"GPU": "1"}
 	cfg.Ports = []structs.AllocatedPort{{Label: "http", Value: 20000, To: 80, HostIP: "10.0.0.1"}}
 	a.start(cfg)
 	got := f.lastStarted()
@@ -54,6 +56,9 @@ func TestStart_PassesTheTaskOn(t *testing.T) {
 		got.GetNodeId() != "n1" ||
 		got.GetResources().GetLinuxResources().GetMemoryLimitBytes() != 64<<20 {
 		t.Errorf("got %v", got)
+	}
+	if got.GetParentJobId() != "parent" || got.GetDeviceEnv()["GPU"] != "1" {
+		t.Errorf("parent %q, variables of devices %v", got.GetParentJobId(), got.GetDeviceEnv())
 	}
 	var devices []string
 	for _, d := range got.GetDevices() {
@@ -87,7 +92,12 @@ func TestStart_FillsTheRootOfATask(t *testing.T) {
 		t.Error("a task with a root sees the paths of the host")
 	}
 	cfg := f.task("a1", "exit 0")
-	cfg.Mounts = []driver.Mount{{HostPath: "/data", TaskPath: "/vol", Propagation: "bidirectional"}}
+	cfg.Mounts = []driver.Mount{{
+		HostPath:    "/data",
+		TaskPath:    "/vol",
+		Propagation: "bidirectional",
+		Volume:      "db",
+	}}
 	a.start(cfg)
 	var got []string
 	for _, m := range f.lastStarted().GetMounts() {
@@ -95,12 +105,15 @@ func TestStart_FillsTheRootOfATask(t *testing.T) {
 		if m.GetReadonly() {
 			text += " ro"
 		}
+		if m.GetRequestName() != "" {
+			text += " of " + m.GetRequestName()
+		}
 		got = append(got, text)
 	}
 	want := []string{
 		"/bin /bin private ro",
 		cfg.Dirs.AllocShared + " /alloc private",
-		"/data /vol bidirectional",
+		"/data /vol bidirectional of db",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -2090,8 +2090,11 @@ type DriverCapabilities struct {
 	MountConfigs          DriverCapabilities_MountConfigs             `protobuf:"varint,6,opt,name=mount_configs,json=mountConfigs,proto3,enum=hashicorp.nomad.plugins.drivers.proto.DriverCapabilities_MountConfigs" json:"mount_configs,omitempty"`
 	RemoteTasks           bool                                        `protobuf:"varint,7,opt,name=remote_tasks,json=remoteTasks,proto3" json:"remote_tasks,omitempty"`
 	DisableLogCollection  bool                                        `protobuf:"varint,8,opt,name=disable_log_collection,json=disableLogCollection,proto3" json:"disable_log_collection,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// dynamic_workload_users says that the driver runs a task as "nomad-UID", with equal UID and GID, also if the
+	// machine has no such user.
+	DynamicWorkloadUsers bool `protobuf:"varint,9,opt,name=dynamic_workload_users,json=dynamicWorkloadUsers,proto3" json:"dynamic_workload_users,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *DriverCapabilities) Reset() {
@@ -2176,6 +2179,13 @@ func (x *DriverCapabilities) GetRemoteTasks() bool {
 func (x *DriverCapabilities) GetDisableLogCollection() bool {
 	if x != nil {
 		return x.DisableLogCollection
+	}
+	return false
+}
+
+func (x *DriverCapabilities) GetDynamicWorkloadUsers() bool {
+	if x != nil {
+		return x.DynamicWorkloadUsers
 	}
 	return false
 }
@@ -2956,8 +2966,12 @@ type Mount struct {
 	HostPath        string                 `protobuf:"bytes,2,opt,name=host_path,json=hostPath,proto3" json:"host_path,omitempty"`
 	Readonly        bool                   `protobuf:"varint,3,opt,name=readonly,proto3" json:"readonly,omitempty"`
 	PropagationMode string                 `protobuf:"bytes,4,opt,name=propagation_mode,json=propagationMode,proto3" json:"propagation_mode,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// selinux_label is in no job of berth.
+	SelinuxLabel string `protobuf:"bytes,5,opt,name=selinux_label,json=selinuxLabel,proto3" json:"selinux_label,omitempty"`
+	// request_name is that of the job's volume, empty for other mounts.
+	RequestName   string `protobuf:"bytes,6,opt,name=request_name,json=requestName,proto3" json:"request_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Mount) Reset() {
@@ -3014,6 +3028,20 @@ func (x *Mount) GetReadonly() bool {
 func (x *Mount) GetPropagationMode() string {
 	if x != nil {
 		return x.PropagationMode
+	}
+	return ""
+}
+
+func (x *Mount) GetSelinuxLabel() string {
+	if x != nil {
+		return x.SelinuxLabel
+	}
+	return ""
+}
+
+func (x *Mount) GetRequestName() string {
+	if x != nil {
+		return x.RequestName
 	}
 	return ""
 }
@@ -4017,7 +4045,7 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\x15DestroyNetworkRequest\x12\x19\n" +
 	"\balloc_id\x18\x01 \x01(\tR\aallocId\x12b\n" +
 	"\x0eisolation_spec\x18\x02 \x01(\v2;.hashicorp.nomad.plugins.drivers.proto.NetworkIsolationSpecR\risolationSpec\"\x18\n" +
-	"\x16DestroyNetworkResponse\"\xa1\x05\n" +
+	"\x16DestroyNetworkResponse\"\xd7\x05\n" +
 	"\x12DriverCapabilities\x12!\n" +
 	"\fsend_signals\x18\x01 \x01(\bR\vsendSignals\x12\x12\n" +
 	"\x04exec\x18\x02 \x01(\bR\x04exec\x12h\n" +
@@ -4026,7 +4054,8 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\x13must_create_network\x18\x05 \x01(\bR\x11mustCreateNetwork\x12k\n" +
 	"\rmount_configs\x18\x06 \x01(\x0e2F.hashicorp.nomad.plugins.drivers.proto.DriverCapabilities.MountConfigsR\fmountConfigs\x12!\n" +
 	"\fremote_tasks\x18\a \x01(\bR\vremoteTasks\x124\n" +
-	"\x16disable_log_collection\x18\b \x01(\bR\x14disableLogCollection\":\n" +
+	"\x16disable_log_collection\x18\b \x01(\bR\x14disableLogCollection\x124\n" +
+	"\x16dynamic_workload_users\x18\t \x01(\bR\x14dynamicWorkloadUsers\":\n" +
 	"\vFSIsolation\x12\b\n" +
 	"\x04NONE\x10\x00\x12\n" +
 	"\n" +
@@ -4121,12 +4150,14 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\vcpuset_cpus\x18\x06 \x01(\tR\n" +
 	"cpusetCpus\x12\"\n" +
 	"\fPercentTicks\x18\b \x01(\x01R\fPercentTicks\x12#\n" +
-	"\rcpuset_cgroup\x18\t \x01(\tR\fcpusetCgroup\"\x88\x01\n" +
+	"\rcpuset_cgroup\x18\t \x01(\tR\fcpusetCgroup\"\xd0\x01\n" +
 	"\x05Mount\x12\x1b\n" +
 	"\ttask_path\x18\x01 \x01(\tR\btaskPath\x12\x1b\n" +
 	"\thost_path\x18\x02 \x01(\tR\bhostPath\x12\x1a\n" +
 	"\breadonly\x18\x03 \x01(\bR\breadonly\x12)\n" +
-	"\x10propagation_mode\x18\x04 \x01(\tR\x0fpropagationMode\"q\n" +
+	"\x10propagation_mode\x18\x04 \x01(\tR\x0fpropagationMode\x12#\n" +
+	"\rselinux_label\x18\x05 \x01(\tR\fselinuxLabel\x12!\n" +
+	"\frequest_name\x18\x06 \x01(\tR\vrequestName\"q\n" +
 	"\x06Device\x12\x1b\n" +
 	"\ttask_path\x18\x01 \x01(\tR\btaskPath\x12\x1b\n" +
 	"\thost_path\x18\x02 \x01(\tR\bhostPath\x12-\n" +
