@@ -246,6 +246,7 @@ plugin "gpu" {}
 client {
   enabled = true
   options = { "driver.allowlist" = "exec, podman", "driver.denylist" = "docker" }
+  users { dynamic_user_max = 80005 }
 }`})
 	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x")
 	if err == nil {
@@ -258,6 +259,9 @@ client {
 	if got.Dir != "/opt/plugins" || got.Sockets != "/x/plugins" || len(got.Plugins) != 2 ||
 		got.Plugins[1].Name != "gpu" {
 		t.Fatalf("got %+v", got)
+	}
+	if users := c.Client.Users; users.Min != 80_000 || users.Max != 80_005 {
+		t.Errorf("the users of tasks are %+v", users)
 	}
 	podman := got.Plugins[0]
 	want := map[string]any{"gc": true, "volumes": []any{map[string]any{"enabled": true}}}

@@ -89,6 +89,8 @@ type Config struct {
 	// Devices are groups of device files that jobs may ask for.
 	Devices []*devicemanager.HostGroup `hcl:"device,block"`
 
+	// Users are the user IDs that external drivers get for tasks without a user.
+	Users drivermanager.UserRange `hcl:"users,block"`
 	// Artifact bounds the downloads of artifacts.
 	Artifact artifacthook.Settings `hcl:"artifact,block"`
 
@@ -138,6 +140,7 @@ func (c *Config) DriverConfig() drivermanager.Config {
 	drivers.Allowed = c.optionList(OptionDriverAllowlist)
 	drivers.Denied = c.optionList(OptionDriverDenylist)
 	drivers.Connect = c.Connect
+	drivers.Users = c.Users
 	return drivers
 }
 
@@ -195,6 +198,7 @@ func DefaultConfig() *Config {
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 drivermanager.DefaultConfig(),
 		Settings:                cni.DefaultSettings(),
+		Users:                   drivermanager.DefaultConfig().Users,
 		Artifact:                artifacthook.DefaultSettings(),
 		MovedData:               diskhook.DefaultSettings(),
 		SecretsSizeMB:           secretsdir.DefaultSizeMB,
@@ -329,6 +333,9 @@ func (c *Config) Validate() error {
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
 	if err := c.Drivers.Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
+	}
+	if err := c.Users.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if err := c.Artifact.Validate(); err != nil {
 		faults = append(faults, err)

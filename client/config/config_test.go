@@ -51,6 +51,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.MinDynamicPort, c.MaxDynamicPort = 70_000, 66_000
 	c.Reserved.Ports = "22,x"
 	c.SecretsSizeMB = 1025
+	c.Users.Min = 90_000
 	err := c.Validate()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
@@ -60,6 +61,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
 		"client.secrets_size_mb: 1025 is more than 1024",
+		"client.users: dynamic_user_min, 90000, and dynamic_user_max, 89999, are no range",
 		`no option "nope"`,
 		"client.node_class: it has 256 bytes; at most 255",
 		"client.meta: it has 1 entries with 1048577 bytes; at most 4096 with 1048576",
@@ -80,5 +82,13 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "one:1") {
 		t.Errorf("a good setting is among the faults:\n%v", err)
+	}
+}
+
+func TestDriverConfig_HasTheUsersOfTasks(t *testing.T) {
+	c := validConfig()
+	c.Users.Max = 80_005
+	if got := c.DriverConfig().Users; got.Min != 80_000 || got.Max != 80_005 {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -41,6 +41,8 @@ type Config struct {
 
 	// Connect has the programs of the proxies of the service mesh. The agent fills it in from its consul block.
 	Connect connectproxy.Config
+	// Users are the user IDs for tasks of external drivers. The agent fills them in from the client block.
+	Users UserRange
 	// Allowed are the only drivers of this node if there are any. Denied drivers do not run on it. The agent
 	// fills both in from the options of the client block.
 	Allowed []string
@@ -59,6 +61,7 @@ func DefaultConfig() Config {
 		Exec:    exec.DefaultConfig(),
 		RawExec: rawexec.DefaultConfig(),
 		Docker:  docker.DefaultConfig(),
+		Users:   external.DefaultUserRange(),
 	}
 }
 
@@ -84,6 +87,9 @@ type Manager struct {
 	mu    sync.Mutex
 	infos map[string]*structs.DriverInfo
 }
+
+// UserRange is the setting `client { users { } }`.
+type UserRange = external.UserRange
 
 // Node names the node in the configuration of a task of an external driver.
 type Node = external.Node
@@ -200,6 +206,10 @@ func (m *Manager) newExternal(
 	if chroot == nil {
 		chroot = exec.DefaultConfig().ChrootEnv
 	}
+	users := cfg.Users
+	if users == (UserRange{}) {
+		users = external.DefaultUserRange()
+	}
 	return external.New(p.Name, external.Config{
 		Catalog: o.Plugins,
 		Records: o.Records,
@@ -207,6 +217,7 @@ func (m *Manager) newExternal(
 		Node:    o.Node,
 		MHz:     o.MHz,
 		Logs:    external.NewLogs(p.Name, logs),
+		Users:   users,
 		Chroot:  chroot,
 		Events:  m.events.deliver,
 	}, m.logger)

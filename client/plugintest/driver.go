@@ -62,6 +62,7 @@ func (d *driverService) Capabilities(
 	default:
 		can.MountConfigs = driver.DriverCapabilities_NO_MOUNTS
 	}
+	can.DynamicWorkloadUsers = d.plugin.setting("users") == "dynamic"
 	if d.plugin.setting("network") == "group" {
 		can.NetworkIsolationModes = []driver.NetworkIsolationSpec_NetworkIsolationMode{
 			driver.NetworkIsolationSpec_HOST,
@@ -144,7 +145,6 @@ func (d *driverService) StartTask(
 	}}, err
 }
 
-// run starts a script.
 // opener returns the function that opens the pipe of an output: by its path, or by its name in the logs of
 // the allocation, as drivers do that show their tasks a part of the host.
 func (d *driverService) opener(cfg *driver.TaskConfig) func(path string) (*os.File, error) {
@@ -166,7 +166,8 @@ func (d *driverService) opener(cfg *driver.TaskConfig) func(path string) (*os.Fi
 	}
 }
 
-func run(cfg *driver.TaskConfig, script string) (*task, error) {
+// run starts a script.
+func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, error)) (*task, error) {
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir = filepath.Join(cfg.GetAllocDir(), cfg.GetName())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

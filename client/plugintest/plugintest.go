@@ -88,11 +88,12 @@ func Install(t testing.TB, dir, kind string) *Plugin {
 
 // Set changes a setting: the fault of a method ("StartTask"), or of the start of the process ("start"); the
 // health of the driver ("health": unhealthy, undetected), and whether it repeats its report without a pause
-// ("flood": yes); its isolation ("isolation": chroot, image); its attributes ("attributes": a number); the
-// start of a task that takes a while ("pull": hang), or after which the process ends without an answer
-// ("answer": exit); whether it runs commands ("exec": no) and reports their ends ("result": no); the IDs of
-// the devices ("devices": separated by spaces) and the name of their group ("group"); the name of the plugin
-// ("name"). "" is the default.
+// ("flood": yes); its isolation ("isolation": chroot, image); whether it takes users that the agent allots
+// ("users": dynamic); its attributes ("attributes": a number); the start of a task that takes a while
+// ("pull": hang), or after which the process ends without an answer ("answer": exit); where it looks for the
+// pipes of the output ("pipes": logs, by their names in the logs of the allocation); whether it runs commands
+// ("exec": no) and reports their ends ("result": no); the IDs of the devices ("devices": separated by spaces)
+// and the name of their group ("group"); the name of the plugin ("name"). "" is the default.
 func (p *Plugin) Set(name, value string) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)

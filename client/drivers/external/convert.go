@@ -11,17 +11,17 @@ import (
 	"berth/structs"
 )
 
-// taskConfig converts the configuration of a task, but for that of the driver and the mounts.
+// taskConfig converts the configuration of a task, but for that of the driver, the mounts and the
+// user.
 func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfig {
 	allocID, _, _ := strings.Cut(cfg.ID, "/")
 	return &protocol.TaskConfig{
 		Id:            cfg.ID,
 		Name:          cfg.Task,
 		Env:           cfg.Env,
-		Resources:     d.resourcesOf(cfg),
 		DeviceEnv:     cfg.DeviceEnv,
+		Resources:     d.resourcesOf(cfg),
 		Devices:       devicesOf(cfg.Mounts),
-		User:          cfg.User,
 		AllocDir:      filepath.Dir(cfg.Dirs.Task),
 		StdoutPath:    p.stdout,
 		StderrPath:    p.stderr,

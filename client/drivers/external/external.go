@@ -44,6 +44,7 @@ type Config struct {
 	Node    Node
 	MHz     int // of the node, over all cores
 	Logs    Logs
+	Users   UserRange
 	// Chroot maps paths of the host to the paths at which a task sees them, read-only, if its driver makes a
 	// root of the directory of the task.
 	Chroot map[string]string

@@ -53,6 +53,7 @@ type fixture struct {
 	records *store.DB
 	dir     string
 	tasks   []string           // the IDs of all tasks
+	users   UserRange          // that the agent allots
 	plugin  *plugintest.Plugin // nil for a driver of the peer
 }
 
@@ -98,7 +99,7 @@ func newNode(t *testing.T) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{t: t, dir: dir}
+	f := &fixture{t: t, dir: dir, users: DefaultUserRange()}
 	f.records, err = store.Open(filepath.Join(dir, "store"))
 	if err != nil {
 		t.Fatal(err)
@@ -178,6 +179,7 @@ func (f *fixture) launch() *agent {
 		Node:    Node{ID: "n1", Name: "node"},
 		MHz:     2000,
 		Logs:    f.logs(),
+		Users:   f.users,
 		Chroot:  map[string]string{"/bin": "/bin", "/none": "/none"},
 		Events:  func(e driver.TaskEvent) { a.events <- e },
 	}, hclog.NewNullLogger())

@@ -53,7 +53,7 @@ func seesHost(can *protocol.DriverCapabilities) bool {
 // openDirs makes the task's own directories usable for its user. Only the driver knows the user of a task
 // that names none, or one of its image. So a task with a root of its own has directories that are open to
 // all users: the closed directory of the allocation, above them, keeps the other users of the host out.
-func openDirs(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) error {
+func openDirs(cfg *driver.TaskConfig, of taskUser, can *protocol.DriverCapabilities) error {
 	if !seesHost(can) {
 		return errors.Join(
 			executor.SetMode(cfg.Dirs.Task, 0o755),
@@ -61,7 +61,7 @@ func openDirs(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) error {
 			executor.SetMode(cfg.Dirs.Secrets, 0o777),
 			executor.OpenSecretFiles(cfg.Dirs.Secrets))
 	}
-	user, err := executor.LookupUser(cfg.User)
+	user, err := of.find()
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,11 @@ func (d *Driver) prepare(
 	if err != nil {
 		return nil, pipes{}, err
 	}
-	err = openDirs(cfg, p.can)
+	user, err := d.userOf(cfg, p.can)
+	if err != nil {
+		return nil, pipes{}, err
+	}
+	err = openDirs(cfg, user, p.can)
 	if err != nil {
 		return nil, pipes{}, err
 	}
@@ -114,14 +118,15 @@ func (d *Driver) prepare(
 		err = fmt.Errorf("opening the task's logs: %w", err)
 		return nil, pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
 	}
-	request := d.taskConfig(cfg, made)
-	request.MsgpackDriverConfig = config
-	request.Mounts = mounts
-	return request, made, nil
 	err = made.link(cfg.Dirs.Logs)
 	if err != nil { // most drivers do without
 		d.logger.Warn("failed to name the pipes of a task among its logs", "task_id", cfg.ID, "error", err)
 	}
+	request := d.taskConfig(cfg, made)
+	request.MsgpackDriverConfig = config
+	request.Mounts = mounts
+	request.User = user.name
+	return request, made, nil
 }
 
 // begin calls the plugin in the background. The call ends with its answer or its process, and at the latest

@@ -258,6 +258,9 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	if err == nil && unanswered != nil && !unanswered.isAnswered() {
 		err = unanswered.pipes.checkUnused()
 	}
+	if err == nil {
+		err = releaseUser(d.cfg.Records, id)
+	}
 	if err != nil {
 		return err
 	}
