@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"berth/structs"
@@ -14,30 +15,34 @@ type protocolField struct {
 	name  string
 	since int
 	used  func(*structs.TaskGroup) bool
+	// inPlace returns the field if its change leaves the tasks running. If it is nil, a change replaces them.
+	inPlace func(*structs.TaskGroup) any
 }
 
 // protocolFields are all of them, the newest last. See structs.NodeProtocol.
 var protocolFields = []protocolField{
-	{"artifact", 1, anyTask(func(t *structs.Task) bool { return len(t.Artifacts) > 0 })},
-	{"template", 1, anyTask(func(t *structs.Task) bool { return len(t.Templates) > 0 })},
-	{"lifecycle", 1, (*structs.TaskGroup).HasLifecycle},
-	{"ephemeral_disk.sticky", 1, (*structs.TaskGroup).KeepsData},
+	{"artifact", 1, anyTask(func(t *structs.Task) bool { return len(t.Artifacts) > 0 }), nil},
+	{"template", 1, anyTask(func(t *structs.Task) bool { return len(t.Templates) > 0 }), nil},
+	{"lifecycle", 1, (*structs.TaskGroup).HasLifecycle, nil},
+	{"ephemeral_disk.sticky", 1, (*structs.TaskGroup).KeepsData, nil},
 	{"device", 1, anyTask(func(t *structs.Task) bool {
 		return t.Resources != nil && len(t.Resources.Devices) > 0
-	})},
-	{"network", 1, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 }},
-	{"service", structs.ServicesProtocol, (*structs.TaskGroup).HasServices},
-	{"network.mode, dns or hostname", structs.NetworksProtocol, wantsNetworkOfItsOwn},
+	}), nil},
+	{"network", 1, func(g *structs.TaskGroup) bool { return len(g.Networks) > 0 }, nil},
+	{"service", structs.ServicesProtocol, (*structs.TaskGroup).HasServices, servicesOf},
+	{"network.mode, dns or hostname", structs.NetworksProtocol, wantsNetworkOfItsOwn, nil},
 	{"service.address_mode, tagged_addresses or weights", structs.ConnectProtocol,
-		(*structs.TaskGroup).HasServiceAddresses},
-	{"connect", structs.ConnectProtocol, (*structs.TaskGroup).UsesConnect},
+		(*structs.TaskGroup).HasServiceAddresses, servicesOf},
+	{"connect", structs.ConnectProtocol, (*structs.TaskGroup).UsesConnect, servicesOf},
 	{"a destination beside local, secrets, tmp and alloc in a task of exec", structs.RootFilesProtocol,
-		anyTask((*structs.Task).HasRootFiles)},
+		anyTask((*structs.Task).HasRootFiles), nil},
 	{"max_run_duration", structs.RunDurationProtocol, func(g *structs.TaskGroup) bool {
 		return g.MaxRunDuration != nil
-	}},
-	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }},
+	}, func(g *structs.TaskGroup) any { return g.MaxRunDuration }},
+	{"a volume of type host", 1, func(g *structs.TaskGroup) bool { return len(g.HostVolumes()) > 0 }, nil},
 }
+
+func servicesOf(g *structs.TaskGroup) any { return slices.Collect(g.AllServices()) }
 
 func wantsNetworkOfItsOwn(g *structs.TaskGroup) bool {
 	n := g.Network()
@@ -60,6 +65,18 @@ func newestField(g *structs.TaskGroup) *protocolField {
 		}
 	}
 	return newest
+}
+
+// agentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
+// field that the agent of the node does not know. They would run on without the change.
+func (g *groupPlan) agentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
+	if g.newest == nil || n.Protocol() >= g.newest.since {
+		return false
+	}
+	return slices.ContainsFunc(protocolFields, func(f protocolField) bool {
+		return f.inPlace != nil && n.Protocol() < f.since && f.used(g.group) &&
+			!reflect.DeepEqual(f.inPlace(older), f.inPlace(g.group))
+	})
 }
 
 // knowsFields is a group filter: the agent of the node knows every field of the group.

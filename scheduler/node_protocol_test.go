@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,8 +61,13 @@ func TestProtocol_EveryFieldFiltersOlderAgents(t *testing.T) {
 		"service": task(func(t *structs.Task) { t.Services = []*structs.Service{{}} }),
 	} {
 		job := aJob("web", structs.JobService)
+		older := aJob("web", structs.JobService)
 		edit(job.TaskGroups[0])
 		g := newGroupPlan(job, job.TaskGroups[0])
+		runsOn := sameRunSpec(older, older.TaskGroups[0], job, job.TaskGroups[0])
+		if runsOn && !g.agentDropsChange(older.TaskGroups[0], oldNode("n1")) {
+			t.Errorf("%s: after an update the tasks run on without it", name)
+		}
 		why := knowsFields(g, oldNode("n1"))
 		want := fmt.Sprintf("the agent of the node has berth.protocol 0 (version 0.0.9); %s "+
 			"needs %d or later: update the agent", name, max(1, since[name]))
@@ -116,6 +122,65 @@ func TestProtocol_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
 	w.node(aNode("n1")) // the agent was updated
 	if p := w.run("web"); len(p.Place) != 1 {
 		t.Errorf("after the update: %s", describe(p))
+	}
+}
+
+func runDuration(d time.Duration) func(*structs.Job) {
+	return func(j *structs.Job) { j.TaskGroups[0].MaxRunDuration = &d }
+}
+
+// nodeBeforeRunDurations is a node whose agent drops max_run_duration.
+func nodeBeforeRunDurations(id string) *structs.Node {
+	n := aNode(id)
+	n.Attributes[structs.AttrNodeProtocol] = strconv.Itoa(structs.RunDurationProtocol - 1)
+	return n
+}
+
+// An older agent would drop the new field without a word. So the update waits for a newer agent.
+func TestProtocol_NoUpdateInPlaceWithAFieldThatTheAgentDrops(t *testing.T) {
+	for name, versions := range map[string][2][]func(*structs.Job){
+		"added":   {{}, {runDuration(time.Hour)}},
+		"changed": {{runDuration(time.Hour)}, {runDuration(time.Minute)}},
+	} {
+		w := newFixture(t)
+		w.node(aNode("n1"))
+		w.job(aJob("a", structs.JobBatch, versions[0]...))
+		w.run("a")
+		w.node(nodeBeforeRunDurations("n1"))
+		w.job(aJob("a", structs.JobBatch, versions[1]...))
+		p := w.run("a")
+		refused := refusals(p, "g")
+		if len(p.Update)+len(p.Stop)+len(p.Place) != 0 || !strings.Contains(refused, "max_run_duration") {
+			t.Errorf("%s: with an older agent: %s; refused: %q", name, describe(p), refused)
+		}
+		w.node(aNode("n2"))
+		p = w.run("a")
+		if len(p.Update) != 0 || len(p.Stop) != 1 {
+			t.Errorf("%s: with a second node: %s", name, describe(p))
+		}
+		w.wantPlaced("a", "0@n2")
+	}
+}
+
+// What an older agent has dropped before is no reason to replace an allocation.
+func TestProtocol_UpdateInPlaceOfOtherFieldsOnAnOlderAgent(t *testing.T) {
+	for name, versions := range map[string][2][]func(*structs.Job){
+		"the same":  {{runDuration(time.Hour)}, {runDuration(time.Hour)}},
+		"taken out": {{runDuration(time.Hour)}, {}},
+		"not used":  {{}, {}},
+	} {
+		w := newFixture(t)
+		w.node(aNode("n1"))
+		w.job(aJob("a", structs.JobBatch, versions[0]...))
+		w.run("a")
+		w.node(nodeBeforeRunDurations("n1"))
+		job := aJob("a", structs.JobBatch, versions[1]...)
+		job.TaskGroups[0].ShutdownDelay = new(time.Second)
+		w.job(job)
+		p := w.run("a")
+		if len(p.Update) != 1 || len(p.Stop)+len(p.Place) != 0 {
+			t.Errorf("%s: %s", name, describe(p))
+		}
 	}
 }
 

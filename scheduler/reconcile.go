@@ -159,8 +159,12 @@ func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) acti
 // group.
 func (g *groupPlan) mayContinue(a *structs.Allocation, n *structs.Node) bool {
 	old := state.JobOf(g.planner, a)
-	return old != nil &&
-		sameRunSpec(old, old.Group(a.TaskGroup), g.job, g.group) &&
+	if old == nil {
+		return false
+	}
+	older := old.Group(a.TaskGroup)
+	return sameRunSpec(old, older, g.job, g.group) &&
+		!g.agentDropsChange(older, n) &&
 		g.checkRunning(n) == ""
 }
 
