@@ -87,9 +87,8 @@ func (d *delivery) forward(
 		return false, err
 	}
 	notReached := rpc.IsTransport(err)
-	notDone := structs.IsKind(err, structs.KindUnavailable) &&
-		(notReached ||
-			structs.RetryAfter(err) == 0 && d.leaderMoved(ctx, leads))
+	notDone := structs.IsKind(err, structs.KindUnavailable) && notReached ||
+		structs.IsNotServed(err) && d.leaderMoved(ctx, leads)
 	if notDone || !d.write && notReached {
 		return d.awaitLeader(ctx, leads, err)
 	}

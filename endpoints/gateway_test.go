@@ -52,6 +52,13 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	}
 	f.broken = nil
 	f.entries = nil
+	s.raft.proposed = structs.NotServedf("this server does not lead any more")
+	err := refused(s, structs.KindUnavailable, structs.JobRegister, request)
+	s.raft.proposed = nil
+	if !structs.IsNotServed(err) || len(f.entries) != 2 {
+		t.Errorf("%v keeps the job from the next leader; written: %q", err, f.entries)
+	}
+	f.entries = nil
 	late := *request
 	late.EnforceIndex = true
 	late.JobModifyIndex = 7

@@ -149,7 +149,7 @@ func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing
 		s.raft.forward = func(_ string, _, resp any) error {
 			if leads.Err() == nil {
 				time.AfterFunc(20*time.Millisecond, end)
-				return structs.Errorf(structs.KindUnavailable, "server lost leadership")
+				return structs.NotServedf("server lost leadership")
 			}
 			resp.(*structs.NodeListResponse).Index = 7777
 			return nil
@@ -172,7 +172,7 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 		asked++
 		if asked <= 3 {
 			time.Sleep(2 * s.config.holdTimeout) // it leads for a while
-			return structs.Errorf(structs.KindUnavailable, "server lost leadership")
+			return structs.NotServedf("server lost leadership")
 		}
 		resp.(*structs.NodeListResponse).Index = 7777
 		return nil
@@ -184,4 +184,35 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 	asked = 0
 	req.MaxWait = s.config.holdTimeout // it has no time for a second one
 	refused(s, structs.KindUnavailable, structs.NodeList, req)
+}
+
+// A plain unavailable may follow effects outside of the servers. The next leader would make them again.
+func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer error
+		want   int
+	}{
+		"not begun":     {structs.NotServedf("the log entry was not written"), 2},
+		"perhaps begun": {structs.Unavailablef("Consul does not answer"), 1},
+	} {
+		s := newServer(t)
+		ended, end := context.WithCancel(context.Background())
+		end()
+		s.raft.isMe, s.raft.leads = false, ended
+		asked := 0
+		s.raft.forward = func(method string, _, _ any) error {
+			if method == structs.StatusPing.Name {
+				return nil // the former leader still answers
+			}
+			asked++
+			if asked == 1 {
+				return tc.answer
+			}
+			return nil
+		}
+		_, err := rpc.Call(t.Context(), s.rpc, structs.SystemGC, &structs.WriteRequest{})
+		if asked != tc.want || (err == nil) != (tc.want == 2) {
+			t.Errorf("%s: %d leaders were called, want %d; the answer is %v", name, asked, tc.want, err)
+		}
+	}
 }

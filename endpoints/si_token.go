@@ -68,7 +68,7 @@ func (n nodes) deriveSIToken(
 	resp.Tokens, err = n.createTokens(ctx, services, entry.Accessors)
 	if err != nil {
 		n.giveUpTokens(ctx, entry)
-		return 0, answered(err)
+		return 0, delayed(err)
 	}
 	return index, nil
 }
@@ -76,9 +76,9 @@ func (n nodes) deriveSIToken(
 // consulRetry is the least time before a node asks again for tokens that Consul did not make.
 const consulRetry = time.Second
 
-// answered makes an error of Consul the answer of this server. A server that has forwarded the request would
-// repeat a plain unavailable at the next leader, where the same Consul may make further tokens.
-func answered(err error) error {
+// delayed gives an error of Consul a delay. Without it the node would ask another server soon, which asks the
+// same Consul.
+func delayed(err error) error {
 	if !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) > 0 {
 		return err
 	}

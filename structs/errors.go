@@ -91,9 +91,11 @@ type Error struct {
 	// RetryAfter, set on KindUnavailable, is the minimum delay before a retry. The server is up but
 	// overloaded. Zero means no hint.
 	RetryAfter time.Duration
-	// NotServed, set on KindUnavailable, tells that the server has begun nothing of the request, for a reason
-	// that another server may not share: it finds no leader, for example. Without it, another server may make
-	// the side effects of the request again.
+	// NotServed, set on KindUnavailable, tells that another server may serve the whole request at once. The
+	// reason is one that it may not share: this server finds no leader, for example. This server has begun
+	// nothing that comes out otherwise if it is done twice: at most it has written what the other one writes
+	// again, such as the configuration entry of a gateway. Without it, another server may make further side
+	// effects, a token in Consul for example.
 	NotServed bool
 	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error
 	// is not from a plugin. It crosses the RPC wire with the kind.
@@ -258,7 +260,7 @@ const (
 // "; retry after 250ms" if they are set. A net/rpc reply carries errors in this form only.
 func ErrorToWire(err error) string {
 	s := string(KindOf(err)) + ": "
-	s += Cut(err.Error(), MaxErrorText)
+	s += withoutMark(KindOf(err), Cut(err.Error(), MaxErrorText))
 	if code := CodeOf(err); code != "" {
 		s += codeMark + code
 	}
@@ -269,6 +271,18 @@ func ErrorToWire(err error) string {
 		s += retryMark + after.String()
 	}
 	return s
+}
+
+// withoutMark ends a text with a full stop if it ends like a field that follows the text. Such a text is that
+// of a plugin or of Consul, for example: it decides nothing.
+func withoutMark(kind Kind, text string) string {
+	_, code := cutCode(text)
+	_, after := cutRetry(text)
+	advises := after > 0 || strings.HasSuffix(text, servedMark)
+	if code != "" || advises && kind == KindUnavailable {
+		return text + "."
+	}
+	return text
 }
 
 // ErrorFromWire decodes the result of ErrorToWire. A string of another form becomes an internal error.

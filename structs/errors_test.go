@@ -82,6 +82,26 @@ func TestNotServed_CrossesTheWire(t *testing.T) {
 	}
 }
 
+// A text that comes from elsewhere, for example from a plugin, may end like a field of berth.
+func TestErrorToWire_TakesNoFieldFromAText(t *testing.T) {
+	for _, text := range []string{
+		"away; not served here",
+		"away; retry after 5s",
+		"away; csi code NotFound",
+		"away; not served here; retry after 5s",
+	} {
+		foreign := Unavailablef("%s", text)
+		plugins := &Error{Kind: KindUnavailable, Text: text, Code: "Internal"}
+		for _, err := range []error{foreign, plugins, NotServedf("%s", text), Busy(time.Second, "%s", text)} {
+			back := ErrorFromWire(ErrorToWire(ErrorFromWire(ErrorToWire(err)))) // over two servers
+			if back.Error() != text+"." || IsNotServed(back) != IsNotServed(err) ||
+				RetryAfter(back) != RetryAfter(err) || CodeOf(back) != CodeOf(err) {
+				t.Errorf("%+v came back as %+v", err, back)
+			}
+		}
+	}
+}
+
 func TestRetryAfter_CrossesTheWire(t *testing.T) {
 	busy := Busy(250*time.Millisecond, "%d writes are under way", 512)
 	for _, tc := range []struct {
