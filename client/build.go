@@ -156,6 +156,8 @@ func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig 
 		Logger:   p.Logger,
 		Progress: p.Progress,
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
+
+		ServersBack: p.ServersBack,
 	}
 }
 
@@ -171,6 +173,8 @@ func diskConfig(p Parts) diskhook.Config {
 		Progress: p.Progress,
 		Report:   p.Report,
 		Settings: p.MovedData,
+
+		ServersBack: p.ServersBack,
 	}
 }
 
@@ -205,6 +209,8 @@ func watcherConfig(p Parts) allocwatcher.Config {
 		},
 		Progress: p.Progress,
 		Report:   p.Report,
+
+		ServersBack: p.ServersBack,
 	}
 }
 
@@ -277,6 +283,8 @@ func tokenConfig(p Parts) sitokenhook.Config {
 		ACLs:     p.Consul.ACLs,
 		Logger:   p.Logger,
 		Progress: p.Progress,
+
+		ServersBack: p.ServersBack,
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"berth/client/servers"
 	"berth/client/services"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -167,7 +168,7 @@ type Client struct {
 	claimCheckDue  chan struct{} // has a value: runClaims has to compare its volumes with the servers' claims
 	contacted      chan struct{} // closed after the first pull of allocations and the first check of claims
 	contactedOnce  sync.Once
-	serversBack    serversBack
+	serversBack    backoff.Recovery
 
 	mu      sync.Mutex
 	runners map[string]*allocrunner.Runner

@@ -114,7 +114,7 @@ func (c *Client) runLease(ctx context.Context) {
 		case err == nil:
 			pause.Reset()
 			if failed {
-				c.serversBack.announce()
+				c.serversBack.Announce()
 			}
 			failed = false
 			if held.graceOver {

@@ -9,6 +9,7 @@ import (
 	"berth/client/config"
 	"berth/client/diskhook"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -23,7 +24,9 @@ type Parts struct {
 	SecretID string
 	MHz      int // of the node, over all cores
 	Servers  rpc.Caller
-	Consul   Consul // nil: the node uses none
+	// ServersBack is announced when a heartbeat reaches the servers again after a cut.
+	ServersBack *backoff.Recovery
+	Consul      Consul // nil: the node uses none
 	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
 	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
@@ -69,6 +72,8 @@ func (c *Client) parts(starting context.Context) Parts {
 		Servers:  c.servers,
 		Consul:   c.consul,
 		Running:  c.allocRunning,
+
+		ServersBack: &c.serversBack,
 
 		DeviceHolder: c.deviceHolder,
 		PortHolder:   c.portHolder,

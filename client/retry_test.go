@@ -8,7 +8,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csimanager"
 	"berth/client/driver"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -63,6 +65,27 @@ func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
 	}
 }
 
+// The hooks whose set-up waits for the servers end their pauses with those of the loops.
+func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		p := r.client.parts(t.Context())
+		p.Consul = &fakeConsul{}
+		for name, back := range map[string]*backoff.Recovery{
+			"the volumes":      volumesConfig(p, &csimanager.Manager{}).ServersBack,
+			"the predecessors": watcherConfig(p).ServersBack,
+			"the disk":         diskConfig(p).ServersBack,
+			"the tokens":       tokenConfig(p).ServersBack,
+		} {
+			if back != &r.client.serversBack {
+				t.Errorf("%s: the hook has %p, not the recovery of the client", name, back)
+			}
+		}
+	})
+}
+
 // Overloaded servers say when to try again. The end of a cut does not make that time shorter.
 func TestRetry_ObeysTheServersAlsoAfterACut(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
@@ -71,7 +94,7 @@ func TestRetry_ObeysTheServersAlsoAfterACut(t *testing.T) {
 		tries := 0
 		go func() {
 			synctest.Wait()
-			c.serversBack.announce()
+			c.serversBack.Announce()
 		}()
 		c.retry(t.Context(), "failed", func(context.Context) error {
 			tries++
@@ -96,7 +119,7 @@ func TestRetry_BeginsAgainAfterACut(t *testing.T) {
 			at = append(at, time.Now())
 			switch len(at) {
 			case end:
-				c.serversBack.announce()
+				c.serversBack.Announce()
 			case end + 2:
 				return nil
 			}

@@ -32,7 +32,9 @@ type Config struct {
 	NodeID  string
 	Region  string
 	Servers rpc.Caller
-	Logger  hclog.Logger
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
+	ServersBack *backoff.Recovery
+	Logger      hclog.Logger
 	// Complete is closed when Local knows all allocations of this node, also those of an earlier agent whose
 	// records are lost.
 	Complete <-chan struct{}
@@ -133,6 +135,7 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 	pause := retryPause
 	index := uint64(0)
 	for {
+		back := w.ServersBack.Next()
 		found, err := w.get(ctx, a, id, index)
 		switch {
 		case ctx.Err() != nil:
@@ -146,7 +149,7 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 				"alloc_id", a.ID, "awaited_alloc", id, "error", err)
 			w.show(a, id, "the servers do not answer")
 			index = 0
-			if !pause.Wait(ctx) {
+			if !pause.SleepAfter(ctx, pause.After(err), err, back) {
 				return ctx.Err()
 			}
 			continue

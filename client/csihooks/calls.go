@@ -36,6 +36,7 @@ func callUntilFinal[T any](
 ) (*T, error) {
 	pause := h.newBackoff()
 	for {
+		back := h.ServersBack.Next()
 		resp, err := call()
 		if err == nil {
 			return resp, nil
@@ -45,7 +46,7 @@ func callUntilFinal[T any](
 			return nil, err
 		}
 		h.setProgress("%v", err)
-		if !backoff.Sleep(ctx, pause.After(err)) {
+		if !pause.SleepAfter(ctx, pause.After(err), err, back) {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"berth/client/csimanager"
 	"berth/client/hook"
 	"berth/csi"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -24,8 +25,10 @@ import (
 type VolumesConfig struct {
 	Volumes *csimanager.Volumes
 	Servers rpc.Caller
-	Node    func() (id, secretID string)
-	Logger  hclog.Logger
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
+	ServersBack *backoff.Recovery
+	Node        func() (id, secretID string)
+	Logger      hclog.Logger
 	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)
 	// RetryMin and RetryMax bound the delay between calls of the servers: 250 ms and 15 s.

@@ -121,6 +121,7 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 	req.MaxWait = awaitMost
 	pause := retryPause
 	for {
+		back := d.ServersBack.Next()
 		resp, err := rpc.Call(ctx, d.Servers, structs.AllocGet, req)
 		switch {
 		case err == nil && resp.Alloc.ClientTerminal():
@@ -136,7 +137,7 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 		}
 		d.Logger.Warn("failed to wait for the end of an allocation, retrying",
 			"alloc_id", d.env.Alloc.ID, "previous_alloc", id, "error", err)
-		if !backoff.Sleep(ctx, pause.After(err)) {
+		if !pause.SleepAfter(ctx, pause.After(err), err, back) {
 			return nil, ctx.Err()
 		}
 	}
@@ -162,10 +163,11 @@ func (d *disk) copyAll(
 			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: %s%s so far",
 				from.ID, structs.ShortID(from.NodeID), u.moved(), sum))
 		}
-		resp, err := d.page(ctx, req)
-		if err != nil {
-			err = d.mayRetry(ctx, from, err)
-			if err == nil && !backoff.Sleep(ctx, pause.Next()) {
+		back := d.ServersBack.Next()
+		resp, failure := d.page(ctx, req)
+		if failure != nil {
+			err = d.mayRetry(ctx, from, failure)
+			if err == nil && !pause.SleepAfter(ctx, pause.After(failure), failure, back) {
 				err = ctx.Err()
 			}
 			if err != nil {

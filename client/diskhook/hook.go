@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/hook"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -29,7 +30,9 @@ type Config struct {
 	SecretID string
 	Region   string
 	Servers  rpc.Caller
-	Logger   hclog.Logger
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
+	ServersBack *backoff.Recovery
+	Logger      hclog.Logger
 	// Complete is closed when Local knows all allocations of this node, also those of an earlier agent whose
 	// records are lost.
 	Complete <-chan struct{}

@@ -53,6 +53,8 @@ type Config struct {
 	NodeID   string
 	SecretID string
 	Servers  rpc.Caller
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
+	ServersBack *backoff.Recovery
 	// ACLs reports whether the ACLs of the node's Consul are on. It may wait for Consul.
 	ACLs   func(ctx context.Context) (bool, error)
 	Logger hclog.Logger
@@ -113,6 +115,7 @@ func (h *siToken) provide(ctx context.Context, env *hook.TaskEnv) error {
 	token, err := h.await(ctx, env.Emit)
 	if h.told != "" { // the text of another task stays
 		h.cfg.Progress(h.alloc, "")
+		h.told = ""
 	}
 	if err != nil || token == "" {
 		return err
@@ -234,7 +237,9 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 		report(answer{err: err})
 		return
 	}
-	for failed := 0; backoff.Sleep(ctx, delay(failed)); failed++ {
+	failed := 0
+	for ctx.Err() == nil {
+		back := h.cfg.ServersBack.Next()
 		token, err := h.ask(ctx)
 		if err == nil || isFinal(err) {
 			report(answer{token: token, err: err})
@@ -242,6 +247,10 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 		}
 		h.logger.Warn("failed to get a service-identity token, retrying", "error", err)
 		report(answer{err: err, repeat: true})
+		failed++
+		if backoff.EndsEarly(ctx, delay(failed), err, back) {
+			failed = 0
+		}
 	}
 }
 
@@ -260,10 +269,7 @@ func isLate(err error) bool {
 
 // delay returns the time before a call, after a number of failed ones.
 func delay(failed int) time.Duration {
-	switch failed {
-	case 0:
-		return 0
-	case 1:
+	if failed <= 1 {
 		return firstDelay
 	}
 	return min(time.Duration(failed)*delayStep, maxDelay)

@@ -16,6 +16,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -208,6 +209,63 @@ func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
 	if d := delay(1000); d != 3*time.Minute {
 		t.Errorf("the longest delay is %s", d)
 	}
+}
+
+// A cut may end during a call. The call is repeated at once, and the next pause is the shortest.
+func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		var back backoff.Recovery
+		fx.cfg.ServersBack = &back
+		var at []time.Time
+		const end = 4
+		fx.answer = func(_ context.Context, n int) (string, error) {
+			at = append(at, time.Now())
+			switch n {
+			case end:
+				back.Announce()
+			case end + 2:
+				return token, nil
+			}
+			return "", structs.Unavailablef("no route")
+		}
+		if err := fx.up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := at[end-1].Sub(at[end-2])
+		first := at[end].Sub(at[end-1])
+		second := at[end+1].Sub(at[end])
+		if before < 3*delayStep || first != 0 || second != firstDelay {
+			t.Errorf("the pause is %s before the end of the cut, then %s and %s", before, first, second)
+		}
+	})
+}
+
+// A task that waits a second time for the same reason tells it again.
+func TestUp_EachWaitTellsItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		fx.answer = func(_ context.Context, n int) (string, error) {
+			if n%2 == 1 {
+				return "", structs.Unavailablef("no leader")
+			}
+			return token, nil
+		}
+		events := 0
+		fx.env.Emit = func(*structs.TaskEvent) { events++ }
+		h := New(fx.cfg, fx.env.AllocEnv, fx.env.Task)
+		for want := range 2 {
+			if err := h.Up(t.Context(), fx.env); err != nil {
+				t.Fatal(err)
+			}
+			if events != want+1 {
+				t.Errorf("after %d waits there are %d events", want+1, events)
+			}
+			if err := os.Remove(fx.file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // An event names each reason once, the first of them that nothing has answered for a while.
