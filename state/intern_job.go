@@ -12,7 +12,9 @@ import (
 func internJob(j *structs.Job) {
 	intern.Texts(&j.Namespace, &j.ID, &j.Name, &j.Type, &j.NodePool)
 	j.Datacenters = *intern.Value(&j.Datacenters)
-	j.Meta = *intern.Value(&j.Meta)
+	if !j.Dispatched { // each dispatch has metadata of its own, which would displace what others share
+		j.Meta = *intern.Value(&j.Meta)
+	}
 	j.Constraints = ownValues(j.Constraints)
 	j.Update = intern.Value(j.Update)
 	j.TaskGroups = slices.Clone(j.TaskGroups)
