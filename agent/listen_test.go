@@ -3,10 +3,14 @@ package agent
 import (
 	"errors"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/client/config"
 )
 
 // TestListenHTTP_WaitsForAnAddressInUse frees the address at the third attempt, as the child of a killed
@@ -33,6 +37,19 @@ func TestListenHTTP_WaitsForAnAddressInUse(t *testing.T) {
 	defer ln.Close()
 	if attempts != 3 {
 		t.Errorf("got %d attempts, want 3", attempts)
+	}
+}
+
+// The kernel may have chosen the ports of the agent, which are not for allocations and artifacts either.
+func TestNodeSettings_HaveTheBoundPorts(t *testing.T) {
+	a, _, _ := runServer(t, "s1", func(*Config) {})
+	got := a.nodeSettings(&config.Config{OwnPorts: []int{9}}).OwnPorts
+	want := []int{9}
+	for _, address := range []string{a.HTTPAddr(), a.server.RPCAddr(), serfAddr(a.server)} {
+		want = append(want, int(netip.MustParseAddrPort(address).Port()))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

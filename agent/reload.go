@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
@@ -51,7 +54,25 @@ func (a *Agent) nodeSettings(given *config.Config) *config.Config {
 	if a.server != nil {
 		settings.Servers = []string{a.server.RPCAddr()}
 	}
+	settings.OwnPorts = append(slices.Clip(given.OwnPorts), a.chosenPorts()...)
 	return &settings
+}
+
+// chosenPorts returns the ports of the agent that the kernel has chosen, in the place of 0.
+func (a *Agent) chosenPorts() (ports []int) {
+	configured := a.config().Ports
+	add := func(configured int, bound string) {
+		to, err := netip.ParseAddrPort(bound)
+		if configured == 0 && err == nil {
+			ports = append(ports, int(to.Port()))
+		}
+	}
+	add(configured.HTTP, a.HTTPAddr())
+	if a.server != nil {
+		add(configured.RPC, a.server.RPCAddr())
+		add(configured.Serf, serfAddr(a.server))
+	}
+	return ports
 }
 
 // withLive returns a copy with the live settings of another configuration: the log level and those of the

@@ -255,6 +255,9 @@ func artifactConfig(p Parts) artifacthook.Config {
 	return artifacthook.Config{
 		Settings: p.Config.Artifact,
 		Dir:      p.Config.ArtifactDir(),
+
+		AgentPorts: p.Config.OwnPorts,
+
 		Command:  command,
 		Progress: p.Progress,
 		Slots:    semaphore.NewWeighted(artifacthook.Slots()),

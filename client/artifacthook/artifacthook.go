@@ -31,6 +31,8 @@ import (
 // Config has the parts of the agent that the hook needs.
 type Config struct {
 	Settings Settings
+	// AgentPorts are the ports of the agent, which are no sources at any address of the node.
+	AgentPorts []int
 	// Dir is a directory of the agent. The sandboxes mount their roots below it.
 	Dir string
 	// Command runs executor.Main (see executor.DefaultCommand).

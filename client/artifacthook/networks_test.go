@@ -160,6 +160,32 @@ func TestUp_DownloadsFromTheNode(t *testing.T) {
 	}
 }
 
+// The agent listens at all addresses of the node, and a redirect may lead to any of them.
+func TestUp_RefusesTheAgentAtTheAddressesOfTheNode(t *testing.T) {
+	agent, reached := serveAt(t, outerAddress(t), http.NotFoundHandler())
+	address := agent.Listener.Addr().String()
+	f := newFixture(t)
+	f.limitTime()
+	f.mux.Handle("/to/", http.StripPrefix("/to", http.RedirectHandler(agent.URL+"/x", http.StatusFound)))
+	f.mux.Handle("/git/", http.RedirectHandler(agent.URL+"/r.git/info/refs", http.StatusFound))
+	f.cfg.AgentPorts = []int{1, agent.Listener.Addr().(*net.TCPAddr).Port}
+	for _, source := range []string{
+		agent.URL + "/x",
+		"${URL}/to/x",
+		"git::${URL}/git/r.git",
+		"git::" + agent.URL + "/r.git",
+		"git::https://" + address + "/r.git",
+		"git::git://" + address + "/r.git",
+		"git::ssh://git@" + address + "/r.git",
+	} {
+		err := f.up(t.Context(), artifact(source))
+		if err == nil || !strings.Contains(err.Error(), refusal) || reached.Load() > 0 {
+			t.Errorf("%s: got %v after %d connections", source, err, reached.Load())
+		}
+	}
+	f.checkUntouched()
+}
+
 // outerAddress returns an address of the node that is not special.
 func outerAddress(t *testing.T) string {
 	t.Helper()

@@ -130,7 +130,7 @@ func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*down
 		Headers:  spec.GetterHeaders,
 		Insecure: spec.GetterInsecure,
 		Files:    kind == "file",
-		Networks: networks,
+		Rules:    download.Rules{Networks: networks, AgentPorts: a.cfg.AgentPorts},
 		Limits: download.Limits{
 			Timeout:       s.HTTPReadTimeout,
 			MaxSize:       answer.bytes,

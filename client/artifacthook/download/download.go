@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -42,8 +41,8 @@ type Request struct {
 	Mode     string // of structs.TaskArtifact
 	Headers  map[string]string
 	Insecure bool
-	Files    bool           // files of the machine may be sources
-	Networks []netip.Prefix // special networks that may be sources
+	Files    bool // files of the machine may be sources
+	Rules    Rules
 	Limits   Limits
 }
 
@@ -63,7 +62,7 @@ type Reply struct {
 }
 
 // Main gets the artifact that the agent asks for, and returns the exit code. With the arguments `connect
-// HOST PORT NETWORKS` it is the connection of a program that it has started.
+// HOST PORT RULES` it is the connection of a program that it has started.
 func Main(args []string) int {
 	if len(args) == 4 && args[0] == connectArg {
 		return connect(args[1], args[2], args[3])
@@ -115,7 +114,7 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	ctx, cancel := context.WithTimeout(ctx, req.Limits.Timeout)
 	defer cancel()
 	client := &getter.Client{
-		Getters:         getters(req, newGuard(req.Networks)),
+		Getters:         getters(req, newGuard(req.Rules)),
 		Decompressors:   decompressors(req.Limits),
 		DisableSymlinks: true,
 	}

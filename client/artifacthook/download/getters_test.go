@@ -19,7 +19,7 @@ func TestGitGetter_GivesGitNoOption(t *testing.T) {
 		"git::ssh://-oProxyCommand=id/r",
 		"git::ssh://-oProxyCommand=id@h/r",
 	}
-	g := newGuard(nil)
+	g := newGuard(Rules{})
 	check := func(source string, mode getter.Mode) {
 		dir := t.TempDir()
 		client := &getter.Client{Getters: getters(&Request{}, g), DisableSymlinks: true}
@@ -47,7 +47,7 @@ func TestBitbucketDetector_AsksNobody(t *testing.T) {
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()
 	http.DefaultTransport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, refused })
-	g := getters(&Request{}, newGuard(nil))[0]
+	g := getters(&Request{}, newGuard(Rules{}))[0]
 	for source, expected := range map[string]string{
 		"bitbucket.org/o/r":           "https://bitbucket.org/o/r.git",
 		"bitbucket.org/o/r.git?ref=x": "https://bitbucket.org/o/r.git?ref=x",

@@ -48,11 +48,19 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
+// Rules are those for the connections of a download.
+type Rules struct {
+	// Networks are special networks, and addresses of the agent, that may be sources.
+	Networks []netip.Prefix
+	// AgentPorts are the ports of the agent. They are no sources at any address of the node.
+	AgentPorts []int
+}
+
 // guard opens the connections of a download. It refuses the special networks by the address that a name has
-// at the connection, thus also after a redirect. The other addresses of the node are not special: a task
-// reaches them without a download, and a server of artifacts may be on the node.
+// at the connection, thus also after a redirect. The other addresses of the node are not special, because a
+// server of artifacts may be there. But the agent trusts them: it refuses its own ports.
 type guard struct {
-	allowed []netip.Prefix
+	rules Rules
 	// proxyOf returns the proxy of the agent's environment for a URL, nil if there is none.
 	proxyOf func(*url.URL) (*url.URL, error)
 
@@ -62,33 +70,61 @@ type guard struct {
 }
 
 // newGuard takes the proxies from the environment.
-func newGuard(allowed []netip.Prefix) *guard {
+func newGuard(rules Rules) *guard {
 	return &guard{
-		allowed: allowed,
+		rules:   rules,
 		proxyOf: httpproxy.FromEnvironment().ProxyFunc(),
 		proxies: map[string]bool{},
 	}
 }
 
-// check refuses an address of a special network that the agent does not allow.
-func (g *guard) check(addr netip.Addr) error {
-	addr = addr.Unmap().WithZone("")
+// check refuses an address of a special network, or of the agent itself, that the rules do not allow.
+func (g *guard) check(to netip.AddrPort) error {
+	addr := to.Addr().Unmap().WithZone("")
 	if nat64.Contains(addr) {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
 	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
-	if !slices.ContainsFunc(specialNetworks, contains) || slices.ContainsFunc(g.allowed, contains) {
+	if slices.ContainsFunc(g.rules.Networks, contains) {
 		return nil
 	}
-	err := fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast one, "+
-		"or of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
+	var err error
+	if slices.ContainsFunc(specialNetworks, contains) {
+		err = fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast one, "+
+			"or of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
+	} else {
+		err = g.checkAgent(addr, int(to.Port()))
+	}
+	if err == nil {
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refused == nil {
 		g.refused = err
 	}
 	return err
+}
+
+// checkAgent refuses the ports of the agent at the addresses that the node has now. The API asks for
+// no token.
+func (g *guard) checkAgent(addr netip.Addr, port int) error {
+	if !slices.Contains(g.rules.AgentPorts, port) {
+		return nil
+	}
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("listing the addresses of the node: %w", err)
+	}
+	for _, a := range list {
+		network, err := netip.ParsePrefix(a.String())
+		if err == nil && network.Addr() == addr { // else it is no address of IP, or of another interface
+			return fmt.Errorf("no artifact comes from port %d of %s: the port is that of the agent of this node; "+
+				"client.artifact.allow_networks of the agent allows networks", port, addr)
+		}
+	}
+	return nil
 }
 
 // refusal returns the first refusal, nil if there was none.
@@ -107,7 +143,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 			if err != nil {
 				return err
 			}
-			return g.check(to.Addr())
+			return g.check(to)
 		},
 	}
 	if g.isProxy(address) {
@@ -125,9 +161,9 @@ func (g *guard) isProxy(address string) bool {
 // proxy returns the proxy for a URL. A proxy resolves the names itself, so only a URL with an address is
 // checked here.
 func (g *guard) proxy(u *url.URL) (*url.URL, error) {
-	addr, err := netip.ParseAddr(u.Hostname())
+	to, err := netip.ParseAddrPort(addressOf(u))
 	if err == nil {
-		err = g.check(addr)
+		err = g.check(to)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package download
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"testing"
 )
 
@@ -11,7 +12,7 @@ func TestGuard_ChecksAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGuard(networks)
+	g := newGuard(Rules{Networks: networks, AgentPorts: []int{4646}})
 	for address, allowed := range map[string]bool{
 		"127.0.0.1":                     false,
 		"127.255.0.9":                   false,
@@ -44,25 +45,39 @@ func TestGuard_ChecksAddresses(t *testing.T) {
 		"93.184.215.14":                 true,
 		"2606:2800:21f:cb07::6820:80da": true,
 	} {
-		err := g.check(netip.MustParseAddr(address))
+		err := g.check(netip.AddrPortFrom(netip.MustParseAddr(address), 4646))
 		if (err == nil) != allowed {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
 }
 
-// A server of artifacts may be beside the agent.
-func TestGuard_AllowsTheOtherAddressesOfTheNode(t *testing.T) {
+// A server of artifacts may be beside the agent, at another port.
+func TestGuard_RefusesTheAgentAtEachAddressOfTheNode(t *testing.T) {
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range list {
 		addr := netip.MustParsePrefix(a.String()).Addr()
-		err := newGuard(nil).check(addr)
 		special := addr.IsLoopback() || addr.IsLinkLocalUnicast()
-		if (err != nil) != special {
-			t.Errorf("%s: got %v", addr, err)
+		rules := Rules{AgentPorts: []int{4646, 4647}}
+		for port, refused := range map[uint16]bool{80: special, 4646: true, 4647: true} {
+			to := netip.AddrPortFrom(addr, port)
+			err := newGuard(rules).check(to)
+			if (err != nil) != refused {
+				t.Errorf("%s: got %v", to, err)
+			}
+			_, err = newGuard(rules).proxy(&url.URL{Scheme: "http", Host: to.String()})
+			if (err != nil) != refused {
+				t.Errorf("%s through a proxy: got %v", to, err)
+			}
+			allowing := rules
+			allowing.Networks = []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
+			err = newGuard(allowing).check(to)
+			if err != nil {
+				t.Errorf("%s is allowed: got %v", to, err)
+			}
 		}
 	}
 }

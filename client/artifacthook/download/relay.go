@@ -3,6 +3,7 @@ package download
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -149,11 +150,12 @@ func exchange(conn net.Conn, from io.Reader, to io.Writer) {
 // connectArg is the argument of Main with which git and ssh connect to a host and a port.
 const connectArg = "connect"
 
-// connect copies between a server and the standard input and output. allowed are networks with commas.
-func connect(host, port, allowed string) int {
-	networks, err := ParseNetworks(strings.FieldsFunc(allowed, func(r rune) bool { return r == ',' }))
+// connect copies between a server and the standard input and output. text has Rules in JSON.
+func connect(host, port, text string) int {
+	var rules Rules
+	err := json.Unmarshal([]byte(text), &rules)
 	if err == nil {
-		err = copyServer(newGuard(networks), net.JoinHostPort(host, port))
+		err = copyServer(newGuard(rules), net.JoinHostPort(host, port))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "artifact:", err)
@@ -179,15 +181,15 @@ func guardGit(g *guard, at net.Addr) error {
 	if err != nil {
 		return err
 	}
-	allowed := make([]string, len(g.allowed))
-	for i, network := range g.allowed {
-		allowed[i] = network.String()
+	rules, err := json.Marshal(g.rules)
+	if err != nil {
+		return err
 	}
 	script := "#!/bin/sh\nexec"
 	for _, arg := range append([]string{exe}, os.Args[1:]...) {
 		script += " " + quote(arg)
 	}
-	script += ` connect "$1" "$2" ` + quote(strings.Join(allowed, ",")) + "\n"
+	script += ` connect "$1" "$2" ` + quote(string(rules)) + "\n"
 	err = os.WriteFile(connector, []byte(script), 0o700)
 	if err != nil {
 		return err
