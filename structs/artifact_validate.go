@@ -113,6 +113,21 @@ func checkHost(address string) error {
 		return Invalidf("it has no host; expected a URL such as https://HOST/PATH")
 	case strings.HasPrefix(u.Hostname(), "-"), strings.HasPrefix(u.User.Username(), "-"):
 		return Invalidf("its host and its user must not begin with -")
+	case u.Scheme != "http" && u.Scheme != "https" && strings.HasPrefix(strings.TrimLeft(u.Path, "/~"), "-"):
+		return Invalidf("its path must not begin with -")
+	}
+	return nil
+}
+
+// checkListed checks that the query of a source names no repository as a list of checksums.
+func checkListed(source string) error {
+	_, query, _ := strings.Cut(source, "?")
+	values, _ := url.ParseQuery(query) // as the node reads it, without its faulty parts
+	for _, sum := range values["checksum"] {
+		list, isFile := strings.CutPrefix(sum, "file:")
+		if isFile && !strings.Contains(list, placeholder) && !isList(list) {
+			return Invalidf("its checksum must be file: with the URL of a list of checksums by http, https or file")
+		}
 	}
 	return nil
 }
@@ -206,7 +221,7 @@ func (a *TaskArtifact) validate(f fieldErrors) {
 	f.checkText("source", a.GetterSource)
 	if a.GetterSource != "" && len(a.GetterSource) <= MaxText {
 		_, err := a.Getter()
-		err = cmp.Or(err, checkSubdirectory(a.GetterSource))
+		err = cmp.Or(err, checkSubdirectory(a.GetterSource), checkListed(a.GetterSource))
 		f.require(err == nil, "source: %v", err)
 	}
 	f.checkOneOf("mode", a.GetterMode, []string{ArtifactAny, ArtifactFile, ArtifactDir})
@@ -246,7 +261,7 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 		switch key {
 		case "checksum":
 			f.require(isChecksum(value), "options: checksum must be md5:, sha1:, sha256: or sha512: with its "+
-				"hexadecimal digits, or file: with the URL of a list of checksums")
+				"hexadecimal digits, or file: with the URL of a list of checksums by http, https or file")
 		case "archive":
 			_, err := strconv.ParseBool(value)
 			f.require(err == nil || slices.Contains(artifactArchives, value),
@@ -262,8 +277,7 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 func isChecksum(text string) bool {
 	kind, digits, typed := strings.Cut(text, ":")
 	if kind == "file" {
-		_, err := url.Parse(digits)
-		return typed && digits != "" && err == nil
+		return isList(digits)
 	}
 	if !typed {
 		digits = text
@@ -278,6 +292,14 @@ func isChecksum(text string) bool {
 		}
 	}
 	return false
+}
+
+// isList reports whether a text is the address of a list of checksums: one file, not a repository with its
+// options.
+func isList(text string) bool {
+	_, err := url.Parse(text)
+	protocols := []string{"http", "https", "file"}
+	return err == nil && !forcedForm().MatchString(text) && slices.Contains(protocols, sourceProtocol(text))
 }
 
 func (a *TaskArtifact) validateHeaders(f fieldErrors) {

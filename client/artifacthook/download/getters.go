@@ -102,8 +102,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gitGetter rejects an address that git would take for an option: go-getter gives git the address without a
-// "--" before it. It makes git connect by the guard.
+// gitGetter rejects an address that git would take for an option: go-getter gives git the address and the ref
+// without a "--" before them. It makes git connect by the guard.
 type gitGetter struct {
 	*getter.GitGetter
 	guard *guard
@@ -140,10 +140,19 @@ func (g gitGetter) guarded(req *getter.Request, get func() error) error {
 	return err
 }
 
+// checkAddress checks all parts of an address that may become arguments of git or ssh.
 func checkAddress(u *url.URL) error {
 	if u.Scheme == "" || u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") ||
 		strings.HasPrefix(u.User.Username(), "-") {
 		return errors.New("the address of a repository must have a protocol and a host that does not begin with -")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" && strings.HasPrefix(strings.TrimLeft(u.Path, "/~"), "-") {
+		return errors.New("the path of a repository must not begin with -")
+	}
+	for _, ref := range u.Query()["ref"] {
+		if strings.HasPrefix(ref, "-") {
+			return errors.New("the ref of a repository must not begin with -")
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package download
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,14 @@ func TestGitGetter_GivesGitNoOption(t *testing.T) {
 		"git::-u",
 		"git::ssh://-oProxyCommand=id/r",
 		"git::ssh://-oProxyCommand=id@h/r",
+		"git::ssh://h/-r",
+		"git::ssh://h/~-r",
+		"git::git://h/-r",
+		"git::https://h.invalid/r?ref=--x",
+		"git::https://h.invalid/r?ref=v1&ref=-x",
+		"git::https://h.invalid/r?depth=1&ref=%2d-x",
+		"http://h.invalid/f?checksum=" + url.QueryEscape("file:git::https://h.invalid/r//f?ref=--x"),
+		"http://h.invalid/f?checksum=file:git::https://h.invalid/r/f%3Fref=--x",
 	}
 	g := newGuard(Rules{})
 	check := func(source string, mode getter.Mode) {
@@ -28,7 +37,7 @@ func TestGitGetter_GivesGitNoOption(t *testing.T) {
 			Dst:     filepath.Join(dir, Out),
 			GetMode: mode,
 		})
-		if err == nil || !strings.Contains(err.Error(), "must have a protocol and a host") {
+		if err == nil || !strings.Contains(err.Error(), "begin with -") {
 			t.Errorf("%s: got %v", source, err)
 		}
 		left, err := os.ReadDir(dir)
