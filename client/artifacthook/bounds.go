@@ -1,6 +1,7 @@
 package artifacthook
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -34,13 +35,14 @@ func (b bounds) fault() error {
 	return fmt.Errorf("it has more than %d bytes (%s) or %d files", b.bytes, b.by, b.entries)
 }
 
-// diskBytes returns the size of the ephemeral_disk of a group.
+// diskBytes returns how much the ephemeral_disk of a group may have. A group that reserves no space, or whose
+// JSON leaves the size out, may have the default.
 func diskBytes(g *structs.TaskGroup) int64 {
-	size := structs.DefaultDiskMB
+	size := 0
 	if g != nil && g.EphemeralDisk != nil {
 		size = g.EphemeralDisk.SizeMB
 	}
-	return int64(size) << 20
+	return int64(cmp.Or(size, structs.DefaultDiskMB)) << 20
 }
 
 // diskBound returns what the ephemeral_disk of the allocation leaves for one more artifact.

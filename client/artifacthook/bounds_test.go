@@ -87,6 +87,19 @@ func TestUp_SumsTheArtifactsOfAnAllocation(t *testing.T) {
 	}
 }
 
+// A group may reserve no space for its disk.
+func TestUp_BoundsAGroupWithoutASizeByTheDefault(t *testing.T) {
+	f := newFixture(t)
+	f.file("x", zeros)
+	for _, disk := range []*structs.EphemeralDisk{nil, {}, {Sticky: true}} {
+		f.env.AllocEnv.Group = &structs.TaskGroup{EphemeralDisk: disk}
+		f.env.Downloaded.Store(0)
+		f.mustUp(artifact("${URL}/x"))
+		f.env.Downloaded.Store(structs.DefaultDiskMB << 20)
+		f.checkBound(f.up(t.Context(), artifact("${URL}/x")), "may have 300 MiB, the size of ephemeral_disk")
+	}
+}
+
 // A download that is not delivered takes nothing of the disk.
 func TestUp_CountsOnlyDeliveredArtifacts(t *testing.T) {
 	f := newFixture(t)
