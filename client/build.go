@@ -260,7 +260,7 @@ func artifactConfig(p Parts) artifacthook.Config {
 
 		Command:  command,
 		Progress: p.Progress,
-		Slots:    semaphore.NewWeighted(artifacthook.Slots()),
+		Slots:    artifacthook.NodeSlots(),
 		MinFree:  func() int64 { return int64(p.MovedData().MinFree) },
 		Groups:   &artifacthook.Groups{Machine: cgroups.Detect(), Logger: p.Logger.Named("artifacts")},
 	}

@@ -5,14 +5,19 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+
+	"berth/client/artifacthook"
 )
 
-// The agent gives its own ports to no task by an artifact.
-func TestArtifactConfig_HasThePortsOfTheAgent(t *testing.T) {
+// The agent gives its own ports to no task by an artifact, and bounds the downloads of the node.
+func TestArtifactConfig_HasThePortsAndTheBoundOfTheNode(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.OwnPorts = []int{4646, 4647}
 	got := artifactConfig(Parts{Config: cfg, Logger: hclog.NewNullLogger()})
 	if !slices.Equal(got.AgentPorts, cfg.OwnPorts) {
 		t.Errorf("got the ports %v", got.AgentPorts)
+	}
+	if want := artifacthook.NodeSlots().Most; got.Slots.Most != want || want < 2 || want > 8 {
+		t.Errorf("got %d slots, want %d, from 2 to 8", got.Slots.Most, want)
 	}
 }

@@ -18,8 +18,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"berth/client/allocrunner"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
@@ -39,8 +37,8 @@ type Config struct {
 	Command []string
 	// Progress receives how far a download is, "" once none runs.
 	Progress func(allocID, reason string)
-	// Slots bounds the downloads that run at a time on the node. Others wait.
-	Slots *semaphore.Weighted
+	// Slots bounds the downloads that run at a time on the node.
+	Slots *Slots
 	// MinFree returns the bytes that stay free on the disk of the allocations.
 	MinFree func() int64
 	// Groups makes the cgroup of each download.

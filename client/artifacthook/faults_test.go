@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sync/semaphore"
 
 	"berth/client/cgroups"
 	"berth/client/hook"
@@ -183,7 +183,7 @@ func TestUp_EndsWithTheAgent(t *testing.T) {
 func TestUp_WaitsForOtherDownloads(t *testing.T) {
 	f := newFixture(t)
 	f.file("x", []byte("x"))
-	if !f.cfg.Slots.TryAcquire(1) {
+	if !f.cfg.Slots.running.TryAcquire(1) {
 		t.Fatal("there is no slot")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Second)
@@ -193,8 +193,65 @@ func TestUp_WaitsForOtherDownloads(t *testing.T) {
 		t.Errorf("got %v after %d requests", err, len(f.requests))
 	}
 	f.checkUntouched()
-	f.cfg.Slots.Release(1)
+	source := shownSource(f.server.URL + "/x")
+	const why = ": 1 other downloads run on this node, and no more at a time"
+	if want := "task web waits to download " + source + why; f.progress[0] != want || f.progress[1] != "" {
+		t.Errorf("the progress is %q, want %q", f.progress, want)
+	}
+	last := f.events[len(f.events)-1]
+	if last.Message != "Client waits to download artifact 1, "+source+why || last.Details[hook.ProgressKey] == "" {
+		t.Errorf("the event is %+v", last)
+	}
+	f.cfg.Slots.running.Release(1)
 	f.mustUp(artifact("${URL}/x"), artifact("${URL}/x"))
+}
+
+// A silent server keeps no other download of the node waiting for long.
+func TestUp_EndsSilentDownloads(t *testing.T) {
+	before := maxSilence
+	maxSilence = time.Second
+	t.Cleanup(func() { maxSilence = before })
+	f := newFixture(t)
+	f.limitTime()
+	silent, reached := listenAt(t, "127.0.0.1")
+	conns := make(chan net.Conn, 10)
+	accepted := make(chan struct{})
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			conns <- conn
+		}
+	}()
+	begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	f.mux.HandleFunc("/slow", slowly(begun, ended))
+	address := silent.Addr().String()
+	for _, source := range []string{
+		"${URL}/slow",
+		"http://" + address + "/x",
+		"git::http://" + address + "/r.git",
+		"git::https://" + address + "/r.git",
+		"git::git://" + address + "/r.git",
+	} {
+		err := f.up(t.Context(), artifact(source))
+		if err == nil || !strings.Contains(err.Error(), "has sent nothing for 1s") {
+			t.Errorf("%s: got %v", source, err)
+		}
+	}
+	await(t, ended, "end of the request")
+	if reached.Load() < 4 {
+		t.Errorf("the silent server had %d connections", reached.Load())
+	}
+	_ = silent.Close()
+	<-accepted
+	close(conns)
+	for conn := range conns {
+		_ = conn.Close()
+	}
+	f.checkUntouched()
 }
 
 // agentMain downloads into a directory until it is killed.
@@ -206,7 +263,7 @@ func agentMain(dir, url string) {
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
 		Progress: func(_, _ string) {},
-		Slots:    semaphore.NewWeighted(1),
+		Slots:    NewSlots(1),
 		MinFree:  func() int64 { return 0 },
 		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"berth/client/artifacthook/download"
@@ -162,7 +161,7 @@ func newFixture(t *testing.T) *fixture {
 		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
 		Command:  []string{os.Args[0], "executor"},
-		Slots:    semaphore.NewWeighted(1),
+		Slots:    NewSlots(1),
 		MinFree:  func() int64 { return 0 },
 		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},
 		Progress: func(_, reason string) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"berth/client/artifacthook/download"
@@ -28,21 +29,32 @@ const (
 	groupCores  = 2
 )
 
-// The bounds of Slots.
+// Slots bounds the downloads that run at a time on a node. Others wait.
+type Slots struct {
+	Most    int64
+	running *semaphore.Weighted
+}
+
+// NewSlots lets most downloads run at a time.
+func NewSlots(most int64) *Slots {
+	return &Slots{most, semaphore.NewWeighted(most)}
+}
+
+// The bounds of NodeSlots.
 const (
 	minRunning = 2
 	maxRunning = 8
 )
 
-// Slots returns how many downloads run at a time on a node: together they may have a quarter of its memory,
-// but two always run.
-func Slots() int64 {
+// NodeSlots returns the slots of this node: all downloads together may have a quarter of its memory, but two
+// always run.
+func NodeSlots() *Slots {
 	var info unix.Sysinfo_t
 	err := unix.Sysinfo(&info)
 	if err != nil {
-		return minRunning
+		return NewSlots(minRunning)
 	}
-	return slotsOf(info.Totalram * uint64(info.Unit))
+	return NewSlots(slotsOf(info.Totalram * uint64(info.Unit)))
 }
 
 func slotsOf(memory uint64) int64 {

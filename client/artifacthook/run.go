@@ -130,7 +130,11 @@ func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*down
 		Headers:  spec.GetterHeaders,
 		Insecure: spec.GetterInsecure,
 		Files:    kind == "file",
-		Rules:    download.Rules{Networks: networks, AgentPorts: a.cfg.AgentPorts},
+		Rules: download.Rules{
+			Networks:   networks,
+			AgentPorts: a.cfg.AgentPorts,
+			Silence:    maxSilence,
+		},
 		Limits: download.Limits{
 			Timeout:       s.HTTPReadTimeout,
 			MaxSize:       answer.bytes,
@@ -187,6 +191,9 @@ func (a *artifacts) checkFile(source string) error {
 // watchInterval is the time between two looks at the size of a download.
 const watchInterval = 500 * time.Millisecond
 
+// maxSilence bounds the time in which the server of a download sends nothing.
+var maxSilence = 2 * time.Minute
+
 // progressInterval is the time between two reports of the size of a download.
 var progressInterval = 10 * time.Second
 
@@ -209,10 +216,10 @@ func (a *artifacts) download(
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return usage{}, err
 	}
-	if err := a.cfg.Slots.Acquire(ctx, 1); err != nil {
+	if err := a.awaitSlot(ctx, env, spec); err != nil {
 		return usage{}, err
 	}
-	defer a.cfg.Slots.Release(1)
+	defer a.cfg.Slots.running.Release(1)
 	late := fmt.Errorf("it is not complete after %s (see the timeouts in client.artifact of the agent)",
 		req.Limits.Timeout)
 	timed, stop := context.WithTimeoutCause(ctx, req.Limits.Timeout, late)
@@ -239,6 +246,29 @@ func (a *artifacts) download(
 		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
 	}
 	return s.measure(download.Out, most.usage)
+}
+
+// awaitSlot returns when the download may run.
+func (a *artifacts) awaitSlot(ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact) error {
+	slots := a.cfg.Slots
+	if slots.running.TryAcquire(1) {
+		return nil
+	}
+	source := shownSource(spec.GetterSource)
+	why := fmt.Sprintf("%d other downloads run on this node, and no more at a time", slots.Most)
+	a.cfg.Progress(env.Alloc.ID, fmt.Sprintf("task %s waits to download %s: %s", a.task, source, why))
+	defer a.cfg.Progress(env.Alloc.ID, "")
+	env.Emit(a.progressEvent("Client waits to download artifact %d, %s: %s", a.complete+1, source, why))
+	return slots.running.Acquire(ctx, 1)
+}
+
+// progressEvent takes the place of the last one about the same artifact.
+func (a *artifacts) progressEvent(format string, args ...any) *structs.TaskEvent {
+	return &structs.TaskEvent{
+		Type:    structs.TaskEventDownloading,
+		Message: fmt.Sprintf(format, args...),
+		Details: map[string]string{hook.ProgressKey: fmt.Sprintf("artifact %d", a.complete+1)},
+	}
 }
 
 // shownSource returns a source without its parts that may be secret: the query, the user, which is often
@@ -289,15 +319,11 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 	}
 }
 
-// report tells how far a download is. The event takes the place of the last one about the same artifact.
+// report tells how far a download is.
 func (a *artifacts) report(w watch, got usage) {
 	size := structs.FormatBytes(got.bytes)
 	a.cfg.Progress(w.allocID, fmt.Sprintf("task %s is downloading %s: %s so far", a.task, w.source, size))
-	w.emit(&structs.TaskEvent{
-		Type:    structs.TaskEventDownloading,
-		Message: fmt.Sprintf("Client is downloading artifact %d, %s: %s so far", a.complete+1, w.source, size),
-		Details: map[string]string{hook.ProgressKey: fmt.Sprintf("artifact %d", a.complete+1)},
-	})
+	w.emit(a.progressEvent("Client is downloading artifact %d, %s: %s so far", a.complete+1, w.source, size))
 }
 
 // runProcess runs the process of a download until it has ended. It kills the process when ctx ends, and then

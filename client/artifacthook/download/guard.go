@@ -2,11 +2,13 @@ package download
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -54,6 +56,8 @@ type Rules struct {
 	Networks []netip.Prefix
 	// AgentPorts are the ports of the agent. They are no sources at any address of the node.
 	AgentPorts []int
+	// Silence bounds the time in which a server sends nothing; 0 is no bound.
+	Silence time.Duration
 }
 
 // guard opens the connections of a download. It refuses the special networks by the address that a name has
@@ -66,7 +70,7 @@ type guard struct {
 
 	mu      sync.Mutex
 	proxies map[string]bool // the addresses of proxies that were used
-	refused error           // the first refusal: git does not show it
+	refused error           // the first fault of a connection: git does not show it
 }
 
 // newGuard takes the proxies from the environment.
@@ -96,15 +100,19 @@ func (g *guard) check(to netip.AddrPort) error {
 	} else {
 		err = g.checkAgent(addr, int(to.Port()))
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		g.keep(err)
 	}
+	return err
+}
+
+// keep stores the first fault of a connection.
+func (g *guard) keep(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refused == nil {
 		g.refused = err
 	}
-	return err
 }
 
 // checkAgent refuses the ports of the agent at the addresses that the node has now. The API asks for
@@ -127,7 +135,7 @@ func (g *guard) checkAgent(addr netip.Addr, port int) error {
 	return nil
 }
 
-// refusal returns the first refusal, nil if there was none.
+// refusal returns the first fault of a connection, nil if there was none.
 func (g *guard) refusal() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +157,43 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	if g.isProxy(address) {
 		d.Control = nil // the agent names it
 	}
-	return d.DialContext(ctx, network, address)
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &heardConn{conn, g}, nil
+}
+
+// heardConn is a connection that fails when the server is silent for too long. A download holds its slot of
+// the node until it ends.
+type heardConn struct {
+	net.Conn
+	guard *guard
+}
+
+func (c *heardConn) Read(p []byte) (int, error) {
+	silence := c.guard.rules.Silence
+	if silence > 0 {
+		err := c.SetReadDeadline(time.Now().Add(silence))
+		if err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("the server %s has sent nothing for %s", c.RemoteAddr(), silence)
+		c.guard.keep(err)
+	}
+	return n, err
+}
+
+// CloseWrite tells the server that it gets nothing more.
+func (c *heardConn) CloseWrite() error {
+	half, ok := c.Conn.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	return half.CloseWrite()
 }
 
 func (g *guard) isProxy(address string) bool {

@@ -1,10 +1,13 @@
 package download
 
 import (
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestGuard_ChecksAddresses(t *testing.T) {
@@ -50,6 +53,32 @@ func TestGuard_ChecksAddresses(t *testing.T) {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
+}
+
+// A slow server is no silent one.
+func TestHeardConn_EndsWithTheSilenceOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		defer here.Close()
+		defer there.Close()
+		conn := &heardConn{here, newGuard(Rules{Silence: time.Minute})}
+		go func() {
+			for range 4 {
+				time.Sleep(50 * time.Second)
+				_, _ = there.Write([]byte("x"))
+			}
+		}()
+		buf := make([]byte, 4)
+		_, err := io.ReadFull(conn, buf)
+		if err != nil {
+			t.Errorf("a slow server: %v", err)
+		}
+		begin := time.Now()
+		_, err = conn.Read(buf)
+		if err == nil || time.Since(begin) != time.Minute || conn.guard.refusal() == nil {
+			t.Errorf("a silent server: got %v after %s", err, time.Since(begin))
+		}
+	})
 }
 
 // A server of artifacts may be beside the agent, at another port.

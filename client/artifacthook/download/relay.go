@@ -140,7 +140,7 @@ func throughProxy(conn net.Conn, proxy *url.URL, address string) (net.Conn, erro
 func exchange(conn net.Conn, from io.Reader, to io.Writer) {
 	go func() {
 		_, _ = io.Copy(conn, from)
-		if half, ok := conn.(*net.TCPConn); ok {
+		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	}()
@@ -170,7 +170,7 @@ func copyServer(g *guard, address string) error {
 		return err
 	}
 	exchange(conn, os.Stdin, os.Stdout)
-	return conn.Close()
+	return errors.Join(g.refusal(), conn.Close())
 }
 
 // guardGit makes git, and the ssh that it starts, connect by the guard alone. The variables are those of
