@@ -67,7 +67,26 @@ type Groups struct {
 	Machine *cgroups.Machine
 	Logger  hclog.Logger
 
-	once sync.Once // the log line about a machine without cgroups
+	mu   sync.Mutex
+	work bool // the agent has made a cgroup
+	told bool // the log says that there are none
+}
+
+// usable reports whether this node has cgroups. After the agent could make one, the node has them: a later
+// failure is one of that group.
+func (g *Groups) usable() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.work {
+		return true
+	}
+	err := g.Machine.Probe(groupParent)
+	g.work = err == nil
+	if err != nil && !g.told {
+		g.told = true
+		g.Logger.Warn("downloads have no cgroups, only bounds of single processes", "error", err)
+	}
+	return g.work
 }
 
 // groupName is the name of the cgroup of a task's downloads. One of them runs at a time.
@@ -75,8 +94,13 @@ func (a *artifacts) groupName() string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.taskDir)))[:16]
 }
 
-// makeGroup makes the cgroup of a download into a scratch directory, an empty one if this machine has none.
-func (a *artifacts) makeGroup(s *scratch, most usage) *cgroups.Group {
+// makeGroup makes the cgroup of a download into a scratch directory, an empty one if this node has none. It
+// first ends what a killed agent has left in it.
+func (a *artifacts) makeGroup(s *scratch, most usage) (*cgroups.Group, error) {
+	groups := a.cfg.Groups
+	if !groups.usable() {
+		return &cgroups.Group{}, nil
+	}
 	limits := cgroups.Limits{
 		CPUShares:   groupShares,
 		CPUCores:    groupCores,
@@ -88,27 +112,34 @@ func (a *artifacts) makeGroup(s *scratch, most usage) *cgroups.Group {
 	if err == nil && st.Type == unix.TMPFS_MAGIC { // its files are memory of the group
 		limits.MemoryBytes += most.bytes
 	}
-	groups := a.cfg.Groups
-	g, err := groups.Machine.New(groupParent, a.groupName(), limits)
+	ctx, stop := context.WithTimeout(context.Background(), groupPatience)
+	defer stop()
+	err = groups.Machine.Path(groupParent, a.groupName()).Kill(ctx)
+	var g *cgroups.Group
 	if err == nil {
-		return g
+		g, err = groups.Machine.New(groupParent, a.groupName(), limits)
 	}
-	groups.once.Do(func() {
-		groups.Logger.Warn("downloads have no cgroups, only bounds of single processes", "error", err)
-	})
-	return &cgroups.Group{}
+	if err != nil {
+		return nil, fmt.Errorf("no cgroup bounds the download: %w", err)
+	}
+	return g, nil
 }
 
 // groupPatience bounds the end of the processes of a download that were killed.
 const groupPatience = 10 * time.Second
 
-// removeGroup ends what is left in the cgroup of a download, and removes it. The error is that of the
-// download, or says that it needed more memory than it may have.
-func removeGroup(g *cgroups.Group, err error) error {
-	if g.OOMKills() > 0 {
+// remove ends what is left in the cgroup of a download, and removes it. The error is that of the download, or
+// says that the download needed more memory than it may have, unless ctx has ended it. The next download of
+// the task removes a group that is left.
+func (g *Groups) remove(ctx context.Context, group *cgroups.Group, err error) error {
+	if err != nil && ctx.Err() == nil && group.OOMKills() > 0 {
 		err = fmt.Errorf("it needs more than the %d MiB of memory that a download may have", groupMemory>>20)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), groupPatience)
+	patient, stop := context.WithTimeout(context.Background(), groupPatience)
 	defer stop()
-	return errors.Join(err, g.Kill(ctx), g.Remove())
+	left := errors.Join(group.Kill(patient), group.Remove())
+	if left != nil {
+		g.Logger.Warn("failed to remove the cgroup of a download", "error", left)
+	}
+	return err
 }

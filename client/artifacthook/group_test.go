@@ -2,10 +2,12 @@ package artifacthook
 
 import (
 	"bytes"
-	"errors"
+	"context"
+	"io"
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +19,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/internal/testskip"
+	"berth/structs"
 )
 
 // groupsLeft returns the cgroups of downloads of the fixture.
@@ -104,9 +107,97 @@ func TestUp_DownloadsWithoutCgroups(t *testing.T) {
 	}
 }
 
-func TestRemoveGroup_KeepsTheErrorOfTheDownload(t *testing.T) {
-	if err := removeGroup(&cgroups.Group{}, unix.EIO); !errors.Is(err, unix.EIO) {
-		t.Errorf("got %v", err)
+// faultyGroups has one hierarchy, in which a group has no limits.
+func faultyGroups(t *testing.T, logs io.Writer) *Groups {
+	t.Helper()
+	return &Groups{
+		Machine: &cgroups.Machine{V1: map[string]string{cgroups.Memory: t.TempDir()}},
+		Logger:  hclog.New(&hclog.LoggerOptions{Output: logs}),
+	}
+}
+
+// A node with cgroups downloads nothing without them.
+func TestUp_FailsIfTheCgroupCannotBeMade(t *testing.T) {
+	f := newFixture(t)
+	var logs bytes.Buffer
+	f.cfg.Groups = faultyGroups(t, &logs)
+	f.file("x", []byte("x"))
+	for range 2 {
+		err := f.up(t.Context(), artifact("${URL}/x"))
+		if err == nil || !strings.Contains(err.Error(), "no cgroup bounds the download: ") ||
+			!structs.IsKind(err, structs.KindUnavailable) || len(f.requests) > 0 {
+			t.Errorf("got %v after %d requests", err, len(f.requests))
+		}
+	}
+	if logs.Len() > 0 {
+		t.Errorf("the log says %s", logs.String())
+	}
+	f.checkUntouched()
+}
+
+// An agent that was killed may leave a process in a group.
+func TestUp_EndsTheProcessesOfAKilledAgent(t *testing.T) {
+	f := newFixture(t)
+	needGroups(t, f, cgroups.Memory)
+	a := &artifacts{cfg: f.cfg, taskDir: filepath.Join(f.env.Dir, "web")}
+	group, err := f.cfg.Groups.Machine.New(groupParent, a.groupName(), cgroups.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := exec.Command("sleep", "1000")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = left.Process.Kill() }()
+	for _, dir := range append(slices.Collect(maps.Values(group.V1)), group.V2) {
+		if dir == "" {
+			continue
+		}
+		pid := strconv.Itoa(left.Process.Pid)
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = left.Wait()
+	}()
+	f.file("x", []byte("x"))
+	f.mustUp(artifact("${URL}/x"))
+	await(t, ended, "end of the process")
+}
+
+// A group with a file cannot be removed.
+func TestGroups_KeepTheResultOfADownload(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx    context.Context
+		killed string
+		err    error
+		want   string
+	}{
+		{t.Context(), "0", nil, ""},
+		{t.Context(), "1", nil, ""},
+		{t.Context(), "0", unix.EIO, unix.EIO.Error()},
+		{t.Context(), "1", unix.EIO, "it needs more than the 1024 MiB of memory"},
+		{ended, "1", unix.EIO, unix.EIO.Error()},
+	} {
+		var logs bytes.Buffer
+		groups := faultyGroups(t, &logs)
+		dir := groups.Machine.V1[cgroups.Memory]
+		control := filepath.Join(dir, "memory.oom_control")
+		if err := os.WriteFile(control, []byte("oom_kill "+c.killed+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := groups.remove(c.ctx, &cgroups.Group{V1: groups.Machine.V1}, c.err)
+		if (got == nil) != (c.err == nil) || got != nil && !strings.Contains(got.Error(), c.want) {
+			t.Errorf("%+v: got %v", c, got)
+		}
+		if n := strings.Count(logs.String(), "failed to remove the cgroup"); n != 1 {
+			t.Errorf("%+v: got %d lines: %s", c, n, logs.String())
+		}
 	}
 }
 

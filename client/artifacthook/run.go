@@ -230,8 +230,7 @@ func (a *artifacts) download(
 		defer close(watched)
 		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource), env.Emit})
 	}()
-	group := a.makeGroup(s, most.usage)
-	err = removeGroup(group, a.runProcess(running, s, req, group))
+	err = a.runBounded(running, s, req, most.usage)
 	end(nil)
 	<-watched
 	a.cfg.Progress(allocID, "")
@@ -324,6 +323,16 @@ func (a *artifacts) report(w watch, got usage) {
 	size := structs.FormatBytes(got.bytes)
 	a.cfg.Progress(w.allocID, fmt.Sprintf("task %s is downloading %s: %s so far", a.task, w.source, size))
 	w.emit(a.progressEvent("Client is downloading artifact %d, %s: %s so far", a.complete+1, w.source, size))
+}
+
+// runBounded runs the process of a download in a cgroup of its own.
+func (a *artifacts) runBounded(ctx context.Context, s *scratch, req *download.Request, most usage) error {
+	group, err := a.makeGroup(s, most)
+	if err != nil {
+		return err
+	}
+	err = a.runProcess(ctx, s, req, group)
+	return a.cfg.Groups.remove(ctx, group, err)
 }
 
 // runProcess runs the process of a download until it has ended. It kills the process when ctx ends, and then
