@@ -126,7 +126,8 @@ func checkListed(source string) error {
 	for _, sum := range values["checksum"] {
 		list, isFile := strings.CutPrefix(sum, "file:")
 		if isFile && !strings.Contains(list, placeholder) && !isList(list) {
-			return Invalidf("its checksum must be file: with the URL of a list of checksums by http, https or file")
+			return Invalidf("its checksum must be file: with the URL of a list of checksums by http, https " +
+				"or file")
 		}
 	}
 	return nil

@@ -99,7 +99,11 @@ func (a *artifacts) Up(ctx context.Context, env *hook.TaskEnv) error {
 
 func (a *artifacts) failure(env *hook.TaskEnv, err error) error {
 	a.cfg.Progress(env.Alloc.ID, "")
-	return &hook.Failure{Event: structs.TaskEventDownloadFailed, Err: err}
+	return &hook.Failure{
+		Event: structs.TaskEventDownloadFailed,
+		Final: isFinal(err),
+		Err:   err,
+	}
 }
 
 // Down removes the remains of a download whose agent was killed.

@@ -2,37 +2,75 @@ package artifacthook
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/artifacthook/download"
 	"berth/client/hook"
 	"berth/structs"
 )
 
-// bound is a number of bytes, with the setting that it comes from and the remedy.
-type bound struct {
-	bytes int64
-	by    string
-}
-
 // smaller returns the smaller one of two bounds.
-func smaller(a, b bound) bound {
-	if b.bytes < a.bytes {
+func smaller(a, b download.Bound) download.Bound {
+	if b.Bytes < a.Bytes {
 		return b
 	}
 	return a
 }
 
-// bounds are those of the tree of a download.
-type bounds struct {
-	usage
-	by string // of its bytes
+// both returns the bound of two things together.
+func both(a, b download.Bound) download.Bound {
+	by := a.By
+	if b.By != a.By {
+		by += "; " + b.By
+	}
+	return download.Bound{
+		Bytes:   a.Bytes + b.Bytes,
+		By:      by,
+		Passing: a.Passing || b.Passing,
+	}
 }
 
+// bounds are those of the tree of a download.
+type bounds struct {
+	size    download.Bound
+	entries int // files, directories and links
+}
+
+func (b bounds) usage() usage { return usage{bytes: b.size.Bytes, entries: b.entries} }
+
 func (b bounds) fault() error {
-	return fmt.Errorf("it has more than %d bytes (%s) or %d files", b.bytes, b.by, b.entries)
+	return excess(b.size, "it has more than %d bytes (%s) or %d files", b.size.Bytes, b.size.By, b.entries)
+}
+
+// finalError is the error of an artifact above a bound that a later download has too.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// excess returns the error of an artifact above a bound.
+func excess(b download.Bound, format string, args ...any) error {
+	if b.Passing {
+		return structs.Unavailablef(format, args...)
+	}
+	return finalError{structs.Preconditionf(format, args...)}
+}
+
+func isFinal(err error) bool {
+	_, is := errors.AsType[finalError](err)
+	return is
+}
+
+// withSource adds the source to the error of a download. The kind says whether a repetition may help.
+func withSource(spec *structs.TaskArtifact, err error) error {
+	source := shownSource(spec.GetterSource)
+	if isFinal(err) {
+		return structs.Preconditionf("%s: %w", source, err)
+	}
+	return structs.Unavailablef("%s: %w", source, err)
 }
 
 // diskBytes returns how much the ephemeral_disk of a group may have. A group that reserves no space, or whose
@@ -46,28 +84,29 @@ func diskBytes(g *structs.TaskGroup) int64 {
 }
 
 // diskBound returns what the ephemeral_disk of the allocation leaves for one more artifact.
-func diskBound(env *hook.AllocEnv) bound {
+func diskBound(env *hook.AllocEnv) download.Bound {
 	size := diskBytes(env.Group)
-	return bound{
-		bytes: max(size-env.Downloaded.Load(), 0),
-		by: fmt.Sprintf("the artifacts of the allocation may have %d MiB, the size of ephemeral_disk of its "+
+	return download.Bound{
+		Bytes: max(size-env.Downloaded.Load(), 0),
+		By: fmt.Sprintf("the artifacts of the allocation may have %d MiB, the size of ephemeral_disk of its "+
 			"group; raise it", size>>20),
 	}
 }
 
 // freeBound returns what may come into a directory of the node: beside it, MinFree stays free.
-func (a *artifacts) freeBound(dir string) (bound, error) {
+func (a *artifacts) freeBound(dir string) (download.Bound, error) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
 	if err != nil {
-		return bound{}, fmt.Errorf("reading the free space of the node: %w", err)
+		return download.Bound{}, fmt.Errorf("reading the free space of the node: %w", err)
 	}
 	free := int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize))) * st.Bsize
 	keep := a.cfg.MinFree()
-	return bound{
-		bytes: max(free-keep, 0),
-		by: fmt.Sprintf("this node has %s free and keeps %s by client.moved_data.min_free; free some",
+	return download.Bound{
+		Bytes: max(free-keep, 0),
+		By: fmt.Sprintf("this node has %s free and keeps %s by client.moved_data.min_free; free some",
 			structs.FormatBytes(free), structs.FormatBytes(keep)),
+		Passing: true,
 	}, nil
 }
 
@@ -79,5 +118,6 @@ func account(env *hook.AllocEnv, got usage) error {
 		return nil
 	}
 	env.Downloaded.Add(-got.bytes)
-	return structs.Unavailablef("it has %d bytes (%s)", got.bytes, diskBound(env).by)
+	most := diskBound(env)
+	return excess(most, "it has %d bytes (%s)", got.bytes, most.By)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"berth/client/artifacthook/download"
 	"berth/structs"
 )
 
@@ -18,9 +19,22 @@ func (f *fixture) withDisk(size int) {
 	f.env.AllocEnv.Group = &structs.TaskGroup{EphemeralDisk: &structs.EphemeralDisk{SizeMB: size}}
 }
 
+// checkBound checks the error of an artifact that a later download of it exceeds too.
 func (f *fixture) checkBound(err error, want string) {
 	f.t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) || !structs.IsKind(err, structs.KindUnavailable) {
+	if err == nil || !strings.Contains(err.Error(), want) || !structs.IsKind(err, structs.KindPrecondition) {
+		f.t.Errorf("got %v, want %q", err, want)
+	}
+	if !isFinal(err) {
+		f.t.Errorf("the node downloads it again after %v", err)
+	}
+}
+
+// checkFull checks the error of an artifact for which the node has no space at present.
+func (f *fixture) checkFull(err error, want string) {
+	f.t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || !structs.IsKind(err, structs.KindUnavailable) ||
+		isFinal(err) {
 		f.t.Errorf("got %v, want %q", err, want)
 	}
 }
@@ -116,7 +130,7 @@ func TestUp_KeepsSpaceOfTheNodeFree(t *testing.T) {
 	f := newFixture(t)
 	f.file("x", []byte("x"))
 	f.cfg.MinFree = func() int64 { return math.MaxInt64 }
-	f.checkBound(f.up(t.Context(), artifact("${URL}/x")), want)
+	f.checkFull(f.up(t.Context(), artifact("${URL}/x")), want)
 	var keep atomic.Int64
 	f.cfg.MinFree = keep.Load
 	f.mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
@@ -126,6 +140,57 @@ func TestUp_KeepsSpaceOfTheNodeFree(t *testing.T) {
 		<-r.Context().Done()
 	})
 	f.limitTime()
-	f.checkBound(f.up(t.Context(), artifact("${URL}/slow")), "it does not fit: this node has")
+	f.checkFull(f.up(t.Context(), artifact("${URL}/slow")), "it does not fit: this node has")
 	f.checkUntouched()
+}
+
+// Other downloads change the bounds of one that waits for them.
+func TestUp_ReadsTheBoundsAfterTheWait(t *testing.T) {
+	for _, change := range []func(f *fixture, keep *atomic.Int64){
+		func(f *fixture, _ *atomic.Int64) { f.env.Downloaded.Store(1 << 20) },
+		func(_ *fixture, keep *atomic.Int64) { keep.Store(math.MaxInt64) },
+	} {
+		f := newFixture(t)
+		f.withDisk(1)
+		f.file("x", []byte("x"))
+		var keep atomic.Int64
+		f.cfg.MinFree = keep.Load
+		waits := make(chan struct{}, 10)
+		f.cfg.Progress = func(_, _ string) { waits <- struct{}{} }
+		if !f.cfg.Slots.running.TryAcquire(1) {
+			t.Fatal("there is no slot")
+		}
+		result := make(chan error, 1)
+		go func() { result <- f.up(t.Context(), artifact("${URL}/x")) }()
+		await(t, waits, "wait for a slot")
+		change(f, &keep)
+		f.cfg.Slots.running.Release(1)
+		err := <-result
+		if err == nil || !strings.Contains(err.Error(), "nothing more fits") || len(f.requests) > 0 {
+			t.Errorf("got %v after %d requests", err, len(f.requests))
+		}
+	}
+}
+
+// An archive is on the disk beside its files.
+func TestRequest_NamesTheBoundsOfAnArchiveAndItsFiles(t *testing.T) {
+	a := &artifacts{cfg: Config{Settings: DefaultSettings()}}
+	a.cfg.Settings.HTTPMaxSize = 10
+	disk := download.Bound{Bytes: 100, By: "disk"}
+	free := download.Bound{Bytes: 1000, By: "free", Passing: true}
+	const answer = "http_max_size of the agent"
+	for _, c := range []struct {
+		disk, free download.Bound
+		want       download.Bound
+	}{
+		{disk, free, download.Bound{Bytes: 110, By: answer + "; disk"}},
+		{download.Bound{Bytes: 5, By: "disk"}, free, download.Bound{Bytes: 10, By: "disk"}},
+		{disk, download.Bound{Bytes: 50, By: "free", Passing: true},
+			download.Bound{Bytes: 50, By: "free", Passing: true}},
+	} {
+		_, most, err := a.request(artifact("https://x/y.zip"), c.disk, c.free)
+		if err != nil || most.size != c.want {
+			t.Errorf("got %+v and %v, want %+v", most.size, err, c.want)
+		}
+	}
 }

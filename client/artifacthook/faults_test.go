@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/artifacthook/download"
 	"berth/client/cgroups"
 	"berth/client/hook"
 	"berth/structs"
@@ -64,18 +65,18 @@ func TestUp_RefusesBadDownloads(t *testing.T) {
 		{artifact("${URL}/plain", withOption("checksum", sha256Of("other"))), "Checksums did not match",
 			structs.KindUnavailable},
 		{artifact("${URL}/plain", withOption("checksum", "md5:00")), "checksum", structs.KindInvalid},
-		{artifact("${URL}/large"), "http_max_size", structs.KindUnavailable},
-		{artifact("${URL}/stream"), "http_max_size", structs.KindUnavailable},
+		{artifact("${URL}/large"), "http_max_size", structs.KindPrecondition},
+		{artifact("${URL}/stream"), "http_max_size", structs.KindPrecondition},
 		{artifact("${URL}/missing"), "404", structs.KindUnavailable},
 		{artifact("${URL}/dir/"), "bad response", structs.KindUnavailable},
 		{artifact("${URL}/real/"), "nothing was downloaded", structs.KindUnavailable},
 		{artifact("http://127.0.0.1:1/x"), "connection refused", structs.KindUnavailable},
-		{artifact("${URL}/bomb.zip"), "decompression_size_limit", structs.KindUnavailable},
-		{artifact("${URL}/bomb.tgz"), "decompression_size_limit", structs.KindUnavailable},
+		{artifact("${URL}/bomb.zip"), "decompression_size_limit", structs.KindPrecondition},
+		{artifact("${URL}/bomb.tgz"), "decompression_size_limit", structs.KindPrecondition},
 		{artifact("${URL}/bomb.gz", withMode("file"), withDest("local/x")), "decompression_size_limit",
-			structs.KindUnavailable},
-		{artifact("${URL}/many.zip"), "decompression_file_count_limit", structs.KindUnavailable},
-		{artifact("${URL}/many.tar"), "decompression_file_count_limit", structs.KindUnavailable},
+			structs.KindPrecondition},
+		{artifact("${URL}/many.zip"), "decompression_file_count_limit", structs.KindPrecondition},
+		{artifact("${URL}/many.tar"), "decompression_file_count_limit", structs.KindPrecondition},
 		{artifact("${URL}/up.zip"), "'..'", structs.KindUnavailable},
 		{artifact("${URL}/up.tar"), "'..'", structs.KindUnavailable},
 		{artifact("${URL}/link.zip"), "neither a file nor a directory", structs.KindUnavailable},
@@ -122,7 +123,11 @@ func TestUp_RefusesBadDownloads(t *testing.T) {
 			}
 			failure, ok := errors.AsType[*hook.Failure](err)
 			if !ok || failure.Event != structs.TaskEventDownloadFailed {
-				t.Errorf("the failure has no event of its own: %#v", err)
+				t.Fatalf("the failure has no event of its own: %#v", err)
+			}
+			bounded := strings.Contains(c.want, "_size") || strings.Contains(c.want, "_limit")
+			if failure.Final != bounded {
+				t.Errorf("final is %t, want %t", failure.Final, bounded)
 			}
 			f.checkUntouched()
 		})
@@ -199,7 +204,8 @@ func TestUp_WaitsForOtherDownloads(t *testing.T) {
 		t.Errorf("the progress is %q, want %q", f.progress, want)
 	}
 	last := f.events[len(f.events)-1]
-	if last.Message != "Client waits to download artifact 1, "+source+why || last.Details[hook.ProgressKey] == "" {
+	want := "Client waits to download artifact 1, " + source + why
+	if last.Message != want || last.Details[hook.ProgressKey] == "" {
 		t.Errorf("the event is %+v", last)
 	}
 	f.cfg.Slots.running.Release(1)
@@ -313,7 +319,8 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	if err := os.Mkdir(f.cfg.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	req, _, err := a.request(artifact(f.server.URL+"/large"), bound{bytes: 1 << 40}, bound{bytes: 1 << 40})
+	unbounded := download.Bound{Bytes: 1 << 40}
+	req, _, err := a.request(artifact(f.server.URL+"/large"), unbounded, unbounded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +330,7 @@ func TestWatch_EndsLargeDownloads(t *testing.T) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watch(ctx, end, watch{scratch: s, most: bounds{usage: usage{bytes: 1 << 20, entries: 100}}})
+		a.watch(ctx, end, watch{scratch: s, most: bounds{download.Bound{Bytes: 1 << 20}, 100}})
 	}()
 	err = a.runProcess(ctx, s, req, &cgroups.Group{})
 	end(nil)

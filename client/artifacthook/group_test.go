@@ -54,6 +54,7 @@ func TestGroup_BoundsTheProcessesOfADownload(t *testing.T) {
 		f := newFixture(t)
 		needGroups(t, f, c.controller)
 		f.cfg.Command = []string{os.Args[0], hostile}
+		f.withDisk(1) // a file system in memory adds it to the bound
 		err := f.up(t.Context(), doing(c.do, c.with))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.do, err, c.want)
@@ -63,6 +64,54 @@ func TestGroup_BoundsTheProcessesOfADownload(t *testing.T) {
 		}
 		f.checkUntouched()
 	}
+}
+
+// The files of a download may be memory, for example if the data directory is in a tmpfs.
+func TestGroup_HasRoomForFilesInMemory(t *testing.T) {
+	before := groupMemory
+	groupMemory = 64 << 20
+	t.Cleanup(func() { groupMemory = before })
+	f := newFixture(t)
+	needGroups(t, f, cgroups.Memory)
+	dir := filepath.Join(f.env.Dir, "web")
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=200m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	f.mux.HandleFunc("/x", func(w http.ResponseWriter, _ *http.Request) {
+		for range 96 {
+			_, _ = w.Write(zeros)
+		}
+	})
+	f.withDisk(100)
+	f.mustUp(artifact("${URL}/x"))
+}
+
+// A download has a small share of the processors, and at most two of them.
+func TestGroup_SharesTheProcessors(t *testing.T) {
+	f := newFixture(t)
+	needGroups(t, f, cgroups.CPU)
+	a := &artifacts{taskDir: filepath.Join(f.env.Dir, "web")}
+	g := f.cfg.Groups.Machine.Path(groupParent, a.groupName())
+	want := map[string]string{"cpu.shares": "256", "cpu.cfs_quota_us": "200000"}
+	dir := g.V1[cgroups.CPU]
+	if dir == "" {
+		want = map[string]string{"cpu.weight": "10", "cpu.max": "200000 100000"}
+		dir = g.V2
+	}
+	f.mux.HandleFunc("/x", func(http.ResponseWriter, *http.Request) {
+		for file, value := range want {
+			got, err := os.ReadFile(filepath.Join(dir, file))
+			if err != nil || strings.TrimSpace(string(got)) != value {
+				t.Errorf("%s is %q, %v; want %s", file, got, err, value)
+			}
+		}
+	})
+	f.mustUp(artifact("${URL}/x"))
 }
 
 func TestGroup_IsGoneAfterADownload(t *testing.T) {

@@ -106,7 +106,9 @@ func (a *artifacts) environ(insecure bool) []string {
 
 // request returns the request for an artifact, and the bounds of its tree on the disk. size bounds its files,
 // and free all that is there during the download.
-func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*download.Request, bounds, error) {
+func (a *artifacts) request(
+	spec *structs.TaskArtifact, size, free download.Bound,
+) (*download.Request, bounds, error) {
 	kind, err := spec.Getter()
 	if err != nil {
 		return nil, bounds{}, structs.Invalidf("source: %w", err)
@@ -116,13 +118,18 @@ func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*down
 	if err != nil {
 		return nil, bounds{}, structs.Invalidf("client.artifact.allow_networks: %w", err)
 	}
-	answer := smaller(bound{int64(s.HTTPMaxSize), "http_max_size of the agent"}, smaller(size, free))
-	unpacked := smaller(bound{int64(s.DecompressionSizeLimit), "decompression_size_limit of the agent"}, free)
+	answer := download.Bound{Bytes: int64(s.HTTPMaxSize), By: "http_max_size of the agent"}
+	answer = smaller(answer, smaller(size, free))
+	unpacked := download.Bound{
+		Bytes: int64(s.DecompressionSizeLimit),
+		By:    "decompression_size_limit of the agent",
+	}
+	unpacked = smaller(unpacked, free)
 	if kind != "git" { // its files come as one, which is larger than the parts that it keeps
 		unpacked = smaller(unpacked, size)
 	}
-	if answer.bytes == 0 || unpacked.bytes == 0 {
-		return nil, bounds{}, structs.Unavailablef("nothing more fits (%s)", smaller(answer, unpacked).by)
+	if least := smaller(answer, unpacked); least.Bytes == 0 {
+		return nil, bounds{}, excess(least, "nothing more fits (%s)", least.By)
 	}
 	req := &download.Request{
 		Source:   withOptions(spec),
@@ -137,15 +144,13 @@ func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*down
 		},
 		Limits: download.Limits{
 			Timeout:       s.HTTPReadTimeout,
-			MaxSize:       answer.bytes,
-			MaxSizeBy:     answer.by,
-			UnpackedSize:  unpacked.bytes,
-			UnpackedBy:    unpacked.by,
+			MaxSize:       answer,
+			UnpackedSize:  unpacked,
 			UnpackedFiles: s.DecompressionFileCountLimit,
 		},
 	}
 	// An archive is there beside its files, and names its directories or implies them.
-	all := smaller(bound{answer.bytes + unpacked.bytes, unpacked.by}, free)
+	all := smaller(both(answer, unpacked), free)
 	entries := 4*s.DecompressionFileCountLimit + 16
 	switch kind {
 	case "git":
@@ -155,7 +160,7 @@ func (a *artifacts) request(spec *structs.TaskArtifact, size, free bound) (*down
 	case "file":
 		err = a.checkFile(spec.GetterSource)
 	}
-	return req, bounds{usage{bytes: all.bytes, entries: entries}, all.by}, err
+	return req, bounds{all, entries}, err
 }
 
 // withOptions returns the source with the options as its query.
@@ -201,15 +206,6 @@ var progressInterval = 10 * time.Second
 func (a *artifacts) download(
 	ctx context.Context, env *hook.TaskEnv, s *scratch, spec *structs.TaskArtifact,
 ) (usage, error) {
-	allocID := env.Alloc.ID
-	free, err := a.freeBound(s.path())
-	if err != nil {
-		return usage{}, err
-	}
-	req, most, err := a.request(spec, diskBound(env.AllocEnv), free)
-	if err != nil {
-		return usage{}, err
-	}
 	if err := sandbox.Supported(); err != nil {
 		return usage{}, structs.Preconditionf("this node cannot isolate downloads: %w", err)
 	}
@@ -220,6 +216,29 @@ func (a *artifacts) download(
 		return usage{}, err
 	}
 	defer a.cfg.Slots.running.Release(1)
+	free, err := a.freeBound(s.path()) // other downloads have changed it until now
+	if err != nil {
+		return usage{}, err
+	}
+	req, most, err := a.request(spec, diskBound(env.AllocEnv), free)
+	if err != nil {
+		return usage{}, err
+	}
+	err = a.runWatched(ctx, req, watch{s, most, env.Alloc.ID, shownSource(spec.GetterSource), env.Emit})
+	if err == nil {
+		_, err = s.measure(".", most.usage())
+	}
+	if errors.Is(err, errLarge) {
+		err = most.fault()
+	}
+	if err != nil {
+		return usage{}, withSource(spec, err)
+	}
+	return s.measure(download.Out, most.usage())
+}
+
+// runWatched runs a download, watches its size, and ends it after its time.
+func (a *artifacts) runWatched(ctx context.Context, req *download.Request, w watch) error {
 	late := fmt.Errorf("it is not complete after %s (see the timeouts in client.artifact of the agent)",
 		req.Limits.Timeout)
 	timed, stop := context.WithTimeoutCause(ctx, req.Limits.Timeout, late)
@@ -228,23 +247,13 @@ func (a *artifacts) download(
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watch(running, end, watch{s, most, allocID, shownSource(spec.GetterSource), env.Emit})
+		a.watch(running, end, w)
 	}()
-	err = a.runBounded(running, s, req, most.usage)
+	err := a.runBounded(running, w.scratch, req, w.most.usage())
 	end(nil)
 	<-watched
-	a.cfg.Progress(allocID, "")
-	if err != nil {
-		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
-	}
-	_, err = s.measure(".", most.usage)
-	if errors.Is(err, errLarge) {
-		err = most.fault()
-	}
-	if err != nil {
-		return usage{}, structs.Unavailablef("%s: %w", shownSource(spec.GetterSource), err)
-	}
-	return s.measure(download.Out, most.usage)
+	a.cfg.Progress(w.allocID, "")
+	return err
 }
 
 // awaitSlot returns when the download may run.
@@ -301,14 +310,14 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 			return
 		case <-tick.C:
 		}
-		got, err := w.scratch.measure(".", w.most.usage)
+		got, err := w.scratch.measure(".", w.most.usage())
 		if errors.Is(err, errLarge) {
 			end(w.most.fault())
 			return
 		}
 		free, err := a.freeBound(w.scratch.path())
-		if err == nil && free.bytes == 0 {
-			end(fmt.Errorf("it does not fit: %s", free.by))
+		if err == nil && free.Bytes == 0 {
+			end(fmt.Errorf("it does not fit: %s", free.By))
 			return
 		}
 		if time.Since(reported) >= progressInterval {
@@ -403,6 +412,9 @@ func readReply(from io.Reader) (result, err error) {
 	err = json.NewDecoder(io.LimitReader(from, maxReply)).Decode(reply)
 	if err == nil && reply.Error != "" {
 		result = errors.New(structs.Cut(reply.Error, maxError))
+		if reply.Final {
+			result = finalError{result}
+		}
 	}
 	return result, err
 }

@@ -48,7 +48,7 @@ var tars = map[string]unpacker{
 // decompressors returns those of go-getter with limits and further checks.
 func decompressors(l Limits) map[string]getter.Decompressor {
 	// go-getter cuts a compressed file at the limit. One byte more shows that it was larger.
-	list := getter.LimitedDecompressors(l.UnpackedFiles, l.UnpackedSize+1)
+	list := getter.LimitedDecompressors(l.UnpackedFiles, l.UnpackedSize.Bytes+1)
 	for format, d := range list {
 		list[format] = &checked{d, format, l}
 	}
@@ -72,19 +72,21 @@ func (c *checked) Decompress(dst, src string, dir bool, umask os.FileMode) error
 		return err
 	}
 	info, err := os.Stat(dst)
-	if err == nil && info.Size() > c.limits.UnpackedSize {
+	if err == nil && info.Size() > c.limits.UnpackedSize.Bytes {
 		err = c.tooLarge()
 	}
 	return err
 }
 
 func (c *checked) tooLarge() error {
-	return fmt.Errorf("the archive has more than %d bytes when it is unpacked (%s)",
-		c.limits.UnpackedSize, c.limits.UnpackedBy)
+	most := c.limits.UnpackedSize
+	return c.limits.exceeded(most.Passing,
+		"the archive has more than %d bytes when it is unpacked (%s)", most.Bytes, most.By)
 }
 
 func (c *checked) tooMany() error {
-	return fmt.Errorf("the archive has more than %d entries (decompression_file_count_limit of the agent)",
+	return c.limits.exceeded(false,
+		"the archive has more than %d entries (decompression_file_count_limit of the agent)",
 		c.limits.UnpackedFiles)
 }
 
@@ -118,7 +120,7 @@ func (c *checked) checkZip(src string) error {
 	if len(r.File) > c.limits.UnpackedFiles {
 		return c.tooMany()
 	}
-	left := c.limits.UnpackedSize
+	left := c.limits.UnpackedSize.Bytes
 	for _, f := range r.File {
 		if err := checkEntry(f.Name, f.Mode()); err != nil {
 			return err
@@ -132,7 +134,7 @@ func (c *checked) checkZip(src string) error {
 }
 
 func (c *checked) checkTar(r *tar.Reader) error {
-	left := c.limits.UnpackedSize
+	left := c.limits.UnpackedSize.Bytes
 	for n := 0; ; n++ {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {

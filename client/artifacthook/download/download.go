@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,16 +50,32 @@ type Request struct {
 // Limits bound a download.
 type Limits struct {
 	Timeout       time.Duration // of the whole download
-	MaxSize       int64         // bytes of one answer of a server
-	MaxSizeBy     string        // the setting of MaxSize, for errors
-	UnpackedSize  int64         // bytes of the files of an archive
-	UnpackedBy    string        // the setting of UnpackedSize
+	MaxSize       Bound         // of one answer of a server
+	UnpackedSize  Bound         // of the files of an archive
 	UnpackedFiles int           // entries of an archive
+
+	final *atomic.Bool // see Reply
 }
 
-// Reply is the result of a download, "" if it succeeded.
+// Bound is a number of bytes.
+type Bound struct {
+	Bytes   int64
+	By      string // the setting that it comes from and the remedy, for errors
+	Passing bool   // a later download may have more
+}
+
+// exceeded stores that a download is above a bound, and returns the error.
+func (l Limits) exceeded(passing bool, format string, args ...any) error {
+	if !passing {
+		l.final.Store(true)
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// Reply is the result of a download. Error is "" if it succeeded.
 type Reply struct {
 	Error string
+	Final bool // the artifact is above a bound that a later download has too
 }
 
 // Main gets the artifact that the agent asks for, and returns the exit code. With the arguments `connect
@@ -75,12 +92,13 @@ func Main(args []string) int {
 		return 1
 	}
 	reply := &Reply{}
-	err = limitProcess(max(req.Limits.MaxSize, req.Limits.UnpackedSize))
+	err = limitProcess(max(req.Limits.MaxSize.Bytes, req.Limits.UnpackedSize.Bytes))
 	if err == nil {
 		err = Get(context.Background(), Dir, req)
 	}
 	if err != nil {
 		reply.Error = err.Error()
+		reply.Final = req.Limits.final != nil && req.Limits.final.Load()
 	}
 	if err := json.NewEncoder(conn).Encode(reply); err != nil {
 		return 1
@@ -108,9 +126,10 @@ var modes = map[string]getter.Mode{
 }
 
 // Get downloads into the file or directory Out of dir. The temporary directory of the process is on the same
-// file system.
+// file system. A failure may set req.Limits.final.
 func Get(ctx context.Context, dir string, req *Request) error {
 	unix.Umask(0o022)
+	req.Limits.final = new(atomic.Bool)
 	ctx, cancel := context.WithTimeout(ctx, req.Limits.Timeout)
 	defer cancel()
 	client := &getter.Client{

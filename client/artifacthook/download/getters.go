@@ -67,14 +67,13 @@ func httpClient(req *Request, g *guard) *http.Client {
 	if req.Insecure {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	}
-	return &http.Client{Transport: &sizeLimit{transport, req.Limits.MaxSize, req.Limits.MaxSizeBy}}
+	return &http.Client{Transport: &sizeLimit{transport, req.Limits}}
 }
 
 // sizeLimit fails answers above a size. go-getter would cut them without an error.
 type sizeLimit struct {
 	http.RoundTripper
-	most int64
-	by   string // the setting of most
+	limits Limits
 }
 
 func (l *sizeLimit) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -82,21 +81,23 @@ func (l *sizeLimit) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = &limitedBody{resp.Body, l.most, l}
+	resp.Body = &limitedBody{resp.Body, l.limits.MaxSize.Bytes, l.limits}
 	return resp, nil
 }
 
 // limitedBody is a body that fails beyond a number of bytes.
 type limitedBody struct {
 	io.ReadCloser
-	left  int64
-	limit *sizeLimit
+	left   int64
+	limits Limits
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
-		return 0, fmt.Errorf("the answer has more than %d bytes (%s)", b.limit.most, b.limit.by)
+		most := b.limits.MaxSize
+		return 0, b.limits.exceeded(most.Passing,
+			"the answer has more than %d bytes (%s)", most.Bytes, most.By)
 	}
 	b.left -= int64(n)
 	return n, err

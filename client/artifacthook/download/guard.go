@@ -95,8 +95,9 @@ func (g *guard) check(to netip.AddrPort) error {
 	}
 	var err error
 	if slices.ContainsFunc(specialNetworks, contains) {
-		err = fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast one, "+
-			"or of a metadata service; client.artifact.allow_networks of the agent allows networks", addr)
+		err = fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast "+
+			"one, or of a metadata service; "+
+			"client.artifact.allow_networks of the agent allows networks", addr)
 	} else {
 		err = g.checkAgent(addr, int(to.Port()))
 	}
@@ -128,8 +129,8 @@ func (g *guard) checkAgent(addr netip.Addr, port int) error {
 	for _, a := range list {
 		network, err := netip.ParsePrefix(a.String())
 		if err == nil && network.Addr() == addr { // else it is no address of IP, or of another interface
-			return fmt.Errorf("no artifact comes from port %d of %s: the port is that of the agent of this node; "+
-				"client.artifact.allow_networks of the agent allows networks", port, addr)
+			return fmt.Errorf("no artifact comes from port %d of %s: the port is that of the agent of this "+
+				"node; client.artifact.allow_networks of the agent allows networks", port, addr)
 		}
 	}
 	return nil
