@@ -8,6 +8,7 @@ import (
 
 // ofSomeTypes has the fields of a job that only jobs of some types have, or of which a job has one.
 var ofSomeTypes = map[string]bool{
+	".TaskGroups[0].MaxRunDuration":                        true,
 	".TaskGroups[0].Services[0].Checks[0].Args":            true,
 	".TaskGroups[0].Tasks[0].Services[0].Checks[0].Header": true,
 	".TaskGroups[0].Services[0].TaggedAddresses":           true, // in Consul
@@ -131,6 +132,7 @@ func filledBatch() *structs.Job {
 	for _, g := range j.TaskGroups {
 		g.Update = nil
 		g.Migrate = nil
+		g.MaxRunDuration = new(time.Hour)
 	}
 	return j
 }
