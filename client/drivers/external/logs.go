@@ -50,11 +50,8 @@ func (p pipes) link(logs string) error {
 	defer func() { _ = dir.Close() }()
 	for _, path := range []string{p.stdout, p.stderr} {
 		name := filepath.Base(path)
-		err := unix.Unlinkat(int(dir.Fd()), name, 0) // of an earlier start
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &os.PathError{Op: "unlink", Path: name, Err: err}
-		}
-		err = unix.Linkat(unix.AT_FDCWD, path, int(dir.Fd()), name, 0)
+		_ = unix.Unlinkat(int(dir.Fd()), name, 0) // of an earlier start; Linkat tells if that fails
+		err := unix.Linkat(unix.AT_FDCWD, path, int(dir.Fd()), name, 0)
 		if err != nil {
 			return &os.PathError{Op: "link", Path: name, Err: err}
 		}

@@ -88,9 +88,11 @@ func TestUsers_OfATaskThatIsStartedAgain(t *testing.T) {
 	a.destroy(cfg.ID)
 }
 
+// The driver makes a root, so the agent does not look the user up: only the driver knows it.
 func TestUsers_OfTasksThatNameOne(t *testing.T) {
 	t.Parallel()
 	f := withUsers(t)
+	f.plugin.Set("isolation", "chroot")
 	a := f.agent()
 	cfg := f.task("a1", "exit 0")
 	for _, name := range []string{"nomad-0", "nomad-80000"} {
