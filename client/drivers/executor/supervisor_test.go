@@ -2,6 +2,7 @@ package executor
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 // recordedProcess is a process that ignores its signals and records them.
 type recordedProcess struct {
 	signals []unix.Signal
-	killed  int
+	killed  atomic.Int32 // timers kill it, each in a goroutine of its own
 }
 
 func (p *recordedProcess) Signal(sig unix.Signal) error {
@@ -23,7 +24,7 @@ func (p *recordedProcess) Signal(sig unix.Signal) error {
 }
 
 func (p *recordedProcess) Kill() error {
-	p.killed++
+	p.killed.Add(1)
 	return nil
 }
 
@@ -47,7 +48,7 @@ func TestStop_SendsARepeatedSignalOnce(t *testing.T) {
 		stop(unix.SIGINT, time.Hour)
 		stop(unix.SIGINT, time.Minute)
 		time.Sleep(time.Minute + time.Second)
-		if proc.killed == 0 {
+		if proc.killed.Load() == 0 {
 			t.Error("the timeout of the repeated request does not hold")
 		}
 		stop(unix.SIGTERM, 2*time.Hour) // an operator chose another signal
