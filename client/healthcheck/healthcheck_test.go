@@ -267,8 +267,9 @@ func TestCheck_BeginsWithItsInitialStatus(t *testing.T) {
 // TestCheck_BeginsWithAWarning has a check that warns before its first result, and is usable.
 func TestCheck_BeginsWithAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{codes: []int{0}}
+		f := &fixture{hang: true} // the first run has no result yet
 		k := f.start(t.Context(), func(c *structs.ServiceCheck) { c.InitialStatus = structs.CheckWarning })
+		synctest.Wait()
 		if s := k.Status(); s.Status != structs.CheckWarning || s.UsableSince.IsZero() {
 			t.Errorf("it begins as %+v", s)
 		}
