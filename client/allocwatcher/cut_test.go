@@ -4,28 +4,20 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"berth/internal/backoff"
+	"berth/internal/backoff/cuttest"
 	"berth/structs"
 )
 
-// cutServers do not answer the first calls. The cut ends during the last of these.
+// cutServers do not answer during a cut.
 type cutServers struct {
 	*node
-	back backoff.Recovery
-	at   []time.Time
+	cuttest.Cut
 }
 
-const callsInCut = 8
-
 func (s *cutServers) Call(ctx context.Context, method string, req, resp any) error {
-	s.at = append(s.at, time.Now())
-	if len(s.at) == callsInCut {
-		s.back.Announce()
-	}
-	if len(s.at) <= callsInCut {
-		return structs.Unavailablef("no route")
+	if err := s.Attempt(); err != nil {
+		return err
 	}
 	return s.node.Call(ctx, method, req, resp)
 }
@@ -38,14 +30,13 @@ func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 		s := &cutServers{node: n}
 		w := h.(*watcher)
 		w.Servers = s
-		w.ServersBack = &s.back
+		w.ServersBack = &s.Back
 		if err := h.Up(t.Context(), env); err != nil {
 			t.Fatal(err)
 		}
-		before := s.at[callsInCut-1].Sub(s.at[callsInCut-2])
-		after := s.at[callsInCut].Sub(s.at[callsInCut-1])
-		if before != retryPause.Max || after != 0 {
-			t.Errorf("the pause is %s before the end of the cut, and %s after it", before, after)
+		before, first, second := s.Pauses()
+		if before != retryPause.Max || first != 0 || second != retryPause.Min {
+			t.Errorf("the pause is %s before the end of the cut, then %s and %s", before, first, second)
 		}
 	})
 }

@@ -4,32 +4,23 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"berth/internal/backoff"
+	"berth/internal/backoff/cuttest"
 	"berth/structs"
 )
 
-// cutServers do not answer the first calls of a method. The cut ends during the last of these.
+// cutServers do not answer the calls of a method during a cut.
 type cutServers struct {
 	*cluster
+	cuttest.Cut
 	method string
-	back   backoff.Recovery
-	at     []time.Time
 }
 
-const callsInCut = 8
-
 func (s *cutServers) Call(ctx context.Context, method string, req, resp any) error {
-	if method != s.method {
-		return s.cluster.Call(ctx, method, req, resp)
-	}
-	s.at = append(s.at, time.Now())
-	if len(s.at) == callsInCut {
-		s.back.Announce()
-	}
-	if len(s.at) <= callsInCut {
-		return structs.Unavailablef("no route")
+	if method == s.method {
+		if err := s.Attempt(); err != nil {
+			return err
+		}
 	}
 	return s.cluster.Call(ctx, method, req, resp)
 }
@@ -42,14 +33,14 @@ func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 			h, env := to.hook("b")
 			d := h.(*disk)
 			d.Servers = s
-			d.ServersBack = &s.back
+			d.ServersBack = &s.Back
 			must(t, h.Up(t.Context(), env))
 		})
 		to.expect("b", movedFiles)
-		before := s.at[callsInCut-1].Sub(s.at[callsInCut-2])
-		after := s.at[callsInCut].Sub(s.at[callsInCut-1])
-		if before != retryPause.Max || after != 0 {
-			t.Errorf("%s: the pause is %s before the end of the cut, and %s after it", method, before, after)
+		before, first, second := s.Pauses()
+		if before != retryPause.Max || first != 0 || second != retryPause.Min {
+			t.Errorf("%s: the pause is %s before the end of the cut, then %s and %s",
+				method, before, first, second)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/internal/backoff"
+	"berth/internal/backoff/cuttest"
 	"berth/structs"
 )
 
@@ -215,26 +215,13 @@ func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
 func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		var back backoff.Recovery
-		fx.cfg.ServersBack = &back
-		var at []time.Time
-		const end = 4
-		fx.answer = func(_ context.Context, n int) (string, error) {
-			at = append(at, time.Now())
-			switch n {
-			case end:
-				back.Announce()
-			case end + 2:
-				return token, nil
-			}
-			return "", structs.Unavailablef("no route")
-		}
+		var cut cuttest.Cut
+		fx.cfg.ServersBack = &cut.Back
+		fx.answer = func(context.Context, int) (string, error) { return token, cut.Attempt() }
 		if err := fx.up(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		before := at[end-1].Sub(at[end-2])
-		first := at[end].Sub(at[end-1])
-		second := at[end+1].Sub(at[end])
+		before, first, second := cut.Pauses()
 		if before < 3*delayStep || first != 0 || second != firstDelay {
 			t.Errorf("the pause is %s before the end of the cut, then %s and %s", before, first, second)
 		}
