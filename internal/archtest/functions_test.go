@@ -34,24 +34,36 @@ func TestFunctions_AreSmall(t *testing.T) {
 	long := map[string]bool{}
 	wide := map[string]bool{}
 	files := token.NewFileSet()
+	eachDecl(t, files, func(name string, d ast.Decl) {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			return
+		}
+		lines := files.Position(f.End()).Line - files.Position(f.Pos()).Line + 1
+		long[name] = long[name] || lines > maxFunctionLines
+		wide[name] = wide[name] || f.Type.Params.NumFields() > maxParameters
+	})
+	checkExceptions(t, "more than 60 lines", long, lists)
+	checkExceptions(t, "more than four parameters", wide, givenSignatures)
+}
+
+// eachDecl calls visit for each declaration of the product. The name is that of the package with that of the
+// function, or with "var" for another declaration.
+func eachDecl(t *testing.T, files *token.FileSet, visit func(name string, d ast.Decl)) {
+	t.Helper()
 	for _, path := range sources(t) {
 		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
 		if !isProduct(dir, path) {
 			continue
 		}
 		for _, d := range parseFile(t, files, path).Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
+			name := dir + ".var"
+			if f, ok := d.(*ast.FuncDecl); ok {
+				name = dir + "." + receiverOf(f) + f.Name.Name
 			}
-			name := dir + "." + receiverOf(f) + f.Name.Name
-			lines := files.Position(f.End()).Line - files.Position(f.Pos()).Line + 1
-			long[name] = long[name] || lines > maxFunctionLines
-			wide[name] = wide[name] || f.Type.Params.NumFields() > maxParameters
+			visit(name, d)
 		}
 	}
-	checkExceptions(t, "more than 60 lines", long, lists)
-	checkExceptions(t, "more than four parameters", wide, givenSignatures)
 }
 
 // receiverOf returns "Type." for a method, "" for a function.

@@ -3,7 +3,6 @@ package archtest
 import (
 	"go/ast"
 	"go/token"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,22 +25,11 @@ var shownOnce = []string{"cli.problemText", "cli.endText"}
 // TestTexts_DecideNothing: a text for people may change at any time, so code decides by typed fields.
 func TestTexts_DecideNothing(t *testing.T) {
 	found := map[string]bool{}
-	files := token.NewFileSet()
-	for _, path := range sources(t) {
-		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
-		if !isProduct(dir, path) {
-			continue
+	eachDecl(t, token.NewFileSet(), func(name string, d ast.Decl) {
+		if len(textDecisions(d)) > 0 {
+			found[name] = true
 		}
-		for _, d := range parseFile(t, files, path).Decls {
-			name := dir + ".var"
-			if f, ok := d.(*ast.FuncDecl); ok {
-				name = dir + "." + receiverOf(f) + f.Name.Name
-			}
-			if len(textDecisions(d)) > 0 {
-				found[name] = true
-			}
-		}
-	}
+	})
 	checkExceptions(t, "a decision on a text for people, where a typed field is needed", found, shownOnce)
 }
 
