@@ -89,9 +89,7 @@ func deploymentList(ctx context.Context, c *Call) error {
 	q.Sort = structs.SortCreate
 	q.Reverse = true
 	items, meta, err := c.API.Deployments(ctx, q)
-	if err == nil && len(items) == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, len(items), err)
 	if err != nil {
 		return err
 	}

@@ -72,9 +72,7 @@ func evalList(ctx context.Context, c *Call) error {
 	q.Reverse = true
 	filter := api.EvalFilter{JobID: c.String("job"), Status: c.String("status")}
 	evals, meta, err := c.API.EvaluationsOf(ctx, filter, q)
-	if err == nil && len(evals) == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, len(evals), err)
 	if err != nil {
 		return err
 	}
@@ -141,9 +139,7 @@ func evalDelete(ctx context.Context, c *Call) error {
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
 	n, err := c.API.EvaluationsDelete(ctx, which)
-	if err == nil && n == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, n, err)
 	if err != nil {
 		return err
 	}

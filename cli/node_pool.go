@@ -79,11 +79,9 @@ configuration says so: node_pool in the client block.`,
 			if err != nil {
 				return c.didYouMean(ctx, "pool", c.Arg(0), err)
 			}
-			if len(jobs) == 0 {
-				err := c.checkNamespace(ctx)
-				if err != nil {
-					return err
-				}
+			err = c.checkFound(ctx, len(jobs), nil)
+			if err != nil {
+				return err
 			}
 			return jobSheet.list(c, "job", jobs)
 		},

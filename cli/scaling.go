@@ -59,9 +59,7 @@ func scalingPolicyList(ctx context.Context, c *Call) error {
 	job := c.String("job")
 	kind := c.String("type")
 	all, _, err := c.API.ScalingPolicies(ctx, nil)
-	if err == nil && len(all) == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, len(all), err)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,7 @@ var serviceCommands = []Command{
 
 func serviceList(ctx context.Context, c *Call) error {
 	all, _, err := c.API.Services(ctx, nil)
-	if err == nil && len(all) == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, len(all), err)
 	if err != nil {
 		return err
 	}
@@ -61,9 +59,7 @@ func serviceList(ctx context.Context, c *Call) error {
 
 func serviceInfo(ctx context.Context, c *Call) error {
 	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
-	if err == nil && len(instances) == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, len(instances), err)
 	if err != nil {
 		return err
 	}

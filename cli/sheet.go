@@ -112,6 +112,14 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	})
 }
 
+// checkFound returns the error of a list, or that of checkNamespace for one without entries.
+func (c *Call) checkFound(ctx context.Context, entries int, err error) error {
+	if err != nil || entries > 0 {
+		return err
+	}
+	return c.checkNamespace(ctx)
+}
+
 // checkNamespaceOf is checkNamespace for things of a kind.
 func (c *Call) checkNamespaceOf(ctx context.Context, k kind) error {
 	if k.global {

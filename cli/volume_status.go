@@ -36,9 +36,7 @@ func volumeListing(ctx context.Context, c *Call) error {
 		filter.NodeID = id
 	}
 	vols, _, err := c.API.Volumes(ctx, filter, nil)
-	if err == nil && len(vols) == 0 {
-		err = c.checkNamespace(ctx)
-	}
+	err = c.checkFound(ctx, len(vols), err)
 	if err != nil {
 		return err
 	}
