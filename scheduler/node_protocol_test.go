@@ -162,7 +162,7 @@ func TestProtocol_NoUpdateInPlaceWithAFieldThatTheAgentDrops(t *testing.T) {
 	}
 }
 
-// What an older agent has dropped before is no reason to replace an allocation.
+// A field that an older agent has dropped before is no reason to replace an allocation.
 func TestProtocol_UpdateInPlaceOfOtherFieldsOnAnOlderAgent(t *testing.T) {
 	for name, versions := range map[string][2][]func(*structs.Job){
 		"the same":  {{runDuration(time.Hour)}, {runDuration(time.Hour)}},

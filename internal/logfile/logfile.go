@@ -99,8 +99,8 @@ func MakeDir(dir string) error {
 	return f.Close()
 }
 
-// OpenDir opens the directory of logs after MakeDir. What the task puts in its place later has no effect on
-// the open one.
+// OpenDir opens the directory of logs after MakeDir. The task may put something else in its place later: that
+// has no effect on the open directory.
 func OpenDir(dir string) (*os.File, error) { return output{dir: dir}.openOrMakeDir() }
 
 // openOrMakeDir makes the directory if the task has moved or removed it, or has put something else in its
