@@ -137,8 +137,9 @@ func TestShed_CostsLittleMemory(t *testing.T) {
 			}
 		}
 	})
-	if allocs > 16*many {
-		t.Errorf("got %.1f allocations for %d rejections, want at most %d", allocs, many, 16*many)
+	const most = 18 * many // 15 a rejection; the race detector drops some of the pooled buffers
+	if allocs > most {
+		t.Errorf("got %.1f allocations for %d rejections, want at most %d", allocs, many, most)
 	}
 }
 
