@@ -337,8 +337,8 @@ func TestJobRun_ShowsTheFailingCheck(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]int{
-		`check "service: \"web\" check"`: 1, // it does not change
-		"waits: allocation":              2, // while the command waits, and at its end
+		"503 Service Unavailable: the test says so": 1, // it does not change
+		"waits: allocation":                         2, // while the command waits, and at its end
 	} {
 		if got := strings.Count(out, text); got != want {
 			t.Errorf("job run writes %q %d times, want %d:\n%s", text, got, want, out)
