@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 
 	"berth/client/hook"
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -28,26 +30,47 @@ func New(env *hook.AllocEnv, task *structs.Task) hook.Task {
 
 func (p *payload) Name() string { return "dispatch_payload" }
 
-// Up writes the file before the first start. The task may change it later. A link in the path does not lead
-// out of the directory.
+// Up writes the file before the first start. The task may change it later. Files of an earlier allocation or
+// of a start that failed may be there already. No link of them leads out of the directory of the task, and
+// no device, pipe or further link to a file is written to: the payload takes its place.
 func (p *payload) Up(_ context.Context, env *hook.TaskEnv) error {
 	if env.Running || !env.FirstStart {
 		return nil
 	}
-	root, err := os.OpenRoot(env.Config.Dirs.Local)
+	own, err := os.OpenRoot(env.Config.Dirs.Task)
+	if err != nil {
+		return fmt.Errorf("opening the directory of the task: %w", err)
+	}
+	defer func() { _ = own.Close() }()
+	local, err := own.OpenRoot(filepath.Base(env.Config.Dirs.Local))
 	if err != nil {
 		return fmt.Errorf("opening the local directory: %w", err)
 	}
-	defer root.Close()
-	file := path.Clean(p.file)
-	err = root.MkdirAll(path.Dir(file), 0o777)
-	if err == nil {
-		err = root.WriteFile(file, p.data, 0o644)
-	}
+	defer func() { _ = local.Close() }()
+	err = p.write(local)
 	if err != nil {
 		return fmt.Errorf("writing the payload to %q: %w", structs.Cut(p.file, structs.MaxQuoted), err)
 	}
 	return nil
+}
+
+func (p *payload) write(local *os.Root) error {
+	file := path.Clean(p.file)
+	err := local.MkdirAll(path.Dir(file), 0o777)
+	if err != nil {
+		return err
+	}
+	dir, err := local.OpenRoot(path.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	return rootfile.Replace(dir, path.Base(file), rootfile.File{
+		Text: string(p.data),
+		Mode: 0o644,
+		UID:  -1,
+		GID:  -1,
+	})
 }
 
 // Down leaves the file: it goes with the directory of the allocation.

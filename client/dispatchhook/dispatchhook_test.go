@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -15,7 +18,8 @@ func prepare(t *testing.T, file string) (hook.Task, *hook.TaskEnv) {
 	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{Job: &structs.Job{Payload: []byte("data")}}}
 	task := &structs.Task{DispatchPayload: &structs.DispatchPayloadConfig{File: file}}
 	env := &hook.TaskEnv{AllocEnv: alloc, Task: task, FirstStart: true, Config: &driver.TaskConfig{}}
-	env.Config.Dirs.Local = filepath.Join(t.TempDir(), "local")
+	env.Config.Dirs.Task = t.TempDir()
+	env.Config.Dirs.Local = filepath.Join(env.Config.Dirs.Task, "local")
 	if err := os.Mkdir(env.Config.Dirs.Local, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +65,72 @@ func TestHook_DoesNotLeaveTheDirectory(t *testing.T) {
 	if found, _ := os.ReadDir(outside); len(found) > 0 {
 		t.Errorf("%s was written", found[0].Name())
 	}
+}
+
+// A task whose container sees the directory above can replace the directory itself.
+func TestHook_DoesNotFollowALinkInThePlaceOfTheDirectory(t *testing.T) {
+	h, env := prepare(t, "put.txt")
+	outside := t.TempDir()
+	for _, err := range []error{
+		os.Remove(env.Config.Dirs.Local),
+		os.Symlink(outside, env.Config.Dirs.Local),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Up(t.Context(), env); err == nil {
+		t.Error("the payload was written through a link")
+	}
+	if found, _ := os.ReadDir(outside); len(found) > 0 {
+		t.Errorf("%s was written", found[0].Name())
+	}
+}
+
+// An allocation may take over the files of an earlier one.
+func TestHook_WritesToNoFileThatIsThere(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	for name, place := range map[string]func(path string) error{
+		"a further link to a file": func(path string) error { return os.Link(outside, path) },
+		"a symbolic link":          func(path string) error { return os.Symlink(outside, path) },
+		"a device":                 makeNull,
+		"a pipe with a reader":     func(path string) error { return unix.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "a device" && os.Geteuid() != 0 {
+				testskip.Lacking(t, "root: it makes a device")
+			}
+			h, env := prepare(t, "put.txt")
+			path := filepath.Join(env.Config.Dirs.Local, "put.txt")
+			for _, err := range []error{
+				os.WriteFile(outside, []byte("of the host"), 0o600),
+				place(path),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if reader, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+				t.Cleanup(func() { _ = reader.Close() })
+			}
+			if err := h.Up(t.Context(), env); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(path)
+			if err != nil || info.Mode() != 0o644 || info.Size() != int64(len("data")) {
+				t.Errorf("the file is %v, %v", info, err)
+			}
+			kept, err := os.ReadFile(outside)
+			if err != nil || string(kept) != "of the host" {
+				t.Errorf("the other file has %q, %v", kept, err)
+			}
+		})
+	}
+}
+
+// makeNull makes a device like /dev/null.
+func makeNull(path string) error {
+	return unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
 }
 
 func TestNew_NeedsAPayload(t *testing.T) {
