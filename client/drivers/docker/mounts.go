@@ -160,10 +160,6 @@ func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
 
 // volumeMount is the mount of an element of `volumes`. A missing directory of the task is made.
 func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount.Mount, error) {
-	source, err := hostPath(cfg, v.Source, true)
-	if err != nil {
-		return mount.Mount{}, fmt.Errorf("config.volumes: %q: %w", v.Source, err)
-	}
 	readOnly := false
 	propagation := mount.Propagation("")
 	for mode := range strings.SplitSeq(v.Mode, ",") {
@@ -174,6 +170,13 @@ func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount
 		case slices.Contains(mount.Propagations, p):
 			propagation = p
 		}
+	}
+	source, err := hostPath(cfg, v.Source, true)
+	if err == nil && !readOnly {
+		err = checkWritable(cfg, source)
+	}
+	if err != nil {
+		return mount.Mount{}, fmt.Errorf("config.volumes: %q: %w", v.Source, err)
 	}
 	m := bind(source, filepath.Clean(v.Target), propagation)
 	m.ReadOnly = readOnly
@@ -191,6 +194,9 @@ func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.
 	switch w.Type {
 	case taskconfig.MountBind:
 		source, err := hostPath(cfg, w.Source, false)
+		if err == nil && !w.ReadOnly {
+			err = checkWritable(cfg, source)
+		}
 		if err != nil {
 			return m, fmt.Errorf("config.mount: %q: %w", w.Source, err)
 		}
@@ -240,6 +246,17 @@ func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error)
 		return "", structs.Preconditionf("%w", err)
 	}
 	return real, within(cfg.Dirs.Task, real)
+}
+
+// checkWritable rejects a mount for writing of the directory in which the agent makes those of the task. The
+// task could put links in their place, and the next start would follow them.
+func checkWritable(cfg *driver.TaskConfig, source string) error {
+	own, err := filepath.EvalSymlinks(cfg.Dirs.Task)
+	if err == nil && source == own {
+		err = structs.Deniedf("it is the task's directory itself, which a task may mount read-only; " +
+			"mount a directory in it, such as local")
+	}
+	return err
 }
 
 // within reports a path that is not in a directory, after all symbolic links.

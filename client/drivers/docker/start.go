@@ -174,7 +174,7 @@ func (d *Driver) acquire(
 	if want.Load != "" {
 		path := localName(want.Load)
 		r.Archive = filepath.Join(cfg.Dirs.Local, path)
-		r.Open = func() (io.ReadCloser, error) { return openInside(cfg.Dirs.Local, path) }
+		r.Open = func() (io.ReadCloser, error) { return openInside(cfg.Dirs, path) }
 		return d.images.Acquire(ctx, r)
 	}
 	return d.download(ctx, r, want)
@@ -225,11 +225,17 @@ func localName(path string) string {
 	return filepath.Clean(path)
 }
 
-// openInside opens a plain file in a directory, and follows no symbolic link out of it.
-func openInside(dir, path string) (io.ReadCloser, error) {
-	root, err := os.OpenRoot(dir)
+// openInside opens a plain file in the local directory of a task. It follows no symbolic link out of that
+// directory, and no link in its place out of the directory of the task.
+func openInside(dirs driver.Dirs, path string) (io.ReadCloser, error) {
+	own, err := os.OpenRoot(dirs.Task)
 	if err != nil {
 		return nil, err
+	}
+	defer own.Close()
+	root, err := own.OpenRoot(filepath.Base(dirs.Local))
+	if err != nil {
+		return nil, structs.Preconditionf("config.load: opening the local directory: %w", err)
 	}
 	defer root.Close()
 	info, err := root.Stat(path)

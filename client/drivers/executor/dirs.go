@@ -51,9 +51,15 @@ func OpenSecretFiles(dir string) error {
 }
 
 // changeSecretFiles changes the files of the agent in a directory of secrets. It leaves alone whatever the
-// task has put in their place, also further links to files of the host.
+// task has put in their place, also further links to files of the host, and follows no link out of the task's
+// directory, which is above dir.
 func changeSecretFiles(dir string, change func(*os.File) error) error {
-	root, err := os.OpenRoot(dir)
+	own, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = own.Close() }()
+	root, err := own.OpenRoot(filepath.Base(dir))
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,31 @@ func TestGiveDirs_GivesTheFilesOfTheAgent(t *testing.T) {
 	checkOwner(t, bootstrap, 0, 0, 0o444)
 }
 
+// A task whose driver shows it the directory above can replace the directory of its secrets.
+func TestGiveDirs_ChangesNoFileOfAnotherTask(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it changes owners")
+	}
+	alloc := t.TempDir()
+	task := filepath.Join(alloc, "web")
+	other := filepath.Join(alloc, "db", "secrets")
+	token := filepath.Join(other, driver.SITokenFile)
+	dirs := driver.Dirs{
+		Task:    task,
+		Local:   filepath.Join(task, "local"),
+		Secrets: filepath.Join(task, "secrets"),
+	}
+	mustDo(t, os.MkdirAll(dirs.Local, 0o700), os.MkdirAll(other, 0o700),
+		os.WriteFile(token, nil, 0o440), os.Symlink(other, dirs.Secrets))
+	if err := GiveDirs(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp); err == nil {
+		t.Error("a task got its directories with a link in the place of one")
+	}
+	if err := OpenSecretFiles(dirs.Secrets); err == nil {
+		t.Error("the files behind a link were opened")
+	}
+	checkOwner(t, token, 0, 0, 0o440)
+}
+
 func mustDo(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
