@@ -56,7 +56,7 @@ many=$(($(nproc) + 2))
 test_outside() {
 	export CGO_ENABLED=0 # like the binary
 	if [ "${#outside[@]}" -gt 0 ]; then
-		go test -tags hashicorpmetrics -parallel "$many" -timeout 15m -count 1 "${outside[@]}"
+		go test -tags hashicorpmetrics -parallel "$many" -timeout 30m -count 1 "${outside[@]}"
 	fi
 }
 
@@ -64,11 +64,11 @@ test_outside() {
 test_interop() {
 	export CGO_ENABLED=0
 	cd test/interop
-	go test -tags hashicorpmetrics -timeout 10m -count 1 ./...
+	go test -tags hashicorpmetrics -timeout 30m -count 1 ./...
 }
 
 test_packages() {
-	go test -race -p "$many" -tags hashicorpmetrics -timeout 20m "${packages[@]}"
+	go test -race -p "$many" -tags hashicorpmetrics -timeout 30m "${packages[@]}"
 }
 
 echo "test: ${outside[*]} berth/test/interop run beside the packages; their output follows at the end"
