@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -140,10 +141,17 @@ func ParseKeys(text string) (Query, error) { return keyQuery(ConsulKeys, text) }
 func keyQuery(kind, text string) (Query, error) {
 	path, place, placed := strings.Cut(strings.TrimPrefix(text, "/"), "@")
 	if path == "" || path[0] == '/' || len(path) > maxName || strings.ContainsRune(path, 0) ||
-		placed && !isName(place, ofPlace) {
+		leavesKeys(path) || placed && !isName(place, ofPlace) {
 		return Query{}, wrongForm("a key", text, "PATH[@DATACENTER]")
 	}
 	return Query{Kind: kind, Name: path, Place: place}, nil
+}
+
+// leavesKeys reports a path that Consul would take for another address than that of a key: it answers such an
+// address by the clean one, with the rights of the agent's token.
+func leavesKeys(path string) bool {
+	parts := strings.Split(path, "/")
+	return slices.Contains(parts, "..") || slices.Contains(parts, ".")
 }
 
 // ParseInstances parses the text of the function berthService: [TAG.]NAME[@REGION]. The namespace is that of

@@ -66,6 +66,8 @@ func TestParse_RefusesOtherTexts(t *testing.T) {
 		{ParseService, "web~near@dc"}, {ParseService, "a/b"}, {ParseService, "wéb"}, {ParseService, long},
 		{ParseService, long + ".web"}, {ParseService, "web@" + long},
 		{ParseServices, "web"}, {ParseServices, "@"}, {ParseServices, "@a/b"},
+		{ParseKey, ".."}, {ParseKey, "a/../../acl/tokens"}, {ParseKeys, "../status/leader"},
+		{ParseKey, "a/./b"},
 		{ParseKey, ""}, {ParseKey, "/"}, {ParseKey, "//a"}, {ParseKey, "a@"}, {ParseKey, "a@b@c"},
 		{ParseKey, "a\x00"}, {ParseKey, long},
 		{inA, ""}, {inA, ".web"}, {inA, "web@"}, {inA, "web|any"}, {inA, "web?namespace=b"},
