@@ -18,8 +18,8 @@ import (
 )
 
 // dirs are the directories in which templates read and write: the task's own, and that which the tasks of the
-// allocation share. The task may change them at any time. So every access goes through an os.Root, which
-// follows no symbolic link out of its directory.
+// allocation share. The task may change them at any time. So every access goes through an os.Root or
+// rootfile.FindPlain, which follow no symbolic link out of the directory.
 type dirs struct {
 	task, shared string
 	places       []place
@@ -87,23 +87,16 @@ func (d *dirs) readFile(written string, max int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err := os.OpenRoot(dir)
+	at, err := os.Open(dir)
 	if err != nil {
 		return "", err
 	}
-	defer root.Close()
-	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	defer at.Close()
+	f, err := rootfile.FindPlain(at, rel)
 	if err != nil {
 		return "", explain(written, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", structs.Preconditionf("%q is not a regular file", written)
-	}
 	b, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err == nil && len(b) > max {
 		err = structs.Preconditionf("%q is too large: a template reads files of at most %d bytes in all",
@@ -113,10 +106,13 @@ func (d *dirs) readFile(written string, max int) (string, error) {
 }
 
 // explain names the path of an error. An error of os.Root that is none of the system is a way out of the
-// directory.
+// directory, and so is EXDEV.
 func explain(written string, err error) error {
 	_, ofSystem := errors.AsType[syscall.Errno](err)
-	if ofSystem || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case structs.IsKind(err, structs.KindPrecondition):
+		return structs.Preconditionf("%q is not a regular file", written)
+	case ofSystem && !errors.Is(err, unix.EXDEV), errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%q: %w", written, err)
 	}
 	return structs.Deniedf("%q leads out of the directories of the task: %w", written, err)

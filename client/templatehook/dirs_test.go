@@ -66,6 +66,15 @@ func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opens, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(opens)
+	_, err = unix.InotifyAddWatch(opens, fx.path("web/local/fifo"), unix.IN_OPEN)
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := fx.dirs()
 	for path, want := range map[string]string{
 		"local":      "is not a regular file",
@@ -76,6 +85,9 @@ func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", path, err)
 		}
+	}
+	if n, err := unix.Read(opens, make([]byte, 4096)); n > 0 && err == nil {
+		t.Error("the pipe was opened") // an open has effects on a device
 	}
 	_, err = d.readFile("local/none", 3)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -6,9 +6,9 @@
 // be in different processes.
 //
 // The task can write to the directory, and reader and writer have more rights than the task. Therefore they
-// follow no symbolic link, which could lead to files of others, and do not wait for a pipe. A writer notices
-// that the task has moved or removed its file or the directory, and continues with the next n, in a new
-// directory if it must.
+// follow no symbolic link, which could lead to files of others, and open no pipe and no device. A writer
+// notices that the task has moved or removed its file or the directory, and continues with the next n, in a
+// new directory if it must.
 package logfile
 
 import (
@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -144,33 +145,7 @@ func (o output) openPart(n, flags int) (*os.File, error) {
 		return nil, err
 	}
 	defer closeRead(dir)
-	name := Name(o.task, o.kind, n)
-	fd, err := unix.Openat(int(dir.Fd()), name,
-		flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, or a socket
-		return nil, notPlain(name)
-	}
-	if err != nil {
-		return nil, &os.PathError{
-			Op:   "open",
-			Path: name,
-			Err:  err,
-		}
-	}
-	f := os.NewFile(uintptr(fd), name)
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = notPlain(name)
-	}
-	if err != nil {
-		closeRead(f)
-		return nil, err
-	}
-	return f, nil
-}
-
-func notPlain(name string) error {
-	return structs.Preconditionf("%s is not a plain file", name)
+	return rootfile.OpenPlain(dir, Name(o.task, o.kind, n), flags)
 }
 
 // stat describes part n.

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"berth/structs"
 )
 
@@ -54,26 +52,16 @@ func Replace(dir *os.Root, name string, f File) error {
 // Read returns the text of a plain file of at most max bytes. Without the file the error is
 // fs.ErrNotExist. Anything else in its place is a precondition.
 func Read(dir *os.Root, name string, max int) (string, error) {
-	info, err := dir.Lstat(name)
+	opened, err := dir.Open(".")
 	if err != nil {
 		return "", err
 	}
-	if !info.Mode().IsRegular() {
-		return "", structs.Preconditionf("%s is not a plain file", name)
-	}
-	// The task may put something else there now: nothing blocks, and the check follows again.
-	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	defer func() { _ = opened.Close() }()
+	f, err := OpenPlain(opened, name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	info, err = f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", structs.Preconditionf("%s is not a plain file", name)
-	}
 	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", name, err)
