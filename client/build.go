@@ -300,7 +300,12 @@ func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (hooks []hook.Ta
 	if h := sitokenhook.New(tokenConfig(p), env, task); h != nil {
 		hooks = append(hooks, h)
 	}
-	if h := envoyhook.New(envoyhook.Config{Consul: p.Consul, Logger: p.Logger}, env, task); h != nil {
+	envoys := envoyhook.Config{
+		Consul:   p.Consul,
+		Logger:   p.Logger,
+		Progress: p.Progress,
+	}
+	if h := envoyhook.New(envoys, env, task); h != nil {
 		hooks = append(hooks, h)
 	}
 	if h := nativehook.New(p.Consul, task); h != nil {

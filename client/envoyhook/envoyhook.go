@@ -55,6 +55,8 @@ type Consul interface {
 type Config struct {
 	Consul Consul
 	Logger hclog.Logger
+	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
+	Progress func(allocID, reason string)
 }
 
 type envoy struct {
@@ -83,7 +85,7 @@ func (h *envoy) Up(ctx context.Context, env *hook.TaskEnv) error {
 	}
 	p, err := h.plan(env)
 	if err == nil {
-		err = h.bootstrap(ctx, p, env.Config.Dirs)
+		err = h.bootstrap(ctx, p, env)
 	}
 	if err != nil {
 		err = fmt.Errorf("making the configuration of Envoy: %w", err)
@@ -216,33 +218,52 @@ func (p *plan) environ(connection []string) []string {
 
 // bootstrap runs the program until it has built the configuration, and writes that. A program that cannot
 // start fails the task for good.
-func (h *envoy) bootstrap(ctx context.Context, p *plan, dirs driver.Dirs) error {
+func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hook.TaskEnv) error {
 	command, err := h.cfg.Consul.Command()
 	if err != nil {
 		return &hook.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}
 	command.Args = p.args(command.Args)
 	command.Env = p.environ(command.Env)
-	text, err := h.runRepeatedly(ctx, command)
-	if err != nil && p.token != "" && strings.Contains(err.Error(), p.token) {
-		err = structs.Unavailablef("the program consul failed, and its message has the token")
+	wait := hook.Wait{
+		AllocID:  env.Alloc.ID,
+		Task:     env.Task.Name,
+		For:      "its configuration of Envoy",
+		Progress: h.cfg.Progress,
+		Emit:     env.Emit,
 	}
+	wait.Begin()
+	text, err := h.runRepeatedly(ctx, p, command, wait.Tell)
+	wait.End()
 	if err != nil {
 		return err
 	}
-	return secretsdir.Write(dirs, driver.EnvoyBootstrapFile, text)
+	return secretsdir.Write(env.Config.Dirs, driver.EnvoyBootstrapFile, text)
 }
 
-func (h *envoy) runRepeatedly(ctx context.Context, command *consul.Command) (string, error) {
+// runRepeatedly runs the program for a plan until it succeeds. tell takes the reason of each repetition.
+func (h *envoy) runRepeatedly(
+	ctx context.Context, p *plan, command *consul.Command, tell func(reason string),
+) (string, error) {
 	for n := 1; ; n++ {
 		text, err := run(ctx, command)
+		err = p.withoutToken(err)
 		_, never := errors.AsType[*hook.Failure](err)
 		if err == nil || never || n == attempts {
 			return text, err
 		}
-		h.logger.Debug("failed to make the configuration of Envoy, retrying", "error", err)
+		h.logger.Warn("failed to make the configuration of Envoy, retrying", "error", err)
+		tell(err.Error())
 		if !backoff.Sleep(ctx, between) {
 			return "", ctx.Err()
 		}
 	}
+}
+
+// withoutToken returns an error of the program, or another one if that has the token in its message.
+func (p *plan) withoutToken(err error) error {
+	if err != nil && p.token != "" && strings.Contains(err.Error(), p.token) {
+		return structs.Unavailablef("the program consul failed, and its message has the token")
+	}
+	return err
 }

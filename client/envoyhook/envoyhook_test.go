@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"berth/client/consul"
 	"berth/client/driver"
@@ -37,6 +38,11 @@ func fakeMain(do, runs string) int {
 	case do == "fail twice" && len(before) < 2, do == "fail":
 		fmt.Fprintln(os.Stderr, "No sidecar proxy registered\n for it")
 		return 1
+	case do == "fail in two ways" && len(before) < 2:
+		fmt.Fprintln(os.Stderr, "fault", len(before))
+		return 1
+	case do == "block":
+		_, _ = os.ReadFile(runs + ".gate") // a FIFO without a writer
 	case do == "betray":
 		fmt.Fprintln(os.Stderr, os.Getenv("CONSUL_HTTP_TOKEN"))
 		return 1
@@ -77,6 +83,36 @@ type fixture struct {
 	using  Consul
 	env    *hook.TaskEnv
 	node   *structs.Node
+
+	progress string
+	events   []string // their messages
+}
+
+// keepEvents keeps the messages of events, which are those of the allocation.
+func (fx *fixture) keepEvents() {
+	fx.env.Emit = func(e *structs.TaskEvent) {
+		fx.events = append(fx.events, e.Message)
+		if e.Message != fx.progress {
+			fx.t.Errorf("the event tells %q, the allocation %q", e.Message, fx.progress)
+		}
+	}
+}
+
+// checkTold compares the reasons that were told, and their end.
+func (fx *fixture) checkTold(want ...string) {
+	fx.t.Helper()
+	if len(fx.events) != len(want) {
+		fx.t.Fatalf("the events are %q, want %q", fx.events, want)
+	}
+	for i, text := range fx.events {
+		begin := strings.HasPrefix(text, "task proxy waits for its configuration of Envoy: ")
+		if !begin || !strings.Contains(text, want[i]) {
+			fx.t.Errorf("event %d is %q, want %q", i, text, want[i])
+		}
+	}
+	if fx.progress != "" {
+		fx.t.Errorf("the allocation still waits: %s", fx.progress)
+	}
 }
 
 func service(name string, c structs.Connect) *structs.Service {
@@ -115,6 +151,7 @@ func newFixture(t *testing.T, kind structs.TaskKind) *fixture {
 		Seen:   driver.Inside,
 		Expand: func(s string) string { return s },
 		Node:   func() *structs.Node { return fx.node },
+		Emit:   func(*structs.TaskEvent) {},
 	}
 	return fx
 }
@@ -124,8 +161,12 @@ func sidecar(t *testing.T) *fixture {
 }
 
 func (fx *fixture) up(ctx context.Context) error {
-	h := New(Config{Consul: fx.using, Logger: hclog.NewNullLogger()}, fx.env.AllocEnv, fx.env.Task)
-	return h.Up(ctx, fx.env)
+	c := Config{
+		Consul:   fx.using,
+		Logger:   hclog.NewNullLogger(),
+		Progress: func(_, reason string) { fx.progress = reason },
+	}
+	return New(c, fx.env.AllocEnv, fx.env.Task).Up(ctx, fx.env)
 }
 
 func (fx *fixture) path(name string) string { return filepath.Join(fx.env.Config.Dirs.Secrets, name) }
@@ -214,9 +255,11 @@ func TestUp_WritesTheConfiguration(t *testing.T) {
 	fx := sidecar(t)
 	fx.write(driver.SITokenFile, "secret")
 	t.Setenv("OF_THE_AGENT", "1")
+	fx.keepEvents()
 	if err := fx.up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	fx.checkTold() // a short wait tells nothing
 	text, err := os.ReadFile(fx.path(driver.EnvoyBootstrapFile))
 	if err != nil || !strings.Contains(string(text), "CONSUL_HTTP_TOKEN=secret") ||
 		strings.Contains(string(text), "OF_THE_AGENT") {
@@ -264,8 +307,10 @@ func TestUp_DoesNothing(t *testing.T) {
 }
 
 func TestUp_TriesAgainUntilConsulHasTheService(t *testing.T) {
+	t.Parallel()
 	fx := sidecar(t)
 	fx.consul.do = "fail twice"
+	fx.keepEvents()
 	begin := time.Now()
 	if err := fx.up(t.Context()); err != nil || fx.runs() != 3 {
 		t.Errorf("got %v after %d runs", err, fx.runs())
@@ -273,6 +318,42 @@ func TestUp_TriesAgainUntilConsulHasTheService(t *testing.T) {
 	if took := time.Since(begin); took < 2*between {
 		t.Errorf("it took %s", took)
 	}
+	fx.checkTold("No sidecar proxy registered for it")
+}
+
+// An event tells why the task waits, once for each reason.
+func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
+	t.Parallel()
+	fx := sidecar(t)
+	fx.consul.do = "fail in two ways"
+	fx.keepEvents()
+	if err := fx.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fx.checkTold("fault 0", "fault 1")
+}
+
+// A program without an answer ends its silence after the event, which opens the gate.
+func TestUp_AnEventTellsOfAProgramWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	fx := sidecar(t)
+	fx.consul.do = "block"
+	gate := fx.consul.runs + ".gate"
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fx.keepEvents()
+	keep := fx.env.Emit
+	fx.env.Emit = func(e *structs.TaskEvent) {
+		keep(e)
+		if err := os.WriteFile(gate, nil, 0o600); err != nil { // waits for the program
+			t.Error(err)
+		}
+	}
+	if err := fx.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fx.checkTold("there is no answer yet")
 }
 
 func TestUp_RemovesTheFileAfterAFailure(t *testing.T) {
@@ -289,6 +370,7 @@ func TestUp_RemovesTheFileAfterAFailure(t *testing.T) {
 			t.Parallel()
 			fx := sidecar(t)
 			fx.consul.do = do
+			fx.keepEvents()
 			fx.write(driver.SITokenFile, "secret")
 			fx.write(driver.EnvoyBootstrapFile, "of the last start")
 			err := fx.up(t.Context())
@@ -297,6 +379,10 @@ func TestUp_RemovesTheFileAfterAFailure(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error has the token: %v", err)
+			}
+			fx.checkTold(c.reason)
+			if strings.Contains(strings.Join(fx.events, ""), "secret") {
+				t.Errorf("an event has the token: %q", fx.events)
 			}
 			if fx.runs() != c.runs {
 				t.Errorf("%d runs", fx.runs())

@@ -34,9 +34,6 @@ const callTimeout = time.Minute
 // aclsTimeout bounds one wait for Consul, so that the allocation tells soon why it waits.
 const aclsTimeout = 10 * time.Second
 
-// quietTime is the time after which a task without a token tells that it waits, also without a fault.
-const quietTime = 3 * time.Second
-
 // The delays between calls, as in the dialect.
 const (
 	firstDelay = 100 * time.Millisecond
@@ -67,7 +64,6 @@ type siToken struct {
 	alloc  string
 	task   string
 	logger hclog.Logger
-	told   string // the newest reason of a wait; "" if the task has not waited
 }
 
 // New makes the hook of a task. It is nil for a task outside of the service mesh.
@@ -112,11 +108,16 @@ func (h *siToken) provide(ctx context.Context, env *hook.TaskEnv) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	token, err := h.await(ctx, env.Emit)
-	if h.told != "" { // the text of another task stays
-		h.cfg.Progress(h.alloc, "")
-		h.told = ""
+	wait := hook.Wait{
+		AllocID:  h.alloc,
+		Task:     h.task,
+		For:      "its token of Consul",
+		Progress: h.cfg.Progress,
+		Emit:     env.Emit,
 	}
+	wait.Begin()
+	token, err := h.await(ctx, wait.Tell)
+	wait.End()
 	if err != nil || token == "" {
 		return err
 	}
@@ -150,23 +151,16 @@ type answer struct {
 }
 
 // await returns the answer of a worker, or an error at the time limit, also if a call does not end with its
-// context. The worker reports and decides nothing.
-func (h *siToken) await(ctx context.Context, emit func(*structs.TaskEvent)) (string, error) {
+// context. The worker reports and decides nothing. tell takes the reason of the wait.
+func (h *siToken) await(ctx context.Context, tell func(reason string)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	answers := make(chan answer, 1)
 	go h.work(ctx, answers)
-	quiet := time.NewTimer(quietTime)
-	defer quiet.Stop()
 	var last error
 	for {
 		var a answer
 		select {
-		case <-quiet.C:
-			if last == nil {
-				h.tell(emit, "there is no answer yet")
-			}
-			continue
 		case a = <-answers:
 		case <-ctx.Done():
 			select {
@@ -185,24 +179,8 @@ func (h *siToken) await(ctx context.Context, emit func(*structs.TaskEvent)) (str
 			return "", a.err
 		}
 		last = a.err
-		h.tell(emit, last.Error())
+		tell(last.Error())
 	}
-}
-
-// tell makes the allocation, and an event of the task, say why the task waits, once for each reason. An event
-// takes the place of the one before it: a long wait drops no other event.
-func (h *siToken) tell(emit func(*structs.TaskEvent), reason string) {
-	if h.told == reason {
-		return
-	}
-	h.told = reason
-	message := fmt.Sprintf("task %s waits for its token of Consul: %s", h.task, reason)
-	h.cfg.Progress(h.alloc, message)
-	emit(&structs.TaskEvent{
-		Type:    structs.TaskEventHookMessage,
-		Message: message,
-		Details: map[string]string{hook.ProgressKey: "token of Consul"},
-	})
 }
 
 // tooLate returns the error for the time limit, with the best reason: the newest that is not about the limit.

@@ -262,7 +262,7 @@ func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 		fx.answer = func(_ context.Context, n int) (string, error) {
 			switch n {
 			case 1:
-				time.Sleep(quietTime + time.Second)
+				time.Sleep(hook.QuietTime + time.Second)
 				return "", structs.Unavailablef("no leader")
 			case 2:
 				return "", structs.Unavailablef("no leader")
@@ -285,8 +285,8 @@ func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"there is no answer yet", "no leader", "Consul is away"}
-		if len(events) != len(want) || at[0] != quietTime {
-			t.Fatalf("%d events at %v, want %d, the first at %s", len(events), at, len(want), quietTime)
+		if len(events) != len(want) || at[0] != hook.QuietTime {
+			t.Fatalf("%d events at %v, want %d, the first at %s", len(events), at, len(want), hook.QuietTime)
 		}
 		for i, e := range events {
 			text := "task proxy waits for its token of Consul: " + want[i]
