@@ -20,19 +20,28 @@ import (
 	"berth/structs"
 )
 
-// agentInMesh starts an agent beside a Consul. Its node runs Consul's own proxies. The address of the node is
-// one that the networks of allocations reach.
+// meshNodeIP is the address of a node in the service mesh.
+const meshNodeIP = "10.97.0.1"
+
+// agentInMesh starts an agent beside a Consul. Its tasks are programs of this machine.
 func agentInMesh(t *testing.T, c *consultest.Agent, settings ...string) *agent {
 	t.Helper()
+	return newAgent(t, "one", "-server", "-client").allowRaw().startInMesh(c, settings...)
+}
+
+// startInMesh starts the agent beside a Consul. Its node runs Consul's own proxies. The address of the node
+// is one that the networks of allocations reach. settings are more of its consul block.
+func (a *agent) startInMesh(c *consultest.Agent, settings ...string) *agent {
+	a.t.Helper()
 	for _, args := range []string{
-		"link add node0 type bridge", "addr add 10.97.0.1/24 dev node0", "link set node0 up",
+		"link add node0 type bridge", "addr add " + meshNodeIP + "/24 dev node0", "link set node0 up",
 	} {
 		out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
 		if err != nil {
-			t.Fatalf("ip %s: %v, %s", args, err, out)
+			a.t.Fatalf("ip %s: %v, %s", args, err, out)
 		}
 	}
-	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c)
+	a.useConsul(c)
 	a.args = append(a.args, "-config", a.writeFile("mesh.hcl", fmt.Sprintf(`
 client {
   network_interface     = "node0"
@@ -44,9 +53,9 @@ consul {
   proxy_path = %q
   %s
 }
-`, a.bridge(), nettest.Plugins(t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
+`, a.bridge(), nettest.Plugins(a.t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
 	a.start()
-	eventually(t, "the node runs proxies", func() error {
+	eventually(a.t, "the node runs proxies", func() error {
 		out, err := a.run("node", "status", "-self", "-verbose")
 		if err == nil && !strings.Contains(out, "driver.connect.proxy") {
 			err = errors.New(out)

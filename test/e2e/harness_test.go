@@ -43,6 +43,10 @@ func TestMain(m *testing.M) {
 		os.Exit(runEcho(os.Args[2]))
 	case "talk":
 		os.Exit(runTalk(os.Args[2]))
+	case "counting":
+		os.Exit(runCounting(os.Args[2]))
+	case "dashboard":
+		os.Exit(runDashboard(os.Args[2]))
 	case "guard":
 		os.Exit(runGuard(os.Args[2]))
 	case "victim":
