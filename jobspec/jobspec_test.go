@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -314,6 +315,25 @@ func TestParse_AcceptsTheExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		parseFile(t, file, src)
+	}
+}
+
+// The first job of a new user, which the demo runs twice, does not wait for the default of 10 s.
+func TestParse_CountsTheExampleAsHealthySoon(t *testing.T) {
+	const file = "../examples/counter.hcl"
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := parseJob(file, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Canonicalize()
+	for _, g := range job.TaskGroups {
+		if got := g.Update.MinHealthyTime; got != time.Second {
+			t.Errorf("group %q: min_healthy_time is %s", g.Name, got)
+		}
 	}
 }
 
