@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,6 +58,29 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 	}
 	if got := w.advice(); !strings.HasSuffix(got, "berth job why -namespace prod web") {
 		t.Errorf("the advice at a timeout is %q", got)
+	}
+}
+
+// A user who reads the end of the output alone sees there what the watch has waited for.
+func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
+	var out strings.Builder
+	w := watchOf(t, &out, map[string]func() any{
+		"/v1/job/web/why": func() any {
+			return &structs.WhyResponse{
+				Waits:   true,
+				Reasons: []*structs.Reason{{Text: "no node has memory", Remedy: "add nodes"}},
+			}
+		},
+	})
+	w.waitFor("job", "prod", "web")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.explain(ctx)
+	cancel()
+	w.explainAtLast(ctx)
+	for _, text := range []string{"waits: no node has memory", "-> add nodes"} {
+		if got := strings.Count(out.String(), text); got != 2 {
+			t.Errorf("%q is written %d times, want 2:\n%s", text, got, out.String())
+		}
 	}
 }
 
