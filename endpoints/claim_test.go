@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -105,6 +106,48 @@ func TestDuty_K2_K4_K17_ANodeHasToWaitForTheAttachAndGetsItsContext(t *testing.T
 	got = must(s, structs.CSIClaimGet, get)
 	if !got.Ready || got.Attachment.PublishContext["device"] != "hunter2" {
 		t.Errorf("after the attach: ready %v, %d values", got.Ready, len(got.Attachment.PublishContext))
+	}
+}
+
+// A claim may be older than the first controller of its plugin, and its node unknown to the plugin when the
+// controller comes. Nothing is attached then.
+func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	controller := func(attaches bool, removed ...structs.CSIInstanceKey) {
+		mustPropose(s, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:  "n1",
+			Removes: removed,
+			Upserts: []*structs.CSIPluginInstance{{
+				Kind:   structs.CSIKindController,
+				NodeID: "n1",
+				CSIInfo: structs.CSIInfo{
+					PluginID:       "pl",
+					Provider:       "pl.csi",
+					Healthy:        true,
+					ControllerInfo: &structs.CSIControllerInfo{SupportsAttachDetach: attaches},
+				},
+			}},
+		})
+	}
+	controller(false)
+	s.claim("v", "a1", "n1")
+	get := &structs.CSIClaimGetRequest{
+		VolumeID: "v",
+		AllocID:  "a1",
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	}
+	if got := must(s, structs.CSIClaimGet, get); !got.Ready || got.Attachment != nil {
+		t.Fatalf("of a plugin that does not attach: ready %v (%q)", got.Ready, got.Blocked)
+	}
+	controller(false, structs.CSIInstanceKey{PluginID: "pl", Kind: structs.CSIKindNode})
+	controller(true)
+	got := must(s, structs.CSIClaimGet, get)
+	if got.Claim.State != structs.ClaimGranted || got.Attachment != nil || got.Ready {
+		t.Errorf("the claim is %s, its attachment %v, ready %v", got.Claim.State, got.Attachment, got.Ready)
 	}
 }
 
