@@ -34,6 +34,15 @@ func TestTopology_HasTheFieldsOfTheDialect(t *testing.T) {
 	}
 }
 
+func TestDriverConfig_HasTheProcessorsOfTheMachine(t *testing.T) {
+	c := &Catalog{cfg: Config{Compute: 4000}, topology: fingerprint.ReadTopology()}
+	got := c.driverConfig().GetTopology()
+	if len(got.GetCores()) == 0 || len(got.GetCores()) != len(c.topology.Cores) ||
+		got.GetOverrideTotalCompute() != 4000 {
+		t.Errorf("got %v", got)
+	}
+}
+
 // A process of an earlier agent is not used on other processors: it learned of them by its configuration.
 func TestReattach_UsesNoProcessThatKnowsOtherProcessors(t *testing.T) {
 	c, err := opened(t, "good")

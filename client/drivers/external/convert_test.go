@@ -71,6 +71,22 @@ func TestStart_PassesTheTaskOn(t *testing.T) {
 	a.destroy(cfg.ID)
 }
 
+// A task of the mode unveil sees a part of the host, under the paths of the host.
+func TestHostPaths_AreThoseOfTheIsolation(t *testing.T) {
+	for isolation, want := range map[protocol.DriverCapabilities_FSIsolation]bool{
+		protocol.DriverCapabilities_NONE:   true,
+		protocol.DriverCapabilities_UNVEIL: true,
+		protocol.DriverCapabilities_CHROOT: false,
+		protocol.DriverCapabilities_IMAGE:  false,
+	} {
+		d := New("x", Config{}, hclog.NewNullLogger())
+		d.can = &protocol.DriverCapabilities{FsIsolation: isolation}
+		if got := d.HostPaths(); got != want {
+			t.Errorf("%s: got %t", isolation, got)
+		}
+	}
+}
+
 func TestStart_RefusesAMountThatTheDriverCannotMake(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -52,3 +52,25 @@ func TestProbe_FindsAHungPluginWithin15Seconds(t *testing.T) {
 		}
 	})
 }
+
+// A process that answers has reportTimeout for its first report. Until then nothing is known of its health.
+func TestProbe_GivesAPluginTimeToReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var published []*structs.DriverInfo
+		h := &health{
+			began:   time.Now(),
+			publish: func(info *structs.DriverInfo) { published = append(published, info) },
+		}
+		time.Sleep(reportTimeout - time.Nanosecond)
+		h.setProbe(nil)
+		if len(published) > 0 {
+			t.Errorf("it counts as unhealthy too soon: %s", published[0].HealthDescription)
+		}
+		time.Sleep(time.Nanosecond)
+		h.setProbe(nil)
+		if len(published) != 1 || published[0].Healthy ||
+			!strings.Contains(published[0].HealthDescription, "has not reported") {
+			t.Errorf("after the time for a report: %+v", published)
+		}
+	})
+}

@@ -45,6 +45,17 @@ func TestReports_OfAllDriversFitIntoANode(t *testing.T) {
 	}
 }
 
+// Newer plugins report that they could not find out their health, beside a value of it.
+func TestReports_WithAnErrorAreUnhealthy(t *testing.T) {
+	info := infoOf(&protocol.FingerprintResponse{
+		Health: protocol.FingerprintResponse_HEALTHY,
+		Err:    "no permission",
+	})
+	if info.Healthy || !strings.Contains(info.HealthDescription, "no permission") {
+		t.Errorf("got %+v", info)
+	}
+}
+
 // The servers drop the details of an event that has too many.
 func TestEvents_FitIntoTheStateOfATask(t *testing.T) {
 	e := &protocol.DriverTaskEvent{
