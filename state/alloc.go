@@ -85,7 +85,7 @@ func LiveAllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 // AllocsByNode yields a node's allocations: those that have ended, those that are to end, and the live ones.
 func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return func(yield func(*structs.Allocation) bool) {
-		for _, index := range []*mvcc.Index[structs.Allocation]{endedByNode, holdersByNode} {
+		for _, index := range []*mvcc.Index[*structs.Allocation]{endedByNode, holdersByNode} {
 			for a := range index.Scan(tx, node) {
 				if !yield(a) {
 					return

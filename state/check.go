@@ -78,11 +78,11 @@ func wantCounts[N comparable](
 	}
 }
 
-func checkIndexes[T any](c *checker, t *mvcc.Table[T]) {
+func checkIndexes[R mvcc.Record](c *checker, t *mvcc.Table[R]) {
 	applied := c.Applied()
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
-		at := any(r).(mvcc.Record).Stamped()
+		at := r.Stamped()
 		c.want(at.CreateIndex <= at.ModifyIndex &&
 			at.ModifyIndex <= newest && newest <= applied,
 			"%s %q: created at %d, modified at %d, table at %d, store at %d",

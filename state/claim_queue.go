@@ -124,7 +124,7 @@ type walk struct {
 type classQueue struct {
 	class   structs.ClaimClass
 	blocked bool // no claim of the class can be granted now
-	rows    mvcc.Cursor[structs.CSIClaim]
+	rows    mvcc.Cursor[*structs.CSIClaim]
 	head    *structs.CSIClaim
 }
 

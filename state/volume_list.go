@@ -53,7 +53,7 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 // queueCursor reads the rows of the claim queues volume by volume.
 type queueCursor struct {
 	tx   *ReadTx
-	rows *mvcc.Cursor[structs.CSIClaimQueueRow]
+	rows *mvcc.Cursor[*structs.CSIClaimQueueRow]
 	head *structs.CSIClaimQueueRow // the next row, nil at the end
 	last *structs.CSIVolume
 }

@@ -10,8 +10,8 @@ type Topic struct {
 
 // Topic returns the index as a topic. A change names the parts of a key without the first skip parts. In an
 // index that is not unique, the key in the table follows the parts of the index.
-func (x *Index[T]) Topic(skip int) Topic {
-	return Topic{x.path, skip}
+func (x *Index[R]) Topic(skip int) Topic {
+	return Topic{x.index.path, skip}
 }
 
 // Change names a row that was inserted, changed or deleted, by the first three parts of its key after those

@@ -131,6 +131,6 @@ func render[T any](rows func(func(*T) bool), text func(*T) string) string {
 func watchedPoints(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }
 
 // Prefix is Scan for keys whose last part begins with the last part given.
-func (x *Index[T]) Prefix(tx Reader, parts ...string) iter.Seq[*T] {
+func (x *Index[R]) Prefix(tx Reader, parts ...string) iter.Seq[R] {
 	return x.scan(tx.reader(), KeyPrefix(parts...))
 }

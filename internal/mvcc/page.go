@@ -13,17 +13,25 @@ type Page struct {
 
 // Range yields the rows of a page among those whose key begins with scope. It is for readers. A query watches
 // all rows of the scope.
-func (x *Index[T]) Range(tx *ReadTx, scope Key, p Page) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		next := x.RangeFunc(tx, scope, p)
-		for r := next(); r != nil && yield(r); {
-			r = next()
+func (x *Index[R]) Range(tx *ReadTx, scope Key, p Page) iter.Seq[R] {
+	return func(yield func(R) bool) {
+		next := x.index.rangeFunc(tx, scope, p)
+		for row := next(); row != nil && yield(row.(R)); {
+			row = next()
 		}
 	}
 }
 
 // RangeFunc is Range row by row. The function returns nil after the last row.
-func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
+func (x *Index[R]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() R) {
+	rows := x.index.rangeFunc(tx, scope, p)
+	return func() R {
+		r, _ := rows().(R)
+		return r
+	}
+}
+
+func (x *index) rangeFunc(tx *ReadTx, scope Key, p Page) (next func() any) {
 	if tx.overlay != nil && (!tx.draft || tx.overlay.hasPath(x.path)) {
 		panic("a writer reads a page: that would miss the changes of its batch")
 	}
@@ -32,22 +40,22 @@ func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
 		return whole.Next
 	}
 	rows := x.seekPage(tx, scope, p)
-	return func() *T {
-		r, _ := rows.Next().(*T)
-		if r == nil || len(scope) == 0 {
-			return r
+	return func() any {
+		row := rows.Next()
+		if row == nil || len(scope) == 0 {
+			return row
 		}
-		id := x.table.KeyOfRow(r)
-		if !bytes.HasPrefix(x.keyOf(r, id), scope) {
+		id := x.table.key(row)
+		if !bytes.HasPrefix(x.keyOf(row, id), scope) {
 			return nil
 		}
-		return r
+		return row
 	}
 }
 
 // seekPage reads the index from the first row of a page on, also beyond the scope. No key of a row ends in
 // 0x01, so the keys that begin with from are below from with its last byte incremented.
-func (x *Index[T]) seekPage(tx *ReadTx, scope Key, p Page) scan {
+func (x *index) seekPage(tx *ReadTx, scope Key, p Page) scan {
 	from := KeyOf(p.From...)
 	inScope := bytes.HasPrefix(from, scope)
 	behind := bytes.Compare(from, scope) > 0

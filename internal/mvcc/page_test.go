@@ -43,7 +43,7 @@ func TestRange_IsAPartOfTheWhole(t *testing.T) {
 }
 
 // wantPage compares a page with the rows of a scan.
-func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[T], scope []string, p Page, key func(*T) []string) {
+func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[*T], scope []string, p Page, key func(*T) []string) {
 	want := slices.Collect(x.Scan(tx, scope...))
 	if p.Reverse {
 		slices.Reverse(want)
@@ -56,7 +56,7 @@ func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[T], scope []string, p Page
 	got := slices.Collect(x.Range(tx, KeyOf(scope...), p))
 	if !slices.Equal(got, want) {
 		text := func(r *T) string { return strings.Join(key(r), "/") }
-		t.Fatalf("%s in %q from %+v: got %q, want %q", x.name, scope, p,
+		t.Fatalf("%s in %q from %+v: got %q, want %q", x.index.name, scope, p,
 			render(slices.Values(got), text), render(slices.Values(want), text))
 	}
 }

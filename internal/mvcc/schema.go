@@ -1,9 +1,10 @@
 package mvcc
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"berth/structs"
@@ -92,7 +93,7 @@ func (s *Schema) AllTables() []AnyTable {
 
 // tableIndexes is the table of structs.TableIndex. Only snapshot files have rows of it: in a database the
 // view holds the indexes.
-type tableIndexes struct{ *Table[structs.TableIndex] }
+type tableIndexes struct{ *Table[*structs.TableIndex] }
 
 // appliedRow names the row with the index of the last applied entry, with or without changes.
 const appliedRow = "applied"
@@ -103,25 +104,25 @@ func newTableIndexes() tableIndexes {
 	})}
 }
 
-func (tableIndexes) save(tx *ReadTx, out pieceWriter) error {
+func (t tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 	v := tx.view
-	rows := []*structs.TableIndex{{Name: appliedRow, Newest: v.applied}}
-	for n, t := range v.schema.tables {
-		if n > 0 && v.newest[n] == 0 || t.IsComputed() {
+	rows := []any{&structs.TableIndex{Name: appliedRow, Newest: v.applied}}
+	for n, other := range v.schema.tables {
+		if n > 0 && v.newest[n] == 0 || other.IsComputed() {
 			continue // files of versions before a table do not name it
 		}
-		row := &structs.TableIndex{Name: t.Name(), Newest: v.newest[n]}
+		row := &structs.TableIndex{Name: other.Name(), Newest: v.newest[n]}
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b *structs.TableIndex) int {
-		return cmp.Compare(a.Name, b.Name)
+	slices.SortFunc(rows, func(a, b any) int {
+		return bytes.Compare(t.table.key(a), t.table.key(b))
 	})
-	return saveRows(slices.Values(rows), out)
+	return t.table.saveRows(rows, out)
 }
 
-func (tableIndexes) load(l *loading, in pieceReader) error {
-	ready := func(*structs.TableIndex) error { return nil }
-	return loadRows(in, ready, func(r *structs.TableIndex) error {
+func (t tableIndexes) load(l *loading, in pieceReader) error {
+	return t.table.loadRows(in, func(row any) error {
+		r := row.(*structs.TableIndex)
 		if r.Name == appliedRow {
 			l.view.applied = r.Newest
 		}
@@ -134,12 +135,16 @@ func (tableIndexes) load(l *loading, in pieceReader) error {
 }
 
 // Name returns the name of the table.
-func (t *Table[T]) Name() string {
-	return t.name
+func (t *Table[R]) Name() string {
+	return t.table.name
 }
 
 // IndexNames returns the sorted names of the indexes, without the key of the table.
-func (t *Table[T]) IndexNames() []string {
+func (t *Table[R]) IndexNames() []string {
+	return t.table.indexNames()
+}
+
+func (t *table) indexNames() []string {
 	var names []string
 	for _, x := range t.others {
 		names = append(names, x.name)
@@ -148,8 +153,12 @@ func (t *Table[T]) IndexNames() []string {
 	return names
 }
 
+func (t *Table[R]) numberPaths(number int) []*path {
+	return t.table.numberPaths(number)
+}
+
 // numberPaths numbers the table and names its access paths. It returns them, the keys of the table first.
-func (t *Table[T]) numberPaths(number int) []*path {
+func (t *table) numberPaths(number int) []*path {
 	*t.path = path{
 		name:  t.name,
 		table: number,
@@ -169,6 +178,6 @@ func (t *Table[T]) numberPaths(number int) []*path {
 }
 
 // RowType returns the type of the rows, as structs.Node.
-func (t *Table[T]) RowType() string {
-	return fmt.Sprintf("%T", *new(T))
+func (t *Table[R]) RowType() string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", *new(R)), "*")
 }

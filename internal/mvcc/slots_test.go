@@ -165,13 +165,13 @@ func TestSlots_ReuseNumbers(t *testing.T) {
 
 // pathsOf returns the keys of a row in all indexes, that of the table first, and none for a row of another
 // type.
-func (t *Table[T]) pathsOf(row any) (all []pathKey) {
-	r, _ := row.(*T)
-	if r == nil {
+func (t *Table[R]) pathsOf(row any) (all []pathKey) {
+	r, is := row.(R)
+	if !is {
 		return nil
 	}
 	id := t.KeyOfRow(r)
-	for _, x := range append([]*Index[T]{&t.ownIndex}, t.others...) {
+	for _, x := range append([]*index{&t.table.index}, t.table.others...) {
 		for _, k := range sortDistinct(x.keysOf(r, id)) {
 			all = append(all, pathKey{x.path, k})
 		}

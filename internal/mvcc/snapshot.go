@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"sync"
 
@@ -64,16 +63,25 @@ func (tx *ReadTx) Save(w io.Writer) error {
 	return out.encode("")
 }
 
-func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error {
-	return saveRows(t.Scan(tx), out)
+func (t *Table[R]) save(tx *ReadTx, out pieceWriter) error {
+	return t.table.save(tx, out)
 }
 
-func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
-	pieces := orderedPool[[]*T, []byte]{
-		do:      codec.EncodeRows[T],
+func (t *table) save(tx *ReadTx, out pieceWriter) error {
+	var rows []any
+	c := t.cursor(tx, nil)
+	for row := c.Next(); row != nil; row = c.Next() {
+		rows = append(rows, row)
+	}
+	return t.saveRows(rows, out)
+}
+
+func (t *table) saveRows(rows []any, out pieceWriter) error {
+	pieces := orderedPool[[]any, []byte]{
+		do:      t.encode,
 		handOut: out.write,
 	}
-	for chunk := range slices.Chunk(slices.Collect(rows), chunkRows) {
+	for chunk := range slices.Chunk(rows, chunkRows) {
 		if !pieces.startWork(chunk) {
 			break
 		}
@@ -127,17 +135,25 @@ type LoadTx struct {
 
 // Insert adds a row of a computed table, which has no indexes besides its key. It does not stamp the row. The
 // LoadTx does not see it.
-func (t *Table[T]) Insert(tx *LoadTx, r *T) {
+func (t *Table[R]) Insert(tx *LoadTx, r R) {
+	t.table.insert(tx, r)
+}
+
+func (t *table) insert(tx *LoadTx, r any) {
 	v := tx.loading.view
 	s := &slot{number: v.slots.fresh()}
 	v.rows.set(tx.loading.writing, s.number, r)
-	v.tree.setSlot(tx.txn, t.at(t.KeyOfRow(r)), s)
+	v.tree.setSlot(tx.txn, t.at(t.key(r)), s)
 }
 
 // Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row,
 // nor that in a list index. The LoadTx does not see the change of the indexes.
-func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
-	id := t.KeyOfRow(r)
+func (t *Table[R]) Amend(tx *LoadTx, r R, edit func(R)) {
+	t.table.amend(tx, r, func() { edit(r) })
+}
+
+func (t *table) amend(tx *LoadTx, r any, edit func()) {
+	id := t.key(r)
 	s := tx.inTree(t.at(id))
 	tree := tx.view.tree
 	for x := range t.otherTrees {
@@ -145,7 +161,7 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 			tree.drop(tx.txn, x.at(k))
 		}
 	}
-	edit(r)
+	edit()
 	for x := range t.otherTrees {
 		for _, k := range x.keysOf(r, id) {
 			tree.setSlot(tx.txn, x.at(k), s)
@@ -154,7 +170,7 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 }
 
 // otherTrees yields the other indexes that have a key in their tree for each row.
-func (t *Table[T]) otherTrees(yield func(*Index[T]) bool) {
+func (t *table) otherTrees(yield func(*index) bool) {
 	for _, x := range t.others {
 		if !x.lists && !yield(x) {
 			return
@@ -206,21 +222,16 @@ func (l *loading) readTable(in pieceReader, name string) error {
 	return l.view.schema.tables[n].load(l, in)
 }
 
-func (t *Table[T]) load(l *loading, in pieceReader) error {
-	ready := func(r *T) error {
-		if t.whole != nil && !t.whole(r) {
-			return fmt.Errorf("a row lacks a part")
-		}
-		if t.onPut != nil {
-			t.onPut(r, nil)
-		}
-		return nil
-	}
+func (t *Table[R]) load(l *loading, in pieceReader) error {
+	return t.table.load(l, in)
+}
+
+func (t *table) load(l *loading, in pieceReader) error {
 	v := l.view
-	var all []loaded[T]
+	var all []loaded
 	var last Key
-	err := loadRows(in, ready, func(r *T) error {
-		id := t.KeyOfRow(r)
+	err := t.loadRows(in, func(r any) error {
+		id := t.key(r)
 		if bytes.Compare(id, last) <= 0 {
 			return fmt.Errorf("rows are not sorted by key")
 		}
@@ -228,7 +239,7 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 		s := &slot{number: v.slots.fresh()}
 		v.rows.set(l.writing, s.number, r)
 		v.tree.setSlot(l.txn, t.at(id), s)
-		all = append(all, loaded[T]{id, r, s})
+		all = append(all, loaded{id, r, s})
 		return nil
 	})
 	if err != nil {
@@ -241,15 +252,15 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 }
 
 // loaded is a row of a snapshot file with its key in the table and its slot.
-type loaded[T any] struct {
+type loaded struct {
 	id   Key
-	row  *T
+	row  any
 	slot *slot
 }
 
 // insertAll stores rows in an index in the order of their keys there. Each insertion then changes nodes of
 // the tree that the one before it has copied (ADR 23).
-func (x *Index[T]) insertAll(l *loading, all []loaded[T]) {
+func (x *index) insertAll(l *loading, all []loaded) {
 	var entries slotList
 	for _, r := range all {
 		for _, k := range x.keysOf(r.row, r.id) {
@@ -268,14 +279,14 @@ func (x *Index[T]) insertAll(l *loading, all []loaded[T]) {
 	}
 }
 
-// loadRows decodes the rows of a table in parallel, calls ready for each, and hands them out in order.
-func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
+// loadRows decodes and prepares the rows of a table in parallel, and hands them out in order.
+func (t *table) loadRows(in pieceReader, handOut func(row any) error) error {
 	var buffers sync.Pool
-	decode := func(piece []byte) ([]*T, error) {
+	decode := func(piece []byte) ([]any, error) {
 		defer buffers.Put(&piece)
-		return decodeChunk(piece, ready)
+		return t.decodeChunk(piece)
 	}
-	handOutAll := func(chunk []*T) error {
+	handOutAll := func(chunk []any) error {
 		for _, r := range chunk {
 			if err := handOut(r); err != nil {
 				return err
@@ -283,7 +294,7 @@ func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
 		}
 		return nil
 	}
-	chunks := orderedPool[[]byte, []*T]{
+	chunks := orderedPool[[]byte, []any]{
 		do:      decode,
 		handOut: handOutAll,
 	}
@@ -300,18 +311,40 @@ func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
 	}
 }
 
-func decodeChunk[T any](piece []byte, ready func(*T) error) (chunk []*T, err error) {
-	err = codec.DecodeRows(piece, &chunk)
+func (t *table) decodeChunk(piece []byte) (chunk []any, err error) {
+	chunk, err = t.decode(piece)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range chunk {
+		if t.whole != nil && !t.whole(r) {
+			return nil, fmt.Errorf("a row lacks a part")
+		}
+		t.shareValues(r, nil)
+	}
+	return chunk, nil
+}
+
+func encodeRows[T any](chunk []any) ([]byte, error) {
+	rows := make([]*T, len(chunk))
+	for i, r := range chunk {
+		rows[i] = r.(*T)
+	}
+	return codec.EncodeRows(rows)
+}
+
+func decodeRows[T any](piece []byte) ([]any, error) {
+	var rows []*T
+	err := codec.DecodeRows(piece, &rows)
+	if err != nil {
+		return nil, err
+	}
+	chunk := make([]any, len(rows))
+	for i, r := range rows {
 		if r == nil {
 			return nil, fmt.Errorf("a row is nil")
 		}
-		if err := ready(r); err != nil {
-			return nil, err
-		}
+		chunk[i] = r
 	}
 	return chunk, nil
 }

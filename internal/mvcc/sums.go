@@ -2,10 +2,10 @@ package mvcc
 
 // Sums are the sums over the rows of each list of a list index. A list has its sum beside its slots, so it
 // costs no key and no row of its own.
-type Sums[T any, S Summand[S]] struct {
-	index *Index[T]
-	name  func(*T) string
-	of    func(*T) S
+type Sums[R any, S Summand[S]] struct {
+	index *index
+	name  func(R) string
+	of    func(R) S
 }
 
 // Summand is a type whose values are added up. The zero value is the sum of no rows.
@@ -17,9 +17,9 @@ type Summand[S any] interface {
 
 // SumLists declares the sums of a list index. name returns the first part of a row's key, and of returns what
 // the row adds to the sum of its list.
-func SumLists[T any, S Summand[S]](x *Index[T], name func(*T) string, of func(*T) S) *Sums[T, S] {
-	s := &Sums[T, S]{x, name, of}
-	x.sums = s
+func SumLists[R any, S Summand[S]](x *Index[R], name func(R) string, of func(R) S) *Sums[R, S] {
+	s := &Sums[R, S]{x.index, name, of}
+	x.index.sums = s
 	return s
 }
 
@@ -40,12 +40,12 @@ type summedList[S any] struct {
 	sum  S
 }
 
-func (s *Sums[T, S]) leave(before rows, changes []entry) bool {
+func (s *Sums[R, S]) leave(before rows, changes []entry) bool {
 	var none S
 	return s.difference(before, changes) == none
 }
 
-func (s *Sums[T, S]) after(slots slotList, was any, before rows, changes []entry) any {
+func (s *Sums[R, S]) after(slots slotList, was any, before rows, changes []entry) any {
 	next := &summedList[S]{slotList: slots, sum: s.difference(before, changes)}
 	if l, _ := was.(*summedList[S]); l != nil {
 		next.name = l.name
@@ -53,17 +53,17 @@ func (s *Sums[T, S]) after(slots slotList, was any, before rows, changes []entry
 		return next
 	}
 	for _, e := range changes {
-		if r, _ := e.row.(*T); r != nil {
-			next.name = s.name(r)
+		if e.row != nil {
+			next.name = s.name(e.row.(R))
 		}
 	}
 	return next
 }
 
-func (s *Sums[T, S]) total(slots slotList, of rows) any {
+func (s *Sums[R, S]) total(slots slotList, of rows) any {
 	all := &summedList[S]{slotList: slots}
 	for _, e := range slots {
-		r := of.at(e.slot.number).(*T)
+		r := of.at(e.slot.number).(R)
 		all.name = s.name(r)
 		all.sum = all.sum.Plus(s.of(r))
 	}
@@ -71,20 +71,20 @@ func (s *Sums[T, S]) total(slots slotList, of rows) any {
 }
 
 // difference returns by how much changes of a list change its sum.
-func (s *Sums[T, S]) difference(before rows, changes []entry) (d S) {
+func (s *Sums[R, S]) difference(before rows, changes []entry) (d S) {
 	for _, e := range changes {
 		if e.tree != nil {
-			d = d.Minus(s.of(before.at(e.tree.number).(*T)))
+			d = d.Minus(s.of(before.at(e.tree.number).(R)))
 		}
-		if r, _ := e.row.(*T); r != nil {
-			d = d.Plus(s.of(r))
+		if e.row != nil {
+			d = d.Plus(s.of(e.row.(R)))
 		}
 	}
 	return d
 }
 
 // Of returns the sum over the rows whose key begins with a part.
-func (s *Sums[T, S]) Of(from Reader, part string) (sum S) {
+func (s *Sums[R, S]) Of(from Reader, part string) (sum S) {
 	tx := from.reader()
 	tx.scratch = appendPart(tx.scratch[:0], part)
 	at := s.index.at(tx.scratch)
@@ -101,7 +101,7 @@ func (s *Sums[T, S]) Of(from Reader, part string) (sum S) {
 
 // Ascending returns a function that is Of for parts that ascend from one on, as a pointer to what never
 // changes. A reader of many sums looks up none. A query does not watch such a read.
-func (s *Sums[T, S]) Ascending(from Reader, first string) func(part string) *S {
+func (s *Sums[R, S]) Ascending(from Reader, first string) func(part string) *S {
 	tx := from.reader()
 	path := s.index.path
 	tx.tables |= 1 << path.table

@@ -11,188 +11,210 @@ import (
 // changed.
 type Record interface{ Stamped() *structs.Indexes }
 
-// Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too.
-type Table[T any] struct {
-	ownIndex[T]
-	others []*Index[T] // all indexes but its own
-	stamps func(*T) *structs.Indexes
-	onPut  func(now, like *T)
-	whole  func(*T) bool // nil: each row is
-
-	onChange func(tx *WriteTx, before, now *T) // or nil
-	computed bool
+// Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too. R
+// is the type of pointers to rows.
+type Table[R any] struct {
+	ownIndex[R]
+	table *table
 }
 
 // ownIndex is the embedded index of a table, whose field cannot have the name of the method Index.
-type ownIndex[T any] = Index[T]
+type ownIndex[R any] = Index[R]
+
+// table is a Table of any row type. Its code is compiled once, not for each type.
+type table struct {
+	index
+	others []*index            // all indexes but its own
+	onPut  func(now, like any) // or nil
+	whole  func(row any) bool  // nil: each row is
+
+	onChange func(tx *WriteTx, before, now any) // or nil
+	computed bool
+	encode   func(rows []any) ([]byte, error) // a chunk of a snapshot file
+	decode   func(chunk []byte) ([]any, error)
+}
 
 // NewTable declares a table. The key function must be pure, because a deletion computes the key again.
 func NewTable[T any, R interface {
 	*T
 	Record
-}](name string, key func(*T) Key) *Table[T] {
-	t := &Table[T]{ownIndex: Index[T]{
-		name:   name,
-		path:   &path{},
-		key:    key,
-		unique: true,
-	}}
-	t.table = t
-	t.stamps = func(r *T) *structs.Indexes {
-		return R(r).Stamped()
+}](name string, key func(R) Key) *Table[R] {
+	t := &table{
+		index: index{
+			name:   name,
+			path:   &path{},
+			key:    func(row any) Key { return key(row.(R)) },
+			unique: true,
+		},
+		encode: encodeRows[T],
+		decode: decodeRows[T],
 	}
-	return t
+	t.table = t
+	return &Table[R]{Index[R]{&t.index}, t}
 }
 
 // OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the
 // row by equal ones that other rows hold. like is a row that may have equal values, or nil: the one that now
 // replaces, or that of PutNew. Load calls the function from several goroutines.
-func (t *Table[T]) OnPut(fn func(now, like *T)) *Table[T] {
-	t.onPut = fn
+func (t *Table[R]) OnPut(fn func(now, like R)) *Table[R] {
+	t.table.onPut = func(now, like any) {
+		l, _ := like.(R)
+		fn(now.(R), l)
+	}
 	return t
 }
 
 // Require declares a property of each row that readers rely on. Writers have to ensure it, and DB.Load
 // rejects a file with a row without it.
-func (t *Table[T]) Require(whole func(*T) bool) *Table[T] {
-	t.whole = whole
+func (t *Table[R]) Require(whole func(R) bool) *Table[R] {
+	t.table.whole = func(row any) bool { return whole(row.(R)) }
 	return t
 }
 
 // OnChange declares a function that Put and Delete call after they have changed a row. It may change rows of
 // computed tables. One of before and now may be nil. DB.Load does not call it: a fixup computes these rows.
-func (t *Table[T]) OnChange(fn func(tx *WriteTx, before, now *T)) *Table[T] {
-	t.onChange = fn
+func (t *Table[R]) OnChange(fn func(tx *WriteTx, before, now R)) *Table[R] {
+	t.table.onChange = func(tx *WriteTx, before, now any) {
+		from, _ := before.(R)
+		to, _ := now.(R)
+		fn(tx, from, to)
+	}
 	return t
 }
 
 // Computed declares that the rows follow from those of other tables. Snapshot files do not have them.
-func (t *Table[T]) Computed() *Table[T] {
-	t.computed = true
+func (t *Table[R]) Computed() *Table[R] {
+	t.table.computed = true
 	return t
 }
 
 // IsComputed implements AnyTable.
-func (t *Table[T]) IsComputed() bool { return t.computed }
+func (t *Table[R]) IsComputed() bool { return t.table.computed }
 
 // Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys
 // in the table.
-func (t *Table[T]) Index(name string, key func(*T) Key) *Index[T] {
-	return t.addIndex(&Index[T]{
-		name: name,
-		key:  key,
-	})
+func (t *Table[R]) Index(name string, key func(R) Key) *Index[R] {
+	return t.addIndex(name, key, index{})
 }
 
 // UniqueIndex declares an index in which no two rows have equal keys.
-func (t *Table[T]) UniqueIndex(name string, key func(*T) Key) *Index[T] {
-	return t.addIndex(&Index[T]{
-		name:   name,
-		key:    key,
-		unique: true,
-	})
+func (t *Table[R]) UniqueIndex(name string, key func(R) Key) *Index[R] {
+	return t.addIndex(name, key, index{unique: true})
 }
 
 // ListIndex declares a unique index for groups of a few hundred rows at most: a write of a row costs less
 // than in another index, and more with each row that has the same first part of the key. Scan, First and Has
 // read it, without parts or with the first one.
-func (t *Table[T]) ListIndex(name string, key func(*T) Key) *Index[T] {
-	return t.addIndex(&Index[T]{
-		name:   name,
-		key:    key,
-		unique: true,
-		lists:  true,
-	})
+func (t *Table[R]) ListIndex(name string, key func(R) Key) *Index[R] {
+	return t.addIndex(name, key, index{unique: true, lists: true})
+}
+
+func (t *Table[R]) addIndex(name string, key func(R) Key, x index) *Index[R] {
+	x.name = name
+	x.key = func(row any) Key { return key(row.(R)) }
+	return &Index[R]{t.table.addIndex(x)}
 }
 
 // MultiIndex declares an index in which a row may have several keys.
-func (t *Table[T]) MultiIndex(name string, keys func(*T) []Key) *Index[T] {
-	return t.addIndex(&Index[T]{
+func (t *Table[R]) MultiIndex(name string, keys func(R) []Key) *Index[R] {
+	return &Index[R]{t.table.addIndex(index{
 		name: name,
-		keys: keys,
-	})
+		keys: func(row any) []Key { return keys(row.(R)) },
+	})}
 }
 
-func (t *Table[T]) addIndex(x *Index[T]) *Index[T] {
+func (t *table) addIndex(x index) *index {
 	x.table = t
 	x.path = &path{}
-	t.others = append(t.others, x)
-	return x
+	t.others = append(t.others, &x)
+	return &x
 }
 
 // Get returns the row with the key, nil if there is none.
-func (t *Table[T]) Get(from Reader, parts ...string) *T {
-	tx := from.reader()
-	tx.scratch = appendKey(tx.scratch[:0], parts)
-	at := t.at(tx.scratch)
-	tx.recordRead(at)
-	r, _ := tx.lookup(at).row.(*T)
+func (t *Table[R]) Get(tx Reader, parts ...string) R {
+	r, _ := t.table.get(tx.reader(), parts).(R)
 	return r
 }
 
+func (t *table) get(tx *ReadTx, parts []string) any {
+	tx.scratch = appendKey(tx.scratch[:0], parts)
+	at := t.at(tx.scratch)
+	tx.recordRead(at)
+	return tx.lookup(at).row
+}
+
 // KeyOfRow returns the key of a row.
-func (t *Table[T]) KeyOfRow(r *T) Key {
-	return t.key(r)
+func (t *Table[R]) KeyOfRow(r R) Key {
+	return t.table.key(r)
 }
 
 // Newest returns the log index of the entry that last changed the table.
-func (t *Table[T]) Newest(tx Reader) uint64 {
-	return tx.reader().view.newest[t.path.table]
+func (t *Table[R]) Newest(tx Reader) uint64 {
+	return tx.reader().view.newest[t.table.path.table]
 }
 
 // Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then
 // on. It returns the row that it replaced, nil if there was none.
-func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
-	id := t.KeyOfRow(r)
-	old := tx.lookup(t.at(id))
-	before, _ = old.row.(*T)
-	t.shareValues(r, before)
-	t.store(tx, id, old, r)
+func (t *Table[R]) Put(tx *WriteTx, r R) (before R) {
+	before, _ = t.table.put(tx, r).(R)
 	return before
+}
+
+func (t *table) put(tx *WriteTx, r any) (before any) {
+	id := t.key(r)
+	old := tx.lookup(t.at(id))
+	t.shareValues(r, old.row)
+	t.store(tx, id, old, r)
+	return old.row
 }
 
 // PutNew is Put for a row whose key no row has, as the caller knows. It does not look for one. like is a row
 // that may have equal values, for the function of OnPut; it may be nil. PutNew does not call the function of
 // OnChange: the caller changes the rows of computed tables, once for many new rows.
-func (t *Table[T]) PutNew(tx *WriteTx, r, like *T) {
+func (t *Table[R]) PutNew(tx *WriteTx, r, like R) {
+	t.table.putNew(tx, r, like)
+}
+
+func (t *table) putNew(tx *WriteTx, r, like any) {
 	t.shareValues(r, like)
-	t.replace(tx, t.KeyOfRow(r), cell{}, t.stamped(tx, cell{}, r))
+	t.replace(tx, t.key(r), cell{}, t.stamped(tx, cell{}, r))
 	tx.spill()
 }
 
 // Edit replaces the row with the key by the one that edit returns for it. Either may be nil: no row.
-func (t *Table[T]) Edit(tx *WriteTx, edit func(before *T) *T, parts ...string) {
+func (t *Table[R]) Edit(tx *WriteTx, edit func(before R) R, parts ...string) {
 	id := KeyOf(parts...)
-	old := tx.lookup(t.at(id))
-	before, _ := old.row.(*T)
+	old := tx.lookup(t.table.at(id))
+	var none R
+	before, _ := old.row.(R)
 	r := edit(before)
 	switch {
-	case r != nil:
-		t.shareValues(r, before)
-		t.store(tx, id, old, r)
-	case before != nil:
-		t.change(tx, id, old, cell{})
+	case any(r) != any(none):
+		t.table.shareValues(r, old.row)
+		t.table.store(tx, id, old, r)
+	case old.row != nil:
+		t.table.change(tx, id, old, cell{})
 	}
 }
 
-func (t *Table[T]) shareValues(r, like *T) {
+func (t *table) shareValues(r, like any) {
 	if t.onPut != nil {
 		t.onPut(r, like)
 	}
 }
 
 // store puts a row in place of an old one, which may be absent.
-func (t *Table[T]) store(tx *WriteTx, id Key, old cell, r *T) {
+func (t *table) store(tx *WriteTx, id Key, old cell, r any) {
 	t.change(tx, id, old, t.stamped(tx, old, r))
 }
 
 // stamped stamps a row that replaces an old one, which may be absent, and returns its cell.
-func (t *Table[T]) stamped(tx *WriteTx, old cell, r *T) cell {
-	stamp := t.stamps(r)
+func (t *table) stamped(tx *WriteTx, old cell, r any) cell {
+	stamp := r.(Record).Stamped()
 	stamp.CreateIndex = tx.Index
 	stamp.ModifyIndex = tx.Index
-	if before, _ := old.row.(*T); before != nil {
-		stamp.CreateIndex = t.stamps(before).CreateIndex
+	if old.row != nil {
+		stamp.CreateIndex = old.row.(Record).Stamped().CreateIndex
 	}
 	now := cell{old.slot, r}
 	if now.slot == nil {
@@ -202,29 +224,31 @@ func (t *Table[T]) stamped(tx *WriteTx, old cell, r *T) cell {
 }
 
 // Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
-func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
-	id := t.KeyOfRow(r)
-	old := tx.lookup(t.at(id))
-	before, _ = old.row.(*T)
-	if before != nil {
-		t.change(tx, id, old, cell{})
-	}
+func (t *Table[R]) Delete(tx *WriteTx, r R) (before R) {
+	before, _ = t.table.delete(tx, r).(R)
 	return before
 }
 
+func (t *table) delete(tx *WriteTx, r any) (before any) {
+	id := t.key(r)
+	old := tx.lookup(t.at(id))
+	if old.row != nil {
+		t.change(tx, id, old, cell{})
+	}
+	return old.row
+}
+
 // change replaces a row by another one and calls the function of OnChange. Each row may be absent.
-func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
+func (t *table) change(tx *WriteTx, id Key, old, now cell) {
 	t.replace(tx, id, old, now)
 	if t.onChange != nil {
-		before, _ := old.row.(*T)
-		after, _ := now.row.(*T)
-		t.onChange(tx, before, after)
+		t.onChange(tx, old.row, now.row)
 	}
 	tx.spill()
 }
 
 // replace replaces a row by another one in every index. Each may be absent.
-func (t *Table[T]) replace(tx *WriteTx, id Key, old, now cell) {
+func (t *table) replace(tx *WriteTx, id Key, old, now cell) {
 	tx.touched |= 1 << t.path.table
 	tx.set(t.at(id), old, now)
 	for _, x := range t.others {
@@ -232,15 +256,13 @@ func (t *Table[T]) replace(tx *WriteTx, id Key, old, now cell) {
 	}
 }
 
-func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
+func (x *index) change(tx *WriteTx, id Key, old, now cell) {
 	if x.keys != nil {
 		x.changeMany(tx, id, old, now)
 		return
 	}
-	before, _ := old.row.(*T)
-	after, _ := now.row.(*T)
-	from := x.keyOf(before, id)
-	to := x.keyOf(after, id)
+	from := x.keyOf(old.row, id)
+	to := x.keyOf(now.row, id)
 	if from != nil && to != nil &&
 		bytes.Equal(from, to) {
 		tx.set(x.at(to), old, now)
@@ -255,11 +277,9 @@ func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
 }
 
 // changeMany is change for an index in which a row has several keys.
-func (x *Index[T]) changeMany(tx *WriteTx, id Key, old, now cell) {
-	before, _ := old.row.(*T)
-	after, _ := now.row.(*T)
-	from := sortDistinct(x.keysOf(before, id))
-	to := sortDistinct(x.keysOf(after, id))
+func (x *index) changeMany(tx *WriteTx, id Key, old, now cell) {
+	from := sortDistinct(x.keysOf(old.row, id))
+	to := sortDistinct(x.keysOf(now.row, id))
 	for len(from)+len(to) > 0 {
 		switch {
 		case len(to) == 0 ||
