@@ -32,7 +32,10 @@ failed=()
 build levant github.com/hashicorp/levant v0.3.3 . || failed+=(levant)
 build wander github.com/robinovitch61/wander v1.1.0 . || failed+=(wander)
 build nomad-autoscaler github.com/hashicorp/nomad-autoscaler v0.4.7 . || failed+=(nomad-autoscaler)
-build terraform-provider-nomad github.com/hashicorp/terraform-provider-nomad v1.4.20 . || failed+=(terraform-provider-nomad)
-build tofu github.com/opentofu/opentofu v1.12.6 ./cmd/tofu || failed+=(tofu)
+if build terraform-provider-nomad github.com/hashicorp/terraform-provider-nomad v1.4.20 .; then
+	build tofu github.com/opentofu/opentofu v1.12.6 ./cmd/tofu || failed+=(tofu)
+else
+	failed+=(terraform-provider-nomad tofu) # the test of OpenTofu needs both
+fi
 [ ${#failed[@]} -eq 0 ] || echo "not built, so its test is skipped: ${failed[*]}" >&2
 echo "$tools"
