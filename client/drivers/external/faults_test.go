@@ -153,15 +153,21 @@ func TestRun_EndsWhateverHangs(t *testing.T) {
 
 func TestHealth_OfAPluginThatFailsAtOnce(t *testing.T) {
 	shorten(t)
-	faults := []string{plugintest.Hang, plugintest.Exit, plugintest.Huge, plugintest.Garbage, plugintest.Fail}
+	faults := map[string]string{ // the description of the driver
+		plugintest.Hang:    "does not run",
+		plugintest.Exit:    "does not run",
+		plugintest.Huge:    "does not run",
+		plugintest.Garbage: "does not run",
+		plugintest.Fail:    "this call fails",
+	}
 	for _, method := range []string{"TaskConfigSchema", "Capabilities"} {
-		for _, fault := range faults {
+		for fault, want := range faults {
 			t.Run(method+" "+fault, func(t *testing.T) {
 				t.Parallel()
 				f := newFixture(t)
 				f.plugin.Set(method, fault)
 				a := f.launch()
-				a.awaitUnhealthy("does not run")
+				a.awaitUnhealthy(want)
 				f.plugin.Set(method, "")
 				a.await("healthy", func(info *structs.DriverInfo) bool { return info.Healthy })
 			})
