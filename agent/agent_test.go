@@ -209,6 +209,22 @@ func TestAgent_DescribesItself(t *testing.T) {
 	}
 }
 
+// The peer's command for monitoring reads these values of a node.
+func TestAgent_DescribesItsNode(t *testing.T) {
+	file := newConfigFile(t, nodeText("info", "", ""))
+	addr, log, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file.path)
+	log.await(t, "node registered")
+	node := getJSON[*api.AgentSelf](t, addr+"/v1/agent/self").Stats["client"]
+	if node["known_servers"] != "1" {
+		t.Errorf("it knows %q servers, want 1", node["known_servers"])
+	}
+	for _, name := range []string{"heartbeat_ttl", "last_heartbeat"} {
+		if _, err := time.ParseDuration(node[name]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAgent_NamesAPortInUse(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
 	port := addr[strings.LastIndex(addr, ":")+1:]
