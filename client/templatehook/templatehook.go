@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-envparse"
 	"github.com/hashicorp/go-hclog"
@@ -238,6 +239,9 @@ func addVariables(env map[string]string, text string) error {
 	for name, value := range vars {
 		if strings.ContainsRune(value, 0) {
 			return structs.Invalidf("its variable %s holds NUL", name)
+		}
+		if !utf8.ValidString(value) { // the task would get other bytes: drivers pass texts on
+			return structs.Invalidf("its variable %s is not text in UTF-8; use base64, for example", name)
 		}
 		env[name] = value
 	}

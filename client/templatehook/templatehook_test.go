@@ -52,6 +52,7 @@ func TestUp_FailsForGood(t *testing.T) {
 		"leads out of the directories":  {EmbeddedTmpl: `{{ file "local/link" }}`, DestPath: "local/x"},
 		"error calling mustEnv":         {EmbeddedTmpl: `{{ mustEnv "NONE" }}`, DestPath: "local/x"},
 		"one NAME=value a line":         {EmbeddedTmpl: "a b", DestPath: "local/x", Envvars: true},
+		"not text in UTF-8":             {EmbeddedTmpl: "A=\xff", DestPath: "local/x", Envvars: true},
 		"holds NUL":                     {EmbeddedTmpl: `A="\u0000"`, DestPath: "local/x", Envvars: true},
 	} {
 		fx := newFixture(t, x)
