@@ -131,6 +131,7 @@ func TestJobValidate_NamesTheFaultOfAnArtifact(t *testing.T) {
 		{"", source("https://x/y?checksum=file:${NOMAD_META_SUMS}")},
 		{"source: its checksum must be", source("https://x/y?checksum=file:git::https://x/r//f%3Fref=--x")},
 		{"source: its path must not begin with -", source("ssh://git@x/-r")},
+		{"source: its path must not begin with -", source("ssh://git@x/~-r")},
 		{"", option("checksum", "sha256:${NOMAD_META_SUM}")},
 		{`options: archive "rar"`, option("archive", "rar")},
 		{"", option("archive", "tar.gz")},
