@@ -29,6 +29,10 @@ const (
 	lastSync = 5 * time.Second
 )
 
+// maxGone bounds the IDs that the syncer keeps for their removal, for example while Consul is away. After the
+// probation it finds each other one by comparing all services of this node.
+const maxGone = 4096
+
 // AgentAPI is the part of the API of Consul's agent that the syncer calls. *api.Agent implements it.
 type AgentAPI interface {
 	ServicesWithFilterOpts(filter string, q *api.QueryOptions) (map[string]*api.AgentService, error)
@@ -55,7 +59,7 @@ type Syncer struct {
 
 	mu     sync.Mutex
 	wanted map[string][]*Service // by owner
-	// gone are the IDs that are no longer wanted and that Consul may still have.
+	// gone are IDs that are no longer wanted and that Consul may still have, at most maxGone of them.
 	gone    map[string]bool
 	removed map[string]bool // owners whose services go when the agent ends
 	pending chan struct{}   // has an item if wanted or gone have changed, or Consul lacks something
@@ -102,6 +106,7 @@ func (s *Syncer) put(owner string, services []*Service) {
 			s.gone[id] = true
 		}
 	}
+	defer s.boundGone()
 	s.beats.replace(s.wanted[owner], services)
 	delete(s.wanted, owner)
 	for _, service := range services {
@@ -109,6 +114,16 @@ func (s *Syncer) put(owner string, services []*Service) {
 			delete(s.gone, id)
 		}
 		s.wanted[owner] = append(s.wanted[owner], ownService(service, s.node))
+	}
+}
+
+// boundGone forgets some IDs above the bound. The caller holds s.mu.
+func (s *Syncer) boundGone() {
+	for id := range s.gone {
+		if len(s.gone) <= maxGone {
+			return
+		}
+		delete(s.gone, id)
 	}
 }
 
