@@ -270,6 +270,8 @@ func lookupConfig(p Parts) lookup.Config {
 	c := lookup.Config{
 		Servers: &lookup.Servers{Caller: p.Servers, Region: p.Config.Region},
 		Logger:  p.Logger.Named("lookup"),
+
+		ServersBack: p.ServersBack,
 	}
 	if p.Consul != nil { // a nil Consul in another interface would not be nil
 		c.Consul = p.Consul
@@ -426,7 +428,8 @@ func knownAllocs(db *store.DB) (map[string]bool, error) {
 
 // reconcileVolumes returns a loop for the agent's start. It compares the volume store with the mount table
 // and releases volumes of allocations that this node did not have then. It retries until they are released,
-// because nothing else may know of them.
+// because nothing else may know of them. It calls plugins and no server, so the end of a cut between the
+// servers and the node ends no pause.
 func reconcileVolumes(p Parts, plugins *csimanager.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {

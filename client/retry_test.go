@@ -78,6 +78,7 @@ func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
 			"the predecessors": watcherConfig(p).ServersBack,
 			"the disk":         diskConfig(p).ServersBack,
 			"the tokens":       tokenConfig(p).ServersBack,
+			"the lookups":      lookupConfig(p).ServersBack,
 		} {
 			if back != &r.client.serversBack {
 				t.Errorf("%s: the hook has %p, not the recovery of the client", name, back)

@@ -34,3 +34,14 @@ func TestCalls_AreRepeatedAtTheEndOfACut(t *testing.T) {
 		}
 	})
 }
+
+// The manager of the plugins confirms the claim at the servers.
+func TestUseOf_GivesTheEndOfACutToTheManager(t *testing.T) {
+	var cut cuttest.Cut
+	h := &volumes{VolumesConfig: VolumesConfig{ServersBack: &cut.Back}, alloc: &structs.Allocation{ID: "a1"}}
+	answer := &structs.CSIClaimGetResponse{Volume: &structs.CSIVolume{}, Claim: &structs.CSIClaim{}}
+	u := h.useOf(&requiredVolume{request: &structs.VolumeRequest{}}, answer, time.Now())
+	if u.ServersBack != &cut.Back {
+		t.Errorf("the use of the volume has %p, not the recovery of the node", u.ServersBack)
+	}
+}

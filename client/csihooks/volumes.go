@@ -359,6 +359,7 @@ func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked
 		Secrets:        r.Volume.Secrets,
 		Grant:          r.Claim.GrantIndex,
 		Confirm:        h.confirmClaim(w, r.Claim.GrantIndex, asked),
+		ServersBack:    h.ServersBack,
 		ExpandBytes:    r.Claim.ExpandBytes,
 		Expanded:       h.reportExpansion(w, r.Claim),
 	}

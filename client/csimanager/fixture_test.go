@@ -94,6 +94,15 @@ func (r *fixture) boot() {
 	r.end = func() { cancel(); wg.Wait(); _ = r.db.Close() }
 }
 
+// restartWithPause starts the agent with a pause between two tries of a step.
+func (r *fixture) restartWithPause(pause time.Duration) {
+	r.t.Helper()
+	r.crash()
+	r.cfg.RetryMin = pause
+	r.cfg.RetryMax = pause
+	r.boot()
+}
+
 // crash ends the agent without any cleanup.
 func (r *fixture) crash() {
 	if r.end != nil {

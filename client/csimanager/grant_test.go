@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"berth/csi/csitest"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -53,6 +55,51 @@ func TestUp_ConfirmsInEveryTry(t *testing.T) {
 	}
 	if n := p.Count("NodePublishVolume"); n != 0 || asked != 2 {
 		t.Errorf("published %d times, asked %d times", n, asked)
+	}
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// A cut may end while the claim is being confirmed. The pause after that ends at once.
+func TestUp_ConfirmsAgainAtTheEndOfACut(t *testing.T) {
+	r := newFixture(t)
+	r.restartWithPause(time.Hour)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	var back backoff.Recovery
+	u.ServersBack = &back
+	asked := 0
+	u.Confirm = func(context.Context) error {
+		asked++
+		if asked > 1 {
+			return nil
+		}
+		back.Announce()
+		return structs.Unavailablef("no route")
+	}
+	r.up(u)
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// The end of a cut says nothing about a plugin that has failed.
+func TestUp_PausesAfterAFailureOfThePluginAlsoAtTheEndOfACut(t *testing.T) {
+	r := newFixture(t)
+	const pause = 500 * time.Millisecond
+	r.restartWithPause(pause)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	p.Fail("NodeStageVolume", csitest.Error("Unavailable", "away"))
+	u := use("data", "a1")
+	var back backoff.Recovery
+	u.ServersBack = &back
+	var failed time.Time
+	_, err := r.v.Up(r.ctx(), u, func(string) {
+		failed = time.Now()
+		back.Announce()
+	})
+	must(t, err)
+	if took := time.Since(failed); failed.IsZero() || took < pause/2 {
+		t.Errorf("the plugin was called again after %s, want about %s", took, pause)
 	}
 	r.down(u)
 	r.clean(p, "ext-data")

@@ -86,7 +86,8 @@ func (i *instance) setReport(r *structs.CSIInfo) bool {
 }
 
 // fingerprintLoop fingerprints until ctx ends: now, then at the interval. It calls an unhealthy instance
-// again sooner, with a backoff. The delays vary, so that a node does not call all its plugins at once.
+// again sooner, with a backoff. The delays vary, so that a node does not call all its plugins at once. A
+// plugin needs no server of berth, so the end of a cut between them and the node ends no delay.
 func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 	sooner := backoff.Backoff{
 		Min: m.cfg.RetryMin,
@@ -125,10 +126,14 @@ func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 		"version", r.ProviderVersion)
 }
 
-// sleepWithJitter sleeps for about d, at random a little less. It reports false if ctx ended.
+// sleepWithJitter sleeps for about d. It reports false if ctx ended.
 func sleepWithJitter(ctx context.Context, d time.Duration) bool {
-	less := rand.Int64N(int64(d)/10 + 1)
-	return backoff.Sleep(ctx, d-time.Duration(less))
+	return backoff.Sleep(ctx, withJitter(d))
+}
+
+// withJitter returns about d, at random a little less.
+func withJitter(d time.Duration) time.Duration {
+	return d - time.Duration(rand.Int64N(int64(d)/10+1))
 }
 
 // fingerprint queries all properties of the plugin. An unhealthy instance keeps its earlier properties, which

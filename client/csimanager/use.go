@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/csi"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -31,6 +32,9 @@ type Use struct {
 	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
 	// unless the claim still holds: earlier steps may have taken long.
 	Confirm func(ctx context.Context) error
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends the
+	// pause after a Confirm that has failed.
+	ServersBack *backoff.Recovery
 }
 
 func (u *Use) forPlugin() csi.Use {

@@ -72,7 +72,7 @@ func (v *Volumes) Claim(k VolumeKey, allocID string) error {
 func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.VolumeMount, error) {
 	var m hook.VolumeMount
 	var grown *growth
-	err := v.retryUntilFinal(ctx, progress, func() (err error) {
+	err := v.retryUntilFinal(ctx, u, progress, func() (err error) {
 		m, grown, err = v.tryUp(ctx, u)
 		return err
 	})
@@ -86,10 +86,13 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.V
 	return m, nil
 }
 
-func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), try func() error) error {
+func (v *Volumes) retryUntilFinal(
+	ctx context.Context, u *Use, progress func(string), try func() error,
+) error {
 	cfg := v.m.cfg
 	delays := backoff.Backoff{Min: cfg.RetryMin, Max: cfg.RetryMax}
 	for {
+		back := u.ServersBack.Next()
 		err := try()
 		if err == nil || csi.Final(err) {
 			return err
@@ -97,11 +100,19 @@ func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), tr
 		if progress != nil {
 			progress(err.Error())
 		}
-		if !sleepWithJitter(ctx, delays.Next()) {
+		if _, ok := errors.AsType[unconfirmed](err); !ok {
+			back = nil // the plugin and the node depend on no server
+		}
+		if !delays.SleepAfter(ctx, withJitter(delays.After(err)), err, back) {
 			return err
 		}
 	}
 }
+
+// unconfirmed is the error of Use.Confirm.
+type unconfirmed struct{ error }
+
+func (e unconfirmed) Unwrap() error { return e.error }
 
 // tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
 // did not get as far as to expand the volume.
@@ -136,7 +147,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 	if u.Confirm != nil && !w.isPublished() {
 		err := u.Confirm(ctx)
 		if err != nil {
-			return m, nil, err
+			return m, nil, unconfirmed{err}
 		}
 	}
 	err = w.stageVolume(u)

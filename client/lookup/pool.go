@@ -58,6 +58,9 @@ type Config struct {
 	Consul  Source // nil: the node uses none
 	Servers Source
 	Logger  hclog.Logger
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends the
+	// pauses of their queries, and not those of Consul's, which depend on the node's Consul alone.
+	ServersBack *backoff.Recovery
 }
 
 // Pool follows the queries of a node.
@@ -79,21 +82,22 @@ type Pool struct {
 type origin struct {
 	Source
 	slots *semaphore.Weighted
+	back  *backoff.Recovery // nil: none is announced
 }
 
-func newOrigin(s Source) *origin {
+func newOrigin(s Source, back *backoff.Recovery) *origin {
 	if s == nil {
 		return nil
 	}
-	return &origin{s, semaphore.NewWeighted(maxRequests)}
+	return &origin{s, semaphore.NewWeighted(maxRequests), back}
 }
 
 // New makes a pool. It asks nothing before it has a reader.
 func New(c Config) *Pool {
 	p := &Pool{
 		logger:  c.Logger,
-		consul:  newOrigin(c.Consul),
-		servers: newOrigin(c.Servers),
+		consul:  newOrigin(c.Consul, nil),
+		servers: newOrigin(c.Servers, c.ServersBack),
 		views:   map[Query]*view{},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -193,7 +197,8 @@ func (r *Reader) Keep(some map[Query]bool) {
 func (p *Pool) follow(ctx context.Context, v *view, from *origin) {
 	pause := backoff.Backoff{Min: minRetry, Max: maxRetry}
 	var index uint64
-	for {
+	for ctx.Err() == nil {
+		back := from.back.Next()
 		answer, err := p.ask(ctx, v.q, from, index)
 		if ctx.Err() != nil {
 			return
@@ -201,18 +206,16 @@ func (p *Pool) follow(ctx context.Context, v *view, from *origin) {
 		if err == nil {
 			err = p.store(v, answer.Value)
 		}
-		wait := minPause
 		if err == nil {
 			pause.Reset()
 			index = nextIndex(index, answer.Index)
+			backoff.Sleep(ctx, minPause)
 		} else {
 			p.fail(v, err)
 			index = 0 // the source may have lost its state
-			wait = pause.After(err)
+			wait := pause.After(err)
 			wait -= rand.N(wait / 4) // the nodes of a cluster do not all ask at once
-		}
-		if !backoff.Sleep(ctx, wait) {
-			return
+			pause.SleepAfter(ctx, wait, err, back)
 		}
 	}
 }

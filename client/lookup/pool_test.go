@@ -100,21 +100,29 @@ func failing(Query, uint64) (*Answer, error) { return nil, structs.Unavailablef(
 
 var aKey = Query{Kind: ConsulKey, Name: "a"}
 
+// runPool runs a pool, and returns a function that ends it.
+func runPool(t *testing.T, p *Pool) func() {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		p.Run(ctx)
+		close(ended)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // inPool runs a test in virtual time with a pool that ends.
 func inPool(t *testing.T, s *source, test func(t *testing.T, p *Pool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s.changed = make(chan struct{}) // of the bubble
 		p := New(Config{Consul: s, Logger: hclog.NewNullLogger()})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			p.Run(ctx)
-			close(ended)
-		}()
+		end := runPool(t, p)
 		test(t, p)
-		cancel()
-		<-ended
+		end()
 		if n := s.inNow(); n != 0 {
 			t.Errorf("%d requests are in flight after the end", n)
 		}
