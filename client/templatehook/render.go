@@ -51,10 +51,8 @@ func (e boundError) Error() string { return string(e) }
 
 func beyond(format string, args ...any) error { return boundError(fmt.Sprintf(format, args...)) }
 
-// render renders a template. The reads are complete up to an error.
+// render renders a template until ctx ends. The reads are complete up to an error.
 func render(ctx context.Context, t *structs.Template, v *values, source string) (string, *reads, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxTime)
-	defer cancel()
 	r := &rendering{
 		ctx:    ctx,
 		values: v,

@@ -203,6 +203,8 @@ func (h *templates) render(ctx context.Context, t *structs.Template) (string, *r
 		return "", newReads(t), err
 	}
 	defer h.slots.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
 	return render(ctx, t, h.values, h.expand(t.SourcePath))
 }
 
