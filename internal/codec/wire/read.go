@@ -19,6 +19,13 @@ func ReadFields[T any](
 	if !isMap(b) {
 		return ReadOther(b, v)
 	}
+	return readFields(b, field)
+}
+
+// readFields is ReadFields for a map. It is compiled once, not for each type.
+func readFields(
+	b []byte, field func(name, b []byte) (rest []byte, known bool, err error),
+) ([]byte, error) {
 	n, b, err := readLength(msgp.ReadMapHeaderBytes(b))
 	if err != nil {
 		return b, err

@@ -21,6 +21,10 @@ func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 		*p = *new(T)
 		return b[1:], nil
 	}
+	return readOther(b, p)
+}
+
+func readOther(b []byte, p any) ([]byte, error) {
 	rest, err := skip(b, deepest)
 	if err != nil {
 		return b, err
