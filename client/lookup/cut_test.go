@@ -42,6 +42,7 @@ func TestFollow_TheEndOfACutEndsThePausesOfTheServersAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * maxRetry)
+				synctest.Wait()
 				before, first, second := cut.Pauses()
 				if before < maxRetry/2 || (first == 0) != c.early || (second <= minRetry) != c.early {
 					t.Errorf("pauses: %s before the end of the cut, then %s and %s", before, first, second)
