@@ -357,6 +357,14 @@ func taskHooks(
 	}
 }
 
+// pluginConfig returns the configuration of the external plugins. They learn the sum of the speeds of
+// the processors that the operator sets.
+func pluginConfig(cfg *Config) plugincatalog.Config {
+	plugins := cfg.Plugins
+	plugins.Compute = cfg.CPUTotalCompute
+	return plugins
+}
+
 // openPlugins asks the external plugins of the node for their names, and ends processes of earlier
 // agents whose plugins this agent does not run. A block that does not fit is an error. A program that
 // does not answer shows as an undetected driver, with the reason, and is asked again.
@@ -366,9 +374,7 @@ func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	plugins := p.Config.Plugins
-	plugins.Compute = p.Config.CPUTotalCompute
-	external, err := plugincatalog.Open(ctx, plugins, p.Logger)
+	external, err := plugincatalog.Open(ctx, pluginConfig(p.Config), p.Logger)
 	if err != nil {
 		return nil, err
 	}

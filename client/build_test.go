@@ -21,3 +21,12 @@ func TestArtifactConfig_HasThePortsAndTheBoundOfTheNode(t *testing.T) {
 		t.Errorf("got %d slots, want %d, from 2 to 8", got.Slots.Most, want)
 	}
 }
+
+// Drivers that divide the processors count with the sum of the speeds that the operator sets.
+func TestPluginConfig_HasTheSpeedsThatTheOperatorSets(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.CPUTotalCompute = 4000
+	if got := pluginConfig(cfg).Compute; got != 4000 {
+		t.Errorf("got %d, want 4000", got)
+	}
+}
