@@ -28,6 +28,8 @@ func newHeard() *heard {
 
 func (h *heard) check(t *testing.T, want ...string) {
 	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !slices.Equal(h.progress, want) {
 		t.Errorf("the allocation tells %q, want %q", h.progress, want)
 	}
