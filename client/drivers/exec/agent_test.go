@@ -423,20 +423,28 @@ func TestStart_InALongDataDirectory(t *testing.T) {
 	}
 }
 
-// programOf finds the child of a supervisor.
-func (r *fixture) programOf(supervisor int) int {
+// programOf finds the child of a supervisor that has one. A child moves to another thread if the one that has
+// forked it ends, perhaps to one that has been read already.
+func (r *fixture) programOf(supervisor int) (program int) {
 	r.t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
-	for _, f := range threads {
-		var pid int
-		if b, err := os.ReadFile(f); err == nil {
-			if _, err := fmt.Sscan(string(b), &pid); err == nil {
-				return pid
+	r.waitUntil("the supervisor has a child", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, f := range threads {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				continue // the thread has ended
+			}
+			n, _ := fmt.Sscan(string(b), &program)
+			if n == 1 {
+				return true
 			}
 		}
-	}
-	r.t.Fatalf("the supervisor has no child (%v)", err)
-	return 0
+		return false
+	})
+	return program
 }
 
 // awaitEnd waits until a process has ended. A zombie has ended.
