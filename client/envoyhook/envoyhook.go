@@ -252,6 +252,9 @@ func (h *envoy) runRepeatedly(
 		if err == nil || never || n == attempts {
 			return text, err
 		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
 		h.logger.Warn("failed to make the configuration of Envoy, retrying", "error", err)
 		tell(err.Error())
 		if !backoff.Sleep(ctx, between) {

@@ -42,7 +42,8 @@ func fakeMain(do, runs string) int {
 		fmt.Fprintln(os.Stderr, "fault", len(before))
 		return 1
 	case do == "block":
-		_, _ = os.ReadFile(runs + ".gate") // a FIFO without a writer
+		gate, _ := os.Open(runs + ".gate") // a FIFO without a writer
+		_, _ = gate.Read(make([]byte, 1))
 	case do == "betray":
 		fmt.Fprintln(os.Stderr, os.Getenv("CONSUL_HTTP_TOKEN"))
 		return 1
@@ -101,6 +102,9 @@ func (fx *fixture) keepEvents() {
 // checkTold compares the reasons that were told, and their end.
 func (fx *fixture) checkTold(want ...string) {
 	fx.t.Helper()
+	if len(fx.events) > len(want) && strings.HasSuffix(fx.events[0], ": there is no answer yet") {
+		fx.events = fx.events[1:] // the first run took longer than hook.QuietTime
+	}
 	if len(fx.events) != len(want) {
 		fx.t.Fatalf("the events are %q, want %q", fx.events, want)
 	}
@@ -346,9 +350,13 @@ func TestUp_AnEventTellsOfAProgramWithoutAnAnswer(t *testing.T) {
 	keep := fx.env.Emit
 	fx.env.Emit = func(e *structs.TaskEvent) {
 		keep(e)
-		if err := os.WriteFile(gate, nil, 0o600); err != nil { // waits for the program
+		f, err := os.OpenFile(gate, os.O_RDWR, 0) // which never waits
+		if err != nil {
 			t.Error(err)
+			return
 		}
+		t.Cleanup(func() { _ = f.Close() })
+		_, _ = f.WriteString("x")
 	}
 	if err := fx.up(t.Context()); err != nil {
 		t.Fatal(err)

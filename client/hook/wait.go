@@ -13,12 +13,13 @@ const QuietTime = 3 * time.Second
 
 // Wait tells why a task waits: in the description of its allocation, which shows only while no task runs, and
 // by an event of the task. It tells each reason once. An event takes the place of the one before it: a long
-// wait drops no other event. Its methods may be called at any time.
+// wait drops no other event. Tell and End may be called at any time after Begin.
 type Wait struct {
 	AllocID string
 	Task    string
 	For     string // names the thing in the message, for example "its token of Consul"
-	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
+	// Progress receives the reason for which an allocation waits, "" once it no longer waits. It and Emit
+	// call no method of the Wait.
 	Progress func(allocID, reason string)
 	Emit     func(*structs.TaskEvent)
 
