@@ -14,8 +14,9 @@ import (
 // which resets the machine after it was opened. So a file is found first (O_PATH), and the found file is
 // opened if it is plain.
 
-// tries bounds the attempts to open a file that a task makes and removes meanwhile.
-const tries = 8
+// tries bounds the attempts to open a file that a task makes and removes meanwhile, and to follow a path with
+// ".." while anything on the machine is renamed.
+const tries = 64
 
 // OpenPlain opens a plain file in a directory with the flags of open(2). With unix.O_CREAT it makes the file
 // if it is not there. Anything else in its place, also a link, is a precondition.
@@ -85,6 +86,9 @@ func openFound(found *os.File, flags int) (*os.File, error) {
 	flags = flags&^unix.O_CREAT | unix.O_CLOEXEC | unix.O_NONBLOCK
 	path := "/proc/self/fd/" + strconv.Itoa(int(found.Fd()))
 	fd, err := unix.Open(path, flags, 0)
+	if errors.Is(err, unix.ENOENT) { // not "there is no file": it was found
+		return nil, structs.Internalf("%s was found, but %s is missing: mount /proc", found.Name(), path)
+	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: found.Name(), Err: err}
 	}

@@ -97,13 +97,12 @@ func TestFindPlain_FollowsLinksInsideAlone(t *testing.T) {
 	dir := openDir(t, path)
 	must(t, os.WriteFile(filepath.Join(path, "f"), nil, 0o600))
 	for target, want := range map[string]error{
-		"f":            nil,
-		"./f":          nil,
-		"none":         unix.ENOENT,
-		"../f":         unix.EXDEV,
-		"/etc/passwd":  unix.EXDEV,
-		path + "/f":    unix.EXDEV,
-		"/proc/self/0": unix.EXDEV,
+		"f":           nil,
+		"./f":         nil,
+		"none":        unix.ENOENT,
+		"../f":        unix.EXDEV,
+		"/etc/passwd": unix.EXDEV,
+		path + "/f":   unix.EXDEV,
 	} {
 		link := filepath.Join(path, "link")
 		must(t, os.RemoveAll(link))

@@ -17,6 +17,7 @@ import (
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -238,14 +239,12 @@ func openInside(dirs driver.Dirs, path string) (io.ReadCloser, error) {
 		return nil, structs.Preconditionf("config.load: opening the local directory: %w", err)
 	}
 	defer root.Close()
-	info, err := root.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a plain file", path)
-	}
+	dir, err := root.Open(".")
 	if err != nil {
-		return nil, structs.Preconditionf("config.load: %w", err)
+		return nil, err
 	}
-	f, err := root.Open(path)
+	defer dir.Close()
+	f, err := rootfile.FindPlain(dir, path)
 	if err != nil {
 		return nil, structs.Preconditionf("config.load: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/drivers/sandbox"
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -74,14 +75,15 @@ func changeSecretFiles(dir string, change func(*os.File) error) error {
 }
 
 func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) error {
-	found, err := dir.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !found.Mode().IsRegular() {
-		return nil
-	}
+	at, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
-	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	defer func() { _ = at.Close() }()
+	f, err := rootfile.OpenPlain(at, name, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) || structs.IsKind(err, structs.KindPrecondition) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) er
 	if err != nil {
 		return err
 	}
-	ofAgent := int(st.Uid) == os.Geteuid() && st.Nlink == 1 && st.Mode&unix.S_IFMT == unix.S_IFREG
+	ofAgent := int(st.Uid) == os.Geteuid() && st.Nlink == 1
 	if !ofAgent {
 		return nil
 	}
