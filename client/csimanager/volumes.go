@@ -103,7 +103,11 @@ func (v *Volumes) retryUntilFinal(
 		if _, ok := errors.AsType[unconfirmed](err); !ok {
 			back = nil // the plugin and the node depend on no server
 		}
-		if !delays.SleepAfter(ctx, withJitter(delays.After(err)), err, back) {
+		wait := delays.After(err)
+		if structs.RetryAfter(err) == 0 { // else the servers have asked for at least this pause
+			wait = withJitter(wait)
+		}
+		if !delays.SleepAfter(ctx, wait, err, back) {
 			return err
 		}
 	}

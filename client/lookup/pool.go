@@ -214,7 +214,9 @@ func (p *Pool) follow(ctx context.Context, v *view, from *origin) {
 			p.fail(v, err)
 			index = 0 // the source may have lost its state
 			wait := pause.After(err)
-			wait -= rand.N(wait / 4) // the nodes of a cluster do not all ask at once
+			if structs.RetryAfter(err) == 0 { // else the pause has its jitter, and is not to be shorter
+				wait -= rand.N(wait / 4) // the nodes of a cluster do not all ask at once
+			}
 			pause.SleepAfter(ctx, wait, err, back)
 		}
 	}
