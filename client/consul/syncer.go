@@ -106,7 +106,6 @@ func (s *Syncer) put(owner string, services []*Service) {
 			s.gone[id] = true
 		}
 	}
-	defer s.boundGone()
 	s.beats.replace(s.wanted[owner], services)
 	delete(s.wanted, owner)
 	for _, service := range services {
@@ -115,6 +114,7 @@ func (s *Syncer) put(owner string, services []*Service) {
 		}
 		s.wanted[owner] = append(s.wanted[owner], ownService(service, s.node))
 	}
+	s.boundGone()
 }
 
 // boundGone forgets some IDs above the bound. The caller holds s.mu.
@@ -162,7 +162,7 @@ func (s *Syncer) run(ctx context.Context) {
 		retry.Reset()
 		s.await(ctx)
 	}
-	s.leave()
+	s.leave(time.Since(begin) >= probation)
 }
 
 // idle reports whether nobody needs Consul.
@@ -186,8 +186,8 @@ func (s *Syncer) await(ctx context.Context) {
 	}
 }
 
-// leave syncs for the last time.
-func (s *Syncer) leave() {
+// leave syncs for the last time. If the agent is settled, it finds the forgotten IDs, too.
+func (s *Syncer) leave(settled bool) {
 	s.mu.Lock()
 	owners := slices.Collect(maps.Keys(s.removed))
 	s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Syncer) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastSync)
 	defer cancel()
-	if err := s.sync(ctx, false); err != nil {
+	if err := s.sync(ctx, settled); err != nil {
 		s.logger.Warn("failed to sync services with Consul at the end; some may stay there", "error", err)
 	}
 }
