@@ -125,7 +125,7 @@ func (p *plainConn) Read(b []byte) (int, error) {
 }
 
 // errNoAgent is the fault of a request that something else than an agent has refused: it has had no effect.
-var errNoAgent = errors.New("the server there is no agent, and may expect TLS")
+var errNoAgent = errors.New("the server at this address is no agent, and may expect TLS")
 
 // refuseOthers refuses an answer by which a server of TLS rejects plain text. The errors of an agent have a
 // kind.

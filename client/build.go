@@ -357,8 +357,8 @@ func taskHooks(
 	}
 }
 
-// pluginConfig returns the configuration of the external plugins. They learn the sum of the speeds of
-// the processors that the operator sets.
+// pluginConfig returns the configuration of the external plugins. They learn the total of the processors'
+// speeds if the operator sets it.
 func pluginConfig(cfg *Config) plugincatalog.Config {
 	plugins := cfg.Plugins
 	plugins.Compute = cfg.CPUTotalCompute
