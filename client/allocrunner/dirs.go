@@ -69,7 +69,7 @@ func makeDirs(root string, g *structs.TaskGroup) error {
 			err = logfile.MakeDir(dir)
 		}
 		if err == nil {
-			err = makeDir(dir, dirs[dir])
+			err = makeDir(root, dir, dirs[dir])
 		}
 		if err != nil {
 			return fmt.Errorf("making the allocation's directories: %w", err)
@@ -78,18 +78,22 @@ func makeDirs(root string, g *structs.TaskGroup) error {
 	return nil
 }
 
-// makeDir makes one directory, or sets the mode of an existing one. Earlier tasks may have put anything in
-// its place: through a symbolic link, makeDir would change the mode of the host's own directories.
-func makeDir(dir string, mode dirMode) error {
-	_, err := os.Lstat(dir)
+// makeDir makes one directory of an allocation, or sets the mode of an existing one. Earlier tasks may have
+// put anything in its place: through a symbolic link, makeDir would change the mode of the host's own
+// directories.
+func makeDir(root, dir string, mode dirMode) error {
+	found, err := os.Lstat(dir)
 	there := err == nil
+	if there && !found.IsDir() {
+		return replacedError(root, dir)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ENOTDIR) {
-		return structs.Preconditionf("%s is not a directory any more: a task put something else in its place", dir)
+		return replacedError(root, dir)
 	}
 	if err != nil {
 		return err
@@ -98,6 +102,12 @@ func makeDir(dir string, mode dirMode) error {
 		err = f.Chmod(mode.FileMode) // umask does not bind chmod
 	}
 	return errors.Join(err, f.Close())
+}
+
+// replacedError names the directory as the owner of the job knows it, and no path of the node.
+func replacedError(root, dir string) error {
+	return structs.Preconditionf("%s is not a directory any more: a task put something else in its place; "+
+		"stop the allocation: the next one gets new directories", strings.TrimPrefix(dir, root+"/"))
 }
 
 // taskDirs returns a task's directories for its driver.

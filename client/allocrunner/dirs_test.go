@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"berth/internal/testskip"
+	"berth/structs"
 )
 
 // stranger is a user of the machine without tasks. On most machines its name is nobody.
@@ -97,6 +99,33 @@ func TestDirs_MakeTheLogsAgain(t *testing.T) {
 	}
 	if left, err := os.ReadDir(host); err != nil || len(left) > 0 {
 		t.Errorf("the host's directory has %v, %v", left, err)
+	}
+}
+
+// A task has put something else in the place of shared data, and the agent restarts.
+func TestDirs_NameAReplacedDirectoryWithoutThePathOfTheNode(t *testing.T) {
+	root := t.TempDir()
+	host := t.TempDir()
+	g := testAlloc("web").Job.TaskGroups[0]
+	data := filepath.Join(root, "alloc", "data")
+	for name, replace := range map[string]func() error{
+		"a link":          func() error { return os.Symlink(host, data) },
+		"a dangling link": func() error { return os.Symlink("/none", data) },
+		"a file":          func() error { return os.WriteFile(data, nil, 0o600) },
+	} {
+		err := errors.Join(makeDirs(root, g), os.Remove(data), replace())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = makeDirs(root, g)
+		if !structs.IsKind(err, structs.KindPrecondition) ||
+			!strings.Contains(err.Error(), " alloc/data is not") ||
+			strings.Contains(err.Error(), root) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if err := os.Remove(data); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
