@@ -168,6 +168,17 @@ func TestUp_PutsFilesIntoTheMemoryOfSecrets(t *testing.T) {
 	}
 }
 
+func TestUp_PutsFilesWithTheLongestNamesIntoSecrets(t *testing.T) {
+	f := newFixture(t)
+	f.mountSecrets()
+	name := strings.Repeat("n", 255)
+	f.file("a.tar", tarOf(t, entry{name: name, body: []byte("new"), kind: tar.TypeReg}))
+	f.mustUp(artifact("${URL}/a.tar", withDest("secrets")))
+	if got := f.tree()["web/secrets/"+name]; got != "new" {
+		t.Errorf("the file has %q", got)
+	}
+}
+
 func TestUp_SendsHeaders(t *testing.T) {
 	f := newFixture(t)
 	f.file("x", []byte("x"))

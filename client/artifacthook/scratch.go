@@ -16,6 +16,7 @@ import (
 
 	"berth/client/artifacthook/download"
 	"berth/client/drivers/sandbox"
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -229,7 +230,7 @@ func (s *scratch) move(from, to string) error {
 
 // copy is move into another file system: that of the task's secrets. The copy takes its place as a whole.
 func (s *scratch) copy(from, to string) error {
-	beside := path.Join(path.Dir(to), "."+path.Base(to)+".berth")
+	beside := path.Join(path.Dir(to), rootfile.TemporaryName(path.Base(to)))
 	err := s.root.RemoveAll(beside) // of an agent that was killed
 	if err != nil {
 		return err

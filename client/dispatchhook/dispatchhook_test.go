@@ -3,6 +3,7 @@ package dispatchhook
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,18 @@ func TestHook_WritesThePayloadOnce(t *testing.T) {
 	checkFile("of the task")
 	if err := h.Down(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestHook_WritesToAFileWithTheLongestName(t *testing.T) {
+	name := strings.Repeat("n", 255)
+	h, env := prepare(t, name)
+	if err := h.Up(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(env.Config.Dirs.Local, name))
+	if err != nil || string(got) != "data" {
+		t.Errorf("the file has %q, %v", got, err)
 	}
 }
 

@@ -3,6 +3,7 @@
 package rootfile
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ type File struct {
 // Replace writes a new file and renames it, so that no reader sees a part of the text. A killed agent leaves
 // one temporary file at most, which the next call removes.
 func Replace(dir *os.Root, name string, f File) error {
-	temporary := "." + name + ".berth"
+	temporary := TemporaryName(name)
 	err := dir.RemoveAll(temporary)
 	if err != nil {
 		return err
@@ -47,6 +48,13 @@ func Replace(dir *os.Root, name string, f File) error {
 		_ = dir.Remove(temporary)
 	}
 	return err
+}
+
+// TemporaryName returns the name of a new file, beside the one whose place it takes. It is short for each
+// name: most file systems take names of up to 255 bytes. Other names have other temporary names.
+func TemporaryName(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf(".berth-%x", sum[:8])
 }
 
 // Read returns the text of a plain file of at most max bytes. Without the file the error is

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +35,7 @@ func must(t *testing.T, err error) {
 func TestReplace_FollowsNoLinkAndLeavesNothing(t *testing.T) {
 	root, outside := openRoot(t)
 	must(t, root.Symlink(outside, "f"))
-	must(t, root.Symlink(outside, ".f.berth"))
+	must(t, root.Symlink(outside, TemporaryName("f")))
 	must(t, Replace(root, "f", File{Text: "new", Mode: 0o440, UID: -1, GID: -1}))
 	got, err := Read(root, "f", 3)
 	if err != nil || got != "new" {
@@ -48,8 +49,24 @@ func TestReplace_FollowsNoLinkAndLeavesNothing(t *testing.T) {
 	if err != nil || string(kept) != "of the host" {
 		t.Errorf("the file outside has %q, %v", kept, err)
 	}
-	if _, err := root.Lstat(".f.berth"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := root.Lstat(TemporaryName("f")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the temporary file is left: %v", err)
+	}
+}
+
+// The kernel takes names of 255 bytes.
+func TestReplace_TakesTheLongestNames(t *testing.T) {
+	root, _ := openRoot(t)
+	for _, end := range []string{"a", "b"} {
+		name := strings.Repeat("n", 254) + end
+		must(t, Replace(root, name, File{Text: end, Mode: 0o400, UID: -1, GID: -1}))
+		got, err := Read(root, name, 1)
+		if err != nil || got != end {
+			t.Errorf("%s: got %q, %v", end, got, err)
+		}
+	}
+	if TemporaryName("a") == TemporaryName("b") {
+		t.Error("two files would be written to one")
 	}
 }
 
@@ -59,7 +76,7 @@ func TestReplace_LeavesTheFileAfterAnError(t *testing.T) {
 	if err := Replace(root, "f", File{Text: "new", UID: -1, GID: -1}); err == nil {
 		t.Error("a file took the place of a directory")
 	}
-	if _, err := root.Lstat(".f.berth"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := root.Lstat(TemporaryName("f")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the temporary file is left: %v", err)
 	}
 }
