@@ -257,7 +257,9 @@ func FuzzRender(f *testing.F) {
 			dirs: &dirs{task: own, shared: filepath.Join(root, "alloc")},
 		}
 		x := &structs.Template{EmbeddedTmpl: text, LeftDelim: "{{", RightDelim: "}}"}
-		out, _, err := render(t.Context(), x, v, "")
+		ctx, cancel := context.WithTimeout(t.Context(), maxTime)
+		defer cancel()
+		out, _, err := render(ctx, x, v, "")
 		if err == nil && len(out) > structs.MaxTemplateBytes {
 			t.Errorf("got %d bytes", len(out))
 		}

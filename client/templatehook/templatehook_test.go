@@ -114,6 +114,38 @@ func TestUp_EndsWithItsContext(t *testing.T) {
 	})
 }
 
+// The time of a text is bounded. It begins when the text has its place among those of the node.
+func TestUp_BoundsTheTimeOfATemplate(t *testing.T) {
+	for took, want := range map[time.Duration]string{
+		maxTime / 2: "",
+		maxTime + 1: "the text takes more than 10s",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fx := newFixture(t, &structs.Template{
+				EmbeddedTmpl: `{{ env "meta.rack" }}{{ range 1 }}{{ end }}`,
+				DestPath:     "local/x",
+			})
+			h := fx.hook()
+			if !h.slots.TryAcquire(1) {
+				t.Fatal("the slot is not free")
+			}
+			go func() {
+				time.Sleep(2 * maxTime)
+				h.slots.Release(1)
+			}()
+			env := fx.taskEnv()
+			env.Node = func() *structs.Node {
+				time.Sleep(took)
+				return &structs.Node{}
+			}
+			err := h.Up(t.Context(), env)
+			if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("after %s: got %v, want %q", took, err, want)
+			}
+		})
+	}
+}
+
 // restart is the next agent: it finds the process running, and returns the acts of its first look.
 func (fx *fixture) restart() []string {
 	fx.t.Helper()
