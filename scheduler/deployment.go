@@ -31,15 +31,10 @@ type rollout struct {
 	held     bool
 	left     int            // allocations that may still be replaced
 	empty    map[place]bool // see emptyPlaces
-	stands   bool           // nothing goes on that its empty places may wait for
-	exceeds  bool           // one more may be replaced: see mayReplace
+	absent   int            // allocations that the group misses for other reasons, such as a drain
 	refused  int            // that found no place for their successor
 	next     int64          // in per-node jobs: the time from which on more may be replaced, UnixNano, 0 for now
 }
-
-// mostRefused is the most allocations of a group whose successor finds no place before a plan leaves the
-// others alone.
-const mostRefused = 16
 
 // rollOut compares a group that deployments track with its allocations.
 func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
@@ -62,12 +57,13 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	}
 	r.empty = p.emptyPlaces(g, func(at place) bool { return taken[at.index] })
 	p.setPace(r, kept)
+	missing := g.group.Count - len(taken)
+	r.absent += max(0, missing-len(r.empty))
 	g.updates = r
 	for _, s := range kept {
 		p.planAction(g, s)
 	}
 	p.rollCanaries(r, canaries, kept)
-	missing := g.group.Count - len(taken)
 	switch {
 	case missing <= 0:
 	case r.held:
@@ -283,6 +279,9 @@ func (p *planner) setPace(r *rollout, slots []classified) {
 	for _, s := range slots {
 		a := s.alloc
 		leaves := s.action == actionLose || s.action == actionMove // its successor counts if it has a place
+		if leaves {
+			r.absent++
+		}
 		switch {
 		case d == nil || a.DeploymentID != d.ID || leaves:
 		case a.DeploymentStatus.IsUnhealthy() && s.action != actionReschedule:
@@ -292,7 +291,6 @@ func (p *planner) setPace(r *rollout, slots []classified) {
 		}
 	}
 	r.left = max(0, r.pace()-fresh-len(r.empty))
-	r.exceeds = fresh == 0 && r.left == 0
 }
 
 // rollCanaries keeps up the number of canaries of a group whose deployment awaits their promotion.
@@ -398,27 +396,46 @@ func (p *planner) deploymentOf(g *groupPlan) string {
 
 // mayUpdate reports whether another allocation of the group may be replaced by the new version now.
 func (g *groupPlan) mayUpdate() bool {
-	return g.updates == nil || g.updates.left > 0 || g.updates.exceeds
+	return g.updates == nil || g.updates.left > 0
 }
 
-// isAtItsPace reports whether the group may stop no more allocations before their successors have a place.
-func (g *groupPlan) isAtItsPace() bool {
-	return g.updates != nil && g.updates.left <= 0
+// mostStops returns the most predecessors that the group may miss besides that of an update, for which they
+// stop: none while it has an empty place, or misses as many because of a drain.
+func (g *groupPlan) mostStops() int {
+	r := g.updates
+	switch {
+	case r == nil:
+		return mostStoppable
+	case len(r.empty) > 0:
+		return 0
+	}
+	return max(0, r.left-r.absent-1)
+}
+
+// noteEmptied counts an allocation that stops before its successor has a place.
+func (g *groupPlan) noteEmptied(w *placement) {
+	if g.updates != nil {
+		g.updates.left--
+		g.updates.empty[w.place()] = true
+	}
 }
 
 // noteUpdated counts an allocation whose successor has found a place at a time, UnixNano.
-func (g *groupPlan) noteUpdated(at int64) {
-	if g.updates != nil {
-		g.updates.left--
-		g.updates.exceeds = false
-		g.updates.noteReplaced(at)
+func (g *groupPlan) noteUpdated(w *placement, at int64) {
+	r := g.updates
+	if r == nil {
+		return
 	}
+	if !w.ended {
+		r.left--
+	}
+	delete(r.empty, w.place())
+	r.noteReplaced(at)
 }
 
 // noteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
 // it counts like an update: see setPace. One at an empty place has counted before, and so has one that
-// replaces an allocation of the deployment. The group misses more than empty places now. In a per-node job
-// only those at empty places count.
+// replaces an allocation of the deployment. In a per-node job only those at empty places count.
 func (g *groupPlan) noteAdded(w *placement) {
 	r := g.updates
 	if r == nil {
@@ -431,9 +448,6 @@ func (g *groupPlan) noteAdded(w *placement) {
 	if r.counts() && !counted {
 		r.left--
 	}
-	if empty || !r.job.PerNode() {
-		r.exceeds = false
-	}
 }
 
 // counts reports whether the plan may update the group, at the pace of a deployment.
@@ -441,7 +455,8 @@ func (r *rollout) counts() bool {
 	return r != nil && r.left > 0 && !r.job.PerNode()
 }
 
-// noteRefused counts an allocation whose successor has found no place.
+// noteRefused counts an allocation whose successor has found no place. A plan leaves the others alone after
+// some.
 func (g *groupPlan) noteRefused() {
 	r := g.updates
 	if r == nil || g.job.PerNode() {
@@ -450,6 +465,5 @@ func (g *groupPlan) noteRefused() {
 	r.refused++
 	if r.refused >= mostRefused {
 		r.left = 0
-		r.exceeds = false
 	}
 }

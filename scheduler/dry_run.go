@@ -38,17 +38,13 @@ func DryRun(
 }
 
 // countHeld counts the allocations that the plan leaves alone for now, because of their group's pace: also
-// those beyond the pace whose successors find no place. Those that stop together may be more than the pace.
+// those beyond the pace whose successors find no place.
 // The dialect counts all waves of a per-node job.
 func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 	if p.job.PerNode() {
 		return
 	}
-	replaced := map[*groupPlan]int{}
 	for _, w := range p.placements {
-		if w.update && p.stopped[w.prev.ID] {
-			replaced[w.plan]++
-		}
 		if w.held {
 			u := desired[w.plan.group.Name]
 			u.DestructiveUpdate--
@@ -60,7 +56,7 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 			continue
 		}
 		u := desired[g.group.Name]
-		pace := uint64(max(g.updates.pace(), replaced[g]))
+		pace := uint64(g.updates.pace())
 		if u.DestructiveUpdate > pace {
 			u.Ignore += u.DestructiveUpdate - pace
 			u.DestructiveUpdate = pace

@@ -194,8 +194,9 @@ func TestDryRun_CountsUpdatesWithoutAPlaceAtTheirPace(t *testing.T) {
 	}
 }
 
-// Updates that stop together, because the new version uses their volume in another way, all count.
-func TestDryRun_CountsUpdatesThatStopTogether(t *testing.T) {
+// Updates whose predecessors stop for one another, because the new version uses their volume in another way,
+// all count.
+func TestDryRun_CountsUpdatesThatStopForOneAnother(t *testing.T) {
 	w := newFixture(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		w.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
@@ -203,7 +204,7 @@ func TestDryRun_CountsUpdatesThatStopTogether(t *testing.T) {
 	w.volume("share", "hostpath")
 	version := func(mode structs.CSIAccessMode) *structs.Job {
 		return aJob("web", structs.JobService, count(3), volume("share", mode, false), func(j *structs.Job) {
-			j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 1}
+			j.TaskGroups[0].Update = &structs.UpdateStrategy{MaxParallel: 3}
 		})
 	}
 	w.job(version(structs.CSIMultiNodeReader))

@@ -102,6 +102,7 @@ type groupPlan struct {
 	updates       *rollout // nil: all allocations of older versions are replaced at once
 	settled       bool     // its part of the deployment has reached its aim
 	stands        bool     // an allocation of the deployment has ended and is not replaced
+	refusedStops  int      // updates that fit after no stops: see placeByStops
 }
 
 func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {

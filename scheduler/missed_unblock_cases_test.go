@@ -227,7 +227,7 @@ func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	w.wantPlaced("b", "0@n1")
 }
 
-// TestBlockedEval_OutlivesOlderServers: a plan that an older server knows displaces none and finds no circle.
+// TestBlockedEval_OutlivesOlderServers: a plan that an older server knows displaces none.
 // When that server is gone, nothing is unblocked, but the job is tried again after a while, once.
 func TestBlockedEval_OutlivesOlderServers(t *testing.T) {
 	displacing := func(t *testing.T) *fixture {
@@ -239,39 +239,27 @@ func TestBlockedEval_OutlivesOlderServers(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		before func(t *testing.T) *fixture
-		job    func(x *exchange) *structs.Job
+		job    func() *structs.Job
 		nodes  []string // to evaluate
 	}{
 		"a job on every node": {
 			before: displacing,
-			job: func(*exchange) *structs.Job {
+			job: func() *structs.Job {
 				return aJob("a", structs.JobSystem, priority(50), cpu(800))
 			},
 			nodes: []string{""},
 		},
 		"a job on every node, evaluated for each": {
 			before: displacing,
-			job: func(*exchange) *structs.Job {
+			job: func() *structs.Job {
 				return aJob("a", structs.JobSystem, priority(50), cpu(800))
 			},
 			nodes: []string{"n1", "n2"},
 		},
-		"groups that exchange their ports": {
-			before: func(t *testing.T) *fixture {
-				x := newExchange(t, "port")
-				x.register(x.version("a", structs.JobService, 0, 1))
-				x.settle()
-				return x.fixture
-			},
-			job: func(x *exchange) *structs.Job {
-				return x.version("a", structs.JobService, 1, 0)
-			},
-			nodes: []string{""},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := &exchange{fixture: c.before(t), kind: "port"}
-			x.job(c.job(x))
+			x := &settling{c.before(t)}
+			x.job(c.job())
 			for range 2 {
 				for _, node := range c.nodes {
 					e := x.eval("a")

@@ -19,17 +19,9 @@ func (p *planner) placeAll() {
 	slices.SortStableFunc(p.placements, func(a, b *placement) int {
 		return cmp.Compare(a.turn(), b.turn())
 	})
-	together := p.updatesTogether()
-	for _, w := range together {
-		w.together = true
-	}
-	p.placeTogether(together)
 	for _, w := range p.placements {
-		if !w.update {
-			p.placeStoppedFirst() // before others take the room that the updates have left them
-		}
 		switch {
-		case w.together:
+		case w.update && w.ended: // placed with the update for which its predecessor was stopped
 		case w.fresh > 0:
 			p.placeFresh(w)
 		case w.nodes != nil:
@@ -41,7 +33,6 @@ func (p *planner) placeAll() {
 			p.placeOne(w)
 		}
 	}
-	p.placeStoppedFirst()
 }
 
 // turn returns the order of a placement in its plan. The other placements of a group precede its updates if
@@ -122,25 +113,21 @@ func (p *planner) placeOne(w *placement) {
 		return
 	}
 	switch {
-	case w.together: // its predecessor is stopped already
-	case w.update && !p.mayReplace(g):
+	case w.ended:
+	case w.update && !g.mayUpdate():
 		w.held = true
 		return
 	case w.update:
 		p.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
 	top, t := p.chooseNode(w)
-	if len(top) == 0 && p.placeByPreemption(w, t) {
+	stays := w.update && !w.ended // unless there is a place
+	if len(top) == 0 && (stays && p.placeByStops(w) || p.placeByPreemption(w, t)) {
 		return
 	}
 	if len(top) == 0 {
-		if w.update && !w.together {
-			if p.isInCircle(w) {
-				p.stopFirst(w)
-				return
-			}
+		if stays {
 			p.unstopAlloc(w.prev)
-			p.tried[w.prev.ID] = true
 			g.noteRefused()
 		}
 		if w.node != nil {
@@ -365,10 +352,10 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		v.writers = append(v.writers, w.plan.group)
 	}
 	p.countValues(a, 1)
-	p.exchangeVolumes(w, v)
+	p.giveVolumePlaces(w, v)
 	p.addIntendedClaims(a, w.uses, v)
 	if w.update {
-		w.plan.noteUpdated(p.now.UnixNano())
+		w.plan.noteUpdated(w, p.now.UnixNano())
 	} else {
 		w.plan.noteAdded(w)
 	}

@@ -56,7 +56,6 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		options:        o,
 		plan:           &structs.Plan{CountsEnding: !o.Older},
 		stopped:        map[string]bool{},
-		tried:          map[string]bool{},
 		exhaustedNodes: map[string]bool{},
 		nodes:          map[string]*structs.Node{},
 		intended:       map[string][]*structs.CSIClaim{},
@@ -127,12 +126,9 @@ type planner struct {
 	moves          int                 // allocations that the plan stops and places again
 	placed         int                 // bytes of the allocations of the plan's last part, about
 	parts          []int               // the numbers of allocations at which later parts of the plan begin
-	stoppedFirst   []*placement        // see stopFirst
 	spares         map[jobGroup]*spare // nil values are those of groups without a pace
 	more           bool                // another plan has to follow
-	waits          bool                // for updates of others, or a plugin: see addRetryEval
-	tried          map[string]bool     // allocations whose successors have found no place
-	searched       int                 // see planSteps
+	waits          bool                // for the end of a plugin: see addRetryEval
 	nextWave       string              // ID of the evaluation that continues an update, or ""
 	exhaustedNodes map[string]bool     // by node: without capacity for an allocation of a per-node job
 
@@ -256,9 +252,8 @@ func (p *planner) finishEval() {
 }
 
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
-// one may find capacity: the keys were too many to name, the plan was one for older servers, a plugin leaves
-// its node, or updates of others go on. Of two jobs that wait for each other, each is evaluated while the
-// other is not.
+// one may find capacity: the keys were too many to name, the plan was one for older servers, or a plugin
+// leaves its node.
 func (p *planner) addRetryEval() {
 	if !p.tooManyKeys && !p.Older && !p.waits {
 		return

@@ -17,7 +17,6 @@ type placement struct {
 	data  *structs.Allocation // without prev: ended long ago, and this one takes over its data, or nil
 
 	update      bool  // prev runs until its replacement is placed
-	together    bool  // with other updates: see updatesTogether
 	held        bool  // the plan left the update to a later one: its deployment goes on in batches
 	canary      bool  // placed beside the allocations of older versions
 	rescheduled bool  // prev failed
@@ -28,7 +27,7 @@ type placement struct {
 
 	victims []string // the allocations that it displaces
 
-	ended bool         // the plan has stopped prev already
+	ended bool         // the plan has stopped prev already: it moves, or stops for the successor of another
 	fresh int          // if not 0: this number of allocations that replace none, with the lowest free indexes
 	taken map[int]bool // for fresh: the indexes in use
 

@@ -1,15 +1,22 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 
 	"berth/state"
 	"berth/structs"
 )
 
-// An update that exchanges room, ports, devices or volumes with others stops an allocation before there is a
-// place for its successor. Its place is empty until then. The allocation counts for the pace of its group
-// until its successor is healthy.
+// An update stops an allocation once its successor has a place. If other predecessors of the same update hold
+// the place, some of them stop, too, before their own successors have one. The place of such a predecessor in
+// its group is empty until its successor is placed, and it counts for the pace of the group until then.
+
+// mostStoppable is the most predecessors that are considered for one successor.
+const mostStoppable = 256
+
+// mostRefused is the most updates of a group without a place for whose sake a plan tries to stop others.
+const mostRefused = 16
 
 // place is the place of an allocation in its group: its index, or in a per-node job its node.
 type place struct {
@@ -46,7 +53,7 @@ func isReplaced(a *structs.Allocation) bool {
 	return a.ServerTerminal() && a.NextAllocation == "" && a.StopCause == structs.StopReplaced
 }
 
-// emptyPlaces returns the places of a group whose allocations earlier plans have stopped first.
+// emptyPlaces returns the places of a group whose allocations earlier plans have stopped for the update.
 func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bool {
 	empty := map[place]bool{}
 	for _, a := range p.replaced {
@@ -58,137 +65,137 @@ func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bo
 	return empty
 }
 
-// mayReplace reports whether another allocation of a group may be replaced by the new version now. One is
-// replaced beyond the pace if nothing else helps: the group misses only those at empty places, none of these
-// finds an allocation, and nothing that they may wait for goes on.
-func (p *planner) mayReplace(g *groupPlan) bool {
-	r := g.updates
-	if r == nil || r.left > 0 || !r.exceeds || r.stands {
-		return g.mayUpdate()
-	}
-	r.stands = true
-	for _, a := range p.replaced {
-		if g.has(a) && r.empty[g.placeOf(a)] && p.waitsForOthers(a, g) {
-			r.exceeds = false
-			p.waits = true
-			break
-		}
-	}
-	return r.exceeds
-}
-
-// waitsForOthers reports whether the successor of an allocation that was stopped first may find a place
-// without another stop: others are about to end on its node, or their updates go on. Nothing tells when these
-// come to a stand, so an evaluation that waits for them is tried again later.
-func (p *planner) waitsForOthers(a *structs.Allocation, g *groupPlan) bool {
-	for other := range state.HoldersByNode(p, a.NodeID) {
-		if other.ServerTerminal() {
-			return true
-		}
-	}
-	c := p.newCircle(a, g)
-	c.moving = true
-	c.findOthers()
-	return slices.ContainsFunc(c.otherGroups(), c.goesOn)
-}
-
-// otherGroups returns the groups of the others without that of the target.
-func (c *circle) otherGroups() (groups []*groupPlan) {
-	for _, m := range c.others {
-		if m.plan != c.target.plan && !slices.Contains(groups, m.plan) {
-			groups = append(groups, m.plan)
-		}
-	}
-	return groups
-}
-
-// isUnderWay reports whether another group of the circle has empty places and goes on. The target waits for
-// it, because each of the two may take the pace of the other.
-func (c *circle) isUnderWay() bool {
-	return slices.ContainsFunc(c.otherGroups(), func(g *groupPlan) bool {
-		return c.hasEmptyPlaces(g) && c.goesOn(g)
-	})
-}
-
-// hasEmptyPlaces reports whether earlier plans have stopped an allocation of a group first whose successor
-// has no place yet.
-func (c *circle) hasEmptyPlaces(g *groupPlan) bool {
-	empty := map[place]bool{}
-	for a := range state.AllocsByJob(c, g.job.Namespace, g.job.ID) {
-		if g.has(a) && a.JobVersion != g.job.Version && isReplaced(a) && g.wants(a) {
-			empty[g.placeOf(a)] = true
-		}
-	}
-	for a := range state.LiveAllocsByJob(c, g.job.Namespace, g.job.ID) {
-		if g.has(a) {
-			delete(empty, g.placeOf(a))
-		}
-	}
-	return len(empty) > 0
-}
-
-// goesOn reports whether nodes or plans have something to do for the update of a group: an allocation is
-// about to end or is not healthy yet, or its job is about to be evaluated.
-func (c *circle) goesOn(g *groupPlan) bool {
-	j := g.job
-	if j != c.job && c.isEvaluatedNow(j) {
-		return true
-	}
-	for a := range state.AllocsByJob(c, j.Namespace, j.ID) {
-		if g.has(a) && !a.ClientTerminal() && (a.ServerTerminal() || g.isFresh(a)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isEvaluatedNow reports whether a job has an evaluation that waits for no time, or whose time has come.
-func (p *planner) isEvaluatedNow(j *structs.Job) bool {
-	if state.HasPendingEval(p, j.Namespace, j.ID) {
-		return true
-	}
-	for e := range state.LaterEvalsByJob(p, j.Namespace, j.ID) {
-		if e.WaitUntil <= p.now.UnixNano() {
-			return true
-		}
-	}
-	return false
-}
-
-// isFresh reports whether an allocation of the newest version may become healthy, or in a per-node job is one
-// of the last stagger.
-func (g *groupPlan) isFresh(a *structs.Allocation) bool {
-	if a.JobVersion != g.job.Version || !g.group.Update.Rolls() {
+// placeByStops places an update that has no place beside the other predecessors of its group: it stops as
+// few of these as let it fit. It reports false, and stops none, if no such stops help or the group may not
+// miss so many. The predecessor of the update itself is stopped already.
+func (p *planner) placeByStops(w *placement) bool {
+	g := w.plan
+	volume := p.blockedEverywhere(w) != nil // its users have it on any node
+	if w.node != nil && !volume || g.refusedStops >= mostRefused {
 		return false
 	}
-	if g.job.PerNode() {
-		return a.CreateTime > g.planner.now.Add(-g.group.Update.Stagger).UnixNano()
+	others := p.stoppable(w)
+	sets := [][]*placement{others}
+	if !volume {
+		sets = byNode(others)
 	}
-	return a.DeploymentID != "" && !a.DeploymentStatus.IsHealthy() && !a.DeploymentStatus.IsUnhealthy()
-}
 
-// stopFirst leaves an allocation stopped, although its successor has no place yet. The successor is tried
-// again after the other updates of the plan.
-func (p *planner) stopFirst(w *placement) {
-	w.together = true
-	p.stoppedFirst = append(p.stoppedFirst, w)
-	if w.plan.updates != nil {
-		w.plan.updates.left--
-	}
-}
-
-// placeStoppedFirst places the successors of the allocations that stop first.
-func (p *planner) placeStoppedFirst() {
-	for _, w := range p.stoppedFirst {
-		if w.plan.updates != nil {
-			w.plan.updates.left++
-		}
-		if p.full() {
-			p.more = true
-			w.plan.queued++
+	for _, set := range sets {
+		top, t := p.stopUntilFits(w, set)
+		if len(top) == 0 {
 			continue
 		}
-		p.placeOne(w)
+		t.metric.ScoreMetaData = p.scores(w, top)
+		p.addToPlan(w, top[0].view, t)
+		p.placeStopped(set)
+		return true
 	}
-	p.stoppedFirst = nil
+	g.refusedStops++
+	return false
+}
+
+// stoppable returns the updates of a group that come after one in the plan: those on the node of its
+// predecessor first.
+func (p *planner) stoppable(w *placement) (others []*placement) {
+	at := slices.Index(p.placements, w)
+	for _, other := range p.placements[at+1:] {
+		if other.plan == w.plan && other.update && !other.ended && len(others) < mostStoppable {
+			others = append(others, other)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b *placement) int {
+		switch own := w.prev.NodeID; {
+		case a.prev.NodeID == b.prev.NodeID:
+			return 0
+		case a.prev.NodeID == own:
+			return -1
+		case b.prev.NodeID == own:
+			return 1
+		}
+		return cmp.Compare(a.prev.NodeID, b.prev.NodeID)
+	})
+	return others
+}
+
+// byNode splits updates, which are sorted by the nodes of their predecessors, by these.
+func byNode(updates []*placement) (sets [][]*placement) {
+	for i, w := range updates {
+		if i == 0 || updates[i-1].prev.NodeID != w.prev.NodeID {
+			sets = append(sets, nil)
+		}
+		last := len(sets) - 1
+		sets[last] = append(sets[last], w)
+	}
+	return sets
+}
+
+// stopUntilFits stops the predecessors of a set, one by one, until an update fits, and lets those run on that
+// it does not need. It returns the best nodes. If there is none, it stops none.
+func (p *planner) stopUntilFits(w *placement, set []*placement) (topN, *refusalCount) {
+	var stops []*placement
+	for _, other := range set[:min(len(set), w.plan.mostStops())] {
+		p.stopAlloc(other.prev, structs.StopReplaced, replacedReason)
+		stops = append(stops, other)
+		top, t := p.tryWithStops(w, stops)
+		if len(top) == 0 {
+			continue
+		}
+		for _, needed := range stops[:len(stops)-1] {
+			p.unstopAlloc(needed.prev)
+			better, count := p.tryWithStops(w, stops)
+			if len(better) == 0 {
+				p.stopAlloc(needed.prev, structs.StopReplaced, replacedReason)
+				continue
+			}
+			top = better
+			t = count
+		}
+		return top, t
+	}
+	for _, other := range slices.Backward(stops) {
+		p.unstopAlloc(other.prev)
+	}
+	return nil, nil
+}
+
+// tryWithStops tries the nodes of the predecessors that stop for an update.
+func (p *planner) tryWithStops(w *placement, stops []*placement) (topN, *refusalCount) {
+	if p.blockedEverywhere(w) != nil {
+		return nil, nil
+	}
+	w.plan.filterNodes(p.allNodes()) // tryAll begins with its counts
+	if w.node != nil {
+		return p.tryAll(w, []*structs.Node{w.node})
+	}
+	var nodes []*structs.Node
+	known := map[string]bool{}
+	for _, other := range append([]*placement{w}, stops...) {
+		n := p.nodeOf(other.prev)
+		if n != nil && !known[n.ID] && w.plan.checkNode(n) == nil {
+			nodes = append(nodes, n)
+		}
+		known[other.prev.NodeID] = true
+	}
+	return p.tryAll(w, nodes)
+}
+
+// placeStopped places the successors of the predecessors of a set that the plan has stopped.
+func (p *planner) placeStopped(set []*placement) {
+	for _, w := range set {
+		if !p.stopped[w.prev.ID] {
+			continue
+		}
+		w.ended = true
+		w.plan.noteEmptied(w)
+	}
+	for _, w := range set {
+		switch {
+		case !w.ended:
+		case p.full():
+			p.more = true
+			w.plan.queued++
+		default:
+			p.placeOne(w)
+		}
+	}
 }

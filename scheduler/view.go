@@ -29,7 +29,7 @@ type volumeView struct {
 	wanted   int                   // the number of these volumes
 	intended []*structs.CSIClaim   // of the allocations that the plan places here
 
-	exchanged []string // volumes that leave, and whose place a placement of the plan has
+	given []string // volumes that leave, and whose place a placement of the plan has
 }
 
 func (v *nodeView) volumes() *volumeView {
@@ -284,10 +284,15 @@ func (p *planner) stopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 	}
 }
 
-// unstopAlloc takes back the newest stop: the replacement found no place, so the allocation keeps running.
+// unstopAlloc takes back a stop, which is one of the newest: the allocation keeps running.
 func (p *planner) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
-	p.plan.Stop = p.plan.Stop[:len(p.plan.Stop)-1]
+	for i, s := range slices.Backward(p.plan.Stop) {
+		if s.AllocID == a.ID {
+			p.plan.Stop = slices.Delete(p.plan.Stop, i, i+1)
+			break
+		}
+	}
 	p.countValues(a, 1)
 	v := p.views[a.NodeID]
 	if v != nil && !a.Terminal() {

@@ -63,7 +63,7 @@ func (w *placement) addedTo(
 // volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
 func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
 	volumes := maps.Clone(p.attachedOn(v, plugin))
-	for _, key := range v.volumes().exchanged {
+	for _, key := range v.volumes().given {
 		delete(volumes, key)
 	}
 	for _, c := range p.intendedOn(v) {
@@ -109,9 +109,9 @@ func (p *planner) leavingWith(w *placement, v *nodeView, plugin string) (keys []
 	return keys
 }
 
-// exchangeVolumes gives a successor the places of the volumes that leave with its predecessor, as far as it
+// giveVolumePlaces gives a successor the places of the volumes that leave with its predecessor, as far as it
 // adds others. The rest of the places is free only when the predecessor has ended.
-func (p *planner) exchangeVolumes(w *placement, v *nodeView) {
+func (p *planner) giveVolumePlaces(w *placement, v *nodeView) {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
 		if p.volumeLimit(v, plugin) <= 0 {
@@ -123,6 +123,6 @@ func (p *planner) exchangeVolumes(w *placement, v *nodeView) {
 		}
 		added := w.addedTo(p.volumesOn(v, plugin), plugin)
 		at := v.volumes()
-		at.exchanged = append(at.exchanged, leaving[:min(len(leaving), len(added))]...)
+		at.given = append(at.given, leaving[:min(len(leaving), len(added))]...)
 	}
 }

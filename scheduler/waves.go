@@ -39,7 +39,6 @@ func (p *planner) beginWave(g *groupPlan, placements []*placement) {
 		}
 	}
 	r.left = max(0, r.left)
-	r.exceeds = r.left == 0 && r.next == 0
 	if r.next == 0 && len(r.empty) > 0 {
 		r.next = p.now.Add(max(r.strategy.Stagger, retryDelay)).UnixNano()
 	}

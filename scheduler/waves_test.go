@@ -289,8 +289,8 @@ func TestSystemUpdate_PassesNodesWithoutRoom(t *testing.T) {
 }
 
 // An allocation with a volume stops before its successor starts: one plan stops it and names it. If the new
-// version uses the volume in a mode that excludes the old one, all are replaced at once, because none could
-// start beside the others.
+// version uses the volume in a mode that excludes the old one, none can start beside the others: all are
+// replaced at once if max_parallel admits it, and none if it does not.
 func TestSystemUpdate_OfVolumes(t *testing.T) {
 	w := newFixture(t)
 	w.storage("n1", "n2", "n3")
@@ -310,9 +310,12 @@ func TestSystemUpdate_OfVolumes(t *testing.T) {
 	}
 	w.clock = w.clock.Add(time.Second)
 	writer := volume("share", structs.CSIMultiNodeMultipleWriter, false)
-	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), writer))
-	w.run("log")
-	w.wantNewest("log", 3)
+	for _, most := range []int{2, 3} {
+		w.clock = w.clock.Add(2 * time.Minute)
+		w.job(aJob("log", structs.JobSystem, inWaves(most, time.Minute), writer))
+		w.run("log")
+		w.wantNewest("log", most/3*3)
+	}
 }
 
 // A plan of a user counts the allocations of all waves.

@@ -68,11 +68,6 @@ func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {
 	return evalsByJob.First(tx, ns, job, openEval, structs.EvalBlocked)
 }
 
-// HasPendingEval reports whether a job has a pending evaluation that waits for no time.
-func HasPendingEval(tx Reader, ns, job string) bool {
-	return evalsByJob.Has(tx, ns, job, openEval, structs.EvalPending)
-}
-
 // EvalUpdate puts new evaluations and the outcomes of processed ones. A failed evaluation whose inputs have
 // changed since stays pending.
 func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {

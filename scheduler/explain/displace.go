@@ -7,23 +7,23 @@ import (
 	"berth/structs"
 )
 
-// fitsInPlaceOf reports whether the group fits on a node without the less important allocations there. It
+// fitsWithout reports whether the group fits on a node without some allocations there, if there are any. It
 // considers room, static ports, and each demand for devices by itself.
-func (s *search) fitsInPlaceOf(n *structs.Node) bool {
+func (s *search) fitsWithout(n *structs.Node, goes func(*structs.Allocation) bool) bool {
 	room := structs.NewNodeRoom(n)
-	lower := map[string]bool{}
+	gone := map[string]bool{}
 	devices := structs.DeviceUse{}
 	for a := range state.HoldersByNode(s.tx, n.ID) {
 		room.Hold(a)
-		if s.isLower(a) {
-			lower[a.ID] = true
+		if goes(a) {
+			gone[a.ID] = true
 			room.Stop(a)
 			continue
 		}
 		devices = devices.Add(a)
 	}
-	return len(lower) > 0 && room.Short(s.group.Ask()) == "" &&
-		s.portsFit(n, lower) && s.devicesFit(n, devices)
+	return len(gone) > 0 && room.Short(s.group.Ask()) == "" &&
+		s.portsFit(n, gone) && s.devicesFit(n, devices)
 }
 
 // isLower reports whether an allocation is one that the job displaces if it may.
@@ -32,12 +32,12 @@ func (s *search) isLower(a *structs.Allocation) bool {
 		state.AllocPriority(s.tx, a) <= s.job.Priority-structs.PreemptionGap
 }
 
-func (s *search) portsFit(n *structs.Node, lower map[string]bool) bool {
+func (s *search) portsFit(n *structs.Node, gone map[string]bool) bool {
 	use := state.PortsInUse(s.tx, n)
 	for _, demand := range s.group.PortDemands() {
 		free := func(address *structs.NodeNetworkAddress) bool {
 			holder := use.HolderOf(address, demand.Value)
-			return (holder == "" || lower[holder]) && !use.Reserves(address, demand.Value)
+			return (holder == "" || gone[holder]) && !use.Reserves(address, demand.Value)
 		}
 		if demand.Static() && !slices.ContainsFunc(n.HostAddresses(demand.HostNetwork), free) {
 			return false

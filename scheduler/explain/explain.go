@@ -30,6 +30,8 @@ type explainer struct {
 	now time.Time
 	// job is the job that is explained, nil of a volume.
 	job *structs.Job
+	// group is the name of the group of the job whose wait is explained, "" for none.
+	group string
 	// shown has the allocations that a reason before has explained.
 	shown map[string]bool
 }

@@ -47,13 +47,14 @@ func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.All
 	if r := s.ownCanary(m); r != nil {
 		return []*structs.Reason{r}
 	}
+	older := s.predecessors(m)
 	if len(m.DimensionExhausted) == 0 {
-		return nil
+		return older
 	}
 	for n := range x.candidates(j) {
 		s.searchNode(n)
 	}
-	reasons := s.found.list("holders")
+	reasons := append(s.found.list("holders"), older...)
 	if s.important {
 		r := reason("it fits in the place of others, which its priority %d exceeds by %d or more, but jobs of "+
 			"type %s may not displace them", j.Priority, structs.PreemptionGap, j.Type)
@@ -72,7 +73,7 @@ func (s *search) searchNode(n *structs.Node) {
 			s.searchDevices(a)
 		}
 	}
-	s.important = s.important || s.displaces && s.fitsInPlaceOf(n)
+	s.important = s.important || s.displaces && s.fitsWithout(n, s.isLower)
 }
 
 func (s *search) searchPorts(n *structs.Node) {
@@ -124,8 +125,8 @@ func (x *explainer) freeing(r *structs.Reason, a *structs.Allocation, wayOut str
 	case a.ServerTerminal():
 		r.Text += ", and is stopping"
 		r.Remedy = x.endingRemedy(a)
-	case x.job != nil && a.Namespace == x.job.Namespace && a.JobID == x.job.ID:
-		r.Remedy = "it is of the same job: " + wayOut
+	case x.isOwn(a):
+		r.Remedy = x.ownWayOut(a, wayOut)
 	default:
 		r.Remedy = "it is free when that allocation ends: " + command(a.Namespace, "job stop", a.JobID)
 	}

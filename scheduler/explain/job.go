@@ -25,6 +25,7 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 			x.evaluations(j),
 			x.blockedGroups(j),
 			x.displaced(j),
+			x.emptyPlaces(j),
 			x.failures(j),
 			x.allocations(j),
 			x.drains(j),
@@ -163,6 +164,7 @@ func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.FailedTGAllocs)) {
+		x.group = name
 		m := e.FailedTGAllocs[name]
 		missing := max(1, e.QueuedAllocations[name], m.CoalescedFailures+1)
 		r := reason("group %s waits for a place for %s", name, count(missing, "allocation"))
@@ -175,6 +177,7 @@ func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 		}
 		reasons = append(reasons, r)
 	}
+	x.group = ""
 	return reasons
 }
 
@@ -195,20 +198,6 @@ func withoutRepeats(all []*structs.PlacementRefusal) (some []*structs.PlacementR
 		}
 	}
 	return some
-}
-
-// noNode explains a group that no node has refused.
-func (x *explainer) noNode() *structs.Reason {
-	for range state.Nodes(x.tx) {
-		r := reason("no node may run it: each is down, drains, is not eligible, " +
-			"or not in the job's datacenters")
-		r.Remedy = "berth node status shows the nodes; " + remedies[eligibilityFilter] +
-			", or change datacenters or node_pool of the job"
-		return r
-	}
-	r := reason("the cluster has no node")
-	r.Remedy = "berth agent -client -servers HOST:PORT, on each machine that is to run allocations"
-	return r
 }
 
 // refusal explains why one filter refused nodes.

@@ -61,3 +61,17 @@ func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 	}
 	return r
 }
+
+// noNode explains a group that no node has refused.
+func (x *explainer) noNode() *structs.Reason {
+	for range state.Nodes(x.tx) {
+		r := reason("no node may run it: each is down, drains, is not eligible, " +
+			"or not in the job's datacenters")
+		r.Remedy = "berth node status shows the nodes; " + remedies[eligibilityFilter] +
+			", or change datacenters or node_pool of the job"
+		return r
+	}
+	r := reason("the cluster has no node")
+	r.Remedy = "berth agent -client -servers HOST:PORT, on each machine that is to run allocations"
+	return r
+}

@@ -9,9 +9,8 @@ import (
 
 // UpdatesKeepPace finds groups of services of which the newest entry replaces an allocation, and which then
 // miss more than max_parallel because of their update: successors whose health is not known, and indexes
-// whose allocations were stopped first. A group may miss one successor more, if without it only such indexes
-// are missing. A group with CSI volumes may replace more: allocations that exchange volumes stop together.
-// One that stops for a healthy successor, such as a promoted canary, leaves nothing to replace.
+// whose allocations were stopped first. One that stops for a healthy successor, such as a promoted canary,
+// leaves nothing to replace.
 //
 // Jobs of every node are left out: no row has the time of an entry, by which stagger counts.
 func UpdatesKeepPace(v *View) (faults []string) {
@@ -21,11 +20,11 @@ func UpdatesKeepPace(v *View) (faults []string) {
 			continue
 		}
 		for _, g := range j.TaskGroups {
-			if !g.Update.Rolls() || len(g.CSIUses(0)) > 0 {
+			if !g.Update.Rolls() {
 				continue
 			}
 			m := v.missedBy(j, g, d)
-			exceeds := m.fresh+m.empty > g.Update.MaxParallel && !(m.fresh == 1 && m.newest == 1)
+			exceeds := m.fresh+m.empty > g.Update.MaxParallel
 			if m.replaces && exceeds {
 				faults = append(faults, fmt.Sprintf(
 					"job %s, version %d misses %d and %d successors of group %s, max_parallel is %d",
@@ -39,7 +38,6 @@ func UpdatesKeepPace(v *View) (faults []string) {
 // missed counts what a group misses because of its update.
 type missed struct {
 	fresh    int  // successors whose health is not known
-	newest   int  // of these, those of the newest entry
 	empty    int  // indexes whose allocations were stopped first
 	replaces bool // the newest entry has stopped one without a healthy successor
 }
@@ -68,9 +66,6 @@ func (v *View) missedBy(j *structs.Job, g *structs.TaskGroup, d *structs.Deploym
 			known := a.ClientTerminal() || s.IsHealthy() || s.IsUnhealthy()
 			if a.DeploymentID == d.ID && !known && a.CreateIndex > j.JobModifyIndex { // not updated in place
 				m.fresh++
-				if a.CreateIndex == newest {
-					m.newest++
-				}
 			}
 		}
 	}

@@ -74,9 +74,10 @@ var paces = []breach{
 		v.update(0, 2)
 	}},
 	{rule: "an update keeps its pace", name: "one", view: func(v *View) { v.update(1, 0) }},
-	{rule: "an update keeps its pace", name: "one more beside those that stop first", view: func(v *View) {
-		v.update(1, 2)
-	}},
+	{rule: "an update keeps its pace", name: "one more beside those that stop first", want: "misses 1 and 2",
+		view: func(v *View) {
+			v.update(1, 2)
+		}},
 	{rule: "an update keeps its pace", name: "one more beside an older one", want: "misses 1 and 1",
 		view: func(v *View) {
 			v.update(1, 1, func(a *structs.Allocation) { a.CreateIndex-- })
@@ -132,7 +133,7 @@ var paces = []breach{
 	{rule: "an update keeps its pace", name: "without a pace", view: func(v *View) {
 		v.update(2, 0).Update.MaxParallel = 0
 	}},
-	{rule: "an update keeps its pace", name: "with a volume", view: func(v *View) {
+	{rule: "an update keeps its pace", name: "with a volume", want: "misses 2 and 0", view: func(v *View) {
 		shared("vol")(v.update(2, 0))
 	}},
 	{rule: "an update keeps its pace", name: "another group", view: func(v *View) { v.update(2, 0).Name = "h" }},

@@ -9,8 +9,8 @@ import (
 )
 
 // UpdatesNeedNoOthers finds active deployments whose job waits for room although nobody else has anything
-// that it needs: such an update waits for its own allocations, for ever. It holds on a fleet with room for
-// everything.
+// that it needs: such an update waits for the allocations of its own group, for ever. It holds on a fleet
+// with room for everything.
 func UpdatesNeedNoOthers(v *View) (faults []string) {
 	for _, j := range v.counted() {
 		d := v.Deployments[keyOf(j)]
@@ -31,9 +31,10 @@ func UpdatesNeedNoOthers(v *View) (faults []string) {
 }
 
 // othersHold reports whether others may have what a group needs: a volume, a port, a device. Others are
-// those of other jobs, and those of other groups that have the newest version already. A volume may be
-// missing, too. A constraint that counts allocations may leave no place for a canary. A group whose
-// allocations exclude each other from a node may have more of them than there are nodes.
+// those of other jobs and of other groups. Older allocations of the group may have a volume in a mode that
+// excludes the newest version. A volume may be missing, too. A constraint that counts allocations may leave
+// no place for a canary. A group whose allocations exclude each other from a node may have more of them than
+// there are nodes.
 func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 	for _, c := range slices.Concat(j.Constraints, g.Constraints) {
 		if c.Operand == structs.ConstraintDistinctHosts || c.Operand == structs.ConstraintDistinctProperty {
@@ -58,11 +59,13 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 	for _, a := range v.Allocs {
 		other := v.groupOf(a)
 		own := a.JobID == j.ID && a.Namespace == j.Namespace
-		updated := own && (a.TaskGroup == g.Name || a.JobVersion != j.Version)
-		if a.ClientTerminal() || updated || other == nil {
-			continue
-		}
-		if shareVolume(g, other) || sharePort(g, other) {
+		switch {
+		case a.ClientTerminal() || other == nil:
+		case own && a.TaskGroup == g.Name:
+			if a.JobVersion != j.Version && excludesFromVolume(a, g) {
+				return true
+			}
+		case shareVolume(g, other) || sharePort(g, other):
 			return true
 		}
 	}
@@ -75,6 +78,22 @@ func (v *View) hasOlder(j *structs.Job, g *structs.TaskGroup) bool {
 		ofGroup := a.JobID == j.ID && a.Namespace == j.Namespace && a.TaskGroup == g.Name
 		if ofGroup && a.JobVersion != j.Version && !a.ClientTerminal() {
 			return true
+		}
+	}
+	return false
+}
+
+// excludesFromVolume reports whether an allocation has a CSI volume in a mode that excludes others of a
+// group.
+func excludesFromVolume(a *structs.Allocation, g *structs.TaskGroup) bool {
+	for index := range g.Count {
+		for _, u := range g.CSIUses(index) {
+			excludes := func(has structs.CSIVolumeUse) bool {
+				return index != a.Index() && has.VolumeID == u.VolumeID && has.Class().Conflicts(u.Class())
+			}
+			if slices.ContainsFunc(a.CSIVolumes, excludes) {
+				return true
+			}
 		}
 	}
 	return false
