@@ -296,7 +296,6 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)),
 		write(e, structs.NodeDeregister, anyone, node.deregister),
 		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, nodeOnly, node.heartbeat))),
-		report(e, structs.NodeUpdate, nodeOnly, node.update),
 		report(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		write(e, structs.NodeDrain, anyone, node.drain),

@@ -18,6 +18,11 @@ import (
 	"berth/structs"
 )
 
+// nodeRow returns the row of a node.
+func nodeRow(s *server, id string) *structs.Node {
+	return state.Node(s.store.Read(), id)
+}
+
 // testRegistration returns a new registration of a node with both halves of the plugin "pl".
 func testRegistration(id string) *structs.NodeRegisterRequest {
 	info := structs.CSIInfo{

@@ -22,7 +22,6 @@ var (
 	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched,
 		sinceField(EventsSince, updateRecords))
 	NodeEvents  = command(6, "NodeEvents", state.NodeEvents)
-	NodeUpdate  = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 	NodeDrain   = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
 	NodeDrained = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince),
 		sinceField(PluginsOffSince, drainKeepsPluginsOff))

@@ -64,28 +64,6 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			WriteOptions: d.now(),
 		})
 	},
-	"NodeUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		p := &structs.NodeUpdateRequest{
-			NodeID:         d.node(),
-			Attributes:     map[string]string{"a": d.of("1", "2"), "c": "d"},
-			AttributesGone: []string{d.of("b", "c")},
-			Drivers: map[string]*structs.DriverInfo{d.of("x", "y"): {
-				Detected: true,
-				Healthy:  d.flip(),
-			}},
-			DriversGone:   []string{"y", "z"},
-			ComputedClass: d.of("", "v1:k"),
-			Was:           uint64(d.upTo(3)),
-			WriteOptions:  d.now(),
-		}
-		if d.flip() {
-			p.Settings = &structs.NodeSettings{
-				NodeClass:     d.of("large", "small"),
-				NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}},
-			}
-		}
-		return NodeUpdate.Encode(p)
-	},
 	"NodeUpdateCSI": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{
 			NodeID:       d.node(),

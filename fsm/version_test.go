@@ -26,7 +26,6 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeEligibility":    {},
 		"NodeUpdateCSI":      {Batched: true, later: later(6)},
 		"NodeEvents":         {},
-		"NodeUpdate":         {Since: 1, Batched: true},
 		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11, 16, 19)},
 		"JobDeregister":      {later: later(8, 13)},
 		"EvalUpdate":         {Batched: true},

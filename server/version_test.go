@@ -54,7 +54,7 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	s.rows("the leader has stored the scheduler's configuration", func(tx *state.ReadTx) bool {
 		return state.SchedulerConfig(tx).ModifyIndex != 0
 	})
-	entry, err := fsm.NodeUpdate.Encode(&structs.NodeUpdateRequest{NodeID: "nobody"})
+	entry, err := fsm.NodeDrain.Encode(&structs.NodeDrainRequest{NodeID: "nobody"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 func TestVersions_AreUnknownWithoutLeadership(t *testing.T) {
 	noLeaks(t)
 	s := run(t, testConfig(t))
-	entry, err := fsm.NodeUpdate.Encode(&structs.NodeUpdateRequest{NodeID: "nobody"})
+	entry, err := fsm.NodeDrain.Encode(&structs.NodeDrainRequest{NodeID: "nobody"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -248,15 +249,46 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	}
 }
 
+// nodeWithDrivers registers a node with drivers and attributes, and a plugin.
+func nodeWithDrivers(w *fixture) *structs.Node {
+	w.t.Helper()
+	n := aNode("n1")
+	n.Attributes = map[string]string{"kernel": "6", "driver.exec": "1"}
+	n.Meta = map[string]string{"rack": "1"}
+	n.Drivers = map[string]*structs.DriverInfo{
+		"exec": {
+			Detected:   true,
+			Healthy:    true,
+			UpdateTime: time.Unix(5, 0).UTC(),
+		},
+		"raw_exec": {Detected: true},
+	}
+	w.registerNode(n)
+	return Node(w.s.Read(), "n1")
+}
+
+// registerNode writes the registration of a node with a plugin.
+func (w *fixture) registerNode(n *structs.Node) {
+	w.t.Helper()
+	do(w, NodeRegister, &structs.NodeRegisterRequest{
+		Node:         n,
+		CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+		WriteOptions: w.now(),
+	})
+}
+
 // TestNodeDetail_HasClassOfRow checks that the class depends on the row and not on the stored class.
 func TestNodeDetail_HasClassOfRow(t *testing.T) {
 	w := newFixture(t)
 	old := nodeWithDrivers(w)
 	class := NodeDetail(w.s.Read(), old).ComputedClass
-	do(w, NodeUpdate, unhealthyDriver())
+	changed := old.Copy()
+	delete(changed.Attributes, "driver.exec")
+	changed.ComputedClass = "v1:stored"
+	w.registerNode(changed)
 	n := Node(w.s.Read(), "n1")
 	now := NodeDetail(w.s.Read(), n).ComputedClass
-	if n.ComputedClass != "v1:unhealthy" || now == class || now != computedClass(n) {
+	if n.ComputedClass != "v1:stored" || now == class || now != computedClass(n) {
 		t.Errorf("the class is %s, and was %s; the row has %s", now, class, n.ComputedClass)
 	}
 }
