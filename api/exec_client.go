@@ -21,14 +21,31 @@ import (
 // returns the exit code. It returns when the command has ended, or with ctx, whose end kills the command. A
 // Read of Stdin that waits outlasts it.
 func (c *Client) AllocExec(ctx context.Context, id, task string, x *Exec) (exitCode int, err error) {
-	err = structs.CheckExec(x.Command)
+	run, err := c.OpenExec(ctx, id, task, x)
 	if err != nil {
 		return 0, err
+	}
+	return run(ctx)
+}
+
+// OpenExec is the part of AllocExec that waits for the node to take the command. The caller calls run, which
+// is the rest of it.
+func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
+	run func(context.Context) (exitCode int, err error), err error,
+) {
+	err = structs.CheckExec(x.Command)
+	if err != nil {
+		return nil, err
 	}
 	ws, err := c.dialExec(ctx, id, task, x)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	return func(ctx context.Context) (int, error) { return c.runExec(ctx, ws, x) }, nil
+}
+
+// runExec passes the streams of a command on until its end.
+func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exitCode int, err error) {
 	defer func() { _ = ws.CloseNow() }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var sending sync.WaitGroup

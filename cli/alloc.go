@@ -357,7 +357,11 @@ func showAllocChecks(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	checks, err := c.API.AllocChecks(ctx, id)
+	var checks map[string]*structs.CheckResult
+	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+		checks, err = c.API.AllocChecks(ctx, id)
+		return err
+	})
 	if err != nil {
 		return err
 	}

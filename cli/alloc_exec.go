@@ -70,9 +70,10 @@ func allocExec(ctx context.Context, c *Call) error {
 		sizes, stop := followSize(user)
 		defer stop()
 		x.Resize = sizes
+		c.Err = rawLines{x.Stderr}
 		x.Stdin = newEscapeReader(x.Stdin, escape, func() { cancel(errEscaped) })
 	}
-	code, err := c.API.AllocExec(ctx, id, c.String("task"), x)
+	code, err := c.execute(ctx, id, x)
 	switch {
 	case errors.Is(context.Cause(ctx), errEscaped):
 		return errEscaped
@@ -82,6 +83,19 @@ func allocExec(ctx context.Context, c *Call) error {
 		return exitError(code)
 	}
 	return nil
+}
+
+// execute runs a command in an allocation, and says what it waits for until the node has taken the command.
+func (c *Call) execute(ctx context.Context, id string, x *api.Exec) (code int, err error) {
+	var run func(context.Context) (int, error)
+	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+		run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return run(ctx)
 }
 
 // wantsTerminal reports whether the command gets a terminal.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -279,5 +280,26 @@ func TestEscapeReader_EndsAtTheStartOfALine(t *testing.T) {
 	r := newEscapeReader(strings.NewReader("~.x"), noEscape, func() { t.Error("there is no escape") })
 	if got, err := io.ReadAll(r); string(got) != "~.x" || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestAllocExec_SaysWhatItWaitsFor checks the line about a node that is slow to take the command. The
+// terminal is raw, so the line needs a carriage return.
+func TestAllocExec_SaysWhatItWaitsFor(t *testing.T) {
+	const want = "waits for the answer of the node of allocation a1a1a1a1\r\n"
+	said := make(chan struct{})
+	s := slowRequest{path: "/v1/client/allocation/"}
+	addr := serveSlowly(t, s, func(w http.ResponseWriter, r *http.Request, h http.Handler) {
+		select {
+		case <-said:
+		case <-t.Context().Done():
+		}
+		h.ServeHTTP(w, r)
+	})
+	u := atTerminal(t, "-address", addr, "a1a1a1a1", "ls")
+	u.await(want)
+	close(said)
+	if code := <-u.ended; code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }

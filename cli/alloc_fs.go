@@ -44,7 +44,11 @@ func allocFiles(ctx context.Context, c *Call) error {
 	if path == "" {
 		path = "/"
 	}
-	file, err := c.API.AllocFile(ctx, id, path)
+	var file *structs.AllocFileInfo
+	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+		file, err = c.API.AllocFile(ctx, id, path)
+		return err
+	})
 	switch {
 	case err != nil:
 		return err
@@ -57,7 +61,11 @@ func allocFiles(ctx context.Context, c *Call) error {
 	case reads:
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
-	files, err := c.API.AllocFiles(ctx, id, path)
+	var files []*structs.AllocFileInfo
+	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+		files, err = c.API.AllocFiles(ctx, id, path)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -70,7 +78,7 @@ type fileOf struct{ alloc, path string }
 // showFile writes the content of a file.
 func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
 	follow := c.Bool("f")
-	return copyStream(ctx, follow, c.Out, func(ctx context.Context) (io.ReadCloser, error) {
+	open := func(ctx context.Context) (io.ReadCloser, error) {
 		if !follow && !p.fromEnd {
 			return c.API.AllocCat(ctx, f.alloc, f.path)
 		}
@@ -80,7 +88,8 @@ func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
 			Offset:  p.offset,
 			Lines:   p.lines,
 		})
-	})
+	}
+	return c.copyStream(ctx, c.Out, allocStream{alloc: f.alloc, follow: follow, open: open})
 }
 
 // printFiles lists files.

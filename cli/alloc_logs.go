@@ -103,59 +103,103 @@ type logView struct {
 
 // run shows the outputs: one after the other, or beside each other if they are followed.
 func (v logView) run(ctx context.Context, c *Call) error {
-	o := v.options
-	show := func(ctx context.Context, o api.LogOptions, w io.Writer) error {
-		return copyStream(ctx, o.Follow, w, func(ctx context.Context) (io.ReadCloser, error) {
-			return c.API.AllocLogs(ctx, v.alloc, o)
-		})
-	}
-	errs := o
-	errs.Stderr = true
+	outs := v.stream(c, false)
+	errs := v.stream(c, true)
 	switch {
 	case !v.stderr:
-		return show(ctx, o, c.Out)
+		return c.copyStream(ctx, c.Out, outs)
 	case !v.stdout: // the only output that is asked for
-		return show(ctx, errs, c.Out)
-	case !o.Follow:
-		err := show(ctx, o, c.Out)
-		if err != nil {
-			return err
-		}
-		return show(ctx, errs, unescaped(c.Err))
+		return c.copyStream(ctx, c.Out, errs)
+	case v.options.Follow:
+		return c.followBoth(ctx, outs, errs)
 	}
+	err := c.copyStream(ctx, c.Out, outs)
+	if err != nil {
+		return err
+	}
+	return c.copyStream(ctx, unescaped(c.Err), errs)
+}
+
+// stream returns one of the outputs.
+func (v logView) stream(c *Call, stderr bool) allocStream {
+	o := v.options
+	o.Stderr = stderr
+	return allocStream{
+		alloc:  v.alloc,
+		follow: o.Follow,
+		open:   func(ctx context.Context) (io.ReadCloser, error) { return c.API.AllocLogs(ctx, v.alloc, o) },
+	}
+}
+
+// allocStream is a file or log of an allocation.
+type allocStream struct {
+	alloc  string
+	follow bool
+	open   func(context.Context) (io.ReadCloser, error)
+}
+
+// followBoth opens both outputs before it shows the first, so that no line about a wait is within them.
+func (c *Call) followBoth(ctx context.Context, outs, errs allocStream) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
+	fromOut, err := c.openStream(inner, outs)
+	if err != nil {
+		return outs.fault(ctx, err)
+	}
+	defer closeRead(fromOut)
+	fromErr, err := c.openStream(inner, errs)
+	if err != nil {
+		return errs.fault(ctx, err)
+	}
+	defer closeRead(fromErr)
 	var outErr, errErr error
 	var both sync.WaitGroup
 	both.Go(func() {
-		outErr = show(inner, o, c.Out)
+		outErr = writeStream(c.Out, fromOut)
 		if outErr != nil {
 			cancel()
 		}
 	})
 	both.Go(func() {
-		errErr = show(inner, errs, unescaped(c.Err))
+		errErr = writeStream(unescaped(c.Err), fromErr)
 		if errErr != nil {
 			cancel()
 		}
 	})
 	both.Wait()
-	return cmp.Or(outErr, errErr)
+	return outs.fault(ctx, cmp.Or(outErr, errErr))
 }
 
-// copyStream writes a file or log as it is. A user ends one that is followed by an interrupt.
-func copyStream(
-	ctx context.Context, follow bool, w io.Writer, open func(context.Context) (io.ReadCloser, error),
-) error {
-	from, err := open(ctx)
+// copyStream writes a file or log as it is.
+func (c *Call) copyStream(ctx context.Context, w io.Writer, s allocStream) error {
+	from, err := c.openStream(ctx, s)
 	if err == nil {
 		defer closeRead(from)
-		_, err = io.Copy(w, from)
-		if err != nil {
-			err = structs.Unavailablef("the output is incomplete: %w", err)
-		}
+		err = writeStream(w, from)
 	}
-	if follow && errors.Is(ctx.Err(), context.Canceled) {
+	return s.fault(ctx, err)
+}
+
+// openStream waits for the first answer of the node.
+func (c *Call) openStream(ctx context.Context, s allocStream) (from io.ReadCloser, err error) {
+	err = c.await(ctx, nodeOfAlloc(s.alloc), c.seeAlloc(s.alloc), func() (err error) {
+		from, err = s.open(ctx)
+		return err
+	})
+	return from, err
+}
+
+func writeStream(w io.Writer, from io.Reader) error {
+	_, err := io.Copy(w, from)
+	if err != nil {
+		return structs.Unavailablef("the output is incomplete: %w", err)
+	}
+	return nil
+}
+
+// fault returns the error of a stream. A user ends one that is followed by an interrupt.
+func (s allocStream) fault(ctx context.Context, err error) error {
+	if s.follow && errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
 	return err

@@ -34,7 +34,11 @@ func percent(share float64) string {
 
 // printHostStats measures the machine of a node.
 func printHostStats(ctx context.Context, c *Call, nodeID string) error {
-	s, err := c.API.HostStats(ctx, nodeID)
+	var s *structs.HostStats
+	err := c.await(ctx, "the answer of node "+shortID(nodeID), seeNode(nodeID), func() (err error) {
+		s, err = c.API.HostStats(ctx, nodeID)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,11 @@ func printHostStats(ctx context.Context, c *Call, nodeID string) error {
 
 // printAllocStats measures the running tasks of an allocation.
 func printAllocStats(ctx context.Context, c *Call, allocID string) error {
-	s, err := c.API.AllocStats(ctx, allocID, "")
+	var s *structs.AllocResourceUsage
+	err := c.await(ctx, nodeOfAlloc(allocID), c.seeAlloc(allocID), func() (err error) {
+		s, err = c.API.AllocStats(ctx, allocID, "")
+		return err
+	})
 	if err != nil {
 		return err
 	}

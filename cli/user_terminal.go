@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,18 @@ func enterRawMode(f *os.File) (restore func(), err error) {
 		return nil, structs.Preconditionf("changing the mode of the terminal: %w", err)
 	}
 	return func() { _ = term.Restore(int(f.Fd()), state) }, nil
+}
+
+// rawLines writes lines of this program to a terminal that enterRawMode has changed: it does not return to
+// the first column by itself. Each Write must have complete lines.
+type rawLines struct{ to io.Writer }
+
+func (w rawLines) Write(p []byte) (int, error) {
+	_, err := io.WriteString(w.to, strings.ReplaceAll(structs.Printable(string(p)), "\n", "\r\n"))
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // followSize sends the size of the terminal, and again after each change, until stop is called.

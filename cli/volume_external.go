@@ -45,8 +45,13 @@ func (c *Call) externalListing(
 	}
 	all := externalListing{Volumes: vols}
 	for _, id := range ids {
-		p, err := c.pluginVolumes(ctx, id)
-		if err != nil && len(ids) == 1 {
+		var p *pluginVolumes
+		err := c.await(ctx, fmt.Sprintf("plugin %q, which lists its volumes", id), seePlugin(id),
+			func() (err error) {
+				p, err = c.pluginVolumes(ctx, id)
+				return err
+			})
+		if err != nil && (len(ids) == 1 || ctx.Err() != nil) {
 			return err
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ const (
 type watch struct {
 	c       *Call
 	api     *api.Client
+	out     io.Writer // of its lines
 	start   time.Time
 	last    map[string]string     // the last line of each subject
 	plugins map[string]*api.Query // the blocking query of each plugin
@@ -45,6 +47,7 @@ func newWatch(c *Call) *watch {
 	return &watch{
 		c:       c,
 		api:     c.API,
+		out:     printable{c.Out},
 		start:   now(),
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
@@ -76,7 +79,7 @@ func (c *Call) follow(
 // writeLine writes a line with the time since the start.
 func (w *watch) writeLine(format string, args ...any) {
 	seconds := now().Sub(w.start).Seconds()
-	w.c.Printf("%6.1fs  %s\n", seconds, fmt.Sprintf(format, args...))
+	fmt.Fprintf(w.out, "%6.1fs  %s\n", seconds, fmt.Sprintf(format, args...))
 }
 
 // writeChange writes a line about a subject unless it equals the last one.

@@ -28,7 +28,7 @@ func (w *watch) request(ctx context.Context, report func(context.Context), send 
 		select {
 		case err := <-ended:
 			if err != nil && ctx.Err() != nil {
-				return structs.Timeoutf("interrupted; the operation may continue%s", w.advice())
+				return w.interrupted()
 			}
 			return err
 		case <-next.C:
@@ -38,6 +38,14 @@ func (w *watch) request(ctx context.Context, report func(context.Context), send 
 			next.Reset(readWait)
 		}
 	}
+}
+
+// interrupted is the fault of a request that its user has interrupted.
+func (w *watch) interrupted() error {
+	if w.c.cmd.Acts {
+		return structs.Timeoutf("interrupted; the operation may continue%s", w.advice())
+	}
+	return structs.Timeoutf("interrupted%s", w.advice())
 }
 
 // The next steps after requests that do not concern one object.
@@ -55,11 +63,18 @@ func seeNode(id string) string {
 	return "to see its state: " + structs.CommandLine("", "node status", shortID(id))
 }
 
-// await sends a request that changes something, and says what the answer waits for if it is late. The fault
-// of the request names the next step.
+func seePlugin(id string) string {
+	return "to see its instances: " + structs.CommandLine("", "plugin status", id)
+}
+
+// await sends a request, and says what the answer waits for if it is late. The fault of the request names the
+// next step. The standard output of a command that changes nothing is for the answer alone.
 func (c *Call) await(ctx context.Context, what, step string, send func() error) error {
 	w := newWatch(c)
 	w.waits.step = step
+	if !c.cmd.Acts {
+		w.out = c.Err
+	}
 	err := w.awaitAnswer(ctx, what, send)
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,115 +48,236 @@ func (u *untilText) String() string {
 	return u.out.String()
 }
 
-// TestRequests_SayWhatTheyWaitFor checks that commands whose request takes long say what they wait for: the
-// agent answers only when they have.
-func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
-	t.Parallel()
+// slowRequest is a request of a command. line is the command line, in which ADDR is the address of the agent.
+type slowRequest struct {
+	line string
+	want string // the text about the wait, or the next step of the fault
+	path string // the start of the path of the request; "" is that of every slow request
+}
+
+// matches reports whether an HTTP request is the slow one.
+func (s slowRequest) matches(r *http.Request) bool {
+	if s.path != "" {
+		return strings.HasPrefix(r.URL.Path, s.path)
+	}
+	return r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/snapshot") ||
+		strings.HasPrefix(r.URL.Path, "/v1/client/") || strings.HasPrefix(r.URL.Path, "/v1/volumes/external")
+}
+
+// args returns the words of the command line.
+func (s slowRequest) args(addr string) []string {
+	if !strings.Contains(s.line, "ADDR") {
+		return append(strings.Fields(s.line), "-address", addr)
+	}
+	return strings.Fields(strings.ReplaceAll(s.line, "ADDR", addr))
+}
+
+// slowFiles writes a volume file and an archive.
+func slowFiles(t *testing.T) (volume, archive string) {
+	t.Helper()
 	dir := t.TempDir()
-	volume := filepath.Join(dir, "data.hcl")
-	archive := filepath.Join(dir, "good.snap")
+	volume = filepath.Join(dir, "old.hcl")
+	archive = filepath.Join(dir, "good.snap")
 	writeFile(t, volume, []byte(registeredVolume))
 	writeFile(t, archive, newFakeCluster(dir).agent.Snapshot)
-	for line, want := range map[string]string{
-		"volume register " + volume: `waits for plugin "hostpath", which confirms the volume`,
-		"volume detach data one": `Volume "data" on node 11111111: the claim of allocation a1a1a1a1: ` +
-			"its node has not released it yet, Unavailable: the device is busy",
-		"alloc restart a1a1a1a1":                        "waits for the answer of the node of allocation a1a1a1a1",
-		"alloc signal a1a1a1a1":                         "waits for the answer of the node of allocation a1a1a1a1",
-		"alloc gc a1a1a1a1":                             "waits for the answer of the node of allocation a1a1a1a1",
-		"node gc one":                                   "waits for the answer of node 11111111",
-		"server join 10.0.0.2":                          "waits for the answers of the servers: 10.0.0.2",
-		"server leave":                                  "waits for the end of its leadership and of its vote",
-		"server force-leave s2.global":                  "waits for the leader, which takes the vote of the server",
-		"system gc":                                     "waits for the servers, which delete the rows",
-		"operator raft remove-peer -peer-id s2":         "waits for the leader, which takes the vote of the server",
-		"operator raft transfer-leadership -peer-id s2": "waits for server s2, which is to lead",
-		"operator snapshot save " + archive + ".new":    "waits for the servers, which send the state",
-		"operator snapshot restore " + archive:          "waits for the servers, which replace their state",
+	return volume, archive
+}
+
+// serveSlowly serves the API of a fake cluster. The slow requests go to slow.
+func serveSlowly(
+	t *testing.T, s slowRequest, slow func(http.ResponseWriter, *http.Request, http.Handler),
+) (addr string) {
+	t.Helper()
+	c := newFakeCluster(t.TempDir())
+	c.agent.Exec = func(string, string) (api.ExecFunc, error) {
+		return func(context.Context, *api.Exec) (int, error) { return 0, nil }, nil
+	}
+	h := api.NewHandler(api.Config{Caller: c.caller, Agent: c.agent, Logger: hclog.NewNullLogger()})
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.matches(r) {
+			slow(w, r, h)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(agent.Close)
+	return agent.URL
+}
+
+// TestRequests_SayWhatTheyWaitFor checks that commands whose request takes long say what they wait for: the
+// agent answers only when they have. Only a command that changes something says so on its standard output,
+// and not with -json.
+func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	volume, archive := slowFiles(t)
+	const (
+		node = "waits for the answer of the node of allocation a1a1a1a1"
+		vote = "waits for the leader, which takes the vote of the server"
+	)
+	for _, s := range []slowRequest{
+		{"volume register " + volume, `waits for plugin "hostpath", which confirms the volume`, ""},
+		{"volume detach data one", `Volume "data" on node 11111111: the claim of allocation a1a1a1a1: ` +
+			"its node has not released it yet, Unavailable: the device is busy", ""},
+		{"alloc restart a1a1a1a1", node, ""},
+		{"alloc signal a1a1a1a1", node, ""},
+		{"alloc gc a1a1a1a1", node, ""},
+		{"node gc one", "waits for the answer of node 11111111", ""},
+		{"server join 10.0.0.2", "waits for the answers of the servers: 10.0.0.2", ""},
+		{"server leave", "waits for the end of its leadership and of its vote", ""},
+		{"server force-leave s2.global", vote, ""},
+		{"system gc", "waits for the servers, which delete the rows", ""},
+		{"operator raft remove-peer -peer-id s2", vote, ""},
+		{"operator raft transfer-leadership -peer-id s2", "waits for server s2, which is to lead", ""},
+		{"operator snapshot save " + archive + ".new", "waits for the servers, which send the state", ""},
+		{"operator snapshot restore " + archive, "waits for the servers, which replace their state", ""},
 	} {
-		t.Run(line, func(t *testing.T) {
+		t.Run(s.line, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			w := newFakeCluster(t.TempDir())
-			out := &untilText{text: want, has: make(chan struct{})}
-			h := api.NewHandler(api.Config{Caller: w.caller, Agent: w.agent, Logger: hclog.NewNullLogger()})
-			agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/snapshot") {
-					select {
-					case <-out.has:
-					case <-ctx.Done():
-					}
-				}
-				h.ServeHTTP(w, r)
-			}))
-			defer agent.Close()
+			out := &untilText{text: s.want, has: make(chan struct{})}
 			var errs bytes.Buffer
-			args := append(strings.Fields(line), "-address", agent.URL)
-			code := Run(ctx, args, Stdio{In: strings.NewReader(""), Out: out, Err: &errs})
-			if code != 0 {
-				t.Errorf("exit code %d, %s; want %q in\n%s", code, errs.String(), want, out)
+			runUntilSaid(t, s, out, Stdio{Out: out, Err: &errs})
+		})
+	}
+	const plugin = `waits for plugin "hostpath", which lists its volumes`
+	for _, s := range []slowRequest{
+		{"alloc restart -json a1a1a1a1", node, ""},
+		{"system gc -json", "waits for the servers, which delete the rows", ""},
+		{"volume status -verbose", plugin, ""},
+		{"volume status -verbose -json", plugin, ""},
+		{"node status -stats one", "waits for the answer of node 11111111", ""},
+		{"alloc status -stats a1a1a1a1", node, ""},
+		{"alloc checks a1a1a1a1", node, ""},
+		{"alloc checks -json a1a1a1a1", node, ""},
+		{"alloc fs a1a1a1a1", node, ""},
+		{"alloc fs -json a1a1a1a1", node, "/v1/client/fs/ls/"},
+		{"alloc fs a1a1a1a1 server/lines.txt", node, "/v1/client/fs/cat/"},
+		{"alloc fs -tail a1a1a1a1 server/lines.txt", node, "/v1/client/fs/stream/"},
+		{"alloc logs a1a1a1a1", node, ""},
+		{"alloc logs -stderr a1a1a1a1", node, ""},
+		{"alloc logs -stdout -stderr a1a1a1a1", node, ""},
+		{"alloc logs -f a1a1a1a1", node, ""},
+		{"alloc exec -address ADDR a1a1a1a1 ls", node, ""},
+	} {
+		t.Run(s.line+s.path, func(t *testing.T) {
+			t.Parallel()
+			errs := &untilText{text: s.want, has: make(chan struct{})}
+			var out bytes.Buffer
+			runUntilSaid(t, s, errs, Stdio{Out: &out, Err: errs})
+			if strings.Contains(out.String(), "waits for") {
+				t.Errorf("the standard output has the wait:\n%s", out.String())
+			}
+			if strings.Contains(s.line, "-json") && !json.Valid(out.Bytes()) {
+				t.Errorf("the standard output is not JSON:\n%s", out.String())
 			}
 		})
+	}
+}
+
+// runUntilSaid runs a command whose request is answered when said has its text.
+func runUntilSaid(t *testing.T, s slowRequest, said *untilText, std Stdio) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	addr := serveSlowly(t, s, func(w http.ResponseWriter, r *http.Request, h http.Handler) {
+		select {
+		case <-said.has:
+		case <-ctx.Done():
+		}
+		h.ServeHTTP(w, r)
+	})
+	std.In = strings.NewReader("")
+	code := Run(ctx, s.args(addr), std)
+	if code != 0 {
+		t.Errorf("exit code %d; want %q in\n%s", code, s.want, said)
 	}
 }
 
 // TestRequests_NameTheNextStepOfAFault checks the end of commands whose request is refused.
 func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	volume := filepath.Join(dir, "old.hcl")
-	archive := filepath.Join(dir, "good.snap")
-	writeFile(t, volume, []byte(registeredVolume))
-	writeFile(t, archive, newFakeCluster(dir).agent.Snapshot)
-	for line, want := range map[string]string{
-		"volume create " + volume:                       "to see the plugins: berth plugin status",
-		"volume register " + volume:                     "to see the plugins: berth plugin status",
-		"volume delete data":                            "to see why: berth volume why data",
-		"volume deregister data":                        "to see why: berth volume why data",
-		"volume retry data":                             "to see why: berth volume why data",
-		"volume detach data one":                        "to see why: berth volume why data",
-		"alloc restart a1a1a1a1":                        "to see its state: berth alloc status a1a1a1a1",
-		"alloc signal a1a1a1a1":                         "to see its state: berth alloc status a1a1a1a1",
-		"alloc gc a1a1a1a1":                             "to see its state: berth alloc status a1a1a1a1",
-		"node gc one":                                   "to see its state: berth node status 11111111",
-		"server join 10.0.0.2":                          "to see the servers: berth server members",
-		"server leave":                                  "to see the servers: berth server members",
-		"server force-leave s2.global":                  "to see the servers: berth server members",
-		"system gc":                                     "to see the servers: berth server members",
-		"operator snapshot save " + archive:             "to see the servers: berth server members",
-		"operator raft remove-peer -peer-id s2":         "to see the servers: berth operator raft list-peers",
-		"operator raft transfer-leadership -peer-id s2": "to see the servers: berth operator raft list-peers",
-		"operator snapshot restore " + archive:          "to see the servers: berth server members",
+	volume, archive := slowFiles(t)
+	const (
+		plugins = "to see the plugins: berth plugin status"
+		why     = "to see why: berth volume why data"
+		alloc   = "to see its state: berth alloc status a1a1a1a1"
+		node    = "to see its state: berth node status 11111111"
+		servers = "to see the servers: berth server members"
+		peers   = "to see the servers: berth operator raft list-peers"
+	)
+	for _, s := range []slowRequest{
+		{"volume create " + volume, plugins, ""},
+		{"volume register " + volume, plugins, ""},
+		{"volume delete data", why, ""},
+		{"volume deregister data", why, ""},
+		{"volume retry data", why, ""},
+		{"volume detach data one", why, ""},
+		{"volume status -verbose", "to see its instances: berth plugin status hostpath", ""},
+		{"alloc restart a1a1a1a1", alloc, ""},
+		{"alloc signal a1a1a1a1", alloc, ""},
+		{"alloc gc a1a1a1a1", alloc, ""},
+		{"alloc status -stats a1a1a1a1", alloc, ""},
+		{"alloc checks a1a1a1a1", alloc, ""},
+		{"alloc fs a1a1a1a1", alloc, ""},
+		{"alloc fs a1a1a1a1", alloc, "/v1/client/fs/ls/"},
+		{"alloc fs a1a1a1a1 server/lines.txt", alloc, "/v1/client/fs/cat/"},
+		{"alloc fs -tail a1a1a1a1 server/lines.txt", alloc, "/v1/client/fs/stream/"},
+		{"alloc logs a1a1a1a1", alloc, ""},
+		{"alloc logs -stderr a1a1a1a1", alloc, ""},
+		{"alloc logs -f a1a1a1a1", alloc, ""},
+		{"alloc exec -address ADDR a1a1a1a1 ls", alloc, ""},
+		{"node gc one", node, ""},
+		{"node status -stats one", node, ""},
+		{"server join 10.0.0.2", servers, ""},
+		{"server leave", servers, ""},
+		{"server force-leave s2.global", servers, ""},
+		{"system gc", servers, ""},
+		{"operator snapshot save " + archive, servers, ""},
+		{"operator raft remove-peer -peer-id s2", peers, ""},
+		{"operator raft transfer-leadership -peer-id s2", peers, ""},
+		{"operator snapshot restore " + archive, servers, ""},
 	} {
 		for kind, status := range map[structs.Kind]int{
 			structs.KindPrecondition: http.StatusPreconditionFailed,
 			structs.KindTimeout:      http.StatusGatewayTimeout,
 		} {
-			t.Run(fmt.Sprint(line, " ", status), func(t *testing.T) {
+			t.Run(fmt.Sprint(s.line, s.path, " ", status), func(t *testing.T) {
 				t.Parallel()
-				c := newFakeCluster(t.TempDir())
-				h := api.NewHandler(api.Config{
-					Caller: c.caller,
-					Agent:  c.agent,
-					Logger: hclog.NewNullLogger(),
+				addr := serveSlowly(t, s, func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+					w.Header().Set("X-Berth-Error-Kind", string(kind))
+					http.Error(w, "not now", status)
 				})
-				agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/snapshot") {
-						w.Header().Set("X-Berth-Error-Kind", string(kind))
-						http.Error(w, "not now", status)
-						return
-					}
-					h.ServeHTTP(w, r)
-				}))
-				defer agent.Close()
-				args := append(strings.Fields(line), "-address", agent.URL)
-				code, _, errs := runArgs(t, args)
-				if code == 0 || !strings.HasSuffix(strings.TrimSpace(errs), "not now; "+want) {
-					t.Errorf("exit code %d, %q; want %q at its end", code, errs, want)
+				code, _, errs := runArgs(t, s.args(addr))
+				if code == 0 || !strings.HasSuffix(strings.TrimSpace(errs), "not now; "+s.want) {
+					t.Errorf("exit code %d, %q; want %q at its end", code, errs, s.want)
 				}
 			})
 		}
+	}
+}
+
+// TestRequests_SayThatAReadIsInterrupted checks that the interrupt of a read does not speak of an operation
+// that may continue, and that the interrupt of a followed log is its end.
+func TestRequests_SayThatAReadIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, s := range []slowRequest{
+		{"alloc checks a1a1a1a1", "Error: interrupted; to see its state: berth alloc status a1a1a1a1\n", ""},
+		{"alloc gc a1a1a1a1", "Error: interrupted; the operation may continue; " +
+			"to see its state: berth alloc status a1a1a1a1\n", ""},
+		{"alloc logs -f a1a1a1a1", "", ""},
+	} {
+		t.Run(s.line, func(t *testing.T) {
+			t.Parallel()
+			ctx, interrupt := context.WithCancel(t.Context())
+			addr := serveSlowly(t, s, func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+				interrupt()
+				<-r.Context().Done()
+			})
+			var errs bytes.Buffer
+			code := Run(ctx, s.args(addr), Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs})
+			if errs.String() != s.want || (code == 0) != (s.want == "") {
+				t.Errorf("exit code %d, %q; want %q", code, errs.String(), s.want)
+			}
+		})
 	}
 }
 
