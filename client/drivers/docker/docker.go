@@ -73,6 +73,8 @@ type Driver struct {
 	unseen      map[string]bool // tasks that Recover has missed because the daemon was away
 	detected    bool            // a daemon has answered once
 	liveRestore bool            // of the last daemon that answered
+	// defaultRuntime is that of the daemon when it answered last. "" asks it.
+	defaultRuntime string
 }
 
 // New makes the driver. It does not connect to the daemon.

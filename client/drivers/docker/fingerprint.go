@@ -93,6 +93,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
+		d.defaultRuntime = "" // the next daemon may have another one
 		detected := d.detected || d.cfg.socketExists()
 		text := err.Error()
 		if structs.IsKind(err, structs.KindUnavailable) {
@@ -106,6 +107,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	}
 	d.detected = true
 	d.liveRestore = found.LiveRestore
+	d.defaultRuntime = found.DefaultRuntime
 	info := &structs.DriverInfo{
 		Detected:          true,
 		Healthy:           found.OSType == "linux",

@@ -20,25 +20,55 @@ const (
 	noGPUs = "void"
 )
 
-// withRuntime checks the runtime that the job names, and returns the configuration of the task for it. A
-// container without one runs with the daemon's default runtime. If that gives GPUs, the task gets those of
-// its devices alone, whatever the job or the image asks for. A task that runs a CSI plugin may have any.
+// withRuntime checks the runtime that the job names, and returns the configuration of the task for it, and
+// the runtime. A container without one runs with the daemon's default runtime. If that gives GPUs, the task
+// gets those of its devices alone, whatever the job or the image asks for. A task that runs a CSI plugin may
+// have any.
 func (d *Driver) withRuntime(
 	ctx context.Context, cfg *driver.TaskConfig, name string,
-) (*driver.TaskConfig, error) {
+) (bounded *driver.TaskConfig, runtime string, err error) {
 	if cfg.Privileged {
-		return cfg, nil
+		return cfg, name, nil
 	}
 	if name != "" {
-		return cfg, d.checkRuntime(ctx, cfg, name)
+		return cfg, name, d.checkRuntime(ctx, cfg, name)
+	}
+	runtime, err = d.usualRuntime(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if strings.HasPrefix(runtime, gpuRuntime) {
+		cfg = d.withoutOtherGPUs(cfg)
+	}
+	return cfg, runtime, nil
+}
+
+// usualRuntime returns the daemon's default runtime, as it was when the driver looked last. The container
+// names it, so that it has the runtime that was checked although the daemon has another one by now.
+func (d *Driver) usualRuntime(ctx context.Context) (string, error) {
+	d.mu.Lock()
+	known := d.defaultRuntime
+	d.mu.Unlock()
+	if known != "" {
+		return known, nil
 	}
 	info, err := d.engine.Info(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if !strings.HasPrefix(info.DefaultRuntime, gpuRuntime) {
-		return cfg, nil
-	}
+	d.noteRuntime(info.DefaultRuntime)
+	return info.DefaultRuntime, nil
+}
+
+// noteRuntime notes the daemon's default runtime. After "" the next start asks for it.
+func (d *Driver) noteRuntime(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.defaultRuntime = name
+}
+
+// withoutOtherGPUs returns the configuration of a task that has the GPUs of its devices alone.
+func (d *Driver) withoutOtherGPUs(cfg *driver.TaskConfig) *driver.TaskConfig {
 	given := cmp.Or(cfg.DeviceEnv[gpuVariable], noGPUs)
 	asked := cfg.Env[gpuVariable]
 	if asked != "" && asked != given {
@@ -50,7 +80,7 @@ func (d *Driver) withRuntime(
 		bounded.Env = map[string]string{}
 	}
 	bounded.Env[gpuVariable] = given
-	return &bounded, nil
+	return &bounded
 }
 
 // checkRuntime rejects a runtime that the node does not allow the task. The daemon's default runtime may

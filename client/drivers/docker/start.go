@@ -43,6 +43,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	h, err := d.start(ctx, cfg, want)
 	if err != nil {
 		d.noteFailure(err)
+		d.noteRuntime("") // which the daemon perhaps has no more
 		clean, cancel := detached(ctx)
 		defer cancel()
 		return nil, errors.Join(err, d.undoStart(clean, cfg.ID))
@@ -54,10 +55,11 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) start(
 	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (*driver.Handle, error) {
-	cfg, err := d.withRuntime(ctx, cfg, want.Runtime)
+	cfg, runtime, err := d.withRuntime(ctx, cfg, want.Runtime)
 	if err != nil {
 		return nil, err
 	}
+	want.Runtime = runtime
 	image, err := d.acquire(ctx, cfg, want)
 	if err != nil {
 		return nil, err
