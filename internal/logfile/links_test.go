@@ -91,26 +91,19 @@ func TestLogfile_IsNotBlockedByAPipe(t *testing.T) {
 
 // A task may make the device of a watchdog, which resets the machine after an open.
 func TestLogfile_OpensNoDevice(t *testing.T) {
-	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes a device")
-	}
 	dir := t.TempDir()
 	r := newRotator(t, dir, 3, 1)
 	writeString(t, r, "a")
 	device := filepath.Join(dir, Name("web.x", Stdout, 1))
-	must(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
-	events, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	must(t, err)
-	defer unix.Close(events)
-	_, err = unix.InotifyAddWatch(events, device, unix.IN_OPEN)
-	must(t, err)
+	testskip.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
+	opened := testskip.WatchOpens(t, device)
 	writeString(t, r, "b")
 	o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd}
 	if in, err := Open(context.Background(), o); err == nil {
 		_, _ = io.ReadAll(in)
 		in.Close()
 	}
-	if n, err := unix.Read(events, make([]byte, 4096)); n > 0 && err == nil {
+	if opened() {
 		t.Error("the writer or the reader has opened the device")
 	}
 }

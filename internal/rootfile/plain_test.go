@@ -12,20 +12,6 @@ import (
 	"berth/structs"
 )
 
-// watchOpens returns a function that reports whether a file was opened.
-func watchOpens(t *testing.T, path string) (opened func() bool) {
-	t.Helper()
-	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	must(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	_, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_DONT_FOLLOW)
-	must(t, err)
-	return func() bool {
-		n, err := unix.Read(fd, make([]byte, 4096))
-		return n > 0 && err == nil
-	}
-}
-
 func openDir(t *testing.T, path string) *os.File {
 	t.Helper()
 	dir, err := os.Open(path)
@@ -36,14 +22,11 @@ func openDir(t *testing.T, path string) *os.File {
 
 // An open starts the device of a watchdog, and gives a terminal to the process.
 func TestOpenPlain_OpensNoDevice(t *testing.T) {
-	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes a device")
-	}
 	path := t.TempDir()
 	dir := openDir(t, path)
 	device := filepath.Join(path, "device")
-	must(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
-	opened := watchOpens(t, device)
+	testskip.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
+	opened := testskip.WatchOpens(t, device)
 	root, err := os.OpenRoot(path)
 	must(t, err)
 	defer func() { _ = root.Close() }()
