@@ -3,6 +3,8 @@ package allocrunner
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -309,6 +311,45 @@ func TestRestore_KeepsASetUpFailure(t *testing.T) {
 			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
 		}
 	})
+}
+
+// A task has put a link in the place of a directory. The allocation runs on, and fails with its task, beside
+// an agent or between two of them.
+func TestRestore_FailsWithoutADirectoryWhenTheTaskEnds(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		inVirtualTime(t, func(t *testing.T) {
+			fx := afterAgent(t, testAlloc("web"))
+			b := fx.agent()
+			close(b.contacted)
+			data := filepath.Join(b.deps.Dir, "alloc1/alloc/data")
+			err := errors.Join(os.Remove(data), os.Symlink("/none", data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := b.restore()[0]
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if u := b.last(); u.ClientStatus != structs.AllocRunning {
+				t.Errorf("while its task runs, it is %s", u.ClientStatus)
+			}
+			if between {
+				b.stop()
+			}
+			fx.machine.Exit("alloc1/web", exitResult(1))
+			if between {
+				b = fx.agent()
+				close(b.contacted)
+				r = b.restore()[0]
+			}
+			defer func() { b.stop() }()
+			<-r.Unwound()
+			u := b.last()
+			if u.ClientStatus != structs.AllocFailed ||
+				!strings.Contains(u.ClientDescription, "alloc/data is not a directory") {
+				t.Errorf("between two agents %t: it is %s: %s", between, u.ClientStatus, u.ClientDescription)
+			}
+		})
+	}
 }
 
 // The agent is killed after it has recorded the end of a task, before it has recorded that the task is dead.
