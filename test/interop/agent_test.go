@@ -303,15 +303,7 @@ func testJobs(t *testing.T, c *public.Client) {
 }
 
 func testStorage(t *testing.T, c *public.Client, node string) {
-	src, err := os.ReadFile("../../examples/hostpath.hcl")
-	if err != nil {
-		t.Fatalf("the example of the plugin's job: %v", err)
-	}
-	plugin, err := c.Jobs().ParseHCL(string(src), true)
-	if err != nil {
-		t.Fatalf("parsing the example of the plugin's job: %v", err)
-	}
-	pluginID := plugin.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
+	plugin, pluginID := examplePlugin(t, c)
 	runJob(t, c, plugin)
 	awaitAnswer(t, "a healthy plugin", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		p, meta, err := c.CSIPlugins().Info(pluginID, q)

@@ -53,15 +53,8 @@ func newCallFixture(t *testing.T, c *public.Client) *callFixture {
 		nodeID: awaitReadyNode(t, c).ID,
 		job:    "calls",
 	}
-	src, err := os.ReadFile("../../examples/hostpath.hcl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plugin, err := c.Jobs().ParseHCL(string(src), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.plugin = plugin.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
+	plugin, id := examplePlugin(t, c)
+	f.plugin = id
 	// The client lists the volumes of a plugin by a prefix of their IDs.
 	f.volume = fmt.Sprint(f.plugin, "-calls-", os.Getpid())
 	runJob(t, c, plugin)

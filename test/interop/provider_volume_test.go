@@ -78,18 +78,24 @@ func TestClient_ManagesAVolumeLikeTheProvider(t *testing.T) {
 	checkNoVolume(t, c, id, query)
 }
 
-// runPlugin runs the plugin of the examples, and returns its ID as soon as all its instances are healthy.
-func runPlugin(t *testing.T, c *public.Client) string {
+// examplePlugin returns the job of the plugin of the examples, and the ID of the plugin.
+func examplePlugin(t *testing.T, c *public.Client) (job *public.Job, id string) {
 	t.Helper()
 	src, err := os.ReadFile("../../examples/hostpath.hcl")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("the example of the plugin's job: %v", err)
 	}
-	job, err := c.Jobs().ParseHCL(string(src), true)
+	job, err = c.Jobs().ParseHCL(string(src), true)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parsing the example of the plugin's job: %v", err)
 	}
-	id := job.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
+	return job, job.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
+}
+
+// runPlugin runs the plugin of the examples, and returns its ID as soon as all its instances are healthy.
+func runPlugin(t *testing.T, c *public.Client) string {
+	t.Helper()
+	job, id := examplePlugin(t, c)
 	runJob(t, c, job)
 	awaitAnswer(t, "a healthy plugin", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		p, meta, err := c.CSIPlugins().Info(id, q)
