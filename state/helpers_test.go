@@ -69,7 +69,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	return counted
 }
 
-func count[R any](tx *ReadTx, counted map[string]int, t *mvcc.Table[R]) {
+func count[R mvcc.Record](tx *ReadTx, counted map[string]int, t *mvcc.Table[R]) {
 	counted[t.Name()] = 0
 	for range t.Scan(tx) {
 		counted[t.Name()]++

@@ -7,7 +7,7 @@ import (
 
 // Cursor reads rows of an index in key order. The cursor of a WriteTx sees the changes of its batch that were
 // made before the cursor.
-type Cursor[R any] struct{ rows cursor }
+type Cursor[R Record] struct{ rows cursor }
 
 // Next returns the next row, nil after the last one.
 func (c *Cursor[R]) Next() R {

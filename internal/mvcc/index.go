@@ -9,7 +9,7 @@ import (
 
 // Index is one access path to the rows of a table. A query watches the rows and ranges that it reads through
 // an index (see DB.Wait). R is the type of pointers to rows.
-type Index[R any] struct{ index *index }
+type Index[R Record] struct{ index *index }
 
 // index is an Index of any row type. Its code is compiled once, not for each type.
 type index struct {

@@ -119,7 +119,7 @@ func putThing(id string) func(*WriteTx) error {
 }
 
 // render joins rows by their texts.
-func render[T any](rows func(func(*T) bool), text func(*T) string) string {
+func render[R any](rows iter.Seq[R], text func(R) string) string {
 	var out []string
 	for r := range rows {
 		out = append(out, text(r))

@@ -43,19 +43,22 @@ func TestRange_IsAPartOfTheWhole(t *testing.T) {
 }
 
 // wantPage compares a page with the rows of a scan.
-func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[*T], scope []string, p Page, key func(*T) []string) {
+func wantPage[R interface {
+	comparable
+	Record
+}](t *rapid.T, tx *ReadTx, x *Index[R], scope []string, p Page, key func(R) []string) {
 	want := slices.Collect(x.Scan(tx, scope...))
 	if p.Reverse {
 		slices.Reverse(want)
 	}
-	want = slices.DeleteFunc(want, func(r *T) bool {
+	want = slices.DeleteFunc(want, func(r R) bool {
 		order := slices.Compare(key(r), p.From)
 		begins := len(key(r)) >= len(p.From) && slices.Equal(key(r)[:len(p.From)], p.From)
 		return p.From != nil && !begins && (order < 0 && !p.Reverse || order > 0 && p.Reverse)
 	})
 	got := slices.Collect(x.Range(tx, KeyOf(scope...), p))
 	if !slices.Equal(got, want) {
-		text := func(r *T) string { return strings.Join(key(r), "/") }
+		text := func(r R) string { return strings.Join(key(r), "/") }
 		t.Fatalf("%s in %q from %+v: got %q, want %q", x.index.name, scope, p,
 			render(slices.Values(got), text), render(slices.Values(want), text))
 	}

@@ -2,7 +2,7 @@ package mvcc
 
 // Sums are the sums over the rows of each list of a list index. A list has its sum beside its slots, so it
 // costs no key and no row of its own.
-type Sums[R any, S Summand[S]] struct {
+type Sums[R Record, S Summand[S]] struct {
 	index *index
 	name  func(R) string
 	of    func(R) S
@@ -17,7 +17,7 @@ type Summand[S any] interface {
 
 // SumLists declares the sums of a list index. name returns the first part of a row's key, and of returns what
 // the row adds to the sum of its list.
-func SumLists[R any, S Summand[S]](x *Index[R], name func(R) string, of func(R) S) *Sums[R, S] {
+func SumLists[R Record, S Summand[S]](x *Index[R], name func(R) string, of func(R) S) *Sums[R, S] {
 	s := &Sums[R, S]{x.index, name, of}
 	x.index.sums = s
 	return s

@@ -13,13 +13,13 @@ type Record interface{ Stamped() *structs.Indexes }
 
 // Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too. R
 // is the type of pointers to rows.
-type Table[R any] struct {
+type Table[R Record] struct {
 	ownIndex[R]
 	table *table
 }
 
 // ownIndex is the embedded index of a table, whose field cannot have the name of the method Index.
-type ownIndex[R any] = Index[R]
+type ownIndex[R Record] = Index[R]
 
 // table is a Table of any row type. Its code is compiled once, not for each type.
 type table struct {
@@ -225,11 +225,11 @@ func (t *table) stamped(tx *WriteTx, old cell, r any) cell {
 
 // Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
 func (t *Table[R]) Delete(tx *WriteTx, r R) (before R) {
-	before, _ = t.table.delete(tx, r).(R)
+	before, _ = t.table.remove(tx, r).(R)
 	return before
 }
 
-func (t *table) delete(tx *WriteTx, r any) (before any) {
+func (t *table) remove(tx *WriteTx, r any) (before any) {
 	id := t.key(r)
 	old := tx.lookup(t.at(id))
 	if old.row != nil {
