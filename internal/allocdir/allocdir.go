@@ -28,6 +28,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/rootfile"
 	"berth/structs"
 )
 
@@ -164,7 +165,7 @@ func contentType(f *os.File, name string) string {
 	if known != "" {
 		return known
 	}
-	content, err := reopen(f)
+	content, err := rootfile.Reopen(f, unix.O_RDONLY)
 	if err != nil {
 		return ""
 	}
@@ -208,25 +209,11 @@ func (f foundFile) open(want uint32) (*os.File, error) {
 	default:
 		return nil, structs.Invalidf("%s is not a plain file", shown(f.path))
 	}
-	opened, err := reopen(f.File)
+	opened, err := rootfile.Reopen(f.File, unix.O_RDONLY)
 	if err != nil {
 		return nil, fileError(f.path, err)
 	}
 	return opened, nil
-}
-
-// reopen opens a found file for reading. No path is resolved again.
-func reopen(f *os.File) (*os.File, error) {
-	fd, err := unix.Open(procPath(f), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
-// procPath is a path to the file itself.
-func procPath(f *os.File) string {
-	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
 }
 
 func closeRead(f *os.File) { _ = f.Close() }
@@ -285,11 +272,11 @@ const secretsDir = "secrets"
 
 // locate returns the path of a found file below the directory. The path that a user gives may have links.
 func (d *Dir) locate(f *os.File) (below string, err error) {
-	root, err := os.Readlink(procPath(d.root))
+	root, err := os.Readlink(rootfile.ProcPath(d.root))
 	if err != nil {
 		return "", err
 	}
-	path, err := os.Readlink(procPath(f))
+	path, err := os.Readlink(rootfile.ProcPath(f))
 	if err != nil {
 		return "", err
 	}

@@ -82,10 +82,15 @@ func openFound(found *os.File, flags int) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, structs.Preconditionf("%s is not a plain file", found.Name())
 	}
-	// A lease of the task on the file would make the open wait.
-	flags = flags&^unix.O_CREAT | unix.O_CLOEXEC | unix.O_NONBLOCK
-	path := "/proc/self/fd/" + strconv.Itoa(int(found.Fd()))
-	fd, err := unix.Open(path, flags, 0)
+	return Reopen(found, flags&^unix.O_CREAT)
+}
+
+// Reopen opens a found file (O_PATH) with the flags of open(2). No path is resolved again, and the open does
+// not wait.
+func Reopen(found *os.File, flags int) (*os.File, error) {
+	path := ProcPath(found)
+	// A lease of a task on the file would make the open wait.
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENOENT) { // not "there is no file": it was found
 		return nil, structs.Internalf("%s was found, but %s is missing: mount /proc", found.Name(), path)
 	}
@@ -93,4 +98,9 @@ func openFound(found *os.File, flags int) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: found.Name(), Err: err}
 	}
 	return os.NewFile(uintptr(fd), found.Name()), nil
+}
+
+// ProcPath returns a path to a file itself, whatever has its name meanwhile.
+func ProcPath(f *os.File) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
 }
