@@ -3,6 +3,8 @@ GO       ?= go
 TAGS     := hashicorpmetrics
 # -dwarf=false: the binary is stripped, so the compiler need not write what a debugger reads.
 GOFLAGS  += -trimpath -gcflags=all=-dwarf=false
+# The compiler and the linker collect no garbage below a limit: a tenth less work; two at once take about 1 GB.
+BUILDENV := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=600MiB
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
 BIN      := bin/berth
@@ -19,9 +21,9 @@ help: ## list the targets
 build: ## build bin/berth, one static binary, with the program of the supervisors of tasks in it
 	@# On a bare machine the other modules arrive while the first program compiles.
 	@$(GO) list -tags $(TAGS) -deps ./cmd/berth >/dev/null & \
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
+	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
 		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
+	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)
 	./scripts/setup.sh
