@@ -25,13 +25,48 @@ type List[Row, Stub any] struct {
 // Whole is the Stub of a list that shows its rows whole.
 func Whole[Row any](row, stub *Row) { *stub = *row }
 
+// rowList is a list without its types, so that the program has the code behind Page and Each once and not for
+// each List. Rows and stubs are pointers.
+type rowList struct {
+	rows    iter.Seq[any]
+	key     func(row any) []string
+	stub    func(row, stub any)
+	keep    func(row any) bool // may be nil
+	newStub func() any
+}
+
+func (l List[Row, Stub]) of(rows iter.Seq[*Row]) rowList {
+	plain := rowList{
+		rows: func(yield func(any) bool) {
+			for row := range rows {
+				if !yield(row) {
+					return
+				}
+			}
+		},
+		key:     func(row any) []string { return l.Key(row.(*Row)) },
+		stub:    func(row, stub any) { l.Stub(row.(*Row), stub.(*Stub)) },
+		newStub: func() any { return new(Stub) },
+	}
+	if l.Keep != nil {
+		plain.keep = func(row any) bool { return l.Keep(row.(*Row)) }
+	}
+	return plain
+}
+
 // Each calls do with each row that the filter accepts.
 func (l List[Row, Stub]) Each(rows iter.Seq[*Row], filter string, do func(*Row) error) error {
-	p, err := l.pagePart(rows, &structs.QueryOptions{Filter: filter})
+	return l.of(rows).eachRow(filter, func(row any) error {
+		return do(row.(*Row))
+	})
+}
+
+func (l rowList) eachRow(filter string, do func(row any) error) error {
+	p, err := l.pagePart(&structs.QueryOptions{Filter: filter})
 	if err != nil {
 		return err
 	}
-	return p.each(func(row *Row, _ *Stub) error { return do(row) })
+	return p.each(func(row, _ any) error { return do(row) })
 }
 
 // errFull ends a page that has its rows.
@@ -45,49 +80,60 @@ func (l List[Row, Stub]) Page(
 	req ReadRequest,
 	resp ReadResponse,
 ) ([]*Stub, error) {
-	q := req.Query()
-	meta := resp.Meta()
-	p, err := l.pagePart(rows, q)
-	if err != nil {
+	stubs := []*Stub{}
+	err := l.of(rows).page(req.Query(), resp.Meta(), func(stub any) {
+		stubs = append(stubs, new(*stub.(*Stub)))
+	})
+	if err != nil || resp.Meta().Rows != nil {
 		return nil, err
+	}
+	return stubs, nil
+}
+
+// page calls add with the stub of each row of the page.
+func (l rowList) page(
+	q *structs.QueryOptions,
+	meta *structs.QueryMeta,
+	add func(stub any),
+) error {
+	p, err := l.pagePart(q)
+	if err != nil {
+		return err
 	}
 	if q.Stream {
 		meta.Rows = func(do func(row any) error) error {
-			return p.each(func(_ *Row, stub *Stub) error {
+			return p.each(func(_, stub any) error {
 				return do(stub)
 			})
 		}
-		return nil, nil
+		return nil
 	}
-	stubs := []*Stub{}
-	err = p.each(func(row *Row, stub *Stub) error {
-		if q.PerPage > 0 && len(stubs) == int(q.PerPage) {
-			meta.NextToken = Token(p.list.Key(row)...)
+	added := 0
+	err = p.each(func(row, stub any) error {
+		if q.PerPage > 0 && added == int(q.PerPage) {
+			meta.NextToken = Token(p.key(row)...)
 			return errFull
 		}
-		stubs = append(stubs, new(*stub))
+		add(stub)
+		added++
 		return nil
 	})
 	if errors.Is(err, errFull) {
 		err = nil
 	}
-	return stubs, err
+	return err
 }
 
 // part is the part of a list that begins with the first row of a page.
-type part[Row, Stub any] struct {
-	list    List[Row, Stub]
-	rows    iter.Seq[*Row]
+type part struct {
+	rowList
 	match   matchFunc
 	begin   []string // the key of the first row, nil where the list begins
 	reverse bool
 }
 
 // pagePart checks the options and returns the part of the list for a page.
-func (l List[Row, Stub]) pagePart(
-	rows iter.Seq[*Row],
-	q *structs.QueryOptions,
-) (*part[Row, Stub], error) {
+func (l rowList) pagePart(q *structs.QueryOptions) (*part, error) {
 	if q.PerPage < 0 {
 		return nil, structs.Invalidf(
 			"per_page is %d; expected 0 (all) or more", q.PerPage)
@@ -100,9 +146,8 @@ func (l List[Row, Stub]) pagePart(
 	if err != nil {
 		return nil, err
 	}
-	p := &part[Row, Stub]{
-		list:    l,
-		rows:    rows,
+	p := &part{
+		rowList: l,
 		match:   match,
 		begin:   begin,
 		reverse: q.Reverse,
@@ -114,19 +159,18 @@ func (l List[Row, Stub]) pagePart(
 }
 
 // each calls do with each matching row of the part, and its stub. All rows share one stub in turn.
-func (p *part[Row, Stub]) each(do func(row *Row, stub *Stub) error) error {
-	stub := new(Stub)
-	keep := p.list.Keep
+func (p *part) each(do func(row, stub any) error) error {
+	stub := p.newStub()
 	skip := p.begin != nil
 	for row := range p.rows {
-		if keep != nil && !keep(row) {
+		if p.keep != nil && !p.keep(row) {
 			continue
 		}
 		skip = skip && p.before(row)
 		if skip {
 			continue
 		}
-		p.list.Stub(row, stub)
+		p.stub(row, stub)
 		ok, err := p.match(stub)
 		if ok && err == nil {
 			err = do(row, stub)
@@ -139,8 +183,8 @@ func (p *part[Row, Stub]) each(do func(row *Row, stub *Stub) error) error {
 }
 
 // before reports whether a row belongs to an earlier page.
-func (p *part[Row, Stub]) before(row *Row) bool {
-	order := slices.Compare(p.list.Key(row), p.begin)
+func (p *part) before(row any) bool {
+	order := slices.Compare(p.key(row), p.begin)
 	if p.reverse {
 		return order > 0
 	}

@@ -47,10 +47,10 @@ func SortedGroups[Row any](
 
 // yieldSorted sorts rows in place and yields them. It reports false if yield wants no more.
 func yieldSorted[Row any](
-	rows []*Row,
-	compare func(a, b *Row) int,
+	rows []Row,
+	compare func(a, b Row) int,
 	reverse bool,
-	yield func(*Row) bool,
+	yield func(Row) bool,
 ) bool {
 	slices.SortFunc(rows, compare)
 	if reverse {
@@ -66,7 +66,7 @@ func yieldSorted[Row any](
 
 // sortBy puts the rows into the order of an index, and those of one entry into the order of their keys. The
 // index is the first part of the keys from then on.
-func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
+func (p *part) sortBy(q *structs.QueryOptions) error {
 	if q.Sort != structs.SortCreate && q.Sort != structs.SortModify {
 		return structs.Invalidf("sort is %q; expected %s or %s",
 			q.Sort, structs.SortCreate, structs.SortModify)
@@ -78,24 +78,27 @@ func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 				"the page token %q is not one that a sorted list gave", q.NextToken)
 		}
 	}
-	index := func(row *Row) uint64 {
-		indexes := any(row).(interface{ Stamped() *structs.Indexes }).Stamped()
+	index := func(row any) uint64 {
+		indexes := row.(interface{ Stamped() *structs.Indexes }).Stamped()
 		if q.Sort == structs.SortModify {
 			return indexes.ModifyIndex
 		}
 		return indexes.CreateIndex
 	}
-	key := p.list.Key
-	p.list.Key = func(row *Row) []string {
+	key := p.key
+	p.key = func(row any) []string {
 		return append([]string{fmt.Sprintf("%020d", index(row))}, key(row)...)
 	}
-	compare := func(a, b *Row) int {
+	compare := func(a, b any) int {
 		order := cmp.Compare(index(a), index(b))
 		if order != 0 {
 			return order
 		}
 		return slices.Compare(key(a), key(b))
 	}
-	p.rows = Sorted(p.rows, compare, q)
+	rows := p.rows
+	p.rows = func(yield func(any) bool) {
+		yieldSorted(slices.Collect(rows), compare, q.Reverse, yield)
+	}
 	return nil
 }
