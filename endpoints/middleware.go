@@ -3,6 +3,7 @@ package endpoints
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -46,89 +47,121 @@ func optionsOf(req any, write bool) options {
 	panic("a request embeds neither QueryOptions nor WriteOptions")
 }
 
-// serve wraps a handler in the middleware; the package comment has the order.
-func serve[Req, Resp any](
-	e *Endpoints,
-	m structs.Method[Req, Resp],
-	allow rule,
-	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
-) rpc.Endpoint {
-	deliver := func(ctx context.Context, req *Req) (*Resp, error) {
-		var resp *Resp
-		err := e.deliver(ctx, delivered{
-			method: m.Name,
-			write:  m.Write,
-			req:    req,
-			allow:  allow,
-			handle: func(ctx context.Context, node *structs.Node) (err error) {
-				resp, err = handler(ctx, node, req)
-				return err
-			},
-			forward: func(ctx context.Context, leader string) error {
-				resp = new(Resp)
-				return e.raft.Forward(ctx, leader, m.Name, req, resp)
-			},
-		})
-		return resp, err
+// method is a structs.Method with its types as values. So the program has the code behind read, write and
+// their like once, and not for each method.
+type method struct {
+	name  string
+	write bool
+	req   reflect.Type
+	resp  reflect.Type
+}
+
+func methodOf[Req, Resp any](m structs.Method[Req, Resp]) method {
+	return method{
+		name:  m.Name,
+		write: m.Write,
+		req:   reflect.TypeFor[Req](),
+		resp:  reflect.TypeFor[Resp](),
 	}
-	endpoint := rpc.Handle(m, deliver)
-	endpoint.ForwardsReads = e.forwardsReads
-	return endpoint
 }
 
-// delivered is a request on its way to the server that answers it. The two functions keep the response.
+func (m method) newReq() any  { return reflect.New(m.req).Interface() }
+func (m method) newResp() any { return reflect.New(m.resp).Interface() }
+
+func (m method) copyReq(req any) any {
+	own := reflect.New(m.req)
+	own.Elem().Set(reflect.ValueOf(req).Elem())
+	return own.Interface()
+}
+
+// handler serves a request of a method. The request and the answer are pointers to the types of the method.
+type handler func(ctx context.Context, node *structs.Node, req any) (any, error)
+
+// serve wraps a handler in the middleware; the package comment has the order.
+func (e *Endpoints) serve(m method, allow rule, handle handler) rpc.Endpoint {
+	d := delivered{
+		method: m,
+		allow:  allow,
+		handle: handle,
+	}
+	return rpc.Endpoint{
+		Name:          m.name,
+		Write:         m.write,
+		New:           m.newReq,
+		Copy:          m.copyReq,
+		ForwardsReads: e.forwardsReads,
+		Serve: func(ctx context.Context, req any) (any, error) {
+			return e.deliver(ctx, d, req)
+		},
+	}
+}
+
+// delivered is how requests of a method are served.
 type delivered struct {
-	method  string
-	write   bool
-	req     any
-	allow   rule
-	handle  func(ctx context.Context, node *structs.Node) error
-	forward func(ctx context.Context, leader string) error
+	method method
+	allow  rule
+	handle handler
 }
 
-// deliver serves a request here or forwards it to the leader, until one of them answers. It does not know the
-// types of the request and of the response, so that its code is in the program once and not for each method.
-func (e *Endpoints) deliver(ctx context.Context, r delivered) (err error) {
+// deliver serves a request here or forwards it to the leader, until one of them answers.
+func (e *Endpoints) deliver(
+	ctx context.Context,
+	d delivered,
+	req any,
+) (resp any, err error) {
 	start := time.Now()
-	defer func() { measureServed(r.method, start, err) }()
-	o := optionsOf(r.req, r.write)
-	d := e.newDelivery(o)
+	defer func() { measureServed(d.method.name, start, err) }()
+	o := optionsOf(req, d.method.write)
+	attempts := e.newDelivery(o)
 	for {
 		leader, err := e.route(ctx, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		again := false
-		d.beginAttempt()
+		attempts.beginAttempt()
 		if leader == "" {
-			err = e.serveHere(ctx, r)
-			again, err = d.lostLeadership(ctx, err)
+			resp, err = e.serveHere(ctx, d, req)
+			again, err = attempts.lostLeadership(ctx, err)
 		} else {
-			err = e.refuseDropped(r.req)
+			err = e.refuseDropped(req)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			*o.forwarded = true
-			again, err = d.forward(ctx, leader, func(ctx context.Context) error {
-				return r.forward(ctx, leader)
+			resp = d.method.newResp()
+			again, err = attempts.forward(ctx, leader, func(ctx context.Context) error {
+				return e.raft.Forward(ctx, leader, d.method.name, req, resp)
 			})
 		}
 		if !again {
-			return err
+			return answered(resp, err)
 		}
 		*o.forwarded = false
 	}
 }
 
-func (e *Endpoints) serveHere(ctx context.Context, r delivered) error {
-	node, err := e.authenticate(r.req)
+// answered drops the answer that goes with an error.
+func answered(resp any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (e *Endpoints) serveHere(
+	ctx context.Context,
+	d delivered,
+	req any,
+) (any, error) {
+	node, err := e.authenticate(req)
 	if err == nil {
-		err = r.allow(node)
+		err = d.allow(node)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return r.handle(ctx, node)
+	return d.handle(ctx, node, req)
 }
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.
@@ -201,17 +234,27 @@ func read[Req, Resp any](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
 	allow rule,
-	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
+	handle func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	watch := func(ctx context.Context, req *Req) (*Resp, error) {
+	return e.serveRead(methodOf(m), allow, func(tx *state.ReadTx, req, resp any) error {
+		return handle(tx, req.(*Req), resp.(*Resp))
+	})
+}
+
+func (e *Endpoints) serveRead(
+	m method,
+	allow rule,
+	handle func(tx *state.ReadTx, req, resp any) error,
+) rpc.Endpoint {
+	watch := func(ctx context.Context, req any) (any, error) {
 		var applied uint64
-		run := func(tx *state.ReadTx) (*Resp, error) {
-			resp := new(Resp)
+		run := func(tx *state.ReadTx) (any, error) {
+			resp := m.newResp()
 			applied = max(1, tx.Applied())
-			return resp, handler(tx, req, resp)
+			return resp, handle(tx, req, resp)
 		}
 		asked := query.Request{
-			Method: m.Name,
+			Method: m.name,
 			Body:   req,
 		}
 		resp, index, err := query.Watch(ctx, e.queries, asked, run)
@@ -225,7 +268,7 @@ func read[Req, Resp any](
 		}
 		return resp, nil
 	}
-	return query.StreamRows[Resp](call(e, m, allow, watch))
+	return query.StreamRows(e.serveCall(m, allow, watch), m.resp)
 }
 
 // call serves a read whose handler does more than read the state once: it calls a plugin, or has its own way
@@ -234,21 +277,24 @@ func call[Req, Resp any](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
 	allow rule,
-	handler func(context.Context, *Req) (*Resp, error),
+	handle func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	serveCall := func(
-		ctx context.Context,
-		_ *structs.Node,
-		req *Req,
-	) (*Resp, error) {
-		resp, err := handler(ctx, req)
+	return e.serveCall(methodOf(m), allow, func(ctx context.Context, req any) (any, error) {
+		return handle(ctx, req.(*Req))
+	})
+}
+
+func (e *Endpoints) serveCall(m method, allow rule, handle rpc.Handler) rpc.Endpoint {
+	return e.serve(m, allow, func(
+		ctx context.Context, _ *structs.Node, req any,
+	) (any, error) {
+		resp, err := handle(ctx, req)
 		if err != nil {
 			return nil, err
 		}
 		e.completeMeta(query.MetaOf(resp))
 		return resp, nil
-	}
-	return serve(e, m, allow, serveCall)
+	})
 }
 
 // completeMeta fills in the index of an answer, if it has none, and the known facts about the leader.
@@ -261,20 +307,25 @@ func (e *Endpoints) completeMeta(meta *structs.QueryMeta) {
 func local[Resp any](
 	e *Endpoints,
 	m structs.Method[structs.QueryRequest, Resp],
-	handler func(resp *Resp),
+	handle func(resp *Resp),
 ) rpc.Endpoint {
-	serveLocal := func(
-		context.Context, *structs.Node, *structs.QueryRequest,
-	) (*Resp, error) {
-		resp := new(Resp)
-		handler(resp)
-		r, ok := any(resp).(query.ReadResponse)
+	return e.serveLocal(methodOf(m), func(resp any) {
+		handle(resp.(*Resp))
+	})
+}
+
+func (e *Endpoints) serveLocal(m method, handle func(resp any)) rpc.Endpoint {
+	endpoint := e.serve(m, anyone, func(
+		context.Context, *structs.Node, any,
+	) (any, error) {
+		resp := m.newResp()
+		handle(resp)
+		r, ok := resp.(query.ReadResponse)
 		if ok {
 			e.completeMeta(r.Meta())
 		}
 		return resp, nil
-	}
-	endpoint := serve(e, m, anyone, serveLocal)
+	})
 	inner := endpoint.Serve
 	endpoint.Serve = func(ctx context.Context, req any) (any, error) {
 		own := *req.(*structs.QueryRequest)
@@ -296,17 +347,13 @@ func write[Req, Resp any, W written[Resp]](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
 	allow rule,
-	handler func(context.Context, *Req, *Resp) (index uint64, err error),
+	handle func(context.Context, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	ignoreNode := func(
-		ctx context.Context,
-		_ *structs.Node,
-		req *Req,
-		resp *Resp,
+	return e.serveWrite(methodOf(m), allow, func(
+		ctx context.Context, _ *structs.Node, req, resp any,
 	) (uint64, error) {
-		return handler(ctx, req, resp)
-	}
-	return report[Req, Resp, W](e, m, allow, ignoreNode)
+		return handle(ctx, req.(*Req), resp.(*Resp))
+	})
 }
 
 // report is like write, for a handler that uses the row with which the node was authenticated.
@@ -314,24 +361,33 @@ func report[Req, Resp any, W written[Resp]](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
 	allow rule,
-	handler func(context.Context, *structs.Node, *Req, *Resp) (index uint64, err error),
+	handle func(context.Context, *structs.Node, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	serveWrite := func(
-		ctx context.Context,
-		node *structs.Node,
-		req *Req,
-	) (*Resp, error) {
-		w := any(req).(interface{ Write() *structs.WriteOptions })
+	return e.serveWrite(methodOf(m), allow, func(
+		ctx context.Context, node *structs.Node, req, resp any,
+	) (uint64, error) {
+		return handle(ctx, node, req.(*Req), resp.(*Resp))
+	})
+}
+
+func (e *Endpoints) serveWrite(
+	m method,
+	allow rule,
+	handle func(ctx context.Context, node *structs.Node, req, resp any) (index uint64, err error),
+) rpc.Endpoint {
+	endpoint := e.serve(m, allow, func(
+		ctx context.Context, node *structs.Node, req any,
+	) (any, error) {
+		w := req.(interface{ Write() *structs.WriteOptions })
 		w.Write().Now = e.now().UnixNano()
-		resp := new(Resp)
-		index, err := handler(ctx, node, req, resp)
+		resp := m.newResp()
+		index, err := handle(ctx, node, req, resp)
 		if err != nil {
 			return nil, err
 		}
-		W(resp).Written().Index = index
+		resp.(interface{ Written() *structs.WriteMeta }).Written().Index = index
 		return resp, nil
-	}
-	endpoint := serve(e, m, allow, serveWrite)
+	})
 	endpoint.Admit = e.writes.Full
 	return endpoint
 }

@@ -235,6 +235,10 @@ func CommandOf(entry []byte) *CommandInfo {
 
 // Encode writes the log entry: the command's ID, then the payload in msgpack.
 func (c Command[P]) Encode(payload *P) ([]byte, error) {
+	return c.encode(payload)
+}
+
+func (c *CommandInfo) encode(payload any) ([]byte, error) {
 	b, err := codec.EncodeAfter([]byte{c.ID}, payload)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", c.Name, err)
@@ -280,7 +284,17 @@ func Propose[P any](
 	c Command[P],
 	payload *P,
 ) (index uint64, err error) {
-	entry, err := c.Encode(payload)
+	return propose(ctx, p, c.CommandInfo, payload)
+}
+
+// propose is Propose without the type of the payload: its code is in the program once.
+func propose(
+	ctx context.Context,
+	p Proposer,
+	c *CommandInfo,
+	payload any,
+) (index uint64, err error) {
+	entry, err := c.encode(payload)
 	if err != nil {
 		return 0, structs.Internalf("%w", err)
 	}

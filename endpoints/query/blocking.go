@@ -128,12 +128,12 @@ func countWake(method string) {
 //   - A query that takes long may wait before it runs again (see slowLimiter).
 //   - After MaxWait (default 5 minutes, at most 10) Watch returns the answer as it is.
 //   - When ctx ends the error is a timeout.
-func Watch[Resp any](
+func Watch(
 	ctx context.Context,
 	e *Engine,
 	req Request,
-	read func(tx *state.ReadTx) (*Resp, error),
-) (resp *Resp, index uint64, err error) {
+	read func(tx *state.ReadTx) (resp any, err error),
+) (resp any, index uint64, err error) {
 	if req.options().MinIndex == 0 {
 		tx := e.store.Read()
 		resp, err = read(tx)
@@ -143,21 +143,12 @@ func Watch[Resp any](
 		Engine: e,
 		req:    req,
 		key:    e.digests.requestKey(req),
-		read: func(tx *state.ReadTx) (any, error) {
-			resp, err := read(tx)
-			if resp == nil {
-				return nil, err
-			}
-			return resp, err
-		},
+		read:   read,
 	}
-	answer, index, err := b.await(ctx)
-	resp, _ = answer.(*Resp)
-	return resp, index, err
+	return b.await(ctx)
 }
 
-// blockingQuery is a query that waits for a changed answer. It does not know the type of the answer, so that
-// its code is in the program once and not for each method.
+// blockingQuery is a query that waits for a changed answer.
 type blockingQuery struct {
 	*Engine
 	req  Request

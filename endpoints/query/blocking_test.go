@@ -39,7 +39,7 @@ func askEngine(ctx context.Context, e *Engine, opts structs.QueryOptions) *askin
 	go func() {
 		defer close(a.done)
 		req := Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}
-		read := func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
+		read := func(tx *state.ReadTx) (any, error) {
 			a.runs++
 			a.name = ""
 			n := state.Node(tx, "a")
@@ -237,7 +237,7 @@ func TestWatch_ReturnsOtherErrorsAtOnce(t *testing.T) {
 	e := NewEngine(state.New(), leader{})
 	_, index, err := Watch(context.Background(), e,
 		Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
-		func(*state.ReadTx) (*structs.NodeGetResponse, error) {
+		func(*state.ReadTx) (any, error) {
 			return nil, structs.Errorf(structs.KindDenied, "no")
 		})
 	if index != 1 || !structs.IsKind(err, structs.KindDenied) {

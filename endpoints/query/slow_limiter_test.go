@@ -61,7 +61,7 @@ func TestWatch_ReturnsTheTokenOfAReadThatPanics(t *testing.T) {
 		registerNode(s, "a", "one")
 		e := NewEngine(s, leader{})
 		runs := 0
-		read := func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
+		read := func(tx *state.ReadTx) (any, error) {
 			node := state.Node(tx, "a")
 			runs++
 			if runs == 2 {

@@ -16,8 +16,8 @@ import (
 // StreamRows makes an endpoint write the answer of a list row by row to a caller in another process. Neither
 // all stubs of the list nor a second copy of them exist at any time. A page is made before it is written.
 // StreamRows does not change an endpoint that returns no list.
-func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
-	list := listField(reflect.TypeFor[Resp]())
+func StreamRows(endpoint rpc.Endpoint, answer reflect.Type) rpc.Endpoint {
+	list := listField(answer)
 	if list == "" {
 		return endpoint
 	}
