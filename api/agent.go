@@ -100,7 +100,7 @@ func serveLeave(c *call) (any, error) {
 // AgentLeave removes the agent's server from the cluster and then stops the agent.
 func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 	params := url.Values{"force": {strconv.FormatBool(force)}}
-	return agentLeave.exec(ctx, c, request{query: params})
+	return agentLeave.route.exec(ctx, c, request{query: params})
 }
 
 var agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
@@ -123,7 +123,7 @@ func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) e
 		"node":  {node},
 		"prune": {strconv.FormatBool(prune)},
 	}
-	return agentForceLeave.exec(ctx, c, request{query: params})
+	return agentForceLeave.route.exec(ctx, c, request{query: params})
 }
 
 var agentJoin = route[AgentJoin](put, "/v1/agent/join", serveJoin)
@@ -163,7 +163,7 @@ func serveReload(c *call) (any, error) {
 
 // AgentReload makes the agent read its configuration again and apply the live settings.
 func (c *Client) AgentReload(ctx context.Context) error {
-	return agentReload.exec(ctx, c, request{})
+	return agentReload.route.exec(ctx, c, request{})
 }
 
 var statusLeader = route(get, "/v1/status/leader",
@@ -188,7 +188,7 @@ func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
 	return statusPeers.send(ctx, c, request{})
 }
 
-var _ = handle(get, "/v1/agent/servers", statusPeers.serve)
+var _ = handle(get, "/v1/agent/servers", statusPeers.route.serve)
 
 var _ = handle(get, "/v1/regions", serveRegions)
 
@@ -242,7 +242,7 @@ func bindRemovePeer(c *call, req *structs.RaftRemovePeerRequest) error {
 // RaftRemovePeer removes a failed server from the Raft configuration. It uses the address if the ID is "".
 func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 	params := url.Values{"id": {id}, "address": {address}}
-	return raftRemovePeer.exec(ctx, c, request{query: params})
+	return raftRemovePeer.route.exec(ctx, c, request{query: params})
 }
 
 var raftTransfer = route(put, "/v1/operator/raft/transfer-leadership",
@@ -257,7 +257,7 @@ func bindTransfer(c *call, req *structs.RaftTransferRequest) error {
 // RaftTransferLeadership makes another server lead. It uses the address if the ID is "".
 func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string) error {
 	params := url.Values{"id": {id}, "address": {address}}
-	return raftTransfer.exec(ctx, c, request{query: params})
+	return raftTransfer.route.exec(ctx, c, request{query: params})
 }
 
 var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
@@ -301,7 +301,7 @@ func digestValue(sum hash.Hash) string {
 // SnapshotSave writes an archive of the whole state to w and verifies the agent's digest. The content of w is
 // useless after an error.
 func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
-	resp, err := snapshotSave.open(ctx, c, request{})
+	resp, err := snapshotSave.route.open(ctx, c, request{})
 	if err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func serveRestore(c *call) (any, error) {
 
 // SnapshotRestore replaces the whole state of the cluster by that of an archive.
 func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader) error {
-	return snapshotRestore.exec(ctx, c, request{body: r})
+	return snapshotRestore.route.exec(ctx, c, request{body: r})
 }
 
 var systemGC = route(put, "/v1/system/gc",
@@ -335,7 +335,7 @@ var systemGC = route(put, "/v1/system/gc",
 
 // SystemGC deletes the rows that are past their retention.
 func (c *Client) SystemGC(ctx context.Context) error {
-	return systemGC.exec(ctx, c, request{})
+	return systemGC.route.exec(ctx, c, request{})
 }
 
 // The summary of a job is computed from its allocations when it is read, so this changes nothing.

@@ -42,7 +42,7 @@ var allocRestart = route[struct{}](put, "/v1/client/allocation/{id}/restart",
 // AllocRestart restarts tasks of an allocation. The restarts do not count for the restart policy. It does not
 // wait for them.
 func (c *Client) AllocRestart(ctx context.Context, id string, req AllocRestartRequest) error {
-	return allocRestart.exec(ctx, c, request{id: id, body: req})
+	return allocRestart.route.exec(ctx, c, request{id: id, body: req})
 }
 
 var allocSignal = route[struct{}](put, "/v1/client/allocation/{id}/signal",
@@ -62,7 +62,7 @@ var allocSignal = route[struct{}](put, "/v1/client/allocation/{id}/signal",
 
 // AllocSignal sends a signal to tasks of an allocation.
 func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequest) error {
-	return allocSignal.exec(ctx, c, request{id: id, body: req})
+	return allocSignal.route.exec(ctx, c, request{id: id, body: req})
 }
 
 var (
@@ -95,7 +95,7 @@ func serveAllocGC(c *call) (any, error) {
 
 // AllocGC removes the directory of an allocation that has ended from its node.
 func (c *Client) AllocGC(ctx context.Context, id string) error {
-	return allocGC.exec(ctx, c, request{id: id})
+	return allocGC.route.exec(ctx, c, request{id: id})
 }
 
 var (

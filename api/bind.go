@@ -90,17 +90,29 @@ func serveMethod[Req, Resp, T any](
 	bind func(*call, *Req) error,
 	pick func(*Resp) T,
 ) serveFunc[T] {
+	return callMethod(rpc.MethodOf(m), bindAny(bind), func(resp any) any {
+		return pick(resp.(*Resp))
+	})
+}
+
+// callMethod is serveMethod without the types of the method, so that its code is in the program once.
+func callMethod(
+	m rpc.Method,
+	bind func(c *call, req any) error,
+	pick func(resp any) any,
+) func(*call) (any, error) {
 	return func(c *call) (any, error) {
-		req := new(Req)
+		req := m.NewRequest()
 		err := bindRequest(c, req, bind)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := rpc.Call(c.ctx(), c.Caller, m, req)
+		resp := m.NewAnswer()
+		err = c.Caller.Call(c.ctx(), m.Name, req, resp)
 		if err != nil {
 			return nil, err
 		}
-		switch r := any(resp).(type) {
+		switch r := resp.(type) {
 		case readResponse:
 			c.setMeta(r.Meta())
 		case writeResponse:
@@ -110,9 +122,19 @@ func serveMethod[Req, Resp, T any](
 	}
 }
 
+// bindAny returns a bind for a request of any type. It returns nil for nil.
+func bindAny[Req any](bind func(*call, *Req) error) func(c *call, req any) error {
+	if bind == nil {
+		return nil
+	}
+	return func(c *call, req any) error {
+		return bind(c, req.(*Req))
+	}
+}
+
 // bindRequest sets the common options of a request and then calls bind.
-func bindRequest[Req any](c *call, req *Req, bind func(*call, *Req) error) error {
-	switch r := any(req).(type) {
+func bindRequest(c *call, req any, bind func(c *call, req any) error) error {
+	switch r := req.(type) {
 	case readRequest:
 		if err := c.bindQuery(r.Query()); err != nil {
 			return err

@@ -87,7 +87,7 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 	if c.cfg.Token != "" {
 		header.Set("X-Berth-Token", c.cfg.Token)
 	}
-	r := request{route: allocExec.Route, id: id, query: query}
+	r := request{route: allocExec.route, id: id, query: query}
 	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
 		HTTPClient: c.http,
 		HTTPHeader: header,

@@ -201,7 +201,7 @@ func (c *Client) AllocFile(ctx context.Context, id, path string) (*structs.Alloc
 
 // AllocCat reads a file of an allocation. The caller closes it.
 func (c *Client) AllocCat(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return openBody(allocCat.open(ctx, c, request{id: id, query: url.Values{"path": {path}}}))
+	return openBody(allocCat.route.open(ctx, c, request{id: id, query: url.Values{"path": {path}}}))
 }
 
 // FilePart is a part of a file, in bytes. A Limit of 0 is no limit.
@@ -214,7 +214,7 @@ func (c *Client) AllocReadAt(ctx context.Context, id, path string, part FilePart
 		"offset": {strconv.FormatInt(part.Offset, 10)},
 		"limit":  {strconv.FormatInt(part.Limit, 10)},
 	}
-	return openBody(allocReadAt.open(ctx, c, request{id: id, query: query}))
+	return openBody(allocReadAt.route.open(ctx, c, request{id: id, query: query}))
 }
 
 // FileOptions select a place in a file. Offset counts bytes from the start, or back from the end with
@@ -237,7 +237,7 @@ func (c *Client) AllocStream(ctx context.Context, id, path string, o FileOptions
 		"follow": {strconv.FormatBool(o.Follow)},
 	}
 	setPlace(query, o.FromEnd, o.Offset, o.Lines)
-	return openBody(allocStream.open(ctx, c, request{id: id, query: query}))
+	return openBody(allocStream.route.open(ctx, c, request{id: id, query: query}))
 }
 
 // setPlace sets the parameters that name a place in a file or log.

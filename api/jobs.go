@@ -160,7 +160,7 @@ func registerJob(c *call) (any, error) {
 	return answer, err
 }
 
-var _ = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
+var _ = handle(put, "/v1/job/{id}", jobRegister.route.serve, holdsJobs)
 
 // jobBody is the body that registers a job. Submission is the source of the job.
 type jobBody struct {

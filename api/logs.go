@@ -102,5 +102,5 @@ func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (
 		"follow": {strconv.FormatBool(o.Follow)},
 	}
 	setPlace(query, o.FromEnd, o.Offset, o.Lines)
-	return openBody(allocLogs.open(ctx, c, request{id: id, query: query}))
+	return openBody(allocLogs.route.open(ctx, c, request{id: id, query: query}))
 }

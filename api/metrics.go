@@ -54,7 +54,7 @@ func (c *call) servePrometheus() error {
 
 // Metrics returns the metrics of the called agent in a format, MetricsJSON or MetricsPrometheus.
 func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
-	resp, err := metricsGet.open(ctx, c, request{
+	resp, err := metricsGet.route.open(ctx, c, request{
 		query: url.Values{"format": {format}},
 	})
 	if err != nil {

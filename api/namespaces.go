@@ -38,7 +38,7 @@ var (
 	namespaceApply = route(put, "/v1/namespace",
 		serveMethod(structs.NamespaceApply, bindNamespace, whole))
 
-	_ = handle(put, "/v1/namespace/{id}", namespaceApply.serve)
+	_ = handle(put, "/v1/namespace/{id}", namespaceApply.route.serve)
 )
 
 // namespaceBody is a namespace with the fields of the dialect that berth refuses.
@@ -107,7 +107,7 @@ func DecodeNamespace(src []byte) (*structs.Namespace, error) {
 
 // NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
 func (c *Client) NamespaceApply(ctx context.Context, n *structs.Namespace) error {
-	return namespaceApply.exec(ctx, c, request{body: n})
+	return namespaceApply.route.exec(ctx, c, request{body: n})
 }
 
 var namespaceDelete = route(remove, "/v1/namespace/{id}",
@@ -116,5 +116,5 @@ var namespaceDelete = route(remove, "/v1/namespace/{id}",
 
 // NamespaceDelete deletes a namespace without volumes and without jobs that are not dead.
 func (c *Client) NamespaceDelete(ctx context.Context, name string) error {
-	return namespaceDelete.exec(ctx, c, request{id: name})
+	return namespaceDelete.route.exec(ctx, c, request{id: name})
 }

@@ -69,7 +69,7 @@ var (
 	nodePoolApply = route(put, "/v1/node/pools",
 		serveMethod(structs.NodePoolApply, bindNodePoolApply, whole))
 
-	_ = handle(put, poolPrefix+"{id}", nodePoolApply.serve)
+	_ = handle(put, poolPrefix+"{id}", nodePoolApply.route.serve)
 )
 
 func bindNodePoolApply(c *call, req *structs.NodePoolApplyRequest) error {
@@ -91,7 +91,7 @@ func DecodeNodePool(src []byte) (*structs.NodePool, error) {
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.
 func (c *Client) NodePoolApply(ctx context.Context, p *structs.NodePool) error {
-	return nodePoolApply.exec(ctx, c, request{body: p})
+	return nodePoolApply.route.exec(ctx, c, request{body: p})
 }
 
 var nodePoolDelete = route(remove, poolPrefix+"{id}",
@@ -100,5 +100,5 @@ var nodePoolDelete = route(remove, poolPrefix+"{id}",
 
 // NodePoolDelete deletes a node pool that no node and no job that is not dead names.
 func (c *Client) NodePoolDelete(ctx context.Context, name string) error {
-	return nodePoolDelete.exec(ctx, c, request{id: name})
+	return nodePoolDelete.route.exec(ctx, c, request{id: name})
 }

@@ -142,7 +142,7 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	if eligible {
 		body.Eligibility = structs.NodeEligible
 	}
-	return nodeEligibility.exec(ctx, c, request{id: id, body: body})
+	return nodeEligibility.route.exec(ctx, c, request{id: id, body: body})
 }
 
 var nodeDrain = route(put, "/v1/node/{id}/drain",
@@ -172,7 +172,7 @@ func bindNodeDrain(c *call, req *structs.NodeDrainRequest) error {
 
 // NodeDrain starts, changes or cancels the drain of a node.
 func (c *Client) NodeDrain(ctx context.Context, id string, drain NodeDrain) error {
-	return nodeDrain.exec(ctx, c, request{id: id, body: drain})
+	return nodeDrain.route.exec(ctx, c, request{id: id, body: drain})
 }
 
 var nodeDrainStatus = route(get, "/v1/node/{id}/drain",
@@ -210,5 +210,5 @@ func bindNodePurge(c *call, req *structs.NodeDeregisterRequest) error {
 
 // NodePurge deletes a node.
 func (c *Client) NodePurge(ctx context.Context, id string) error {
-	return nodePurge.exec(ctx, c, request{id: id})
+	return nodePurge.route.exec(ctx, c, request{id: id})
 }

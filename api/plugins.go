@@ -43,5 +43,5 @@ var pluginDelete = route(remove, "/v1/plugin/csi/{id}",
 
 // PluginDelete deletes a plugin without references.
 func (c *Client) PluginDelete(ctx context.Context, id string) error {
-	return pluginDelete.exec(ctx, c, request{id: id})
+	return pluginDelete.route.exec(ctx, c, request{id: id})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,8 +16,9 @@ type Route struct {
 	Methods string // separated by blanks
 	Path    string // a pattern of net/http's ServeMux without a method
 	serve   func(*call) (any, error)
-	Jobs    bool // its body may have jobs or volumes, and therefore a larger bound
-	Streams bool // its body or its answer is a stream without a bound
+	answer  reflect.Type // the client decodes into it; nil for a route without a client method
+	Jobs    bool         // its body may have jobs or volumes, and therefore a larger bound
+	Streams bool         // its body or its answer is a stream without a bound
 }
 
 // mostBody returns the bound of a request's body in bytes. 0 is no bound.
@@ -72,48 +74,57 @@ func handle(methods, path string, serve func(*call) (any, error), options ...fun
 func holdsJobs(r *Route) { r.Jobs = true }
 func streams(r *Route)   { r.Streams = true }
 
-// endpoint is a route together with its client call. The client decodes the answer into a T.
-type endpoint[T any] struct{ *Route }
+// endpoint is a route together with its client call. The client decodes the answer into a T. The receivers of
+// its methods are pointers, and the route is not embedded: otherwise the compiler would write all methods
+// several times for each T.
+type endpoint[T any] struct{ route *Route }
 
 // route declares an endpoint.
-func route[T any](methods, path string, serve serveFunc[T], options ...func(*Route)) endpoint[T] {
-	return endpoint[T]{handle(methods, path, serve, options...)}
+func route[T any](methods, path string, serve serveFunc[T], options ...func(*Route)) *endpoint[T] {
+	r := handle(methods, path, serve, options...)
+	r.answer = reflect.TypeFor[T]()
+	return &endpoint[T]{r}
 }
 
 // fetch reads a resource. id is "" if the path has none.
-func (e endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (
+func (e *endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (
 	T, *Meta, error,
 ) {
 	return e.call(ctx, c, request{id: id, query: queryValues(q)})
 }
 
-// exec calls an endpoint and drops the answer.
-func (e endpoint[T]) exec(ctx context.Context, c *Client, r request) error {
-	_, _, err := e.call(ctx, c, r)
-	return err
-}
-
 // send calls an endpoint and drops the headers of the answer.
-func (e endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) {
+func (e *endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) {
 	out, _, err := e.call(ctx, c, r)
 	return out, err
 }
 
-func (e endpoint[T]) call(ctx context.Context, c *Client, r request) (
+func (e *endpoint[T]) call(ctx context.Context, c *Client, r request) (
 	T, *Meta, error,
 ) {
 	var out T
-	r.route = e.Route
-	meta, err := c.callJSON(ctx, r, &out)
+	meta, err := e.route.decode(ctx, c, r, &out)
 	return out, meta, err
 }
 
-// open calls an endpoint whose answer is not JSON. The caller closes the body.
-func (e endpoint[T]) open(ctx context.Context, c *Client, r request) (
+// decode calls a route and decodes the answer into out.
+func (r *Route) decode(ctx context.Context, c *Client, req request, out any) (*Meta, error) {
+	req.route = r
+	return c.callJSON(ctx, req, out)
+}
+
+// exec calls a route and drops the answer.
+func (r *Route) exec(ctx context.Context, c *Client, req request) error {
+	_, err := r.decode(ctx, c, req, reflect.New(r.answer).Interface())
+	return err
+}
+
+// open calls a route whose answer is not JSON. The caller closes the body.
+func (r *Route) open(ctx context.Context, c *Client, req request) (
 	*http.Response, error,
 ) {
-	r.route = e.Route
-	return c.open(ctx, r)
+	req.route = r
+	return c.open(ctx, req)
 }
 
 // method returns the method that the client uses.

@@ -37,8 +37,36 @@ func serveList[Req, Resp, Row any](
 	bind func(*call, *Req) error,
 	pick func(*Resp) []*Row,
 ) serveFunc[[]*Row] {
+	return callList(rpc.MethodOf(m), bindAny(bind), func(resp any) rowsOf {
+		rows := pick(resp.(*Resp))
+		return rowsOf{
+			whole: rows,
+			each: func(do func(row any) error) error {
+				for _, row := range rows {
+					if err := do(row); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
+	})
+}
+
+// rowsOf are the rows of a page: as a slice and one by one.
+type rowsOf struct {
+	whole any
+	each  rowStream
+}
+
+// callList is serveList without the types of the method, so that its code is in the program once.
+func callList(
+	m rpc.Method,
+	bind func(c *call, req any) error,
+	pick func(resp any) rowsOf,
+) func(*call) (any, error) {
 	return func(c *call) (any, error) {
-		req := new(Req)
+		req := m.NewRequest()
 		err := bindRequest(c, req, bind)
 		if err != nil {
 			return nil, err
@@ -47,16 +75,16 @@ func serveList[Req, Resp, Row any](
 		if err != nil {
 			return nil, err
 		}
-		q := any(req).(readRequest).Query()
+		q := req.(readRequest).Query()
 		q.Stream = !pretty && q.PerPage == 0
 		if q.Stream && q.MinIndex == 0 {
 			q.PerPage = rowsPerPage
 		}
-		l := list[Req, Resp, Row]{
+		l := list{
 			ctx:    c.ctx(),
 			caller: c.Caller,
 			method: m,
-			req:    *req,
+			req:    req,
 			pick:   pick,
 		}
 		first, err := l.fetchPage(q.NextToken)
@@ -71,7 +99,7 @@ func serveList[Req, Resp, Row any](
 		c.setMeta(first.meta)
 		switch {
 		case pretty:
-			return first.rows, nil
+			return first.rows.whole, nil
 		case first.meta.Rows != nil:
 			return rowStream(first.meta.Rows), nil
 		}
@@ -80,30 +108,31 @@ func serveList[Req, Resp, Row any](
 }
 
 // list is a list that is fetched page by page.
-type list[Req, Resp, Row any] struct {
+type list struct {
 	ctx    context.Context
 	caller rpc.Caller
-	method structs.Method[Req, Resp]
-	req    Req
-	pick   func(*Resp) []*Row
+	method rpc.Method
+	req    any
+	pick   func(resp any) rowsOf
 }
 
 // page is a page that a token stands for, and the token of the next page.
-type page[Row any] struct {
-	rows        []*Row
+type page struct {
+	rows        rowsOf
 	token, next string
 	meta        *structs.QueryMeta
 }
 
-func (l list[Req, Resp, Row]) fetchPage(token string) (page[Row], error) {
-	req := l.req // a copy, because the last request may still be in use
-	any(&req).(readRequest).Query().NextToken = token
-	resp, err := rpc.Call(l.ctx, l.caller, l.method, &req)
+func (l list) fetchPage(token string) (page, error) {
+	req := l.method.CopyRequest(l.req) // because the last request may still be in use
+	req.(readRequest).Query().NextToken = token
+	resp := l.method.NewAnswer()
+	err := l.caller.Call(l.ctx, l.method.Name, req, resp)
 	if err != nil {
-		return page[Row]{}, err
+		return page{}, err
 	}
-	meta := any(resp).(readResponse).Meta()
-	return page[Row]{
+	meta := resp.(readResponse).Meta()
+	return page{
 		rows:  l.pick(resp),
 		token: token,
 		next:  meta.NextToken,
@@ -112,13 +141,12 @@ func (l list[Req, Resp, Row]) fetchPage(token string) (page[Row], error) {
 }
 
 // streamFrom streams the rows of a page and of those that follow it.
-func (l list[Req, Resp, Row]) streamFrom(p page[Row]) rowStream {
-	return func(do func(any) error) (err error) {
+func (l list) streamFrom(p page) rowStream {
+	return func(do func(any) error) error {
 		for {
-			for _, row := range p.rows {
-				if err := do(row); err != nil {
-					return err
-				}
+			err := p.rows.each(do)
+			if err != nil {
+				return err
 			}
 			if p.next == "" || p.next == p.token {
 				return nil

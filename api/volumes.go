@@ -234,7 +234,7 @@ type volumeSent struct {
 }
 
 func (c *Client) volumePut(
-	ctx context.Context, e endpoint[volumesAnswer], v *structs.CSIVolume,
+	ctx context.Context, e *endpoint[volumesAnswer], v *structs.CSIVolume,
 ) (*structs.CSIVolume, error) {
 	body := struct{ Volumes []volumeSent }{
 		[]volumeSent{{v, v.Secrets}},
@@ -264,7 +264,7 @@ func bindVolumeDeregister(c *call, req *structs.CSIVolumeDeregisterRequest) (err
 
 // VolumeDeregister deletes the row of a volume and leaves the volume at its plugin.
 func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) error {
-	return volumeDeregister.exec(ctx, c, request{
+	return volumeDeregister.route.exec(ctx, c, request{
 		id:    id,
 		query: url.Values{"force": {strconv.FormatBool(force)}},
 	})
@@ -285,7 +285,7 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 	if err != nil {
 		return err
 	}
-	return volumeDelete.exec(ctx, c, request{
+	return volumeDelete.route.exec(ctx, c, request{
 		id:     id,
 		header: header,
 	})
@@ -339,5 +339,5 @@ var volumeRetry = route(put, "/v1/volume/csi/{id}/retry",
 
 // VolumeRetry retries all failed operations of a volume at once.
 func (c *Client) VolumeRetry(ctx context.Context, id string) error {
-	return volumeRetry.exec(ctx, c, request{id: id})
+	return volumeRetry.route.exec(ctx, c, request{id: id})
 }

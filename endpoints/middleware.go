@@ -3,7 +3,6 @@ package endpoints
 import (
 	"cmp"
 	"context"
-	"reflect"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -47,48 +46,21 @@ func optionsOf(req any, write bool) options {
 	panic("a request embeds neither QueryOptions nor WriteOptions")
 }
 
-// method is a structs.Method with its types as values. So the program has the code behind read, write and
-// their like once, and not for each method.
-type method struct {
-	name  string
-	write bool
-	req   reflect.Type
-	resp  reflect.Type
-}
-
-func methodOf[Req, Resp any](m structs.Method[Req, Resp]) method {
-	return method{
-		name:  m.Name,
-		write: m.Write,
-		req:   reflect.TypeFor[Req](),
-		resp:  reflect.TypeFor[Resp](),
-	}
-}
-
-func (m method) newReq() any  { return reflect.New(m.req).Interface() }
-func (m method) newResp() any { return reflect.New(m.resp).Interface() }
-
-func (m method) copyReq(req any) any {
-	own := reflect.New(m.req)
-	own.Elem().Set(reflect.ValueOf(req).Elem())
-	return own.Interface()
-}
-
 // handler serves a request of a method. The request and the answer are pointers to the types of the method.
 type handler func(ctx context.Context, node *structs.Node, req any) (any, error)
 
 // serve wraps a handler in the middleware; the package comment has the order.
-func (e *Endpoints) serve(m method, allow rule, handle handler) rpc.Endpoint {
+func (e *Endpoints) serve(m rpc.Method, allow rule, handle handler) rpc.Endpoint {
 	d := delivered{
 		method: m,
 		allow:  allow,
 		handle: handle,
 	}
 	return rpc.Endpoint{
-		Name:          m.name,
-		Write:         m.write,
-		New:           m.newReq,
-		Copy:          m.copyReq,
+		Name:          m.Name,
+		Write:         m.Write,
+		New:           m.NewRequest,
+		Copy:          m.CopyRequest,
 		ForwardsReads: e.forwardsReads,
 		Serve: func(ctx context.Context, req any) (any, error) {
 			return e.deliver(ctx, d, req)
@@ -98,7 +70,7 @@ func (e *Endpoints) serve(m method, allow rule, handle handler) rpc.Endpoint {
 
 // delivered is how requests of a method are served.
 type delivered struct {
-	method method
+	method rpc.Method
 	allow  rule
 	handle handler
 }
@@ -110,8 +82,8 @@ func (e *Endpoints) deliver(
 	req any,
 ) (resp any, err error) {
 	start := time.Now()
-	defer func() { measureServed(d.method.name, start, err) }()
-	o := optionsOf(req, d.method.write)
+	defer func() { measureServed(d.method.Name, start, err) }()
+	o := optionsOf(req, d.method.Write)
 	attempts := e.newDelivery(o)
 	for {
 		leader, err := e.route(ctx, o)
@@ -129,9 +101,9 @@ func (e *Endpoints) deliver(
 				return nil, err
 			}
 			*o.forwarded = true
-			resp = d.method.newResp()
+			resp = d.method.NewAnswer()
 			again, err = attempts.forward(ctx, leader, func(ctx context.Context) error {
-				return e.raft.Forward(ctx, leader, d.method.name, req, resp)
+				return e.raft.Forward(ctx, leader, d.method.Name, req, resp)
 			})
 		}
 		if !again {
@@ -236,25 +208,25 @@ func read[Req, Resp any](
 	allow rule,
 	handle func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	return e.serveRead(methodOf(m), allow, func(tx *state.ReadTx, req, resp any) error {
+	return e.serveRead(rpc.MethodOf(m), allow, func(tx *state.ReadTx, req, resp any) error {
 		return handle(tx, req.(*Req), resp.(*Resp))
 	})
 }
 
 func (e *Endpoints) serveRead(
-	m method,
+	m rpc.Method,
 	allow rule,
 	handle func(tx *state.ReadTx, req, resp any) error,
 ) rpc.Endpoint {
 	watch := func(ctx context.Context, req any) (any, error) {
 		var applied uint64
 		run := func(tx *state.ReadTx) (any, error) {
-			resp := m.newResp()
+			resp := m.NewAnswer()
 			applied = max(1, tx.Applied())
 			return resp, handle(tx, req, resp)
 		}
 		asked := query.Request{
-			Method: m.name,
+			Method: m.Name,
 			Body:   req,
 		}
 		resp, index, err := query.Watch(ctx, e.queries, asked, run)
@@ -268,7 +240,7 @@ func (e *Endpoints) serveRead(
 		}
 		return resp, nil
 	}
-	return query.StreamRows(e.serveCall(m, allow, watch), m.resp)
+	return query.StreamRows(e.serveCall(m, allow, watch), m.Answer())
 }
 
 // call serves a read whose handler does more than read the state once: it calls a plugin, or has its own way
@@ -279,12 +251,12 @@ func call[Req, Resp any](
 	allow rule,
 	handle func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	return e.serveCall(methodOf(m), allow, func(ctx context.Context, req any) (any, error) {
+	return e.serveCall(rpc.MethodOf(m), allow, func(ctx context.Context, req any) (any, error) {
 		return handle(ctx, req.(*Req))
 	})
 }
 
-func (e *Endpoints) serveCall(m method, allow rule, handle rpc.Handler) rpc.Endpoint {
+func (e *Endpoints) serveCall(m rpc.Method, allow rule, handle rpc.Handler) rpc.Endpoint {
 	return e.serve(m, allow, func(
 		ctx context.Context, _ *structs.Node, req any,
 	) (any, error) {
@@ -309,16 +281,16 @@ func local[Resp any](
 	m structs.Method[structs.QueryRequest, Resp],
 	handle func(resp *Resp),
 ) rpc.Endpoint {
-	return e.serveLocal(methodOf(m), func(resp any) {
+	return e.serveLocal(rpc.MethodOf(m), func(resp any) {
 		handle(resp.(*Resp))
 	})
 }
 
-func (e *Endpoints) serveLocal(m method, handle func(resp any)) rpc.Endpoint {
+func (e *Endpoints) serveLocal(m rpc.Method, handle func(resp any)) rpc.Endpoint {
 	endpoint := e.serve(m, anyone, func(
 		context.Context, *structs.Node, any,
 	) (any, error) {
-		resp := m.newResp()
+		resp := m.NewAnswer()
 		handle(resp)
 		r, ok := resp.(query.ReadResponse)
 		if ok {
@@ -349,7 +321,7 @@ func write[Req, Resp any, W written[Resp]](
 	allow rule,
 	handle func(context.Context, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	return e.serveWrite(methodOf(m), allow, func(
+	return e.serveWrite(rpc.MethodOf(m), allow, func(
 		ctx context.Context, _ *structs.Node, req, resp any,
 	) (uint64, error) {
 		return handle(ctx, req.(*Req), resp.(*Resp))
@@ -363,7 +335,7 @@ func report[Req, Resp any, W written[Resp]](
 	allow rule,
 	handle func(context.Context, *structs.Node, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	return e.serveWrite(methodOf(m), allow, func(
+	return e.serveWrite(rpc.MethodOf(m), allow, func(
 		ctx context.Context, node *structs.Node, req, resp any,
 	) (uint64, error) {
 		return handle(ctx, node, req.(*Req), resp.(*Resp))
@@ -371,7 +343,7 @@ func report[Req, Resp any, W written[Resp]](
 }
 
 func (e *Endpoints) serveWrite(
-	m method,
+	m rpc.Method,
 	allow rule,
 	handle func(ctx context.Context, node *structs.Node, req, resp any) (index uint64, err error),
 ) rpc.Endpoint {
@@ -380,7 +352,7 @@ func (e *Endpoints) serveWrite(
 	) (any, error) {
 		w := req.(interface{ Write() *structs.WriteOptions })
 		w.Write().Now = e.now().UnixNano()
-		resp := m.newResp()
+		resp := m.NewAnswer()
 		index, err := handle(ctx, node, req, resp)
 		if err != nil {
 			return nil, err
