@@ -157,7 +157,10 @@ func (t *Table[R]) numberPaths(number int) []*path {
 	return t.table.numberPaths(number)
 }
 
-// numberPaths numbers the table and names its access paths. It returns them, the keys of the table first.
+// numberPaths numbers the table and names its access paths. It returns them, the keys of the table first. It
+// is not inlined, because the compiler would write it for each type of rows.
+//
+//go:noinline
 func (t *table) numberPaths(number int) []*path {
 	*t.path = path{
 		name:  t.name,

@@ -94,40 +94,49 @@ func (t *Table[R]) IsComputed() bool { return t.table.computed }
 // Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys
 // in the table.
 func (t *Table[R]) Index(name string, key func(R) Key) *Index[R] {
-	return t.addIndex(name, key, index{})
+	return t.addIndex(name, key)
 }
 
 // UniqueIndex declares an index in which no two rows have equal keys.
 func (t *Table[R]) UniqueIndex(name string, key func(R) Key) *Index[R] {
-	return t.addIndex(name, key, index{unique: true})
+	x := t.addIndex(name, key)
+	x.index.unique = true
+	return x
 }
 
 // ListIndex declares a unique index for groups of a few hundred rows at most: a write of a row costs less
 // than in another index, and more with each row that has the same first part of the key. Scan, First and Has
 // read it, without parts or with the first one.
 func (t *Table[R]) ListIndex(name string, key func(R) Key) *Index[R] {
-	return t.addIndex(name, key, index{unique: true, lists: true})
+	x := t.UniqueIndex(name, key)
+	x.index.lists = true
+	return x
 }
 
-func (t *Table[R]) addIndex(name string, key func(R) Key, x index) *Index[R] {
-	x.name = name
+func (t *Table[R]) addIndex(name string, key func(R) Key) *Index[R] {
+	x := t.table.addIndex(name)
 	x.key = func(row any) Key { return key(row.(R)) }
-	return &Index[R]{t.table.addIndex(x)}
+	return &Index[R]{x}
 }
 
 // MultiIndex declares an index in which a row may have several keys.
 func (t *Table[R]) MultiIndex(name string, keys func(R) []Key) *Index[R] {
-	return &Index[R]{t.table.addIndex(index{
-		name: name,
-		keys: func(row any) []Key { return keys(row.(R)) },
-	})}
+	x := t.table.addIndex(name)
+	x.keys = func(row any) []Key { return keys(row.(R)) }
+	return &Index[R]{x}
 }
 
-func (t *table) addIndex(x index) *index {
-	x.table = t
-	x.path = &path{}
-	t.others = append(t.others, &x)
-	return &x
+// addIndex is not inlined, because the compiler would write it for each type of rows.
+//
+//go:noinline
+func (t *table) addIndex(name string) *index {
+	x := &index{
+		table: t,
+		name:  name,
+		path:  &path{},
+	}
+	t.others = append(t.others, x)
+	return x
 }
 
 // Get returns the row with the key, nil if there is none.
