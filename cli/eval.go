@@ -138,7 +138,11 @@ func evalDelete(ctx context.Context, c *Call) error {
 		}
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
-	n, err := c.API.EvaluationsDelete(ctx, which)
+	n := 0
+	err := c.await(ctx, "the servers, which delete the evaluations", seeServers, func() (err error) {
+		n, err = c.API.EvaluationsDelete(ctx, which)
+		return err
+	})
 	err = c.checkFound(ctx, n, err)
 	if err != nil {
 		return err

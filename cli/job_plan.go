@@ -61,7 +61,11 @@ func (c *Call) planJob(ctx context.Context) (changes bool, err error) {
 	}
 	job := source.job
 	c.setNamespace(job)
-	answer, err := c.API.JobPlan(ctx, job, c.Bool("diff"))
+	var answer *api.JobPlanned
+	err = c.await(ctx, "the servers, which plan the job", seeServers, func() (err error) {
+		answer, err = c.API.JobPlan(ctx, job, c.Bool("diff"))
+		return err
+	})
 	if err != nil {
 		return false, err
 	}

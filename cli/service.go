@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -95,7 +96,15 @@ func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRe
 			continue
 		}
 		read++
-		for _, check := range c.badChecks(ctx, i.AllocID) {
+		var checks []*structs.CheckResult
+		err := c.await(ctx, nodeOfAlloc(i.AllocID), c.seeAlloc(i.AllocID), func() (err error) {
+			checks, err = c.badChecks(ctx, i.AllocID)
+			return err
+		})
+		if err != nil {
+			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.id(i.AllocID), err)
+		}
+		for _, check := range checks {
 			if check.Service == i.ServiceName {
 				rows.addRow(c.id(i.AllocID), check.Check, check.Status, oneLine(check.Output))
 			}

@@ -157,6 +157,8 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 		{"alloc logs -stdout -stderr a1a1a1a1", node, ""},
 		{"alloc logs -f a1a1a1a1", node, ""},
 		{"alloc exec -address ADDR a1a1a1a1 ls", node, ""},
+		{"eval delete -json e1e1e1e1", "waits for the servers, which delete the evaluations", ""},
+		{"service info web", node, ""},
 	} {
 		t.Run(s.line+s.path, func(t *testing.T) {
 			t.Parallel()
@@ -231,6 +233,7 @@ func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 		{"server leave", servers, ""},
 		{"server force-leave s2.global", servers, ""},
 		{"system gc", servers, ""},
+		{"eval delete e1e1e1e1", servers, ""},
 		{"operator snapshot save " + archive, servers, ""},
 		{"operator raft remove-peer -peer-id s2", peers, ""},
 		{"operator raft transfer-leadership -peer-id s2", peers, ""},

@@ -144,19 +144,19 @@ func (w *watch) explainChecks(ctx context.Context, job named) {
 			a.DeploymentStatus.IsHealthy()
 	})
 	for _, a := range allocs[:min(len(allocs), mostChecked)] {
-		for _, check := range w.c.badChecks(ctx, a.ID) {
+		checks, _ := w.c.badChecks(ctx, a.ID) // the watch goes on without them
+		for _, check := range checks {
 			w.writeChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s", check.Check,
 				check.Service, w.c.id(a.ID), withDescription(check.Status, oneLine(check.Output)))
 		}
 	}
 }
 
-// badChecks returns the checks of an allocation that have failed or warn, in the order of their names. It is
-// empty if the node of the allocation does not answer.
-func (c *Call) badChecks(ctx context.Context, allocID string) (bad []*structs.CheckResult) {
+// badChecks returns the checks of an allocation that have failed or warn, in the order of their names.
+func (c *Call) badChecks(ctx context.Context, allocID string) (bad []*structs.CheckResult, err error) {
 	checks, err := c.API.AllocChecks(ctx, allocID)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	for _, check := range checks {
 		if check.Status == structs.CheckFailing || check.Status == structs.CheckWarning {
@@ -166,7 +166,7 @@ func (c *Call) badChecks(ctx context.Context, allocID string) (bad []*structs.Ch
 	slices.SortFunc(bad, func(a, b *structs.CheckResult) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Check, b.Check), cmp.Compare(a.ID, b.ID))
 	})
-	return bad
+	return bad, nil
 }
 
 // explainAtLast explains a wait whose time is over. The context of the wait has ended.
