@@ -189,7 +189,7 @@ func runUntilSaid(t *testing.T, s slowRequest, said *untilText, std Stdio) {
 	})
 	std.In = strings.NewReader("")
 	code := Run(ctx, s.args(addr), std)
-	if code != 0 {
+	if code != 0 || !strings.Contains(said.String(), s.want) {
 		t.Errorf("exit code %d; want %q in\n%s", code, s.want, said)
 	}
 }
