@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/client/consul"
-	"berth/client/driver"
+	"berth/client/mesh"
 	"berth/structs"
 )
 
@@ -129,11 +129,11 @@ func TestConnect_GivesTheProxyItsWork(t *testing.T) {
 		defer a.stop()
 		a.new(meshedAlloc())
 		fx.wantRunning(t, "web", "connect-proxy-web")
-		want := &driver.Proxy{
+		want := &mesh.Proxy{
 			Service:   "web",
 			Listen:    "0.0.0.0:20001",
 			Local:     "127.0.0.1:8080",
-			Upstreams: []driver.ProxyUpstream{{Name: "count-api", Bind: "127.0.0.1:9191"}},
+			Upstreams: []mesh.ProxyUpstream{{Name: "count-api", Bind: "127.0.0.1:9191"}},
 		}
 		if got := fx.machine.Task("alloc1/connect-proxy-web").Config.Proxy; !reflect.DeepEqual(got, want) {
 			t.Errorf("the proxy has %+v", got)

@@ -173,7 +173,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 }
 
 // proxy returns the work of a task that is a proxy of the service mesh, nil for any other.
-func (t *task) proxy(vars variables) (*driver.Proxy, error) {
+func (t *task) proxy(vars variables) (*mesh.Proxy, error) {
 	r := mesh.Resolver{Ports: t.r.Alloc().Ports, Expand: vars.expand}
 	return r.Proxy(t.r.group(), t.env.Task)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/client/cgroups"
+	"berth/client/mesh"
 	"berth/structs"
 )
 
@@ -65,8 +66,8 @@ type TaskConfig struct {
 	Ports     []structs.AllocatedPort // of the allocation
 	Dirs      Dirs
 	Mounts    []Mount
-	Network   *Network // nil: that of the node
-	Proxy     *Proxy   // nil: the task is no proxy of Consul's service mesh
+	Network   *Network    // nil: that of the node
+	Proxy     *mesh.Proxy // nil: the task is no proxy of Consul's service mesh
 	LogConfig structs.LogConfig
 	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
 	// CSI plugin.
@@ -130,27 +131,6 @@ func (c *TaskConfig) NamespaceOf() string {
 		return ""
 	}
 	return c.Network.Namespace
-}
-
-// Proxy is the work of a task that is a proxy of Consul's service mesh. Addresses are host:port in the
-// network of the allocation.
-type Proxy struct {
-	Service string // the name in Consul of the service that the proxy stands for
-	// Gateway says that the proxy is one of a gateway, which has none of the fields below: it gets its work
-	// from Consul.
-	Gateway   bool
-	Listen    string // where the proxies of other services connect
-	Local     string // where the service itself listens
-	Upstreams []ProxyUpstream
-	// EnvoyOnly names a setting of the proxy that only Envoy has, "" if there is none.
-	EnvoyOnly string
-}
-
-// ProxyUpstream is a service that a proxy leads to.
-type ProxyUpstream struct {
-	Name  string
-	Query bool   // Name is that of a prepared query
-	Bind  string // where the tasks of the group connect
 }
 
 // Mount binds a host path into the task.

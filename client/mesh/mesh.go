@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/client/driver"
 	"berth/internal/placeholder"
 	"berth/structs"
 )
@@ -131,7 +130,7 @@ func (r Resolver) portInside(label string) (int, error) {
 }
 
 // Proxy returns the work of a task of a group that is a proxy, nil for any other task. The error is invalid.
-func (r Resolver) Proxy(g *structs.TaskGroup, t *structs.Task) (*driver.Proxy, error) {
+func (r Resolver) Proxy(g *structs.TaskGroup, t *structs.Task) (*Proxy, error) {
 	if !t.Kind.IsProxy() {
 		return nil, nil
 	}
@@ -142,7 +141,7 @@ func (r Resolver) Proxy(g *structs.TaskGroup, t *structs.Task) (*driver.Proxy, e
 			"the service mesh", t.Name, structs.Cut(name, structs.MaxQuoted))
 	}
 	if t.Kind.IsGateway() {
-		return &driver.Proxy{Service: r.Expand(name), Gateway: true}, nil
+		return &Proxy{Service: r.Expand(name), Gateway: true}, nil
 	}
 	s, err := r.Sidecar(service)
 	if err != nil {
@@ -166,15 +165,15 @@ func HasProxy(s *structs.Service) bool {
 	return s.Connect != nil && (s.Connect.SidecarService != nil || s.Connect.Gateway != nil)
 }
 
-func (s *Sidecar) proxy() *driver.Proxy {
-	p := &driver.Proxy{
+func (s *Sidecar) proxy() *Proxy {
+	p := &Proxy{
 		Service:   s.Service,
 		Listen:    net.JoinHostPort(s.BindAddress(), strconv.Itoa(s.Port.Inside())),
 		Local:     net.JoinHostPort(s.LocalAddress, strconv.Itoa(s.LocalPort)),
 		EnvoyOnly: s.EnvoyOnly,
 	}
 	for _, u := range s.Upstreams {
-		p.Upstreams = append(p.Upstreams, driver.ProxyUpstream{
+		p.Upstreams = append(p.Upstreams, ProxyUpstream{
 			Name:  u.DestinationName,
 			Query: u.DestinationType == preparedQuery,
 			Bind:  net.JoinHostPort(cmp.Or(u.LocalBindAddress, Loopback), strconv.Itoa(u.LocalBindPort)),

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -129,15 +128,15 @@ func TestProxy_OfATask(t *testing.T) {
 	gateway := &structs.Service{Name: "in", Connect: &structs.Connect{Gateway: &structs.Gateway{}}}
 	native := &structs.Service{Name: "native", Connect: &structs.Connect{Native: true}}
 	g := &structs.TaskGroup{Services: []*structs.Service{nil, {Name: "plain"}, native, webService(), gateway}}
-	proxy := func(kind, service string) (*driver.Proxy, error) {
+	proxy := func(kind, service string) (*Proxy, error) {
 		return resolver().Proxy(g, &structs.Task{Name: "t", Kind: structs.NewTaskKind(kind, service)})
 	}
 	got, err := proxy(structs.KindConnectProxy, "web")
-	want := &driver.Proxy{
+	want := &Proxy{
 		Service: "web",
 		Listen:  "0.0.0.0:20001",
 		Local:   "127.0.0.1:8080",
-		Upstreams: []driver.ProxyUpstream{
+		Upstreams: []ProxyUpstream{
 			{Name: "api-y", Bind: "127.0.0.1:9191"},
 			{Name: "near", Query: true, Bind: "127.0.0.9:1"},
 		},
@@ -146,7 +145,7 @@ func TestProxy_OfATask(t *testing.T) {
 		t.Errorf("a sidecar: %+v, %v", got, err)
 	}
 	got, err = proxy(structs.KindConnectIngress, "in")
-	if err != nil || !reflect.DeepEqual(got, &driver.Proxy{Service: "in", Gateway: true}) {
+	if err != nil || !reflect.DeepEqual(got, &Proxy{Service: "in", Gateway: true}) {
 		t.Errorf("a gateway: %+v, %v", got, err)
 	}
 	for _, kind := range []structs.TaskKind{"", structs.NewTaskKind(structs.KindConnectNative, "native")} {

@@ -11,6 +11,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/client/mesh"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -117,11 +118,11 @@ func proxyTask(t *testing.T) *driver.TaskConfig {
 		Task:    "connect-proxy-web",
 		Network: &driver.Network{Namespace: "/run/netns/x"},
 		Dirs:    driver.Dirs{Secrets: t.TempDir()},
-		Proxy: &driver.Proxy{
+		Proxy: &mesh.Proxy{
 			Service: "web",
 			Listen:  "0.0.0.0:21000",
 			Local:   "127.0.0.1:8080",
-			Upstreams: []driver.ProxyUpstream{
+			Upstreams: []mesh.ProxyUpstream{
 				{Name: "api", Bind: "127.0.0.1:9191"},
 				{Name: "near", Query: true, Bind: "127.0.0.2:9192"},
 			},
@@ -166,7 +167,7 @@ func TestArgs_OfTheBuiltInProxy(t *testing.T) {
 
 func TestArgs_OfEnvoy(t *testing.T) {
 	cfg := proxyTask(t)
-	cfg.Proxy = &driver.Proxy{Service: "web", Gateway: true}
+	cfg.Proxy = &mesh.Proxy{Service: "web", Gateway: true}
 	args, err := program{kind: KindEnvoy}.args(cfg)
 	want := []string{"-c", "/secrets/envoy_bootstrap.json", "-l", "info",
 		"--concurrency", "1", "--disable-hot-restart"}
@@ -179,7 +180,7 @@ func TestStart_NamesWhatTheBuiltInProxyLacks(t *testing.T) {
 	d := newDriver(t, Config{Consul: true, ConsulPath: script(t, t.TempDir(), "consul", isConsul)})
 	t.Setenv("PATH", "/usr/bin:/bin")
 	for want, edit := range map[string]func(*driver.TaskConfig){
-		"gateways need Envoy":          func(c *driver.TaskConfig) { c.Proxy = &driver.Proxy{Gateway: true} },
+		"gateways need Envoy":          func(c *driver.TaskConfig) { c.Proxy = &mesh.Proxy{Gateway: true} },
 		"expose needs Envoy":           func(c *driver.TaskConfig) { c.Proxy.EnvoyOnly = "expose" },
 		"the network mode bridge":      func(c *driver.TaskConfig) { c.Network = nil },
 		"no proxy of the service mesh": func(c *driver.TaskConfig) { c.Proxy = nil },

@@ -21,6 +21,7 @@ import (
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/hook"
+	"berth/client/mesh"
 	"berth/client/netns"
 	"berth/internal/consultest"
 	"berth/internal/testskip"
@@ -111,7 +112,7 @@ func (m *fixture) driver() *Driver {
 }
 
 // task returns the config of a proxy with a token for its service.
-func (m *fixture) task(p driver.Proxy) *driver.TaskConfig {
+func (m *fixture) task(p mesh.Proxy) *driver.TaskConfig {
 	m.t.Helper()
 	base := filepath.Join(m.dir, p.Service)
 	cfg := &driver.TaskConfig{
@@ -262,12 +263,12 @@ func TestBuiltInProxy_LeadsToAServiceOverMTLS(t *testing.T) {
 	}
 	m.serve("127.0.0.1:9001")
 	d := m.driver()
-	apiTask := m.task(driver.Proxy{Service: "api", Listen: "0.0.0.0:21000", Local: "127.0.0.1:9001"})
-	webTask := m.task(driver.Proxy{
+	apiTask := m.task(mesh.Proxy{Service: "api", Listen: "0.0.0.0:21000", Local: "127.0.0.1:9001"})
+	webTask := m.task(mesh.Proxy{
 		Service:   "web",
 		Listen:    "0.0.0.0:21001",
 		Local:     "127.0.0.1:9002",
-		Upstreams: []driver.ProxyUpstream{{Name: "api", Bind: "127.0.0.1:9191"}},
+		Upstreams: []mesh.ProxyUpstream{{Name: "api", Bind: "127.0.0.1:9191"}},
 	})
 	handles := []*driver.Handle{m.start(d, apiTask), m.start(d, webTask)}
 
@@ -329,7 +330,7 @@ func TestEnvoy_StartsWithItsConfiguration(t *testing.T) {
 			Logs:        filepath.Join(dir, "logs"),
 		},
 		Resources: structs.Resources{CPU: 100, MemoryMB: 64},
-		Proxy:     &driver.Proxy{Service: "edge", Gateway: true},
+		Proxy:     &mesh.Proxy{Service: "edge", Gateway: true},
 	}
 	for _, dir := range []string{cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets, cfg.Dirs.Logs} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
