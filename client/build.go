@@ -56,8 +56,8 @@ func buildReal(p Parts) (*Subsystems, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices := buildDevices(p, external)
-	registry, err := buildRegistry(p)
+	deviceManager := buildDevices(p, external)
+	instances, err := buildRegistry(p)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 	}
 	root := filepath.Join(csiDir, "v")
 	plugins := csimanager.New(csimanager.Config{
-		Registry: registry,
+		Registry: instances,
 		DB:       p.DB,
 		Logger:   p.Logger,
 		NodeID:   p.NodeID,
@@ -76,27 +76,27 @@ func buildReal(p Parts) (*Subsystems, error) {
 	})
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,
-		Registry:  registry,
+		Registry:  instances,
 		Volumes:   plugins.Volumes(),
 		Logger:    p.Logger,
 		HostPaths: func(t *structs.Task) bool { return allocrunner.HostPaths(drivers, t) },
 	}
-	sockets := buildSockets(p)
+	consulSockets := buildSockets(p)
 	lookups := lookup.New(lookupConfig(p))
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
-		Devices:    devices,
-		AllocHooks: allocHooks(p, plugins, sockets),
-		TaskHooks:  taskHooks(p, supervisors, devices.Reserve, lookups),
+		Devices:    deviceManager,
+		AllocHooks: allocHooks(p, plugins, consulSockets),
+		TaskHooks:  taskHooks(p, supervisors, deviceManager.Reserve, lookups),
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Running),
 			drivers.Endpoint(), diskhook.Endpoint(diskConfig(p))),
 		Run: []func(context.Context){
 			drivers.Run,
-			devices.Run,
+			deviceManager.Run,
 			plugins.Run,
-			sockets.Run,
+			consulSockets.Run,
 			reconcileVolumes(p, plugins),
 			reconcileNetworks(p),
 			lookups.Run,
@@ -219,34 +219,34 @@ func watcherConfig(p Parts) allocwatcher.Config {
 func allocHooks(
 	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
 ) func(*hook.AllocEnv) []hook.Alloc {
-	secrets := secretsdir.NewMounter(p.Config.SecretsSizeMB, p.Logger)
+	mounter := secretsdir.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hook.AllocEnv) []hook.Alloc {
-		hooks := []hook.Alloc{secrets.Hook(env)}
+		list := []hook.Alloc{mounter.Hook(env)}
 		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
-		hooks = append(hooks, roomhook.New(p.RoomHolder, p.Progress))
+		list = append(list, roomhook.New(p.RoomHolder, p.Progress))
 		if h := diskhook.New(env, diskConfig(p)); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
-		hooks = append(hooks, csihooks.NewVolumes(volumesConfig(p, plugins), env))
+		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins), env))
 		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
 		if h := networkhook.New(networkConfig(p), env); h != nil { // it maps the ports
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
 		if h := hostvolumes.New(env, hostvolumes.Config{
 			Volume:   p.HostVolume,
 			Holder:   p.HostVolumeHolder,
 			Progress: p.Progress,
 		}); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
 		if h := consul.Hook(env); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
-		return hooks
+		return list
 	}
 }
 
@@ -295,12 +295,12 @@ func tokenConfig(p Parts) sitokenhook.Config {
 
 // meshHooks returns the hooks of a task in the service mesh. Its token comes first: the
 // configuration of a proxy, and the variables of a task without one, have it.
-func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (hooks []hook.Task) {
+func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (list []hook.Task) {
 	if p.Consul == nil {
 		return nil
 	}
 	if h := sitokenhook.New(tokenConfig(p), env, task); h != nil {
-		hooks = append(hooks, h)
+		list = append(list, h)
 	}
 	envoys := envoyhook.Config{
 		Consul:   p.Consul,
@@ -308,12 +308,12 @@ func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (hooks []hook.Ta
 		Progress: p.Progress,
 	}
 	if h := envoyhook.New(envoys, env, task); h != nil {
-		hooks = append(hooks, h)
+		list = append(list, h)
 	}
 	if h := nativehook.New(p.Consul, task); h != nil {
-		hooks = append(hooks, h)
+		list = append(list, h)
 	}
-	return hooks
+	return list
 }
 
 // taskHooks returns the hooks of a task: those of its payload, its artifacts, the service mesh, its devices,
@@ -323,7 +323,7 @@ func taskHooks(
 	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve, lookups *lookup.Pool,
 ) func(*hook.AllocEnv, *structs.Task) []hook.Task {
 	artifacts := artifactConfig(p)
-	devices := devicehook.Config{
+	reserving := devicehook.Config{
 		Reserve:  reserve,
 		Holder:   p.DeviceHolder,
 		Progress: p.Progress,
@@ -336,24 +336,24 @@ func taskHooks(
 		Lookups: lookups,
 	}
 	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
-		var hooks []hook.Task
+		var list []hook.Task
 		if h := dispatchhook.New(env, task); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
 		if h := artifacthook.New(artifacts, env, task); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
-		hooks = append(hooks, meshHooks(p, env, task)...)
-		if h := devicehook.New(devices, env, task); h != nil {
-			hooks = append(hooks, h)
+		list = append(list, meshHooks(p, env, task)...)
+		if h := devicehook.New(reserving, env, task); h != nil {
+			list = append(list, h)
 		}
 		if task.CSIPluginConfig != nil {
-			hooks = append(hooks, csihooks.NewPluginSupervisor(supervisors, env, task))
+			list = append(list, csihooks.NewPluginSupervisor(supervisors, env, task))
 		}
 		if h := templatehook.New(templates, env, task); h != nil {
-			hooks = append(hooks, h)
+			list = append(list, h)
 		}
-		return hooks
+		return list
 	}
 }
 
@@ -412,13 +412,13 @@ func measureCall(plugin, method, code string, took time.Duration) {
 
 // buildRegistry restores the registry of plugins, without the plugins of allocations that are not here.
 func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
-	registry := dynamicplugins.New(p.DB, p.Logger)
+	instances := dynamicplugins.New(p.DB, p.Logger)
 	known, err := knownAllocs(p.DB)
 	if err != nil {
 		p.Logger.Error("failed to read some records of allocations", "error", err)
-		return registry, nil // an outdated registration does less harm than a missing one
+		return instances, nil // an outdated registration does less harm than a missing one
 	}
-	return registry, registry.Retain(func(id string) bool {
+	return instances, instances.Retain(func(id string) bool {
 		return known[id]
 	})
 }

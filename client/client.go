@@ -73,7 +73,7 @@ type Devices interface {
 	// SetHost replaces the groups of device files of the configuration.
 	SetHost(groups []*devicemanager.HostGroup)
 	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
-	StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
+	StatsOf(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
 	// Stats returns the last statistics of all devices, by group. The maps are the caller's.
 	Stats() []*structs.DeviceGroupStats
 }

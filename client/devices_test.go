@@ -17,11 +17,11 @@ import (
 )
 
 // withDevice returns an allocation that has a device.
-func withDevice(id string, created uint64, device string) *structs.Allocation {
+func withDevice(id string, created uint64, deviceID string) *structs.Allocation {
 	a := testAlloc(id)
 	a.CreateIndex = created
 	a.Devices = map[string][]*structs.AllocatedDeviceResource{
-		"web": {{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{device}}},
+		"web": {{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{deviceID}}},
 	}
 	return a
 }
@@ -29,9 +29,9 @@ func withDevice(id string, created uint64, device string) *structs.Allocation {
 // reservesDevices gives tasks their devices as a variable.
 func reservesDevices(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
 	reserve := func(
-		_ context.Context, _ string, devices []*structs.AllocatedDeviceResource,
+		_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
 	) (*devicemanager.Reservation, error) {
-		ids := strings.Join(devices[0].DeviceIDs, ",")
+		ids := strings.Join(held[0].DeviceIDs, ",")
 		return &devicemanager.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
 	}
 	h := devicehook.New(devicehook.Config{
@@ -147,12 +147,12 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 		var started atomic.Int32
 		r.parts.tasks = func(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
 			reserve := func(
-				_ context.Context, _ string, devices []*structs.AllocatedDeviceResource,
+				_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
 			) (*devicemanager.Reservation, error) {
 				if gone.Load() {
 					return nil, structs.Unavailablef("the device is gone")
 				}
-				return &devicemanager.Reservation{Env: map[string]string{"DEVICES": devices[0].DeviceIDs[0]}}, nil
+				return &devicemanager.Reservation{Env: map[string]string{"DEVICES": held[0].DeviceIDs[0]}}, nil
 			}
 			h := devicehook.New(devicehook.Config{
 				Reserve:  reserve,
@@ -236,7 +236,7 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 			want  string
 		}{
 			{withDevice("a2", 6, "0"), "a1"},
-			{withDevice("a2", 4, "0"), ""}, // the device went from this one to a1
+			{withDevice("a2", 4, "0"), ""}, // the id0 went from this one to a1
 			{withDevice("a2", 6, "1"), ""},
 			{withDevice("a1", 5, "0"), ""},
 			{testAlloc("a2"), ""},

@@ -127,9 +127,9 @@ func (f *fakeDevices) SetHost(groups []*devicemanager.HostGroup) {
 	}
 }
 
-func (f *fakeDevices) StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
+func (f *fakeDevices) StatsOf(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
 	var all []*structs.DeviceGroupStats
-	for _, d := range devices {
+	for _, d := range held {
 		g := &structs.DeviceGroupStats{Name: d.Name, InstanceStats: map[string]*structs.DeviceStats{}}
 		for _, id := range d.DeviceIDs {
 			g.InstanceStats[id] = &structs.DeviceStats{}

@@ -206,11 +206,11 @@ func (fx *fixture) agent() *agent {
 			}
 		},
 		AllocHooks: func(*hook.AllocEnv) []hook.Alloc {
-			var hooks []hook.Alloc
+			var list []hook.Alloc
 			for _, h := range a.allocs {
-				hooks = append(hooks, allocHook{h})
+				list = append(list, allocHook{h})
 			}
-			return hooks
+			return list
 		},
 		TaskHooks: func(_ *hook.AllocEnv, t *structs.Task) []hook.Task {
 			h := a.tasks[t.Name]

@@ -148,7 +148,9 @@ func checkReplaced(spec *structs.TaskArtifact) error {
 }
 
 // fetch downloads one artifact and moves it to its place.
-func (a *artifacts) fetch(ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact) (usage, error) {
+func (a *artifacts) fetch(
+	ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact,
+) (usage, error) {
 	if spec == nil {
 		return usage{}, structs.Invalidf("it is null")
 	}

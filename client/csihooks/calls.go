@@ -10,12 +10,12 @@ import (
 	"berth/structs"
 )
 
-func (h *volumes) newBackoff() backoff.Backoff {
+func (h *volumesHook) newBackoff() backoff.Backoff {
 	return backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 }
 
 // setProgress reports the reason for which the allocation waits.
-func (h *volumes) setProgress(format string, args ...any) {
+func (h *volumesHook) setProgress(format string, args ...any) {
 	h.Progress(h.alloc.ID, fmt.Sprintf(format, args...))
 }
 
@@ -23,7 +23,7 @@ func (h *volumes) setProgress(format string, args ...any) {
 const callTimeout = 15 * time.Second
 
 func callOnce[Req, Resp any](
-	ctx context.Context, h *volumes, m structs.Method[Req, Resp], req *Req,
+	ctx context.Context, h *volumesHook, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -32,7 +32,7 @@ func callOnce[Req, Resp any](
 
 // callUntilFinal repeats a call of the servers until it succeeds, fails with a final error, or ctx ends.
 func callUntilFinal[T any](
-	ctx context.Context, h *volumes, doing string, call func() (*T, error),
+	ctx context.Context, h *volumesHook, doing string, call func() (*T, error),
 ) (*T, error) {
 	pause := h.newBackoff()
 	for {

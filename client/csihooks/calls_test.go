@@ -13,7 +13,7 @@ import (
 func TestCalls_AreRepeatedAtTheEndOfACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cut cuttest.Cut
-		h := &volumes{
+		h := &volumesHook{
 			VolumesConfig: VolumesConfig{
 				ServersBack: &cut.Back,
 				Progress:    func(string, string) {},
@@ -38,7 +38,7 @@ func TestCalls_AreRepeatedAtTheEndOfACut(t *testing.T) {
 // The manager of the plugins confirms the claim at the servers.
 func TestUseOf_GivesTheEndOfACutToTheManager(t *testing.T) {
 	var cut cuttest.Cut
-	h := &volumes{VolumesConfig: VolumesConfig{ServersBack: &cut.Back}, alloc: &structs.Allocation{ID: "a1"}}
+	h := &volumesHook{VolumesConfig: VolumesConfig{ServersBack: &cut.Back}, alloc: &structs.Allocation{ID: "a1"}}
 	answer := &structs.CSIClaimGetResponse{Volume: &structs.CSIVolume{}, Claim: &structs.CSIClaim{}}
 	u := h.useOf(&requiredVolume{request: &structs.VolumeRequest{}}, answer, time.Now())
 	if u.ServersBack != &cut.Back {

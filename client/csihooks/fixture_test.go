@@ -189,12 +189,12 @@ func (r *fixture) clean() {
 }
 
 // allocEnv is an allocation of a group with volumes: alias -> source.
-func allocEnv(allocID string, volumes map[string]string) *hook.AllocEnv {
+func allocEnv(allocID string, sources map[string]string) *hook.AllocEnv {
 	g := &structs.TaskGroup{
 		Name:    "g",
 		Volumes: map[string]*structs.VolumeRequest{},
 	}
-	for alias, source := range volumes {
+	for alias, source := range sources {
 		g.Volumes[alias] = &structs.VolumeRequest{
 			Name:           alias,
 			Type:           "csi",

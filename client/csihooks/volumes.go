@@ -69,7 +69,7 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 		nearlyUp = func() {}
 	}
 	logger := cfg.Logger.Named("csi_volumes")
-	return &volumes{
+	return &volumesHook{
 		VolumesConfig: cfg,
 		alloc:         env.Alloc,
 		group:         env.Group,
@@ -78,7 +78,7 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	}
 }
 
-type volumes struct {
+type volumesHook struct {
 	VolumesConfig
 	alloc    *structs.Allocation
 	group    *structs.TaskGroup
@@ -97,11 +97,11 @@ type requiredVolume struct {
 type volumeMounts = map[csimanager.VolumeKey]hook.VolumeMount
 
 // Name implements hook.Alloc.
-func (*volumes) Name() string { return "csi_volumes" }
+func (*volumesHook) Name() string { return "csi_volumes" }
 
 // Up claims the volumes, waits until each may be used, and mounts it. It recognises the mounts of an earlier
 // agent without a call of servers or plugin.
-func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
+func (h *volumesHook) Up(ctx context.Context, env *hook.AllocEnv) error {
 	required, err := h.requiredVolumes()
 	if err != nil || len(required) == 0 {
 		return err
@@ -129,7 +129,7 @@ func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
 }
 
 // requiredVolumes returns the group's CSI volumes in the order of their aliases.
-func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
+func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 	var required []*requiredVolume
 	for _, alias := range slices.Sorted(maps.Keys(h.group.Volumes)) {
 		r := h.group.Volumes[alias]
@@ -170,7 +170,7 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 }
 
 // findPublished returns the volumes that are published already.
-func (h *volumes) findPublished(required []*requiredVolume) (volumeMounts, error) {
+func (h *volumesHook) findPublished(required []*requiredVolume) (volumeMounts, error) {
 	ready := volumeMounts{}
 	for _, w := range required {
 		m, ok, err := h.Volumes.Published(w.VolumeKey, h.alloc.ID)
@@ -185,7 +185,7 @@ func (h *volumes) findPublished(required []*requiredVolume) (volumeMounts, error
 }
 
 // claimVolumes records each claim, and then makes all claims in one request.
-func (h *volumes) claimVolumes(ctx context.Context, required []*requiredVolume) error {
+func (h *volumesHook) claimVolumes(ctx context.Context, required []*requiredVolume) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
@@ -221,7 +221,7 @@ func claimMode(r *structs.VolumeRequest) string {
 }
 
 // mountAll mounts all volumes at the same time. The first failure ends the waits of the others.
-func (h *volumes) mountAll(ctx context.Context, required []*requiredVolume) (volumeMounts, error) {
+func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) (volumeMounts, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -257,7 +257,7 @@ func (h *volumes) mountAll(ctx context.Context, required []*requiredVolume) (vol
 }
 
 // mountOne waits for the claim, calls granted, and mounts the volume.
-func (h *volumes) mountOne(
+func (h *volumesHook) mountOne(
 	ctx context.Context, w *requiredVolume, granted func(),
 ) (hook.VolumeMount, error) {
 	pause := h.newBackoff()
@@ -294,7 +294,7 @@ func (h *volumes) mountOne(
 // awaitClaim waits until the claim is granted and the volume attached. It returns the time of its last
 // request as well: the answer of a blocking query may be as old as the request, because the server may have
 // been partitioned meanwhile.
-func (h *volumes) awaitClaim(
+func (h *volumesHook) awaitClaim(
 	ctx context.Context, w *requiredVolume,
 ) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
@@ -333,7 +333,7 @@ func (h *volumes) awaitClaim(
 	}
 }
 
-func (h *volumes) claimRequest(w *requiredVolume) *structs.CSIClaimGetRequest {
+func (h *volumesHook) claimRequest(w *requiredVolume) *structs.CSIClaimGetRequest {
 	nodeID, secret := h.Node()
 	req := &structs.CSIClaimGetRequest{
 		VolumeID: w.ID,
@@ -345,7 +345,9 @@ func (h *volumes) claimRequest(w *requiredVolume) *structs.CSIClaimGetRequest {
 	return req
 }
 
-func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
+func (h *volumesHook) useOf(
+	w *requiredVolume, r *structs.CSIClaimGetResponse, asked time.Time,
+) *csimanager.Use {
 	u := &csimanager.Use{
 		VolumeKey:      w.VolumeKey,
 		AllocID:        h.alloc.ID,
@@ -375,7 +377,9 @@ func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked
 
 // confirmClaim returns a function that verifies at the servers that the claim still has its grant, if their
 // last answer is older than ConfirmAfter.
-func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time) func(context.Context) error {
+func (h *volumesHook) confirmClaim(
+	w *requiredVolume, grant uint64, asked time.Time,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if h.Now().Sub(asked) < h.ConfirmAfter {
 			return nil
@@ -399,7 +403,7 @@ func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time)
 
 // reportExpansion returns a function that reports the result of an expansion to the servers. If the report
 // does not reach them, they let the node expand the volume once more.
-func (h *volumes) reportExpansion(
+func (h *volumesHook) reportExpansion(
 	w *requiredVolume, claim *structs.CSIClaim,
 ) func(context.Context, int64, error) {
 	return func(ctx context.Context, capacity int64, err error) {
@@ -435,7 +439,7 @@ func (h *volumes) reportExpansion(
 
 // Down unmounts each volume, also if another one fails. It then releases the claims of the volumes of which
 // nothing is left on this node.
-func (h *volumes) Down(ctx context.Context) error {
+func (h *volumesHook) Down(ctx context.Context) error {
 	keys, err := h.Volumes.ForAlloc(h.alloc.ID)
 	errs := []error{err}
 	var gone []csimanager.VolumeKey
@@ -453,7 +457,7 @@ func (h *volumes) Down(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (h *volumes) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey) error {
+func (h *volumesHook) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeUnpublishRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)

@@ -389,7 +389,7 @@ func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"d": "data"})
-	h := r.volumes(e).(*volumes)
+	h := r.volumes(e).(*volumesHook)
 	calls := &boundedCalls{Caller: h.Servers, bounds: map[string]time.Duration{}}
 	h.Servers = calls
 	must(t, h.Up(r.ctx(), e))

@@ -29,10 +29,10 @@ type Config struct {
 
 // Reserve is the type of devicemanager.Manager.Reserve.
 type Reserve func(
-	ctx context.Context, alloc string, devices []*structs.AllocatedDeviceResource,
+	ctx context.Context, alloc string, held []*structs.AllocatedDeviceResource,
 ) (*devicemanager.Reservation, error)
 
-type devices struct {
+type deviceHook struct {
 	cfg  Config
 	task string
 }
@@ -42,15 +42,15 @@ func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
 	if len(env.Alloc.Devices[task.Name]) == 0 {
 		return nil
 	}
-	return &devices{cfg, task.Name}
+	return &deviceHook{cfg, task.Name}
 }
 
-func (d *devices) Name() string { return "devices" }
+func (d *deviceHook) Name() string { return "devices" }
 
 // Up adds the devices to the configuration of the task. A variable of the devices replaces one of the job,
 // because a device works only with its own. A process that runs since before the agent restarted has its
 // devices, and keeps them also if they are gone: it must not make the other hooks of its task wait.
-func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (d *deviceHook) Up(ctx context.Context, env *hook.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
@@ -105,4 +105,4 @@ func warnOfVariable(env *hook.TaskEnv, name string) {
 }
 
 // Down has nothing to undo: a reservation ends with the task.
-func (d *devices) Down(context.Context) error { return nil }
+func (d *deviceHook) Down(context.Context) error { return nil }

@@ -54,9 +54,9 @@ func newFixture() *fixture {
 func (f *fixture) config() Config {
 	return Config{
 		Reserve: func(
-			_ context.Context, alloc string, devices []*structs.AllocatedDeviceResource,
+			_ context.Context, alloc string, held []*structs.AllocatedDeviceResource,
 		) (*devicemanager.Reservation, error) {
-			f.asked = devices
+			f.asked = held
 			f.askedFor = alloc
 			return f.reservation, f.err
 		},

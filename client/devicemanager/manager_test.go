@@ -82,7 +82,7 @@ func managerOf(t *testing.T, dir string, given ...*plugincatalog.PluginConfig) (
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	catalog, err := plugincatalog.Open(t.Context(), plugincatalog.Config{
+	plugins, err := plugincatalog.Open(t.Context(), plugincatalog.Config{
 		Dir:     dir,
 		Sockets: sockets,
 		Plugins: given,
@@ -96,14 +96,14 @@ func managerOf(t *testing.T, dir string, given ...*plugincatalog.PluginConfig) (
 	}
 	t.Cleanup(func() {
 		none := func(string) bool { return false }
-		err := catalog.KillOthers(context.Background(), records, none)
+		err := plugins.KillOthers(context.Background(), records, none)
 		if err != nil {
 			t.Error(err)
 		}
 		_ = records.Close()
 	})
 	return New(Config{
-		Catalog: catalog,
+		Catalog: plugins,
 		Records: records,
 		Others:  func(string) structs.DeviceUse { return nil },
 	}, hclog.NewNullLogger()), records
@@ -163,8 +163,8 @@ func TestManager_EndsTheProcessOfAnEarlierAgent(t *testing.T) {
 	touch(t, filepath.Join(devices, "a"), 0o600)
 	m, records := external(t, devices)
 	table := store.NewTable[plugincatalog.Reattach]("plugin_processes")
-	catalog := m.sources["example-fs-device"].(*plugin).supervisor.Catalog
-	left, err := catalog.Start(t.Context(), "example-fs-device")
+	plugins := m.sources["example-fs-device"].(*plugin).supervisor.Catalog
+	left, err := plugins.Start(t.Context(), "example-fs-device")
 	if err != nil {
 		t.Fatal(err)
 	}

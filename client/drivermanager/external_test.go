@@ -46,19 +46,19 @@ func newPluginNode(t *testing.T, name string, blocks ...*plugincatalog.PluginCon
 	t.Cleanup(func() { _ = records.Close() })
 	n.plugin.Set("name", name)
 	config := plugincatalog.Config{Dir: programs, Sockets: sockets, Plugins: blocks}
-	catalog, err := plugincatalog.Open(t.Context(), config, hclog.NewNullLogger())
+	plugins, err := plugincatalog.Open(t.Context(), config, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		none := func(string) bool { return false }
-		if err := catalog.KillOthers(context.Background(), records, none); err != nil {
+		if err := plugins.KillOthers(context.Background(), records, none); err != nil {
 			t.Error(err)
 		}
 	})
 	n.options = Options{
 		Dir:     filepath.Join(dir, "tasks"),
-		Plugins: catalog,
+		Plugins: plugins,
 		Records: records,
 		Logger:  hclog.NewNullLogger(),
 	}

@@ -90,10 +90,10 @@ func (h native) addAccess(vars map[string]string, env *hook.TaskEnv) error {
 
 // addToken adds the token of the task if it has one. A file that is no token fails the task for good.
 func addToken(vars map[string]string, env *hook.TaskEnv) error {
-	token, err := sitokenhook.Read(env.Config.Dirs)
+	secret, err := sitokenhook.Read(env.Config.Dirs)
 	switch {
 	case err == nil:
-		vars["CONSUL_HTTP_TOKEN"] = token
+		vars["CONSUL_HTTP_TOKEN"] = secret
 	case !errors.Is(err, fs.ErrNotExist):
 		return &hook.Failure{
 			Event: structs.TaskEventSetupFailure,

@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-const token = "1d1b9d3c-0000-4000-8000-0000000be27b"
+const tokenID = "1d1b9d3c-0000-4000-8000-0000000be27b"
 
 // fakeConsul answers as a test says.
 type fakeConsul struct {
@@ -143,19 +143,19 @@ func TestUp_GivesTheAuthorityOfConsul(t *testing.T) {
 
 func TestUp_GivesTheTokenOfTheTask(t *testing.T) {
 	fx := newFixture(t, "bridge")
-	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(token), 0o440); err != nil {
+	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(tokenID), 0o440); err != nil {
 		t.Fatal(err)
 	}
 	fx.check(map[string]string{
 		"CONSUL_HTTP_ADDR":  "unix:///alloc/tmp/consul_http.sock",
 		"CONSUL_HTTP_SSL":   "false",
-		"CONSUL_HTTP_TOKEN": token,
+		"CONSUL_HTTP_TOKEN": tokenID,
 	})
 }
 
 func TestUp_LeavesTheVariablesOfTheTask(t *testing.T) {
 	fx := newFixture(t, "bridge")
-	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(token), 0o440); err != nil {
+	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(tokenID), 0o440); err != nil {
 		t.Fatal(err)
 	}
 	fx.env.Config.Env["CONSUL_HTTP_ADDR"] = "its own"

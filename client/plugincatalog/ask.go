@@ -51,11 +51,11 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
 	}
-	schema, err := pluginschema.Parse(answer.GetSpec())
+	parsed, err := pluginschema.Parse(answer.GetSpec())
 	if err != nil {
 		return nil, err
 	}
-	p.config, err = c.decode(schema, file)
+	p.config, err = c.decode(parsed, file)
 	if err != nil {
 		return nil, err
 	}
@@ -75,16 +75,16 @@ func (c *Catalog) newPlugin(file string) *Plugin {
 
 // decode checks the operator's block. A program without a block has the defaults of its schema. If that wants
 // a setting, the program cannot be used; an unused copy of a program may lie beside it.
-func (c *Catalog) decode(schema *pluginschema.Schema, file string) ([]byte, error) {
+func (c *Catalog) decode(parsed *pluginschema.Schema, file string) ([]byte, error) {
 	given := c.given(file)
 	if given == nil {
-		config, err := schema.Decode(nil)
+		config, err := parsed.Decode(nil)
 		if err != nil {
 			return nil, fmt.Errorf("there is no block plugin %q { config { } }: %w", file, err)
 		}
 		return config, nil
 	}
-	config, err := schema.Decode(given.Config)
+	config, err := parsed.Decode(given.Config)
 	if err != nil {
 		return nil, misfit{err}
 	}

@@ -39,12 +39,12 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	db, err := store.Open(dir)
 	must(t, err)
-	registry := dynamicplugins.New(db, hclog.NewNullLogger())
+	instances := dynamicplugins.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
 	t.Cleanup(func() { _ = db.Close() })
 	cfg := csimanager.Config{
 		DB:              db,
-		Registry:        registry,
+		Registry:        instances,
 		Root:            root,
 		RetryMin:        time.Millisecond,
 		RetryMax:        time.Millisecond,
@@ -59,7 +59,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		},
 	})
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		must(t, registry.Register(&dynamicplugins.Instance{
+		must(t, instances.Register(&dynamicplugins.Instance{
 			Kind:            kind,
 			ID:              "ebs",
 			AllocID:         "plug",
@@ -70,7 +70,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		_, err := m.Client(context.Background(), kind, "ebs")
 		must(t, err)
 	}
-	return &fixture{s, cfg, m, registry, p}
+	return &fixture{s, cfg, m, instances, p}
 }
 
 // startManager returns a manager that runs until the test ends, and its endpoints.

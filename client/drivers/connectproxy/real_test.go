@@ -83,10 +83,10 @@ func (m *fixture) openSockets() {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", m.consul.Addr)
 	}
-	sockets := consulsock.New(dial, dial, hclog.NewNullLogger())
+	consulSockets := consulsock.New(dial, dial, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); sockets.Run(ctx) }()
+	go func() { defer close(ended); consulSockets.Run(ctx) }()
 	m.t.Cleanup(func() { cancel(); <-ended })
 	if err := os.MkdirAll(filepath.Join(m.dir, "alloc/tmp"), 0o777); err != nil {
 		m.t.Fatal(err)
@@ -99,7 +99,7 @@ func (m *fixture) openSockets() {
 		},
 		Dir: m.dir,
 	}
-	if err := sockets.Hook(env).Up(m.t.Context(), env); err != nil {
+	if err := consulSockets.Hook(env).Up(m.t.Context(), env); err != nil {
 		m.t.Fatal(err)
 	}
 }

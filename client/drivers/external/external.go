@@ -159,7 +159,7 @@ func readProcess(ctx context.Context, service protocol.DriverClient) (*process, 
 	if err != nil {
 		return nil, fmt.Errorf("asking for the schema of tasks: %w", err)
 	}
-	schema, err := pluginschema.Parse(announced.GetSpec())
+	parsed, err := pluginschema.Parse(announced.GetSpec())
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func readProcess(ctx context.Context, service protocol.DriverClient) (*process, 
 	if err != nil {
 		return nil, fmt.Errorf("asking for its capabilities: %w", err)
 	}
-	return &process{service: service, schema: schema, can: answer.GetCapabilities()}, nil
+	return &process{service: service, schema: parsed, can: answer.GetCapabilities()}, nil
 }
 
 func (d *Driver) setProcess(p *process) {
