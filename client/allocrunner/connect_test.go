@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/client/consul"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"berth/client/driver"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

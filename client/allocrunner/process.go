@@ -10,7 +10,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/internal/placeholder"
 	"berth/structs"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

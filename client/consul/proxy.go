@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/mesh"
+	"berth/consul/mesh"
 )
 
 // sameProxy reports whether Consul has the settings of a proxy. A setting that berth leaves empty may have a

@@ -5,7 +5,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/internal/consultest"
 	"berth/structs"
 )

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/internal/backoff"
 )
 

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/hook"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/client/cgroups"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

@@ -23,9 +23,9 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/connectproxy"
 	"berth/client/hook"
-	"berth/client/mesh"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
+	"berth/consul/mesh"
 	"berth/internal/backoff"
 	"berth/structs"
 )

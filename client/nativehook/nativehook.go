@@ -17,9 +17,9 @@ import (
 	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/client/mesh"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

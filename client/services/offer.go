@@ -10,7 +10,7 @@ import (
 	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/healthcheck"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/internal/placeholder"
 	"berth/structs"
 )

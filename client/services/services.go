@@ -16,7 +16,7 @@ import (
 	"berth/client/driver"
 	"berth/client/healthcheck"
 	"berth/client/hook"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"structs"},
 	{"internal"},
 	{"state", "rpc", "csi", "jobspec", "plugins/protocol"},
+	{"consul"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn"},
 	{"endpoints", "cli"},
 	{"server"},

@@ -72,15 +72,15 @@ var blocks = []block{
 		{"GRPCService", "grpc_service"},
 		{"TLSServerName", "tls_server_name"},
 	}},
-	{"SidecarService", "sidecar_service", "client/mesh", [][2]string{
+	{"SidecarService", "sidecar_service", "consul/mesh", [][2]string{
 		{"Tags", "tags"},
 		{"Meta", "meta"},
 	}},
-	{"ConnectProxy", "proxy", "client/mesh", [][2]string{
+	{"ConnectProxy", "proxy", "consul/mesh", [][2]string{
 		{"LocalServiceAddress", "local_service_address"},
 		{"Config", "config"},
 	}},
-	{"ConnectUpstream", "upstreams", "client/mesh", [][2]string{
+	{"ConnectUpstream", "upstreams", "consul/mesh", [][2]string{
 		{"DestinationName", "destination_name"},
 		{"DestinationPeer", "destination_peer"},
 		{"Datacenter", "datacenter"},
@@ -88,13 +88,13 @@ var blocks = []block{
 		{"LocalBindSocketPath", "local_bind_socket_path"},
 		{"Config", "config"},
 	}},
-	{"ConnectExposePath", "expose.path", "client/mesh", [][2]string{
+	{"ConnectExposePath", "expose.path", "consul/mesh", [][2]string{
 		{"Path", "path"},
 	}},
-	{"GatewayProxy", "gateway.proxy", "client/mesh", [][2]string{
+	{"GatewayProxy", "gateway.proxy", "consul/mesh", [][2]string{
 		{"Config", "config"},
 	}},
-	{"GatewayBindAddress", "envoy_gateway_bind_addresses", "client/mesh", [][2]string{
+	{"GatewayBindAddress", "envoy_gateway_bind_addresses", "consul/mesh", [][2]string{
 		{"Address", "address"},
 	}},
 	{"Constraint", "constraint", Scheduler, [][2]string{

@@ -21,7 +21,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/structs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
-	"berth/client/mesh"
+	"berth/consul/mesh"
 	"berth/internal/testskip"
 	"berth/structs"
 )

@@ -45,7 +45,7 @@ func TestResolver_ReplacesPlaceholders(t *testing.T) {
 	}
 	maps.Copy(replaced, jobtext.Replaced(got.Upstreams[0]))
 	replaced["ConnectUpstream.Config"] = isReplaced(got.Upstreams[0].Config)
-	jobtext.Check(t, "client/mesh", replaced)
+	jobtext.Check(t, "consul/mesh", replaced)
 }
 
 // resolvedGateway returns the proxy of a gateway whose address has a placeholder for an IP address.
