@@ -30,7 +30,6 @@ import (
 	"berth/client/envoyhook"
 	"berth/client/hook"
 	"berth/client/hostvolumes"
-	"berth/client/lookup"
 	"berth/client/mounts"
 	"berth/client/nativehook"
 	"berth/client/netns"
@@ -42,6 +41,7 @@ import (
 	"berth/client/sitokenhook"
 	"berth/client/store"
 	"berth/client/templatehook"
+	"berth/consul/lookup"
 	"berth/internal/backoff"
 	"berth/structs"
 )

@@ -12,8 +12,8 @@ import (
 	"berth/client/csimanager"
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
-	"berth/client/lookup"
 	"berth/client/store"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/internal/consultest"
 	"berth/structs"
 )

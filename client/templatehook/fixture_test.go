@@ -14,8 +14,8 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/client/lookup"
 	"berth/client/store"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

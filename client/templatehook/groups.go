@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/template"
 
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

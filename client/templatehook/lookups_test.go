@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"text/template/parse"
 	"time"
 
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

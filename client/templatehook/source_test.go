@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 

@@ -28,8 +28,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/hook"
-	"berth/client/lookup"
 	"berth/client/store"
+	"berth/consul/lookup"
 	"berth/internal/rootfile"
 	"berth/structs"
 )

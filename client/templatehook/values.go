@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"berth/client/hook"
-	"berth/client/lookup"
+	"berth/consul/lookup"
 	"berth/structs"
 )
 
