@@ -16,7 +16,7 @@ import (
 
 	"berth/api"
 	"berth/client"
-	"berth/client/consul"
+	"berth/consul"
 	"berth/internal/telemetry"
 	"berth/internal/version"
 	"berth/rpc"

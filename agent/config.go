@@ -15,9 +15,9 @@ import (
 	"github.com/hashicorp/go-sockaddr"
 
 	"berth/client"
-	"berth/client/consul"
 	"berth/client/drivers/connectproxy"
 	"berth/client/plugincatalog"
+	"berth/consul"
 	"berth/internal/hclconf"
 	"berth/internal/telemetry"
 	"berth/server"

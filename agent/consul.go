@@ -6,7 +6,7 @@ import (
 	"net"
 	"strconv"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/server"
 	"berth/server/consulacl"
 )

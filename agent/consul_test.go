@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/internal/consultest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
 )

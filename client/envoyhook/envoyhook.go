@@ -19,12 +19,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/drivers/connectproxy"
 	"berth/client/hook"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
+	"berth/consul"
 	"berth/consul/mesh"
 	"berth/internal/backoff"
 	"berth/structs"

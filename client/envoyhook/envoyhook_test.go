@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/consul"
 	"berth/structs"
 )
 

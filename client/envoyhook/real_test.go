@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/consul"
 	"berth/client/driver"
+	"berth/consul"
 	"berth/internal/consultest"
 )
 

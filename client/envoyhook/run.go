@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"berth/client/consul"
 	"berth/client/hook"
+	"berth/consul"
 	"berth/structs"
 )
 

@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/hook"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
+	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
 )

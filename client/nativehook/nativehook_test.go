@@ -10,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
-	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/hook"
+	"berth/consul"
 	"berth/structs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/structs"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/structs"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/healthcheck"
+	"berth/consul"
 	"berth/consul/mesh"
 	"berth/internal/placeholder"
 	"berth/structs"

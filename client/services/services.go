@@ -12,10 +12,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/consul"
 	"berth/client/driver"
 	"berth/client/healthcheck"
 	"berth/client/hook"
+	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
 )

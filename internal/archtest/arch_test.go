@@ -36,7 +36,7 @@ var onlyIn = map[string][]string{
 		"client/drivers/external", "client/healthcheck"},
 	"go.etcd.io/bbolt":                {"client/store"},
 	"github.com/hashicorp/raft-wal":   {"server"},
-	"github.com/hashicorp/consul/api": {"client/consul", "server/consulacl", "internal/consultest", "test"},
+	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "internal/consultest", "test"},
 	"github.com/hashicorp/serf/serf":  {"server"},
 	"github.com/shirou/gopsutil/v4":   {"client/hoststats"},
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/endpoints"
 	"berth/internal/loadshed"
 	"berth/structs"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/internal/consultest"
 	"berth/structs"
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 	"go.uber.org/goleak"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/endpoints"
 	"berth/internal/consultest"
 	"berth/structs"

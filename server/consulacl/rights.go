@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/structs"
 )
 

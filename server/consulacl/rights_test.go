@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/consul"
+	"berth/consul"
 	"berth/internal/consultest"
 	"berth/structs"
 )
