@@ -28,7 +28,7 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/dynamicplugins"
 	"berth/client/envoyhook"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
 	"berth/client/nativehook"
@@ -218,10 +218,10 @@ func watcherConfig(p Parts) allocwatcher.Config {
 // room, and those of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
 	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
-) func(*hook.AllocEnv) []hook.Alloc {
+) func(*hooks.AllocEnv) []hooks.Alloc {
 	mounter := secretsdir.NewMounter(p.Config.SecretsSizeMB, p.Logger)
-	return func(env *hook.AllocEnv) []hook.Alloc {
-		list := []hook.Alloc{mounter.Hook(env)}
+	return func(env *hooks.AllocEnv) []hooks.Alloc {
+		list := []hooks.Alloc{mounter.Hook(env)}
 		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
@@ -295,7 +295,7 @@ func tokenConfig(p Parts) sitokenhook.Config {
 
 // meshHooks returns the hooks of a task in the service mesh. Its token comes first: the
 // configuration of a proxy, and the variables of a task without one, have it.
-func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (list []hook.Task) {
+func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.Task) {
 	if p.Consul == nil {
 		return nil
 	}
@@ -321,7 +321,7 @@ func meshHooks(p Parts, env *hook.AllocEnv, task *structs.Task) (list []hook.Tas
 // the files and the variables of the other hooks.
 func taskHooks(
 	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve, lookups *lookup.Pool,
-) func(*hook.AllocEnv, *structs.Task) []hook.Task {
+) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := devicehook.Config{
 		Reserve:  reserve,
@@ -335,8 +335,8 @@ func taskHooks(
 
 		Lookups: lookups,
 	}
-	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
-		var list []hook.Task
+	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
+		var list []hooks.Task
 		if h := dispatchhook.New(env, task); h != nil {
 			list = append(list, h)
 		}

@@ -19,7 +19,7 @@ import (
 	"berth/client/devicemanager"
 	"berth/client/envoyhook"
 	"berth/client/fingerprint"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/nativehook"
 	"berth/client/servers"
 	"berth/client/services"
@@ -83,8 +83,8 @@ type Subsystems struct {
 	Drivers    Drivers
 	Plugins    Plugins
 	Devices    Devices // nil: the node has none
-	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
-	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
+	AllocHooks func(env *hooks.AllocEnv) []hooks.Alloc
+	TaskHooks  func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
 	Inventory func() (*structs.NodeInventory, error)
 	// Endpoints are the procedures that servers may call on this node.

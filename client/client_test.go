@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/drivers/executor"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -95,8 +95,8 @@ func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
-		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}}
+		r.parts.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
+			return []hooks.Alloc{orderHook{r.parts, env.Alloc.ID}}
 		}
 		r.run()
 		defer r.stop()
@@ -313,7 +313,7 @@ type orderHook struct {
 }
 
 func (orderHook) Name() string { return "order" }
-func (h orderHook) Up(context.Context, *hook.AllocEnv) error {
+func (h orderHook) Up(context.Context, *hooks.AllocEnv) error {
 	h.p.note("up " + h.id)
 	return nil
 }
@@ -337,8 +337,8 @@ func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		p := r.parts
-		p.hooks = func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}}
+		p.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
+			return []hooks.Alloc{orderHook{r.parts, env.Alloc.ID}}
 		}
 		r.run()
 		r.servers.place(testAlloc("a1"), pluginAlloc("z1"))
@@ -378,8 +378,8 @@ func TestShutdown_IsBoundedDespiteAFailingHook(t *testing.T) {
 			c.DestroyOnShutdown, c.ShutdownTimeout = true, 10*time.Second
 		}
 		r.prepare(false)
-		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{stuckHook{}}
+		r.parts.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
+			return []hooks.Alloc{stuckHook{}}
 		}
 		r.run()
 		r.servers.place(testAlloc("a1"))
@@ -396,8 +396,8 @@ func TestShutdown_IsBoundedDespiteAFailingHook(t *testing.T) {
 // stuckHook has a Down that always fails.
 type stuckHook struct{}
 
-func (stuckHook) Name() string                             { return "stuck" }
-func (stuckHook) Up(context.Context, *hook.AllocEnv) error { return nil }
+func (stuckHook) Name() string                              { return "stuck" }
+func (stuckHook) Up(context.Context, *hooks.AllocEnv) error { return nil }
 func (stuckHook) Down(context.Context) error {
 	return fmt.Errorf("busy")
 }

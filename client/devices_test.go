@@ -12,7 +12,7 @@ import (
 
 	"berth/client/devicehook"
 	"berth/client/devicemanager"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -27,7 +27,7 @@ func withDevice(id string, created uint64, deviceID string) *structs.Allocation 
 }
 
 // reservesDevices gives tasks their devices as a variable.
-func reservesDevices(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
+func reservesDevices(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 	reserve := func(
 		_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
 	) (*devicemanager.Reservation, error) {
@@ -39,7 +39,7 @@ func reservesDevices(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.
 		Holder:   made.DeviceHolder,
 		Progress: made.Progress,
 	}, env, task)
-	return []hook.Task{h}
+	return []hooks.Task{h}
 }
 
 // The servers give a device on when they stop an allocation. The next one starts when the task has really
@@ -131,11 +131,11 @@ func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
 // startedHook counts how often its task is started or found again.
 type startedHook struct{ times *atomic.Int32 }
 
-func (startedHook) Name() string                            { return "started" }
-func (startedHook) Up(context.Context, *hook.TaskEnv) error { return nil }
-func (startedHook) Down(context.Context) error              { return nil }
-func (h startedHook) Started(context.Context, hook.Control) { h.times.Add(1) }
-func (startedHook) Stopped()                                {}
+func (startedHook) Name() string                             { return "started" }
+func (startedHook) Up(context.Context, *hooks.TaskEnv) error { return nil }
+func (startedHook) Down(context.Context) error               { return nil }
+func (h startedHook) Started(context.Context, hooks.Control) { h.times.Add(1) }
+func (startedHook) Stopped()                                 {}
 
 // A device that vanishes stays with its running task, also if the agent restarts: nothing of the task waits
 // for it. The next start of the task has the devices again.
@@ -145,7 +145,7 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 		r.prepare(false)
 		var gone atomic.Bool
 		var started atomic.Int32
-		r.parts.tasks = func(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task {
+		r.parts.tasks = func(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 			reserve := func(
 				_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
 			) (*devicemanager.Reservation, error) {
@@ -159,7 +159,7 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 				Holder:   made.DeviceHolder,
 				Progress: made.Progress,
 			}, env, task)
-			return []hook.Task{h, startedHook{&started}}
+			return []hooks.Task{h, startedHook{&started}}
 		}
 		r.run()
 		defer func() { r.stop() }()

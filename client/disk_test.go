@@ -12,7 +12,7 @@ import (
 
 	"berth/client/diskhook"
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -20,7 +20,7 @@ import (
 type gate chan struct{}
 
 func (gate) Name() string { return "gate" }
-func (g gate) Up(ctx context.Context, _ *hook.AllocEnv) error {
+func (g gate) Up(ctx context.Context, _ *hooks.AllocEnv) error {
 	select {
 	case <-g:
 		return nil
@@ -45,7 +45,7 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 		r.edit = func(c *Config) { c.GCMaxAllocs = 0 }
 		r.prepare(false)
 		wait := gate(make(chan struct{}))
-		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+		r.parts.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
 			h := diskhook.New(env, diskhook.Config{
 				Logger:   hclog.NewNullLogger(),
 				Complete: r.client.contacted,
@@ -56,7 +56,7 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 			if h == nil {
 				return nil
 			}
-			return []hook.Alloc{wait, h}
+			return []hooks.Alloc{wait, h}
 		}
 		r.run()
 		defer r.stop()

@@ -11,7 +11,7 @@ import (
 	"berth/client/devicemanager"
 	"berth/client/driver"
 	"berth/client/drivertest"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -22,9 +22,9 @@ type parts struct {
 	drivers signals
 	plugins *fakePlugins
 	devices *fakeDevices
-	hooks   func(env *hook.AllocEnv) []hook.Alloc
+	hooks   func(env *hooks.AllocEnv) []hooks.Alloc
 	// tasks makes the hooks of a task. nil: there are none.
-	tasks func(made Parts, env *hook.AllocEnv, task *structs.Task) []hook.Task
+	tasks func(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 	holds *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
 
 	mu  sync.Mutex
@@ -195,7 +195,7 @@ func (r *fixture) prepare(slow bool) {
 		plugins: &fakePlugins{signals: newSignals()},
 		devices: &fakeDevices{signals: newSignals()},
 	}
-	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
+	p.hooks, p.holds = func(*hooks.AllocEnv) []hooks.Alloc { return nil }, &r.holds
 	if r.parts != nil {
 		p.hooks, p.log = r.parts.hooks, r.parts.log
 		p.tasks = r.parts.tasks
@@ -227,10 +227,10 @@ func (r *fixture) prepare(slow bool) {
 					}},
 				Plugins: p.plugins,
 				Devices: p.devices,
-				AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
+				AllocHooks: func(env *hooks.AllocEnv) []hooks.Alloc {
 					return p.hooks(env)
 				},
-				TaskHooks: func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
+				TaskHooks: func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 					if p.tasks == nil {
 						return nil
 					}

@@ -11,7 +11,7 @@ import (
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/dynamicplugins"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/structs"
@@ -60,7 +60,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Networks:      []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
 		Volumes:       map[string]*structs.VolumeRequest{"data": {Type: structs.VolumeTypeHost, Source: "disk"}},
 	}
-	env := &hook.AllocEnv{
+	env := &hooks.AllocEnv{
 		Alloc: &structs.Allocation{
 			ID:                 "a1",
 			PreviousAllocation: "a0",

@@ -7,13 +7,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
 // TestMeshHooks_OfEachKindOfTask holds that the token comes first, because the others read it.
 func TestMeshHooks_OfEachKindOfTask(t *testing.T) {
-	env := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}}
+	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}}
 	p := Parts{Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
 	for kind, want := range map[string][]string{
 		"":                        nil,

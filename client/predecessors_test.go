@@ -13,15 +13,15 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/allocwatcher"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
 // mount is a hook whose Down ends when the test lets it.
 type mount struct{ gone chan struct{} }
 
-func (mount) Name() string                             { return "mount" }
-func (mount) Up(context.Context, *hook.AllocEnv) error { return nil }
+func (mount) Name() string                              { return "mount" }
+func (mount) Up(context.Context, *hooks.AllocEnv) error { return nil }
 func (m mount) Down(ctx context.Context) error {
 	select {
 	case <-m.gone:
@@ -32,8 +32,8 @@ func (m mount) Down(ctx context.Context) error {
 }
 
 // watchPredecessors gives each allocation the watcher, and the one named stubborn another hook instead.
-func (r *fixture) watchPredecessors(stubborn hook.Alloc) {
-	r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+func (r *fixture) watchPredecessors(stubborn hooks.Alloc) {
+	r.parts.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
 		h := allocwatcher.New(env, allocwatcher.Config{
 			NodeID:   r.client.NodeID(),
 			Logger:   hclog.NewNullLogger(),
@@ -48,9 +48,9 @@ func (r *fixture) watchPredecessors(stubborn hook.Alloc) {
 		})
 		switch {
 		case env.Alloc.ID == "stubborn":
-			return []hook.Alloc{stubborn}
+			return []hooks.Alloc{stubborn}
 		case h != nil:
-			return []hook.Alloc{h}
+			return []hooks.Alloc{h}
 		}
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/roomhook"
 	"berth/structs"
 )
@@ -41,8 +41,8 @@ func (r *fixture) startWithRoom(stuck map[string]chan struct{}) {
 		return nil
 	}
 	r.prepare(false)
-	r.parts.hooks = func(*hook.AllocEnv) []hook.Alloc {
-		return []hook.Alloc{roomhook.New(
+	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
+		return []hooks.Alloc{roomhook.New(
 			func(a *structs.Allocation) string { return r.client.roomHolder(a) },
 			func(id, reason string) { r.client.setProgress(id, reason) },
 		)}

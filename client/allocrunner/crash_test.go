@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -79,7 +79,7 @@ func (fx *fixture) clone(t *testing.T) *fixture {
 func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	all := crashPoints(t, func(t *testing.T, fx *fixture) {
 		a := fx.agent()
-		a.allocs[1].setup = func(env *hook.AllocEnv) {
+		a.allocs[1].setup = func(env *hooks.AllocEnv) {
 			env.NearlyUp()
 			time.Sleep(time.Second) // meanwhile the start begins
 		}

@@ -17,7 +17,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivertest"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -99,10 +99,10 @@ type testHook struct {
 	fx    *fixture
 	name  string
 	block bool // Up waits until it is interrupted
-	setup func(env *hook.AllocEnv)
+	setup func(env *hooks.AllocEnv)
 
 	ctx     context.Context
-	control hook.Control
+	control hooks.Control
 }
 
 func (h *testHook) Name() string { return h.name }
@@ -130,7 +130,7 @@ func (h *testHook) Down(context.Context) error {
 
 type allocHook struct{ *testHook }
 
-func (h allocHook) Up(ctx context.Context, env *hook.AllocEnv) error {
+func (h allocHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if h.setup != nil {
 		h.setup(env)
 	}
@@ -139,12 +139,12 @@ func (h allocHook) Up(ctx context.Context, env *hook.AllocEnv) error {
 
 type taskHook struct{ *testHook }
 
-func (h taskHook) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (h taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	env.Config.Env["HOOK"] = h.name
 	return h.run(ctx)
 }
 
-func (h taskHook) Started(ctx context.Context, c hook.Control) {
+func (h taskHook) Started(ctx context.Context, c hooks.Control) {
 	h.fx.note("started " + h.name)
 	h.ctx, h.control = ctx, c
 }
@@ -205,20 +205,20 @@ func (fx *fixture) agent() *agent {
 				Meta:       map[string]string{"rack": "r1"},
 			}
 		},
-		AllocHooks: func(*hook.AllocEnv) []hook.Alloc {
-			var list []hook.Alloc
+		AllocHooks: func(*hooks.AllocEnv) []hooks.Alloc {
+			var list []hooks.Alloc
 			for _, h := range a.allocs {
 				list = append(list, allocHook{h})
 			}
 			return list
 		},
-		TaskHooks: func(_ *hook.AllocEnv, t *structs.Task) []hook.Task {
+		TaskHooks: func(_ *hooks.AllocEnv, t *structs.Task) []hooks.Task {
 			h := a.tasks[t.Name]
 			if h == nil {
 				h = &testHook{fx: fx, name: t.Name}
 				a.tasks[t.Name] = h
 			}
-			return []hook.Task{taskHook{h}}
+			return []hooks.Task{taskHook{h}}
 		},
 		Changed: func(u *structs.AllocClientUpdate) {
 			a.mu.Lock()

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -78,8 +78,8 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 		fx := newFixture(t)
 		a := fx.agent()
 		defer a.stop()
-		a.allocs[0].setup = func(env *hook.AllocEnv) {
-			env.SetVolume("data", hook.VolumeMount{HostPath: dir, Writable: true})
+		a.allocs[0].setup = func(env *hooks.AllocEnv) {
+			env.SetVolume("data", hooks.VolumeMount{HostPath: dir, Writable: true})
 		}
 		alloc := testAlloc("web")
 		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "data",
@@ -114,8 +114,8 @@ func TestVolumeMounts_RefuseTheRootOfTheTask(t *testing.T) {
 			fx := newFixture(t)
 			a := fx.agent()
 			defer a.stop()
-			a.allocs[0].setup = func(env *hook.AllocEnv) {
-				env.SetVolume("data", hook.VolumeMount{HostPath: "/host/data"})
+			a.allocs[0].setup = func(env *hooks.AllocEnv) {
+				env.SetVolume("data", hooks.VolumeMount{HostPath: "/host/data"})
 			}
 			alloc := testAlloc("web")
 			task := alloc.Job.TaskGroups[0].Tasks[0]

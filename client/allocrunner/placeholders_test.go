@@ -4,7 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/jobtext"
 	"berth/structs"
 )
@@ -15,8 +15,8 @@ func TestTask_ReplacesPlaceholders(t *testing.T) {
 		fx := newFixture(t)
 		a := fx.agent()
 		defer a.stop()
-		a.allocs[0].setup = func(env *hook.AllocEnv) {
-			env.SetVolume(jobtext.Value, hook.VolumeMount{HostPath: "/data"})
+		a.allocs[0].setup = func(env *hooks.AllocEnv) {
+			env.SetVolume(jobtext.Value, hooks.VolumeMount{HostPath: "/data"})
 		}
 		r := a.new(allocWithPlaceholders())
 		synctest.Wait()

@@ -5,13 +5,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
 // slowHook makes the second hook of the allocation say that it is nearly up, and take a second after that.
 func (a *agent) slowHook() {
-	a.allocs[1].setup = func(env *hook.AllocEnv) {
+	a.allocs[1].setup = func(env *hooks.AllocEnv) {
 		env.NearlyUp()
 		env.NearlyUp() // for another volume
 		time.Sleep(time.Second)

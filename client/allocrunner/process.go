@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul/mesh"
 	"berth/internal/placeholder"
 	"berth/structs"
@@ -35,7 +35,7 @@ func (t *task) seenDirs(spec *structs.Task) driver.Dirs {
 }
 
 // buildEnv makes the environment for the task's next start.
-func (t *task) buildEnv() *hook.TaskEnv {
+func (t *task) buildEnv() *hooks.TaskEnv {
 	spec := t.spec()
 	env, vars := t.variables()
 	cfg := &driver.TaskConfig{
@@ -60,7 +60,7 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	if spec.LogConfig != nil {
 		cfg.LogConfig = *spec.LogConfig
 	}
-	return &hook.TaskEnv{
+	return &hooks.TaskEnv{
 		AllocEnv:   t.r.env,
 		Task:       spec,
 		Config:     cfg,
@@ -180,7 +180,7 @@ func (t *task) proxy(vars variables) (*mesh.Proxy, error) {
 
 // hookFailure returns the type of the event for the failure of a hook.
 func hookFailure(err error) string {
-	failure, ok := errors.AsType[*hook.Failure](err)
+	failure, ok := errors.AsType[*hooks.Failure](err)
 	if ok {
 		return failure.Event
 	}
@@ -194,7 +194,7 @@ func (t *task) recordStartFailure(ctx context.Context, kind string, err error) e
 		t.logger.Warn("failed to start the task", "error", err)
 		t.Emit(newEvent(kind, "%v", err))
 	}
-	failure, ok := errors.AsType[*hook.Failure](err)
+	failure, ok := errors.AsType[*hooks.Failure](err)
 	final := structs.IsKind(err, structs.KindInvalid) ||
 		structs.IsKind(err, structs.KindDenied) ||
 		errors.Is(err, errReadOnly) ||
@@ -262,13 +262,13 @@ func (t *task) waitForExit(ctx context.Context, d driver.Driver, exited chan<- *
 func (t *task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)
 	waiting, stopWaiting := context.WithCancel(ctx)
-	var started []hook.Started
+	var started []hooks.Started
 	begin := func() {
 		if t.live && !t.restoreHooks(waiting) {
 			return
 		}
 		for _, h := range t.list {
-			if s, ok := h.(hook.Started); ok {
+			if s, ok := h.(hooks.Started); ok {
 				s.Started(ctx, t)
 				started = append(started, s)
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -13,7 +13,7 @@ func TestAppendEvent_ReplacesProgressOfTheSameWork(t *testing.T) {
 		return &structs.TaskEvent{
 			Type:    structs.TaskEventDownloading,
 			Message: message,
-			Details: map[string]string{hook.ProgressKey: work},
+			Details: map[string]string{hooks.ProgressKey: work},
 		}
 	}
 	s := &structs.TaskState{}

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/services"
 	"berth/client/store"
 	"berth/structs"
@@ -40,8 +40,8 @@ type Deps struct {
 	// MaxKillTimeout bounds the kill_timeout of tasks; 0 is no bound.
 	MaxKillTimeout time.Duration
 	// AllocHooks and TaskHooks make an allocation's hooks and a task's, in the order of their Ups.
-	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
-	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
+	AllocHooks func(env *hooks.AllocEnv) []hooks.Alloc
+	TaskHooks  func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 	// ServersContacted is closed once the servers have sent the allocations of this node.
 	ServersContacted <-chan struct{}
 	// Consul keeps services in the Consul of the node. It is nil on a node that uses none.
@@ -56,7 +56,7 @@ type Runner struct {
 	logger   hclog.Logger
 	id       string
 	dir      string
-	env      *hook.AllocEnv
+	env      *hooks.AllocEnv
 	restored bool // the agent has found it in the store
 	hooks    *hookSequence
 	services *services.Set
@@ -163,7 +163,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r.lost, r.lose = context.WithCancel(context.Background())
 	r.undelayed, r.skipDelay = context.WithCancel(r.lost)
 	group := alloc.Job.Group(alloc.TaskGroup)
-	r.env = &hook.AllocEnv{
+	r.env = &hooks.AllocEnv{
 		Alloc: alloc,
 		Group: group,
 		Dir:   r.dir,

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -320,12 +320,12 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 			1, []string{"Received", "Task hook failed", "Restarting", "Started"}},
 		{"a hook that names its event", func(fx *fixture, _ *structs.Allocation) {
 			fx.fail["up web"] = func() error {
-				return &hook.Failure{Event: "Failed Artifact Download", Err: structs.Invalidf("no such source")}
+				return &hooks.Failure{Event: "Failed Artifact Download", Err: structs.Invalidf("no such source")}
 			}
 		}, 0, []string{"Received", "Failed Artifact Download", "Not Restarting"}},
 		{"a hook that fails for good", func(fx *fixture, _ *structs.Allocation) {
 			fx.fail["up web"] = func() error {
-				return &hook.Failure{Event: "Setup Failure", Final: true, Err: structs.Timeoutf("no answer")}
+				return &hooks.Failure{Event: "Setup Failure", Final: true, Err: structs.Timeoutf("no answer")}
 			}
 		}, 0, []string{"Received", "Setup Failure", "Not Restarting"}},
 	} {
@@ -410,10 +410,10 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 		fx := newFixture(t)
 		a := fx.agent()
 		defer a.stop()
-		a.allocs[0].setup = func(env *hook.AllocEnv) {
-			env.SetVolume("data", hook.VolumeMount{HostPath: "/host/data"})
-			env.SetVolume("ro", hook.VolumeMount{HostPath: "/host/ro", ReadOnly: true})
-			env.SetVolume("disk", hook.VolumeMount{HostPath: "/host/disk", Device: true})
+		a.allocs[0].setup = func(env *hooks.AllocEnv) {
+			env.SetVolume("data", hooks.VolumeMount{HostPath: "/host/data"})
+			env.SetVolume("ro", hooks.VolumeMount{HostPath: "/host/ro", ReadOnly: true})
+			env.SetVolume("disk", hooks.VolumeMount{HostPath: "/host/disk", Device: true})
 		}
 		alloc := testAlloc("web")
 		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{

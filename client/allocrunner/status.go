@@ -3,7 +3,7 @@ package allocrunner
 import (
 	"slices"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -42,6 +42,6 @@ func appendEvent(s *structs.TaskState, e *structs.TaskEvent) {
 }
 
 func sameWork(a, b *structs.TaskEvent) bool {
-	work := b.Details[hook.ProgressKey]
-	return work != "" && a.Type == b.Type && a.Details[hook.ProgressKey] == work
+	work := b.Details[hooks.ProgressKey]
+	return work != "" && a.Type == b.Type && a.Details[hooks.ProgressKey] == work
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -24,10 +24,10 @@ type task struct {
 	id     string // the driver's: "<alloc id>/<task>"
 	logger hclog.Logger
 	hooks  *hookSequence
-	list   []hook.Task
-	first  *structs.Task // as it was first seen: a lifecycle does not change
-	round  *round        // the round of a poststop task is the first one
-	env    *hook.TaskEnv // of the current start; only the task's own goroutine touches it
+	list   []hooks.Task
+	first  *structs.Task  // as it was first seen: a lifecycle does not change
+	round  *round         // the round of a poststop task is the first one
+	env    *hooks.TaskEnv // of the current start; only the task's own goroutine touches it
 
 	mu  sync.Mutex
 	rec taskRecord
@@ -65,7 +65,7 @@ func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 		t.killed, t.kill = context.WithCancelCause(r.abandoned)
 		t.halt = t.killed
 	}
-	t.list = append([]hook.Task{&volumeMounts{t}},
+	t.list = append([]hooks.Task{&volumeMounts{t}},
 		r.deps.TaskHooks(r.env, spec)...)
 	t.hooks = &hookSequence{
 		logger: t.logger,

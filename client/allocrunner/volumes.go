@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/structs"
 )
@@ -28,7 +28,7 @@ var errReadOnly = errors.New("its file system has turned read-only")
 // Up adds one mount for each block: read-only if the volume or the block demands it. A file system that has
 // turned read-only, because its disk failed or is full, stays so until it is mounted again. So the allocation
 // fails for good, and the next one mounts it.
-func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
+func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if len(env.Task.VolumeMounts) == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
@@ -58,7 +58,7 @@ type watcher struct {
 }
 
 // New makes the hook of an allocation. It is nil for one that waits for no other.
-func New(env *hook.AllocEnv, c Config) hook.Alloc {
+func New(env *hooks.AllocEnv, c Config) hooks.Alloc {
 	ids := slices.Collect(env.Alloc.Awaits())
 	if len(ids) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func (w *watcher) Name() string { return "predecessors" }
 
 // Up returns when all have ended, or with an error when ctx ends. The tasks of an allocation that runs since
 // before the agent restarted do not wait again.
-func (w *watcher) Up(ctx context.Context, env *hook.AllocEnv) error {
+func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if env.Running != nil && env.Running() {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -87,10 +87,10 @@ func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
 	return nil
 }
 
-func (n *node) hook(a *structs.Allocation) (hook.Alloc, *hook.AllocEnv) {
+func (n *node) hook(a *structs.Allocation) (hooks.Alloc, *hooks.AllocEnv) {
 	complete := make(chan struct{})
 	close(complete)
-	env := &hook.AllocEnv{Alloc: a}
+	env := &hooks.AllocEnv{Alloc: a}
 	return New(env, Config{
 		NodeID:   "here",
 		Servers:  n,

@@ -21,7 +21,7 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/placeholder"
 	"berth/structs"
 )
@@ -55,7 +55,7 @@ type artifacts struct {
 }
 
 // New makes the hook of a task. It is nil for a task without artifacts.
-func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if len(task.Artifacts) == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (a *artifacts) Name() string { return "artifacts" }
 
 // Up downloads the artifacts of a task that has not run yet. After a failure it continues at the artifact
 // that failed.
-func (a *artifacts) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (a *artifacts) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	list := env.Task.Artifacts
 	if env.Running || !env.FirstStart || a.complete >= len(list) {
 		return nil
@@ -97,9 +97,9 @@ func (a *artifacts) Up(ctx context.Context, env *hook.TaskEnv) error {
 	return nil
 }
 
-func (a *artifacts) failure(env *hook.TaskEnv, err error) error {
+func (a *artifacts) failure(env *hooks.TaskEnv, err error) error {
 	a.cfg.Progress(env.Alloc.ID, "")
-	return &hook.Failure{
+	return &hooks.Failure{
 		Event: structs.TaskEventDownloadFailed,
 		Final: isFinal(err),
 		Err:   err,
@@ -149,7 +149,7 @@ func checkReplaced(spec *structs.TaskArtifact) error {
 
 // fetch downloads one artifact and moves it to its place.
 func (a *artifacts) fetch(
-	ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact,
+	ctx context.Context, env *hooks.TaskEnv, spec *structs.TaskArtifact,
 ) (usage, error) {
 	if spec == nil {
 		return usage{}, structs.Invalidf("it is null")

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -40,7 +40,7 @@ func sha256Of(content string) string {
 }
 
 func TestNew_IsNilWithoutArtifacts(t *testing.T) {
-	if New(Config{}, &hook.AllocEnv{}, &structs.Task{Name: "web"}) != nil {
+	if New(Config{}, &hooks.AllocEnv{}, &structs.Task{Name: "web"}) != nil {
 		t.Error("a task without artifacts has a hook for them")
 	}
 }
@@ -240,7 +240,7 @@ func TestUp_ReportsProgress(t *testing.T) {
 	f := newFixture(t)
 	reported := make(chan *structs.TaskEvent, 100)
 	f.env.Emit = func(e *structs.TaskEvent) {
-		if e.Details[hook.ProgressKey] != "" && strings.Contains(e.Message, "256 KiB") {
+		if e.Details[hooks.ProgressKey] != "" && strings.Contains(e.Message, "256 KiB") {
 			reported <- e
 		}
 	}
@@ -258,7 +258,7 @@ func TestUp_ReportsProgress(t *testing.T) {
 	want := &structs.TaskEvent{
 		Type:    structs.TaskEventDownloading,
 		Message: "Client is downloading artifact 1, " + shownSource(f.server.URL+"/slow") + ": 256 KiB so far",
-		Details: map[string]string{hook.ProgressKey: "artifact 1"},
+		Details: map[string]string{hooks.ProgressKey: "artifact 1"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

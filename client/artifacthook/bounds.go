@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/artifacthook/download"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -84,7 +84,7 @@ func diskBytes(g *structs.TaskGroup) int64 {
 }
 
 // diskBound returns what the ephemeral_disk of the allocation leaves for one more artifact.
-func diskBound(env *hook.AllocEnv) download.Bound {
+func diskBound(env *hooks.AllocEnv) download.Bound {
 	size := diskBytes(env.Group)
 	return download.Bound{
 		Bytes: max(size-env.Downloaded.Load(), 0),
@@ -112,7 +112,7 @@ func (a *artifacts) freeBound(dir string) (download.Bound, error) {
 
 // account adds the files of an artifact to those of the allocation, unless its ephemeral_disk is too small
 // for them. Other tasks of the allocation download at the same time.
-func account(env *hook.AllocEnv, got usage) error {
+func account(env *hooks.AllocEnv, got usage) error {
 	size := diskBytes(env.Group)
 	if env.Downloaded.Add(got.bytes) <= size {
 		return nil

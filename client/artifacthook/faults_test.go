@@ -19,7 +19,7 @@ import (
 
 	"berth/client/artifacthook/download"
 	"berth/client/cgroups"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -121,7 +121,7 @@ func TestUp_RefusesBadDownloads(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !structs.IsKind(err, c.kind) {
 				t.Errorf("got %v, want %q of kind %s", err, c.want, c.kind)
 			}
-			failure, ok := errors.AsType[*hook.Failure](err)
+			failure, ok := errors.AsType[*hooks.Failure](err)
 			if !ok || failure.Event != structs.TaskEventDownloadFailed {
 				t.Fatalf("the failure has no event of its own: %#v", err)
 			}
@@ -205,7 +205,7 @@ func TestUp_WaitsForOtherDownloads(t *testing.T) {
 	}
 	last := f.events[len(f.events)-1]
 	want := "Client waits to download artifact 1, " + source + why
-	if last.Message != want || last.Details[hook.ProgressKey] == "" {
+	if last.Message != want || last.Details[hooks.ProgressKey] == "" {
 		t.Errorf("the event is %+v", last)
 	}
 	f.cfg.Slots.running.Release(1)

@@ -22,7 +22,7 @@ import (
 	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/executor"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -123,7 +123,7 @@ func misbehave(do, with string) error {
 type fixture struct {
 	t      *testing.T
 	cfg    Config
-	env    *hook.TaskEnv
+	env    *hooks.TaskEnv
 	server *httptest.Server
 	mux    *http.ServeMux
 
@@ -176,14 +176,14 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // newEnv makes the directories of an allocation with one task.
-func newEnv(dir, url string) *hook.TaskEnv {
+func newEnv(dir, url string) *hooks.TaskEnv {
 	for _, sub := range []string{"web/local", "web/secrets", "alloc/data"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			panic(err)
 		}
 	}
-	return &hook.TaskEnv{
-		AllocEnv:   &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Dir: dir},
+	return &hooks.TaskEnv{
+		AllocEnv:   &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Dir: dir},
 		Task:       &structs.Task{Name: "web"},
 		Config:     &driver.TaskConfig{Task: "web"},
 		FirstStart: true,

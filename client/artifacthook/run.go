@@ -21,7 +21,7 @@ import (
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp"
 	"berth/client/drivers/seccomp/filter"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -204,7 +204,7 @@ var progressInterval = 10 * time.Second
 
 // download fills the scratch directory.
 func (a *artifacts) download(
-	ctx context.Context, env *hook.TaskEnv, s *scratch, spec *structs.TaskArtifact,
+	ctx context.Context, env *hooks.TaskEnv, s *scratch, spec *structs.TaskArtifact,
 ) (usage, error) {
 	if err := sandbox.Supported(); err != nil {
 		return usage{}, structs.Preconditionf("this node cannot isolate downloads: %w", err)
@@ -257,7 +257,7 @@ func (a *artifacts) runWatched(ctx context.Context, req *download.Request, w wat
 }
 
 // awaitSlot returns when the download may run.
-func (a *artifacts) awaitSlot(ctx context.Context, env *hook.TaskEnv, spec *structs.TaskArtifact) error {
+func (a *artifacts) awaitSlot(ctx context.Context, env *hooks.TaskEnv, spec *structs.TaskArtifact) error {
 	slots := a.cfg.Slots
 	if slots.running.TryAcquire(1) {
 		return nil
@@ -275,7 +275,7 @@ func (a *artifacts) progressEvent(format string, args ...any) *structs.TaskEvent
 	return &structs.TaskEvent{
 		Type:    structs.TaskEventDownloading,
 		Message: fmt.Sprintf(format, args...),
-		Details: map[string]string{hook.ProgressKey: fmt.Sprintf("artifact %d", a.complete+1)},
+		Details: map[string]string{hooks.ProgressKey: fmt.Sprintf("artifact %d", a.complete+1)},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul/mesh"
 	"berth/structs"
 )
@@ -70,8 +70,8 @@ func (c *consul) dial(ctx context.Context) (net.Conn, error) {
 type fixture struct {
 	*Sockets
 	t    *testing.T
-	env  *hook.AllocEnv
-	hook hook.Alloc
+	env  *hooks.AllocEnv
+	hook hooks.Alloc
 	end  func()
 }
 
@@ -82,7 +82,7 @@ func newFixture(t *testing.T, http, grpc Dial) *fixture {
 	if err := os.MkdirAll(filepath.Join(dir, "alloc/tmp"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, env: &hook.AllocEnv{
+	f := &fixture{t: t, env: &hooks.AllocEnv{
 		Alloc: &structs.Allocation{ID: "a"},
 		Group: &structs.TaskGroup{
 			Networks: []*structs.NetworkResource{{Mode: "bridge"}},
@@ -314,7 +314,7 @@ func TestHook_IsForNetworksWithTasksInTheMesh(t *testing.T) {
 		g.Networks = append([]*structs.NetworkResource{}, g.Networks...)
 		g.Tasks = append([]*structs.Task{}, g.Tasks...)
 		edit(&g)
-		if f.Hook(&hook.AllocEnv{Alloc: f.env.Alloc, Group: &g}) != nil {
+		if f.Hook(&hooks.AllocEnv{Alloc: f.env.Alloc, Group: &g}) != nil {
 			t.Errorf("%s: there is a hook", name)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -17,7 +17,7 @@ type sockets struct {
 
 // Hook makes the hook of an allocation. It is nil for an allocation without a network of its own, or without
 // a task in the service mesh.
-func (s *Sockets) Hook(env *hook.AllocEnv) hook.Alloc {
+func (s *Sockets) Hook(env *hooks.AllocEnv) hooks.Alloc {
 	network := env.Group.Network()
 	uses := func(t *structs.Task) bool { return t.Kind.UsesConnect() }
 	if network == nil || !network.Isolated() || !slices.ContainsFunc(env.Group.Tasks, uses) {
@@ -30,7 +30,7 @@ func (s *Sockets) Hook(env *hook.AllocEnv) hook.Alloc {
 func (*sockets) Name() string { return "consul_socket" }
 
 // Up opens the sockets.
-func (h *sockets) Up(context.Context, *hook.AllocEnv) error { return h.of.listen(h.allocID, h.dir) }
+func (h *sockets) Up(context.Context, *hooks.AllocEnv) error { return h.of.listen(h.allocID, h.dir) }
 
 // Down closes them and removes their files.
 func (h *sockets) Down(context.Context) error { return h.of.remove(h.allocID, h.dir) }

@@ -17,7 +17,7 @@ import (
 
 	"berth/client/csimanager"
 	"berth/client/dynamicplugins"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
@@ -130,7 +130,7 @@ func (r *fixture) ctx() context.Context {
 }
 
 // volumes makes the hook of an allocation, as an agent does that has just started or restarted.
-func (r *fixture) volumes(env *hook.AllocEnv) hook.Alloc {
+func (r *fixture) volumes(env *hooks.AllocEnv) hooks.Alloc {
 	return NewVolumes(VolumesConfig{
 		Volumes:      r.m.Volumes(),
 		Servers:      r.servers,
@@ -144,7 +144,7 @@ func (r *fixture) volumes(env *hook.AllocEnv) hook.Alloc {
 }
 
 // down takes a hook down whose plugin was restarted: the first calls may still go to the previous process.
-func (r *fixture) down(h hook.Alloc) {
+func (r *fixture) down(h hooks.Alloc) {
 	r.t.Helper()
 	ctx := r.ctx()
 	err := h.Down(ctx)
@@ -189,7 +189,7 @@ func (r *fixture) clean() {
 }
 
 // allocEnv is an allocation of a group with volumes: alias -> source.
-func allocEnv(allocID string, sources map[string]string) *hook.AllocEnv {
+func allocEnv(allocID string, sources map[string]string) *hooks.AllocEnv {
 	g := &structs.TaskGroup{
 		Name:    "g",
 		Volumes: map[string]*structs.VolumeRequest{},
@@ -203,7 +203,7 @@ func allocEnv(allocID string, sources map[string]string) *hook.AllocEnv {
 			AttachmentMode: structs.CSIFileSystem,
 		}
 	}
-	return &hook.AllocEnv{
+	return &hooks.AllocEnv{
 		Group: g,
 		Alloc: &structs.Allocation{
 			ID:        allocID,

@@ -22,7 +22,7 @@ import (
 	"berth/client/csimanager"
 	"berth/client/driver"
 	"berth/client/dynamicplugins"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/csi"
 	"berth/structs"
@@ -52,7 +52,7 @@ type SupervisorConfig struct {
 }
 
 // NewPluginSupervisor makes the hook of a task that has a csi_plugin block.
-func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs.Task) hook.Task {
+func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	cfg.StartInterval = cmp.Or(cfg.StartInterval, 100*time.Millisecond)
 	cfg.ProbeInterval = cmp.Or(cfg.ProbeInterval, 30*time.Second)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 10*time.Second)
@@ -93,7 +93,7 @@ type supervisor struct {
 // healthWatch is a goroutine that watches the plugin.
 type healthWatch struct {
 	ctx     context.Context // of Started: it ends when the agent stops
-	control hook.Control
+	control hooks.Control
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -107,7 +107,7 @@ func (s *supervisor) socket() string {
 
 // Up makes the plugin's directories and adds them to the driver's configuration. It removes a socket without
 // a listener, so that the next process does not count as ready too early.
-func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
+func (s *supervisor) Up(_ context.Context, env *hooks.TaskEnv) error {
 	err := s.validate()
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (s *supervisor) Down(context.Context) error {
 }
 
 // Started implements hook.Started: it begins to watch the process.
-func (s *supervisor) Started(ctx context.Context, task hook.Control) {
+func (s *supervisor) Started(ctx context.Context, task hooks.Control) {
 	s.endWatch()
 	within, cancel := context.WithCancel(ctx)
 	w := &healthWatch{
@@ -285,7 +285,7 @@ func (s *supervisor) deregister() error {
 }
 
 // warnInUse emits an event if a plugin has stopped that is needed to release volumes on this node.
-func (s *supervisor) warnInUse(control hook.Control) {
+func (s *supervisor) warnInUse(control hooks.Control) {
 	nodeHalf := dynamicplugins.Key{
 		Kind: structs.CSIKindNode,
 		ID:   s.plugin.ID,

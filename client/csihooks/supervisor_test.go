@@ -14,14 +14,14 @@ import (
 	"berth/client/csimanager"
 	"berth/client/driver"
 	"berth/client/dynamicplugins"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
 )
 
 // fakeControl records the events and restarts of a hook, which uses no other method.
 type fakeControl struct {
-	hook.Control
+	hooks.Control
 	events   chan *structs.TaskEvent
 	restarts chan string
 }
@@ -65,7 +65,7 @@ func (c *fakeControl) restarted(t *testing.T) string {
 
 func (r *fixture) supervisor(
 	allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig),
-) (*supervisor, *hook.TaskEnv) {
+) (*supervisor, *hooks.TaskEnv) {
 	task := &structs.Task{
 		Name:            "plugin",
 		CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith},
@@ -83,7 +83,7 @@ func (r *fixture) supervisor(
 	}
 	e := allocEnv(allocID, nil)
 	s := NewPluginSupervisor(cfg, e, task).(*supervisor)
-	return s, &hook.TaskEnv{
+	return s, &hooks.TaskEnv{
 		AllocEnv:   e,
 		Task:       task,
 		Config:     &driver.TaskConfig{},
@@ -271,7 +271,7 @@ func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	n := p.Count("Probe")
 	c = newFakeControl()
 	before := r.registry.Get(nodeKey)
-	must(t, s.Up(r.ctx(), &hook.TaskEnv{
+	must(t, s.Up(r.ctx(), &hooks.TaskEnv{
 		AllocEnv: te.AllocEnv,
 		Task:     te.Task,
 		Config:   &driver.TaskConfig{},
@@ -437,7 +437,7 @@ func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
 			Volumes:       r.m.Volumes(),
 			StartInterval: time.Millisecond,
 		}, e, task).(*supervisor)
-		must(t, s.Up(r.ctx(), &hook.TaskEnv{
+		must(t, s.Up(r.ctx(), &hooks.TaskEnv{
 			AllocEnv: e,
 			Task:     task,
 			Config:   &driver.TaskConfig{},

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csimanager"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/rpc"
@@ -51,7 +51,7 @@ const ConfirmAfter = time.Second
 const notFoundTries = 3
 
 // NewVolumes makes the hook that mounts an allocation's CSI volumes.
-func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
+func NewVolumes(cfg VolumesConfig, env *hooks.AllocEnv) hooks.Alloc {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
@@ -94,14 +94,14 @@ type requiredVolume struct {
 }
 
 // volumeMounts are the mounted volumes of the allocation.
-type volumeMounts = map[csimanager.VolumeKey]hook.VolumeMount
+type volumeMounts = map[csimanager.VolumeKey]hooks.VolumeMount
 
 // Name implements hook.Alloc.
 func (*volumesHook) Name() string { return "csi_volumes" }
 
 // Up claims the volumes, waits until each may be used, and mounts it. It recognises the mounts of an earlier
 // agent without a call of servers or plugin.
-func (h *volumesHook) Up(ctx context.Context, env *hook.AllocEnv) error {
+func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	required, err := h.requiredVolumes()
 	if err != nil || len(required) == 0 {
 		return err
@@ -259,13 +259,13 @@ func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) 
 // mountOne waits for the claim, calls granted, and mounts the volume.
 func (h *volumesHook) mountOne(
 	ctx context.Context, w *requiredVolume, granted func(),
-) (hook.VolumeMount, error) {
+) (hooks.VolumeMount, error) {
 	pause := h.newBackoff()
 	missing := 0 // how often the plugin has not found the volume
 	for {
 		claim, asked, err := h.awaitClaim(ctx, w)
 		if err != nil {
-			return hook.VolumeMount{}, err
+			return hooks.VolumeMount{}, err
 		}
 		granted()
 		use := h.useOf(w, claim, asked)

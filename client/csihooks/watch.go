@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/client/dynamicplugins"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/csi"
 	"berth/internal/backoff"
@@ -26,7 +26,7 @@ const (
 
 // watch follows the plugin's health while its process runs. It registers the plugin when it is healthy for
 // the first time. An existing registration belongs to this very process, from before the agent restarted.
-func (s *supervisor) watch(ctx context.Context, task hook.Control) {
+func (s *supervisor) watch(ctx context.Context, task hooks.Control) {
 	client, err := csi.Dial(s.socket(), csi.Options{
 		Name:    s.plugin.ID,
 		Logger:  s.logger,
@@ -50,7 +50,7 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 // watchStart probes often until the plugin is healthy and registered. It reports false if ctx ended, or if
 // the plugin has to restart because it did not answer for health_timeout. It waits without limit for a plugin
 // that answers that it is starting, and for a plugin whose ID another driver serves here.
-func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *csi.Client) bool {
+func (s *supervisor) watchStart(ctx context.Context, task hooks.Control, client *csi.Client) bool {
 	deadline := time.Now().Add(s.plugin.HealthTimeout)
 	emitted := s.markedUnhealthy() // by an earlier agent, of this process
 	extendDeadline := func(kind, format string, args ...any) {
@@ -92,7 +92,7 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 const otherDriverPause = 10
 
 // restart restarts the plugin under the task's restart policy, which bounds the number of restarts.
-func (s *supervisor) restart(task hook.Control, format string, args ...any) {
+func (s *supervisor) restart(task hooks.Control, format string, args ...any) {
 	e := s.pluginEvent(structs.TaskEventPluginUnhealthy, format, args...)
 	task.Emit(e)
 	task.Restart(e.Message)
@@ -113,7 +113,7 @@ func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) er
 // watchHealth emits an event after each change of the plugin's health. It restarts a plugin that answers no
 // probe for hang_timeout, because its users cannot continue anyway. It does not restart a plugin that
 // answers, even with errors: the mounts that tasks use may end with its process.
-func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client *csi.Client) {
+func (s *supervisor) watchHealth(ctx context.Context, task hooks.Control, client *csi.Client) {
 	wasHealthy := !s.markedUnhealthy()
 	answered := time.Now()
 	for {
@@ -143,7 +143,7 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 }
 
 // healthChanged emits the event of a change.
-func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
+func (s *supervisor) healthChanged(task hooks.Control, h health, err error) {
 	e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
 	if h != healthy {
 		e = s.pluginEvent(structs.TaskEventPluginUnhealthy,

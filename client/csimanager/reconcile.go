@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/structs"
 )
@@ -27,14 +27,14 @@ func (v *Volumes) Forget(k VolumeKey, allocID string) error {
 // Published returns the mount of a volume that is published for the allocation already, by the records and
 // the mount table. It calls neither plugin nor servers. A restarted agent uses it to recognise the mounts of
 // running allocations.
-func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool, error) {
+func (v *Volumes) Published(k VolumeKey, allocID string) (hooks.VolumeMount, bool, error) {
 	p, err := v.store.getPublish(k, allocID)
 	if err != nil || p == nil {
-		return hook.VolumeMount{}, false, err
+		return hooks.VolumeMount{}, false, err
 	}
 	table, err := mounts.Read()
 	if err != nil {
-		return hook.VolumeMount{}, false, err
+		return hooks.VolumeMount{}, false, err
 	}
 	w := &volumeWork{
 		Volumes: v,

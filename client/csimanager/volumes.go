@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi"
@@ -69,8 +69,8 @@ func (v *Volumes) Claim(k VolumeKey, allocID string) error {
 // Up stages a volume, if the plugin requires it, and publishes it for an allocation. It leaves existing
 // mounts alone. After a failure that is not final it repeats the calls with the same arguments, until ctx
 // ends. progress, if not nil, takes the reason of the wait.
-func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.VolumeMount, error) {
-	var m hook.VolumeMount
+func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hooks.VolumeMount, error) {
+	var m hooks.VolumeMount
 	var grown *growth
 	err := v.retryUntilFinal(ctx, u, progress, func() (err error) {
 		m, grown, err = v.tryUp(ctx, u)
@@ -81,7 +81,7 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.V
 	}
 	if err != nil {
 		err = fmt.Errorf("volume %s: %w", u.VolumeKey, err)
-		return hook.VolumeMount{}, err
+		return hooks.VolumeMount{}, err
 	}
 	return m, nil
 }
@@ -120,7 +120,7 @@ func (e unconfirmed) Unwrap() error { return e.error }
 
 // tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
 // did not get as far as to expand the volume.
-func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
+func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown *growth, err error) {
 	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
 		return m, nil, err
@@ -438,8 +438,8 @@ func (w *volumeWork) rereadMounts() error {
 	return err
 }
 
-func (v *Volumes) mountOf(p *publishRecord) hook.VolumeMount {
-	return hook.VolumeMount{
+func (v *Volumes) mountOf(p *publishRecord) hooks.VolumeMount {
+	return hooks.VolumeMount{
 		HostPath: v.hostPath(p.target()),
 		ReadOnly: p.ReadOnly || p.AccessMode.ReaderOnly(),
 		Device:   p.AttachmentMode == structs.CSIBlockDevice,

@@ -12,7 +12,7 @@ import (
 
 	"berth/client/devicemanager"
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -38,7 +38,7 @@ type deviceHook struct {
 }
 
 // New makes the hook of a task. It is nil for a task without devices.
-func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if len(env.Alloc.Devices[task.Name]) == 0 {
 		return nil
 	}
@@ -50,11 +50,11 @@ func (d *deviceHook) Name() string { return "devices" }
 // Up adds the devices to the configuration of the task. A variable of the devices replaces one of the job,
 // because a device works only with its own. A process that runs since before the agent restarted has its
 // devices, and keeps them also if they are gone: it must not make the other hooks of its task wait.
-func (d *deviceHook) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
-	await := hook.Await{
+	await := hooks.Await{
 		Holder:   d.cfg.Holder,
 		Progress: d.cfg.Progress,
 		Part:     "a device",
@@ -95,7 +95,7 @@ func (d *deviceHook) Up(ctx context.Context, env *hook.TaskEnv) error {
 
 // warnOfVariable records that a variable of the job has no effect. The event names no values, because a job
 // may keep a secret in one.
-func warnOfVariable(env *hook.TaskEnv, name string) {
+func warnOfVariable(env *hooks.TaskEnv, name string) {
 	env.Emit(&structs.TaskEvent{
 		Type: structs.TaskEventHookMessage,
 		Time: time.Now().UnixNano(),

@@ -14,7 +14,7 @@ import (
 
 	"berth/client/devicemanager"
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a task with a device, and the parts of the agent that its hook calls.
 type fixture struct {
-	env         *hook.TaskEnv
+	env         *hooks.TaskEnv
 	asked       []*structs.AllocatedDeviceResource
 	askedFor    string
 	reservation *devicemanager.Reservation
@@ -35,12 +35,12 @@ type fixture struct {
 func newFixture() *fixture {
 	task := &structs.Task{Name: "t"}
 	given := &structs.AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: "x1", DeviceIDs: []string{"0"}}
-	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{
+	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{
 		ID:      "a",
 		Devices: map[string][]*structs.AllocatedDeviceResource{"t": {given}},
 	}}
 	f := &fixture{
-		env: &hook.TaskEnv{
+		env: &hooks.TaskEnv{
 			AllocEnv: alloc,
 			Task:     task,
 			Config:   &driver.TaskConfig{Env: map[string]string{"PATH": "/bin"}},
@@ -163,7 +163,7 @@ func TestUp_WaitsForEarlierAllocations(t *testing.T) {
 		if err := f.up(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(begin); waited != 4*hook.AwaitInterval {
+		if waited := time.Since(begin); waited != 4*hooks.AwaitInterval {
 			t.Errorf("it waited %s", waited)
 		}
 		want := []string{

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -50,7 +50,7 @@ func TestNew_IsNilWithoutData(t *testing.T) {
 		"not sticky":          {&structs.EphemeralDisk{Migrate: true}, "a", false},
 		"without description": {nil, "a", false},
 	} {
-		env := &hook.AllocEnv{
+		env := &hooks.AllocEnv{
 			Alloc: &structs.Allocation{ID: "b", PreviousAllocation: c.previous},
 			Group: &structs.TaskGroup{EphemeralDisk: c.disk},
 		}

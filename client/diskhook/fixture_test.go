@@ -15,7 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -210,9 +210,9 @@ func (n *node) files(id string) map[string]string {
 	return files
 }
 
-func (n *node) hook(id string) (hook.Alloc, *hook.AllocEnv) {
+func (n *node) hook(id string) (hooks.Alloc, *hooks.AllocEnv) {
 	a := n.local[id]
-	env := &hook.AllocEnv{Alloc: a.Alloc, Group: a.Alloc.Job.TaskGroups[0], Dir: a.Dir}
+	env := &hooks.AllocEnv{Alloc: a.Alloc, Group: a.Alloc.Job.TaskGroups[0], Dir: a.Dir}
 	return New(env, n.config()), env
 }
 

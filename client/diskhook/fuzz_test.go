@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/codec"
 	"berth/structs"
 )
@@ -61,7 +61,7 @@ func FuzzPages(f *testing.F) {
 				Settings: func() Settings { return Settings{MaxSize: 1 << 20} },
 				Progress: func(string, string) {},
 			},
-			env: &hook.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Group: group(true, "web")},
+			env: &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Group: group(true, "web")},
 		}
 		_, _ = d.copyAll(t.Context(), &structs.Allocation{ID: "a", NodeID: "n1"}, u)
 		checkUnpacked(t, root, u)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
@@ -48,11 +48,11 @@ type Config struct {
 
 type disk struct {
 	Config
-	env *hook.AllocEnv
+	env *hooks.AllocEnv
 }
 
 // New makes the hook of an allocation. It is nil for one that takes over no data.
-func New(env *hook.AllocEnv, c Config) hook.Alloc {
+func New(env *hooks.AllocEnv, c Config) hooks.Alloc {
 	if env.Alloc.PreviousAllocation == "" || !Sticky(env.Group) {
 		return nil
 	}
@@ -80,7 +80,7 @@ func waits(format string, args ...any) error {
 }
 
 // Up takes over the data of the previous allocation, once. With an error it may be repeated.
-func (d *disk) Up(ctx context.Context, env *hook.AllocEnv) error {
+func (d *disk) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if Waits(env.Alloc, env.Dir) == "" {
 		return nil
 	}

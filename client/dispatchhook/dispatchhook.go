@@ -8,7 +8,7 @@ import (
 	"path"
 	"path/filepath"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/rootfile"
 	"berth/structs"
 )
@@ -21,7 +21,7 @@ type payload struct {
 
 // New makes the hook of a task. It is nil for a task without a dispatch_payload block, and for a job without
 // a payload.
-func New(env *hook.AllocEnv, task *structs.Task) hook.Task {
+func New(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if task.DispatchPayload == nil || env.Alloc.Job == nil || len(env.Alloc.Job.Payload) == 0 {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (p *payload) Name() string { return "dispatch_payload" }
 // Up writes the file before the first start. The task may change it later. Files of an earlier allocation or
 // of a start that failed may be there already. No link of them leads out of the directory of the task, and
 // no device, pipe or further link to a file is written to: the payload takes its place.
-func (p *payload) Up(_ context.Context, env *hook.TaskEnv) error {
+func (p *payload) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if env.Running || !env.FirstStart {
 		return nil
 	}

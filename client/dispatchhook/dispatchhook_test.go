@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/testskip"
 	"berth/structs"
 )
 
-func prepare(t *testing.T, file string) (hook.Task, *hook.TaskEnv) {
+func prepare(t *testing.T, file string) (hooks.Task, *hooks.TaskEnv) {
 	t.Helper()
-	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{Job: &structs.Job{Payload: []byte("data")}}}
+	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{Job: &structs.Job{Payload: []byte("data")}}}
 	task := &structs.Task{DispatchPayload: &structs.DispatchPayloadConfig{File: file}}
-	env := &hook.TaskEnv{AllocEnv: alloc, Task: task, FirstStart: true, Config: &driver.TaskConfig{}}
+	env := &hooks.TaskEnv{AllocEnv: alloc, Task: task, FirstStart: true, Config: &driver.TaskConfig{}}
 	env.Config.Dirs.Task = t.TempDir()
 	env.Config.Dirs.Local = filepath.Join(env.Config.Dirs.Task, "local")
 	if err := os.Mkdir(env.Config.Dirs.Local, 0o755); err != nil {
@@ -145,7 +145,7 @@ func makeNull(t *testing.T, path string) error {
 }
 
 func TestNew_NeedsAPayload(t *testing.T) {
-	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{Job: &structs.Job{}}}
+	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{Job: &structs.Job{}}}
 	if New(alloc, &structs.Task{DispatchPayload: &structs.DispatchPayloadConfig{File: "x"}}) != nil {
 		t.Error("there is a hook for no payload")
 	}

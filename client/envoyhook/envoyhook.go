@@ -21,7 +21,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/drivers/connectproxy"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
 	"berth/consul"
@@ -65,7 +65,7 @@ type envoy struct {
 }
 
 // New makes the hook of a task. It is nil for a task that is no proxy.
-func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if !task.Kind.IsProxy() {
 		return nil
 	}
@@ -79,7 +79,7 @@ func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
 func (*envoy) Name() string { return "envoy_bootstrap" }
 
 // Up writes the configuration. A proxy that is built into Consul needs none.
-func (h *envoy) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (h *envoy) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running || isBuiltIn(env) {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (h *envoy) Up(ctx context.Context, env *hook.TaskEnv) error {
 func (*envoy) Down(context.Context) error { return nil }
 
 // isBuiltIn reports whether the node runs the proxy of the program consul.
-func isBuiltIn(env *hook.TaskEnv) bool {
+func isBuiltIn(env *hooks.TaskEnv) bool {
 	kind := env.Node().Attributes["driver."+connectproxy.Name+".proxy"]
 	return env.Task.Driver == connectproxy.Name && kind != connectproxy.KindEnvoy
 }
@@ -125,7 +125,7 @@ var gateways = map[string]string{
 	structs.KindConnectMesh:        "mesh",
 }
 
-func (h *envoy) plan(env *hook.TaskEnv) (*plan, error) {
+func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 	s := serviceOf(env)
 	if s == nil {
 		return nil, structs.Invalidf("task %q is the proxy of a service %q, which its group does not have",
@@ -149,13 +149,13 @@ func (h *envoy) plan(env *hook.TaskEnv) (*plan, error) {
 	}
 	p.token, err = sitokenhook.Read(env.Config.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &hook.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
+		return nil, &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}
 	return p, nil
 }
 
 // serviceOf returns the service of the group that the task is the proxy of, nil if there is none.
-func serviceOf(env *hook.TaskEnv) *structs.Service {
+func serviceOf(env *hooks.TaskEnv) *structs.Service {
 	i := slices.IndexFunc(env.Group.Services, func(s *structs.Service) bool {
 		return s != nil && s.Connect != nil && s.Name == env.Task.Kind.Service()
 	})
@@ -167,7 +167,7 @@ func serviceOf(env *hook.TaskEnv) *structs.Service {
 
 // addAddresses chooses those of Envoy's own listeners. In a network of the allocation's own, the tasks differ
 // by their index. In that of the node, the port of the service is the allocation's alone.
-func (p *plan) addAddresses(env *hook.TaskEnv, s *structs.Service) error {
+func (p *plan) addAddresses(env *hooks.TaskEnv, s *structs.Service) error {
 	index := slices.IndexFunc(env.Group.Tasks, func(t *structs.Task) bool { return t.Name == env.Task.Name })
 	admin := adminPort + max(index, 0)
 	ready := readyPort + max(index, 0)
@@ -218,14 +218,14 @@ func (p *plan) environ(connection []string) []string {
 
 // bootstrap runs the program until it has built the configuration, and writes that. A program that cannot
 // start fails the task for good.
-func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hook.TaskEnv) error {
+func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hooks.TaskEnv) error {
 	command, err := h.cfg.Consul.Command()
 	if err != nil {
-		return &hook.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
+		return &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}
 	command.Args = p.args(command.Args)
 	command.Env = p.environ(command.Env)
-	wait := hook.Wait{
+	wait := hooks.Wait{
 		AllocID:  env.Alloc.ID,
 		Task:     env.Task.Name,
 		For:      "its configuration of Envoy",
@@ -248,7 +248,7 @@ func (h *envoy) runRepeatedly(
 	for n := 1; ; n++ {
 		text, err := run(ctx, command)
 		err = p.withoutToken(err)
-		_, never := errors.AsType[*hook.Failure](err)
+		_, never := errors.AsType[*hooks.Failure](err)
 		if err == nil || never || n == attempts {
 			return text, err
 		}

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul"
 	"berth/structs"
 )
@@ -82,7 +82,7 @@ type fixture struct {
 	t      *testing.T
 	consul *fakeConsul
 	using  Consul
-	env    *hook.TaskEnv
+	env    *hooks.TaskEnv
 	node   *structs.Node
 
 	progress string
@@ -137,8 +137,8 @@ func newFixture(t *testing.T, kind structs.TaskKind) *fixture {
 		node:   &structs.Node{Attributes: map[string]string{"driver.connect.proxy": "envoy"}},
 	}
 	fx.using = fx.consul
-	fx.env = &hook.TaskEnv{
-		AllocEnv: &hook.AllocEnv{
+	fx.env = &hooks.TaskEnv{
+		AllocEnv: &hooks.AllocEnv{
 			Alloc: &structs.Allocation{ID: "a1", Ports: []structs.AllocatedPort{{Label: "http", Value: 22222}}},
 			Group: &structs.TaskGroup{
 				Networks: []*structs.NetworkResource{{Mode: "bridge"}},
@@ -197,7 +197,7 @@ func (fx *fixture) checkNoFile() {
 
 func TestNew_IsNilForOtherTasks(t *testing.T) {
 	for _, kind := range []structs.TaskKind{"", structs.NewTaskKind(structs.KindConnectNative, "web")} {
-		if New(Config{}, &hook.AllocEnv{}, &structs.Task{Kind: kind}) != nil {
+		if New(Config{}, &hooks.AllocEnv{}, &structs.Task{Kind: kind}) != nil {
 			t.Errorf("a task of the kind %q has the hook", kind)
 		}
 	}
@@ -404,7 +404,7 @@ func TestUp_AProgramThatDoesNotStartIsFinal(t *testing.T) {
 	fx := sidecar(t)
 	fx.consul.program = "/nonexistent"
 	err := fx.up(t.Context())
-	failure, ok := errors.AsType[*hook.Failure](err)
+	failure, ok := errors.AsType[*hooks.Failure](err)
 	if !ok || !failure.Final {
 		t.Errorf("got %v, want a final failure", err)
 	}
@@ -420,7 +420,7 @@ func TestUp_FailsIfTheTokenCannotBeRead(t *testing.T) {
 	}
 	fx.write(driver.EnvoyBootstrapFile, "of the last start")
 	err := fx.up(t.Context())
-	failure, ok := errors.AsType[*hook.Failure](err)
+	failure, ok := errors.AsType[*hooks.Failure](err)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), driver.SITokenFile) || fx.runs() != 0 {
 		t.Errorf("got %v after %d runs, want a final failure", err, fx.runs())
 	}

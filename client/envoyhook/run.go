@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul"
 	"berth/structs"
 )
@@ -39,7 +39,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 	cmd.WaitDelay = endDelay
 	err := cmd.Start()
 	if err != nil {
-		return "", &hook.Failure{
+		return "", &hooks.Failure{
 			Event: structs.TaskEventSetupFailure,
 			Final: true,
 			Err:   structs.Preconditionf("starting %s: %w", c.Program, err),

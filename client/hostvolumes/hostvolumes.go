@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"berth/client/config"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -28,7 +28,7 @@ type volumes struct {
 }
 
 // New makes the hook of an allocation. It is nil for a group without host volumes.
-func New(env *hook.AllocEnv, c Config) hook.Alloc {
+func New(env *hooks.AllocEnv, c Config) hooks.Alloc {
 	requests := env.Group.HostVolumes()
 	if len(requests) == 0 {
 		return nil
@@ -40,8 +40,8 @@ func (v *volumes) Name() string { return "host_volumes" }
 
 // Up waits for the end of other writers and gives the directories to the tasks. The plan that replaces a
 // writer places its successor before the end of the writer.
-func (v *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
-	wait := hook.Await{
+func (v *volumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
+	wait := hooks.Await{
 		Holder:   v.config.Holder,
 		Progress: v.config.Progress,
 		Part:     "a host volume",
@@ -65,7 +65,7 @@ func (v *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
 		if !info.IsDir() {
 			return structs.Preconditionf("host volume %q: %s is not a directory", r.Source, offered.Path)
 		}
-		env.SetVolume(r.Name, hook.VolumeMount{
+		env.SetVolume(r.Name, hooks.VolumeMount{
 			HostPath: offered.Path,
 			ReadOnly: r.ReadOnly,
 		})

@@ -9,16 +9,16 @@ import (
 	"testing/synctest"
 
 	"berth/client/config"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
-func envWith(requests ...*structs.VolumeRequest) *hook.AllocEnv {
+func envWith(requests ...*structs.VolumeRequest) *hooks.AllocEnv {
 	g := &structs.TaskGroup{Volumes: map[string]*structs.VolumeRequest{}}
 	for _, r := range requests {
 		g.Volumes[r.Name] = r
 	}
-	return &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Group: g}
+	return &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Group: g}
 }
 
 func TestNew_IsNilWithoutHostVolumes(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"strconv"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
 	"berth/consul"
@@ -31,7 +31,7 @@ type Consul interface {
 type native struct{ consul Consul }
 
 // New makes the hook of a task. It is nil for a task that does not take part in the service mesh by itself.
-func New(c Consul, task *structs.Task) hook.Task {
+func New(c Consul, task *structs.Task) hooks.Task {
 	if task.Kind.Kind() != structs.KindConnectNative {
 		return nil
 	}
@@ -42,7 +42,7 @@ func New(c Consul, task *structs.Task) hook.Task {
 func (native) Name() string { return "connect_native" }
 
 // Up adds the variables. Those that the task sets itself win.
-func (h native) Up(_ context.Context, env *hook.TaskEnv) error {
+func (h native) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (h native) Up(_ context.Context, env *hook.TaskEnv) error {
 // Down has nothing to undo: the secrets end with the allocation.
 func (native) Down(context.Context) error { return nil }
 
-func (h native) addAccess(vars map[string]string, env *hook.TaskEnv) error {
+func (h native) addAccess(vars map[string]string, env *hooks.TaskEnv) error {
 	if env.Group.Network().Isolated() {
 		vars["CONSUL_HTTP_ADDR"] = "unix://" + filepath.Join(env.Seen.AllocShared, mesh.HTTPSocket)
 		vars["CONSUL_HTTP_SSL"] = strconv.FormatBool(false)
@@ -89,13 +89,13 @@ func (h native) addAccess(vars map[string]string, env *hook.TaskEnv) error {
 }
 
 // addToken adds the token of the task if it has one. A file that is no token fails the task for good.
-func addToken(vars map[string]string, env *hook.TaskEnv) error {
+func addToken(vars map[string]string, env *hooks.TaskEnv) error {
 	secret, err := sitokenhook.Read(env.Config.Dirs)
 	switch {
 	case err == nil:
 		vars["CONSUL_HTTP_TOKEN"] = secret
 	case !errors.Is(err, fs.ErrNotExist):
-		return &hook.Failure{
+		return &hooks.Failure{
 			Event: structs.TaskEventSetupFailure,
 			Final: true,
 			Err:   err,

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul"
 	"berth/structs"
 )
@@ -31,7 +31,7 @@ func (c *fakeConsul) Access() (*consul.Access, error) { return &c.access, c.err 
 type fixture struct {
 	t      *testing.T
 	consul fakeConsul
-	env    *hook.TaskEnv
+	env    *hooks.TaskEnv
 }
 
 func newFixture(t *testing.T, mode string) *fixture {
@@ -43,8 +43,8 @@ func newFixture(t *testing.T, mode string) *fixture {
 	}
 	return &fixture{
 		t: t,
-		env: &hook.TaskEnv{
-			AllocEnv: &hook.AllocEnv{Group: &structs.TaskGroup{
+		env: &hooks.TaskEnv{
+			AllocEnv: &hooks.AllocEnv{Group: &structs.TaskGroup{
 				Networks: []*structs.NetworkResource{{Mode: mode}},
 			}},
 			Task:   &structs.Task{Name: "api", Kind: structs.NewTaskKind(structs.KindConnectNative, "api")},
@@ -181,14 +181,14 @@ func TestUp_Fails(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := fx.up()
-	failure, ok := errors.AsType[*hook.Failure](err)
+	failure, ok := errors.AsType[*hooks.Failure](err)
 	if !ok || !failure.Final || failure.Event != structs.TaskEventSetupFailure {
 		t.Errorf("with a file that is no token: %v", err)
 	}
 	fx = newFixture(t, "host")
 	fx.consul.err = structs.Preconditionf("no file")
 	err = fx.up()
-	if _, ok := errors.AsType[*hook.Failure](err); ok || !structs.IsKind(err, structs.KindPrecondition) {
+	if _, ok := errors.AsType[*hooks.Failure](err); ok || !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("without the certificates, which may come: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cni"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/netns"
 	"berth/client/store"
 	"berth/internal/exectest"
@@ -69,7 +69,7 @@ func networksOf(p *plan, dir string) *cni.Networks {
 	}, filepath.Join(dir, "cni"))
 }
 
-func (p *plan) hookIn(db *store.DB, dir string, namespaces Namespaces) (hook.Alloc, *hook.AllocEnv) {
+func (p *plan) hookIn(db *store.DB, dir string, namespaces Namespaces) (hooks.Alloc, *hooks.AllocEnv) {
 	env := envOf(p.ID, bridge(), structs.AllocatedPort{
 		Label:  "http",
 		Value:  p.Port,

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/cni"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -34,8 +34,8 @@ func openDB(t testing.TB, dir string) *store.DB {
 }
 
 // envOf returns the environment of an allocation whose group has the network.
-func envOf(id string, n *structs.NetworkResource, ports ...structs.AllocatedPort) *hook.AllocEnv {
-	return &hook.AllocEnv{
+func envOf(id string, n *structs.NetworkResource, ports ...structs.AllocatedPort) *hooks.AllocEnv {
+	return &hooks.AllocEnv{
 		Alloc: &structs.Allocation{
 			ID:    id,
 			Ports: ports,

@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/cni"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/netns"
 	"berth/client/store"
 	"berth/structs"
@@ -62,11 +62,11 @@ var records = store.NewTable[record]("alloc_networks")
 type network struct {
 	owner
 	want *structs.NetworkResource
-	env  *hook.AllocEnv
+	env  *hooks.AllocEnv
 }
 
 // New makes the hook of an allocation. It is nil for an allocation with the network of the node.
-func New(cfg Config, env *hook.AllocEnv) hook.Alloc {
+func New(cfg Config, env *hooks.AllocEnv) hooks.Alloc {
 	want := env.Group.Network()
 	if want == nil || !want.Isolated() && want.DNS.IsEmpty() {
 		return nil
@@ -89,7 +89,7 @@ func (n *network) announce() {
 	if err != nil || rec == nil || rec.Status == nil { // Up reports the error
 		return
 	}
-	known := &hook.Network{Status: rec.Status}
+	known := &hooks.Network{Status: rec.Status}
 	known.Address = rec.Status.Address
 	n.env.SetNetwork(known)
 }
@@ -97,8 +97,8 @@ func (n *network) announce() {
 func (*network) Name() string { return "network" }
 
 // Up makes the network, or finds that of an earlier agent.
-func (n *network) Up(ctx context.Context, env *hook.AllocEnv) error {
-	made := &hook.Network{}
+func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
+	made := &hooks.Network{}
 	made.DNS = n.settingsOf(nil)
 	if n.want.Isolated() {
 		status, err := n.find()

@@ -5,23 +5,23 @@ package porthook
 import (
 	"context"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
-type ports struct{ await hook.Await }
+type ports struct{ await hooks.Await }
 
 // New makes the hook of an allocation. It is nil for an allocation without ports. holder returns another
 // allocation of this node that has not ended and has one of the ports, "" if there is none. progress receives
 // the reason for which an allocation waits.
 func New(
-	env *hook.AllocEnv,
+	env *hooks.AllocEnv,
 	holder func(*structs.Allocation) (allocID string), progress func(allocID, reason string),
-) hook.Alloc {
+) hooks.Alloc {
 	if len(env.Alloc.Ports) == 0 {
 		return nil
 	}
-	return &ports{hook.Await{
+	return &ports{hooks.Await{
 		Holder:   holder,
 		Progress: progress,
 		Part:     "a port",
@@ -30,7 +30,9 @@ func New(
 
 func (p *ports) Name() string { return "ports" }
 
-func (p *ports) Up(ctx context.Context, env *hook.AllocEnv) error { return p.await.End(ctx, env.Alloc) }
+func (p *ports) Up(ctx context.Context, env *hooks.AllocEnv) error {
+	return p.await.End(ctx, env.Alloc)
+}
 
 // Down has nothing to undo: an allocation that has ended has no ports.
 func (p *ports) Down(context.Context) error { return nil }

@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
 func TestNew_IsNilWithoutPorts(t *testing.T) {
-	if New(&hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}, nil, nil) != nil {
+	if New(&hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}, nil, nil) != nil {
 		t.Error("an allocation without ports has a hook for them")
 	}
 }
@@ -31,13 +31,13 @@ func TestUp_WaitsForTheEndOfOthers(t *testing.T) {
 		}
 		var said []string
 		progress := func(id, reason string) { said = append(said, id+": "+reason) }
-		env := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a", Ports: []structs.AllocatedPort{{Label: "x"}}}}
+		env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a", Ports: []structs.AllocatedPort{{Label: "x"}}}}
 		h := New(env, holder, progress)
 		begin := time.Now()
 		if err := h.Up(t.Context(), env); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(begin); waited != 3*hook.AwaitInterval {
+		if waited := time.Since(begin); waited != 3*hooks.AwaitInterval {
 			t.Errorf("it waited %s", waited)
 		}
 		want := []string{"a: allocation b still has a port of it", "a: allocation c still has a port of it", "a: "}

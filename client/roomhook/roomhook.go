@@ -5,18 +5,18 @@ package roomhook
 import (
 	"context"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
-type room struct{ await hook.Await }
+type room struct{ await hooks.Await }
 
 // New makes the hook of an allocation. holder returns another allocation of this node that has not ended and
 // has its room, "" if it has its room now. progress receives the reason for which it waits.
 func New(
 	holder func(*structs.Allocation) (allocID string), progress func(allocID, reason string),
-) hook.Alloc {
-	return &room{hook.Await{
+) hooks.Alloc {
+	return &room{hooks.Await{
 		Holder:   holder,
 		Progress: progress,
 		Part:     "the room",
@@ -26,7 +26,7 @@ func New(
 func (r *room) Name() string { return "room" }
 
 // Up waits for the room. The tasks of an allocation that runs since before the agent restarted have it.
-func (r *room) Up(ctx context.Context, env *hook.AllocEnv) error {
+func (r *room) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if env.Running != nil && env.Running() {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -23,12 +23,12 @@ func TestUp_WaitsForTheRoom(t *testing.T) {
 		var said []string
 		h := New(holder, func(id, reason string) { said = append(said, id+": "+reason) })
 		begin := time.Now()
-		env := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}
+		env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}
 		if err := h.Up(t.Context(), env); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"a: allocation b still has the room of it", "a: "}
-		if waited := time.Since(begin); waited != 2*hook.AwaitInterval || !slices.Equal(said, want) {
+		if waited := time.Since(begin); waited != 2*hooks.AwaitInterval || !slices.Equal(said, want) {
 			t.Errorf("it waited %s and said %q", waited, said)
 		}
 

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/allocrunner"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/structs"
 )
@@ -50,18 +50,18 @@ func NewMounter(sizeMB int, logger hclog.Logger) *Mounter {
 }
 
 // Hook returns the hook of an allocation.
-func (m *Mounter) Hook(env *hook.AllocEnv) hook.Alloc { return &secrets{m, env} }
+func (m *Mounter) Hook(env *hooks.AllocEnv) hooks.Alloc { return &secrets{m, env} }
 
 type secrets struct {
 	m   *Mounter
-	env *hook.AllocEnv
+	env *hooks.AllocEnv
 }
 
 // Name implements hook.Alloc.
 func (*secrets) Name() string { return "secrets" }
 
 // Up mounts the directories that are not mounted yet. They exist.
-func (s *secrets) Up(context.Context, *hook.AllocEnv) error {
+func (s *secrets) Up(context.Context, *hooks.AllocEnv) error {
 	if s.m.sizeMB == 0 {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/internal/testskip"
 	"berth/structs"
@@ -23,7 +23,7 @@ import (
 // fixture is an allocation with the tasks web and db.
 type fixture struct {
 	t       *testing.T
-	env     *hook.AllocEnv
+	env     *hooks.AllocEnv
 	log     strings.Builder
 	running bool
 }
@@ -33,7 +33,7 @@ func newFixture(t *testing.T) *fixture {
 	root, err := mounts.Resolve(filepath.Join(t.TempDir(), "a1"))
 	must(t, err)
 	fx := &fixture{t: t}
-	fx.env = &hook.AllocEnv{
+	fx.env = &hooks.AllocEnv{
 		Alloc:   &structs.Allocation{ID: "a1"},
 		Group:   &structs.TaskGroup{Tasks: []*structs.Task{{Name: "web"}, {Name: "db"}}},
 		Dir:     root,
@@ -70,7 +70,7 @@ func (fx *fixture) dir(task string) string { return allocrunner.SecretsDir(fx.en
 func (fx *fixture) path(task, file string) string { return filepath.Join(fx.dir(task), file) }
 
 // agent returns the hook of a new process of the agent.
-func (fx *fixture) agent(sizeMB int) hook.Alloc {
+func (fx *fixture) agent(sizeMB int) hooks.Alloc {
 	logger := hclog.New(&hclog.LoggerOptions{Output: &fx.log})
 	return NewMounter(sizeMB, logger).Hook(fx.env)
 }

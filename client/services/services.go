@@ -14,7 +14,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/healthcheck"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
@@ -69,7 +69,7 @@ type Set struct {
 
 // runningTask is a task that may offer services.
 type runningTask struct {
-	control hook.Control
+	control hooks.Control
 	started time.Time
 	// location is nil for a task in the network of the node or of the allocation.
 	location *driver.Location
@@ -98,7 +98,7 @@ func (s *Set) Close() {
 
 // Start notes that a task runs. It may be called again for a task that runs, and for one that a former
 // agent has started.
-func (s *Set) Start(task string, control hook.Control, started time.Time, location *driver.Location) {
+func (s *Set) Start(task string, control hooks.Control, started time.Time, location *driver.Location) {
 	s.change(func() {
 		s.running[task] = &runningTask{control, started, location, true}
 		missing := func(name string) bool { return !s.serves(name) }
@@ -245,7 +245,7 @@ func (s *Set) change(apply func()) {
 type fault struct {
 	service string
 	err     error
-	tell    hook.Control // a task that runs
+	tell    hooks.Control // a task that runs
 }
 
 func (s *Set) serves(task string) bool {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // control is a task in which scripts succeed.
 type control struct {
-	hook.Control
+	hooks.Control
 	mu     sync.Mutex
 	events []string
 	runs   int

@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/secretsdir"
 	"berth/internal/backoff"
 	"berth/rpc"
@@ -67,7 +67,7 @@ type siToken struct {
 }
 
 // New makes the hook of a task. It is nil for a task outside of the service mesh.
-func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if !task.Kind.UsesConnect() {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (*siToken) Name() string { return "consul_si_token" }
 
 // Up returns when the token is in its file, or at once if the task needs none. An error fails the task for
 // good. The end of ctx, for example with the agent, is no failure.
-func (h *siToken) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (h *siToken) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (h *siToken) Up(ctx context.Context, env *hook.TaskEnv) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &hook.Failure{
+	return &hooks.Failure{
 		Event: structs.TaskEventSetupFailure,
 		Final: true,
 		Err:   fmt.Errorf("getting a service-identity token of Consul: %w", err),
@@ -102,13 +102,13 @@ func (h *siToken) Up(ctx context.Context, env *hook.TaskEnv) error {
 // Down has nothing to undo: the secrets end with the allocation.
 func (*siToken) Down(context.Context) error { return nil }
 
-func (h *siToken) provide(ctx context.Context, env *hook.TaskEnv) error {
+func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 	dirs := env.Config.Dirs
 	_, err := Read(dirs)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	wait := hook.Wait{
+	wait := hooks.Wait{
 		AllocID:  h.alloc,
 		Task:     h.task,
 		For:      "its token of Consul",

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/backoff/cuttest"
 	"berth/structs"
 )
@@ -28,7 +28,7 @@ const token = "1d1b9d3c-0000-4000-8000-0000000be27b"
 type fixture struct {
 	t        *testing.T
 	cfg      Config
-	env      *hook.TaskEnv
+	env      *hooks.TaskEnv
 	file     string
 	requests atomic.Int32
 	progress string
@@ -53,8 +53,8 @@ func newFixture(t *testing.T) *fixture {
 		Logger:   hclog.NewNullLogger(),
 		Progress: func(_, reason string) { fx.progress = reason },
 	}
-	fx.env = &hook.TaskEnv{
-		AllocEnv: &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}},
+	fx.env = &hooks.TaskEnv{
+		AllocEnv: &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}},
 		Emit:     func(*structs.TaskEvent) {},
 		Task:     &structs.Task{Name: "proxy", Kind: structs.NewTaskKind(structs.KindConnectProxy, "web")},
 		Config:   &driver.TaskConfig{Dirs: driver.Dirs{Task: task, Secrets: secrets}},
@@ -91,7 +91,7 @@ func (fx *fixture) checkFile(want string) {
 // checkFailed checks that the task fails for good with a reason.
 func (fx *fixture) checkFailed(err error, reason string) {
 	fx.t.Helper()
-	failure, ok := errors.AsType[*hook.Failure](err)
+	failure, ok := errors.AsType[*hooks.Failure](err)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), reason) {
 		fx.t.Errorf("got %v, want a final failure: %s", err, reason)
 	}
@@ -171,7 +171,7 @@ func TestUp_FailsIfTheFileIsNoToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := fx.up(t.Context())
-			failure, ok := errors.AsType[*hook.Failure](err)
+			failure, ok := errors.AsType[*hooks.Failure](err)
 			if !ok || !failure.Final || fx.requests.Load() != 0 {
 				t.Errorf("got %v after %d requests", err, fx.requests.Load())
 			}
@@ -262,7 +262,7 @@ func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 		fx.answer = func(_ context.Context, n int) (string, error) {
 			switch n {
 			case 1:
-				time.Sleep(hook.QuietTime + time.Second)
+				time.Sleep(hooks.QuietTime + time.Second)
 				return "", structs.Unavailablef("no leader")
 			case 2:
 				return "", structs.Unavailablef("no leader")
@@ -285,12 +285,12 @@ func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"there is no answer yet", "no leader", "Consul is away"}
-		if len(events) != len(want) || at[0] != hook.QuietTime {
-			t.Fatalf("%d events at %v, want %d, the first at %s", len(events), at, len(want), hook.QuietTime)
+		if len(events) != len(want) || at[0] != hooks.QuietTime {
+			t.Fatalf("%d events at %v, want %d, the first at %s", len(events), at, len(want), hooks.QuietTime)
 		}
 		for i, e := range events {
 			text := "task proxy waits for its token of Consul: " + want[i]
-			named := e.Details[hook.ProgressKey] != ""
+			named := e.Details[hooks.ProgressKey] != ""
 			if e.Type != structs.TaskEventHookMessage || e.Message != text || !named {
 				t.Errorf("event %d is %+v, want %q", i, e, text)
 			}
@@ -465,7 +465,7 @@ func TestUp_TheEndOfTheAgentIsNoFailure(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
 				defer stop()
 				err := fx.up(ctx)
-				if _, failed := errors.AsType[*hook.Failure](err); failed || !errors.Is(err, ctx.Err()) {
+				if _, failed := errors.AsType[*hooks.Failure](err); failed || !errors.Is(err, ctx.Err()) {
 					t.Errorf("got %v", err)
 				}
 				synctest.Wait()

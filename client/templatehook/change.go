@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/structs"
 )
 
 // Started implements hook.Started: it watches the values that can change.
-func (h *templates) Started(ctx context.Context, task hook.Control) {
+func (h *templates) Started(ctx context.Context, task hooks.Control) {
 	ctx, h.stop = context.WithCancel(ctx)
 	h.running.Go(func() { h.watch(ctx, task) })
 }
@@ -30,7 +30,7 @@ func (h *templates) Stopped() {
 
 // watch renders templates again whose values have changed, until ctx ends or no value can change. It looks at
 // least once in PollInterval.
-func (h *templates) watch(ctx context.Context, task hook.Control) {
+func (h *templates) watch(ctx context.Context, task hooks.Control) {
 	for {
 		changed := h.renderChanged(ctx, task)
 		// The mark follows the act: an agent that is killed between them leaves the act to the next one.
@@ -55,7 +55,7 @@ func (h *templates) mayChange() bool {
 }
 
 // renderChanged renders the templates whose values have changed, and returns those with another text.
-func (h *templates) renderChanged(ctx context.Context, task hook.Control) (changed []*structs.Template) {
+func (h *templates) renderChanged(ctx context.Context, task hooks.Control) (changed []*structs.Template) {
 	h.again = PollInterval
 	for _, t := range h.task.Templates {
 		r := h.rec.Rendered[t.DestPath]
@@ -109,7 +109,7 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 
 // act carries out the changes, after the longest of their random delays. One restart replaces all else. act
 // reports false if ctx ended before.
-func (h *templates) act(ctx context.Context, task hook.Control, changed []*structs.Template) bool {
+func (h *templates) act(ctx context.Context, task hooks.Control, changed []*structs.Template) bool {
 	var delay time.Duration
 	for _, t := range changed {
 		if t.ChangeMode != structs.TemplateNoop && t.Splay != nil && *t.Splay > 0 {
@@ -139,7 +139,7 @@ func (h *templates) act(ctx context.Context, task hook.Control, changed []*struc
 	return ctx.Err() == nil
 }
 
-func (h *templates) signal(ctx context.Context, task hook.Control, t *structs.Template) {
+func (h *templates) signal(ctx context.Context, task hooks.Control, t *structs.Template) {
 	task.Emit(&structs.TaskEvent{
 		Type: structs.TaskEventSignaling,
 		Message: fmt.Sprintf("Task being sent signal %s: the template %s has another text",
@@ -153,7 +153,7 @@ func (h *templates) signal(ctx context.Context, task hook.Control, t *structs.Te
 }
 
 // runScript runs the command of a template in the task.
-func (h *templates) runScript(ctx context.Context, task hook.Control, t *structs.Template) {
+func (h *templates) runScript(ctx context.Context, task hooks.Control, t *structs.Template) {
 	script := t.ChangeScript
 	ctx, cancel := context.WithTimeout(ctx, script.Timeout)
 	defer cancel()

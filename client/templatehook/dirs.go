@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/internal/rootfile"
 	"berth/structs"
 )
@@ -32,7 +32,7 @@ type place struct {
 	rel  string // the path below it
 }
 
-func newDirs(env *hook.TaskEnv) *dirs {
+func newDirs(env *hooks.TaskEnv) *dirs {
 	own := env.Config.Dirs.Task
 	shared := env.Config.Dirs.AllocShared
 	return &dirs{own, shared, []place{

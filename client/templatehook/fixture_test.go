@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/driver"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/structs"
@@ -69,12 +69,12 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 
 // hook is the hook of a new agent.
 func (fx *fixture) hook() *templates {
-	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "a", Namespace: "team"}, Dir: fx.alloc}
+	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a", Namespace: "team"}, Dir: fx.alloc}
 	config := Config{fx.db, hclog.NewNullLogger(), semaphore.NewWeighted(1), fx.pool}
 	return New(config, alloc, fx.task).(*templates)
 }
 
-func (fx *fixture) taskEnv() *hook.TaskEnv {
+func (fx *fixture) taskEnv() *hooks.TaskEnv {
 	vars := map[string]string{
 		"attr.kernel.name": "linux",
 		"NOMAD_TASK_DIR":   "/local",
@@ -87,7 +87,7 @@ func (fx *fixture) taskEnv() *hook.TaskEnv {
 	for k, v := range fx.env {
 		config.Env[k] = v
 	}
-	return &hook.TaskEnv{
+	return &hooks.TaskEnv{
 		Task:      fx.task,
 		Config:    config,
 		Seen:      driver.Inside,
@@ -117,13 +117,13 @@ func (fx *fixture) said() []string {
 }
 
 // up renders the templates for a start of the process.
-func (fx *fixture) up() (*templates, *hook.TaskEnv, error) {
+func (fx *fixture) up() (*templates, *hooks.TaskEnv, error) {
 	h := fx.hook()
 	env := fx.taskEnv()
 	return h, env, h.Up(fx.t.Context(), env)
 }
 
-func (fx *fixture) mustUp() (*templates, *hook.TaskEnv) {
+func (fx *fixture) mustUp() (*templates, *hooks.TaskEnv) {
 	fx.t.Helper()
 	h, env, err := fx.up()
 	if err != nil {
@@ -152,7 +152,7 @@ func (fx *fixture) checkFile(path, want string) {
 
 // control is the task of a hook.
 type control struct {
-	hook.Control
+	hooks.Control
 	*fixture
 	acts    chan string
 	command func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error)

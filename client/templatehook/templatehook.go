@@ -27,7 +27,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/semaphore"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/internal/rootfile"
@@ -90,7 +90,7 @@ type templates struct {
 }
 
 // New makes the hook of a task. It is nil for a task without templates.
-func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if len(task.Templates) == 0 {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (h *templates) Name() string { return "templates" }
 
 // Up renders all templates. It waits for the files that they read. For a process that runs since before the
 // agent restarted, Started compares the values.
-func (h *templates) Up(ctx context.Context, env *hook.TaskEnv) error {
+func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	h.task = env.Task
 	h.expand = env.Expand
 	h.values = newValues(env)
@@ -164,7 +164,7 @@ func (h *templates) restore() error {
 }
 
 // renderFirst renders a template before the process starts. It waits for files and answers.
-func (h *templates) renderFirst(ctx context.Context, env *hook.TaskEnv, t *structs.Template) error {
+func (h *templates) renderFirst(ctx context.Context, env *hooks.TaskEnv, t *structs.Template) error {
 	begin := time.Now()
 	for {
 		text, read, err := h.render(ctx, t)
@@ -257,7 +257,7 @@ func (h *templates) say(emit func(*structs.TaskEvent), t *structs.Template, mess
 
 // sayWaiting is say for a reason to wait, which takes the place of the one before it.
 func (h *templates) sayWaiting(emit func(*structs.TaskEvent), t *structs.Template, err error) {
-	details := map[string]string{hook.ProgressKey: "template " + structs.Cut(t.DestPath, structs.MaxQuoted)}
+	details := map[string]string{hooks.ProgressKey: "template " + structs.Cut(t.DestPath, structs.MaxQuoted)}
 	h.record(emit, t, "waiting: "+err.Error(), details)
 }
 

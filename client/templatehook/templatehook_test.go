@@ -13,12 +13,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/structs"
 )
 
 func TestNew_IsNilWithoutTemplates(t *testing.T) {
-	if New(Config{}, &hook.AllocEnv{}, &structs.Task{}) != nil {
+	if New(Config{}, &hooks.AllocEnv{}, &structs.Task{}) != nil {
 		t.Error("a task without templates has a hook for them")
 	}
 }
@@ -271,7 +271,7 @@ func TestDown_RemovesTheRecord(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v", left, err)
 	}
-	alloc := &hook.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Dir: filepath.Join(fx.alloc, "b")}
+	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Dir: filepath.Join(fx.alloc, "b")}
 	cfg := Config{DB: fx.db, Logger: hclog.NewNullLogger(), Lookups: fx.pool}
 	err = New(cfg, alloc, fx.task).Down(t.Context()) // without an Up
 	if err != nil {

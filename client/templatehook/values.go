@@ -8,7 +8,7 @@ import (
 	"maps"
 	"strings"
 
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/consul/lookup"
 	"berth/structs"
 )
@@ -24,7 +24,7 @@ type values struct {
 	namespace string
 }
 
-func newValues(env *hook.TaskEnv) *values {
+func newValues(env *hooks.TaskEnv) *values {
 	all := maps.Clone(env.Variables)
 	if all == nil {
 		all = map[string]string{}

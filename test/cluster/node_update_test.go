@@ -11,7 +11,7 @@ import (
 
 	"berth/client"
 	"berth/client/drivertest"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -106,8 +106,8 @@ func startReportingAgent(c *cluster.Cluster, name string) (*client.Client, *sett
 			return &client.Subsystems{
 				Drivers:    s,
 				Plugins:    settablePlugins{s},
-				AllocHooks: func(*hook.AllocEnv) []hook.Alloc { return nil },
-				TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil },
+				AllocHooks: func(*hooks.AllocEnv) []hooks.Alloc { return nil },
+				TaskHooks:  func(*hooks.AllocEnv, *structs.Task) []hooks.Task { return nil },
 			}, nil
 		},
 	})

@@ -20,7 +20,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
-	"berth/client/hook"
+	"berth/client/hooks"
 	"berth/client/netns"
 	"berth/consul/mesh"
 	"berth/internal/consultest"
@@ -91,7 +91,7 @@ func (m *fixture) openSockets() {
 	if err := os.MkdirAll(filepath.Join(m.dir, "alloc/tmp"), 0o777); err != nil {
 		m.t.Fatal(err)
 	}
-	env := &hook.AllocEnv{
+	env := &hooks.AllocEnv{
 		Alloc: &structs.Allocation{ID: "a"},
 		Group: &structs.TaskGroup{
 			Networks: []*structs.NetworkResource{{Mode: "bridge"}},
