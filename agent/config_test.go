@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"berth/cli"
-	"berth/client/artifacthook"
+	"berth/client/hooks/artifact"
 	"berth/server"
 	"berth/structs"
 )
@@ -219,7 +219,7 @@ client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := artifacthook.DefaultSettings()
+	want := artifact.DefaultSettings()
 	want.HTTPMaxSize = 1 << 30
 	want.DecompressionFileCountLimit = 7
 	want.GitTimeout = time.Hour

@@ -13,7 +13,6 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/allocwatcher"
-	"berth/client/artifacthook"
 	"berth/client/cgroups"
 	"berth/client/cni"
 	"berth/client/consulsock"
@@ -29,6 +28,7 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/envoyhook"
 	"berth/client/hooks"
+	"berth/client/hooks/artifact"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
 	"berth/client/nativehook"
@@ -250,9 +250,9 @@ func allocHooks(
 	}
 }
 
-func artifactConfig(p Parts) artifacthook.Config {
+func artifactConfig(p Parts) artifact.Config {
 	command, _ := executor.DefaultCommand() // the drivers have it too: see drivermanager.New
-	return artifacthook.Config{
+	return artifact.Config{
 		Settings: p.Config.Artifact,
 		Dir:      p.Config.ArtifactDir(),
 
@@ -260,9 +260,9 @@ func artifactConfig(p Parts) artifacthook.Config {
 
 		Command:  command,
 		Progress: p.Progress,
-		Slots:    artifacthook.NodeSlots(),
+		Slots:    artifact.NodeSlots(),
 		MinFree:  func() int64 { return int64(p.MovedData().MinFree) },
-		Groups:   &artifacthook.Groups{Machine: cgroups.Detect(), Logger: p.Logger.Named("artifacts")},
+		Groups:   &artifact.Groups{Machine: cgroups.Detect(), Logger: p.Logger.Named("artifacts")},
 	}
 }
 
@@ -340,7 +340,7 @@ func taskHooks(
 		if h := dispatchhook.New(env, task); h != nil {
 			list = append(list, h)
 		}
-		if h := artifacthook.New(artifacts, env, task); h != nil {
+		if h := artifact.New(artifacts, env, task); h != nil {
 			list = append(list, h)
 		}
 		list = append(list, meshHooks(p, env, task)...)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/artifacthook"
+	"berth/client/hooks/artifact"
 )
 
 // The agent gives its own ports to no task by an artifact, and bounds the downloads of the node.
@@ -17,7 +17,7 @@ func TestArtifactConfig_HasThePortsAndTheBoundOfTheNode(t *testing.T) {
 	if !slices.Equal(got.AgentPorts, cfg.OwnPorts) {
 		t.Errorf("got the ports %v", got.AgentPorts)
 	}
-	if want := artifacthook.NodeSlots().Most; got.Slots.Most != want || want < 2 || want > 8 {
+	if want := artifact.NodeSlots().Most; got.Slots.Most != want || want < 2 || want > 8 {
 		t.Errorf("got %d slots, want %d, from 2 to 8", got.Slots.Most, want)
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 	"github.com/mitchellh/copystructure"
 
-	"berth/client/artifacthook"
 	"berth/client/cni"
 	"berth/client/devicemanager"
 	"berth/client/diskhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/connectproxy"
+	"berth/client/hooks/artifact"
 	"berth/client/networks"
 	"berth/client/plugincatalog"
 	"berth/client/secretsdir"
@@ -92,7 +92,7 @@ type Config struct {
 	// Users are the user IDs that external drivers get for tasks without a user.
 	Users drivermanager.UserRange `hcl:"users,block"`
 	// Artifact bounds the downloads of artifacts.
-	Artifact artifacthook.Settings `hcl:"artifact,block"`
+	Artifact artifact.Settings `hcl:"artifact,block"`
 
 	// MovedData bounds the data that allocations take over from other nodes.
 	MovedData diskhook.Settings `hcl:"moved_data,block"`
@@ -199,7 +199,7 @@ func DefaultConfig() *Config {
 		Drivers:                 drivermanager.DefaultConfig(),
 		Settings:                cni.DefaultSettings(),
 		Users:                   drivermanager.DefaultConfig().Users,
-		Artifact:                artifacthook.DefaultSettings(),
+		Artifact:                artifact.DefaultSettings(),
 		MovedData:               diskhook.DefaultSettings(),
 		SecretsSizeMB:           secretsdir.DefaultSizeMB,
 		GCMaxAllocs:             50,

@@ -11,9 +11,9 @@ import (
 	"berth/agent"
 	"berth/agent/commands"
 	"berth/cli"
-	"berth/client/artifacthook/download"
 	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
+	"berth/client/hooks/artifact/download"
 )
 
 func main() {

@@ -26,7 +26,7 @@ var blocks = []block{
 		{"Destination", "destination"},
 		{"PropagationMode", "propagation_mode"},
 	}},
-	{"TaskArtifact", "artifact", "client/artifacthook", [][2]string{
+	{"TaskArtifact", "artifact", "client/hooks/artifact", [][2]string{
 		{"GetterSource", "source"},
 		{"RelativeDest", "destination"},
 		{"GetterMode", "mode"},

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"archive/tar"
@@ -17,9 +17,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/artifacthook/download"
 	"berth/client/cgroups"
 	"berth/client/hooks"
+	"berth/client/hooks/artifact/download"
 	"berth/structs"
 )
 

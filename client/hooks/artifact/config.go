@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"path/filepath"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/client/artifacthook/download"
+	"berth/client/hooks/artifact/download"
 	"berth/internal/bytesize"
 	"berth/structs"
 )

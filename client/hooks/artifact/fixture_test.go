@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/artifacthook/download"
 	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/hooks"
+	"berth/client/hooks/artifact/download"
 	"berth/internal/testskip"
 	"berth/structs"
 )

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"crypto/sha256"
@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/artifacthook/download"
 	"berth/client/drivers/sandbox"
+	"berth/client/hooks/artifact/download"
 	"berth/internal/rootfile"
 	"berth/structs"
 )

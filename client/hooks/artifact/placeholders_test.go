@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"strings"
@@ -13,5 +13,5 @@ func TestExpand_ReplacesPlaceholders(t *testing.T) {
 	got := expandSpec(spec, func(s string) string {
 		return strings.ReplaceAll(s, jobtext.Placeholder, jobtext.Value)
 	})
-	jobtext.Check(t, "client/artifacthook", jobtext.Replaced(got))
+	jobtext.Check(t, "client/hooks/artifact", jobtext.Replaced(got))
 }

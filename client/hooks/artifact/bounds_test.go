@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"archive/tar"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"berth/client/artifacthook/download"
+	"berth/client/hooks/artifact/download"
 	"berth/structs"
 )
 

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/artifacthook/download"
 	"berth/client/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp"
 	"berth/client/drivers/seccomp/filter"
 	"berth/client/hooks"
+	"berth/client/hooks/artifact/download"
 	"berth/structs"
 )
 

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/artifacthook/download"
 	"berth/client/hooks"
+	"berth/client/hooks/artifact/download"
 	"berth/structs"
 )
 

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
-	"berth/client/artifacthook/download"
 	"berth/client/cgroups"
+	"berth/client/hooks/artifact/download"
 )
 
 // groupParent is the cgroup below which each download has its own, in every hierarchy.

@@ -1,11 +1,11 @@
-// Package artifacthook downloads the artifacts of a task before its first start. Each download is a process
+// Package artifact downloads the artifacts of a task before its first start. Each download is a process
 // of its own in a sandbox (see download), which writes to an empty directory and sees nothing else of the
 // allocation. The process runs as an unprivileged user. It ends with the agent.
 //
 // When the process has ended, the agent checks the files and moves them to the destination. It opens paths of
 // the allocation only through an os.Root, so that no link in them leads out. A failed download leaves
 // nothing.
-package artifacthook
+package artifact
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package artifacthook
+package artifact
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"berth/client/artifacthook/download"
+	"berth/client/hooks/artifact/download"
 )
 
 // FuzzReply reads the reply of a process that has become hostile. A result is a bounded text, and a download
