@@ -29,6 +29,7 @@ import (
 	"berth/client/envoyhook"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
+	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
 	"berth/client/nativehook"
@@ -40,7 +41,6 @@ import (
 	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
 	"berth/client/store"
-	"berth/client/templatehook"
 	"berth/consul/lookup"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -328,10 +328,10 @@ func taskHooks(
 		Holder:   p.DeviceHolder,
 		Progress: p.Progress,
 	}
-	templates := templatehook.Config{
+	templates := template.Config{
 		DB:     p.DB,
 		Logger: p.Logger,
-		Slots:  semaphore.NewWeighted(templatehook.MaxRunning),
+		Slots:  semaphore.NewWeighted(template.MaxRunning),
 
 		Lookups: lookups,
 	}
@@ -350,7 +350,7 @@ func taskHooks(
 		if task.CSIPluginConfig != nil {
 			list = append(list, csihooks.NewPluginSupervisor(supervisors, env, task))
 		}
-		if h := templatehook.New(templates, env, task); h != nil {
+		if h := template.New(templates, env, task); h != nil {
 			list = append(list, h)
 		}
 		return list

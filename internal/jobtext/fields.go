@@ -33,11 +33,11 @@ var blocks = []block{
 		{"GetterOptions", "options"},
 		{"GetterHeaders", "headers"},
 	}},
-	{"Template", "template", "client/templatehook", [][2]string{
+	{"Template", "template", "client/hooks/template", [][2]string{
 		{"SourcePath", "source"},
 		{"DestPath", "destination"},
 	}},
-	{"ChangeScript", "change_script", "client/templatehook", [][2]string{
+	{"ChangeScript", "change_script", "client/hooks/template", [][2]string{
 		{"Command", "command"},
 		{"Args", "args"},
 	}},

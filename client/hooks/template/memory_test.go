@@ -1,6 +1,6 @@
 //go:build !race
 
-package templatehook
+package template
 
 // mostTaken is the memory that a rendering takes at most, in bytes.
 const mostTaken = 100 << 20

@@ -1,4 +1,4 @@
-package templatehook
+package template
 
 import (
 	"os"
@@ -29,7 +29,7 @@ func TestTemplates_ReplacePlaceholders(t *testing.T) {
 		if len(acts) > 0 {
 			ran = acts[0]
 		}
-		jobtext.Check(t, "client/templatehook", map[string]bool{
+		jobtext.Check(t, "client/hooks/template", map[string]bool{
 			"Template.SourcePath":  replaced,
 			"Template.DestPath":    replaced,
 			"ChangeScript.Command": ran == `run ["web" "web"]`,

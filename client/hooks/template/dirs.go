@@ -1,4 +1,4 @@
-package templatehook
+package template
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-// Package templatehook renders the templates of a task into files, before each start of its process, and
+// Package template renders the templates of a task into files, before each start of its process, and
 // again when a value changes that a text has read: a file in the directories of the task, the metadata of the
 // node, a service or a key. A change then acts on the process, as the template says.
 //
@@ -11,7 +11,7 @@
 //
 // A record has the values that each text has read. After a restart of the agent, a template of a running
 // process is rendered only if one of them has changed: a text with a time would otherwise change each time.
-package templatehook
+package template
 
 import (
 	"context"

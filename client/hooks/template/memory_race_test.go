@@ -1,6 +1,6 @@
 //go:build race
 
-package templatehook
+package template
 
 // The race detector drops pooled memory at random, so a program takes more.
 const mostTaken = 700 << 20
