@@ -21,7 +21,6 @@ import (
 	"berth/client/csimanager/endpoint"
 	"berth/client/devicehook"
 	"berth/client/devicemanager"
-	"berth/client/diskhook"
 	"berth/client/dispatchhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
@@ -29,6 +28,7 @@ import (
 	"berth/client/envoyhook"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
+	"berth/client/hooks/disk"
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
@@ -91,7 +91,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		TaskHooks:  taskHooks(p, supervisors, deviceManager.Reserve, lookups),
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Running),
-			drivers.Endpoint(), diskhook.Endpoint(diskConfig(p))),
+			drivers.Endpoint(), disk.Endpoint(diskConfig(p))),
 		Run: []func(context.Context){
 			drivers.Run,
 			deviceManager.Run,
@@ -161,8 +161,8 @@ func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig 
 	}
 }
 
-func diskConfig(p Parts) diskhook.Config {
-	return diskhook.Config{
+func diskConfig(p Parts) disk.Config {
+	return disk.Config{
 		NodeID:   p.NodeID,
 		SecretID: p.SecretID,
 		Region:   p.Config.Region,
@@ -226,7 +226,7 @@ func allocHooks(
 			list = append(list, h)
 		}
 		list = append(list, roomhook.New(p.RoomHolder, p.Progress))
-		if h := diskhook.New(env, diskConfig(p)); h != nil {
+		if h := disk.New(env, diskConfig(p)); h != nil {
 			list = append(list, h)
 		}
 		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins), env))

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"berth/client/allocrunner"
-	"berth/client/diskhook"
+	"berth/client/hooks/disk"
 	"berth/rpc"
 	"berth/structs"
 )
 
 // localAlloc finds an allocation on this node whose data another one may take over.
-func (c *Client) localAlloc(allocID string) (diskhook.Local, bool) {
+func (c *Client) localAlloc(allocID string) (disk.Local, bool) {
 	r := c.runner(allocID)
 	if r == nil {
-		return diskhook.Local{}, false
+		return disk.Local{}, false
 	}
-	return diskhook.Local{
+	return disk.Local{
 		Alloc:   r.Alloc(),
 		Dir:     r.Dir(),
 		Unwound: r.Unwound(),
@@ -30,7 +30,7 @@ func (c *Client) localAlloc(allocID string) (diskhook.Local, bool) {
 func (c *Client) awaitedData() map[string]string {
 	awaited := map[string]string{}
 	for _, r := range c.allRunners() {
-		previous := diskhook.Waits(r.Alloc(), r.Dir())
+		previous := disk.Waits(r.Alloc(), r.Dir())
 		if previous != "" {
 			awaited[previous] = r.ID()
 		}
@@ -42,7 +42,7 @@ func (c *Client) awaitedData() map[string]string {
 // another node, and false if it has none.
 func (c *Client) keptUntil(r *allocrunner.Runner) (time.Time, bool) {
 	a := r.Alloc()
-	if a.Job == nil || !diskhook.Sticky(a.Job.Group(a.TaskGroup)) {
+	if a.Job == nil || !disk.Sticky(a.Job.Group(a.TaskGroup)) {
 		return time.Time{}, false
 	}
 	ended := lastFinish(r.ClientState())

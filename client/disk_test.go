@@ -10,9 +10,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/diskhook"
 	"berth/client/driver"
 	"berth/client/hooks"
+	"berth/client/hooks/disk"
 	"berth/structs"
 )
 
@@ -46,7 +46,7 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 		r.prepare(false)
 		wait := gate(make(chan struct{}))
 		r.parts.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
-			h := diskhook.New(env, diskhook.Config{
+			h := disk.New(env, disk.Config{
 				Logger:   hclog.NewNullLogger(),
 				Complete: r.client.contacted,
 				Local:    r.client.localAlloc,
@@ -246,7 +246,7 @@ func TestMovedData_IsNotGivenUpBeforeTheServersAnswer(t *testing.T) {
 		r.start(false)
 		r.pass(time.Minute)
 		config := diskConfig(r.client.parts(t.Context()))
-		_, err := diskhook.Endpoint(config).Serve(t.Context(), &structs.AllocDataRequest{AllocID: "a"})
+		_, err := disk.Endpoint(config).Serve(t.Context(), &structs.AllocDataRequest{AllocID: "a"})
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("before the servers have answered: %v", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
-	"berth/client/diskhook"
+	"berth/client/hooks/disk"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/rpc"
@@ -46,12 +46,12 @@ type Parts struct {
 	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
 	OtherDevices func(allocID string) structs.DeviceUse
 	// LocalAlloc finds an allocation on this node.
-	LocalAlloc func(allocID string) (diskhook.Local, bool)
+	LocalAlloc func(allocID string) (disk.Local, bool)
 	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc knows all of
 	// them, also those of an earlier agent whose records are lost.
 	Contacted <-chan struct{}
 	// MovedData returns the bounds of data from other nodes.
-	MovedData func() diskhook.Settings
+	MovedData func() disk.Settings
 	// Report adds an event to the tasks of an allocation.
 	Report func(allocID, message string)
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
@@ -89,6 +89,6 @@ func (c *Client) parts(starting context.Context) Parts {
 		Contacted:  c.contacted,
 		Report:     c.report,
 
-		MovedData: func() diskhook.Settings { return c.config().MovedData },
+		MovedData: func() disk.Settings { return c.config().MovedData },
 	}
 }

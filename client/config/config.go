@@ -18,10 +18,10 @@ import (
 
 	"berth/client/cni"
 	"berth/client/devicemanager"
-	"berth/client/diskhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/connectproxy"
 	"berth/client/hooks/artifact"
+	"berth/client/hooks/disk"
 	"berth/client/networks"
 	"berth/client/plugincatalog"
 	"berth/client/secretsdir"
@@ -95,7 +95,7 @@ type Config struct {
 	Artifact artifact.Settings `hcl:"artifact,block"`
 
 	// MovedData bounds the data that allocations take over from other nodes.
-	MovedData diskhook.Settings `hcl:"moved_data,block"`
+	MovedData disk.Settings `hcl:"moved_data,block"`
 
 	// SecretsSizeMB is the most memory that the secrets of one task take. 0: they stay on disk.
 	SecretsSizeMB int `hcl:"secrets_size_mb"`
@@ -200,7 +200,7 @@ func DefaultConfig() *Config {
 		Settings:                cni.DefaultSettings(),
 		Users:                   drivermanager.DefaultConfig().Users,
 		Artifact:                artifact.DefaultSettings(),
-		MovedData:               diskhook.DefaultSettings(),
+		MovedData:               disk.DefaultSettings(),
 		SecretsSizeMB:           secretsdir.DefaultSizeMB,
 		GCMaxAllocs:             50,
 		MaxKillTimeout:          30 * time.Second,

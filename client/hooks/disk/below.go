@@ -1,4 +1,4 @@
-package diskhook
+package disk
 
 import (
 	"errors"

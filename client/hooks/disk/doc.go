@@ -1,4 +1,4 @@
-// Package diskhook gives an allocation with a sticky ephemeral disk the data of the allocation that it
+// Package disk gives an allocation with a sticky ephemeral disk the data of the allocation that it
 // replaces: the directory alloc/data, and the directory local of each task that both have.
 //
 // Its rules:
@@ -17,4 +17,4 @@
 //     an empty disk.
 //   - For data that cannot come now, because there is no room or its node cannot read it, the allocation
 //     waits.
-package diskhook
+package disk
