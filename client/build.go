@@ -29,12 +29,12 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
+	"berth/client/hooks/network"
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
 	"berth/client/nativehook"
 	"berth/client/netns"
-	"berth/client/networkhook"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/roomhook"
@@ -178,9 +178,9 @@ func diskConfig(p Parts) disk.Config {
 	}
 }
 
-func networkConfig(p Parts) networkhook.Config {
+func networkConfig(p Parts) network.Config {
 	dir := p.Config.NetworkDir()
-	return networkhook.Config{
+	return network.Config{
 		DB:         p.DB,
 		Dir:        filepath.Join(dir, "allocs"),
 		Namespaces: namespaces{},
@@ -233,7 +233,7 @@ func allocHooks(
 		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
-		if h := networkhook.New(networkConfig(p), env); h != nil { // it maps the ports
+		if h := network.New(networkConfig(p), env); h != nil { // it maps the ports
 			list = append(list, h)
 		}
 		if h := hostvolumes.New(env, hostvolumes.Config{
@@ -466,7 +466,7 @@ func reconcileNetworks(p Parts) func(context.Context) {
 		const failed = "failed to remove networks of deleted allocations, retrying"
 		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 		pause.Retry(ctx, p.Logger, failed, func(ctx context.Context) error {
-			return networkhook.RemoveUnknown(ctx, networkConfig(p), func() (map[string]bool, error) {
+			return network.RemoveUnknown(ctx, networkConfig(p), func() (map[string]bool, error) {
 				return knownAllocs(p.DB)
 			})
 		})

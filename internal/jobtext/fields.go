@@ -41,10 +41,10 @@ var blocks = []block{
 		{"Command", "command"},
 		{"Args", "args"},
 	}},
-	{"NetworkResource", "network", "client/networkhook", [][2]string{
+	{"NetworkResource", "network", "client/hooks/network", [][2]string{
 		{"Hostname", "hostname"},
 	}},
-	{"DNSConfig", "dns", "client/networkhook", [][2]string{
+	{"DNSConfig", "dns", "client/hooks/network", [][2]string{
 		{"Servers", "servers"},
 		{"Searches", "searches"},
 		{"Options", "options"},

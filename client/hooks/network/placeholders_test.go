@@ -1,4 +1,4 @@
-package networkhook
+package network
 
 import (
 	"maps"
@@ -25,5 +25,5 @@ func TestNetwork_ReplacesPlaceholders(t *testing.T) {
 	replaced := map[string]bool{"NetworkResource.Hostname": env.Network().Hostname == jobtext.Value}
 	want.DNS = jobtext.Fill(&structs.DNSConfig{})
 	maps.Copy(replaced, jobtext.Replaced(h.settingsOf(nil)))
-	jobtext.Check(t, "client/networkhook", replaced)
+	jobtext.Check(t, "client/hooks/network", replaced)
 }

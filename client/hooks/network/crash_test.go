@@ -1,4 +1,4 @@
-package networkhook
+package network
 
 import (
 	"context"

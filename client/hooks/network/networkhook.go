@@ -1,11 +1,11 @@
-// Package networkhook gives an allocation the network that its job asks for: a network namespace for all its
+// Package network gives an allocation the network that its job asks for: a network namespace for all its
 // tasks, attached to the bridge or a network of the node or to nothing, and the files with which the tasks
 // resolve names.
 //
 // A durable record precedes the namespace and each call of a plugin. A namespace outlives the agent. An agent
 // that finds a complete record and its namespace goes on with both. It takes an incomplete one down, because
 // no task has started in it, and makes another.
-package networkhook
+package network
 
 import (
 	"context"
