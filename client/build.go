@@ -19,7 +19,6 @@ import (
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
-	"berth/client/devicehook"
 	"berth/client/devicemanager"
 	"berth/client/dispatchhook"
 	"berth/client/drivermanager"
@@ -28,6 +27,7 @@ import (
 	"berth/client/envoyhook"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
+	"berth/client/hooks/device"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/network"
 	"berth/client/hooks/template"
@@ -320,10 +320,10 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 // its CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read
 // the files and the variables of the other hooks.
 func taskHooks(
-	p Parts, supervisors csihooks.SupervisorConfig, reserve devicehook.Reserve, lookups *lookup.Pool,
+	p Parts, supervisors csihooks.SupervisorConfig, reserve device.Reserve, lookups *lookup.Pool,
 ) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
-	reserving := devicehook.Config{
+	reserving := device.Config{
 		Reserve:  reserve,
 		Holder:   p.DeviceHolder,
 		Progress: p.Progress,
@@ -344,7 +344,7 @@ func taskHooks(
 			list = append(list, h)
 		}
 		list = append(list, meshHooks(p, env, task)...)
-		if h := devicehook.New(reserving, env, task); h != nil {
+		if h := device.New(reserving, env, task); h != nil {
 			list = append(list, h)
 		}
 		if task.CSIPluginConfig != nil {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/devicehook"
 	"berth/client/devicemanager"
 	"berth/client/hooks"
+	"berth/client/hooks/device"
 	"berth/structs"
 )
 
@@ -34,7 +34,7 @@ func reservesDevices(made Parts, env *hooks.AllocEnv, task *structs.Task) []hook
 		ids := strings.Join(held[0].DeviceIDs, ",")
 		return &devicemanager.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
 	}
-	h := devicehook.New(devicehook.Config{
+	h := device.New(device.Config{
 		Reserve:  reserve,
 		Holder:   made.DeviceHolder,
 		Progress: made.Progress,
@@ -154,7 +154,7 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 				}
 				return &devicemanager.Reservation{Env: map[string]string{"DEVICES": held[0].DeviceIDs[0]}}, nil
 			}
-			h := devicehook.New(devicehook.Config{
+			h := device.New(device.Config{
 				Reserve:  reserve,
 				Holder:   made.DeviceHolder,
 				Progress: made.Progress,

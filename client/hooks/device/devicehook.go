@@ -1,7 +1,7 @@
-// Package devicehook gives a task its devices before it starts: the device files, mounts and variables that
+// Package device gives a task its devices before it starts: the device files, mounts and variables that
 // the device plugins name. A task waits while an earlier allocation of this node, which is about to end, has
 // one of the devices: the servers give a device on when they stop an allocation, not when it has ended.
-package devicehook
+package device
 
 import (
 	"context"

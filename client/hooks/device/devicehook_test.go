@@ -1,4 +1,4 @@
-package devicehook
+package device
 
 import (
 	"context"
