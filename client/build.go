@@ -30,6 +30,7 @@ import (
 	"berth/client/hooks/device"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/network"
+	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
 	"berth/client/mounts"
@@ -38,7 +39,6 @@ import (
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/roomhook"
-	"berth/client/secretsdir"
 	"berth/client/sitokenhook"
 	"berth/client/store"
 	"berth/consul/lookup"
@@ -219,7 +219,7 @@ func watcherConfig(p Parts) allocwatcher.Config {
 func allocHooks(
 	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
-	mounter := secretsdir.NewMounter(p.Config.SecretsSizeMB, p.Logger)
+	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {
 		list := []hooks.Alloc{mounter.Hook(env)}
 		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {

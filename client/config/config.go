@@ -22,9 +22,9 @@ import (
 	"berth/client/drivers/connectproxy"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
+	"berth/client/hooks/secrets"
 	"berth/client/networks"
 	"berth/client/plugincatalog"
-	"berth/client/secretsdir"
 	"berth/structs"
 )
 
@@ -201,7 +201,7 @@ func DefaultConfig() *Config {
 		Users:                   drivermanager.DefaultConfig().Users,
 		Artifact:                artifact.DefaultSettings(),
 		MovedData:               disk.DefaultSettings(),
-		SecretsSizeMB:           secretsdir.DefaultSizeMB,
+		SecretsSizeMB:           secrets.DefaultSizeMB,
 		GCMaxAllocs:             50,
 		MaxKillTimeout:          30 * time.Second,
 		ShutdownTimeout:         30 * time.Second,
@@ -282,7 +282,7 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU)
 	count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB)
 	count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB)
-	count("secrets_size_mb", c.SecretsSizeMB, secretsdir.MaxSizeMB)
+	count("secrets_size_mb", c.SecretsSizeMB, secrets.MaxSizeMB)
 	count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32)
 	count("reserved.cpu", c.Reserved.CPU, structs.MaxCPU)
 	count("reserved.memory", c.Reserved.MemoryMB, structs.MaxMemoryMB)

@@ -22,7 +22,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/connectproxy"
 	"berth/client/hooks"
-	"berth/client/secretsdir"
+	"berth/client/hooks/secrets"
 	"berth/client/sitokenhook"
 	"berth/consul"
 	"berth/consul/mesh"
@@ -89,7 +89,7 @@ func (h *envoy) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("making the configuration of Envoy: %w", err)
-		return errors.Join(err, secretsdir.Remove(env.Config.Dirs, driver.EnvoyBootstrapFile))
+		return errors.Join(err, secrets.Remove(env.Config.Dirs, driver.EnvoyBootstrapFile))
 	}
 	for _, prefix := range []string{"BERTH_", "NOMAD_"} {
 		env.Config.Env[prefix+"ENVOY_ADMIN_ADDR_"+structs.VariableName(p.service)] = p.admin
@@ -238,7 +238,7 @@ func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hooks.TaskEnv) erro
 	if err != nil {
 		return err
 	}
-	return secretsdir.Write(env.Config.Dirs, driver.EnvoyBootstrapFile, text)
+	return secrets.Write(env.Config.Dirs, driver.EnvoyBootstrapFile, text)
 }
 
 // runRepeatedly runs the program for a plan until it succeeds. tell takes the reason of each repetition.

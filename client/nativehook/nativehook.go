@@ -16,7 +16,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hooks"
-	"berth/client/secretsdir"
+	"berth/client/hooks/secrets"
 	"berth/client/sitokenhook"
 	"berth/consul"
 	"berth/consul/mesh"
@@ -85,7 +85,7 @@ func (h native) addAccess(vars map[string]string, env *hooks.TaskEnv) error {
 		return nil
 	}
 	vars["CONSUL_CACERT"] = filepath.Join(env.Seen.Secrets, driver.ConsulCAFile)
-	return secretsdir.Write(env.Config.Dirs, driver.ConsulCAFile, a.CA)
+	return secrets.Write(env.Config.Dirs, driver.ConsulCAFile, a.CA)
 }
 
 // addToken adds the token of the task if it has one. A file that is no token fails the task for good.

@@ -19,7 +19,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hooks"
-	"berth/client/secretsdir"
+	"berth/client/hooks/secrets"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
@@ -121,12 +121,12 @@ func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 	if err != nil || token == "" {
 		return err
 	}
-	return secretsdir.Write(dirs, driver.SITokenFile, token)
+	return secrets.Write(dirs, driver.SITokenFile, token)
 }
 
 // Read returns the token of a task. Without one the error is fs.ErrNotExist.
 func Read(dirs driver.Dirs) (string, error) {
-	token, err := secretsdir.Read(dirs, driver.SITokenFile, MaxToken)
+	token, err := secrets.Read(dirs, driver.SITokenFile, MaxToken)
 	if err == nil {
 		err = check(token)
 	}

@@ -1,4 +1,4 @@
-// Package secretsdir keeps the secrets of tasks in memory: a file system of its own is mounted on the secrets
+// Package secrets keeps the secrets of tasks in memory: a file system of its own is mounted on the secrets
 // directory of each task, until the allocation has ended. It is there before the agent or the task writes a
 // secret, outlives the agent, and never reaches a disk.
 //
@@ -7,7 +7,7 @@
 //
 // The package also writes and reads the files of the agent in the directory. The task can put anything in
 // their place. So no symbolic link is followed, and a read is bounded.
-package secretsdir
+package secrets
 
 import (
 	"context"

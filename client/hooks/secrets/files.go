@@ -1,4 +1,4 @@
-package secretsdir
+package secrets
 
 import (
 	"os"
