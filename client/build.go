@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
-	"berth/client/allocwatcher"
 	"berth/client/cgroups"
 	"berth/client/cni"
 	"berth/client/consulsock"
@@ -30,6 +29,7 @@ import (
 	"berth/client/hooks/device"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/network"
+	"berth/client/hooks/predecessor"
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
@@ -196,8 +196,8 @@ func (namespaces) Make(path string) error   { return netns.Make(path) }
 func (namespaces) IsLive(path string) bool  { return netns.IsLive(path) }
 func (namespaces) Remove(path string) error { return netns.Remove(path) }
 
-func watcherConfig(p Parts) allocwatcher.Config {
-	return allocwatcher.Config{
+func watcherConfig(p Parts) predecessor.Config {
+	return predecessor.Config{
 		NodeID:   p.NodeID,
 		Region:   p.Config.Region,
 		Servers:  p.Servers,
@@ -222,7 +222,7 @@ func allocHooks(
 	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {
 		list := []hooks.Alloc{mounter.Hook(env)}
-		if h := allocwatcher.New(env, watcherConfig(p)); h != nil {
+		if h := predecessor.New(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
 		list = append(list, roomhook.New(p.RoomHolder, p.Progress))

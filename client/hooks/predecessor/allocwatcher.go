@@ -1,6 +1,6 @@
-// Package allocwatcher makes an allocation wait, before it is set up, until the allocations that it replaces
+// Package predecessor makes an allocation wait, before it is set up, until the allocations that it replaces
 // or displaces have let go of everything: processes, mounts, claims and devices.
-package allocwatcher
+package predecessor
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package allocwatcher
+package predecessor
 
 import (
 	"context"
