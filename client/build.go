@@ -15,7 +15,7 @@ import (
 	"berth/client/cgroups"
 	"berth/client/cni"
 	"berth/client/consulsock"
-	"berth/client/csihooks"
+	csihooks "berth/client/csi/hooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
 	"berth/client/devicemanager"

@@ -8,7 +8,7 @@ import (
 
 	"berth/client/config"
 	"berth/client/consulsock"
-	"berth/client/csihooks"
+	csihooks "berth/client/csi/hooks"
 	"berth/client/csimanager"
 	"berth/client/dynamicplugins"
 	"berth/client/hooks"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/csihooks"
+	"berth/client/csi/hooks"
 	"berth/structs"
 )
 
@@ -52,7 +52,7 @@ func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration 
 // while one of the two fails.
 func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
 	if c.unaccounted.IsZero() ||
-		time.Since(c.unaccounted) < csihooks.ConfirmAfter {
+		time.Since(c.unaccounted) < hooks.ConfirmAfter {
 		return nil
 	}
 	c.resendAllocStates()

@@ -1,4 +1,4 @@
-package csihooks
+package hooks
 
 import (
 	"testing"
