@@ -16,8 +16,8 @@ import (
 	"berth/client/cni"
 	"berth/client/consulsock"
 	csihooks "berth/client/csi/hooks"
-	"berth/client/csimanager"
-	"berth/client/csimanager/endpoint"
+	"berth/client/csi/volumes"
+	"berth/client/csi/volumes/endpoint"
 	"berth/client/devicemanager"
 	"berth/client/dispatchhook"
 	"berth/client/drivermanager"
@@ -66,7 +66,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 	root := filepath.Join(csiDir, "v")
-	plugins := csimanager.New(csimanager.Config{
+	plugins := volumes.New(volumes.Config{
 		Registry: instances,
 		DB:       p.DB,
 		Logger:   p.Logger,
@@ -149,7 +149,7 @@ func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manag
 	}, p.Logger)
 }
 
-func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig {
+func volumesConfig(p Parts, plugins *volumes.Manager) csihooks.VolumesConfig {
 	return csihooks.VolumesConfig{
 		Volumes:  plugins.Volumes(),
 		Servers:  p.Servers,
@@ -217,7 +217,7 @@ func watcherConfig(p Parts) predecessor.Config {
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
 // room, and those of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
-	p Parts, plugins *csimanager.Manager, consul *consulsock.Sockets,
+	p Parts, plugins *volumes.Manager, consul *consulsock.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
 	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {
@@ -436,7 +436,7 @@ func knownAllocs(db *store.DB) (map[string]bool, error) {
 // and releases volumes of allocations that this node did not have then. It retries until they are released,
 // because nothing else may know of them. It calls plugins and no server, so the end of a cut between the
 // servers and the node ends no pause.
-func reconcileVolumes(p Parts, plugins *csimanager.Manager) func(context.Context) {
+func reconcileVolumes(p Parts, plugins *volumes.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csimanager"
+	"berth/client/csi/volumes"
 	"berth/client/driver"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -74,7 +74,7 @@ func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
 		p := r.client.parts(t.Context())
 		p.Consul = &fakeConsul{}
 		for name, back := range map[string]*backoff.Recovery{
-			"the volumes":      volumesConfig(p, &csimanager.Manager{}).ServersBack,
+			"the volumes":      volumesConfig(p, &volumes.Manager{}).ServersBack,
 			"the predecessors": watcherConfig(p).ServersBack,
 			"the disk":         diskConfig(p).ServersBack,
 			"the tokens":       tokenConfig(p).ServersBack,

@@ -47,7 +47,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 # go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
 # the end.
-longest=(scheduler test/cluster state plugins/hostpath endpoints client/drivers/docker server test/scenario api client client/drivers/external client/csimanager)
+longest=(scheduler test/cluster state plugins/hostpath endpoints client/drivers/docker server test/scenario api client client/drivers/external client/csi/volumes)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Most tests wait for processes, elections and leases, so more of them than cores run at once.
 many=$(($(nproc) + 2))

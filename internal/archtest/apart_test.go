@@ -69,7 +69,7 @@ func TestSeparated_FindsImports(t *testing.T) {
 		{"berth/server/control/workqueue", "berth/endpoints", true},
 		{"berth/server", "berth/endpoints", false},
 		{"berth/client", "berth/state", true},
-		{"berth/client/csimanager", "berth/state/statetest", true},
+		{"berth/client/csi/volumes", "berth/state/statetest", true},
 		{"berth/client/store", "berth/structs", false},
 		{"berth/scheduler", "github.com/hashicorp/raft", true},
 		{"berth/scheduler", "berth/state", false},

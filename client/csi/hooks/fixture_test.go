@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/csimanager"
+	"berth/client/csi/volumes"
 	"berth/client/dynamicplugins"
 	"berth/client/hooks"
 	"berth/client/mounts"
@@ -35,7 +35,7 @@ type fixture struct {
 	dir      string
 	db       *store.DB
 	registry *dynamicplugins.Registry
-	m        *csimanager.Manager
+	m        *volumes.Manager
 	servers  *fakeServers
 	end      func()
 
@@ -75,7 +75,7 @@ func (r *fixture) boot() {
 	r.db, err = store.Open(r.dir)
 	must(r.t, err)
 	r.registry = dynamicplugins.New(r.db, hclog.NewNullLogger())
-	r.m = csimanager.New(csimanager.Config{
+	r.m = volumes.New(volumes.Config{
 		DB:       r.db,
 		Registry: r.registry,
 		Root:     r.root(),

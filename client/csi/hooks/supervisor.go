@@ -19,7 +19,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csimanager"
+	"berth/client/csi/volumes"
 	"berth/client/driver"
 	"berth/client/dynamicplugins"
 	"berth/client/hooks"
@@ -40,7 +40,7 @@ const (
 type SupervisorConfig struct {
 	Dir      string // <data_dir>/csi: sockets and the plugins' own directories are below it
 	Registry *dynamicplugins.Registry
-	Volumes  *csimanager.Volumes
+	Volumes  *volumes.Volumes
 	Logger   hclog.Logger
 	// HostPaths reports whether a task's driver gives it no private file system: it then gets paths of the
 	// host instead of mounts. Nil means never.
@@ -70,7 +70,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 		plugin:           p,
 		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
 		socketDir: filepath.Join(cfg.Dir, "p",
-			csimanager.ShortName(env.Alloc.ID, task.Name)),
+			volumes.ShortName(env.Alloc.ID, task.Name)),
 		logger: cfg.Logger.Named("plugin_supervisor").With(
 			"alloc_id", env.Alloc.ID,
 			"task", task.Name,

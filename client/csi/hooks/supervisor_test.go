@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/csimanager"
+	"berth/client/csi/volumes"
 	"berth/client/driver"
 	"berth/client/dynamicplugins"
 	"berth/client/hooks"
@@ -328,8 +328,8 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	c.next(t)
-	u := &csimanager.Use{
-		VolumeKey:      csimanager.VolumeKey{Namespace: "default", ID: "data"},
+	u := &volumes.Use{
+		VolumeKey:      volumes.VolumeKey{Namespace: "default", ID: "data"},
 		AllocID:        "user",
 		PluginID:       "ebs",
 		ExternalID:     "x",

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csimanager"
+	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
 	"berth/internal/backoff"
@@ -23,7 +23,7 @@ import (
 
 // VolumesConfig is shared by the volumes hooks of a node.
 type VolumesConfig struct {
-	Volumes *csimanager.Volumes
+	Volumes *volumes.Volumes
 	Servers rpc.Caller
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
@@ -88,13 +88,13 @@ type volumesHook struct {
 
 // requiredVolume is one volume of the allocation, under one alias or more.
 type requiredVolume struct {
-	csimanager.VolumeKey
+	volumes.VolumeKey
 	request *structs.VolumeRequest
 	aliases []string
 }
 
 // volumeMounts are the mounted volumes of the allocation.
-type volumeMounts = map[csimanager.VolumeKey]hooks.VolumeMount
+type volumeMounts = map[volumes.VolumeKey]hooks.VolumeMount
 
 // Name implements hook.Alloc.
 func (*volumesHook) Name() string { return "csi_volumes" }
@@ -136,7 +136,7 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 		if r.Type != "csi" {
 			continue
 		}
-		k := csimanager.VolumeKey{
+		k := volumes.VolumeKey{
 			Namespace: structs.NamespaceOr(h.alloc.Namespace),
 			ID:        r.VolumeID(h.alloc.Index()),
 		}
@@ -272,7 +272,7 @@ func (h *volumesHook) mountOne(
 		m, err := h.Volumes.Up(ctx, use, func(reason string) {
 			h.setProgress("volume %s: %s", w.VolumeKey, reason)
 		})
-		if errors.Is(err, csimanager.ErrOtherDriver) &&
+		if errors.Is(err, volumes.ErrOtherDriver) &&
 			ctx.Err() == nil {
 			// The servers may know more by the next try.
 			h.setProgress("%v", err)
@@ -347,8 +347,8 @@ func (h *volumesHook) claimRequest(w *requiredVolume) *structs.CSIClaimGetReques
 
 func (h *volumesHook) useOf(
 	w *requiredVolume, r *structs.CSIClaimGetResponse, asked time.Time,
-) *csimanager.Use {
-	u := &csimanager.Use{
+) *volumes.Use {
+	u := &volumes.Use{
 		VolumeKey:      w.VolumeKey,
 		AllocID:        h.alloc.ID,
 		PluginID:       r.Volume.PluginID,
@@ -442,7 +442,7 @@ func (h *volumesHook) reportExpansion(
 func (h *volumesHook) Down(ctx context.Context) error {
 	keys, err := h.Volumes.ForAlloc(h.alloc.ID)
 	errs := []error{err}
-	var gone []csimanager.VolumeKey
+	var gone []volumes.VolumeKey
 	for _, k := range slices.Backward(keys) {
 		err := h.Volumes.Down(ctx, k, h.alloc.ID)
 		if err != nil {
@@ -457,7 +457,7 @@ func (h *volumesHook) Down(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (h *volumesHook) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey) error {
+func (h *volumesHook) releaseClaims(ctx context.Context, keys []volumes.VolumeKey) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeUnpublishRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)

@@ -1,0 +1,262 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"berth/client/store"
+	"berth/csi"
+	"berth/structs"
+)
+
+// A call is not cancelled when its caller stops waiting: a plugin that has received a call executes it,
+// whether or not a caller waits (CSI spec, "Timeouts"). So a call continues until the plugin answers, its
+// process ends or LateWait has passed, and until then it is the only one for its volume. A record of the call
+// exists meanwhile, because the plugin outlives the agent. After a restart of the agent the opposite call is
+// made once the same instance of the plugin has answered a repeat of the call, or once LateWait has passed.
+
+// Call is one call of a plugin for a volume.
+type Call struct {
+	PluginID string
+	Instance string // the allocation that runs the instance of the plugin that is called
+	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
+	RPC      string
+	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
+	// Before are changes of records that the call needs. They are written with its own record. If the call is
+	// not made, they are dropped: they must tell only of this call and of what its caller does anew.
+	Before []store.Change `codec:"-"`
+	// After, if not nil, returns changes of records after a success, which are written in the transaction that
+	// drops the call's own record. It is not called if the caller has stopped waiting.
+	After func() []store.Change `codec:"-"`
+}
+
+func (c Call) String() string {
+	return fmt.Sprintf("plugin %q: %s", c.PluginID, c.RPC)
+}
+
+// callRecord is on disk while a call is, or may still be, carried out.
+type callRecord struct {
+	Call
+	Since  int64 // UnixNano
+	BootID string
+}
+
+var callTable = store.NewTable[callRecord]("csi_calls")
+
+// key includes the time: a repeat has its own record until it is answered.
+func (r *callRecord) key() string {
+	return store.Key(r.PluginID, r.Volume, r.RPC,
+		r.Where, strconv.FormatInt(r.Since, 10))
+}
+
+// undoes names the calls that must not overtake each other for the same object. A late detach or delete is
+// not even repeated: the call after its answer may go through another node, which does not know of it.
+var undoes = map[string][]string{
+	"NodeStageVolume":           {"NodeUnstageVolume"},
+	"NodeUnstageVolume":         {"NodeStageVolume"},
+	"NodePublishVolume":         {"NodeUnpublishVolume"},
+	"NodeUnpublishVolume":       {"NodePublishVolume"},
+	"ControllerPublishVolume":   {"ControllerUnpublishVolume"},
+	"ControllerUnpublishVolume": {"ControllerPublishVolume", "ControllerUnpublishVolume"},
+	"DeleteVolume":              {"DeleteVolume"},
+}
+
+// Exclusive makes a call of a plugin as the only one in flight for its volume. If ctx ends first, the error
+// is a timeout, and the call continues. Unavailable without a code means that the call was not made.
+func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Context) error) error {
+	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, fn(ctx)
+	})
+	return err
+}
+
+// Do is Exclusive for a call with an answer.
+func Do[T any](
+	ctx context.Context, m *Manager, c Call,
+	fn func(ctx context.Context) (T, error),
+) (T, error) {
+	type result struct {
+		answer T
+		err    error
+	}
+	var none T
+	limit := time.Now().Add(m.cfg.callLimit())
+	release, err := acquire(ctx, &m.calls,
+		c.PluginID+"\x00"+c.Volume, c.String())
+	if err != nil {
+		return none, err
+	}
+	rec, err := m.beginCall(c)
+	if err != nil {
+		release()
+		return none, err
+	}
+	var settled atomic.Bool // by the end of the call, or by a caller that stops waiting
+	ended := make(chan result, 1)
+	calling, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
+	go func() {
+		defer m.calling.Done()
+		defer release()
+		defer cancel()
+		defer context.AfterFunc(m.life, cancel)()
+		answer, err := fn(calling)
+		var after []store.Change
+		if settled.CompareAndSwap(false, true) && err == nil && c.After != nil {
+			after = c.After()
+		}
+		failed := m.endCall(rec, err, calling.Err() == nil, after)
+		if len(after) > 0 {
+			err = failed
+		}
+		ended <- result{answer, err}
+	}()
+	waiting, stop := context.WithTimeout(ctx, m.cfg.CallTimeout)
+	defer stop()
+	select {
+	case r := <-ended:
+		return r.answer, r.err
+	case <-waiting.Done():
+		if !settled.CompareAndSwap(false, true) { // answered, and its record is being written
+			r := <-ended
+			return r.answer, r.err
+		}
+		return none, structs.Timeoutf("%s was called at %s and is not answered yet: %w",
+			c, clock(rec.Since), waiting.Err())
+	}
+}
+
+// callLimit is the time after which a call without an answer is cancelled. It begins when the call is
+// requested, because the servers count the time in which it may take effect from then on
+// (structs.CallSettles).
+func (c Config) callLimit() time.Duration {
+	return max(c.CallTimeout, c.LateWait)
+}
+
+func clock(nanos int64) string {
+	return time.Unix(0, nanos).UTC().Format("15:04:05 UTC")
+}
+
+// ErrUnanswered is why a call must wait for an earlier one.
+var ErrUnanswered = errors.New("was not answered, and may still be carried out")
+
+// beginCall records that a call is made, unless one that it must not overtake may still be carried out.
+func (m *Manager) beginCall(c Call) (*callRecord, error) {
+	late, err := m.lateCalls(c.PluginID, c.Volume)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range late {
+		if l.Where == c.Where &&
+			slices.Contains(undoes[l.RPC], c.RPC) {
+			return nil, structs.Unavailablef(
+				"%s is not called before %s: %s was called at %s, %w",
+				c, clock(l.Since+int64(m.cfg.LateWait)),
+				l.RPC, clock(l.Since), ErrUnanswered)
+		}
+	}
+	if !m.countCall() {
+		return nil, structs.Unavailablef("%s is not called: the agent stops", c)
+	}
+	rec := &callRecord{
+		Call:   c,
+		Since:  time.Now().UnixNano(),
+		BootID: m.volumes.boot,
+	}
+	err = m.cfg.DB.Commit(append(c.Before, callTable.Change(rec.key(), rec))...)
+	if err != nil {
+		m.calling.Done()
+		return nil, fmt.Errorf("recording %s: %w", c, err)
+	}
+	return rec, nil
+}
+
+// countCall counts a call that begins. It reports false, and counts nothing, after endCalls.
+func (m *Manager) countCall() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.calling.Add(1)
+	return true
+}
+
+// endCalls prevents new calls. It waits up to StopWait for the calls in flight, because the next agent waits
+// for each call without an answer. Then it cancels the rest.
+func (m *Manager) endCalls() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	late := time.AfterFunc(m.cfg.StopWait, m.endLife)
+	m.calling.Wait()
+	late.Stop()
+	m.endLife()
+}
+
+// endCall drops the record of a call that has an answer, or whose plugin has ended, and writes the changes
+// with that. A call that was cancelled here has no answer.
+func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store.Change) error {
+	code := csi.Code(err)
+	if !csi.Unsent(err) &&
+		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
+		m.logger.Warn("plugin call ended without an answer and may still take effect",
+			"plugin_id", rec.PluginID, "rpc", rec.RPC,
+			"external_id", rec.Volume, "since", clock(rec.Since),
+			"error", err)
+		return nil
+	}
+	err = m.dropCalls(rec, err == nil, after)
+	if err != nil {
+		err = fmt.Errorf("recording the end of %s: %w", rec.Call, err)
+		m.logger.Warn("failed to drop the record of a call that has ended", "error", err)
+	}
+	return err
+}
+
+// dropCalls drops the record of an answered call and writes the changes. A success also settles the calls
+// that it repeated: an instance resumes the earlier call, or rejects the repeat while the earlier call is in
+// progress (CSI spec, "Timeouts", "Concurrency"). Another instance does not know the earlier call.
+func (m *Manager) dropCalls(rec *callRecord, succeeded bool, after []store.Change) error {
+	if !succeeded {
+		return callTable.Delete(m.cfg.DB, rec.key())
+	}
+	same := store.Key(rec.PluginID, rec.Volume, rec.RPC, rec.Where, "")
+	records, err := callTable.All(m.cfg.DB, same)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if r.Value.Instance == rec.Instance {
+			after = append(after, callTable.Removal(r.Key))
+		}
+	}
+	return m.cfg.DB.Commit(after...)
+}
+
+// lateCalls returns the calls for a volume that may still be carried out. It drops the records of others.
+func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
+	records, err := callTable.All(m.cfg.DB, store.Key(pluginID, volume, ""))
+	if err != nil {
+		return nil, err
+	}
+	var late []*callRecord
+	for _, r := range records {
+		rec := r.Value
+		until := time.Unix(0, rec.Since).Add(m.cfg.LateWait)
+		if rec.BootID == m.volumes.boot &&
+			time.Now().Before(until) {
+			late = append(late, rec)
+			continue
+		}
+		err := callTable.Delete(m.cfg.DB, r.Key)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return late, nil
+}

@@ -1,0 +1,266 @@
+// Package endpoint serves the calls of servers to a node about CSI: calls of the controllers that run here,
+// the release of a volume, and the growth of its content. A controller call goes at once to the healthy
+// instance of the plugin, or is answered with unavailable, so that the server can call another node. It is
+// the only call in flight for its volume on this node. An error with an unknown outcome crosses the wire as
+// timeout, with any gRPC code: the servers repeat the call with the same arguments.
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"berth/client/csi/volumes"
+	"berth/csi"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// List makes the endpoints. running reports whether an allocation still runs on this node.
+func List(m *volumes.Manager, running func(allocID string) bool) []rpc.Endpoint {
+	e := &endpoints{m, running}
+	return []rpc.Endpoint{
+		rpc.Handle(structs.ClientCSIControllerCreate, e.create),
+		rpc.Handle(structs.ClientCSIControllerDelete, e.delete),
+		rpc.Handle(structs.ClientCSIControllerAttach, e.attach),
+		rpc.Handle(structs.ClientCSIControllerDetach, e.detach),
+		rpc.Handle(structs.ClientCSIControllerValidate, e.validate),
+		rpc.Handle(structs.ClientCSIControllerExpand, e.expand),
+		rpc.Handle(structs.ClientCSIControllerList, e.list),
+		rpc.Handle(structs.ClientCSINodeDetach, e.nodeDetach),
+		rpc.Handle(structs.ClientCSINodeExpand, e.nodeExpand),
+		rpc.Handle(structs.ClientCSINodeVolume, e.nodeVolume),
+	}
+}
+
+type conn = volumes.Conn
+
+type endpoints struct {
+	m       *volumes.Manager
+	running func(allocID string) bool
+}
+
+// controller returns the healthy controller that a request is for. One of another driver than the request
+// names answers unavailable, as if there were none.
+func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) {
+	pluginID, provider := req.Driver()
+	conn, err := e.m.Healthy(structs.CSIKindController, pluginID)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.CheckDriver(*provider, "called"); err != nil {
+		return nil, structs.Unavailablef("%w", err)
+	}
+	return conn, nil
+}
+
+// controllerCall is a call of the controller that a request is for.
+type controllerCall struct {
+	*endpoints
+	req structs.CSIControllerRequest
+	volumes.Call
+}
+
+// callController calls the plugin's healthy controller with an RPC that changes storage. No other call for
+// the volume runs meanwhile. With an error there is no answer. An unknown outcome is a timeout, with any
+// gRPC code, also that of an earlier call which this one must not overtake: after unavailable, which means
+// that the plugin was not called, the servers would call another controller.
+func callController[T any](
+	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
+) (*T, error) {
+	controller, err := c.controller(c.req)
+	if err != nil {
+		return nil, err
+	}
+	c.PluginID, _ = c.req.Driver()
+	c.Instance = controller.Registration.AllocID
+	resp, err := volumes.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
+		return fn(ctx, controller)
+	})
+	if err == nil {
+		return resp, nil
+	}
+	if errors.Is(err, volumes.ErrUnanswered) ||
+		csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
+		err = structs.Timeoutf("%w", err)
+	}
+	return nil, wireError(err)
+}
+
+// wireError keeps a fact that only a gRPC code shows: that the outcome of a failed call is unknown.
+func wireError(err error) error {
+	if err != nil && !csi.Final(err) &&
+		structs.KindOf(err).Final() {
+		return structs.Timeoutf("%w", err)
+	}
+	return err
+}
+
+func withEmptyReply(
+	fn func(context.Context, *conn) error,
+) func(context.Context, *conn) (*structs.Empty, error) {
+	return func(ctx context.Context, c *conn) (*structs.Empty, error) {
+		return &structs.Empty{}, fn(ctx, c)
+	}
+}
+
+func (e *endpoints) create(
+	ctx context.Context, req *structs.ClientCSICreateRequest,
+) (*structs.ClientCSICreateResponse, error) {
+	create := func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
+		resp, err := c.CreateVolume(ctx, req)
+		switch {
+		case csi.Code(err) == structs.CSICodeExhausted:
+			return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
+		case err == nil || resp == nil || resp.ExternalID == "":
+			return resp, err
+		}
+		// The plugin made another volume than the requested one. Nothing can use it.
+		del := &structs.ClientCSIDeleteRequest{
+			PluginID:   req.PluginID,
+			ExternalID: resp.ExternalID,
+			Secrets:    req.Secrets,
+		}
+		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
+			return nil, errors.Join(err, delErr)
+		}
+		return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
+	}
+	c := volumes.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
+	return callController(ctx, controllerCall{e, req, c}, create)
+}
+
+func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+	c := volumes.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
+	return callController(ctx, controllerCall{e, req, c},
+		withEmptyReply(func(ctx context.Context, c *conn) error {
+			return c.DeleteVolume(ctx, req)
+		}))
+}
+
+func (e *endpoints) attach(
+	ctx context.Context, req *structs.ClientCSIAttachRequest,
+) (*structs.ClientCSIAttachResponse, error) {
+	c := volumes.Call{
+		Volume: req.ExternalID,
+		RPC:    "ControllerPublishVolume",
+		Where:  req.ExternalNodeID,
+	}
+	attach := func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
+		return c.ControllerPublishVolume(ctx, req)
+	}
+	return callController(ctx, controllerCall{e, req, c}, attach)
+}
+
+func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+	c := volumes.Call{
+		Volume: req.ExternalID,
+		RPC:    "ControllerUnpublishVolume",
+		Where:  req.ExternalNodeID,
+	}
+	return callController(ctx, controllerCall{e, req, c},
+		withEmptyReply(func(ctx context.Context, c *conn) error {
+			return c.ControllerUnpublishVolume(ctx, req)
+		}))
+}
+
+// validate changes nothing: if the plugin cannot answer, the server may call another one.
+func (e *endpoints) validate(
+	ctx context.Context, req *structs.ClientCSIValidateRequest,
+) (*structs.Empty, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+	c := volumes.Call{
+		PluginID: req.PluginID,
+		Volume:   req.ExternalID,
+		RPC:      "ValidateVolumeCapabilities",
+	}
+	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error {
+		return conn.ValidateVolumeCapabilities(ctx, req)
+	})
+	return &structs.Empty{}, wireError(err)
+}
+
+func (e *endpoints) expand(
+	ctx context.Context, req *structs.ClientCSIExpandRequest,
+) (*structs.ClientCSIExpandResponse, error) {
+	c := volumes.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
+	expand := func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
+		resp, err := c.ControllerExpandVolume(ctx, req)
+		if csi.Code(err) == structs.CSICodeExhausted {
+			return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
+		}
+		return resp, err
+	}
+	return callController(ctx, controllerCall{e, req, c}, expand)
+}
+
+// list is about no single volume and waits for none.
+func (e *endpoints) list(
+	ctx context.Context, req *structs.ClientCSIListRequest,
+) (*structs.ClientCSIListResponse, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := conn.ListVolumes(ctx, req)
+	return resp, wireError(err)
+}
+
+// detachTime bounds a node's work on a detach before it answers with the operation for which it waits. The
+// call of the plugin continues.
+const detachTime = 20 * time.Second
+
+func (e *endpoints) nodeDetach(
+	ctx context.Context, req *structs.ClientCSINodeDetachRequest,
+) (*structs.Empty, error) {
+	ctx, cancel := context.WithTimeout(ctx, detachTime)
+	defer cancel()
+	k := volumeKey(req.VolumeNamespace, req.VolumeID)
+	if req.ByOperator {
+		e.m.Volumes().UnparkCalls(k)
+	}
+	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
+	return &structs.Empty{}, wireError(err)
+}
+
+func volumeKey(namespace, id string) volumes.VolumeKey {
+	return volumes.VolumeKey{
+		Namespace: structs.NamespaceOr(namespace),
+		ID:        id,
+	}
+}
+
+func (e *endpoints) nodeExpand(
+	ctx context.Context, req *structs.ClientCSINodeExpandRequest,
+) (*structs.ClientCSINodeExpandResponse, error) {
+	capacity, err := e.m.Volumes().Expand(ctx, &volumes.Use{
+		VolumeKey:      volumeKey(req.VolumeNamespace, req.VolumeID),
+		AllocID:        req.AllocID,
+		Secrets:        req.Secrets,
+		PluginID:       req.PluginID,
+		ExternalID:     req.ExternalID,
+		ExpandBytes:    req.RequiredBytes,
+		AccessMode:     req.AccessMode,
+		AttachmentMode: req.AttachmentMode,
+		MountOptions:   req.MountOptions,
+	})
+	switch {
+	case structs.IsKind(err, structs.KindPrecondition) &&
+		csi.Code(err) == "":
+		// Only the plugin may leave it to the next stage.
+		return nil, structs.Unavailablef("%w", err)
+	case err != nil:
+		return nil, wireError(err)
+	}
+	return &structs.ClientCSINodeExpandResponse{Capacity: capacity}, nil
+}
+
+// nodeVolume returns the node's mounts and records of a volume. It calls no plugin.
+func (e *endpoints) nodeVolume(
+	_ context.Context, req *structs.ClientCSINodeVolumeRequest,
+) (*structs.ClientCSINodeVolumeResponse, error) {
+	return e.m.Volumes().Presence(volumeKey(req.VolumeNamespace, req.VolumeID))
+}

@@ -1,0 +1,202 @@
+package volumes
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"berth/client/dynamicplugins"
+	"berth/csi"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// instance manages the connection to one half of a plugin as one allocation runs it, and holds its last
+// report.
+type instance struct {
+	registration *dynamicplugins.Instance
+	client       *csi.Client
+	cancel       context.CancelFunc // ends it at once
+	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
+	retire context.CancelFunc
+
+	report atomic.Pointer[structs.CSIInfo] // nil until the first fingerprint has ended; one goroutine sets it
+}
+
+// startInstance begins to fingerprint an instance. It ends with stop or with ctx; Run waits for it.
+func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instance) *instance {
+	ctx, cancel := context.WithCancel(ctx)
+	watching, retire := context.WithCancel(ctx)
+	i := &instance{
+		registration: reg,
+		cancel:       cancel,
+		retire:       retire,
+	}
+	client, err := csi.Dial(reg.SocketPath, csi.Options{
+		Name:    reg.ID,
+		Logger:  m.logger,
+		Timeout: m.cfg.callLimit(),
+		Metrics: func(method, code string, took time.Duration) {
+			m.cfg.Metrics(reg.ID, method, code, took)
+		},
+	})
+	if err != nil { // the path is invalid: nothing will ever answer
+		i.setReport(&structs.CSIInfo{
+			PluginID:          reg.ID,
+			AllocID:           reg.AllocID,
+			HealthDescription: err.Error(),
+		})
+		return i
+	}
+	i.client = client
+	m.wg.Go(func() {
+		m.fingerprintLoop(watching, i)
+		if ctx.Err() == nil {
+			sleepWithJitter(ctx, m.cfg.callLimit())
+		}
+		if err := client.Close(); err != nil {
+			m.logger.Debug("failed to close a plugin connection",
+				"plugin_id", reg.ID, "error", err)
+		}
+	})
+	return i
+}
+
+// stop ends the instance without waiting for it and cancels its calls. A nil instance is stopped.
+func (i *instance) stop() {
+	if i != nil {
+		i.cancel()
+	}
+}
+
+// setReport stores a report and reports whether it differs from the last one.
+func (i *instance) setReport(r *structs.CSIInfo) bool {
+	last := i.report.Load()
+	if last != nil {
+		r.UpdateTime = last.UpdateTime
+		if reflect.DeepEqual(r, last) {
+			return false
+		}
+	}
+	r.UpdateTime = time.Now().UnixNano()
+	i.report.Store(r)
+	return true
+}
+
+// fingerprintLoop fingerprints until ctx ends: now, then at the interval. It calls an unhealthy instance
+// again sooner, with a backoff. The delays vary, so that a node does not call all its plugins at once. A
+// plugin needs no server of berth, so the end of a cut between them and the node ends no delay.
+func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
+	sooner := backoff.Backoff{
+		Min: m.cfg.RetryMin,
+		Max: m.cfg.FingerprintInterval,
+	}
+	for {
+		r := m.fingerprint(ctx, i)
+		if ctx.Err() != nil {
+			return // the result of a cancelled fingerprint is worth nothing
+		}
+		if i.setReport(r) {
+			m.logReport(i, r)
+			select {
+			case m.newReports <- i.registration.Key():
+			case <-ctx.Done():
+				return
+			}
+		}
+		wait := m.cfg.FingerprintInterval
+		if r.Healthy {
+			sooner.Reset()
+		} else {
+			wait = sooner.Next()
+		}
+		if !sleepWithJitter(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
+	m.logger.Info("plugin fingerprinted",
+		"plugin_id", r.PluginID, "kind", i.registration.Kind,
+		"alloc_id", r.AllocID, "healthy", r.Healthy,
+		"description", r.HealthDescription,
+		"version", r.ProviderVersion)
+}
+
+// sleepWithJitter sleeps for about d. It reports false if ctx ended.
+func sleepWithJitter(ctx context.Context, d time.Duration) bool {
+	return backoff.Sleep(ctx, withJitter(d))
+}
+
+// withJitter returns about d, at random a little less.
+func withJitter(d time.Duration) time.Duration {
+	return d - time.Duration(rand.Int64N(int64(d)/10+1))
+}
+
+// fingerprint queries all properties of the plugin. An unhealthy instance keeps its earlier properties, which
+// detaches still need.
+func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
+	defer cancel()
+	reg := i.registration
+	r := &structs.CSIInfo{
+		Provider:        reg.Provider,
+		ProviderVersion: reg.Version,
+	}
+	if last := i.report.Load(); last != nil {
+		*r = *last
+	}
+	r.PluginID = reg.ID
+	r.AllocID = reg.AllocID
+	r.FormerProvider = reg.FormerProvider
+	r.Healthy = false
+	r.HealthDescription = ""
+	ready, err := i.client.Probe(ctx)
+	switch {
+	case err != nil:
+		r.HealthDescription = err.Error()
+	case !ready:
+		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
+	default:
+		err := queryPlugin(ctx, i.client, reg.Kind, r)
+		if err != nil {
+			r.HealthDescription = err.Error()
+			break
+		}
+		r.Healthy = true
+		r.HealthDescription = "healthy"
+	}
+	return r
+}
+
+// queryPlugin fills in the report of a plugin. A call that fails leaves the earlier values.
+func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
+	info, err := c.PluginInfo(ctx)
+	if err != nil {
+		return err
+	}
+	caps, err := c.PluginCapabilities(ctx)
+	if err != nil {
+		return err
+	}
+	r.Provider = info.Name
+	r.ProviderVersion = info.Version
+	r.RequiresControllerPlugin = caps.Controller
+	r.RequiresTopologies = caps.Topology
+	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
+	if kind == structs.CSIKindController {
+		controller, err := c.ControllerCapabilities(ctx)
+		if err == nil {
+			r.ControllerInfo = controller
+		}
+		return err
+	}
+	node, err := c.NodeInfo(ctx)
+	if err == nil {
+		r.NodeInfo = node
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"berth/structs"
+)
+
+// Presence returns this node's mounts and records of a volume, and the calls that may still mount it here. It
+// calls no plugin and waits for nothing.
+func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, error) {
+	w, err := v.loadWork(context.Background(), nil, k, "")
+	if err != nil {
+		return nil, err
+	}
+	dir := v.hostPath(volumeDir(k))
+	has := &structs.ClientCSINodeVolumeResponse{}
+	for _, path := range w.table.Below(dir) {
+		// A machine whose root is shared shows each mount twice: below the root and below its bind mount.
+		if !slices.Contains(has.Mounts, path) {
+			has.Mounts = append(has.Mounts, path)
+		}
+	}
+	names := map[[2]string]bool{} // the plugin's ID, the plugin's volume_id
+	for _, p := range w.users {
+		target := v.hostPath(p.target())
+		if p.AttachmentMode == structs.CSIBlockDevice &&
+			!w.table.Mounted(target) && isDevice(target) {
+			has.Mounts = append(has.Mounts, target)
+		}
+		has.Held = append(has.Held,
+			fmt.Sprintf("%s for allocation %s", p.State, p.AllocID))
+		names[[2]string{p.PluginID, p.ExternalID}] = true
+	}
+	if s := w.stage; s != nil {
+		has.Held = append(has.Held, s.State)
+		names[[2]string{s.PluginID, s.ExternalID}] = true
+	}
+	for name := range names {
+		late, err := v.m.lateCalls(name[0], name[1])
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range late {
+			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
+				call := fmt.Sprintf("%s, called at %s and not answered",
+					c.RPC, clock(c.Since))
+				has.Pending = append(has.Pending, call)
+			}
+		}
+	}
+	return has, nil
+}
+
+func isDevice(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode()&os.ModeDevice != 0
+}

@@ -1,0 +1,86 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"berth/client/store"
+	"berth/csi"
+	"berth/structs"
+)
+
+// callPublish marks the volume published in the transaction that drops the record of the call, if nothing is
+// left to do.
+func (w *volumeWork) callPublish(u *Use) error {
+	p := w.publish
+	target, err := w.pluginPath(p.target())
+	if err != nil {
+		return err
+	}
+	req := &csi.PublishRequest{
+		Use:        u.forPlugin(),
+		TargetPath: target,
+		ReadOnly:   u.ReadOnly || u.AccessMode.ReaderOnly(),
+	}
+	if w.stage != nil {
+		req.StagingPath, err = w.pluginPath(w.stage.path())
+		if err != nil {
+			return err
+		}
+	}
+	call := func(ctx context.Context, conn *Conn) error {
+		err := w.makeDir(targetParent(p.Dir, p.AllocID)) // the record of the call precedes it
+		if err != nil {
+			return fmt.Errorf("making the directory of its target: %w", err)
+		}
+		return conn.NodePublishVolume(ctx, req)
+	}
+	c := u.call("NodePublishVolume", target)
+	c.After = func() []store.Change {
+		// An expansion precedes the mark, and so does the error of a volume that the host does not see.
+		if u.ExpandBytes > 0 || w.seePublished(u) != nil {
+			return nil
+		}
+		return []store.Change{w.markPublished()}
+	}
+	return w.callPlugin(c, call)
+}
+
+// checkVisible returns an error if a task would find a directory of the host at the target instead of the
+// volume.
+func (w *volumeWork) checkVisible(u *Use, target string) error {
+	if w.publish.Mounted || w.m.cfg.AcceptUnmounted {
+		return nil
+	}
+	if u.AttachmentMode == structs.CSIBlockDevice {
+		fi, err := os.Lstat(target)
+		if err == nil && fi.Mode()&os.ModeDevice != 0 &&
+			fi.Mode()&os.ModeCharDevice == 0 {
+			return nil
+		}
+	}
+	return structs.Preconditionf(
+		"plugin %q: NodePublishVolume: it answered that the volume is published, but the host sees nothing "+
+			"mounted at %s: the plugin's mounts do not reach the host",
+		u.PluginID, target)
+}
+
+// seePublished notes what the host sees of a published volume. It returns an error if that is not the volume.
+func (w *volumeWork) seePublished(u *Use) error {
+	if err := w.rereadMounts(); err != nil {
+		return err
+	}
+	p := w.publish
+	target := w.hostPath(p.target())
+	p.Mounted = w.table.Mounted(target)
+	p.Writable = p.Mounted && !w.table.ReadOnly(target) &&
+		u.AttachmentMode == structs.CSIFileSystem
+	return w.checkVisible(u, target)
+}
+
+func (w *volumeWork) markPublished() store.Change {
+	w.publish.State = published
+	w.publish.BootID = w.boot
+	return publishChange(w.publish)
+}

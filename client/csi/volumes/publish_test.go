@@ -1,0 +1,33 @@
+package volumes
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+// The transaction that drops the record of the call marks the volume published, unless it has to grow first.
+func TestPublish_IsMarkedWithTheEndOfItsCall(t *testing.T) {
+	for expand, want := range map[int64]string{0: published, 1 << 30: publishing} {
+		r := newFixture(t)
+		r.plugin("ebs", "plug", nodeOnly)
+		u := use("data", "a1")
+		u.ExpandBytes = expand
+		conn, err := r.v.m.Client(r.ctx(), structs.CSIKindNode, u.PluginID)
+		must(t, err)
+		w, err := r.v.loadForUp(r.ctx(), conn, u)
+		must(t, err)
+		must(t, w.recordUse(u))
+		must(t, w.stageVolume(u))
+		w.publish.State = publishing
+		w.writeLater(publishChange(w.publish))
+		must(t, w.callPublish(u))
+		p, err := r.v.store.getPublish(u.VolumeKey, u.AllocID)
+		must(t, err)
+		if p.State != want {
+			t.Errorf("growing by %d bytes, without a flush: got the state %q, want %q", expand, p.State, want)
+		}
+		must(t, w.publishVolume(u))
+		r.down(u)
+	}
+}

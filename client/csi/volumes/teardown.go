@@ -1,0 +1,210 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"berth/client/mounts"
+	"berth/csi"
+	"berth/structs"
+)
+
+// maxStacked bounds the repeats of one undo call. A plugin that is not idempotent may have mounted several
+// times on the same path.
+const maxStacked = 8
+
+// Down releases a volume of an allocation, by the records alone: it unpublishes the volume, and unstages it
+// if no other allocation on this node uses it. It tries each step once. The caller repeats it. Without an
+// error nothing is left on the node, and the record says so until Forget.
+func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
+	err := v.tryDown(ctx, k, allocID)
+	if err != nil {
+		return fmt.Errorf("volume %s: %w", k, err)
+	}
+	return nil
+}
+
+func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) error {
+	conn, err := v.connFor(ctx, k, allocID)
+	if err != nil {
+		return err
+	}
+	release, err := acquire(ctx, &v.seq,
+		k.String(), "taking it from the allocation")
+	if err != nil {
+		return err
+	}
+	defer release()
+	w, err := v.loadWork(ctx, conn, k, allocID)
+	if err != nil {
+		return err
+	}
+	if plugin := w.needsPlugin(); plugin != "" && conn == nil {
+		return structs.Unavailablef("plugin %q: its use has changed meanwhile", plugin)
+	}
+	if w.publish != nil && w.publish.mayBePublished() {
+		if err := w.unpublishVolume(); err != nil {
+			return err
+		}
+	}
+	if len(w.users) == 0 && w.stage != nil {
+		if err := w.unstageVolume(); err != nil {
+			return err
+		}
+	}
+	if w.publish == nil || !w.publish.holds() {
+		return nil
+	}
+	w.publish.State = released
+	return w.store.putPublish(w.publish)
+}
+
+// connFor waits for the plugin that Down needs, before it locks the volume. It returns nil if Down needs
+// none.
+func (v *Volumes) connFor(ctx context.Context, k VolumeKey, allocID string) (*Conn, error) {
+	w, err := v.loadWork(ctx, nil, k, allocID)
+	if err != nil {
+		return nil, err
+	}
+	plugin := w.needsPlugin()
+	if plugin == "" {
+		return nil, nil
+	}
+	return v.m.Client(ctx, structs.CSIKindNode, plugin)
+}
+
+// needsPlugin names the plugin that has to be called to release the volume, "" for none.
+func (w *volumeWork) needsPlugin() string {
+	switch {
+	case w.publish != nil && w.publish.mayBePublished():
+		return w.publish.PluginID
+	case len(w.users) == 0 && w.stage != nil:
+		return w.stage.PluginID
+	}
+	return ""
+}
+
+func (w *volumeWork) unpublishVolume() error {
+	p := w.publish
+	rel := p.target()
+	p.TurnedReadOnly = p.TurnedReadOnly ||
+		p.Writable && w.table.ReadOnly(w.hostPath(rel))
+	p.State = unpublishing
+	if err := w.store.putPublish(p); err != nil {
+		return err
+	}
+	err := w.undoUntilUnmounted(&undo{
+		Call: Call{
+			PluginID: p.PluginID,
+			Volume:   p.ExternalID,
+			RPC:      "NodeUnpublishVolume",
+		},
+		send: (*csi.Client).NodeUnpublishVolume,
+		rel:  rel,
+		provable: p.Mounted || p.BootID != w.boot ||
+			!pathExists(w.hostPath(rel)),
+	})
+	if err != nil {
+		return fmt.Errorf("unpublishing: %w", err)
+	}
+	w.removeDirs(w.hostPath(rel),
+		w.hostPath(targetParent(p.Dir, p.AllocID)))
+	if w.stage == nil && len(w.users) == 0 {
+		w.removeDirs(w.hostPath(p.Dir))
+	}
+	// From here on nothing is published; the volume may still be staged.
+	p.State = claimed
+	p.Mounted = false
+	return w.store.putPublish(p)
+}
+
+func (w *volumeWork) unstageVolume() error {
+	s := w.stage
+	s.State = unstaging
+	if err := w.store.putStage(s); err != nil {
+		return err
+	}
+	rel := s.path()
+	err := w.undoUntilUnmounted(&undo{
+		Call: Call{
+			PluginID: s.PluginID,
+			Volume:   s.ExternalID,
+			RPC:      "NodeUnstageVolume",
+		},
+		send:     (*csi.Client).NodeUnstageVolume,
+		rel:      rel,
+		provable: s.Mounted || s.BootID != w.boot,
+	})
+	if err != nil {
+		return fmt.Errorf("unstaging: %w", err)
+	}
+	w.removeDirs(w.hostPath(rel), w.hostPath(s.Dir))
+	err = w.store.deleteStage(w.key)
+	if err != nil {
+		return err
+	}
+	w.stage = nil
+	return nil
+}
+
+// undo is a call that takes a volume back from one path.
+type undo struct {
+	Call // without Where, which undoUntilUnmounted sets
+	send func(c *csi.Client, ctx context.Context, volumeID, path string) error
+	rel  string // the path, relative to the root
+	// provable: the mount table can prove that nothing is left. A mount was seen, or the step never succeeded
+	// under this boot of the kernel.
+	provable bool
+}
+
+// undoUntilUnmounted repeats a call until the mount table shows no mount at the path. The plugin's answer
+// alone does not suffice. Not-found means that the plugin does not know the volume, not that it has undone
+// anything. It counts as success only if the mount table proves it.
+func (w *volumeWork) undoUntilUnmounted(u *undo) error {
+	path, err := w.pluginPath(u.rel)
+	if err != nil {
+		return err
+	}
+	u.Where = path
+	onHost := w.hostPath(u.rel)
+	parkable := undoCall{w.key, u.RPC, onHost}
+	call := w.unlessParked(parkable, func(ctx context.Context, conn *Conn) error {
+		return u.send(conn.Client, ctx, u.Volume, path)
+	})
+	for range maxStacked {
+		err := w.callPlugin(u.Call, call)
+		gone := u.provable && structs.IsKind(err, structs.KindNotFound)
+		if err != nil && !gone {
+			return err
+		}
+		if err := w.rereadMounts(); err != nil {
+			return err
+		}
+		if !w.table.Mounted(onHost) {
+			return nil
+		}
+	}
+	return structs.Unavailablef(
+		"plugin %q: %s reported success, but %s is still mounted", u.PluginID, u.RPC, onHost)
+}
+
+// pathExists reports whether a path exists, without looking into it.
+func pathExists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// removeDirs removes directories that berth made, and targets that a plugin left, if they are empty.
+func (w *volumeWork) removeDirs(paths ...string) {
+	for _, path := range paths {
+		if err := mounts.Remove(path); err != nil {
+			w.logger.Debug("failed to remove a directory",
+				"volume_id", w.key.ID, "namespace", w.key.Namespace,
+				"path", path, "error", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package volumes
+
+import (
+	"context"
+
+	"berth/csi"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// Use is one allocation's use of a volume, with all arguments of the plugin calls.
+type Use struct {
+	VolumeKey
+	AllocID        string
+	PluginID       string
+	Provider       string // the driver that owns the plugin's ID, "" if that is not known
+	ExternalID     string
+	AccessMode     structs.CSIAccessMode
+	AttachmentMode structs.CSIAttachmentMode
+	MountOptions   *structs.CSIMountOptions // of the volume, with those of the job over it
+	ReadOnly       bool
+	VolumeContext  map[string]string
+	PublishContext structs.Secrets
+	ExternalNodeID string // the plugin's ID of this node, where the volume is attached
+	Secrets        structs.Secrets
+	// Grant is the index of the claim's grant. A mount under an earlier grant is not trusted.
+	Grant uint64
+	// ExpandBytes is the size to which the node has to expand the volume's file system or device, 0 for none.
+	ExpandBytes int64
+	// Expanded, if not nil, takes the result of the expansion, without a lock. A failure does not stop Up.
+	Expanded func(ctx context.Context, capacity int64, err error)
+	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
+	// unless the claim still holds: earlier steps may have taken long.
+	Confirm func(ctx context.Context) error
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends the
+	// pause after a Confirm that has failed.
+	ServersBack *backoff.Recovery
+}
+
+func (u *Use) forPlugin() csi.Use {
+	return csi.Use{
+		VolumeID:       u.ExternalID,
+		AccessMode:     u.AccessMode,
+		AttachmentMode: u.AttachmentMode,
+		MountOptions:   u.MountOptions,
+		PublishContext: u.PublishContext,
+		VolumeContext:  u.VolumeContext,
+		Secrets:        u.Secrets,
+	}
+}
+
+// call returns the call of an RPC for a path of the volume.
+func (u *Use) call(rpc, path string) Call {
+	return Call{
+		PluginID: u.PluginID,
+		Volume:   u.ExternalID,
+		RPC:      rpc,
+		Where:    path,
+	}
+}

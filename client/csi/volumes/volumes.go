@@ -1,0 +1,448 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/hooks"
+	"berth/client/mounts"
+	"berth/client/store"
+	"berth/csi"
+	"berth/internal/backoff"
+	"berth/internal/keylock"
+	"berth/structs"
+)
+
+// VolumeKey names a volume.
+type VolumeKey struct{ Namespace, ID string }
+
+func (k VolumeKey) String() string { return k.Namespace + "/" + k.ID }
+
+// Volumes mounts volumes for the allocations of this node, takes them down, and keeps their records.
+type Volumes struct {
+	m       *Manager
+	logger  hclog.Logger
+	store   volumeStore
+	seq     keylock.Map // one sequence of steps per volume
+	parking parking
+	root    string
+	boot    string
+}
+
+func newVolumes(m *Manager) *Volumes {
+	root := filepath.Clean(m.cfg.Root)
+	if real, err := mounts.Resolve(root); err == nil { // else every Up fails with the reason
+		root = real
+	}
+	return &Volumes{
+		m:      m,
+		logger: m.logger.Named("volumes"),
+		store:  volumeStore{m.cfg.DB},
+		root:   root,
+		boot:   bootID(),
+	}
+}
+
+// Root is the directory on the host under which volumes are staged and published.
+func (v *Volumes) Root() string { return v.root }
+
+// Claim records that an allocation is about to claim a volume, so that its Down will release the claim.
+func (v *Volumes) Claim(k VolumeKey, allocID string) error {
+	p, err := v.store.getPublish(k, allocID)
+	if err != nil || p != nil && p.State != released {
+		return err
+	}
+	return v.store.putPublish(&publishRecord{
+		Namespace: k.Namespace,
+		VolumeID:  k.ID,
+		AllocID:   allocID,
+		State:     claimed,
+	})
+}
+
+// Up stages a volume, if the plugin requires it, and publishes it for an allocation. It leaves existing
+// mounts alone. After a failure that is not final it repeats the calls with the same arguments, until ctx
+// ends. progress, if not nil, takes the reason of the wait.
+func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hooks.VolumeMount, error) {
+	var m hooks.VolumeMount
+	var grown *growth
+	err := v.retryUntilFinal(ctx, u, progress, func() (err error) {
+		m, grown, err = v.tryUp(ctx, u)
+		return err
+	})
+	if grown != nil && u.Expanded != nil {
+		u.Expanded(ctx, grown.capacity, grown.err)
+	}
+	if err != nil {
+		err = fmt.Errorf("volume %s: %w", u.VolumeKey, err)
+		return hooks.VolumeMount{}, err
+	}
+	return m, nil
+}
+
+func (v *Volumes) retryUntilFinal(
+	ctx context.Context, u *Use, progress func(string), try func() error,
+) error {
+	cfg := v.m.cfg
+	delays := backoff.Backoff{Min: cfg.RetryMin, Max: cfg.RetryMax}
+	for {
+		back := u.ServersBack.Next()
+		err := try()
+		if err == nil || csi.Final(err) {
+			return err
+		}
+		if progress != nil {
+			progress(err.Error())
+		}
+		if _, ok := errors.AsType[unconfirmed](err); !ok {
+			back = nil // the plugin and the node depend on no server
+		}
+		wait := delays.After(err)
+		if structs.RetryAfter(err) == 0 { // else the servers have asked for at least this pause
+			wait = withJitter(wait)
+		}
+		if !delays.SleepAfter(ctx, wait, err, back) {
+			return err
+		}
+	}
+}
+
+// unconfirmed is the error of Use.Confirm.
+type unconfirmed struct{ error }
+
+func (e unconfirmed) Unwrap() error { return e.error }
+
+// tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
+// did not get as far as to expand the volume.
+func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown *growth, err error) {
+	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
+	if err != nil {
+		return m, nil, err
+	}
+	err = conn.CheckDriver(u.Provider, "used")
+	if err != nil {
+		return m, nil, err
+	}
+	release, err := acquire(ctx, &v.seq,
+		u.VolumeKey.String(), "bringing it to the allocation")
+	if err != nil {
+		return m, nil, err
+	}
+	defer release()
+	w, err := v.loadForUp(ctx, conn, u)
+	if err != nil {
+		return m, nil, err
+	}
+	defer func() { err = errors.Join(err, w.flush()) }()
+	err = w.recordUse(u)
+	if err != nil {
+		return m, nil, err
+	}
+	err = w.refuseReadOnly(u)
+	if err != nil {
+		return m, nil, err
+	}
+	if u.Confirm != nil && !w.isPublished() {
+		err := u.Confirm(ctx)
+		if err != nil {
+			return m, nil, unconfirmed{err}
+		}
+	}
+	err = w.stageVolume(u)
+	if err != nil {
+		return m, nil, err
+	}
+	err = w.expandStaged(u)
+	if err != nil {
+		return m, nil, err
+	}
+	err = w.publishVolume(u)
+	if err != nil {
+		return m, w.grown, err
+	}
+	return v.mountOf(w.publish), w.grown, nil
+}
+
+// volumeWork is one sequence of steps on one volume for one allocation. It holds the volume's lock.
+type volumeWork struct {
+	ctx context.Context
+	*Volumes
+	key     VolumeKey
+	conn    *Conn // nil if no call is needed
+	table   *mounts.Table
+	stage   *stageRecord
+	publish *publishRecord
+	users   []*publishRecord // of other allocations that the volume has to stay staged for
+	grown   *growth          // nil unless the volume was to expand
+	// unwritten are changes of records that precede the next call of the plugin. They are written with its
+	// record.
+	unwritten []store.Change
+}
+
+// loadWork reads the inputs of all decisions: the records and the mount table. Without both it fails.
+func (v *Volumes) loadWork(
+	ctx context.Context, conn *Conn, k VolumeKey, allocID string,
+) (*volumeWork, error) {
+	w, err := v.loadRecords(ctx, conn, k, allocID)
+	return w, errors.Join(err, w.rereadMounts())
+}
+
+// loadForUp is loadWork for Up, which needs the mount table only where a record tells of a mount.
+func (v *Volumes) loadForUp(ctx context.Context, conn *Conn, u *Use) (*volumeWork, error) {
+	w, err := v.loadRecords(ctx, conn, u.VolumeKey, u.AllocID)
+	unused := w.stage == nil && len(w.users) == 0 &&
+		(w.publish == nil || !w.publish.mayBePublished())
+	if unused || err != nil {
+		return w, err
+	}
+	return w, w.rereadMounts()
+}
+
+// loadRecords reads the records. They are of the driver of conn.
+func (v *Volumes) loadRecords(
+	ctx context.Context, conn *Conn, k VolumeKey, allocID string,
+) (*volumeWork, error) {
+	w := &volumeWork{
+		ctx:     ctx,
+		Volumes: v,
+		key:     k,
+		conn:    conn,
+		table:   &mounts.Table{},
+	}
+	var errs [3]error
+	w.stage, errs[0] = v.store.getStage(k)
+	w.publish, errs[1] = v.store.getPublish(k, allocID)
+	w.users, errs[2] = v.store.usersOf(k, allocID)
+	err := errors.Join(errs[:]...)
+	if err != nil || conn == nil {
+		return w, err
+	}
+	return w, w.checkDriver()
+}
+
+// checkDriver returns an error if the plugin is not of the driver that staged or published the volume:
+// another driver would answer that an unknown volume is gone.
+func (w *volumeWork) checkDriver() error {
+	if w.stage != nil {
+		err := w.conn.CheckDriver(w.stage.Provider, "called for the staged volume")
+		if err != nil {
+			return err
+		}
+	}
+	if w.publish != nil && w.publish.mayBePublished() {
+		return w.conn.CheckDriver(w.publish.Provider, "called for the published volume")
+	}
+	return nil
+}
+
+// recordUse compares the use with the existing records and records it.
+func (w *volumeWork) recordUse(u *Use) error {
+	if len(w.users) > 0 && u.AccessMode.SingleNode() {
+		return structs.Unavailablef("it is still in use on this node by %s, and its access mode %s allows one user",
+			allocNames(w.users), u.AccessMode)
+	}
+	if w.stage != nil && w.stage.Use != useDigest(u) {
+		if len(w.users) > 0 {
+			return structs.Preconditionf(
+				"plugin %q: it is staged on this node for %s with other modes or mount options",
+				u.PluginID, allocNames(w.users))
+		}
+		if err := w.unstageVolume(); err != nil {
+			return err
+		}
+	}
+	before := w.publish
+	p := &publishRecord{
+		Namespace: u.Namespace,
+		VolumeID:  u.ID,
+		AllocID:   u.AllocID,
+		State:     claimed,
+	}
+	if before != nil && before.mayBePublished() {
+		if before.Grant != 0 && before.Grant != u.Grant {
+			return structs.Conflictf(
+				"it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
+				before.Grant, u.Grant)
+		}
+		*p = *before
+	}
+	w.publish = p
+	p.Grant = u.Grant
+	p.PluginID = u.PluginID
+	p.ExternalID = u.ExternalID
+	p.Provider = w.conn.Info.Provider
+	p.ExternalNodeID = u.ExternalNodeID
+	p.AccessMode = u.AccessMode
+	p.AttachmentMode = u.AttachmentMode
+	p.ReadOnly = u.ReadOnly
+	if p.Dir == "" {
+		p.Dir = volumeDir(u.VolumeKey)
+	}
+	if before == nil || *before != *p {
+		w.writeLater(publishChange(p))
+	}
+	return nil
+}
+
+func allocNames(users []*publishRecord) string {
+	names := make([]string, len(users))
+	for i, p := range users {
+		names[i] = "allocation " + structs.ShortID(p.AllocID)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// isStaged trusts a record only under the boot of the kernel that it was made under. A mount that was seen
+// has to be in the mount table still.
+func (w *volumeWork) isStaged() bool {
+	s := w.stage
+	if s == nil || s.State != staged || s.BootID != w.boot {
+		return false
+	}
+	return !s.Mounted || w.table.Mounted(w.hostPath(s.path()))
+}
+
+func (w *volumeWork) isPublished() bool {
+	p := w.publish
+	if p.State != published || p.BootID != w.boot {
+		return false
+	}
+	return !p.Mounted || w.table.Mounted(w.hostPath(p.target()))
+}
+
+func (w *volumeWork) stageVolume(u *Use) error {
+	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume ||
+		w.isStaged() {
+		return nil
+	}
+	if w.stage == nil {
+		w.stage = &stageRecord{
+			Namespace:  u.Namespace,
+			VolumeID:   u.ID,
+			PluginID:   u.PluginID,
+			ExternalID: u.ExternalID,
+			Dir:        w.publish.Dir,
+		}
+	}
+	s := w.stage
+	s.State = staging
+	s.Use = useDigest(u)
+	s.Provider = w.conn.Info.Provider
+	w.writeLater(stageChange(s))
+	path, err := w.pluginPath(s.path())
+	if err != nil {
+		return err
+	}
+	call := func(ctx context.Context, conn *Conn) error {
+		err := w.makeDir(s.path()) // the record of the call precedes it
+		if err != nil {
+			return fmt.Errorf("making its staging directory: %w", err)
+		}
+		return conn.NodeStageVolume(ctx, &csi.StageRequest{
+			Use:         u.forPlugin(),
+			StagingPath: path,
+		})
+	}
+	// The record tells of the success as soon as that of the call is gone: who takes the volume down has to
+	// know that the step has succeeded.
+	var unread error
+	c := u.call("NodeStageVolume", path)
+	c.After = func() []store.Change {
+		s.BootID = w.boot
+		unread = w.rereadMounts()
+		if unread == nil {
+			target := w.hostPath(s.path())
+			s.State = staged
+			s.Mounted = w.table.Mounted(target)
+			s.Writable = s.Mounted && !w.table.ReadOnly(target)
+		}
+		return []store.Change{stageChange(s)}
+	}
+	err = w.callPlugin(c, call)
+	if err != nil {
+		return fmt.Errorf("staging: %w", err)
+	}
+	return unread
+}
+
+func (w *volumeWork) publishVolume(u *Use) error {
+	if w.isPublished() {
+		return nil
+	}
+	p := w.publish
+	p.State = publishing
+	w.writeLater(publishChange(p))
+	err := w.callPublish(u)
+	if csi.Code(err) == "FailedPrecondition" && w.stage != nil {
+		// The plugin may have lost the staged volume (CSI spec, NodePublishVolume errors): stage again, once.
+		w.stage.State = staging
+		if err := w.stageVolume(u); err != nil {
+			return err
+		}
+		err = w.callPublish(u)
+	}
+	if err != nil {
+		return fmt.Errorf("publishing: %w", err)
+	}
+	if p.State == published {
+		return nil
+	}
+	if err := w.seePublished(u); err != nil {
+		return err
+	}
+	if err := w.expandPublished(u); err != nil {
+		return err
+	}
+	w.writeLater(w.markPublished())
+	return w.flush()
+}
+
+// writeLater adds a change to those that are written with the record of the next call, or by flush.
+func (w *volumeWork) writeLater(c store.Change) { w.unwritten = append(w.unwritten, c) }
+
+// flush writes the changes that no call has written.
+func (w *volumeWork) flush() error {
+	changes := w.unwritten
+	w.unwritten = nil
+	return w.store.db.Commit(changes...)
+}
+
+// pluginCall calls a plugin.
+type pluginCall = func(context.Context, *Conn) error
+
+// callPlugin makes a call as the only one in flight for the volume. It sets c.Instance and c.Before. The call
+// may outlive the work.
+func (w *volumeWork) callPlugin(c Call, fn pluginCall) error {
+	conn := w.conn
+	c.Instance = conn.Registration.AllocID
+	c.Before = w.unwritten
+	w.unwritten = nil
+	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {
+		return fn(ctx, conn)
+	})
+}
+
+// rereadMounts reads the mount table. After an error the last one stays.
+func (w *volumeWork) rereadMounts() error {
+	table, err := mounts.Read()
+	if err == nil {
+		w.table = table
+	}
+	return err
+}
+
+func (v *Volumes) mountOf(p *publishRecord) hooks.VolumeMount {
+	return hooks.VolumeMount{
+		HostPath: v.hostPath(p.target()),
+		ReadOnly: p.ReadOnly || p.AccessMode.ReaderOnly(),
+		Device:   p.AttachmentMode == structs.CSIBlockDevice,
+		Writable: p.Writable,
+	}
+}
