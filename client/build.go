@@ -16,13 +16,13 @@ import (
 	"berth/client/cni"
 	"berth/client/consulsock"
 	csihooks "berth/client/csi/hooks"
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devicemanager"
 	"berth/client/dispatchhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
-	"berth/client/dynamicplugins"
 	"berth/client/envoyhook"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
@@ -411,8 +411,8 @@ func measureCall(plugin, method, code string, took time.Duration) {
 }
 
 // buildRegistry restores the registry of plugins, without the plugins of allocations that are not here.
-func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
-	instances := dynamicplugins.New(p.DB, p.Logger)
+func buildRegistry(p Parts) (*registry.Registry, error) {
+	instances := registry.New(p.DB, p.Logger)
 	known, err := knownAllocs(p.DB)
 	if err != nil {
 		p.Logger.Error("failed to read some records of allocations", "error", err)

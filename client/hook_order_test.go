@@ -9,8 +9,8 @@ import (
 	"berth/client/config"
 	"berth/client/consulsock"
 	csihooks "berth/client/csi/hooks"
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
-	"berth/client/dynamicplugins"
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/consul/lookup"
@@ -77,7 +77,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	}
 	defer db.Close()
 	p := Parts{DB: db, Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
-	plugins := volumes.New(volumes.Config{Registry: &dynamicplugins.Registry{}, Root: t.TempDir()})
+	plugins := volumes.New(volumes.Config{Registry: &registry.Registry{}, Root: t.TempDir()})
 	var got []string
 	for _, h := range allocHooks(p, plugins, consulsock.New(nil, nil, p.Logger))(env) {
 		got = append(got, h.Name())

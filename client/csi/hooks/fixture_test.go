@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
-	"berth/client/dynamicplugins"
 	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/client/store"
@@ -34,7 +34,7 @@ type fixture struct {
 	t        *testing.T
 	dir      string
 	db       *store.DB
-	registry *dynamicplugins.Registry
+	registry *registry.Registry
 	m        *volumes.Manager
 	servers  *fakeServers
 	end      func()
@@ -74,7 +74,7 @@ func (r *fixture) boot() {
 	var err error
 	r.db, err = store.Open(r.dir)
 	must(r.t, err)
-	r.registry = dynamicplugins.New(r.db, hclog.NewNullLogger())
+	r.registry = registry.New(r.db, hclog.NewNullLogger())
 	r.m = volumes.New(volumes.Config{
 		DB:       r.db,
 		Registry: r.registry,
@@ -112,7 +112,7 @@ func (r *fixture) plugin(id string) *csitest.Plugin {
 		},
 	})
 	must(r.t,
-		r.registry.Register(&dynamicplugins.Instance{
+		r.registry.Register(&registry.Instance{
 			Kind:            structs.CSIKindNode,
 			ID:              id,
 			AllocID:         "plug-" + id,

@@ -19,9 +19,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/driver"
-	"berth/client/dynamicplugins"
 	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/csi"
@@ -39,7 +39,7 @@ const (
 // SupervisorConfig is shared by all plugin supervisors of a node.
 type SupervisorConfig struct {
 	Dir      string // <data_dir>/csi: sockets and the plugins' own directories are below it
-	Registry *dynamicplugins.Registry
+	Registry *registry.Registry
 	Volumes  *volumes.Volumes
 	Logger   hclog.Logger
 	// HostPaths reports whether a task's driver gives it no private file system: it then gets paths of the
@@ -268,10 +268,10 @@ func (s *supervisor) endWatch() *healthWatch {
 	return w
 }
 
-func (s *supervisor) pluginKeys() []dynamicplugins.Key {
-	var keys []dynamicplugins.Key
+func (s *supervisor) pluginKeys() []registry.Key {
+	var keys []registry.Key
 	for _, kind := range s.plugin.Kinds() {
-		keys = append(keys, dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
+		keys = append(keys, registry.Key{Kind: kind, ID: s.plugin.ID})
 	}
 	return keys
 }
@@ -286,7 +286,7 @@ func (s *supervisor) deregister() error {
 
 // warnInUse emits an event if a plugin has stopped that is needed to release volumes on this node.
 func (s *supervisor) warnInUse(control hooks.Control) {
-	nodeHalf := dynamicplugins.Key{
+	nodeHalf := registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   s.plugin.ID,
 	}
@@ -328,7 +328,7 @@ func (s *supervisor) pluginEvent(kind, format string, args ...any) *structs.Task
 func (s *supervisor) register(info *csi.PluginInfo) error {
 	var errs []error
 	for _, k := range s.pluginKeys() {
-		i := &dynamicplugins.Instance{
+		i := &registry.Instance{
 			Kind:           k.Kind,
 			ID:             k.ID,
 			AllocID:        s.allocID,

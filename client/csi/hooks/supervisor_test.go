@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/driver"
-	"berth/client/dynamicplugins"
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
@@ -104,8 +104,8 @@ func startPlugin(t *testing.T, s *supervisor) *csitest.Plugin {
 	return p
 }
 
-var nodeKey = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
-var controllerKey = dynamicplugins.Key{Kind: structs.CSIKindController, ID: "ebs"}
+var nodeKey = registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+var controllerKey = registry.Key{Kind: structs.CSIKindController, ID: "ebs"}
 
 func TestDuty_A3_A5_A8_A9_A10_TheEnvironmentOfAPlugin(t *testing.T) {
 	r := newFixture(t)
@@ -208,7 +208,7 @@ func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(
 	if e.Type != structs.TaskEventPluginHealthy || e.Details["plugin_id"] != "ebs" {
 		t.Errorf("event %+v", e)
 	}
-	for _, k := range []dynamicplugins.Key{nodeKey, controllerKey} {
+	for _, k := range []registry.Key{nodeKey, controllerKey} {
 		i := r.registry.Get(k)
 		if i == nil || i.AllocID != "a1" || i.Provider != "test.csi.berth" || i.Version != "1.0" ||
 			i.HostMountPath != r.root() || i.PluginMountPath != "/local/csi" ||
@@ -296,7 +296,7 @@ func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 	s.Started(r.ctx(), c)
 	c.next(t)
 	must(t,
-		r.registry.Register(&dynamicplugins.Instance{
+		r.registry.Register(&registry.Instance{
 			Kind:       structs.CSIKindNode,
 			ID:         "ebs",
 			AllocID:    "newer",

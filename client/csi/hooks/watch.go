@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/client/hooks"
 	"berth/client/mounts"
 	"berth/csi"
@@ -73,7 +73,7 @@ func (s *supervisor) watchStart(ctx context.Context, task hooks.Control, client 
 		case h == healthy && err == nil:
 			task.Emit(s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy"))
 			return true
-		case errors.Is(err, dynamicplugins.ErrOtherDriver):
+		case errors.Is(err, registry.ErrOtherDriver):
 			extendDeadline(structs.TaskEventPluginUnhealthy, "is not used: %v", err)
 			pause = otherDriverPause * s.StartInterval
 		case h == starting:

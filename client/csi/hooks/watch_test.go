@@ -9,7 +9,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -170,7 +170,7 @@ func TestPluginSupervisor_TellsOnceAcrossAgentsWhyAPluginIsNotUsed(t *testing.T)
 
 func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
 	r := newFixture(t)
-	first := &dynamicplugins.Instance{
+	first := &registry.Instance{
 		Kind:       structs.CSIKindNode,
 		ID:         "ebs",
 		AllocID:    "first",

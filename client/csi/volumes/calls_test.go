@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
@@ -176,7 +176,7 @@ func TestCall_IsLimitedFromItsRequest(t *testing.T) {
 		db, err := store.Open(t.TempDir())
 		must(t, err)
 		defer func() { must(t, db.Close()) }()
-		m := New(Config{DB: db, Registry: dynamicplugins.New(db, hclog.NewNullLogger())})
+		m := New(Config{DB: db, Registry: registry.New(db, hclog.NewNullLogger())})
 		c := Call{PluginID: "ebs", Volume: "x", RPC: "ControllerPublishVolume"}
 		before := make(chan error)
 		go func() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
@@ -205,7 +205,7 @@ func TestDuty_C8_C13_E8_EachCodeOfAFingerprint(t *testing.T) {
 		},
 	} {
 		r.m.mu.Lock()
-		i := r.m.slots[dynamicplugins.Key{Kind: kind, ID: "ebs"}].current
+		i := r.m.slots[registry.Key{Kind: kind, ID: "ebs"}].current
 		r.m.mu.Unlock()
 		for _, rpc := range asked {
 			for code := range codes {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
@@ -35,7 +35,7 @@ type fixture struct {
 	cfg  Config
 
 	db       *store.DB
-	registry *dynamicplugins.Registry
+	registry *registry.Registry
 	m        *Manager
 	v        *Volumes
 	end      func()
@@ -83,7 +83,7 @@ func (r *fixture) boot() {
 	var err error
 	r.db, err = store.Open(r.dir)
 	must(r.t, err)
-	r.registry = dynamicplugins.New(r.db, hclog.NewNullLogger())
+	r.registry = registry.New(r.db, hclog.NewNullLogger())
 	cfg := r.cfg
 	cfg.DB, cfg.Registry = r.db, r.registry
 	r.m = New(cfg)
@@ -131,7 +131,7 @@ func (r *fixture) register(id, allocID string, p *csitest.Plugin, cfg csitest.Co
 		structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node,
 	} {
 		if on {
-			must(r.t, r.registry.Register(&dynamicplugins.Instance{
+			must(r.t, r.registry.Register(&registry.Instance{
 				Kind:            kind,
 				ID:              id,
 				AllocID:         allocID,

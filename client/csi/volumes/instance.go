@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -16,7 +16,7 @@ import (
 // instance manages the connection to one half of a plugin as one allocation runs it, and holds its last
 // report.
 type instance struct {
-	registration *dynamicplugins.Instance
+	registration *registry.Instance
 	client       *csi.Client
 	cancel       context.CancelFunc // ends it at once
 	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
@@ -26,7 +26,7 @@ type instance struct {
 }
 
 // startInstance begins to fingerprint an instance. It ends with stop or with ctx; Run waits for it.
-func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instance) *instance {
+func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	watching, retire := context.WithCancel(ctx)
 	i := &instance{

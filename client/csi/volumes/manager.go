@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/client/store"
 	"berth/csi"
 	"berth/internal/keylock"
@@ -21,7 +21,7 @@ import (
 
 // Config configures a Manager. Fields from FingerprintInterval on may be zero.
 type Config struct {
-	Registry *dynamicplugins.Registry
+	Registry *registry.Registry
 	DB       *store.DB
 	Logger   hclog.Logger
 	NodeID   string
@@ -67,7 +67,7 @@ type Manager struct {
 	volumes *Volumes
 	calls   keylock.Map // one call in flight per volume of a plugin, over both halves
 
-	newReports chan dynamicplugins.Key // halves of plugins with a new report
+	newReports chan registry.Key // halves of plugins with a new report
 	changes    chan struct{}
 	wg         sync.WaitGroup  // instance managers
 	calling    sync.WaitGroup  // calls for volumes
@@ -76,10 +76,10 @@ type Manager struct {
 
 	mu      sync.Mutex
 	closed  bool // no call for a volume is to begin any more
-	slots   map[dynamicplugins.Key]*pluginSlot
-	changed chan struct{}                   // closed after each change of the results of Client or Instances
-	pending map[dynamicplugins.Key]struct{} // restored, and not fingerprinted yet
-	first   chan struct{}                   // closed when pending is empty
+	slots   map[registry.Key]*pluginSlot
+	changed chan struct{}             // closed after each change of the results of Client or Instances
+	pending map[registry.Key]struct{} // restored, and not fingerprinted yet
+	first   chan struct{}             // closed when pending is empty
 }
 
 // pluginSlot is one half of one plugin: the instance in use, and a newer one that replaces it after its first
@@ -95,11 +95,11 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg:        cfg,
 		logger:     cfg.Logger.Named("csi_manager"),
-		newReports: make(chan dynamicplugins.Key),
+		newReports: make(chan registry.Key),
 		changes:    make(chan struct{}, 1),
-		slots:      map[dynamicplugins.Key]*pluginSlot{},
+		slots:      map[registry.Key]*pluginSlot{},
 		changed:    make(chan struct{}),
-		pending:    map[dynamicplugins.Key]struct{}{},
+		pending:    map[registry.Key]struct{}{},
 		first:      make(chan struct{}),
 	}
 	m.life, m.endLife = context.WithCancel(context.Background())
@@ -145,8 +145,8 @@ func (m *Manager) Run(ctx context.Context) {
 }
 
 // pluginKeys returns all halves of plugins that are registered or still have an instance.
-func (m *Manager) pluginKeys() []dynamicplugins.Key {
-	seen := map[dynamicplugins.Key]struct{}{}
+func (m *Manager) pluginKeys() []registry.Key {
+	seen := map[registry.Key]struct{}{}
 	for _, i := range m.cfg.Registry.Serving() {
 		seen[i.Key()] = struct{}{}
 	}
@@ -159,7 +159,7 @@ func (m *Manager) pluginKeys() []dynamicplugins.Key {
 }
 
 // syncSlot updates one slot from the registry. Only Run calls it. It never blocks.
-func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
+func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 	want := m.cfg.Registry.Get(k)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -203,7 +203,7 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 
 // mayTakeOver reports whether the newer instance replaces the older one: at once if it is healthy, otherwise
 // when the older one is no longer registered.
-func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *pluginSlot) bool {
+func (m *Manager) mayTakeOver(k registry.Key, s *pluginSlot) bool {
 	r := s.next.report.Load()
 	if r == nil {
 		return false
@@ -212,7 +212,7 @@ func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *pluginSlot) bool {
 	return r.Healthy || !m.cfg.Registry.Registered(k, older)
 }
 
-func (m *Manager) removeSlot(k dynamicplugins.Key, s *pluginSlot) {
+func (m *Manager) removeSlot(k registry.Key, s *pluginSlot) {
 	m.markFingerprinted(k)
 	if s == nil {
 		return
@@ -225,7 +225,7 @@ func (m *Manager) removeSlot(k dynamicplugins.Key, s *pluginSlot) {
 }
 
 // markFingerprinted records that WaitFirst need not wait for a restored plugin any more.
-func (m *Manager) markFingerprinted(k dynamicplugins.Key) {
+func (m *Manager) markFingerprinted(k registry.Key) {
 	if len(m.pending) == 0 {
 		return
 	}
@@ -300,7 +300,7 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 // instance takes over, until calls fail with a timeout or unavailable error.
 type Conn struct {
 	*csi.Client
-	Registration *dynamicplugins.Instance
+	Registration *registry.Instance
 	Info         structs.CSIInfo
 }
 
@@ -317,11 +317,11 @@ func (c *Conn) CheckDriver(provider, doing string) error {
 }
 
 // ErrOtherDriver means that a plugin's instance is not a process of the driver that made the volume.
-var ErrOtherDriver = dynamicplugins.ErrOtherDriver
+var ErrOtherDriver = registry.ErrOtherDriver
 
 // Healthy returns the serving instance, or an unavailable error with the reason if there is none.
 func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
-	conn, _, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
+	conn, _, err := m.findHealthy(registry.Key{Kind: kind, ID: id})
 	return conn, err
 }
 
@@ -330,7 +330,7 @@ func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
 func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClientWait)
 	defer cancel()
-	k := dynamicplugins.Key{Kind: kind, ID: id}
+	k := registry.Key{Kind: kind, ID: id}
 	for {
 		conn, changed, err := m.findHealthy(k)
 		if err == nil {
@@ -346,7 +346,7 @@ func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (
 
 // findHealthy returns the instance to use. Until a newer one has taken over, that is the older one while its
 // allocation is registered.
-func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, error) {
+func (m *Manager) findHealthy(k registry.Key) (*Conn, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.slots[k]

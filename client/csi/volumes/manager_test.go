@@ -12,7 +12,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/csi/csitest"
 	"berth/internal/keylock"
 	"berth/structs"
@@ -156,7 +156,7 @@ func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 	if after := r.instance(structs.CSIKindNode, "ebs"); after.UpdateTime != before.UpdateTime {
 		t.Error("UpdateTime moved")
 	}
-	must(t, r.registry.Deregister(dynamicplugins.Key{
+	must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "ebs",
 	}, "plug"))
@@ -203,7 +203,7 @@ func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 	}
 	release()
 	r.serving(structs.CSIKindNode, "ebs", "new")
-	must(t, r.registry.Deregister(dynamicplugins.Key{
+	must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "ebs",
 	}, "new"))
@@ -221,7 +221,7 @@ func TestManager_IgnoresAnOlderAllocationsEnd(t *testing.T) {
 	p := r.plugin("ebs", "new", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "new")
 	n := p.Count("NodeGetInfo")
-	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+	k := registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 	must(t, r.registry.Deregister(k, "old"))
 	must(t, r.registry.Deregister(k, "stranger"))
 	if c, err := r.m.Healthy(structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "new" ||
@@ -269,7 +269,7 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 	r.register("ebs", "plug-2", p, nodeOnly)
 	r.serving(structs.CSIKindNode, "ebs", "plug-2")
 	r.down(u)
-	must(t, r.registry.Deregister(dynamicplugins.Key{
+	must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "ebs",
 	}, "plug"))
@@ -282,7 +282,7 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// And it can be taken away while it hangs.
-	must(t, r.registry.Deregister(dynamicplugins.Key{
+	must(t, r.registry.Deregister(registry.Key{
 		Kind: structs.CSIKindNode,
 		ID:   "stuck",
 	}, "s"))
@@ -396,7 +396,7 @@ func TestManager_FindsMissedChangesAtTheNextResync(t *testing.T) {
 	r.boot()
 	r.plugin("ebs", "plug", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "plug")
-	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+	k := registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 	r.m.mu.Lock() // as if the registration had not arrived
 	r.m.slots[k].current.stop()
 	delete(r.m.slots, k)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -41,7 +41,7 @@ func TestDuty_B10_VolumesAreNotTakenDownByAnotherDriver(t *testing.T) {
 	first := r.plugin("ebs", "first", a)
 	u := use("v", "a1")
 	r.up(u)
-	key := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+	key := registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 	must(t, r.registry.Deregister(key, "first"))
 	first.Stop()
 	second := r.plugin("ebs", "second", csitest.Config{

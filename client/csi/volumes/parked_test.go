@@ -11,13 +11,13 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
-	"berth/client/dynamicplugins"
+	"berth/client/csi/registry"
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
 )
 
-var nodeHalf = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+var nodeHalf = registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 
 // changes are all events after which a call that the plugin has rejected for good is repeated.
 var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
-	"berth/client/dynamicplugins"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/rpc"
@@ -27,7 +27,7 @@ type fixture struct {
 	*rpc.Server
 	cfg      volumes.Config
 	m        *volumes.Manager
-	registry *dynamicplugins.Registry
+	registry *registry.Registry
 	plugin   *csitest.Plugin
 }
 
@@ -39,7 +39,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	db, err := store.Open(dir)
 	must(t, err)
-	instances := dynamicplugins.New(db, hclog.NewNullLogger())
+	instances := registry.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
 	t.Cleanup(func() { _ = db.Close() })
 	cfg := volumes.Config{
@@ -59,7 +59,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		},
 	})
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		must(t, instances.Register(&dynamicplugins.Instance{
+		must(t, instances.Register(&registry.Instance{
 			Kind:            kind,
 			ID:              "ebs",
 			AllocID:         "plug",

@@ -1,4 +1,4 @@
-package dynamicplugins
+package registry
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-// Package dynamicplugins knows which CSI plugins run on this node at this moment: for each half of each
+// Package registry knows which CSI plugins run on this node at this moment: for each half of each
 // plugin a stack of the instances that allocations have started, newest first.
 //
 // Its rules:
@@ -12,4 +12,4 @@
 //
 // csimanager decides whether an instance is healthy. The hook that registers an instance decides on the life
 // of its process.
-package dynamicplugins
+package registry
