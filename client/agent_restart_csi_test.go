@@ -13,7 +13,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 
-	"berth/client/mounts"
+	"berth/client/csi/mounts"
 	"berth/plugins/hostpath"
 	"berth/rpc"
 	"berth/structs"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/mounts"
+	"berth/client/csi/mounts"
 )
 
 // TestAgent_FindsTasksAndMountsWithoutItsRecords removes client.db between two agents, as the error of a

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/mounts"
+	"berth/client/csi/mounts"
 )
 
 // sharedMounted reports whether the directory of volumes is mounted on itself.

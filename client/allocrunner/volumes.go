@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"berth/client/csi/mounts"
 	"berth/client/driver"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/structs"
 )
 

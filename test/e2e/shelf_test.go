@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/client/mounts"
+	"berth/client/csi/mounts"
 )
 
 // shelf is a CSI plugin that attaches. Its volumes are images in a directory that all nodes share. A node may

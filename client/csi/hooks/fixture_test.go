@@ -15,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/internal/testskip"

@@ -19,11 +19,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/driver"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/csi"
 	"berth/structs"
 )

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/structs"

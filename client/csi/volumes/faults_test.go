@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"berth/client/mounts"
+	"berth/client/csi/mounts"
 )
 
 // faultsOf lists contradictions between the records, and between them and the mount table. There are none

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/internal/testskip"

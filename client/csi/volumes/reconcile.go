@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/client/csi/mounts"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/structs"
 )
 

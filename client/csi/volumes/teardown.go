@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"berth/client/mounts"
+	"berth/client/csi/mounts"
 	"berth/csi"
 	"berth/structs"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/mounts"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/client/store"
 	"berth/csi"
 	"berth/internal/backoff"

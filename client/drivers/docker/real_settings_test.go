@@ -10,9 +10,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/mounts"
 	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
-	"berth/client/mounts"
 )
 
 // inspect is the daemon's description of the container of a task.

@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/allocrunner"
+	"berth/client/csi/mounts"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/structs"
 )
 

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/allocrunner"
+	"berth/client/csi/mounts"
 	"berth/client/driver"
 	"berth/client/hooks"
-	"berth/client/mounts"
 	"berth/internal/testskip"
 	"berth/structs"
 )
