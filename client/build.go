@@ -24,7 +24,6 @@ import (
 	"berth/client/dispatchhook"
 	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
-	"berth/client/envoyhook"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/device"
@@ -34,6 +33,7 @@ import (
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
+	"berth/client/mesh/envoy"
 	"berth/client/nativehook"
 	"berth/client/netns"
 	"berth/client/plugincatalog"
@@ -302,12 +302,12 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 	if h := sitokenhook.New(tokenConfig(p), env, task); h != nil {
 		list = append(list, h)
 	}
-	envoys := envoyhook.Config{
+	envoys := envoy.Config{
 		Consul:   p.Consul,
 		Logger:   p.Logger,
 		Progress: p.Progress,
 	}
-	if h := envoyhook.New(envoys, env, task); h != nil {
+	if h := envoy.New(envoys, env, task); h != nil {
 		list = append(list, h)
 	}
 	if h := nativehook.New(p.Consul, task); h != nil {

@@ -17,9 +17,9 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/config"
 	"berth/client/devicemanager"
-	"berth/client/envoyhook"
 	"berth/client/fingerprint"
 	"berth/client/hooks"
+	"berth/client/mesh/envoy"
 	"berth/client/nativehook"
 	"berth/client/servers"
 	"berth/client/services"
@@ -114,7 +114,7 @@ type Consul interface {
 	DialGRPC(ctx context.Context) (net.Conn, error)
 	// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
 	ACLs(ctx context.Context) (bool, error)
-	envoyhook.Consul
+	envoy.Consul
 	nativehook.Consul
 }
 

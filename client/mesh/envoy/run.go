@@ -1,4 +1,4 @@
-package envoyhook
+package envoy
 
 import (
 	"bytes"

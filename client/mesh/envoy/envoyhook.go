@@ -1,9 +1,9 @@
-// Package envoyhook makes the configuration with which Envoy starts as a proxy in the service mesh: the
+// Package envoy makes the configuration with which Envoy starts as a proxy in the service mesh: the
 // program consul builds it from the registration of the proxy in Consul. It holds the token of the task, so
 // it is one of the task's secrets.
 //
 // The token goes to the program by its environment (ADR 46): other users of the machine see arguments.
-package envoyhook
+package envoy
 
 import (
 	"context"
