@@ -34,7 +34,7 @@ import (
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
 	"berth/client/mesh/envoy"
-	"berth/client/nativehook"
+	"berth/client/mesh/native"
 	"berth/client/netns"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
@@ -310,7 +310,7 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 	if h := envoy.New(envoys, env, task); h != nil {
 		list = append(list, h)
 	}
-	if h := nativehook.New(p.Consul, task); h != nil {
+	if h := native.New(p.Consul, task); h != nil {
 		list = append(list, h)
 	}
 	return list

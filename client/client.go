@@ -20,7 +20,7 @@ import (
 	"berth/client/fingerprint"
 	"berth/client/hooks"
 	"berth/client/mesh/envoy"
-	"berth/client/nativehook"
+	"berth/client/mesh/native"
 	"berth/client/servers"
 	"berth/client/services"
 	"berth/client/store"
@@ -115,7 +115,7 @@ type Consul interface {
 	// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
 	ACLs(ctx context.Context) (bool, error)
 	envoy.Consul
-	nativehook.Consul
+	native.Consul
 }
 
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.

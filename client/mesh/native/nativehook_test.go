@@ -1,4 +1,4 @@
-package nativehook
+package native
 
 import (
 	"context"

@@ -1,10 +1,10 @@
-// Package nativehook tells a task that takes part in the service mesh by itself how to reach the Consul of
+// Package native tells a task that takes part in the service mesh by itself how to reach the Consul of
 // its node: it gives the task the variables that the libraries of Consul read.
 //
 // In a network namespace the agent's socket leads there, and the agent adds TLS. In the network of the node
 // the task connects itself, with the certificates of Consul's authority. The agent's own token, password and
 // key are not for tasks.
-package nativehook
+package native
 
 import (
 	"context"
