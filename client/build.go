@@ -35,11 +35,11 @@ import (
 	"berth/client/hostvolumes"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
+	"berth/client/mesh/token"
 	"berth/client/netns"
 	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/roomhook"
-	"berth/client/sitokenhook"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/internal/backoff"
@@ -279,8 +279,8 @@ func lookupConfig(p Parts) lookup.Config {
 	return c
 }
 
-func tokenConfig(p Parts) sitokenhook.Config {
-	return sitokenhook.Config{
+func tokenConfig(p Parts) token.Config {
+	return token.Config{
 		Region:   p.Config.Region,
 		NodeID:   p.NodeID,
 		SecretID: p.SecretID,
@@ -299,7 +299,7 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 	if p.Consul == nil {
 		return nil
 	}
-	if h := sitokenhook.New(tokenConfig(p), env, task); h != nil {
+	if h := token.New(tokenConfig(p), env, task); h != nil {
 		list = append(list, h)
 	}
 	envoys := envoy.Config{

@@ -23,7 +23,7 @@ import (
 	"berth/client/drivers/connectproxy"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
-	"berth/client/sitokenhook"
+	"berth/client/mesh/token"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/internal/backoff"
@@ -147,7 +147,7 @@ func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 			return nil, err
 		}
 	}
-	p.token, err = sitokenhook.Read(env.Config.Dirs)
+	p.token, err = token.Read(env.Config.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}

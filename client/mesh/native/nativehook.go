@@ -17,7 +17,7 @@ import (
 	"berth/client/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
-	"berth/client/sitokenhook"
+	"berth/client/mesh/token"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
@@ -90,7 +90,7 @@ func (h native) addAccess(vars map[string]string, env *hooks.TaskEnv) error {
 
 // addToken adds the token of the task if it has one. A file that is no token fails the task for good.
 func addToken(vars map[string]string, env *hooks.TaskEnv) error {
-	secret, err := sitokenhook.Read(env.Config.Dirs)
+	secret, err := token.Read(env.Config.Dirs)
 	switch {
 	case err == nil:
 		vars["CONSUL_HTTP_TOKEN"] = secret

@@ -1,4 +1,4 @@
-package sitokenhook
+package token
 
 import (
 	"context"

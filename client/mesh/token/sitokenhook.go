@@ -1,10 +1,10 @@
-// Package sitokenhook gives a task in the service mesh its token of Consul, where Consul's ACLs are on: the
+// Package token gives a task in the service mesh its token of Consul, where Consul's ACLs are on: the
 // servers make it, with the rights of the task's service and no others. The hook puts it into
 // secrets/si_token before the proxy, or the task, needs it.
 //
 // A token that is there is kept, also over restarts of the task and of the agent: each allocation needs one
 // token for each task. The servers revoke it when the allocation has ended.
-package sitokenhook
+package token
 
 import (
 	"context"
