@@ -14,7 +14,6 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/cgroups"
 	"berth/client/cni"
-	"berth/client/consulsock"
 	csihooks "berth/client/csi/hooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -35,6 +34,7 @@ import (
 	"berth/client/hostvolumes"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
+	"berth/client/mesh/sockets"
 	"berth/client/mesh/token"
 	"berth/client/netns"
 	"berth/client/plugincatalog"
@@ -129,14 +129,14 @@ func buildDrivers(p Parts, external *plugincatalog.Catalog) (*drivermanager.Mana
 }
 
 // buildSockets makes the sockets of allocations that lead to Consul.
-func buildSockets(p Parts) *consulsock.Sockets {
+func buildSockets(p Parts) *sockets.Sockets {
 	if p.Consul == nil {
 		none := func(context.Context) (net.Conn, error) {
 			return nil, structs.Preconditionf("this node uses no Consul (consul.address)")
 		}
-		return consulsock.New(none, none, p.Logger)
+		return sockets.New(none, none, p.Logger)
 	}
-	return consulsock.New(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
+	return sockets.New(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
 }
 
 func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manager {
@@ -217,7 +217,7 @@ func watcherConfig(p Parts) predecessor.Config {
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
 // room, and those of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
-	p Parts, plugins *volumes.Manager, consul *consulsock.Sockets,
+	p Parts, plugins *volumes.Manager, consul *sockets.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
 	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {

@@ -7,11 +7,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
-	"berth/client/consulsock"
 	csihooks "berth/client/csi/hooks"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
+	"berth/client/mesh/sockets"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/structs"
@@ -79,7 +79,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	p := Parts{DB: db, Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
 	plugins := volumes.New(volumes.Config{Registry: &registry.Registry{}, Root: t.TempDir()})
 	var got []string
-	for _, h := range allocHooks(p, plugins, consulsock.New(nil, nil, p.Logger))(env) {
+	for _, h := range allocHooks(p, plugins, sockets.New(nil, nil, p.Logger))(env) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "an allocation", got, allocHookOrder)

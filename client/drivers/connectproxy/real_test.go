@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/consulsock"
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/hooks"
+	"berth/client/mesh/sockets"
 	"berth/client/netns"
 	"berth/consul/mesh"
 	"berth/internal/consultest"
@@ -83,7 +83,7 @@ func (m *fixture) openSockets() {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", m.consul.Addr)
 	}
-	consulSockets := consulsock.New(dial, dial, hclog.NewNullLogger())
+	consulSockets := sockets.New(dial, dial, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); consulSockets.Run(ctx) }()

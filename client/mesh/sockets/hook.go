@@ -1,4 +1,4 @@
-package consulsock
+package sockets
 
 import (
 	"context"

@@ -1,10 +1,10 @@
-// Package consulsock leads tasks in a network namespace to the Consul of their node: it listens on sockets in
+// Package sockets leads tasks in a network namespace to the Consul of their node: it listens on sockets in
 // the directory that the tasks of an allocation share, and passes each connection on. A proxy of the service
 // mesh reaches Consul by no other way, because Consul listens on a loopback interface that the namespace does
 // not have.
 //
 // The sockets carry bytes. Consul decides by the token of each request.
-package consulsock
+package sockets
 
 import (
 	"context"
