@@ -13,7 +13,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hooks"
-	"berth/client/services"
+	"berth/client/mesh/services"
 	"berth/client/store"
 	"berth/structs"
 )

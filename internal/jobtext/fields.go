@@ -49,7 +49,7 @@ var blocks = []block{
 		{"Searches", "searches"},
 		{"Options", "options"},
 	}},
-	{"Service", "service", "client/services", [][2]string{
+	{"Service", "service", "client/mesh/services", [][2]string{
 		{"Name", "name"},
 		{"PortLabel", "port"},
 		{"Address", "address"},
@@ -59,7 +59,7 @@ var blocks = []block{
 		{"CanaryMeta", "canary_meta"},
 		{"TaggedAddresses", "tagged_addresses"},
 	}},
-	{"ServiceCheck", "check", "client/services", [][2]string{
+	{"ServiceCheck", "check", "client/mesh/services", [][2]string{
 		{"Name", "name"},
 		{"PortLabel", "port"},
 		{"Protocol", "protocol"},

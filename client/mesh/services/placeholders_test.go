@@ -65,7 +65,7 @@ func TestServices_ReplacePlaceholders(t *testing.T) {
 	}
 	check := offerOf(t, fill(structs.CheckTCP), false).checks[0].target.Check
 	maps.Copy(replaced, jobtext.Replaced(check))
-	jobtext.Check(t, "client/services", replaced)
+	jobtext.Check(t, "client/mesh/services", replaced)
 }
 
 // TestChecks_AreValidAfterTheReplacement offers services whose placeholders have values that a job cannot
