@@ -33,7 +33,7 @@ var layers = [][]string{
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb": {"internal/mvcc"},
 	"google.golang.org/grpc": {"csi", "plugins", "client/plugincatalog", "client/plugintest",
-		"client/drivers/external", "client/healthcheck"},
+		"client/drivers/external", "client/mesh/services/healthcheck"},
 	"go.etcd.io/bbolt":                {"client/store"},
 	"github.com/hashicorp/raft-wal":   {"server"},
 	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "internal/consultest", "test"},

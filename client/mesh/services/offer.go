@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/client/driver"
-	"berth/client/healthcheck"
+	"berth/client/mesh/services/healthcheck"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/internal/placeholder"

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/driver"
-	"berth/client/healthcheck"
 	"berth/client/hooks"
+	"berth/client/mesh/services/healthcheck"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
