@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"berth/api"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/netfault"
 	"berth/internal/version"
 	"berth/structs"

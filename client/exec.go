@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/client/allocrunner"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

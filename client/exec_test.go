@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/client/devicemanager"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivertest"
 	"berth/client/hooks"
 	"berth/structs"

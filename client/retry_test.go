@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/volumes"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	"berth/structs"
 )

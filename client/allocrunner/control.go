@@ -3,7 +3,7 @@ package allocrunner
 import (
 	"context"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

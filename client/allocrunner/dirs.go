@@ -12,7 +12,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/logfile"
 	"berth/structs"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/consul/mesh"
 	"berth/structs"
 )

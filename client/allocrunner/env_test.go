@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/placeholder"
 	"berth/structs"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

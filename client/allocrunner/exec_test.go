@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivertest"
 	"berth/structs"
 )

@@ -3,7 +3,7 @@ package allocrunner
 import (
 	"context"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // prepare makes the driver begin the start of the process while the last hooks of the allocation come up, if

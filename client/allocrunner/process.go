@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/consul/mesh"
 	"berth/internal/placeholder"

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/store"
 	"berth/structs"
 )

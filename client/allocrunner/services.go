@@ -3,7 +3,7 @@ package allocrunner
 import (
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

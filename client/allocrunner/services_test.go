@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	"berth/structs"
 )

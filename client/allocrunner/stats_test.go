@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

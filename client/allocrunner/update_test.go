@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

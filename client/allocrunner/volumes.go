@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"berth/client/csi/mounts"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
 )

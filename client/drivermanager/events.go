@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/rawexec"
 	"berth/structs"

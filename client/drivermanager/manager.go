@@ -19,9 +19,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/driver"
 	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/docker"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/executor/program"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -22,7 +22,7 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/csi"
 	"berth/structs"

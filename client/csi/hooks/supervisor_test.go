@@ -13,7 +13,7 @@ import (
 
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/consul/mesh"

@@ -21,11 +21,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/internal/keylock"
 	"berth/structs"

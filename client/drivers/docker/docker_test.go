@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	"berth/structs"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/testskip"
 	"berth/structs"
 )

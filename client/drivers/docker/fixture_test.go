@@ -13,9 +13,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/follow"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/structs"
 )

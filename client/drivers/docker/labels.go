@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/driver"
 )
 
 // The labels of a container. They have all that the driver needs to take up a task without a record.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 )
 
 // logConfigOf makes the daemon keep the output as the job says. Otherwise the daemon keeps it where its log

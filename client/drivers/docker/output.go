@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/follow"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/internal/backoff"

@@ -16,10 +16,10 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	"berth/structs"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

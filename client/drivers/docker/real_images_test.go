@@ -10,7 +10,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // saveAs returns an archive with an image under several names.

@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/driver"
 	"berth/client/netns"
 	"berth/structs"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // earlierPause starts a pause container of another image, as an earlier agent may have done.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/mounts"
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/driver"
 )
 
 // inspect is the daemon's description of the container of a task.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/pause"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

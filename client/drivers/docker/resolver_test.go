@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

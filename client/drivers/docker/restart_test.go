@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

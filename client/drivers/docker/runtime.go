@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

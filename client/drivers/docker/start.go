@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/internal/rootfile"

@@ -17,8 +17,8 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/api/types/registry"
 
-	"berth/client/driver"
 	"berth/client/drivers/docker/dockertest"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/structs"
 )

@@ -3,7 +3,7 @@ package exec_test
 import (
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

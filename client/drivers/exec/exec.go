@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp"

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/testskip"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/testskip"
 )
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/testskip"
 	"berth/structs"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/structs"

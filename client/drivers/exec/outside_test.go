@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // throughPid1 are links of the first thread of pid 1, which is among the mounts of the host.

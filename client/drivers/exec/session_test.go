@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // A supervisor is started with a timer slack of its own. Its programs have that of any other program.

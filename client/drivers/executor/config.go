@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
 	"berth/internal/suggest"
 	"berth/structs"

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
 	"berth/internal/testskip"
 )

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
 	"berth/internal/pty"
 	"berth/structs"

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/testskip"
 	"berth/structs"
 )

@@ -7,7 +7,7 @@ import (
 	"os"
 	"reflect"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // starting is the agent's end of a supervisor that has not started its task yet. The supervisor ends without

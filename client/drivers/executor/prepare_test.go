@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // stuckSupervisor is a script with a record that nobody can read. It takes no spec, gives no answer, and ends

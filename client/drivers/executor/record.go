@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/procref"
 	"berth/internal/durable"
 )

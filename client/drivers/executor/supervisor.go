@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
 	"berth/client/procref"
 	"berth/structs"

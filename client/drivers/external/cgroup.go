@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 )
 
 // shareSlice has the cgroups of tasks that have no cores of their own. Drivers of the dialect find a

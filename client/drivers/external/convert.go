@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )

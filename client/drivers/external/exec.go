@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )

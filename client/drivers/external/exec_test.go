@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/plugintest"
 	"berth/structs"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/plugincatalog"
 	"berth/client/pluginschema"
 	"berth/client/store"

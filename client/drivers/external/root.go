@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )

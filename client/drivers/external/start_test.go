@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/plugintest"
 	"berth/structs"
 )

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	protocol "berth/plugins/protocol/driver"
 )
 

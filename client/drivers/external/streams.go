@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	protocol "berth/plugins/protocol/driver"
 	"berth/plugins/protocol/shared"

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/store"

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/exectest"
 )
 

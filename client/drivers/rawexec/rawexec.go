@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/structs"

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/internal/testskip"
 	"berth/structs"

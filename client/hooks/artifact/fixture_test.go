@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"berth/client/devicemanager"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
 )

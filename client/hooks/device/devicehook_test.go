@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/devicemanager"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
 )

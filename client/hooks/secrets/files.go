@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/internal/rootfile"
 )
 

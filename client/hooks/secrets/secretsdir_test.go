@@ -14,7 +14,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/csi/mounts"
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/internal/testskip"
 	"berth/structs"

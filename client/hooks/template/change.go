@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/structs"

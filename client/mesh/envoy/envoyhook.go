@@ -19,8 +19,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/driver"
 	"berth/client/drivers/connectproxy"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
 	"berth/client/mesh/token"

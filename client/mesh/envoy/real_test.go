@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/consul"
 	"berth/internal/consultest"
 )

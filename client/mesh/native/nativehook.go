@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
 	"berth/client/mesh/token"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/consul"
 	"berth/structs"

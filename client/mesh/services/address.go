@@ -3,7 +3,7 @@ package services
 import (
 	"cmp"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/structs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/mesh/services/healthcheck"
 	"berth/consul"
 	"berth/consul/mesh"

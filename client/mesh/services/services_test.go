@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
 )

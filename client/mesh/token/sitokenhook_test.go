@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"berth/client/driver"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/internal/backoff/cuttest"
 	"berth/structs"
