@@ -21,8 +21,8 @@ import (
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devicemanager"
 	"berth/client/dispatchhook"
-	"berth/client/drivermanager"
 	"berth/client/drivers/executor"
+	"berth/client/drivers/manager"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/device"
@@ -117,12 +117,12 @@ func releaseUnused(root string) error {
 	return err
 }
 
-func buildDrivers(p Parts, external *plugincatalog.Catalog) (*drivermanager.Manager, error) {
-	return drivermanager.New(p.Config.DriverConfig(), drivermanager.Options{
+func buildDrivers(p Parts, external *plugincatalog.Catalog) (*manager.Manager, error) {
+	return manager.New(p.Config.DriverConfig(), manager.Options{
 		Dir:     p.Config.DriverDir(),
 		Plugins: external,
 		Records: p.DB,
-		Node:    drivermanager.Node{ID: p.NodeID, Name: p.Config.NodeName},
+		Node:    manager.Node{ID: p.NodeID, Name: p.Config.NodeName},
 		MHz:     p.MHz,
 		Logger:  p.Logger,
 	})

@@ -18,8 +18,8 @@ import (
 
 	"berth/client/cni"
 	"berth/client/devicemanager"
-	"berth/client/drivermanager"
 	"berth/client/drivers/connectproxy"
+	"berth/client/drivers/manager"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
@@ -85,12 +85,12 @@ type Config struct {
 	MaxDynamicPort int `hcl:"max_dynamic_port"`
 
 	// Drivers are the settings of the task drivers.
-	Drivers drivermanager.Config `hcl:"drivers,block"`
+	Drivers manager.Config `hcl:"drivers,block"`
 	// Devices are groups of device files that jobs may ask for.
 	Devices []*devicemanager.HostGroup `hcl:"device,block"`
 
 	// Users are the user IDs that external drivers get for tasks without a user.
-	Users drivermanager.UserRange `hcl:"users,block"`
+	Users manager.UserRange `hcl:"users,block"`
 	// Artifact bounds the downloads of artifacts.
 	Artifact artifact.Settings `hcl:"artifact,block"`
 
@@ -135,7 +135,7 @@ func (c *Config) DeniedUsers() []string {
 }
 
 // DriverConfig has the settings of the task drivers, with the lists of the options.
-func (c *Config) DriverConfig() drivermanager.Config {
+func (c *Config) DriverConfig() manager.Config {
 	drivers := c.Drivers
 	drivers.Allowed = c.optionList(OptionDriverAllowlist)
 	drivers.Denied = c.optionList(OptionDriverDenylist)
@@ -196,9 +196,9 @@ func DefaultConfig() *Config {
 		UpdateInterval:          200 * time.Millisecond,
 		MinDynamicPort:          structs.DefaultMinDynamicPort,
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
-		Drivers:                 drivermanager.DefaultConfig(),
+		Drivers:                 manager.DefaultConfig(),
 		Settings:                cni.DefaultSettings(),
-		Users:                   drivermanager.DefaultConfig().Users,
+		Users:                   manager.DefaultConfig().Users,
 		Artifact:                artifact.DefaultSettings(),
 		MovedData:               disk.DefaultSettings(),
 		SecretsSizeMB:           secrets.DefaultSizeMB,

@@ -1,4 +1,4 @@
-package drivermanager
+package manager
 
 import (
 	"testing"
