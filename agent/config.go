@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-sockaddr"
 
 	"berth/client"
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
-	"berth/client/plugincatalog"
 	"berth/consul"
 	"berth/internal/hclconf"
 	"berth/internal/telemetry"
@@ -65,8 +65,8 @@ type Config struct {
 	Consul    consul.Config    `hcl:"consul,block"`
 
 	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of them.
-	PluginDir string                        `hcl:"plugin_dir"`
-	Plugins   []*plugincatalog.PluginConfig `hcl:"plugin,block"`
+	PluginDir string                  `hcl:"plugin_dir"`
+	Plugins   []*catalog.PluginConfig `hcl:"plugin,block"`
 
 	// Dev is set by -dev. The agent then deletes its data at the end.
 	Dev bool
@@ -200,7 +200,7 @@ func (c *Config) finishClient() {
 		n.OwnPorts = append(n.OwnPorts, c.Ports.RPC, c.Ports.Serf)
 	}
 	n.OwnPorts = slices.DeleteFunc(n.OwnPorts, func(port int) bool { return port <= 0 })
-	n.Plugins = plugincatalog.Config{
+	n.Plugins = catalog.Config{
 		Dir:     c.PluginDir,
 		Plugins: c.Plugins,
 		Sockets: n.PluginSocketDir(),

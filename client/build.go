@@ -21,6 +21,7 @@ import (
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devicemanager"
 	"berth/client/dispatchhook"
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/manager"
 	"berth/client/hooks"
@@ -37,7 +38,6 @@ import (
 	"berth/client/mesh/sockets"
 	"berth/client/mesh/token"
 	"berth/client/netns"
-	"berth/client/plugincatalog"
 	"berth/client/porthook"
 	"berth/client/roomhook"
 	"berth/client/store"
@@ -117,7 +117,7 @@ func releaseUnused(root string) error {
 	return err
 }
 
-func buildDrivers(p Parts, external *plugincatalog.Catalog) (*manager.Manager, error) {
+func buildDrivers(p Parts, external *catalog.Catalog) (*manager.Manager, error) {
 	return manager.New(p.Config.DriverConfig(), manager.Options{
 		Dir:     p.Config.DriverDir(),
 		Plugins: external,
@@ -139,7 +139,7 @@ func buildSockets(p Parts) *sockets.Sockets {
 	return sockets.New(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
 }
 
-func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manager {
+func buildDevices(p Parts, external *catalog.Catalog) *devicemanager.Manager {
 	return devicemanager.New(devicemanager.Config{
 		Host:    p.Config.Devices,
 		Catalog: external,
@@ -359,7 +359,7 @@ func taskHooks(
 
 // pluginConfig returns the configuration of the external plugins. They learn the total of the processors'
 // speeds if the operator sets it.
-func pluginConfig(cfg *Config) plugincatalog.Config {
+func pluginConfig(cfg *Config) catalog.Config {
 	plugins := cfg.Plugins
 	plugins.Compute = cfg.CPUTotalCompute
 	return plugins
@@ -368,22 +368,22 @@ func pluginConfig(cfg *Config) plugincatalog.Config {
 // openPlugins asks the external plugins of the node for their names, and ends processes of earlier
 // agents whose plugins this agent does not run. A block that does not fit is an error. A program that
 // does not answer shows as an undetected driver, with the reason, and is asked again.
-func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
+func openPlugins(p Parts) (*catalog.Catalog, error) {
 	ctx := p.Starting
 	err := os.MkdirAll(p.Config.PluginSocketDir(), 0o700)
 	if err != nil {
 		return nil, err
 	}
-	external, err := plugincatalog.Open(ctx, pluginConfig(p.Config), p.Logger)
+	external, err := catalog.Open(ctx, pluginConfig(p.Config), p.Logger)
 	if err != nil {
 		return nil, err
 	}
 	drivers := p.Config.DriverConfig()
 	wanted := map[string]bool{}
-	for _, plugin := range external.Plugins(plugincatalog.Driver) {
+	for _, plugin := range external.Plugins(catalog.Driver) {
 		wanted[plugin.Name] = drivers.Allows(plugin.Name)
 	}
-	for _, plugin := range external.Plugins(plugincatalog.Device) {
+	for _, plugin := range external.Plugins(catalog.Device) {
 		wanted[plugin.Name] = true
 	}
 	err = external.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
@@ -394,7 +394,7 @@ func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
 }
 
 // killPlugins ends the plugins whose processes would outlive the agent.
-func killPlugins(p Parts, external *plugincatalog.Catalog) error {
+func killPlugins(p Parts, external *catalog.Catalog) error {
 	none := func(string) bool { return false }
 	return external.KillOthers(context.Background(), p.DB, none)
 }

@@ -18,13 +18,13 @@ import (
 
 	"berth/client/cni"
 	"berth/client/devicemanager"
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/manager"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
 	"berth/client/networks"
-	"berth/client/plugincatalog"
 	"berth/structs"
 )
 
@@ -42,7 +42,7 @@ type Config struct {
 	Version    string // berth's own, shown as an attribute of the node
 	// Plugins are the external plugins: the agent has `plugin_dir` and the `plugin` blocks outside the client
 	// block.
-	Plugins plugincatalog.Config
+	Plugins catalog.Config
 	// Connect has the programs of the proxies of Consul's service mesh: the agent has the consul block.
 	Connect connectproxy.Config
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/plugincatalog"
+	"berth/client/drivers/catalog"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -80,8 +80,8 @@ type reporter struct {
 
 // Config has the device plugins of a node.
 type Config struct {
-	Host    []*HostGroup           // of the built-in plugin
-	Catalog *plugincatalog.Catalog // of the external plugins
+	Host    []*HostGroup     // of the built-in plugin
+	Catalog *catalog.Catalog // of the external plugins
 	Records *store.DB
 	// Holds reports whether an allocation of this node may still use its devices.
 	Holds func(allocID string) bool
@@ -112,7 +112,7 @@ func New(cfg Config, logger hclog.Logger) *Manager {
 	m.others = cfg.Others
 	m.host = newHost(cfg, m.logger)
 	m.addSource(hostName, m.host)
-	for _, p := range cfg.Catalog.Plugins(plugincatalog.Device) {
+	for _, p := range cfg.Catalog.Plugins(catalog.Device) {
 		m.addSource(p.Name, newPlugin(cfg, p.Name, m.logger))
 	}
 	return m

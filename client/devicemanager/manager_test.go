@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"berth/client/plugincatalog"
+	"berth/client/drivers/catalog"
 	"berth/client/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
@@ -68,21 +68,21 @@ func external(t *testing.T, devices string) (*Manager, *store.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return managerOf(t, dir, &plugincatalog.PluginConfig{
+	return managerOf(t, dir, &catalog.PluginConfig{
 		Name:   "example",
 		Config: map[string]any{"dir": devices, "list_period": "50ms"},
 	})
 }
 
 // managerOf is a manager with the plugins of a directory.
-func managerOf(t *testing.T, dir string, given ...*plugincatalog.PluginConfig) (*Manager, *store.DB) {
+func managerOf(t *testing.T, dir string, given ...*catalog.PluginConfig) (*Manager, *store.DB) {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "bp")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	plugins, err := plugincatalog.Open(t.Context(), plugincatalog.Config{
+	plugins, err := catalog.Open(t.Context(), catalog.Config{
 		Dir:     dir,
 		Sockets: sockets,
 		Plugins: given,
@@ -162,7 +162,7 @@ func TestManager_EndsTheProcessOfAnEarlierAgent(t *testing.T) {
 	devices := t.TempDir()
 	touch(t, filepath.Join(devices, "a"), 0o600)
 	m, records := external(t, devices)
-	table := store.NewTable[plugincatalog.Reattach]("plugin_processes")
+	table := store.NewTable[catalog.Reattach]("plugin_processes")
 	plugins := m.sources["example-fs-device"].(*plugin).supervisor.Catalog
 	left, err := plugins.Start(t.Context(), "example-fs-device")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"berth/client/plugincatalog"
+	"berth/client/drivers/catalog"
 	"berth/internal/backoff"
 	"berth/plugins/protocol/device"
 	"berth/structs"
@@ -29,7 +29,7 @@ const reportPause = time.Second
 
 // plugin is an external device plugin.
 type plugin struct {
-	supervisor plugincatalog.Supervisor
+	supervisor catalog.Supervisor
 	logger     hclog.Logger
 
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type plugin struct {
 
 func newPlugin(cfg Config, name string, logger hclog.Logger) *plugin {
 	return &plugin{
-		supervisor: plugincatalog.Supervisor{Catalog: cfg.Catalog, Records: cfg.Records, Name: name},
+		supervisor: catalog.Supervisor{Catalog: cfg.Catalog, Records: cfg.Records, Name: name},
 		logger:     logger.Named(name),
 	}
 }
@@ -49,7 +49,7 @@ func (p *plugin) run(ctx context.Context, to reporter) {
 		to.fault(err)
 		to.stats(nil)
 	}
-	p.supervisor.Session = func(ctx context.Context, process *plugincatalog.Process) error {
+	p.supervisor.Session = func(ctx context.Context, process *catalog.Process) error {
 		service := device.NewDevicePluginClient(process.Conn())
 		p.setService(service)
 		var both sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/cgroups"
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/driver"
-	"berth/client/plugincatalog"
 	"berth/client/pluginschema"
 	"berth/client/store"
 	protocol "berth/plugins/protocol/driver"
@@ -38,7 +38,7 @@ var (
 
 // Config has the parts of the agent that a driver needs.
 type Config struct {
-	Catalog *plugincatalog.Catalog
+	Catalog *catalog.Catalog
 	Records *store.DB
 	Version string // of the plugin, an attribute of the node
 	Node    Node
@@ -60,7 +60,7 @@ type Driver struct {
 	name       string
 	cfg        Config
 	logger     hclog.Logger
-	supervisor plugincatalog.Supervisor
+	supervisor catalog.Supervisor
 	machine    *cgroups.Machine
 	starts     sync.WaitGroup // the calls that start tasks
 
@@ -93,7 +93,7 @@ func New(name string, cfg Config, logger hclog.Logger) *Driver {
 		tasks:      map[string]*task{},
 		unanswered: map[string]*start{},
 	}
-	d.supervisor = plugincatalog.Supervisor{
+	d.supervisor = catalog.Supervisor{
 		Catalog:  cfg.Catalog,
 		Records:  cfg.Records,
 		Name:     name,
@@ -135,7 +135,7 @@ func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
 }
 
 // session uses one process.
-func (d *Driver) session(ctx context.Context, running *plugincatalog.Process) error {
+func (d *Driver) session(ctx context.Context, running *catalog.Process) error {
 	p, err := readProcess(ctx, protocol.NewDriverClient(running.Conn()))
 	if err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
-	"berth/client/plugincatalog"
 	"berth/client/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
@@ -49,7 +49,7 @@ type fixture struct {
 	t       *testing.T
 	name    string // of the driver
 	config  func(script string) map[string]any
-	catalog *plugincatalog.Catalog
+	catalog *catalog.Catalog
 	records *store.DB
 	dir     string
 	tasks   []string           // the IDs of all tasks
@@ -125,10 +125,10 @@ func newNode(t *testing.T) *fixture {
 func (f *fixture) open(config map[string]any) {
 	f.t.Helper()
 	var err error
-	f.catalog, err = plugincatalog.Open(f.t.Context(), plugincatalog.Config{
+	f.catalog, err = catalog.Open(f.t.Context(), catalog.Config{
 		Dir:     filepath.Join(f.dir, "plugins"),
 		Sockets: filepath.Join(f.dir, "s"),
-		Plugins: []*plugincatalog.PluginConfig{{Name: f.name, Config: config}},
+		Plugins: []*catalog.PluginConfig{{Name: f.name, Config: config}},
 	}, hclog.NewNullLogger())
 	if err != nil {
 		f.t.Fatal(err)
@@ -296,9 +296,9 @@ func (a *agent) destroy(id string) {
 }
 
 // record is that of the one process of a plugin.
-func (f *fixture) record() plugincatalog.Reattach {
+func (f *fixture) record() catalog.Reattach {
 	f.t.Helper()
-	all, err := store.NewTable[plugincatalog.Reattach]("plugin_processes").All(f.records, "")
+	all, err := store.NewTable[catalog.Reattach]("plugin_processes").All(f.records, "")
 	if err != nil || len(all) != 1 {
 		f.t.Fatalf("got %v, %v, want one process", all, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"berth/client/plugincatalog"
+	"berth/client/drivers/catalog"
 	protocol "berth/plugins/protocol/driver"
 	"berth/plugins/protocol/shared"
 	"berth/structs"
@@ -20,7 +20,7 @@ import (
 func TestReports_OfAllDriversFitIntoANode(t *testing.T) {
 	for _, size := range []int{1, 100, 5000} {
 		n := &structs.Node{Attributes: map[string]string{}, Drivers: map[string]*structs.DriverInfo{}}
-		for i := range plugincatalog.MaxPrograms {
+		for i := range catalog.MaxPrograms {
 			name := fmt.Sprintf("%03d%s", i, strings.Repeat("n", 125))
 			answer := &protocol.FingerprintResponse{
 				HealthDescription: strings.Repeat("x", 10_000),

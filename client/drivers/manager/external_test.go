@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/docker"
-	"berth/client/plugincatalog"
 	"berth/client/plugintest"
 	"berth/client/store"
 	"berth/structs"
@@ -25,7 +25,7 @@ type pluginNode struct {
 }
 
 // newPluginNode makes a node. blocks are the `plugin` blocks of its configuration.
-func newPluginNode(t *testing.T, name string, blocks ...*plugincatalog.PluginConfig) *pluginNode {
+func newPluginNode(t *testing.T, name string, blocks ...*catalog.PluginConfig) *pluginNode {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bm") // the path of a socket is short
 	if err != nil {
@@ -45,8 +45,8 @@ func newPluginNode(t *testing.T, name string, blocks ...*plugincatalog.PluginCon
 	}
 	t.Cleanup(func() { _ = records.Close() })
 	n.plugin.Set("name", name)
-	config := plugincatalog.Config{Dir: programs, Sockets: sockets, Plugins: blocks}
-	plugins, err := plugincatalog.Open(t.Context(), config, hclog.NewNullLogger())
+	config := catalog.Config{Dir: programs, Sockets: sockets, Plugins: blocks}
+	plugins, err := catalog.Open(t.Context(), config, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestNew_KeepsABuiltInDriverThatAPluginHasTheNameOf(t *testing.T) {
 
 // The settings of a built-in driver have their place: those of a block would be lost.
 func TestNew_RefusesABlockForABuiltInDriver(t *testing.T) {
-	n := newPluginNode(t, "test-driver", &plugincatalog.PluginConfig{Name: docker.Name})
+	n := newPluginNode(t, "test-driver", &catalog.PluginConfig{Name: docker.Name})
 	_, err := New(Config{}, n.options)
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "client { drivers { } }") {
 		t.Errorf("got %v", err)

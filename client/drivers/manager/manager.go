@@ -19,6 +19,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/docker"
 	"berth/client/drivers/driver"
@@ -27,7 +28,6 @@ import (
 	"berth/client/drivers/executor/program"
 	"berth/client/drivers/external"
 	"berth/client/drivers/rawexec"
-	"berth/client/plugincatalog"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -99,7 +99,7 @@ type Options struct {
 	// Dir has the records that find tasks again. It must not change while tasks run.
 	Dir string
 	// Plugins are the external drivers of the node, and Records the processes of them that run.
-	Plugins *plugincatalog.Catalog
+	Plugins *catalog.Catalog
 	Records *store.DB
 	Node    Node
 	MHz     int // of the node, over all cores
@@ -140,7 +140,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 			m.denied = append(m.denied, deniedDriver{d})
 		}
 	}
-	for _, p := range o.Plugins.Plugins(plugincatalog.Driver) {
+	for _, p := range o.Plugins.Plugins(catalog.Driver) {
 		isName := func(d driver.Driver) bool { return d.Name() == p.Name }
 		if slices.ContainsFunc(builtIn, isName) {
 			err := m.skipBuiltIn(p)
@@ -161,7 +161,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 
 // skipBuiltIn tells of a plugin with the name of a built-in driver, which has the name. A block without a
 // program is one for the built-in driver itself: without an error its settings would be lost.
-func (m *Manager) skipBuiltIn(p *plugincatalog.Plugin) error {
+func (m *Manager) skipBuiltIn(p *catalog.Plugin) error {
 	_, err := os.Lstat(p.File())
 	if errors.Is(err, fs.ErrNotExist) && filepath.Base(p.File()) == p.Name {
 		return structs.Invalidf("plugin %q: this driver is built in and plugin_dir has no such program; "+
@@ -200,7 +200,7 @@ func (m *Manager) newDocker(cfg docker.Config, run executor.Config, o Options) *
 
 // newExternal makes the driver of a plugin. logs starts the processes that keep the output of its tasks.
 func (m *Manager) newExternal(
-	p *plugincatalog.Plugin, logs executor.Config, cfg Config, o Options,
+	p *catalog.Plugin, logs executor.Config, cfg Config, o Options,
 ) *external.Driver {
 	chroot := cfg.Exec.ChrootEnv
 	if chroot == nil {

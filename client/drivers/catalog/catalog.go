@@ -1,4 +1,4 @@
-// Package plugincatalog finds the external plugins of a node: programs in one directory that serve a driver
+// Package catalog finds the external plugins of a node: programs in one directory that serve a driver
 // or devices over gRPC. The catalog asks each program once for its name, its type and the schema of its
 // configuration, and checks the operator's configuration against it. Later it starts processes, and finds
 // those again that an earlier agent started. A plugin that runs as a CSI task is not its subject (see
@@ -7,7 +7,7 @@
 // A process runs in a session of its own and may outlive the agent. Its socket is in a private directory,
 // because whoever reaches the socket of a driver can start processes as root. A file beside the socket names
 // the process from its start, so that the next agent ends a process that a killed agent did not record.
-package plugincatalog
+package catalog
 
 import (
 	"context"
