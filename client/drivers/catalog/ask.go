@@ -12,7 +12,7 @@ import (
 	"slices"
 	"syscall"
 
-	"berth/client/pluginschema"
+	"berth/client/drivers/schema"
 	"berth/plugins/protocol/base"
 	"berth/structs"
 )
@@ -51,7 +51,7 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
 	}
-	parsed, err := pluginschema.Parse(answer.GetSpec())
+	parsed, err := schema.Parse(answer.GetSpec())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (c *Catalog) newPlugin(file string) *Plugin {
 
 // decode checks the operator's block. A program without a block has the defaults of its schema. If that wants
 // a setting, the program cannot be used; an unused copy of a program may lie beside it.
-func (c *Catalog) decode(parsed *pluginschema.Schema, file string) ([]byte, error) {
+func (c *Catalog) decode(parsed *schema.Schema, file string) ([]byte, error) {
 	given := c.given(file)
 	if given == nil {
 		config, err := parsed.Decode(nil)

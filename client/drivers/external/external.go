@@ -19,7 +19,7 @@ import (
 	"berth/client/cgroups"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/driver"
-	"berth/client/pluginschema"
+	"berth/client/drivers/schema"
 	"berth/client/store"
 	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
@@ -78,7 +78,7 @@ type Driver struct {
 // process is a running process of the plugin.
 type process struct {
 	service protocol.DriverClient
-	schema  *pluginschema.Schema
+	schema  *schema.Schema
 	can     *protocol.DriverCapabilities
 }
 
@@ -159,7 +159,7 @@ func readProcess(ctx context.Context, service protocol.DriverClient) (*process, 
 	if err != nil {
 		return nil, fmt.Errorf("asking for the schema of tasks: %w", err)
 	}
-	parsed, err := pluginschema.Parse(announced.GetSpec())
+	parsed, err := schema.Parse(announced.GetSpec())
 	if err != nil {
 		return nil, err
 	}

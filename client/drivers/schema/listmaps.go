@@ -1,4 +1,4 @@
-package pluginschema
+package schema
 
 import (
 	"maps"

@@ -1,7 +1,7 @@
-// Package pluginschema decodes a configuration by the schema that an external plugin announces. A
+// Package schema decodes a configuration by the schema that an external plugin announces. A
 // configuration is a map as the agent's and a job's HCL parser make it. The result is a map in msgpack, in
 // the form that the plugin expects.
-package pluginschema
+package schema
 
 import (
 	"encoding/json"
