@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
-	"berth/client/cgroups"
 	"berth/client/cni"
 	csihooks "berth/client/csi/hooks"
 	"berth/client/csi/mounts"
@@ -22,6 +21,7 @@ import (
 	"berth/client/devicemanager"
 	"berth/client/dispatchhook"
 	"berth/client/drivers/catalog"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/manager"
 	"berth/client/hooks"

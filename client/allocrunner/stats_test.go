@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )

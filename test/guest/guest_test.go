@@ -94,7 +94,7 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 		testskip.Lacking(t, "amd64: user-mode Linux runs on no other")
 	}
 	wanted := map[string][]string{
-		"berth/client/cgroups": {
+		"berth/client/drivers/cgroups": {
 			"TestRealGroup_HoldsAProcess", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
 			"TestRealGroup_EndsWithTheGroupsBelowIt", "TestRealGroup_OpensOnlyItsDevices",
 		},

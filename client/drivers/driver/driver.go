@@ -7,7 +7,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/consul/mesh"
 	"berth/structs"
 )

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/exec"
 )
 

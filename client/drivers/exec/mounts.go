@@ -9,7 +9,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"

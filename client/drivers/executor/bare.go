@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/sandbox"
 	"berth/internal/backoff"
 	"berth/internal/pty"

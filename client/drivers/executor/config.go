@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
 	"berth/internal/suggest"

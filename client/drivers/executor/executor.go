@@ -33,7 +33,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/sandbox"
 	"berth/internal/logfile"
 	"berth/structs"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/structs"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/procref"
 	"berth/internal/durable"

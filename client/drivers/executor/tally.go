@@ -3,7 +3,7 @@ package executor
 import (
 	"github.com/prometheus/procfs"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 )
 
 // tickNanos is a tick of the kernel's process times: USER_HZ is 100 on every architecture that Go knows.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/cgroups"
 	"berth/client/drivers/catalog"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/schema"
 	"berth/client/store"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/internal/testskip"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/seccomp/filter"
 	"berth/structs"
 )

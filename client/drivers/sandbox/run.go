@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/structs"
 )
 

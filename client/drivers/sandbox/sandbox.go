@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 )
 
 // Config describes a sandbox.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/internal/pty"
 	"berth/structs"
 )

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp/filter"
 )

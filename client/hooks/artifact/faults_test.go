@@ -17,7 +17,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
 	"berth/structs"

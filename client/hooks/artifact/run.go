@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/cgroups"
+	"berth/client/drivers/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp"
