@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"golang.org/x/sys/unix"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/plugins/protocol/driver"
 	"berth/plugins/protocol/hclspec"
 	"berth/plugins/protocol/shared"

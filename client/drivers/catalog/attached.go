@@ -15,7 +15,7 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/internal/backoff"
 )
 

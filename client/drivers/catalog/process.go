@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 )
 
 // startTimeout bounds the time from the start of a process to its handshake. Tests shorten it.

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/client/store"
 	"berth/internal/backoff"
 )

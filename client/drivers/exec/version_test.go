@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/client/drivers/exec"
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/structs"
 )
 

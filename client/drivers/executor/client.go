@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/internal/backoff"
 	"berth/structs"
 )

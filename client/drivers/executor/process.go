@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/internal/backoff"
 )
 

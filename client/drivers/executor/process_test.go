@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 )
 
 // A kill decides on the fields of /proc/<pid>/stat. A program chooses its name, which is in front of them.

@@ -13,7 +13,7 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 	"berth/internal/durable"
 )
 

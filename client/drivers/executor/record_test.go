@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/procref"
+	"berth/client/drivers/procref"
 )
 
 func testRecord() *record {

@@ -15,8 +15,8 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
+	"berth/client/drivers/procref"
 	"berth/client/drivers/sandbox"
-	"berth/client/procref"
 	"berth/structs"
 )
 
