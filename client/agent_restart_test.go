@@ -19,7 +19,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/drivertest"
+	"berth/client/drivers/drivertest"
 	"berth/internal/testskip"
 	"berth/rpc"
 	"berth/structs"

@@ -10,7 +10,7 @@ import (
 
 	"berth/client/devicemanager"
 	"berth/client/drivers/driver"
-	"berth/client/drivertest"
+	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
 	"berth/structs"
 )

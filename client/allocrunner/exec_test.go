@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivertest"
+	"berth/client/drivers/drivertest"
 	"berth/structs"
 )
 

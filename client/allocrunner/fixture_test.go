@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/drivers/driver"
+	"berth/client/drivers/drivertest"
 	"berth/client/drivers/executor"
-	"berth/client/drivertest"
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/structs"

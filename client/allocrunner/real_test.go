@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/drivers/drivertest"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
-	"berth/client/drivertest"
 	"berth/structs"
 )
 

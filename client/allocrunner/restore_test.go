@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivertest"
+	"berth/client/drivers/drivertest"
 	"berth/structs"
 )
 

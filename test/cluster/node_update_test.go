@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client"
-	"berth/client/drivertest"
+	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
 	"berth/rpc"
 	"berth/state"
