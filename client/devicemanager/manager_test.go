@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/client/drivers/catalog"
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"

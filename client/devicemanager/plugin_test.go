@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/internal/backoff"
 	"berth/plugins/protocol/device"
 	"berth/structs"

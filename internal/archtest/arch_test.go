@@ -32,7 +32,7 @@ var layers = [][]string{
 // onlyIn has the packages of berth that may import a library directly.
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb": {"internal/mvcc"},
-	"google.golang.org/grpc": {"csi", "plugins", "client/drivers/catalog", "client/plugintest",
+	"google.golang.org/grpc": {"csi", "plugins", "client/drivers/catalog", "client/drivers/plugintest",
 		"client/drivers/external", "client/mesh/services/healthcheck"},
 	"go.etcd.io/bbolt":                {"client/store"},
 	"github.com/hashicorp/raft-wal":   {"server"},

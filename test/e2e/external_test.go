@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/structs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	protocol "berth/plugins/protocol/driver"
 )
 

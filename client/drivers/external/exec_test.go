@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"berth/client/drivers/driver"
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/structs"
 )
 

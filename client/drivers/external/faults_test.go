@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"berth/client/drivers/driver"
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/structs"
 )
 

@@ -14,7 +14,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"

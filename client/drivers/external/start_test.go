@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/structs"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/docker"
-	"berth/client/plugintest"
+	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/structs"
 )

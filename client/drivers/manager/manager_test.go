@@ -17,8 +17,8 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/client/drivers/plugintest"
 	"berth/client/drivers/rawexec"
-	"berth/client/plugintest"
 	"berth/internal/testskip"
 	"berth/structs"
 )
