@@ -18,7 +18,7 @@ import (
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/dispatchhook"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/cgroups"
@@ -139,8 +139,8 @@ func buildSockets(p Parts) *sockets.Sockets {
 	return sockets.New(p.Consul.DialHTTP, p.Consul.DialGRPC, p.Logger)
 }
 
-func buildDevices(p Parts, external *catalog.Catalog) *devicemanager.Manager {
-	return devicemanager.New(devicemanager.Config{
+func buildDevices(p Parts, external *catalog.Catalog) *devices.Manager {
+	return devices.New(devices.Config{
 		Host:    p.Config.Devices,
 		Catalog: external,
 		Records: p.DB,

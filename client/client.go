@@ -16,7 +16,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/config"
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/fingerprint"
 	"berth/client/hooks"
 	"berth/client/mesh/envoy"
@@ -71,7 +71,7 @@ type Devices interface {
 	// Changes receives when Groups or Faults may answer something new. It has one reader.
 	Changes() <-chan struct{}
 	// SetHost replaces the groups of device files of the configuration.
-	SetHost(groups []*devicemanager.HostGroup)
+	SetHost(groups []*devices.HostGroup)
 	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
 	StatsOf(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
 	// Stats returns the last statistics of all devices, by group. The maps are the caller's.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/hooks"
 	"berth/client/hooks/device"
 	"berth/structs"
@@ -30,9 +30,9 @@ func withDevice(id string, created uint64, deviceID string) *structs.Allocation 
 func reservesDevices(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 	reserve := func(
 		_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
-	) (*devicemanager.Reservation, error) {
+	) (*devices.Reservation, error) {
 		ids := strings.Join(held[0].DeviceIDs, ",")
-		return &devicemanager.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
+		return &devices.Reservation{Env: map[string]string{"DEVICES": ids}}, nil
 	}
 	h := device.New(device.Config{
 		Reserve:  reserve,
@@ -148,11 +148,11 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 		r.parts.tasks = func(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 			reserve := func(
 				_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
-			) (*devicemanager.Reservation, error) {
+			) (*devices.Reservation, error) {
 				if gone.Load() {
 					return nil, structs.Unavailablef("the device is gone")
 				}
-				return &devicemanager.Reservation{Env: map[string]string{"DEVICES": held[0].DeviceIDs[0]}}, nil
+				return &devices.Reservation{Env: map[string]string{"DEVICES": held[0].DeviceIDs[0]}}, nil
 			}
 			h := device.New(device.Config{
 				Reserve:  reserve,

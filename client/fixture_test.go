@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
@@ -111,7 +111,7 @@ func (f *fakeDevices) fail(faults map[string]string) {
 	f.changes <- struct{}{}
 }
 
-func (f *fakeDevices) SetHost(groups []*devicemanager.HostGroup) {
+func (f *fakeDevices) SetHost(groups []*devices.HostGroup) {
 	f.mu.Lock()
 	f.groups = nil
 	for _, g := range groups {

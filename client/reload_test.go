@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/client/config"
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/internal/hclconf"
 	"berth/structs"
 )
@@ -66,7 +66,7 @@ func TestReload_RegistersEachLiveSetting(t *testing.T) {
 		},
 		"device": {
 			func(c *Config) {
-				c.Devices = []*devicemanager.HostGroup{{ID: "linux/misc/fuse", Paths: []string{"/dev/fuse"}}}
+				c.Devices = []*devices.HostGroup{{ID: "linux/misc/fuse", Paths: []string{"/dev/fuse"}}}
 			},
 			func(r *fixture) bool {
 				groups := r.known().NodeResources.Devices

@@ -17,7 +17,7 @@ import (
 	"github.com/mitchellh/copystructure"
 
 	"berth/client/cni"
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/manager"
@@ -87,7 +87,7 @@ type Config struct {
 	// Drivers are the settings of the task drivers.
 	Drivers manager.Config `hcl:"drivers,block"`
 	// Devices are groups of device files that jobs may ask for.
-	Devices []*devicemanager.HostGroup `hcl:"device,block"`
+	Devices []*devices.HostGroup `hcl:"device,block"`
 
 	// Users are the user IDs that external drivers get for tasks without a user.
 	Users manager.UserRange `hcl:"users,block"`

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/networks"
 	"berth/structs"
 )
@@ -38,7 +38,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.Drivers.RawExec.CgroupParent = "/abs"
 	c.NodeClass = strings.Repeat("c", structs.MaxName+1)
 	c.Meta = map[string]string{"k": strings.Repeat("v", structs.MaxNodeBytes)}
-	c.Devices = []*devicemanager.HostGroup{
+	c.Devices = []*devices.HostGroup{
 		{ID: "a/b/c", Paths: []string{"/dev/x"}},
 		{ID: "a/b/c", Paths: []string{"/dev/x"}},
 		{ID: "two/parts", Paths: []string{"dev/y"}, Permissions: "rx"},

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
@@ -30,7 +30,7 @@ type Config struct {
 // Reserve is the type of devicemanager.Manager.Reserve.
 type Reserve func(
 	ctx context.Context, alloc string, held []*structs.AllocatedDeviceResource,
-) (*devicemanager.Reservation, error)
+) (*devices.Reservation, error)
 
 type deviceHook struct {
 	cfg  Config

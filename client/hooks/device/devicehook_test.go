@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"berth/client/devicemanager"
+	"berth/client/devices"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
@@ -25,7 +25,7 @@ type fixture struct {
 	env         *hooks.TaskEnv
 	asked       []*structs.AllocatedDeviceResource
 	askedFor    string
-	reservation *devicemanager.Reservation
+	reservation *devices.Reservation
 	err         error
 	holders     []string // the answers, one after the other; then none
 	said        []string
@@ -45,7 +45,7 @@ func newFixture() *fixture {
 			Task:     task,
 			Config:   &driver.TaskConfig{Env: map[string]string{"PATH": "/bin"}},
 		},
-		reservation: &devicemanager.Reservation{},
+		reservation: &devices.Reservation{},
 	}
 	f.env.Emit = func(e *structs.TaskEvent) { f.events = append(f.events, e) }
 	return f
@@ -55,7 +55,7 @@ func (f *fixture) config() Config {
 	return Config{
 		Reserve: func(
 			_ context.Context, alloc string, held []*structs.AllocatedDeviceResource,
-		) (*devicemanager.Reservation, error) {
+		) (*devices.Reservation, error) {
 			f.asked = held
 			f.askedFor = alloc
 			return f.reservation, f.err
@@ -86,10 +86,10 @@ func TestNew_IsNilWithoutDevices(t *testing.T) {
 func TestUp_AddsDevicesMountsAndVariables(t *testing.T) {
 	f := newFixture()
 	f.env.Task.Env = map[string]string{"SAME": "1"}
-	f.reservation = &devicemanager.Reservation{
+	f.reservation = &devices.Reservation{
 		Env:     map[string]string{"VISIBLE": "0", "SAME": "1"},
-		Mounts:  []devicemanager.Mount{{TaskPath: "/lib/gpu", HostPath: "/opt/gpu", ReadOnly: true}},
-		Devices: []devicemanager.DeviceFile{{TaskPath: "/dev/gpu", HostPath: "/dev/gpu0", Permissions: "rw"}},
+		Mounts:  []devices.Mount{{TaskPath: "/lib/gpu", HostPath: "/opt/gpu", ReadOnly: true}},
+		Devices: []devices.DeviceFile{{TaskPath: "/dev/gpu", HostPath: "/dev/gpu0", Permissions: "rw"}},
 	}
 	if err := f.up(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package devicemanager
+package devices
 
 import (
 	"github.com/hashicorp/go-hclog"

@@ -1,10 +1,10 @@
-// Package devicemanager holds a node's devices: the groups that device plugins and the built-in plugin `host`
+// Package devices holds a node's devices: the groups that device plugins and the built-in plugin `host`
 // report, their statistics, and their reservation for tasks. Which task has which device is the servers'
 // decision.
 //
 // A plugin that is gone or sends nonsense has no devices until it is back. Each plugin has goroutines of its
 // own, so that one that hangs holds up no other.
-package devicemanager
+package devices
 
 import (
 	"cmp"
