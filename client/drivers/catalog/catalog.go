@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"berth/client/fingerprint"
+	"berth/client/machine/fingerprint"
 	"berth/plugins/protocol/base"
 	"berth/plugins/protocol/driver"
 	"berth/structs"

@@ -3,7 +3,7 @@ package catalog
 import (
 	"fmt"
 
-	"berth/client/fingerprint"
+	"berth/client/machine/fingerprint"
 	"berth/plugins/protocol/base"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"berth/client/fingerprint"
+	"berth/client/machine/fingerprint"
 	"berth/plugins/protocol/base"
 )
 
