@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 
-	"berth/client/hoststats"
+	"berth/client/machine/hoststats"
 	"berth/structs"
 )
 

@@ -38,7 +38,7 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/raft-wal":   {"server"},
 	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "internal/consultest", "test"},
 	"github.com/hashicorp/serf/serf":  {"server"},
-	"github.com/shirou/gopsutil/v4":   {"client/hoststats"},
+	"github.com/shirou/gopsutil/v4":   {"client/machine/hoststats"},
 }
 
 // maxLines is the most that a file may have.
