@@ -21,7 +21,7 @@ import (
 	current "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/structs"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/internal/consultest"
 	"berth/internal/nettest"
 	"berth/structs"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/internal/nettest"
 	"berth/structs"
 )

@@ -14,7 +14,7 @@ import (
 
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/driver"
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/structs"
 )
 

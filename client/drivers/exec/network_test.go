@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/driver"
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/structs"
 )
 

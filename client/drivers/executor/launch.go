@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/sandbox"
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/structs"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"berth/client/cni"
 	"berth/client/hooks"
-	"berth/client/netns"
+	"berth/client/machine/netns"
 	"berth/client/store"
 	"berth/structs"
 )
