@@ -7,7 +7,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/cni"
-	"berth/client/networks"
+	"berth/client/machine/networks"
 	"berth/structs"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/networks"
+	"berth/client/machine/networks"
 	"berth/structs"
 )
 

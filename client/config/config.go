@@ -24,7 +24,7 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
-	"berth/client/networks"
+	"berth/client/machine/networks"
 	"berth/structs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/client/devices"
-	"berth/client/networks"
+	"berth/client/machine/networks"
 	"berth/structs"
 )
 
