@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
-	"berth/client/cni"
 	csihooks "berth/client/csi/hooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -33,6 +32,7 @@ import (
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
 	"berth/client/hostvolumes"
+	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"

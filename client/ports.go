@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner"
-	"berth/client/cni"
+	"berth/client/machine/cni"
 	"berth/client/machine/networks"
 	"berth/structs"
 )

@@ -16,7 +16,6 @@ import (
 
 	"github.com/mitchellh/copystructure"
 
-	"berth/client/cni"
 	"berth/client/devices"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
@@ -24,6 +23,7 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
+	"berth/client/machine/cni"
 	"berth/client/machine/networks"
 	"berth/structs"
 )

@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/cni"
 	"berth/client/hooks"
+	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/store"
 	"berth/internal/exectest"

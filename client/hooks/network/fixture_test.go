@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/cni"
 	"berth/client/hooks"
+	"berth/client/machine/cni"
 	"berth/client/store"
 	"berth/structs"
 )

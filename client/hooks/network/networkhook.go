@@ -17,8 +17,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/cni"
 	"berth/client/hooks"
+	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/store"
 	"berth/structs"
