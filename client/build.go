@@ -23,6 +23,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/manager"
+	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/device"
@@ -38,7 +39,6 @@ import (
 	"berth/client/mesh/native"
 	"berth/client/mesh/sockets"
 	"berth/client/mesh/token"
-	"berth/client/porthook"
 	"berth/client/roomhook"
 	"berth/client/store"
 	"berth/consul/lookup"
@@ -230,7 +230,7 @@ func allocHooks(
 			list = append(list, h)
 		}
 		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins), env))
-		if h := porthook.New(env, p.PortHolder, p.Progress); h != nil {
+		if h := holds.Ports(env, p.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
 		if h := network.New(networkConfig(p), env); h != nil { // it maps the ports

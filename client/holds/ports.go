@@ -1,6 +1,4 @@
-// Package porthook makes an allocation wait until no other allocation of its node runs with one of its ports.
-// The plan that replaces an allocation gives its static ports to the new one before the old one has ended.
-package porthook
+package holds
 
 import (
 	"context"
@@ -11,10 +9,13 @@ import (
 
 type ports struct{ await hooks.Await }
 
-// New makes the hook of an allocation. It is nil for an allocation without ports. holder returns another
-// allocation of this node that has not ended and has one of the ports, "" if there is none. progress receives
-// the reason for which an allocation waits.
-func New(
+// Ports makes an allocation wait until no other allocation of its node runs with one of its ports. The plan
+// that replaces an allocation gives its static ports to the new one before the old one has ended. The hook is
+// nil for an allocation without ports.
+//
+// holder returns another allocation of this node that has not ended and has one of the ports, "" if there is
+// none. progress receives the reason for which an allocation waits.
+func Ports(
 	env *hooks.AllocEnv,
 	holder func(*structs.Allocation) (allocID string), progress func(allocID, reason string),
 ) hooks.Alloc {

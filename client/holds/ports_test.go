@@ -1,4 +1,4 @@
-package porthook
+package holds
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"berth/structs"
 )
 
-func TestNew_IsNilWithoutPorts(t *testing.T) {
-	if New(&hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}, nil, nil) != nil {
+func TestPorts_IsNilWithoutPorts(t *testing.T) {
+	if Ports(&hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}, nil, nil) != nil {
 		t.Error("an allocation without ports has a hook for them")
 	}
 }
 
-func TestUp_WaitsForTheEndOfOthers(t *testing.T) {
+func TestPorts_WaitsForTheEndOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		holders := []string{"b", "b", "c"}
 		holder := func(*structs.Allocation) string {
@@ -32,7 +32,7 @@ func TestUp_WaitsForTheEndOfOthers(t *testing.T) {
 		var said []string
 		progress := func(id, reason string) { said = append(said, id+": "+reason) }
 		env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a", Ports: []structs.AllocatedPort{{Label: "x"}}}}
-		h := New(env, holder, progress)
+		h := Ports(env, holder, progress)
 		begin := time.Now()
 		if err := h.Up(t.Context(), env); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,4 @@
+// Package holds makes an allocation wait until others of its node no longer hold what the servers have given
+// to it: its ports, its CPU and memory, its host volumes. Only the node knows when a stopped allocation has
+// ended.
+package holds
