@@ -39,7 +39,6 @@ import (
 	"berth/client/mesh/native"
 	"berth/client/mesh/sockets"
 	"berth/client/mesh/token"
-	"berth/client/roomhook"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/internal/backoff"
@@ -225,7 +224,7 @@ func allocHooks(
 		if h := predecessor.New(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
-		list = append(list, roomhook.New(p.RoomHolder, p.Progress))
+		list = append(list, holds.Capacity(p.RoomHolder, p.Progress))
 		if h := disk.New(env, diskConfig(p)); h != nil {
 			list = append(list, h)
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/holds"
 	"berth/client/hooks"
-	"berth/client/roomhook"
 	"berth/structs"
 )
 
@@ -42,7 +42,7 @@ func (r *fixture) startWithRoom(stuck map[string]chan struct{}) {
 	}
 	r.prepare(false)
 	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
-		return []hooks.Alloc{roomhook.New(
+		return []hooks.Alloc{holds.Capacity(
 			func(a *structs.Allocation) string { return r.client.roomHolder(a) },
 			func(id, reason string) { r.client.setProgress(id, reason) },
 		)}

@@ -1,4 +1,4 @@
-package roomhook
+package holds
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-func TestUp_WaitsForTheRoom(t *testing.T) {
+func TestCapacity_WaitsForTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
 		holder := func(*structs.Allocation) string {
@@ -21,7 +21,7 @@ func TestUp_WaitsForTheRoom(t *testing.T) {
 			return "b"
 		}
 		var said []string
-		h := New(holder, func(id, reason string) { said = append(said, id+": "+reason) })
+		h := Capacity(holder, func(id, reason string) { said = append(said, id+": "+reason) })
 		begin := time.Now()
 		env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}}
 		if err := h.Up(t.Context(), env); err != nil {
