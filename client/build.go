@@ -32,7 +32,6 @@ import (
 	"berth/client/hooks/predecessor"
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
-	"berth/client/hostvolumes"
 	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/mesh/envoy"
@@ -235,7 +234,7 @@ func allocHooks(
 		if h := network.New(networkConfig(p), env); h != nil { // it maps the ports
 			list = append(list, h)
 		}
-		if h := hostvolumes.New(env, hostvolumes.Config{
+		if h := holds.HostVolumes(env, holds.HostVolumesConfig{
 			Volume:   p.HostVolume,
 			Holder:   p.HostVolumeHolder,
 			Progress: p.Progress,

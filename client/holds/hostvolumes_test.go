@@ -1,4 +1,4 @@
-package hostvolumes
+package holds
 
 import (
 	"os"
@@ -21,14 +21,14 @@ func envWith(requests ...*structs.VolumeRequest) *hooks.AllocEnv {
 	return &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a"}, Group: g}
 }
 
-func TestNew_IsNilWithoutHostVolumes(t *testing.T) {
+func TestHostVolumes_IsNilWithoutHostVolumes(t *testing.T) {
 	env := envWith(&structs.VolumeRequest{Name: "d", Type: structs.VolumeTypeCSI})
-	if New(env, Config{}) != nil {
+	if HostVolumes(env, HostVolumesConfig{}) != nil {
 		t.Error("a group without host volumes has a hook for them")
 	}
 }
 
-func TestUp_GivesTheDirectory(t *testing.T) {
+func TestHostVolumes_GivesTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -55,7 +55,7 @@ func TestUp_GivesTheDirectory(t *testing.T) {
 				Source:   "data",
 				ReadOnly: c.readOnly,
 			})
-			h := New(env, Config{
+			h := HostVolumes(env, HostVolumesConfig{
 				Volume:   func(string) *config.HostVolume { return c.offered },
 				Holder:   func(*structs.Allocation) string { return "" },
 				Progress: func(string, string) {},
@@ -75,13 +75,13 @@ func TestUp_GivesTheDirectory(t *testing.T) {
 	}
 }
 
-func TestUp_WaitsForTheEndOfAWriter(t *testing.T) {
+func TestHostVolumes_WaitsForTheEndOfAWriter(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		env := envWith(&structs.VolumeRequest{Name: "d", Type: structs.VolumeTypeHost, Source: "data"})
 		holders := []string{"b", ""}
 		var said []string
-		h := New(env, Config{
+		h := HostVolumes(env, HostVolumesConfig{
 			Volume: func(string) *config.HostVolume { return &config.HostVolume{Path: dir} },
 			Holder: func(*structs.Allocation) string {
 				first := holders[0]

@@ -1,6 +1,4 @@
-// Package hostvolumes gives an allocation the host volumes of its group: directories of the node that the
-// node's configuration names.
-package hostvolumes
+package holds
 
 import (
 	"context"
@@ -11,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// Config has the functions of the node that the hook calls.
-type Config struct {
+// HostVolumesConfig has the functions of the node that the hook calls.
+type HostVolumesConfig struct {
 	// Volume returns the host volume with a name, nil if the node does not have it.
 	Volume func(name string) *config.HostVolume
 	// Holder returns another allocation of this node that has not ended and excludes an allocation from one of
@@ -22,25 +20,25 @@ type Config struct {
 	Progress func(allocID, reason string)
 }
 
-type volumes struct {
+type hostVolumes struct {
 	requests []*structs.VolumeRequest
-	config   Config
+	config   HostVolumesConfig
 }
 
-// New makes the hook of an allocation. It is nil for a group without host volumes.
-func New(env *hooks.AllocEnv, c Config) hooks.Alloc {
+// HostVolumes makes the hook of an allocation. It is nil for a group without host volumes.
+func HostVolumes(env *hooks.AllocEnv, c HostVolumesConfig) hooks.Alloc {
 	requests := env.Group.HostVolumes()
 	if len(requests) == 0 {
 		return nil
 	}
-	return &volumes{requests, c}
+	return &hostVolumes{requests, c}
 }
 
-func (v *volumes) Name() string { return "host_volumes" }
+func (v *hostVolumes) Name() string { return "host_volumes" }
 
 // Up waits for the end of other writers and gives the directories to the tasks. The plan that replaces a
 // writer places its successor before the end of the writer.
-func (v *volumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
+func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	wait := hooks.Await{
 		Holder:   v.config.Holder,
 		Progress: v.config.Progress,
@@ -74,4 +72,4 @@ func (v *volumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 }
 
 // Down has nothing to undo: the driver makes the mounts, in a namespace that ends with the task.
-func (v *volumes) Down(context.Context) error { return nil }
+func (v *hostVolumes) Down(context.Context) error { return nil }
