@@ -18,7 +18,6 @@ import (
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devices"
-	"berth/client/dispatchhook"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/executor"
@@ -335,7 +334,7 @@ func taskHooks(
 	}
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 		var list []hooks.Task
-		if h := dispatchhook.New(env, task); h != nil {
+		if h := artifact.NewPayload(env, task); h != nil {
 			list = append(list, h)
 		}
 		if h := artifact.New(artifacts, env, task); h != nil {

@@ -1,4 +1,4 @@
-package dispatchhook
+package artifact
 
 import (
 	"os"
@@ -24,10 +24,10 @@ func prepare(t *testing.T, file string) (hooks.Task, *hooks.TaskEnv) {
 	if err := os.Mkdir(env.Config.Dirs.Local, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return New(alloc, task), env
+	return NewPayload(alloc, task), env
 }
 
-func TestHook_WritesThePayloadOnce(t *testing.T) {
+func TestPayload_WritesThePayloadOnce(t *testing.T) {
 	h, env := prepare(t, "in/put.txt")
 	path := filepath.Join(env.Config.Dirs.Local, "in/put.txt")
 	checkFile := func(want string) {
@@ -54,7 +54,7 @@ func TestHook_WritesThePayloadOnce(t *testing.T) {
 	}
 }
 
-func TestHook_WritesToAFileWithTheLongestName(t *testing.T) {
+func TestPayload_WritesToAFileWithTheLongestName(t *testing.T) {
 	name := strings.Repeat("n", 255)
 	h, env := prepare(t, name)
 	if err := h.Up(t.Context(), env); err != nil {
@@ -66,7 +66,7 @@ func TestHook_WritesToAFileWithTheLongestName(t *testing.T) {
 	}
 }
 
-func TestHook_DoesNotLeaveTheDirectory(t *testing.T) {
+func TestPayload_DoesNotLeaveTheDirectory(t *testing.T) {
 	h, env := prepare(t, "link/put.txt")
 	outside := t.TempDir()
 	if err := os.Symlink(outside, filepath.Join(env.Config.Dirs.Local, "link")); err != nil {
@@ -81,7 +81,7 @@ func TestHook_DoesNotLeaveTheDirectory(t *testing.T) {
 }
 
 // A task whose container sees the directory above can replace the directory itself.
-func TestHook_DoesNotFollowALinkInThePlaceOfTheDirectory(t *testing.T) {
+func TestPayload_DoesNotFollowALinkInThePlaceOfTheDirectory(t *testing.T) {
 	h, env := prepare(t, "put.txt")
 	outside := t.TempDir()
 	for _, err := range []error{
@@ -101,7 +101,7 @@ func TestHook_DoesNotFollowALinkInThePlaceOfTheDirectory(t *testing.T) {
 }
 
 // An allocation may take over the files of an earlier one.
-func TestHook_WritesToNoFileThatIsThere(t *testing.T) {
+func TestPayload_WritesToNoFileThatIsThere(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	for name, place := range map[string]func(t *testing.T, path string) error{
 		"a further link to a file": func(_ *testing.T, p string) error { return os.Link(outside, p) },
@@ -144,13 +144,13 @@ func makeNull(t *testing.T, path string) error {
 	return nil
 }
 
-func TestNew_NeedsAPayload(t *testing.T) {
+func TestPayload_NeedsAPayload(t *testing.T) {
 	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{Job: &structs.Job{}}}
-	if New(alloc, &structs.Task{DispatchPayload: &structs.DispatchPayloadConfig{File: "x"}}) != nil {
+	if NewPayload(alloc, &structs.Task{DispatchPayload: &structs.DispatchPayloadConfig{File: "x"}}) != nil {
 		t.Error("there is a hook for no payload")
 	}
 	alloc.Alloc.Job.Payload = []byte("data")
-	if New(alloc, &structs.Task{}) != nil {
+	if NewPayload(alloc, &structs.Task{}) != nil {
 		t.Error("there is a hook for a task that wants no payload")
 	}
 }

@@ -1,5 +1,4 @@
-// Package dispatchhook writes the payload of a dispatched job to the file that a task names.
-package dispatchhook
+package artifact
 
 import (
 	"context"
@@ -19,9 +18,9 @@ type payload struct {
 	data []byte
 }
 
-// New makes the hook of a task. It is nil for a task without a dispatch_payload block, and for a job without
-// a payload.
-func New(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+// NewPayload makes the hook of a task. It is nil for a task without a dispatch_payload block, and for a job
+// without a payload.
+func NewPayload(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if task.DispatchPayload == nil || env.Alloc.Job == nil || len(env.Alloc.Job.Payload) == 0 {
 		return nil
 	}
