@@ -99,7 +99,7 @@ func (c *Client) startRunner(r *allocrunner.Runner) {
 		if c.life.Err() != nil {
 			return
 		}
-		c.room.forget(r.ID()) // without c.mu, which roomHolder takes second
+		c.capacity.forget(r.ID()) // without c.mu, which capacityHolder takes second
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.runners, r.ID())

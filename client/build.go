@@ -212,7 +212,7 @@ func watcherConfig(p Parts) predecessor.Config {
 }
 
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
-// room, and those of its disk, its volumes, its ports, its network and its sockets.
+// capacity, and those of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
 	p Parts, plugins *volumes.Manager, consul *sockets.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
@@ -222,7 +222,7 @@ func allocHooks(
 		if h := predecessor.New(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
-		list = append(list, holds.Capacity(p.RoomHolder, p.Progress))
+		list = append(list, holds.Capacity(p.CapacityHolder, p.Progress))
 		if h := disk.New(env, diskConfig(p)); h != nil {
 			list = append(list, h)
 		}

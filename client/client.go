@@ -170,13 +170,13 @@ type Client struct {
 	contactedOnce  sync.Once
 	serversBack    backoff.Recovery
 
-	mu      sync.Mutex
-	runners map[string]*allocrunner.Runner
-	ignored map[string]ignoredAlloc
-	life    context.Context // of the runners
-	wg      sync.WaitGroup  // the runners
-	updates *allocUpdates
-	room    nodeRoom
+	mu       sync.Mutex
+	runners  map[string]*allocrunner.Runner
+	ignored  map[string]ignoredAlloc
+	life     context.Context // of the runners
+	wg       sync.WaitGroup  // the runners
+	updates  *allocUpdates
+	capacity nodeCapacity
 
 	sessions sessions
 }
@@ -204,7 +204,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
-		room:           nodeRoom{taken: map[string]bool{}},
+		capacity:       nodeCapacity{taken: map[string]bool{}},
 		sessions:       newSessions(structs.MaxExecs),
 		consul:         deps.Consul,
 		find:           deps.FindServers,

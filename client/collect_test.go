@@ -66,18 +66,18 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 // kept returns the numbers of records by allocation, of those that the agent has.
 func (r *fixture) kept() map[string]int {
 	c := r.client
-	c.room.mu.Lock()
-	defer c.room.mu.Unlock()
+	c.capacity.mu.Lock()
+	defer c.capacity.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.updates.mu.Lock()
 	defer c.updates.mu.Unlock()
 	numbers := map[string]int{
-		"runners": len(c.runners),
-		"ignored": len(c.ignored),
-		"pending": len(c.updates.pending),
-		"acked":   len(c.updates.ackedEnds),
-		"room":    len(c.room.taken),
+		"runners":  len(c.runners),
+		"ignored":  len(c.ignored),
+		"pending":  len(c.updates.pending),
+		"acked":    len(c.updates.ackedEnds),
+		"capacity": len(c.capacity.taken),
 	}
 	maps.DeleteFunc(numbers, func(_ string, n int) bool { return n == 0 })
 	return numbers

@@ -69,7 +69,7 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 			if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "free/web", "other/web"}) {
 				t.Fatalf("running %v", got)
 			}
-			const why = "allocation a1 still has a device of it"
+			const why = "waits for allocation a1, which still holds one of its devices"
 			if got := r.client.runner("a2").ClientState().ClientDescription; got != why {
 				t.Errorf("a2 says %q, want %q", got, why)
 			}

@@ -24,8 +24,8 @@ type hookOrder struct{ name, why string }
 var allocHookOrder = []hookOrder{
 	{"secrets", "it depends on nothing"},
 	{"predecessors", "nothing is taken from one that has not let go of it"},
-	{"room", "the room of predecessors is free"},
-	{"disk", "data is moved into room that the allocation has"},
+	{"capacity", "the capacity of predecessors is free"},
+	{"disk", "data is moved into capacity that the allocation has"},
 	{"csi_volumes", "no claim excludes others while the allocation waits for its data"},
 	{"ports", "the holder of a port may end meanwhile"},
 	{"network", "it maps the ports"},

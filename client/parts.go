@@ -34,9 +34,9 @@ type Parts struct {
 	DeviceHolder func(a *structs.Allocation) (allocID string)
 	// PortHolder is likewise for ports.
 	PortHolder func(a *structs.Allocation) (allocID string)
-	// RoomHolder returns another allocation on this node that is stopping and has room without which a does not
-	// fit, "" if a has its room now.
-	RoomHolder func(a *structs.Allocation) (allocID string)
+	// CapacityHolder returns another allocation on this node that is stopping and holds CPU and memory that a
+	// needs, "" if a has its capacity now.
+	CapacityHolder func(a *structs.Allocation) (allocID string)
 	// HostVolumeHolder is likewise for host volumes with one writer.
 	HostVolumeHolder func(a *structs.Allocation) (allocID string)
 	// HostVolume returns the host volume with a name, nil if the node does not have it.
@@ -75,12 +75,12 @@ func (c *Client) parts(starting context.Context) Parts {
 
 		ServersBack: &c.serversBack,
 
-		DeviceHolder: c.deviceHolder,
-		PortHolder:   c.portHolder,
-		RoomHolder:   c.roomHolder,
-		HoldsDevices: c.holdsDevices,
-		OtherDevices: c.otherDevices,
-		Progress:     c.setProgress,
+		DeviceHolder:   c.deviceHolder,
+		PortHolder:     c.portHolder,
+		CapacityHolder: c.capacityHolder,
+		HoldsDevices:   c.holdsDevices,
+		OtherDevices:   c.otherDevices,
+		Progress:       c.setProgress,
 
 		HostVolumeHolder: c.hostVolumeHolder,
 		HostVolume:       c.hostVolume,

@@ -20,13 +20,13 @@ func Capacity(
 	return &capacity{hooks.Await{
 		Holder:   holder,
 		Progress: progress,
-		Part:     "the room",
+		Part:     "its CPU and memory",
 	}}
 }
 
-func (c *capacity) Name() string { return "room" }
+func (c *capacity) Name() string { return "capacity" }
 
-// Up waits for the room. The tasks of an allocation that runs since before the agent restarted have it.
+// Up waits for the capacity. The tasks of an allocation that runs since before the agent restarted have it.
 func (c *capacity) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if env.Running != nil && env.Running() {
 		return nil
@@ -34,5 +34,5 @@ func (c *capacity) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	return c.await.End(ctx, env.Alloc)
 }
 
-// Down has nothing to undo: an allocation that has ended has no room.
+// Down has nothing to undo: an allocation that has ended has no capacity.
 func (c *capacity) Down(context.Context) error { return nil }

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-func TestCapacity_WaitsForTheRoom(t *testing.T) {
+func TestCapacity_WaitsForTheCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
 		holder := func(*structs.Allocation) string {
@@ -27,7 +27,7 @@ func TestCapacity_WaitsForTheRoom(t *testing.T) {
 		if err := h.Up(t.Context(), env); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"a: allocation b still has the room of it", "a: "}
+		want := []string{"a: waits for allocation b, which still holds its CPU and memory", "a: "}
 		if waited := time.Since(begin); waited != 2*hooks.AwaitInterval || !slices.Equal(said, want) {
 			t.Errorf("it waited %s and said %q", waited, said)
 		}
@@ -35,7 +35,7 @@ func TestCapacity_WaitsForTheRoom(t *testing.T) {
 		looks = 0
 		env.Running = func() bool { return true }
 		if err := h.Up(t.Context(), env); err != nil || looks > 0 {
-			t.Errorf("a running allocation asks for its room: %v", err)
+			t.Errorf("a running allocation asks for its capacity: %v", err)
 		}
 		if err := h.Down(t.Context()); err != nil {
 			t.Error(err)

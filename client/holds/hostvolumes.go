@@ -42,7 +42,7 @@ func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	wait := hooks.Await{
 		Holder:   v.config.Holder,
 		Progress: v.config.Progress,
-		Part:     "a host volume",
+		Part:     "one of its host volumes",
 	}
 	err := wait.End(ctx, env.Alloc)
 	if err != nil {

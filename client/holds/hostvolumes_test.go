@@ -93,7 +93,7 @@ func TestHostVolumes_WaitsForTheEndOfAWriter(t *testing.T) {
 		if err := h.Up(t.Context(), env); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"a: allocation b still has a host volume of it", "a: "}
+		want := []string{"a: waits for allocation b, which still holds one of its host volumes", "a: "}
 		if !slices.Equal(said, want) {
 			t.Errorf("it said %q, want %q", said, want)
 		}

@@ -25,7 +25,7 @@ func Ports(
 	return &ports{hooks.Await{
 		Holder:   holder,
 		Progress: progress,
-		Part:     "a port",
+		Part:     "one of its ports",
 	}}
 }
 

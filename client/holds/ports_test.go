@@ -40,7 +40,7 @@ func TestPorts_WaitsForTheEndOfOthers(t *testing.T) {
 		if waited := time.Since(begin); waited != 3*hooks.AwaitInterval {
 			t.Errorf("it waited %s", waited)
 		}
-		want := []string{"a: allocation b still has a port of it", "a: allocation c still has a port of it", "a: "}
+		want := []string{"a: waits for allocation b, which still holds one of its ports", "a: waits for allocation c, which still holds one of its ports", "a: "}
 		if !slices.Equal(said, want) {
 			t.Errorf("it said %q, want %q", said, want)
 		}

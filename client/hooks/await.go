@@ -20,7 +20,7 @@ type Await struct {
 	Holder func(a *structs.Allocation) (allocID string)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
-	// Part names the part in the reason, for example "a device".
+	// Part names the part in the reason, for example "one of its devices".
 	Part string
 }
 
@@ -33,7 +33,7 @@ func (w Await) End(ctx context.Context, a *structs.Allocation) error {
 			break
 		}
 		if holder != waited {
-			w.Progress(a.ID, fmt.Sprintf("allocation %s still has %s of it", holder, w.Part))
+			w.Progress(a.ID, fmt.Sprintf("waits for allocation %s, which still holds %s", holder, w.Part))
 			waited = holder
 		}
 		if !backoff.Sleep(ctx, AwaitInterval) {

@@ -57,7 +57,7 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	await := hooks.Await{
 		Holder:   d.cfg.Holder,
 		Progress: d.cfg.Progress,
-		Part:     "a device",
+		Part:     "one of its devices",
 	}
 	err := await.End(ctx, env.Alloc)
 	if err != nil {

@@ -167,8 +167,8 @@ func TestUp_WaitsForEarlierAllocations(t *testing.T) {
 			t.Errorf("it waited %s", waited)
 		}
 		want := []string{
-			"allocation b still has a device of it",
-			"allocation c still has a device of it",
+			"waits for allocation b, which still holds one of its devices",
+			"waits for allocation c, which still holds one of its devices",
 			"",
 		}
 		if !slices.Equal(f.said, want) {

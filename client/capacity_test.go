@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-func withRoom(id string, cpu int) *structs.Allocation {
+func withCPU(id string, cpu int) *structs.Allocation {
 	a := testAlloc(id)
 	a.Resources = &structs.Resources{CPU: cpu, MemoryMB: 10}
 	return a
@@ -28,9 +28,9 @@ func lost(a *structs.Allocation, clientStatus string) *structs.Allocation {
 	return c
 }
 
-// startWithRoom starts a node with a cpu of 1000, whose allocations have the hook for their room. The tasks
-// of each allocation among stuck end only when its channel is closed.
-func (r *fixture) startWithRoom(stuck map[string]chan struct{}) {
+// startWithCapacity starts a node with a cpu of 1000, whose allocations have the hook for their capacity. The
+// tasks of each allocation among stuck end only when its channel is closed.
+func (r *fixture) startWithCapacity(stuck map[string]chan struct{}) {
 	r.t.Helper()
 	r.edit = func(c *Config) { c.CPUTotalCompute = 1000 }
 	r.machine.Before = func(point string) error {
@@ -43,7 +43,7 @@ func (r *fixture) startWithRoom(stuck map[string]chan struct{}) {
 	r.prepare(false)
 	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
 		return []hooks.Alloc{holds.Capacity(
-			func(a *structs.Allocation) string { return r.client.roomHolder(a) },
+			func(a *structs.Allocation) string { return r.client.capacityHolder(a) },
 			func(id, reason string) { r.client.setProgress(id, reason) },
 		)}
 	}
@@ -61,23 +61,23 @@ func (r *fixture) checkRunning(want ...string) {
 	}
 }
 
-// A node that was down comes back. For the servers the room of what it ran is free, but that has still its
-// kill_timeout: what is placed there meanwhile waits, unless it fits beside.
-func TestRoom_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
+// A node that was down comes back. For the servers the capacity of its lost allocations is free, but these
+// still have their kill_timeout: an allocation that is placed there meanwhile waits, unless it fits beside.
+func TestCapacity_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 	for _, status := range []string{structs.AllocLost, structs.AllocRunning} {
 		inVirtualTime(t, func(t *testing.T) {
 			r := newFixture(t)
 			stuck := map[string]chan struct{}{"old": make(chan struct{})}
-			r.startWithRoom(stuck)
+			r.startWithCapacity(stuck)
 			defer func() { r.stop() }()
-			old := withRoom("old", 600)
+			old := withCPU("old", 600)
 			r.servers.place(old)
 			r.pass(time.Second)
-			r.servers.place(lost(old, status), withRoom("fits", 100), withRoom("large", 500))
+			r.servers.place(lost(old, status), withCPU("fits", 100), withCPU("large", 500))
 			r.pass(time.Minute)
 			r.checkRunning("fits", "old")
 			u := r.client.runner("large").ClientState()
-			if want := "allocation old still has the room of it"; u.ClientDescription != want {
+			if want := "waits for allocation old, which still holds its CPU and memory"; u.ClientDescription != want {
 				t.Errorf("large is %s: %s", u.ClientStatus, u.ClientDescription)
 			}
 			close(stuck["old"])
@@ -85,7 +85,7 @@ func TestRoom_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 			r.checkRunning("fits", "large")
 			r.servers.remove("old", "fits", "large")
 			r.pass(time.Minute)
-			if n := len(r.client.room.taken); n > 0 {
+			if n := len(r.client.capacity.taken); n > 0 {
 				t.Errorf("the node remembers %d allocations that it no longer has", n)
 			}
 		})
@@ -93,22 +93,22 @@ func TestRoom_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 }
 
 // Two allocations of a full node are replaced at once, and one of them does not end. The other one's
-// successor has its room.
-func TestRoom_OfOneEndIsFree(t *testing.T) {
+// successor has its capacity.
+func TestCapacity_OfOneEndIsFree(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		stuck := map[string]chan struct{}{"b": make(chan struct{})}
-		r.startWithRoom(stuck)
+		r.startWithCapacity(stuck)
 		defer func() { r.stop() }()
-		a := withRoom("a", 600)
-		b := withRoom("b", 400)
+		a := withCPU("a", 600)
+		b := withCPU("b", 400)
 		r.servers.place(a, b)
 		r.pass(time.Second)
 		r.servers.place(lost(a, structs.AllocRunning), lost(b, structs.AllocRunning))
 		r.pass(time.Second)
-		r.servers.place(withRoom("next-a", 600))
+		r.servers.place(withCPU("next-a", 600))
 		r.pass(time.Second)
-		r.servers.place(withRoom("next-b", 400))
+		r.servers.place(withCPU("next-b", 400))
 		r.pass(time.Minute)
 		r.checkRunning("b", "next-a")
 		close(stuck["b"])
@@ -118,17 +118,17 @@ func TestRoom_OfOneEndIsFree(t *testing.T) {
 }
 
 // More allocations come than one call fetches. Those that are here come first, because they make way.
-func TestRoom_IsKnownBeforeOthersCome(t *testing.T) {
+func TestCapacity_IsKnownBeforeOthersCome(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.startWithRoom(nil)
+		r.startWithCapacity(nil)
 		defer func() { r.stop() }()
-		old := withRoom("old", 1000)
+		old := withCPU("old", 1000)
 		r.servers.place(old)
 		r.pass(time.Second)
 		all := []*structs.Allocation{lost(old, structs.AllocLost)}
 		for i := range fetchBatch {
-			all = append(all, withRoom(fmt.Sprintf("b%02d", i), 1))
+			all = append(all, withCPU(fmt.Sprintf("b%02d", i), 1))
 		}
 		fetches := 0
 		r.servers.do(func() {
@@ -152,18 +152,18 @@ func TestRoom_IsKnownBeforeOthersCome(t *testing.T) {
 	})
 }
 
-// The removal of an allocation and a look for room take the same two locks. The agent would hang if each
+// The removal of an allocation and a look for capacity take the same two locks. The agent would hang if each
 // waited for the lock of the other.
-func TestRoom_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
+func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.startWithRoom(nil)
+		r.startWithCapacity(nil)
 		defer func() { r.stop() }()
-		r.servers.place(withRoom("old", 600))
+		r.servers.place(withCPU("old", 600))
 		r.pass(time.Second)
 		old := r.client.runner("old")
-		r.client.room.mu.Lock() // as a look for room does before it reads the runners
-		defer r.client.room.mu.Unlock()
+		r.client.capacity.mu.Lock() // as a look for capacity does before it reads the runners
+		defer r.client.capacity.mu.Unlock()
 		r.servers.remove("old")
 		for !isClosed(old.Ended()) {
 			runtime.Gosched()
