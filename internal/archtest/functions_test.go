@@ -98,3 +98,50 @@ func checkExceptions(t *testing.T, fault string, found map[string]bool, exceptio
 		}
 	}
 }
+
+// maxTestLines is the most that a function of a test file may have outside of tables.
+const maxTestLines = 80
+
+// TestTestFunctions_AreSmall holds the lines of the functions of tests. The lines of composite literals do
+// not count: tables may be long.
+func TestTestFunctions_AreSmall(t *testing.T) {
+	files := token.NewFileSet()
+	long := map[string]int{}
+	for _, path := range sources(t) {
+		if !strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
+		for _, d := range parseFile(t, files, path).Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if ok && f.Body != nil {
+				long[dir+"."+receiverOf(f)+f.Name.Name] = linesOutsideTables(files, f)
+			}
+		}
+	}
+	checkBounds(t, "lines outside of tables", long, maxTestLines, longTests)
+}
+
+// longTests are the functions of tests with more lines, and the most that each may have: a bound that only
+// falls.
+var longTests = map[string]int{
+	"cli.fakeCluster.answerEvals":                                   89,  // a case a request
+	"scheduler.randomCluster.changeAnything":                        106, // a case a change
+	"server/control.TestLoops_TakeAJobFromPlacementToDeletedVolume": 81,  // one story
+	"test/e2e.TestConsul_HasTheServicesOfJobs":                      88,  // one story
+	"test/e2e.TestPluginHalves_RunAsTwoJobs":                        81,  // one story
+}
+
+// linesOutsideTables counts the lines of a function without those of its composite literals.
+func linesOutsideTables(files *token.FileSet, f *ast.FuncDecl) int {
+	line := func(p token.Pos) int { return files.Position(p).Line }
+	lines := line(f.End()) - line(f.Pos()) + 1
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		table, ok := n.(*ast.CompositeLit)
+		if ok {
+			lines -= line(table.End()) - line(table.Pos())
+		}
+		return !ok
+	})
+	return lines
+}
