@@ -60,10 +60,10 @@ func loadIdentityPart(path, known, configured string) (string, error) {
 	case !missing && configured == "" && known != "":
 		return "", structs.Internalf("%s: the node's identity is not the one of its records. Remove "+
 			"the file and start the agent again: it writes the file again from its records "+
-			"(see Damaged files in docs/operations.md)", path)
+			"(see Damaged files in docs/operations/troubleshoot.md)", path)
 	case !missing && configured == "":
 		return "", structs.Internalf("%s: the node's identity is empty. Put it back, or remove the file "+
-			"and become another node (see Damaged files in docs/operations.md)", path)
+			"and become another node (see Damaged files in docs/operations/troubleshoot.md)", path)
 	}
 	want = cmp.Or(want, structs.NewID())
 	if err := durable.WriteFile(path, []byte(want+"\n")); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestAgent_FindsTasksAndMountsWithoutItsRecords removes client.db between two agents, as the error of a
-// damaged one demands. docs/operations.md promises the result.
+// damaged one demands. docs/operations/troubleshoot.md promises the result.
 func TestAgent_FindsTasksAndMountsWithoutItsRecords(t *testing.T) {
 	m := newMachine(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent

@@ -1,6 +1,6 @@
 # A container and a process of the node in one network: the process reaches the container on the loopback interface,
 # and others reach it through the port of the node. The node needs a docker daemon, the plugins of CNI and iptables: see
-# the parts about networks and containers in docs/operations.md.
+# docs/operations/networks.md and docs/operations/containers.md.
 job "container-network" {
   group "web" {
     network {

@@ -1,4 +1,4 @@
-# A container. The node needs a docker daemon: see "Containers" in docs/operations.md.
+# A container. The node needs a docker daemon: see "Containers" in docs/operations/containers.md.
 job "clock" {
   group "clock" {
     task "clock" {

@@ -1,6 +1,6 @@
 # Two tasks in a network of their own. They reach each other on the loopback interface, and others reach the server
 # through the port of the node (berth alloc status shows its address). The node needs the plugins of CNI and iptables:
-# see the part about networks in docs/operations.md.
+# see docs/operations/networks.md.
 job "network" {
   group "web" {
     network {

@@ -28,9 +28,15 @@ var (
 func TestDocs_HaveValidExamples(t *testing.T) {
 	for _, p := range pages() {
 		text, err := os.ReadFile(p.file)
+		if err == nil && p.guide != "" {
+			var guide []byte
+			guide, err = os.ReadFile(p.guide)
+			text = append(text, guide...)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, e := range fenced.FindAllStringSubmatch(string(text), -1) {
 			if _, err := p.read(p.whole(e[1])); err != nil {
 				t.Errorf("%s has the example\n%s%v", p.file, e[1], err)

@@ -18,6 +18,7 @@ import (
 // structs give the rows of its tables. The other columns, the texts and the examples are written by hand.
 type page struct {
 	file  string
+	guide string // another page with examples of the format, or ""
 	roots []reflect.Type
 	whole func(example string) string           // makes a file of an example, which may be one block
 	read  func(src string) (row any, err error) // parses, canonicalizes and validates a file
@@ -26,7 +27,8 @@ type page struct {
 func pages() []page {
 	return []page{
 		{
-			file:  "../docs/jobs.md",
+			file:  "../docs/reference/jobs.md",
+			guide: "../docs/jobs.md",
 			roots: []reflect.Type{reflect.TypeFor[variableFile](), reflect.TypeFor[jobFile]()},
 			whole: wholeJob,
 			read:  readJob,

@@ -81,7 +81,7 @@ func fileName(field string) string {
 
 // The documentation lists the changes that replace no allocation, and those that do.
 func TestSameRunSpec_IsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/operations.md")
+	text, err := os.ReadFile("../docs/operations/updates.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures all tables of docs/performance.md, beside the peer and alone, and writes the tables and the picture. On a
+# Measures all tables of docs/performance, beside the peer and alone, and writes the tables and the picture. On a
 # quiet two-core machine it takes about 20 minutes, and four more to build the peer the first time. A part that fails
 # keeps its old table, and the script then fails.
 # Usage: scripts/bench-report.sh [part...]   parts: state rpc list sched e2e load overload memory capacity growth profiles (all, if none is given)
@@ -25,6 +25,17 @@ for part in ${*:-state rpc list sched e2e load overload memory capacity growth p
 done
 
 cd "$root/bench/peer"
-go run ./cmd/report -dir "$bin" -page "$root/docs/performance.md"
-[ ! -e "$bin/growth.json" ] || go run ./cmd/plot -i "$bin/growth.json" -o "$root/docs/performance.svg"
+go build -o "$bin/report" ./cmd/report
+for page in "$root"/docs/performance/*.md; do
+	# The program stops at a result whose table is not in the page, so it sees only those of the page.
+	results=$(mktemp -d)
+	for table in $(sed -n 's/^<!-- \([a-z0-9]*\): begin -->$/\1/p' "$page"); do
+		file=$table.json
+		[ "$table" != store ] || file=state.json
+		[ ! -e "$bin/$file" ] || ln -s "$bin/$file" "$results/"
+	done
+	"$bin/report" -dir "$results" -page "$page"
+	rm -r "$results"
+done
+[ ! -e "$bin/growth.json" ] || go run ./cmd/plot -i "$bin/growth.json" -o "$root/docs/performance/growth.svg"
 [ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }

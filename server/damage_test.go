@@ -61,7 +61,7 @@ func TestRun_EndsTheProcessAtADamagedEntry(t *testing.T) {
 		bytes.Contains(out, []byte("panic")) {
 		t.Errorf("process ended with %v:\n%s", err, out)
 	}
-	for _, part := range []string{"raft/wal/0000", "is damaged", "docs/operations.md"} {
+	for _, part := range []string{"raft/wal/0000", "is damaged", "docs/operations/troubleshoot.md"} {
 		if !bytes.Contains(out, []byte(part)) {
 			t.Errorf("%q is not in the output:\n%s", part, out)
 		}

@@ -242,7 +242,7 @@ func TestTemplate_KeepsZerosOverTheWire(t *testing.T) {
 }
 
 func TestTemplateFunctions_AreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
+	page, err := os.ReadFile("../docs/operations/templates.md")
 	if err != nil {
 		t.Fatal(err)
 	}

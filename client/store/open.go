@@ -143,13 +143,13 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 		return nil
 	case errors.Is(err, errNewer):
 		return structs.Preconditionf("%s: %w. Start that version again, or a later one "+
-			"(see Upgrades in docs/operations.md)", path, err)
+			"(see Upgrades in docs/operations/upgrade.md)", path, err)
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
 	return structs.Internalf("%s: the records of this node are damaged: %w. "+
 		"Remove the file and start the agent again: it finds the tasks and mounts that the servers "+
-		"still want there (see Damaged files in docs/operations.md)", path, err)
+		"still want there (see Damaged files in docs/operations/troubleshoot.md)", path, err)
 }
 
 // readGuarded turns the panics of bbolt, which trusts its pages, into errors. A page behind the end of a cut

@@ -178,7 +178,7 @@ func openFails(t *testing.T, path string, content []byte, want string) bool {
 	db, err := Open(filepath.Dir(path))
 	if err != nil {
 		if !strings.Contains(err.Error(), path) ||
-			!strings.Contains(err.Error(), "docs/operations.md") {
+			!strings.Contains(err.Error(), "docs/operations/") {
 			t.Errorf("the error does not name the file and the remedy: %v", err)
 		}
 		return true

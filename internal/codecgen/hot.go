@@ -2,7 +2,7 @@ package codecgen
 
 // Hot lists the structs of package structs that have generated codecs. These are the rows that fill a
 // snapshot, and the messages and log entries that nodes, the scheduler and submitters of jobs send by the
-// thousand, each with its parts. docs/performance.md has their rates. The other structs go through
+// thousand, each with its parts. docs/performance has their rates. The other structs go through
 // reflection, also where they are a part of a hot one.
 var Hot = []string{
 	// Parts of nearly every row and message.

@@ -17,7 +17,7 @@ func damageError(dataDir, path, format string, args ...any) error {
 	return structs.Internalf("%s: %w. The server does not use this state. "+
 		"If the other servers have a majority, stop this one, remove %s and start it again: "+
 		"it joins as a replacement. Otherwise start it on an empty directory and restore a backup "+
-		"(see Damaged files in docs/operations.md)", path, fault, dataDir)
+		"(see Damaged files in docs/operations/troubleshoot.md)", path, fault, dataDir)
 }
 
 // oversizedError returns the error of an entry that is whole and that raft-wal does not read, because it is
@@ -27,12 +27,12 @@ func oversizedError(dataDir, path string, index uint64, size int) error {
 		"at most %d. No file is damaged: an older version wrote this entry. Every server that has it stops at it. "+
 		"If the other servers run and have a majority, stop this one, move %s away and start it again: "+
 		"it joins as a replacement. Otherwise start it on an empty directory and restore a backup. "+
-		"Keep the old directory (see An entry that is too large in docs/operations.md)",
+		"Keep the old directory (see An entry that is too large in docs/operations/troubleshoot.md)",
 		path, index, size, segment.MaxEntrySize, dataDir)
 }
 
 // remedyError returns the error of a file with a remedy that loses nothing.
 func remedyError(path, fault, remedy string) error {
-	return structs.Internalf("%s: %s. %s (see Damaged files in docs/operations.md)",
+	return structs.Internalf("%s: %s. %s (see Damaged files in docs/operations/troubleshoot.md)",
 		path, fault, remedy)
 }

@@ -15,11 +15,11 @@ var (
 	dutyRow  = regexp.MustCompile(`^\| ([A-L][0-9]+) \|`)
 )
 
-// TestDuties_NameTheirTests holds docs/csi-duties.md against the tests: each duty that a test is named
-// for is in the page, with the package of the test in its last column.
+// TestDuties_NameTheirTests holds docs/reference/csi-duties.md against the tests: each duty that a test is
+// named for is in the page, with the package of the test in its last column.
 func TestDuties_NameTheirTests(t *testing.T) {
 	root := filepath.Join("..", "..")
-	page := filepath.Join(root, "docs", "csi-duties.md")
+	page := filepath.Join(root, "docs", "reference", "csi-duties.md")
 	was, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

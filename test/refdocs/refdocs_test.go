@@ -110,7 +110,7 @@ func limits(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Limits\n\nThese limits apply to one request, job file or report. Input beyond a limit is rejected before it has an effect, unless\n" +
 		"the last column says otherwise. A limit applies to new input: rows of an older version stay as they are. The load of a\n" +
-		"server has its own limits: see [operations.md](../operations.md), \"Overload\".\n\n" +
+		"server has its own limits: see [Overload](../operations/overload.md#overload).\n\n" +
 		"| of | at most | beyond it |\n|---|---|---|\n")
 	for _, l := range allLimits {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n",

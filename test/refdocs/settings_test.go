@@ -2,6 +2,7 @@ package refdocs
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -11,13 +12,28 @@ import (
 	"berth/client/config"
 )
 
-// TestOperations_ExplainsEverySetting holds docs/operations.md against the configuration.
-func TestOperations_ExplainsEverySetting(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
+// operations returns all pages of docs/operations, one behind the other.
+func operations(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join("..", "..", "docs", "operations", "*.md"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("docs/operations has %d pages, %v", len(names), err)
 	}
-	words := strings.FieldsFunc(string(text), func(r rune) bool {
+
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestOperations_ExplainsEverySetting holds docs/operations against the configuration.
+func TestOperations_ExplainsEverySetting(t *testing.T) {
+	words := strings.FieldsFunc(operations(t), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_')
 	})
 	known := map[string]bool{}
@@ -26,7 +42,7 @@ func TestOperations_ExplainsEverySetting(t *testing.T) {
 	}
 	for _, name := range settings(reflect.TypeFor[agent.Config]()) {
 		if !known[name] {
-			t.Errorf("docs/operations.md does not explain %s", name)
+			t.Errorf("docs/operations does not explain %s", name)
 		}
 	}
 }
@@ -34,11 +50,8 @@ func TestOperations_ExplainsEverySetting(t *testing.T) {
 // TestOperations_ListsEveryLiveSetting holds the table of the settings that change at once against the node
 // agent: it changes each setting of a configuration and looks for those that a running agent takes over.
 func TestOperations_ListsEveryLiveSetting(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "### Changing settings of a running agent")
+	page := readDoc(t, "docs/operations/configure.md")
+	_, section, _ := strings.Cut(page, "## Changing settings of a running agent")
 	section, _, _ = strings.Cut(section, "\n#")
 	old := reflect.ValueOf(config.DefaultConfig()).Elem()
 	found := 0
@@ -56,7 +69,7 @@ func TestOperations_ListsEveryLiveSetting(t *testing.T) {
 		found++
 		listed := regexp.MustCompile("(?m)^\\| `client \\{[^|]*\\b" + name + "\\b[^|]*` \\|")
 		if !listed.MatchString(section) {
-			t.Errorf("the table of docs/operations.md lacks the live setting %s", name)
+			t.Errorf("the table of docs/operations/configure.md lacks the live setting %s", name)
 		}
 	}
 	if found == 0 {

@@ -3,6 +3,7 @@ package refdocs
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -39,7 +40,7 @@ func referenceCommands(t *testing.T) map[string]*command {
 		if m := headingRow.FindStringSubmatch(line); m != nil {
 			c := &command{options: map[string]bool{}}
 			options = c.options
-			var path []string
+			var words []string
 			for _, word := range strings.Fields(m[1]) {
 				switch word[0] {
 				case '<':
@@ -48,10 +49,10 @@ func referenceCommands(t *testing.T) map[string]*command {
 				case '[':
 					c.takes++
 				default:
-					path = append(path, word)
+					words = append(words, word)
 				}
 			}
-			all[strings.Join(path, " ")] = c
+			all[strings.Join(words, " ")] = c
 		}
 		if m := optionRow.FindStringSubmatch(line); m != nil {
 			options[m[1]] = m[2] != ""
@@ -79,21 +80,24 @@ func readDoc(t *testing.T, name string) string {
 	return string(text)
 }
 
-// handWritten returns the pages without a generator, by name.
+// isGenerated reports whether a page has no text by hand.
+func isGenerated(name string) bool {
+	for _, p := range pages {
+		if name == path.Join("docs", "reference", p.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// handWritten returns the pages for readers of this version that have a text by hand, by name.
 func handWritten(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md"} {
-		names, err := filepath.Glob(filepath.Join("..", "..", pattern))
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: %d files, %v", pattern, len(names), err)
-		}
-		for _, name := range names {
-			rel, err := filepath.Rel(filepath.Join("..", ".."), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pages[rel] = readDoc(t, rel)
+	for name, text := range allPages(t) {
+		folder := path.Dir(name)
+		if folder == "." || strings.HasPrefix(name, "docs/") && folder != "docs/adr" && !isGenerated(name) {
+			pages[name] = text
 		}
 	}
 	return pages
@@ -192,7 +196,7 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// TestOperations_ShowsConfigurationThatParses reads each block of docs/operations.md that is a configuration.
+// TestOperations_ShowsConfigurationThatParses reads each block of docs/operations that is a configuration.
 func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
 	begins := regexp.MustCompile(`^[a-z_]+ (=|\{)`)
 	found := 0
@@ -210,10 +214,10 @@ func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
 		}
 		c := agent.DefaultConfig()
 		if err := c.LoadFiles([]string{file}); err != nil {
-			t.Errorf("docs/operations.md shows\n%s%v", text, err)
+			t.Errorf("docs/operations shows\n%s%v", text, err)
 		}
 	}
-	for line := range strings.Lines(readDoc(t, "docs/operations.md")) {
+	for line := range strings.Lines(operations(t)) {
 		if inner, ok := strings.CutPrefix(line, "    "); ok {
 			block = append(block, strings.TrimRight(inner, "\n"))
 			continue
@@ -231,7 +235,7 @@ func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
 func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
 	var block reflect.Value
 	rows, defaults := 0, 0
-	for line := range strings.Lines(readDoc(t, "docs/operations.md")) {
+	for line := range strings.Lines(operations(t)) {
 		if m := settingRow.FindStringSubmatch(line); m != nil {
 			path := strings.Fields(strings.NewReplacer("{", "", "}", "").Replace(m[1]))
 			block = blockAt(t, reflect.ValueOf(agent.DefaultConfig()), path)
@@ -248,7 +252,7 @@ func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
 		for _, name := range names {
 			rows++
 			if !slices.Contains(known, name) {
-				t.Errorf("docs/operations.md lists %s, which is no setting of %s", name, block.Type())
+				t.Errorf("docs/operations lists %s, which is no setting of %s", name, block.Type())
 			}
 		}
 		said := strings.Split(strings.TrimSpace(strings.Split(line, "|")[2]), ", ")
@@ -259,7 +263,7 @@ func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
 			if is, plain := plainDefault(field(block, name)); plain && isPlain.MatchString(said[n]) {
 				defaults++
 				if said[n] != is {
-					t.Errorf("docs/operations.md says that %s is %s by default; it is %s", name, said[n], is)
+					t.Errorf("docs/operations says that %s is %s by default; it is %s", name, said[n], is)
 				}
 			}
 		}
@@ -307,7 +311,7 @@ func blockAt(t *testing.T, v reflect.Value, path []string) reflect.Value {
 	for _, name := range path {
 		inner := field(v, name)
 		if !inner.IsValid() {
-			t.Fatalf("docs/operations.md has a table of the block %s, which %s does not have", name, v.Type())
+			t.Fatalf("docs/operations has a table of the block %s, which %s does not have", name, v.Type())
 		}
 		v = inner
 	}
