@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"berth/plugins/protocol/device"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/device"
+	"berth/client/drivers/protocol/shared"
 	"berth/structs"
 )
 

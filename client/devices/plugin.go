@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"berth/client/drivers/catalog"
+	"berth/client/drivers/protocol/device"
 	"berth/internal/backoff"
-	"berth/plugins/protocol/device"
 	"berth/structs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc"
 
 	"berth/client/drivers/plugintest"
+	"berth/client/drivers/protocol/device"
 	"berth/internal/backoff"
-	"berth/plugins/protocol/device"
 	"berth/structs"
 )
 

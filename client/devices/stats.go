@@ -3,8 +3,8 @@ package devices
 import (
 	"time"
 
-	"berth/plugins/protocol/device"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/device"
+	"berth/client/drivers/protocol/shared"
 	"berth/structs"
 )
 

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/plugins/protocol/device"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/device"
+	"berth/client/drivers/protocol/shared"
 	"berth/structs"
 )
 

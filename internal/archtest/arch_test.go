@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/codec"},
 	{"structs"},
 	{"internal"},
-	{"state", "rpc", "csi", "jobspec", "plugins/protocol"},
+	{"state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn"},
 	{"endpoints", "cli"},
@@ -32,8 +32,8 @@ var layers = [][]string{
 // onlyIn has the packages of berth that may import a library directly.
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb": {"internal/mvcc"},
-	"google.golang.org/grpc": {"csi", "plugins", "client/drivers/catalog", "client/drivers/plugintest",
-		"client/drivers/external", "client/mesh/services/healthcheck"},
+	"google.golang.org/grpc": {"csi", "plugins", "client/drivers/protocol", "client/drivers/catalog",
+		"client/drivers/plugintest", "client/drivers/external", "client/mesh/services/healthcheck"},
 	"go.etcd.io/bbolt":                {"client/store"},
 	"github.com/hashicorp/raft-wal":   {"server"},
 	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "internal/consultest", "test"},

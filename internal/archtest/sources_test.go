@@ -62,14 +62,14 @@ func TestSources_AreOfAllModules(t *testing.T) {
 		read[filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))] = true
 	}
 	for path, want := range map[string]bool{
-		"cmd/berth/main.go":                   true,
-		"internal/archtest/sources_test.go":   true,
-		"bench/peer/cmd/compare/main.go":      true,
-		"bench/peer/statebench/meter_test.go": true,
-		"test/interop/agent_test.go":          true,
-		"structs/codec_gen.go":                false,
-		"internal/codec/all_gen_test.go":      false,
-		"plugins/protocol/base/base.pb.go":    false,
+		"cmd/berth/main.go":                       true,
+		"internal/archtest/sources_test.go":       true,
+		"bench/peer/cmd/compare/main.go":          true,
+		"bench/peer/statebench/meter_test.go":     true,
+		"test/interop/agent_test.go":              true,
+		"structs/codec_gen.go":                    false,
+		"internal/codec/all_gen_test.go":          false,
+		"client/drivers/protocol/base/base.pb.go": false,
 	} {
 		if read[path] != want {
 			t.Errorf("%s: read %t, want %t", path, read[path], want)

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"syscall"
 
+	"berth/client/drivers/protocol/base"
 	"berth/client/drivers/schema"
-	"berth/plugins/protocol/base"
 	"berth/structs"
 )
 

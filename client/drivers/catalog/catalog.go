@@ -25,9 +25,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"berth/client/drivers/protocol/base"
+	"berth/client/drivers/protocol/driver"
 	"berth/client/machine/fingerprint"
-	"berth/plugins/protocol/base"
-	"berth/plugins/protocol/driver"
 	"berth/structs"
 )
 

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"berth/plugins/protocol/base"
-	"berth/plugins/protocol/hclspec"
+	"berth/client/drivers/protocol/base"
+	"berth/client/drivers/protocol/hclspec"
 	"berth/structs"
 )
 

@@ -3,8 +3,8 @@ package catalog
 import (
 	"fmt"
 
+	"berth/client/drivers/protocol/base"
 	"berth/client/machine/fingerprint"
-	"berth/plugins/protocol/base"
 )
 
 // driverConfig has the range of ports that the dialect gives a driver for itself by default, of which berth

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"berth/client/drivers/protocol/base"
 	"berth/client/machine/fingerprint"
-	"berth/plugins/protocol/base"
 )
 
 func TestTopology_HasTheFieldsOfTheDialect(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/plugintest"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 )
 
 // started returns the resources of the last task that the plugin started.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/client/drivers/driver"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
 )
 

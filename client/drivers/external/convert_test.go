@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/drivers/driver"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
 )
 

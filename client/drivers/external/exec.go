@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"berth/client/drivers/driver"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
 )
 

@@ -19,9 +19,9 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/client/drivers/schema"
 	"berth/client/store"
-	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )
 

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/internal/backoff"
-	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )
 

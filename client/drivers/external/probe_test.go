@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
 )
 

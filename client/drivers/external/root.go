@@ -9,7 +9,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"berth/client/drivers/driver"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
 )
 

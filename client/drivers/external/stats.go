@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"berth/client/drivers/driver"
-	protocol "berth/plugins/protocol/driver"
+	protocol "berth/client/drivers/protocol/driver"
 )
 
 // Stats implements driver.Driver: the first of the statistics that the plugin sends.

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/client/drivers/driver"
+	protocol "berth/client/drivers/protocol/driver"
+	"berth/client/drivers/protocol/shared"
 	"berth/internal/backoff"
-	protocol "berth/plugins/protocol/driver"
-	"berth/plugins/protocol/shared"
 	"berth/structs"
 )
 

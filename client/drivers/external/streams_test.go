@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/client/drivers/catalog"
-	protocol "berth/plugins/protocol/driver"
-	"berth/plugins/protocol/shared"
+	protocol "berth/client/drivers/protocol/driver"
+	"berth/client/drivers/protocol/shared"
 	"berth/structs"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
+	protocol "berth/client/drivers/protocol/driver"
 	"berth/client/drivers/sandbox"
 	"berth/client/store"
-	protocol "berth/plugins/protocol/driver"
 	"berth/structs"
 )
 

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/plugins/protocol/device"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/device"
+	"berth/client/drivers/protocol/shared"
 )
 
 // deviceService has one group, test/file/mock, or of another name.

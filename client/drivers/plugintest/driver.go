@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/procref"
-	"berth/plugins/protocol/driver"
-	"berth/plugins/protocol/hclspec"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/driver"
+	"berth/client/drivers/protocol/hclspec"
+	"berth/client/drivers/protocol/shared"
 )
 
 // driverService is a driver. A task is a shell script: the setting "script" of its configuration.

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"sync"
 
-	"berth/plugins/protocol/driver"
+	"berth/client/drivers/protocol/driver"
 )
 
 // ExecTaskStreaming runs a command beside a task. A command with a terminal has none, but tells its size.

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
-	"berth/plugins/protocol/base"
-	"berth/plugins/protocol/device"
-	"berth/plugins/protocol/driver"
-	"berth/plugins/protocol/hclspec"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/base"
+	"berth/client/drivers/protocol/device"
+	"berth/client/drivers/protocol/driver"
+	"berth/client/drivers/protocol/hclspec"
+	"berth/client/drivers/protocol/shared"
 )
 
 // serve serves the plugin until the agent asks it to end.

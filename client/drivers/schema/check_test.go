@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/plugins/protocol/hclspec"
+	"berth/client/drivers/protocol/hclspec"
 )
 
 func check(t *testing.T, config map[string]any) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
-	"berth/plugins/protocol/hclspec"
+	"berth/client/drivers/protocol/hclspec"
 )
 
 // A plugin is not trusted to send a small schema. maxDepth bounds its nesting, and maxExpression the bytes

@@ -14,7 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/msgpack"
 
-	"berth/plugins/protocol/hclspec"
+	"berth/client/drivers/protocol/hclspec"
 	"berth/structs"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
-	"berth/plugins/protocol/hclspec"
+	"berth/client/drivers/protocol/hclspec"
 )
 
 type specs = map[string]*hclspec.Spec

@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.0
 // - protoc             v3.21.12
-// source: plugins/protocol/base/base.proto
+// source: client/drivers/protocol/base/base.proto
 
 // The service that each plugin has, whatever its type.
 
@@ -201,5 +201,5 @@ var BasePlugin_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "plugins/protocol/base/base.proto",
+	Metadata: "client/drivers/protocol/base/base.proto",
 }

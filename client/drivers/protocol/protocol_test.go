@@ -12,11 +12,11 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"berth/plugins/protocol/base"
-	"berth/plugins/protocol/device"
-	"berth/plugins/protocol/driver"
-	"berth/plugins/protocol/hclspec"
-	"berth/plugins/protocol/shared"
+	"berth/client/drivers/protocol/base"
+	"berth/client/drivers/protocol/device"
+	"berth/client/drivers/protocol/driver"
+	"berth/client/drivers/protocol/hclspec"
+	"berth/client/drivers/protocol/shared"
 )
 
 var (
@@ -110,13 +110,13 @@ func addCalls(file protoreflect.FileDescriptor, found map[string]string) {
 
 func TestCode_IsMadeOfTheText(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
-		base.File_plugins_protocol_base_base_proto,
-		device.File_plugins_protocol_device_device_proto,
-		driver.File_plugins_protocol_driver_driver_proto,
-		hclspec.File_plugins_protocol_hclspec_hclspec_proto,
-		shared.File_plugins_protocol_shared_shared_proto,
+		base.File_client_drivers_protocol_base_base_proto,
+		device.File_client_drivers_protocol_device_device_proto,
+		driver.File_client_drivers_protocol_driver_driver_proto,
+		hclspec.File_client_drivers_protocol_hclspec_hclspec_proto,
+		shared.File_client_drivers_protocol_shared_shared_proto,
 	} {
-		text := declared(t, filepath.Join("../..", file.Path()))
+		text := declared(t, filepath.Join("../../..", file.Path()))
 		code := made(file)
 		if len(text) == 0 {
 			t.Errorf("%s declares nothing", file.Path())

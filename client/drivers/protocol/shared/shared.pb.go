@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: plugins/protocol/shared/shared.proto
+// source: client/drivers/protocol/shared/shared.proto
 
 // Messages that the driver and the device interface share.
 
@@ -41,7 +41,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -53,7 +53,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -66,7 +66,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_shared_shared_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_shared_shared_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -157,7 +157,7 @@ type RecoverableError struct {
 
 func (x *RecoverableError) Reset() {
 	*x = RecoverableError{}
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -169,7 +169,7 @@ func (x *RecoverableError) String() string {
 func (*RecoverableError) ProtoMessage() {}
 
 func (x *RecoverableError) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -182,7 +182,7 @@ func (x *RecoverableError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverableError.ProtoReflect.Descriptor instead.
 func (*RecoverableError) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_shared_shared_proto_rawDescGZIP(), []int{1}
+	return file_client_drivers_protocol_shared_shared_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *RecoverableError) GetRecoverable() bool {
@@ -203,7 +203,7 @@ type StatObject struct {
 
 func (x *StatObject) Reset() {
 	*x = StatObject{}
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +215,7 @@ func (x *StatObject) String() string {
 func (*StatObject) ProtoMessage() {}
 
 func (x *StatObject) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +228,7 @@ func (x *StatObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatObject.ProtoReflect.Descriptor instead.
 func (*StatObject) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_shared_shared_proto_rawDescGZIP(), []int{2}
+	return file_client_drivers_protocol_shared_shared_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *StatObject) GetNested() map[string]*StatObject {
@@ -262,7 +262,7 @@ type StatValue struct {
 
 func (x *StatValue) Reset() {
 	*x = StatValue{}
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +274,7 @@ func (x *StatValue) String() string {
 func (*StatValue) ProtoMessage() {}
 
 func (x *StatValue) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_shared_shared_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_shared_shared_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +287,7 @@ func (x *StatValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatValue.ProtoReflect.Descriptor instead.
 func (*StatValue) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_shared_shared_proto_rawDescGZIP(), []int{3}
+	return file_client_drivers_protocol_shared_shared_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StatValue) GetFloatNumeratorVal() *wrapperspb.DoubleValue {
@@ -346,11 +346,11 @@ func (x *StatValue) GetDesc() string {
 	return ""
 }
 
-var File_plugins_protocol_shared_shared_proto protoreflect.FileDescriptor
+var File_client_drivers_protocol_shared_shared_proto protoreflect.FileDescriptor
 
-const file_plugins_protocol_shared_shared_proto_rawDesc = "" +
+const file_client_drivers_protocol_shared_shared_proto_rawDesc = "" +
 	"\n" +
-	"$plugins/protocol/shared/shared.proto\x12&hashicorp.nomad.plugins.shared.structs\x1a\x1egoogle/protobuf/wrappers.proto\"\xa0\x01\n" +
+	"+client/drivers/protocol/shared/shared.proto\x12&hashicorp.nomad.plugins.shared.structs\x1a\x1egoogle/protobuf/wrappers.proto\"\xa0\x01\n" +
 	"\tAttribute\x12\x1d\n" +
 	"\tfloat_val\x18\x01 \x01(\x01H\x00R\bfloatVal\x12\x19\n" +
 	"\aint_val\x18\x02 \x01(\x03H\x00R\x06intVal\x12\x1f\n" +
@@ -382,22 +382,22 @@ const file_plugins_protocol_shared_shared_proto_rawDesc = "" +
 	"string_val\x18\x05 \x01(\v2\x1c.google.protobuf.StringValueR\tstringVal\x125\n" +
 	"\bbool_val\x18\x06 \x01(\v2\x1a.google.protobuf.BoolValueR\aboolVal\x12\x12\n" +
 	"\x04unit\x18\a \x01(\tR\x04unit\x12\x12\n" +
-	"\x04desc\x18\b \x01(\tR\x04descB\x1fZ\x1dberth/plugins/protocol/sharedb\x06proto3"
+	"\x04desc\x18\b \x01(\tR\x04descB&Z$berth/client/drivers/protocol/sharedb\x06proto3"
 
 var (
-	file_plugins_protocol_shared_shared_proto_rawDescOnce sync.Once
-	file_plugins_protocol_shared_shared_proto_rawDescData []byte
+	file_client_drivers_protocol_shared_shared_proto_rawDescOnce sync.Once
+	file_client_drivers_protocol_shared_shared_proto_rawDescData []byte
 )
 
-func file_plugins_protocol_shared_shared_proto_rawDescGZIP() []byte {
-	file_plugins_protocol_shared_shared_proto_rawDescOnce.Do(func() {
-		file_plugins_protocol_shared_shared_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_plugins_protocol_shared_shared_proto_rawDesc), len(file_plugins_protocol_shared_shared_proto_rawDesc)))
+func file_client_drivers_protocol_shared_shared_proto_rawDescGZIP() []byte {
+	file_client_drivers_protocol_shared_shared_proto_rawDescOnce.Do(func() {
+		file_client_drivers_protocol_shared_shared_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_shared_shared_proto_rawDesc), len(file_client_drivers_protocol_shared_shared_proto_rawDesc)))
 	})
-	return file_plugins_protocol_shared_shared_proto_rawDescData
+	return file_client_drivers_protocol_shared_shared_proto_rawDescData
 }
 
-var file_plugins_protocol_shared_shared_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
-var file_plugins_protocol_shared_shared_proto_goTypes = []any{
+var file_client_drivers_protocol_shared_shared_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_client_drivers_protocol_shared_shared_proto_goTypes = []any{
 	(*Attribute)(nil),              // 0: hashicorp.nomad.plugins.shared.structs.Attribute
 	(*RecoverableError)(nil),       // 1: hashicorp.nomad.plugins.shared.structs.RecoverableError
 	(*StatObject)(nil),             // 2: hashicorp.nomad.plugins.shared.structs.StatObject
@@ -409,7 +409,7 @@ var file_plugins_protocol_shared_shared_proto_goTypes = []any{
 	(*wrapperspb.StringValue)(nil), // 8: google.protobuf.StringValue
 	(*wrapperspb.BoolValue)(nil),   // 9: google.protobuf.BoolValue
 }
-var file_plugins_protocol_shared_shared_proto_depIdxs = []int32{
+var file_client_drivers_protocol_shared_shared_proto_depIdxs = []int32{
 	4,  // 0: hashicorp.nomad.plugins.shared.structs.StatObject.nested:type_name -> hashicorp.nomad.plugins.shared.structs.StatObject.NestedEntry
 	5,  // 1: hashicorp.nomad.plugins.shared.structs.StatObject.attributes:type_name -> hashicorp.nomad.plugins.shared.structs.StatObject.AttributesEntry
 	6,  // 2: hashicorp.nomad.plugins.shared.structs.StatValue.float_numerator_val:type_name -> google.protobuf.DoubleValue
@@ -427,12 +427,12 @@ var file_plugins_protocol_shared_shared_proto_depIdxs = []int32{
 	0,  // [0:10] is the sub-list for field type_name
 }
 
-func init() { file_plugins_protocol_shared_shared_proto_init() }
-func file_plugins_protocol_shared_shared_proto_init() {
-	if File_plugins_protocol_shared_shared_proto != nil {
+func init() { file_client_drivers_protocol_shared_shared_proto_init() }
+func file_client_drivers_protocol_shared_shared_proto_init() {
+	if File_client_drivers_protocol_shared_shared_proto != nil {
 		return
 	}
-	file_plugins_protocol_shared_shared_proto_msgTypes[0].OneofWrappers = []any{
+	file_client_drivers_protocol_shared_shared_proto_msgTypes[0].OneofWrappers = []any{
 		(*Attribute_FloatVal)(nil),
 		(*Attribute_IntVal)(nil),
 		(*Attribute_StringVal)(nil),
@@ -442,17 +442,17 @@ func file_plugins_protocol_shared_shared_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_shared_shared_proto_rawDesc), len(file_plugins_protocol_shared_shared_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_shared_shared_proto_rawDesc), len(file_client_drivers_protocol_shared_shared_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_plugins_protocol_shared_shared_proto_goTypes,
-		DependencyIndexes: file_plugins_protocol_shared_shared_proto_depIdxs,
-		MessageInfos:      file_plugins_protocol_shared_shared_proto_msgTypes,
+		GoTypes:           file_client_drivers_protocol_shared_shared_proto_goTypes,
+		DependencyIndexes: file_client_drivers_protocol_shared_shared_proto_depIdxs,
+		MessageInfos:      file_client_drivers_protocol_shared_shared_proto_msgTypes,
 	}.Build()
-	File_plugins_protocol_shared_shared_proto = out.File
-	file_plugins_protocol_shared_shared_proto_goTypes = nil
-	file_plugins_protocol_shared_shared_proto_depIdxs = nil
+	File_client_drivers_protocol_shared_shared_proto = out.File
+	file_client_drivers_protocol_shared_shared_proto_goTypes = nil
+	file_client_drivers_protocol_shared_shared_proto_depIdxs = nil
 }

@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.0
 // - protoc             v3.21.12
-// source: plugins/protocol/driver/driver.proto
+// source: client/drivers/protocol/driver/driver.proto
 
 // The interface of driver plugins, version v0.1.0. Fields that berth neither sets nor reads are left out; their
 // numbers stay free.
@@ -754,5 +754,5 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 	},
-	Metadata: "plugins/protocol/driver/driver.proto",
+	Metadata: "client/drivers/protocol/driver/driver.proto",
 }

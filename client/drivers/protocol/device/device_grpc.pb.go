@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.0
 // - protoc             v3.21.12
-// source: plugins/protocol/device/device.proto
+// source: client/drivers/protocol/device/device.proto
 
 // The interface of device plugins, version v0.1.0.
 
@@ -208,5 +208,5 @@ var DevicePlugin_ServiceDesc = grpc.ServiceDesc{
 			ServerStreams: true,
 		},
 	},
-	Metadata: "plugins/protocol/device/device.proto",
+	Metadata: "client/drivers/protocol/device/device.proto",
 }

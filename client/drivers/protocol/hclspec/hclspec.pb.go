@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: plugins/protocol/hclspec/hclspec.proto
+// source: client/drivers/protocol/hclspec/hclspec.proto
 
 // The schema language of plugin configurations. A plugin announces one Spec for its own configuration, a driver
 // a second one for the `config` block of a task. The messages mirror the decoder specs of hcl/v2 (hcldec).
@@ -46,7 +46,7 @@ type Spec struct {
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -58,7 +58,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -71,7 +71,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Spec) GetBlock() isSpec_Block {
@@ -245,7 +245,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -257,7 +257,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -270,7 +270,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{1}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Object) GetAttributes() map[string]*Spec {
@@ -290,7 +290,7 @@ type Array struct {
 
 func (x *Array) Reset() {
 	*x = Array{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +302,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +315,7 @@ func (x *Array) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{2}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Array) GetValues() []*Spec {
@@ -337,7 +337,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +349,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +362,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{3}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Attr) GetName() string {
@@ -398,7 +398,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +410,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +423,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{4}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Block) GetName() string {
@@ -459,7 +459,7 @@ type BlockAttrs struct {
 
 func (x *BlockAttrs) Reset() {
 	*x = BlockAttrs{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +471,7 @@ func (x *BlockAttrs) String() string {
 func (*BlockAttrs) ProtoMessage() {}
 
 func (x *BlockAttrs) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +484,7 @@ func (x *BlockAttrs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockAttrs.ProtoReflect.Descriptor instead.
 func (*BlockAttrs) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{5}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BlockAttrs) GetName() string {
@@ -521,7 +521,7 @@ type BlockList struct {
 
 func (x *BlockList) Reset() {
 	*x = BlockList{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +533,7 @@ func (x *BlockList) String() string {
 func (*BlockList) ProtoMessage() {}
 
 func (x *BlockList) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +546,7 @@ func (x *BlockList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockList.ProtoReflect.Descriptor instead.
 func (*BlockList) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{6}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BlockList) GetName() string {
@@ -590,7 +590,7 @@ type BlockSet struct {
 
 func (x *BlockSet) Reset() {
 	*x = BlockSet{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +602,7 @@ func (x *BlockSet) String() string {
 func (*BlockSet) ProtoMessage() {}
 
 func (x *BlockSet) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +615,7 @@ func (x *BlockSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockSet.ProtoReflect.Descriptor instead.
 func (*BlockSet) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{7}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BlockSet) GetName() string {
@@ -658,7 +658,7 @@ type BlockMap struct {
 
 func (x *BlockMap) Reset() {
 	*x = BlockMap{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +670,7 @@ func (x *BlockMap) String() string {
 func (*BlockMap) ProtoMessage() {}
 
 func (x *BlockMap) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +683,7 @@ func (x *BlockMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockMap.ProtoReflect.Descriptor instead.
 func (*BlockMap) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{8}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BlockMap) GetName() string {
@@ -718,7 +718,7 @@ type Default struct {
 
 func (x *Default) Reset() {
 	*x = Default{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +730,7 @@ func (x *Default) String() string {
 func (*Default) ProtoMessage() {}
 
 func (x *Default) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +743,7 @@ func (x *Default) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Default.ProtoReflect.Descriptor instead.
 func (*Default) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{9}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Default) GetPrimary() *Spec {
@@ -770,7 +770,7 @@ type Literal struct {
 
 func (x *Literal) Reset() {
 	*x = Literal{}
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +782,7 @@ func (x *Literal) String() string {
 func (*Literal) ProtoMessage() {}
 
 func (x *Literal) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_hclspec_hclspec_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +795,7 @@ func (x *Literal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Literal.ProtoReflect.Descriptor instead.
 func (*Literal) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{10}
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Literal) GetValue() string {
@@ -805,11 +805,11 @@ func (x *Literal) GetValue() string {
 	return ""
 }
 
-var File_plugins_protocol_hclspec_hclspec_proto protoreflect.FileDescriptor
+var File_client_drivers_protocol_hclspec_hclspec_proto protoreflect.FileDescriptor
 
-const file_plugins_protocol_hclspec_hclspec_proto_rawDesc = "" +
+const file_client_drivers_protocol_hclspec_hclspec_proto_rawDesc = "" +
 	"\n" +
-	"&plugins/protocol/hclspec/hclspec.proto\x12&hashicorp.nomad.plugins.shared.hclspec\"\x9d\x06\n" +
+	"-client/drivers/protocol/hclspec/hclspec.proto\x12&hashicorp.nomad.plugins.shared.hclspec\"\x9d\x06\n" +
 	"\x04Spec\x12H\n" +
 	"\x06object\x18\x01 \x01(\v2..hashicorp.nomad.plugins.shared.hclspec.ObjectH\x00R\x06object\x12E\n" +
 	"\x05array\x18\x02 \x01(\v2-.hashicorp.nomad.plugins.shared.hclspec.ArrayH\x00R\x05array\x12B\n" +
@@ -866,22 +866,22 @@ const file_plugins_protocol_hclspec_hclspec_proto_rawDesc = "" +
 	"\aprimary\x18\x01 \x01(\v2,.hashicorp.nomad.plugins.shared.hclspec.SpecR\aprimary\x12F\n" +
 	"\adefault\x18\x02 \x01(\v2,.hashicorp.nomad.plugins.shared.hclspec.SpecR\adefault\"\x1f\n" +
 	"\aLiteral\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\tR\x05valueB Z\x1eberth/plugins/protocol/hclspecb\x06proto3"
+	"\x05value\x18\x01 \x01(\tR\x05valueB'Z%berth/client/drivers/protocol/hclspecb\x06proto3"
 
 var (
-	file_plugins_protocol_hclspec_hclspec_proto_rawDescOnce sync.Once
-	file_plugins_protocol_hclspec_hclspec_proto_rawDescData []byte
+	file_client_drivers_protocol_hclspec_hclspec_proto_rawDescOnce sync.Once
+	file_client_drivers_protocol_hclspec_hclspec_proto_rawDescData []byte
 )
 
-func file_plugins_protocol_hclspec_hclspec_proto_rawDescGZIP() []byte {
-	file_plugins_protocol_hclspec_hclspec_proto_rawDescOnce.Do(func() {
-		file_plugins_protocol_hclspec_hclspec_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_plugins_protocol_hclspec_hclspec_proto_rawDesc), len(file_plugins_protocol_hclspec_hclspec_proto_rawDesc)))
+func file_client_drivers_protocol_hclspec_hclspec_proto_rawDescGZIP() []byte {
+	file_client_drivers_protocol_hclspec_hclspec_proto_rawDescOnce.Do(func() {
+		file_client_drivers_protocol_hclspec_hclspec_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_hclspec_hclspec_proto_rawDesc), len(file_client_drivers_protocol_hclspec_hclspec_proto_rawDesc)))
 	})
-	return file_plugins_protocol_hclspec_hclspec_proto_rawDescData
+	return file_client_drivers_protocol_hclspec_hclspec_proto_rawDescData
 }
 
-var file_plugins_protocol_hclspec_hclspec_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
-var file_plugins_protocol_hclspec_hclspec_proto_goTypes = []any{
+var file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_client_drivers_protocol_hclspec_hclspec_proto_goTypes = []any{
 	(*Spec)(nil),       // 0: hashicorp.nomad.plugins.shared.hclspec.Spec
 	(*Object)(nil),     // 1: hashicorp.nomad.plugins.shared.hclspec.Object
 	(*Array)(nil),      // 2: hashicorp.nomad.plugins.shared.hclspec.Array
@@ -895,7 +895,7 @@ var file_plugins_protocol_hclspec_hclspec_proto_goTypes = []any{
 	(*Literal)(nil),    // 10: hashicorp.nomad.plugins.shared.hclspec.Literal
 	nil,                // 11: hashicorp.nomad.plugins.shared.hclspec.Object.AttributesEntry
 }
-var file_plugins_protocol_hclspec_hclspec_proto_depIdxs = []int32{
+var file_client_drivers_protocol_hclspec_hclspec_proto_depIdxs = []int32{
 	1,  // 0: hashicorp.nomad.plugins.shared.hclspec.Spec.object:type_name -> hashicorp.nomad.plugins.shared.hclspec.Object
 	2,  // 1: hashicorp.nomad.plugins.shared.hclspec.Spec.array:type_name -> hashicorp.nomad.plugins.shared.hclspec.Array
 	3,  // 2: hashicorp.nomad.plugins.shared.hclspec.Spec.Attr:type_name -> hashicorp.nomad.plugins.shared.hclspec.Attr
@@ -922,12 +922,12 @@ var file_plugins_protocol_hclspec_hclspec_proto_depIdxs = []int32{
 	0,  // [0:19] is the sub-list for field type_name
 }
 
-func init() { file_plugins_protocol_hclspec_hclspec_proto_init() }
-func file_plugins_protocol_hclspec_hclspec_proto_init() {
-	if File_plugins_protocol_hclspec_hclspec_proto != nil {
+func init() { file_client_drivers_protocol_hclspec_hclspec_proto_init() }
+func file_client_drivers_protocol_hclspec_hclspec_proto_init() {
+	if File_client_drivers_protocol_hclspec_hclspec_proto != nil {
 		return
 	}
-	file_plugins_protocol_hclspec_hclspec_proto_msgTypes[0].OneofWrappers = []any{
+	file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes[0].OneofWrappers = []any{
 		(*Spec_Object)(nil),
 		(*Spec_Array)(nil),
 		(*Spec_Attr)(nil),
@@ -943,17 +943,17 @@ func file_plugins_protocol_hclspec_hclspec_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_hclspec_hclspec_proto_rawDesc), len(file_plugins_protocol_hclspec_hclspec_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_hclspec_hclspec_proto_rawDesc), len(file_client_drivers_protocol_hclspec_hclspec_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_plugins_protocol_hclspec_hclspec_proto_goTypes,
-		DependencyIndexes: file_plugins_protocol_hclspec_hclspec_proto_depIdxs,
-		MessageInfos:      file_plugins_protocol_hclspec_hclspec_proto_msgTypes,
+		GoTypes:           file_client_drivers_protocol_hclspec_hclspec_proto_goTypes,
+		DependencyIndexes: file_client_drivers_protocol_hclspec_hclspec_proto_depIdxs,
+		MessageInfos:      file_client_drivers_protocol_hclspec_hclspec_proto_msgTypes,
 	}.Build()
-	File_plugins_protocol_hclspec_hclspec_proto = out.File
-	file_plugins_protocol_hclspec_hclspec_proto_goTypes = nil
-	file_plugins_protocol_hclspec_hclspec_proto_depIdxs = nil
+	File_client_drivers_protocol_hclspec_hclspec_proto = out.File
+	file_client_drivers_protocol_hclspec_hclspec_proto_goTypes = nil
+	file_client_drivers_protocol_hclspec_hclspec_proto_depIdxs = nil
 }

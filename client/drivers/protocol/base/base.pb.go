@@ -2,14 +2,14 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: plugins/protocol/base/base.proto
+// source: client/drivers/protocol/base/base.proto
 
 // The service that each plugin has, whatever its type.
 
 package base
 
 import (
-	hclspec "berth/plugins/protocol/hclspec"
+	hclspec "berth/client/drivers/protocol/hclspec"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -57,11 +57,11 @@ func (x PluginType) String() string {
 }
 
 func (PluginType) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_base_base_proto_enumTypes[0].Descriptor()
+	return file_client_drivers_protocol_base_base_proto_enumTypes[0].Descriptor()
 }
 
 func (PluginType) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_base_base_proto_enumTypes[0]
+	return &file_client_drivers_protocol_base_base_proto_enumTypes[0]
 }
 
 func (x PluginType) Number() protoreflect.EnumNumber {
@@ -70,7 +70,7 @@ func (x PluginType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PluginType.Descriptor instead.
 func (PluginType) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{0}
 }
 
 // CoreGrade tells the fast cores of a mixed processor from the slow ones.
@@ -104,11 +104,11 @@ func (x CoreGrade) String() string {
 }
 
 func (CoreGrade) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_base_base_proto_enumTypes[1].Descriptor()
+	return file_client_drivers_protocol_base_base_proto_enumTypes[1].Descriptor()
 }
 
 func (CoreGrade) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_base_base_proto_enumTypes[1]
+	return &file_client_drivers_protocol_base_base_proto_enumTypes[1]
 }
 
 func (x CoreGrade) Number() protoreflect.EnumNumber {
@@ -117,7 +117,7 @@ func (x CoreGrade) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CoreGrade.Descriptor instead.
 func (CoreGrade) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{1}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{1}
 }
 
 type PluginInfoRequest struct {
@@ -128,7 +128,7 @@ type PluginInfoRequest struct {
 
 func (x *PluginInfoRequest) Reset() {
 	*x = PluginInfoRequest{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -140,7 +140,7 @@ func (x *PluginInfoRequest) String() string {
 func (*PluginInfoRequest) ProtoMessage() {}
 
 func (x *PluginInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -153,7 +153,7 @@ func (x *PluginInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginInfoRequest.ProtoReflect.Descriptor instead.
 func (*PluginInfoRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{0}
 }
 
 type PluginInfoResponse struct {
@@ -169,7 +169,7 @@ type PluginInfoResponse struct {
 
 func (x *PluginInfoResponse) Reset() {
 	*x = PluginInfoResponse{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +181,7 @@ func (x *PluginInfoResponse) String() string {
 func (*PluginInfoResponse) ProtoMessage() {}
 
 func (x *PluginInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +194,7 @@ func (x *PluginInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginInfoResponse.ProtoReflect.Descriptor instead.
 func (*PluginInfoResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{1}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *PluginInfoResponse) GetType() PluginType {
@@ -233,7 +233,7 @@ type ConfigSchemaRequest struct {
 
 func (x *ConfigSchemaRequest) Reset() {
 	*x = ConfigSchemaRequest{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +245,7 @@ func (x *ConfigSchemaRequest) String() string {
 func (*ConfigSchemaRequest) ProtoMessage() {}
 
 func (x *ConfigSchemaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +258,7 @@ func (x *ConfigSchemaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSchemaRequest.ProtoReflect.Descriptor instead.
 func (*ConfigSchemaRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{2}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{2}
 }
 
 type ConfigSchemaResponse struct {
@@ -270,7 +270,7 @@ type ConfigSchemaResponse struct {
 
 func (x *ConfigSchemaResponse) Reset() {
 	*x = ConfigSchemaResponse{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +282,7 @@ func (x *ConfigSchemaResponse) String() string {
 func (*ConfigSchemaResponse) ProtoMessage() {}
 
 func (x *ConfigSchemaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +295,7 @@ func (x *ConfigSchemaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSchemaResponse.ProtoReflect.Descriptor instead.
 func (*ConfigSchemaResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{3}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ConfigSchemaResponse) GetSpec() *hclspec.Spec {
@@ -317,7 +317,7 @@ type SetConfigRequest struct {
 
 func (x *SetConfigRequest) Reset() {
 	*x = SetConfigRequest{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +329,7 @@ func (x *SetConfigRequest) String() string {
 func (*SetConfigRequest) ProtoMessage() {}
 
 func (x *SetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +342,7 @@ func (x *SetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigRequest.ProtoReflect.Descriptor instead.
 func (*SetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{4}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SetConfigRequest) GetMsgpackConfig() []byte {
@@ -376,7 +376,7 @@ type NomadConfig struct {
 
 func (x *NomadConfig) Reset() {
 	*x = NomadConfig{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -388,7 +388,7 @@ func (x *NomadConfig) String() string {
 func (*NomadConfig) ProtoMessage() {}
 
 func (x *NomadConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -401,7 +401,7 @@ func (x *NomadConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NomadConfig.ProtoReflect.Descriptor instead.
 func (*NomadConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{5}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NomadConfig) GetDriver() *NomadDriverConfig {
@@ -424,7 +424,7 @@ type NomadDriverConfig struct {
 
 func (x *NomadDriverConfig) Reset() {
 	*x = NomadDriverConfig{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +436,7 @@ func (x *NomadDriverConfig) String() string {
 func (*NomadDriverConfig) ProtoMessage() {}
 
 func (x *NomadDriverConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +449,7 @@ func (x *NomadDriverConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NomadDriverConfig.ProtoReflect.Descriptor instead.
 func (*NomadDriverConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{6}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NomadDriverConfig) GetClientMaxPort() uint32 {
@@ -489,7 +489,7 @@ type ClientTopology struct {
 
 func (x *ClientTopology) Reset() {
 	*x = ClientTopology{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +501,7 @@ func (x *ClientTopology) String() string {
 func (*ClientTopology) ProtoMessage() {}
 
 func (x *ClientTopology) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +514,7 @@ func (x *ClientTopology) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientTopology.ProtoReflect.Descriptor instead.
 func (*ClientTopology) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{7}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClientTopology) GetNodeIds() []uint32 {
@@ -563,7 +563,7 @@ type ClientTopologySLIT struct {
 
 func (x *ClientTopologySLIT) Reset() {
 	*x = ClientTopologySLIT{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +575,7 @@ func (x *ClientTopologySLIT) String() string {
 func (*ClientTopologySLIT) ProtoMessage() {}
 
 func (x *ClientTopologySLIT) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +588,7 @@ func (x *ClientTopologySLIT) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientTopologySLIT.ProtoReflect.Descriptor instead.
 func (*ClientTopologySLIT) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{8}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ClientTopologySLIT) GetDimension() uint32 {
@@ -624,7 +624,7 @@ type ClientTopologyCore struct {
 
 func (x *ClientTopologyCore) Reset() {
 	*x = ClientTopologyCore{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +636,7 @@ func (x *ClientTopologyCore) String() string {
 func (*ClientTopologyCore) ProtoMessage() {}
 
 func (x *ClientTopologyCore) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +649,7 @@ func (x *ClientTopologyCore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientTopologyCore.ProtoReflect.Descriptor instead.
 func (*ClientTopologyCore) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{9}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClientTopologyCore) GetSocketId() uint32 {
@@ -716,7 +716,7 @@ type SetConfigResponse struct {
 
 func (x *SetConfigResponse) Reset() {
 	*x = SetConfigResponse{}
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +728,7 @@ func (x *SetConfigResponse) String() string {
 func (*SetConfigResponse) ProtoMessage() {}
 
 func (x *SetConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_base_base_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_base_base_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,14 +741,14 @@ func (x *SetConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigResponse.ProtoReflect.Descriptor instead.
 func (*SetConfigResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_base_base_proto_rawDescGZIP(), []int{10}
+	return file_client_drivers_protocol_base_base_proto_rawDescGZIP(), []int{10}
 }
 
-var File_plugins_protocol_base_base_proto protoreflect.FileDescriptor
+var File_client_drivers_protocol_base_base_proto protoreflect.FileDescriptor
 
-const file_plugins_protocol_base_base_proto_rawDesc = "" +
+const file_client_drivers_protocol_base_base_proto_rawDesc = "" +
 	"\n" +
-	" plugins/protocol/base/base.proto\x12\"hashicorp.nomad.plugins.base.proto\x1a&plugins/protocol/hclspec/hclspec.proto\"\x13\n" +
+	"'client/drivers/protocol/base/base.proto\x12\"hashicorp.nomad.plugins.base.proto\x1a-client/drivers/protocol/hclspec/hclspec.proto\"\x13\n" +
 	"\x11PluginInfoRequest\"\xc3\x01\n" +
 	"\x12PluginInfoResponse\x12B\n" +
 	"\x04type\x18\x01 \x01(\x0e2..hashicorp.nomad.plugins.base.proto.PluginTypeR\x04type\x12.\n" +
@@ -806,23 +806,23 @@ const file_plugins_protocol_base_base_proto_rawDesc = "" +
 	"\n" +
 	"PluginInfo\x125.hashicorp.nomad.plugins.base.proto.PluginInfoRequest\x1a6.hashicorp.nomad.plugins.base.proto.PluginInfoResponse\"\x00\x12\x83\x01\n" +
 	"\fConfigSchema\x127.hashicorp.nomad.plugins.base.proto.ConfigSchemaRequest\x1a8.hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse\"\x00\x12z\n" +
-	"\tSetConfig\x124.hashicorp.nomad.plugins.base.proto.SetConfigRequest\x1a5.hashicorp.nomad.plugins.base.proto.SetConfigResponse\"\x00B\x1dZ\x1bberth/plugins/protocol/baseb\x06proto3"
+	"\tSetConfig\x124.hashicorp.nomad.plugins.base.proto.SetConfigRequest\x1a5.hashicorp.nomad.plugins.base.proto.SetConfigResponse\"\x00B$Z\"berth/client/drivers/protocol/baseb\x06proto3"
 
 var (
-	file_plugins_protocol_base_base_proto_rawDescOnce sync.Once
-	file_plugins_protocol_base_base_proto_rawDescData []byte
+	file_client_drivers_protocol_base_base_proto_rawDescOnce sync.Once
+	file_client_drivers_protocol_base_base_proto_rawDescData []byte
 )
 
-func file_plugins_protocol_base_base_proto_rawDescGZIP() []byte {
-	file_plugins_protocol_base_base_proto_rawDescOnce.Do(func() {
-		file_plugins_protocol_base_base_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_plugins_protocol_base_base_proto_rawDesc), len(file_plugins_protocol_base_base_proto_rawDesc)))
+func file_client_drivers_protocol_base_base_proto_rawDescGZIP() []byte {
+	file_client_drivers_protocol_base_base_proto_rawDescOnce.Do(func() {
+		file_client_drivers_protocol_base_base_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_base_base_proto_rawDesc), len(file_client_drivers_protocol_base_base_proto_rawDesc)))
 	})
-	return file_plugins_protocol_base_base_proto_rawDescData
+	return file_client_drivers_protocol_base_base_proto_rawDescData
 }
 
-var file_plugins_protocol_base_base_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_plugins_protocol_base_base_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
-var file_plugins_protocol_base_base_proto_goTypes = []any{
+var file_client_drivers_protocol_base_base_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_client_drivers_protocol_base_base_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_client_drivers_protocol_base_base_proto_goTypes = []any{
 	(PluginType)(0),              // 0: hashicorp.nomad.plugins.base.proto.PluginType
 	(CoreGrade)(0),               // 1: hashicorp.nomad.plugins.base.proto.CoreGrade
 	(*PluginInfoRequest)(nil),    // 2: hashicorp.nomad.plugins.base.proto.PluginInfoRequest
@@ -838,7 +838,7 @@ var file_plugins_protocol_base_base_proto_goTypes = []any{
 	(*SetConfigResponse)(nil),    // 12: hashicorp.nomad.plugins.base.proto.SetConfigResponse
 	(*hclspec.Spec)(nil),         // 13: hashicorp.nomad.plugins.shared.hclspec.Spec
 }
-var file_plugins_protocol_base_base_proto_depIdxs = []int32{
+var file_client_drivers_protocol_base_base_proto_depIdxs = []int32{
 	0,  // 0: hashicorp.nomad.plugins.base.proto.PluginInfoResponse.type:type_name -> hashicorp.nomad.plugins.base.proto.PluginType
 	13, // 1: hashicorp.nomad.plugins.base.proto.ConfigSchemaResponse.spec:type_name -> hashicorp.nomad.plugins.shared.hclspec.Spec
 	7,  // 2: hashicorp.nomad.plugins.base.proto.SetConfigRequest.nomad_config:type_name -> hashicorp.nomad.plugins.base.proto.NomadConfig
@@ -860,27 +860,27 @@ var file_plugins_protocol_base_base_proto_depIdxs = []int32{
 	0,  // [0:8] is the sub-list for field type_name
 }
 
-func init() { file_plugins_protocol_base_base_proto_init() }
-func file_plugins_protocol_base_base_proto_init() {
-	if File_plugins_protocol_base_base_proto != nil {
+func init() { file_client_drivers_protocol_base_base_proto_init() }
+func file_client_drivers_protocol_base_base_proto_init() {
+	if File_client_drivers_protocol_base_base_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_base_base_proto_rawDesc), len(file_plugins_protocol_base_base_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_base_base_proto_rawDesc), len(file_client_drivers_protocol_base_base_proto_rawDesc)),
 			NumEnums:      2,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_plugins_protocol_base_base_proto_goTypes,
-		DependencyIndexes: file_plugins_protocol_base_base_proto_depIdxs,
-		EnumInfos:         file_plugins_protocol_base_base_proto_enumTypes,
-		MessageInfos:      file_plugins_protocol_base_base_proto_msgTypes,
+		GoTypes:           file_client_drivers_protocol_base_base_proto_goTypes,
+		DependencyIndexes: file_client_drivers_protocol_base_base_proto_depIdxs,
+		EnumInfos:         file_client_drivers_protocol_base_base_proto_enumTypes,
+		MessageInfos:      file_client_drivers_protocol_base_base_proto_msgTypes,
 	}.Build()
-	File_plugins_protocol_base_base_proto = out.File
-	file_plugins_protocol_base_base_proto_goTypes = nil
-	file_plugins_protocol_base_base_proto_depIdxs = nil
+	File_client_drivers_protocol_base_base_proto = out.File
+	file_client_drivers_protocol_base_base_proto_goTypes = nil
+	file_client_drivers_protocol_base_base_proto_depIdxs = nil
 }

@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: plugins/protocol/driver/driver.proto
+// source: client/drivers/protocol/driver/driver.proto
 
 // The interface of driver plugins, version v0.1.0. Fields that berth neither sets nor reads are left out; their
 // numbers stay free.
@@ -10,8 +10,8 @@
 package driver
 
 import (
-	hclspec "berth/plugins/protocol/hclspec"
-	shared "berth/plugins/protocol/shared"
+	hclspec "berth/client/drivers/protocol/hclspec"
+	shared "berth/client/drivers/protocol/shared"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -61,11 +61,11 @@ func (x TaskState) String() string {
 }
 
 func (TaskState) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[0].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[0].Descriptor()
 }
 
 func (TaskState) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[0]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[0]
 }
 
 func (x TaskState) Number() protoreflect.EnumNumber {
@@ -74,7 +74,7 @@ func (x TaskState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskState.Descriptor instead.
 func (TaskState) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{0}
 }
 
 type FingerprintResponse_HealthState int32
@@ -110,11 +110,11 @@ func (x FingerprintResponse_HealthState) String() string {
 }
 
 func (FingerprintResponse_HealthState) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[1].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[1].Descriptor()
 }
 
 func (FingerprintResponse_HealthState) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[1]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[1]
 }
 
 func (x FingerprintResponse_HealthState) Number() protoreflect.EnumNumber {
@@ -123,7 +123,7 @@ func (x FingerprintResponse_HealthState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FingerprintResponse_HealthState.Descriptor instead.
 func (FingerprintResponse_HealthState) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{7, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // RETRY and FATAL are failures with driver_error_msg. After RETRY the start may succeed later.
@@ -160,11 +160,11 @@ func (x StartTaskResponse_Result) String() string {
 }
 
 func (StartTaskResponse_Result) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[2].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[2].Descriptor()
 }
 
 func (StartTaskResponse_Result) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[2]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[2]
 }
 
 func (x StartTaskResponse_Result) Number() protoreflect.EnumNumber {
@@ -173,7 +173,7 @@ func (x StartTaskResponse_Result) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StartTaskResponse_Result.Descriptor instead.
 func (StartTaskResponse_Result) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{11, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // NONE is the host's root, CHROOT one that the driver builds, IMAGE that of an image, UNVEIL the host's root
@@ -214,11 +214,11 @@ func (x DriverCapabilities_FSIsolation) String() string {
 }
 
 func (DriverCapabilities_FSIsolation) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[3].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[3].Descriptor()
 }
 
 func (DriverCapabilities_FSIsolation) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[3]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[3]
 }
 
 func (x DriverCapabilities_FSIsolation) Number() protoreflect.EnumNumber {
@@ -227,7 +227,7 @@ func (x DriverCapabilities_FSIsolation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DriverCapabilities_FSIsolation.Descriptor instead.
 func (DriverCapabilities_FSIsolation) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type DriverCapabilities_MountConfigs int32
@@ -260,11 +260,11 @@ func (x DriverCapabilities_MountConfigs) String() string {
 }
 
 func (DriverCapabilities_MountConfigs) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[4].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[4].Descriptor()
 }
 
 func (DriverCapabilities_MountConfigs) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[4]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[4]
 }
 
 func (x DriverCapabilities_MountConfigs) Number() protoreflect.EnumNumber {
@@ -273,7 +273,7 @@ func (x DriverCapabilities_MountConfigs) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DriverCapabilities_MountConfigs.Descriptor instead.
 func (DriverCapabilities_MountConfigs) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34, 1}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{34, 1}
 }
 
 type NetworkIsolationSpec_NetworkIsolationMode int32
@@ -312,11 +312,11 @@ func (x NetworkIsolationSpec_NetworkIsolationMode) String() string {
 }
 
 func (NetworkIsolationSpec_NetworkIsolationMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[5].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[5].Descriptor()
 }
 
 func (NetworkIsolationSpec_NetworkIsolationMode) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[5]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[5]
 }
 
 func (x NetworkIsolationSpec_NetworkIsolationMode) Number() protoreflect.EnumNumber {
@@ -325,7 +325,7 @@ func (x NetworkIsolationSpec_NetworkIsolationMode) Number() protoreflect.EnumNum
 
 // Deprecated: Use NetworkIsolationSpec_NetworkIsolationMode.Descriptor instead.
 func (NetworkIsolationSpec_NetworkIsolationMode) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{35, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type CPUUsage_Fields int32
@@ -370,11 +370,11 @@ func (x CPUUsage_Fields) String() string {
 }
 
 func (CPUUsage_Fields) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[6].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[6].Descriptor()
 }
 
 func (CPUUsage_Fields) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[6]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[6]
 }
 
 func (x CPUUsage_Fields) Number() protoreflect.EnumNumber {
@@ -383,7 +383,7 @@ func (x CPUUsage_Fields) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CPUUsage_Fields.Descriptor instead.
 func (CPUUsage_Fields) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{54, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{54, 0}
 }
 
 type MemoryUsage_Fields int32
@@ -431,11 +431,11 @@ func (x MemoryUsage_Fields) String() string {
 }
 
 func (MemoryUsage_Fields) Descriptor() protoreflect.EnumDescriptor {
-	return file_plugins_protocol_driver_driver_proto_enumTypes[7].Descriptor()
+	return file_client_drivers_protocol_driver_driver_proto_enumTypes[7].Descriptor()
 }
 
 func (MemoryUsage_Fields) Type() protoreflect.EnumType {
-	return &file_plugins_protocol_driver_driver_proto_enumTypes[7]
+	return &file_client_drivers_protocol_driver_driver_proto_enumTypes[7]
 }
 
 func (x MemoryUsage_Fields) Number() protoreflect.EnumNumber {
@@ -444,7 +444,7 @@ func (x MemoryUsage_Fields) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MemoryUsage_Fields.Descriptor instead.
 func (MemoryUsage_Fields) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{55, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{55, 0}
 }
 
 type InitRequest struct {
@@ -455,7 +455,7 @@ type InitRequest struct {
 
 func (x *InitRequest) Reset() {
 	*x = InitRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +467,7 @@ func (x *InitRequest) String() string {
 func (*InitRequest) ProtoMessage() {}
 
 func (x *InitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +480,7 @@ func (x *InitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitRequest.ProtoReflect.Descriptor instead.
 func (*InitRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{0}
 }
 
 type InitResponse struct {
@@ -491,7 +491,7 @@ type InitResponse struct {
 
 func (x *InitResponse) Reset() {
 	*x = InitResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +503,7 @@ func (x *InitResponse) String() string {
 func (*InitResponse) ProtoMessage() {}
 
 func (x *InitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +516,7 @@ func (x *InitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitResponse.ProtoReflect.Descriptor instead.
 func (*InitResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{1}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{1}
 }
 
 type TaskConfigSchemaRequest struct {
@@ -527,7 +527,7 @@ type TaskConfigSchemaRequest struct {
 
 func (x *TaskConfigSchemaRequest) Reset() {
 	*x = TaskConfigSchemaRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +539,7 @@ func (x *TaskConfigSchemaRequest) String() string {
 func (*TaskConfigSchemaRequest) ProtoMessage() {}
 
 func (x *TaskConfigSchemaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +552,7 @@ func (x *TaskConfigSchemaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfigSchemaRequest.ProtoReflect.Descriptor instead.
 func (*TaskConfigSchemaRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{2}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{2}
 }
 
 type TaskConfigSchemaResponse struct {
@@ -564,7 +564,7 @@ type TaskConfigSchemaResponse struct {
 
 func (x *TaskConfigSchemaResponse) Reset() {
 	*x = TaskConfigSchemaResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +576,7 @@ func (x *TaskConfigSchemaResponse) String() string {
 func (*TaskConfigSchemaResponse) ProtoMessage() {}
 
 func (x *TaskConfigSchemaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +589,7 @@ func (x *TaskConfigSchemaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfigSchemaResponse.ProtoReflect.Descriptor instead.
 func (*TaskConfigSchemaResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{3}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskConfigSchemaResponse) GetSpec() *hclspec.Spec {
@@ -607,7 +607,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +619,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +632,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{4}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{4}
 }
 
 type CapabilitiesResponse struct {
@@ -644,7 +644,7 @@ type CapabilitiesResponse struct {
 
 func (x *CapabilitiesResponse) Reset() {
 	*x = CapabilitiesResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +656,7 @@ func (x *CapabilitiesResponse) String() string {
 func (*CapabilitiesResponse) ProtoMessage() {}
 
 func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +669,7 @@ func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{5}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CapabilitiesResponse) GetCapabilities() *DriverCapabilities {
@@ -687,7 +687,7 @@ type FingerprintRequest struct {
 
 func (x *FingerprintRequest) Reset() {
 	*x = FingerprintRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +699,7 @@ func (x *FingerprintRequest) String() string {
 func (*FingerprintRequest) ProtoMessage() {}
 
 func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +712,7 @@ func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintRequest.ProtoReflect.Descriptor instead.
 func (*FingerprintRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{6}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{6}
 }
 
 type FingerprintResponse struct {
@@ -728,7 +728,7 @@ type FingerprintResponse struct {
 
 func (x *FingerprintResponse) Reset() {
 	*x = FingerprintResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +740,7 @@ func (x *FingerprintResponse) String() string {
 func (*FingerprintResponse) ProtoMessage() {}
 
 func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +753,7 @@ func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintResponse.ProtoReflect.Descriptor instead.
 func (*FingerprintResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{7}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FingerprintResponse) GetAttributes() map[string]*shared.Attribute {
@@ -794,7 +794,7 @@ type RecoverTaskRequest struct {
 
 func (x *RecoverTaskRequest) Reset() {
 	*x = RecoverTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +806,7 @@ func (x *RecoverTaskRequest) String() string {
 func (*RecoverTaskRequest) ProtoMessage() {}
 
 func (x *RecoverTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +819,7 @@ func (x *RecoverTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverTaskRequest.ProtoReflect.Descriptor instead.
 func (*RecoverTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{8}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecoverTaskRequest) GetTaskId() string {
@@ -844,7 +844,7 @@ type RecoverTaskResponse struct {
 
 func (x *RecoverTaskResponse) Reset() {
 	*x = RecoverTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +856,7 @@ func (x *RecoverTaskResponse) String() string {
 func (*RecoverTaskResponse) ProtoMessage() {}
 
 func (x *RecoverTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +869,7 @@ func (x *RecoverTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverTaskResponse.ProtoReflect.Descriptor instead.
 func (*RecoverTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{9}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{9}
 }
 
 type StartTaskRequest struct {
@@ -881,7 +881,7 @@ type StartTaskRequest struct {
 
 func (x *StartTaskRequest) Reset() {
 	*x = StartTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +893,7 @@ func (x *StartTaskRequest) String() string {
 func (*StartTaskRequest) ProtoMessage() {}
 
 func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +906,7 @@ func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskRequest.ProtoReflect.Descriptor instead.
 func (*StartTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{10}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartTaskRequest) GetTask() *TaskConfig {
@@ -928,7 +928,7 @@ type StartTaskResponse struct {
 
 func (x *StartTaskResponse) Reset() {
 	*x = StartTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[11]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +940,7 @@ func (x *StartTaskResponse) String() string {
 func (*StartTaskResponse) ProtoMessage() {}
 
 func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[11]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +953,7 @@ func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskResponse.ProtoReflect.Descriptor instead.
 func (*StartTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{11}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartTaskResponse) GetResult() StartTaskResponse_Result {
@@ -993,7 +993,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[12]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1005,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[12]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1018,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{12}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -1038,7 +1038,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[13]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1050,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[13]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1063,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{13}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitTaskResponse) GetResult() *ExitResult {
@@ -1091,7 +1091,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[14]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1103,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[14]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1116,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{14}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -1148,7 +1148,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[15]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1160,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[15]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1173,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{15}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{15}
 }
 
 type DestroyTaskRequest struct {
@@ -1186,7 +1186,7 @@ type DestroyTaskRequest struct {
 
 func (x *DestroyTaskRequest) Reset() {
 	*x = DestroyTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[16]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1198,7 @@ func (x *DestroyTaskRequest) String() string {
 func (*DestroyTaskRequest) ProtoMessage() {}
 
 func (x *DestroyTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[16]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1211,7 @@ func (x *DestroyTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyTaskRequest.ProtoReflect.Descriptor instead.
 func (*DestroyTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{16}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DestroyTaskRequest) GetTaskId() string {
@@ -1236,7 +1236,7 @@ type DestroyTaskResponse struct {
 
 func (x *DestroyTaskResponse) Reset() {
 	*x = DestroyTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[17]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1248,7 @@ func (x *DestroyTaskResponse) String() string {
 func (*DestroyTaskResponse) ProtoMessage() {}
 
 func (x *DestroyTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[17]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1261,7 @@ func (x *DestroyTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyTaskResponse.ProtoReflect.Descriptor instead.
 func (*DestroyTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{17}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{17}
 }
 
 type InspectTaskRequest struct {
@@ -1273,7 +1273,7 @@ type InspectTaskRequest struct {
 
 func (x *InspectTaskRequest) Reset() {
 	*x = InspectTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[18]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1285,7 @@ func (x *InspectTaskRequest) String() string {
 func (*InspectTaskRequest) ProtoMessage() {}
 
 func (x *InspectTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[18]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1298,7 @@ func (x *InspectTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectTaskRequest.ProtoReflect.Descriptor instead.
 func (*InspectTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{18}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InspectTaskRequest) GetTaskId() string {
@@ -1319,7 +1319,7 @@ type InspectTaskResponse struct {
 
 func (x *InspectTaskResponse) Reset() {
 	*x = InspectTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[19]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1331,7 @@ func (x *InspectTaskResponse) String() string {
 func (*InspectTaskResponse) ProtoMessage() {}
 
 func (x *InspectTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[19]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1344,7 @@ func (x *InspectTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectTaskResponse.ProtoReflect.Descriptor instead.
 func (*InspectTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{19}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InspectTaskResponse) GetTask() *TaskStatus {
@@ -1378,7 +1378,7 @@ type TaskStatsRequest struct {
 
 func (x *TaskStatsRequest) Reset() {
 	*x = TaskStatsRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[20]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1390,7 @@ func (x *TaskStatsRequest) String() string {
 func (*TaskStatsRequest) ProtoMessage() {}
 
 func (x *TaskStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[20]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1403,7 @@ func (x *TaskStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatsRequest.ProtoReflect.Descriptor instead.
 func (*TaskStatsRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{20}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskStatsRequest) GetTaskId() string {
@@ -1429,7 +1429,7 @@ type TaskStatsResponse struct {
 
 func (x *TaskStatsResponse) Reset() {
 	*x = TaskStatsResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[21]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1441,7 @@ func (x *TaskStatsResponse) String() string {
 func (*TaskStatsResponse) ProtoMessage() {}
 
 func (x *TaskStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[21]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1454,7 @@ func (x *TaskStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatsResponse.ProtoReflect.Descriptor instead.
 func (*TaskStatsResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{21}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskStatsResponse) GetStats() *TaskStats {
@@ -1472,7 +1472,7 @@ type TaskEventsRequest struct {
 
 func (x *TaskEventsRequest) Reset() {
 	*x = TaskEventsRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[22]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1484,7 @@ func (x *TaskEventsRequest) String() string {
 func (*TaskEventsRequest) ProtoMessage() {}
 
 func (x *TaskEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[22]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1497,7 @@ func (x *TaskEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEventsRequest.ProtoReflect.Descriptor instead.
 func (*TaskEventsRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{22}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{22}
 }
 
 type SignalTaskRequest struct {
@@ -1510,7 +1510,7 @@ type SignalTaskRequest struct {
 
 func (x *SignalTaskRequest) Reset() {
 	*x = SignalTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[23]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1522,7 @@ func (x *SignalTaskRequest) String() string {
 func (*SignalTaskRequest) ProtoMessage() {}
 
 func (x *SignalTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[23]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1535,7 @@ func (x *SignalTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalTaskRequest.ProtoReflect.Descriptor instead.
 func (*SignalTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{23}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SignalTaskRequest) GetTaskId() string {
@@ -1560,7 +1560,7 @@ type SignalTaskResponse struct {
 
 func (x *SignalTaskResponse) Reset() {
 	*x = SignalTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[24]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1572,7 @@ func (x *SignalTaskResponse) String() string {
 func (*SignalTaskResponse) ProtoMessage() {}
 
 func (x *SignalTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[24]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1585,7 @@ func (x *SignalTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalTaskResponse.ProtoReflect.Descriptor instead.
 func (*SignalTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{24}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{24}
 }
 
 type ExecTaskRequest struct {
@@ -1599,7 +1599,7 @@ type ExecTaskRequest struct {
 
 func (x *ExecTaskRequest) Reset() {
 	*x = ExecTaskRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[25]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1611,7 @@ func (x *ExecTaskRequest) String() string {
 func (*ExecTaskRequest) ProtoMessage() {}
 
 func (x *ExecTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[25]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1624,7 @@ func (x *ExecTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExecTaskRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{25}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExecTaskRequest) GetTaskId() string {
@@ -1659,7 +1659,7 @@ type ExecTaskResponse struct {
 
 func (x *ExecTaskResponse) Reset() {
 	*x = ExecTaskResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[26]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1671,7 @@ func (x *ExecTaskResponse) String() string {
 func (*ExecTaskResponse) ProtoMessage() {}
 
 func (x *ExecTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[26]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1684,7 @@ func (x *ExecTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExecTaskResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{26}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExecTaskResponse) GetStdout() []byte {
@@ -1718,7 +1718,7 @@ type ExecTaskStreamingIOOperation struct {
 
 func (x *ExecTaskStreamingIOOperation) Reset() {
 	*x = ExecTaskStreamingIOOperation{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[27]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1730,7 @@ func (x *ExecTaskStreamingIOOperation) String() string {
 func (*ExecTaskStreamingIOOperation) ProtoMessage() {}
 
 func (x *ExecTaskStreamingIOOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[27]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1743,7 @@ func (x *ExecTaskStreamingIOOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingIOOperation.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingIOOperation) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{27}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExecTaskStreamingIOOperation) GetData() []byte {
@@ -1771,7 +1771,7 @@ type ExecTaskStreamingRequest struct {
 
 func (x *ExecTaskStreamingRequest) Reset() {
 	*x = ExecTaskStreamingRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[28]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1783,7 @@ func (x *ExecTaskStreamingRequest) String() string {
 func (*ExecTaskStreamingRequest) ProtoMessage() {}
 
 func (x *ExecTaskStreamingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[28]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1796,7 @@ func (x *ExecTaskStreamingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingRequest.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExecTaskStreamingRequest) GetSetup() *ExecTaskStreamingRequest_Setup {
@@ -1832,7 +1832,7 @@ type ExecTaskStreamingResponse struct {
 
 func (x *ExecTaskStreamingResponse) Reset() {
 	*x = ExecTaskStreamingResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[29]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1844,7 @@ func (x *ExecTaskStreamingResponse) String() string {
 func (*ExecTaskStreamingResponse) ProtoMessage() {}
 
 func (x *ExecTaskStreamingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[29]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1857,7 @@ func (x *ExecTaskStreamingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingResponse.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{29}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExecTaskStreamingResponse) GetStdout() *ExecTaskStreamingIOOperation {
@@ -1898,7 +1898,7 @@ type CreateNetworkRequest struct {
 
 func (x *CreateNetworkRequest) Reset() {
 	*x = CreateNetworkRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[30]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +1910,7 @@ func (x *CreateNetworkRequest) String() string {
 func (*CreateNetworkRequest) ProtoMessage() {}
 
 func (x *CreateNetworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[30]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +1923,7 @@ func (x *CreateNetworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNetworkRequest.ProtoReflect.Descriptor instead.
 func (*CreateNetworkRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{30}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateNetworkRequest) GetAllocId() string {
@@ -1950,7 +1950,7 @@ type CreateNetworkResponse struct {
 
 func (x *CreateNetworkResponse) Reset() {
 	*x = CreateNetworkResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[31]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +1962,7 @@ func (x *CreateNetworkResponse) String() string {
 func (*CreateNetworkResponse) ProtoMessage() {}
 
 func (x *CreateNetworkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[31]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +1975,7 @@ func (x *CreateNetworkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNetworkResponse.ProtoReflect.Descriptor instead.
 func (*CreateNetworkResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{31}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateNetworkResponse) GetIsolationSpec() *NetworkIsolationSpec {
@@ -2002,7 +2002,7 @@ type DestroyNetworkRequest struct {
 
 func (x *DestroyNetworkRequest) Reset() {
 	*x = DestroyNetworkRequest{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[32]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2014,7 @@ func (x *DestroyNetworkRequest) String() string {
 func (*DestroyNetworkRequest) ProtoMessage() {}
 
 func (x *DestroyNetworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[32]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2027,7 @@ func (x *DestroyNetworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyNetworkRequest.ProtoReflect.Descriptor instead.
 func (*DestroyNetworkRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{32}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DestroyNetworkRequest) GetAllocId() string {
@@ -2052,7 +2052,7 @@ type DestroyNetworkResponse struct {
 
 func (x *DestroyNetworkResponse) Reset() {
 	*x = DestroyNetworkResponse{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[33]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2064,7 @@ func (x *DestroyNetworkResponse) String() string {
 func (*DestroyNetworkResponse) ProtoMessage() {}
 
 func (x *DestroyNetworkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[33]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2077,7 @@ func (x *DestroyNetworkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyNetworkResponse.ProtoReflect.Descriptor instead.
 func (*DestroyNetworkResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{33}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{33}
 }
 
 type DriverCapabilities struct {
@@ -2099,7 +2099,7 @@ type DriverCapabilities struct {
 
 func (x *DriverCapabilities) Reset() {
 	*x = DriverCapabilities{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[34]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2111,7 @@ func (x *DriverCapabilities) String() string {
 func (*DriverCapabilities) ProtoMessage() {}
 
 func (x *DriverCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[34]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2124,7 @@ func (x *DriverCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverCapabilities.ProtoReflect.Descriptor instead.
 func (*DriverCapabilities) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{34}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DriverCapabilities) GetSendSignals() bool {
@@ -2202,7 +2202,7 @@ type NetworkIsolationSpec struct {
 
 func (x *NetworkIsolationSpec) Reset() {
 	*x = NetworkIsolationSpec{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[35]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2214,7 @@ func (x *NetworkIsolationSpec) String() string {
 func (*NetworkIsolationSpec) ProtoMessage() {}
 
 func (x *NetworkIsolationSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[35]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2227,7 @@ func (x *NetworkIsolationSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkIsolationSpec.ProtoReflect.Descriptor instead.
 func (*NetworkIsolationSpec) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{35}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NetworkIsolationSpec) GetMode() NetworkIsolationSpec_NetworkIsolationMode {
@@ -2268,7 +2268,7 @@ type HostsConfig struct {
 
 func (x *HostsConfig) Reset() {
 	*x = HostsConfig{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[36]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2280,7 @@ func (x *HostsConfig) String() string {
 func (*HostsConfig) ProtoMessage() {}
 
 func (x *HostsConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[36]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2293,7 @@ func (x *HostsConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostsConfig.ProtoReflect.Descriptor instead.
 func (*HostsConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{36}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HostsConfig) GetHostname() string {
@@ -2321,7 +2321,7 @@ type DNSConfig struct {
 
 func (x *DNSConfig) Reset() {
 	*x = DNSConfig{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[37]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2333,7 @@ func (x *DNSConfig) String() string {
 func (*DNSConfig) ProtoMessage() {}
 
 func (x *DNSConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[37]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2346,7 @@ func (x *DNSConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DNSConfig.ProtoReflect.Descriptor instead.
 func (*DNSConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{37}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DNSConfig) GetServers() []string {
@@ -2401,7 +2401,7 @@ type TaskConfig struct {
 
 func (x *TaskConfig) Reset() {
 	*x = TaskConfig{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[38]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2413,7 @@ func (x *TaskConfig) String() string {
 func (*TaskConfig) ProtoMessage() {}
 
 func (x *TaskConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[38]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2426,7 @@ func (x *TaskConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfig.ProtoReflect.Descriptor instead.
 func (*TaskConfig) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{38}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TaskConfig) GetId() string {
@@ -2594,7 +2594,7 @@ type Resources struct {
 
 func (x *Resources) Reset() {
 	*x = Resources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[39]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2606,7 +2606,7 @@ func (x *Resources) String() string {
 func (*Resources) ProtoMessage() {}
 
 func (x *Resources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[39]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2619,7 +2619,7 @@ func (x *Resources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resources.ProtoReflect.Descriptor instead.
 func (*Resources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{39}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Resources) GetAllocatedResources() *AllocatedTaskResources {
@@ -2653,7 +2653,7 @@ type AllocatedTaskResources struct {
 
 func (x *AllocatedTaskResources) Reset() {
 	*x = AllocatedTaskResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[40]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2665,7 @@ func (x *AllocatedTaskResources) String() string {
 func (*AllocatedTaskResources) ProtoMessage() {}
 
 func (x *AllocatedTaskResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[40]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2678,7 @@ func (x *AllocatedTaskResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedTaskResources.ProtoReflect.Descriptor instead.
 func (*AllocatedTaskResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{40}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AllocatedTaskResources) GetCpu() *AllocatedCpuResources {
@@ -2705,7 +2705,7 @@ type AllocatedCpuResources struct {
 
 func (x *AllocatedCpuResources) Reset() {
 	*x = AllocatedCpuResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[41]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2717,7 +2717,7 @@ func (x *AllocatedCpuResources) String() string {
 func (*AllocatedCpuResources) ProtoMessage() {}
 
 func (x *AllocatedCpuResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[41]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2730,7 +2730,7 @@ func (x *AllocatedCpuResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedCpuResources.ProtoReflect.Descriptor instead.
 func (*AllocatedCpuResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{41}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AllocatedCpuResources) GetCpuShares() int64 {
@@ -2750,7 +2750,7 @@ type AllocatedMemoryResources struct {
 
 func (x *AllocatedMemoryResources) Reset() {
 	*x = AllocatedMemoryResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[42]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2762,7 @@ func (x *AllocatedMemoryResources) String() string {
 func (*AllocatedMemoryResources) ProtoMessage() {}
 
 func (x *AllocatedMemoryResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[42]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2775,7 @@ func (x *AllocatedMemoryResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedMemoryResources.ProtoReflect.Descriptor instead.
 func (*AllocatedMemoryResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{42}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AllocatedMemoryResources) GetMemoryMb() int64 {
@@ -2804,7 +2804,7 @@ type PortMapping struct {
 
 func (x *PortMapping) Reset() {
 	*x = PortMapping{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[43]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2816,7 @@ func (x *PortMapping) String() string {
 func (*PortMapping) ProtoMessage() {}
 
 func (x *PortMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[43]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2829,7 @@ func (x *PortMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortMapping.ProtoReflect.Descriptor instead.
 func (*PortMapping) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{43}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PortMapping) GetLabel() string {
@@ -2876,7 +2876,7 @@ type LinuxResources struct {
 
 func (x *LinuxResources) Reset() {
 	*x = LinuxResources{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[44]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2888,7 @@ func (x *LinuxResources) String() string {
 func (*LinuxResources) ProtoMessage() {}
 
 func (x *LinuxResources) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[44]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2901,7 @@ func (x *LinuxResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinuxResources.ProtoReflect.Descriptor instead.
 func (*LinuxResources) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{44}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LinuxResources) GetCpuPeriod() int64 {
@@ -2976,7 +2976,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[45]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +2988,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[45]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3001,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{45}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Mount) GetTaskPath() string {
@@ -3058,7 +3058,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[46]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3070,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[46]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3083,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{46}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Device) GetTaskPath() string {
@@ -3120,7 +3120,7 @@ type TaskHandle struct {
 
 func (x *TaskHandle) Reset() {
 	*x = TaskHandle{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[47]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3132,7 @@ func (x *TaskHandle) String() string {
 func (*TaskHandle) ProtoMessage() {}
 
 func (x *TaskHandle) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[47]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3145,7 @@ func (x *TaskHandle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskHandle.ProtoReflect.Descriptor instead.
 func (*TaskHandle) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{47}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TaskHandle) GetVersion() int32 {
@@ -3188,7 +3188,7 @@ type NetworkOverride struct {
 
 func (x *NetworkOverride) Reset() {
 	*x = NetworkOverride{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[48]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3200,7 @@ func (x *NetworkOverride) String() string {
 func (*NetworkOverride) ProtoMessage() {}
 
 func (x *NetworkOverride) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[48]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3213,7 @@ func (x *NetworkOverride) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOverride.ProtoReflect.Descriptor instead.
 func (*NetworkOverride) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{48}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkOverride) GetPortMap() map[string]int32 {
@@ -3248,7 +3248,7 @@ type ExitResult struct {
 
 func (x *ExitResult) Reset() {
 	*x = ExitResult{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[49]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3260,7 @@ func (x *ExitResult) String() string {
 func (*ExitResult) ProtoMessage() {}
 
 func (x *ExitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[49]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3273,7 @@ func (x *ExitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExitResult.ProtoReflect.Descriptor instead.
 func (*ExitResult) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{49}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExitResult) GetExitCode() int32 {
@@ -3311,7 +3311,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[50]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3323,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[50]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3336,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{50}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TaskStatus) GetId() string {
@@ -3390,7 +3390,7 @@ type TaskDriverStatus struct {
 
 func (x *TaskDriverStatus) Reset() {
 	*x = TaskDriverStatus{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[51]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3402,7 @@ func (x *TaskDriverStatus) String() string {
 func (*TaskDriverStatus) ProtoMessage() {}
 
 func (x *TaskDriverStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[51]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3415,7 @@ func (x *TaskDriverStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDriverStatus.ProtoReflect.Descriptor instead.
 func (*TaskDriverStatus) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{51}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TaskDriverStatus) GetAttributes() map[string]string {
@@ -3437,7 +3437,7 @@ type TaskStats struct {
 
 func (x *TaskStats) Reset() {
 	*x = TaskStats{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[52]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3449,7 @@ func (x *TaskStats) String() string {
 func (*TaskStats) ProtoMessage() {}
 
 func (x *TaskStats) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[52]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3462,7 @@ func (x *TaskStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStats.ProtoReflect.Descriptor instead.
 func (*TaskStats) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{52}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TaskStats) GetId() string {
@@ -3503,7 +3503,7 @@ type TaskResourceUsage struct {
 
 func (x *TaskResourceUsage) Reset() {
 	*x = TaskResourceUsage{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[53]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3515,7 @@ func (x *TaskResourceUsage) String() string {
 func (*TaskResourceUsage) ProtoMessage() {}
 
 func (x *TaskResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[53]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3528,7 @@ func (x *TaskResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResourceUsage.ProtoReflect.Descriptor instead.
 func (*TaskResourceUsage) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{53}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TaskResourceUsage) GetCpu() *CPUUsage {
@@ -3561,7 +3561,7 @@ type CPUUsage struct {
 
 func (x *CPUUsage) Reset() {
 	*x = CPUUsage{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[54]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3573,7 +3573,7 @@ func (x *CPUUsage) String() string {
 func (*CPUUsage) ProtoMessage() {}
 
 func (x *CPUUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[54]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3586,7 +3586,7 @@ func (x *CPUUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CPUUsage.ProtoReflect.Descriptor instead.
 func (*CPUUsage) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{54}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CPUUsage) GetSystemMode() float64 {
@@ -3655,7 +3655,7 @@ type MemoryUsage struct {
 
 func (x *MemoryUsage) Reset() {
 	*x = MemoryUsage{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[55]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +3667,7 @@ func (x *MemoryUsage) String() string {
 func (*MemoryUsage) ProtoMessage() {}
 
 func (x *MemoryUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[55]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +3680,7 @@ func (x *MemoryUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryUsage.ProtoReflect.Descriptor instead.
 func (*MemoryUsage) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{55}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MemoryUsage) GetRss() uint64 {
@@ -3753,7 +3753,7 @@ type DriverTaskEvent struct {
 
 func (x *DriverTaskEvent) Reset() {
 	*x = DriverTaskEvent{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[56]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3765,7 @@ func (x *DriverTaskEvent) String() string {
 func (*DriverTaskEvent) ProtoMessage() {}
 
 func (x *DriverTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[56]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3778,7 @@ func (x *DriverTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriverTaskEvent.ProtoReflect.Descriptor instead.
 func (*DriverTaskEvent) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{56}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DriverTaskEvent) GetTaskId() string {
@@ -3834,7 +3834,7 @@ type ExecTaskStreamingRequest_Setup struct {
 
 func (x *ExecTaskStreamingRequest_Setup) Reset() {
 	*x = ExecTaskStreamingRequest_Setup{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[58]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3846,7 @@ func (x *ExecTaskStreamingRequest_Setup) String() string {
 func (*ExecTaskStreamingRequest_Setup) ProtoMessage() {}
 
 func (x *ExecTaskStreamingRequest_Setup) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[58]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3859,7 @@ func (x *ExecTaskStreamingRequest_Setup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskStreamingRequest_Setup.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingRequest_Setup) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28, 0}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{28, 0}
 }
 
 func (x *ExecTaskStreamingRequest_Setup) GetTaskId() string {
@@ -3893,7 +3893,7 @@ type ExecTaskStreamingRequest_TerminalSize struct {
 
 func (x *ExecTaskStreamingRequest_TerminalSize) Reset() {
 	*x = ExecTaskStreamingRequest_TerminalSize{}
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[59]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +3905,7 @@ func (x *ExecTaskStreamingRequest_TerminalSize) String() string {
 func (*ExecTaskStreamingRequest_TerminalSize) ProtoMessage() {}
 
 func (x *ExecTaskStreamingRequest_TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_driver_driver_proto_msgTypes[59]
+	mi := &file_client_drivers_protocol_driver_driver_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +3918,7 @@ func (x *ExecTaskStreamingRequest_TerminalSize) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ExecTaskStreamingRequest_TerminalSize.ProtoReflect.Descriptor instead.
 func (*ExecTaskStreamingRequest_TerminalSize) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_driver_driver_proto_rawDescGZIP(), []int{28, 1}
+	return file_client_drivers_protocol_driver_driver_proto_rawDescGZIP(), []int{28, 1}
 }
 
 func (x *ExecTaskStreamingRequest_TerminalSize) GetHeight() int32 {
@@ -3935,11 +3935,11 @@ func (x *ExecTaskStreamingRequest_TerminalSize) GetWidth() int32 {
 	return 0
 }
 
-var File_plugins_protocol_driver_driver_proto protoreflect.FileDescriptor
+var File_client_drivers_protocol_driver_driver_proto protoreflect.FileDescriptor
 
-const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
+const file_client_drivers_protocol_driver_driver_proto_rawDesc = "" +
 	"\n" +
-	"$plugins/protocol/driver/driver.proto\x12%hashicorp.nomad.plugins.drivers.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&plugins/protocol/hclspec/hclspec.proto\x1a$plugins/protocol/shared/shared.proto\"\r\n" +
+	"+client/drivers/protocol/driver/driver.proto\x12%hashicorp.nomad.plugins.drivers.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a-client/drivers/protocol/hclspec/hclspec.proto\x1a+client/drivers/protocol/shared/shared.proto\"\r\n" +
 	"\vInitRequest\"\x0e\n" +
 	"\fInitResponse\"\x19\n" +
 	"\x17TaskConfigSchemaRequest\"\\\n" +
@@ -4276,23 +4276,23 @@ const file_plugins_protocol_driver_driver_proto_rawDesc = "" +
 	"\bExecTask\x126.hashicorp.nomad.plugins.drivers.proto.ExecTaskRequest\x1a7.hashicorp.nomad.plugins.drivers.proto.ExecTaskResponse\"\x00\x12\x9c\x01\n" +
 	"\x11ExecTaskStreaming\x12?.hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingRequest\x1a@.hashicorp.nomad.plugins.drivers.proto.ExecTaskStreamingResponse\"\x00(\x010\x01\x12\x8c\x01\n" +
 	"\rCreateNetwork\x12;.hashicorp.nomad.plugins.drivers.proto.CreateNetworkRequest\x1a<.hashicorp.nomad.plugins.drivers.proto.CreateNetworkResponse\"\x00\x12\x8f\x01\n" +
-	"\x0eDestroyNetwork\x12<.hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest\x1a=.hashicorp.nomad.plugins.drivers.proto.DestroyNetworkResponse\"\x00B\x1fZ\x1dberth/plugins/protocol/driverb\x06proto3"
+	"\x0eDestroyNetwork\x12<.hashicorp.nomad.plugins.drivers.proto.DestroyNetworkRequest\x1a=.hashicorp.nomad.plugins.drivers.proto.DestroyNetworkResponse\"\x00B&Z$berth/client/drivers/protocol/driverb\x06proto3"
 
 var (
-	file_plugins_protocol_driver_driver_proto_rawDescOnce sync.Once
-	file_plugins_protocol_driver_driver_proto_rawDescData []byte
+	file_client_drivers_protocol_driver_driver_proto_rawDescOnce sync.Once
+	file_client_drivers_protocol_driver_driver_proto_rawDescData []byte
 )
 
-func file_plugins_protocol_driver_driver_proto_rawDescGZIP() []byte {
-	file_plugins_protocol_driver_driver_proto_rawDescOnce.Do(func() {
-		file_plugins_protocol_driver_driver_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_plugins_protocol_driver_driver_proto_rawDesc), len(file_plugins_protocol_driver_driver_proto_rawDesc)))
+func file_client_drivers_protocol_driver_driver_proto_rawDescGZIP() []byte {
+	file_client_drivers_protocol_driver_driver_proto_rawDescOnce.Do(func() {
+		file_client_drivers_protocol_driver_driver_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_driver_driver_proto_rawDesc), len(file_client_drivers_protocol_driver_driver_proto_rawDesc)))
 	})
-	return file_plugins_protocol_driver_driver_proto_rawDescData
+	return file_client_drivers_protocol_driver_driver_proto_rawDescData
 }
 
-var file_plugins_protocol_driver_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_plugins_protocol_driver_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
-var file_plugins_protocol_driver_driver_proto_goTypes = []any{
+var file_client_drivers_protocol_driver_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_client_drivers_protocol_driver_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_client_drivers_protocol_driver_driver_proto_goTypes = []any{
 	(TaskState)(0),                                 // 0: hashicorp.nomad.plugins.drivers.proto.TaskState
 	(FingerprintResponse_HealthState)(0),           // 1: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.HealthState
 	(StartTaskResponse_Result)(0),                  // 2: hashicorp.nomad.plugins.drivers.proto.StartTaskResponse.Result
@@ -4373,7 +4373,7 @@ var file_plugins_protocol_driver_driver_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
 	(*shared.Attribute)(nil),      // 78: hashicorp.nomad.plugins.shared.structs.Attribute
 }
-var file_plugins_protocol_driver_driver_proto_depIdxs = []int32{
+var file_client_drivers_protocol_driver_driver_proto_depIdxs = []int32{
 	75, // 0: hashicorp.nomad.plugins.drivers.proto.TaskConfigSchemaResponse.spec:type_name -> hashicorp.nomad.plugins.shared.hclspec.Spec
 	42, // 1: hashicorp.nomad.plugins.drivers.proto.CapabilitiesResponse.capabilities:type_name -> hashicorp.nomad.plugins.drivers.proto.DriverCapabilities
 	65, // 2: hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.attributes:type_name -> hashicorp.nomad.plugins.drivers.proto.FingerprintResponse.AttributesEntry
@@ -4478,27 +4478,27 @@ var file_plugins_protocol_driver_driver_proto_depIdxs = []int32{
 	0,  // [0:63] is the sub-list for field type_name
 }
 
-func init() { file_plugins_protocol_driver_driver_proto_init() }
-func file_plugins_protocol_driver_driver_proto_init() {
-	if File_plugins_protocol_driver_driver_proto != nil {
+func init() { file_client_drivers_protocol_driver_driver_proto_init() }
+func file_client_drivers_protocol_driver_driver_proto_init() {
+	if File_client_drivers_protocol_driver_driver_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_driver_driver_proto_rawDesc), len(file_plugins_protocol_driver_driver_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_driver_driver_proto_rawDesc), len(file_client_drivers_protocol_driver_driver_proto_rawDesc)),
 			NumEnums:      8,
 			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_plugins_protocol_driver_driver_proto_goTypes,
-		DependencyIndexes: file_plugins_protocol_driver_driver_proto_depIdxs,
-		EnumInfos:         file_plugins_protocol_driver_driver_proto_enumTypes,
-		MessageInfos:      file_plugins_protocol_driver_driver_proto_msgTypes,
+		GoTypes:           file_client_drivers_protocol_driver_driver_proto_goTypes,
+		DependencyIndexes: file_client_drivers_protocol_driver_driver_proto_depIdxs,
+		EnumInfos:         file_client_drivers_protocol_driver_driver_proto_enumTypes,
+		MessageInfos:      file_client_drivers_protocol_driver_driver_proto_msgTypes,
 	}.Build()
-	File_plugins_protocol_driver_driver_proto = out.File
-	file_plugins_protocol_driver_driver_proto_goTypes = nil
-	file_plugins_protocol_driver_driver_proto_depIdxs = nil
+	File_client_drivers_protocol_driver_driver_proto = out.File
+	file_client_drivers_protocol_driver_driver_proto_goTypes = nil
+	file_client_drivers_protocol_driver_driver_proto_depIdxs = nil
 }

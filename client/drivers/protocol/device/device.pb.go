@@ -2,14 +2,14 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: plugins/protocol/device/device.proto
+// source: client/drivers/protocol/device/device.proto
 
 // The interface of device plugins, version v0.1.0.
 
 package device
 
 import (
-	shared "berth/plugins/protocol/shared"
+	shared "berth/client/drivers/protocol/shared"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -34,7 +34,7 @@ type FingerprintRequest struct {
 
 func (x *FingerprintRequest) Reset() {
 	*x = FingerprintRequest{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +46,7 @@ func (x *FingerprintRequest) String() string {
 func (*FingerprintRequest) ProtoMessage() {}
 
 func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[0]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +59,7 @@ func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintRequest.ProtoReflect.Descriptor instead.
 func (*FingerprintRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{0}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{0}
 }
 
 type FingerprintResponse struct {
@@ -71,7 +71,7 @@ type FingerprintResponse struct {
 
 func (x *FingerprintResponse) Reset() {
 	*x = FingerprintResponse{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -83,7 +83,7 @@ func (x *FingerprintResponse) String() string {
 func (*FingerprintResponse) ProtoMessage() {}
 
 func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[1]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -96,7 +96,7 @@ func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintResponse.ProtoReflect.Descriptor instead.
 func (*FingerprintResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{1}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *FingerprintResponse) GetDeviceGroup() []*DeviceGroup {
@@ -120,7 +120,7 @@ type DeviceGroup struct {
 
 func (x *DeviceGroup) Reset() {
 	*x = DeviceGroup{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -132,7 +132,7 @@ func (x *DeviceGroup) String() string {
 func (*DeviceGroup) ProtoMessage() {}
 
 func (x *DeviceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[2]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -145,7 +145,7 @@ func (x *DeviceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceGroup.ProtoReflect.Descriptor instead.
 func (*DeviceGroup) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{2}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DeviceGroup) GetVendor() string {
@@ -196,7 +196,7 @@ type DetectedDevice struct {
 
 func (x *DetectedDevice) Reset() {
 	*x = DetectedDevice{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +208,7 @@ func (x *DetectedDevice) String() string {
 func (*DetectedDevice) ProtoMessage() {}
 
 func (x *DetectedDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[3]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +221,7 @@ func (x *DetectedDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetectedDevice.ProtoReflect.Descriptor instead.
 func (*DetectedDevice) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{3}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DetectedDevice) GetID() string {
@@ -262,7 +262,7 @@ type DeviceLocality struct {
 
 func (x *DeviceLocality) Reset() {
 	*x = DeviceLocality{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +274,7 @@ func (x *DeviceLocality) String() string {
 func (*DeviceLocality) ProtoMessage() {}
 
 func (x *DeviceLocality) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[4]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +287,7 @@ func (x *DeviceLocality) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceLocality.ProtoReflect.Descriptor instead.
 func (*DeviceLocality) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{4}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DeviceLocality) GetPciBusId() string {
@@ -306,7 +306,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -318,7 +318,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[5]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -331,7 +331,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{5}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReserveRequest) GetDeviceIds() []string {
@@ -350,7 +350,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +362,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[6]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +375,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{6}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReserveResponse) GetContainerRes() *ContainerReservation {
@@ -397,7 +397,7 @@ type ContainerReservation struct {
 
 func (x *ContainerReservation) Reset() {
 	*x = ContainerReservation{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +409,7 @@ func (x *ContainerReservation) String() string {
 func (*ContainerReservation) ProtoMessage() {}
 
 func (x *ContainerReservation) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[7]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +422,7 @@ func (x *ContainerReservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerReservation.ProtoReflect.Descriptor instead.
 func (*ContainerReservation) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{7}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ContainerReservation) GetEnvs() map[string]string {
@@ -458,7 +458,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +470,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[8]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +483,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{8}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Mount) GetTaskPath() string {
@@ -519,7 +519,7 @@ type DeviceSpec struct {
 
 func (x *DeviceSpec) Reset() {
 	*x = DeviceSpec{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +531,7 @@ func (x *DeviceSpec) String() string {
 func (*DeviceSpec) ProtoMessage() {}
 
 func (x *DeviceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[9]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +544,7 @@ func (x *DeviceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceSpec.ProtoReflect.Descriptor instead.
 func (*DeviceSpec) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{9}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeviceSpec) GetTaskPath() string {
@@ -577,7 +577,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +589,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[10]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +602,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{10}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StatsRequest) GetCollectionInterval() *durationpb.Duration {
@@ -621,7 +621,7 @@ type StatsResponse struct {
 
 func (x *StatsResponse) Reset() {
 	*x = StatsResponse{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[11]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +633,7 @@ func (x *StatsResponse) String() string {
 func (*StatsResponse) ProtoMessage() {}
 
 func (x *StatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[11]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +646,7 @@ func (x *StatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsResponse.ProtoReflect.Descriptor instead.
 func (*StatsResponse) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{11}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StatsResponse) GetGroups() []*DeviceGroupStats {
@@ -669,7 +669,7 @@ type DeviceGroupStats struct {
 
 func (x *DeviceGroupStats) Reset() {
 	*x = DeviceGroupStats{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[12]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +681,7 @@ func (x *DeviceGroupStats) String() string {
 func (*DeviceGroupStats) ProtoMessage() {}
 
 func (x *DeviceGroupStats) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[12]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +694,7 @@ func (x *DeviceGroupStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceGroupStats.ProtoReflect.Descriptor instead.
 func (*DeviceGroupStats) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{12}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeviceGroupStats) GetVendor() string {
@@ -736,7 +736,7 @@ type DeviceStats struct {
 
 func (x *DeviceStats) Reset() {
 	*x = DeviceStats{}
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[13]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +748,7 @@ func (x *DeviceStats) String() string {
 func (*DeviceStats) ProtoMessage() {}
 
 func (x *DeviceStats) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_protocol_device_device_proto_msgTypes[13]
+	mi := &file_client_drivers_protocol_device_device_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +761,7 @@ func (x *DeviceStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceStats.ProtoReflect.Descriptor instead.
 func (*DeviceStats) Descriptor() ([]byte, []int) {
-	return file_plugins_protocol_device_device_proto_rawDescGZIP(), []int{13}
+	return file_client_drivers_protocol_device_device_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeviceStats) GetSummary() *shared.StatValue {
@@ -785,11 +785,11 @@ func (x *DeviceStats) GetTimestamp() *timestamppb.Timestamp {
 	return nil
 }
 
-var File_plugins_protocol_device_device_proto protoreflect.FileDescriptor
+var File_client_drivers_protocol_device_device_proto protoreflect.FileDescriptor
 
-const file_plugins_protocol_device_device_proto_rawDesc = "" +
+const file_client_drivers_protocol_device_device_proto_rawDesc = "" +
 	"\n" +
-	"$plugins/protocol/device/device.proto\x12\x1ehashicorp.nomad.plugins.device\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$plugins/protocol/shared/shared.proto\"\x14\n" +
+	"+client/drivers/protocol/device/device.proto\x12\x1ehashicorp.nomad.plugins.device\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a+client/drivers/protocol/shared/shared.proto\"\x14\n" +
 	"\x12FingerprintRequest\"e\n" +
 	"\x13FingerprintResponse\x12N\n" +
 	"\fdevice_group\x18\x01 \x03(\v2+.hashicorp.nomad.plugins.device.DeviceGroupR\vdeviceGroup\"\x80\x03\n" +
@@ -855,22 +855,22 @@ const file_plugins_protocol_device_device_proto_rawDesc = "" +
 	"\fDevicePlugin\x12z\n" +
 	"\vFingerprint\x122.hashicorp.nomad.plugins.device.FingerprintRequest\x1a3.hashicorp.nomad.plugins.device.FingerprintResponse\"\x000\x01\x12l\n" +
 	"\aReserve\x12..hashicorp.nomad.plugins.device.ReserveRequest\x1a/.hashicorp.nomad.plugins.device.ReserveResponse\"\x00\x12h\n" +
-	"\x05Stats\x12,.hashicorp.nomad.plugins.device.StatsRequest\x1a-.hashicorp.nomad.plugins.device.StatsResponse\"\x000\x01B\x1fZ\x1dberth/plugins/protocol/deviceb\x06proto3"
+	"\x05Stats\x12,.hashicorp.nomad.plugins.device.StatsRequest\x1a-.hashicorp.nomad.plugins.device.StatsResponse\"\x000\x01B&Z$berth/client/drivers/protocol/deviceb\x06proto3"
 
 var (
-	file_plugins_protocol_device_device_proto_rawDescOnce sync.Once
-	file_plugins_protocol_device_device_proto_rawDescData []byte
+	file_client_drivers_protocol_device_device_proto_rawDescOnce sync.Once
+	file_client_drivers_protocol_device_device_proto_rawDescData []byte
 )
 
-func file_plugins_protocol_device_device_proto_rawDescGZIP() []byte {
-	file_plugins_protocol_device_device_proto_rawDescOnce.Do(func() {
-		file_plugins_protocol_device_device_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_plugins_protocol_device_device_proto_rawDesc), len(file_plugins_protocol_device_device_proto_rawDesc)))
+func file_client_drivers_protocol_device_device_proto_rawDescGZIP() []byte {
+	file_client_drivers_protocol_device_device_proto_rawDescOnce.Do(func() {
+		file_client_drivers_protocol_device_device_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_device_device_proto_rawDesc), len(file_client_drivers_protocol_device_device_proto_rawDesc)))
 	})
-	return file_plugins_protocol_device_device_proto_rawDescData
+	return file_client_drivers_protocol_device_device_proto_rawDescData
 }
 
-var file_plugins_protocol_device_device_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
-var file_plugins_protocol_device_device_proto_goTypes = []any{
+var file_client_drivers_protocol_device_device_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_client_drivers_protocol_device_device_proto_goTypes = []any{
 	(*FingerprintRequest)(nil),    // 0: hashicorp.nomad.plugins.device.FingerprintRequest
 	(*FingerprintResponse)(nil),   // 1: hashicorp.nomad.plugins.device.FingerprintResponse
 	(*DeviceGroup)(nil),           // 2: hashicorp.nomad.plugins.device.DeviceGroup
@@ -894,7 +894,7 @@ var file_plugins_protocol_device_device_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 	(*shared.Attribute)(nil),      // 21: hashicorp.nomad.plugins.shared.structs.Attribute
 }
-var file_plugins_protocol_device_device_proto_depIdxs = []int32{
+var file_client_drivers_protocol_device_device_proto_depIdxs = []int32{
 	2,  // 0: hashicorp.nomad.plugins.device.FingerprintResponse.device_group:type_name -> hashicorp.nomad.plugins.device.DeviceGroup
 	3,  // 1: hashicorp.nomad.plugins.device.DeviceGroup.devices:type_name -> hashicorp.nomad.plugins.device.DetectedDevice
 	14, // 2: hashicorp.nomad.plugins.device.DeviceGroup.attributes:type_name -> hashicorp.nomad.plugins.device.DeviceGroup.AttributesEntry
@@ -924,26 +924,26 @@ var file_plugins_protocol_device_device_proto_depIdxs = []int32{
 	0,  // [0:16] is the sub-list for field type_name
 }
 
-func init() { file_plugins_protocol_device_device_proto_init() }
-func file_plugins_protocol_device_device_proto_init() {
-	if File_plugins_protocol_device_device_proto != nil {
+func init() { file_client_drivers_protocol_device_device_proto_init() }
+func file_client_drivers_protocol_device_device_proto_init() {
+	if File_client_drivers_protocol_device_device_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_protocol_device_device_proto_rawDesc), len(file_plugins_protocol_device_device_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_drivers_protocol_device_device_proto_rawDesc), len(file_client_drivers_protocol_device_device_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_plugins_protocol_device_device_proto_goTypes,
-		DependencyIndexes: file_plugins_protocol_device_device_proto_depIdxs,
-		MessageInfos:      file_plugins_protocol_device_device_proto_msgTypes,
+		GoTypes:           file_client_drivers_protocol_device_device_proto_goTypes,
+		DependencyIndexes: file_client_drivers_protocol_device_device_proto_depIdxs,
+		MessageInfos:      file_client_drivers_protocol_device_device_proto_msgTypes,
 	}.Build()
-	File_plugins_protocol_device_device_proto = out.File
-	file_plugins_protocol_device_device_proto_goTypes = nil
-	file_plugins_protocol_device_device_proto_depIdxs = nil
+	File_client_drivers_protocol_device_device_proto = out.File
+	file_client_drivers_protocol_device_device_proto_goTypes = nil
+	file_client_drivers_protocol_device_device_proto_depIdxs = nil
 }
