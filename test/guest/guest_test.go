@@ -97,6 +97,8 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 		"berth/client/drivers/cgroups": {
 			"TestRealGroup_HoldsAProcess", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
 			"TestRealGroup_EndsWithTheGroupsBelowIt", "TestRealGroup_OpensOnlyItsDevices",
+			"TestRealFilter_HasTheMostRules", "TestRealFilter_IsReplaced", "TestRealFilter_BoundsMknod",
+			"TestRealFilter_IsAloneAfterAChange", "TestRealFilter_HoldsInGroupsBelow",
 		},
 		"berth/client/drivers/external": {
 			"TestCgroup_OfATaskHasItsLimitsUntilTheTaskIsDestroyed", "TestCgroup_OfAFailedStartIsGone",

@@ -211,11 +211,17 @@ func TestNew_RefusesAMachineWithoutHierarchies(t *testing.T) {
 	}
 }
 
-// detectWritable skips the test if the machine itself has no groups. Any other error of making a group is a
-// fault.
+// detectWritable skips the test if the machine itself has no groups.
 func detectWritable(t *testing.T) *Machine {
 	t.Helper()
 	m := Detect()
+	skipUnlessWritable(t, m)
+	return m
+}
+
+// skipUnlessWritable skips the test if a machine has no groups. Any other error of making a group is a fault.
+func skipUnlessWritable(t *testing.T, m *Machine) {
+	t.Helper()
 	err := m.Probe("berth")
 	switch {
 	case err == nil:
@@ -226,7 +232,6 @@ func detectWritable(t *testing.T) *Machine {
 	default:
 		t.Fatal(err)
 	}
-	return m
 }
 
 // A process starts in a real group, is found there, and killed. Then the group is removed.
@@ -286,8 +291,13 @@ func TestRealGroup_HoldsAProcess(t *testing.T) {
 // realGroup makes a group that is killed and removed when the test is over.
 func realGroup(t *testing.T, limits Limits) *Group {
 	t.Helper()
-	m := detectWritable(t)
-	g, err := m.New("berth", fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), limits)
+	return makeRealGroup(t, detectWritable(t), limits)
+}
+
+func makeRealGroup(t *testing.T, m *Machine, limits Limits) *Group {
+	t.Helper()
+	name := strings.ReplaceAll(t.Name(), "/", "-")
+	g, err := m.New("berth", fmt.Sprintf("%s-%d", name, os.Getpid()), limits)
 	if err != nil {
 		t.Fatal(err)
 	}
