@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// walks holds the most places that a walk in CONTRIBUTING.md may have, by the beginning of its heading.
+// walks holds the most places that a walk in docs/map.md may have, by the beginning of its heading.
 var walks = map[string]int{
 	"A claim,":       20,
 	"An attachment,": 8,
 	"A fingerprint,": 15,
 }
 
-// examples are the other sections of CONTRIBUTING.md that list places, by the beginning of their headings.
+// examples are the other sections of docs/map.md that list places, by the beginning of their headings.
 var examples = []string{"An operation:", "A table:", "An index:", "A field:", "A leader loop:", "A hook:"}
 
 var (
@@ -32,8 +32,13 @@ type place struct {
 	names []string
 }
 
-// TestContributing_PlacesExist opens each place that CONTRIBUTING.md names.
-func TestContributing_PlacesExist(t *testing.T) {
+// newPlace makes a place of a file and a list of identifiers in backquotes.
+func newPlace(file, list string) place {
+	return place{file, strings.Split(strings.ReplaceAll(list, "`", ""), ", ")}
+}
+
+// TestMap_PlacesExist opens each place that docs/map.md names.
+func TestMap_PlacesExist(t *testing.T) {
 	sections := placesOf(t)
 	for _, heading := range examples {
 		if len(section(t, sections, heading)) == 0 {
@@ -58,9 +63,9 @@ func TestContributing_PlacesExist(t *testing.T) {
 // mostEdits is the maximum number of edits for an operation that writes, without its handler.
 const mostEdits = 6
 
-// TestContributing_AnOperationTakesFewEdits holds the number of places of the example, and that each is one
+// TestMap_AnOperationTakesFewEdits holds the number of places of the example, and that each is one
 // edit: its declarations follow each other.
-func TestContributing_AnOperationTakesFewEdits(t *testing.T) {
+func TestMap_AnOperationTakesFewEdits(t *testing.T) {
 	places := section(t, placesOf(t), "An operation:")
 	if n := len(places); n > mostEdits {
 		t.Errorf("an operation takes %d edits, and may take %d", n, mostEdits)
@@ -75,8 +80,8 @@ func TestContributing_AnOperationTakesFewEdits(t *testing.T) {
 	}
 }
 
-// TestContributing_WalksAreShort holds the number of places of each walk, and that none returns to a file.
-func TestContributing_WalksAreShort(t *testing.T) {
+// TestMap_WalksAreShort holds the number of places of each walk, and that none returns to a file.
+func TestMap_WalksAreShort(t *testing.T) {
 	sections := placesOf(t)
 	for heading, most := range walks {
 		walk := section(t, sections, heading)
@@ -93,12 +98,12 @@ func TestContributing_WalksAreShort(t *testing.T) {
 	}
 }
 
-// placesOf reads the sections of CONTRIBUTING.md that list places, by heading.
+// placesOf reads the sections of docs/map.md that list places, by heading.
 func placesOf(t *testing.T) map[string][]place {
 	t.Helper()
 	sections := map[string][]place{}
 	heading := ""
-	for line := range strings.Lines(readDoc(t, "CONTRIBUTING.md")) {
+	for line := range strings.Lines(readDoc(t, "docs/map.md")) {
 		if m := placeHeading.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
 			heading = m[1]
 		}
@@ -110,8 +115,7 @@ func placesOf(t *testing.T) map[string][]place {
 			t.Errorf("%q: this is not `file.go`: `identifier`, ... - text: %s", heading, line)
 			continue
 		}
-		names := strings.Split(strings.ReplaceAll(m[2], "`", ""), ", ")
-		sections[heading] = append(sections[heading], place{m[1], names})
+		sections[heading] = append(sections[heading], newPlace(m[1], m[2]))
 	}
 	return sections
 }
@@ -123,7 +127,7 @@ func section(t *testing.T, sections map[string][]place, heading string) []place 
 			return places
 		}
 	}
-	t.Errorf("CONTRIBUTING.md has no section %q that lists places", heading)
+	t.Errorf("docs/map.md has no section %q that lists places", heading)
 	return nil
 }
 
