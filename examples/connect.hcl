@@ -1,4 +1,4 @@
-# Two services that talk through Consul's service mesh (docs/consul.md). Each has a proxy beside its task, and the proxies
+# Two services that talk through Consul's service mesh (docs/mesh.md). Each has a proxy beside its task, and the proxies
 # talk over mTLS. The node needs a Consul agent ("consul agent -dev" is enough), envoy or consul in the PATH of the agent
 # of berth, the plugins of CNI and iptables. Consul's intentions decide who may talk to whom:
 #
