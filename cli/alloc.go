@@ -184,61 +184,6 @@ func shortIDs(ids []string) string {
 	return strings.Join(short, ", ")
 }
 
-func withDescription(status, description string) string {
-	if description == "" {
-		return status
-	}
-	return status + " (" + description + ")"
-}
-
-// allocClaim is a volume of an allocation with its claim or nil.
-type allocClaim struct {
-	alias, volume string
-	request       *structs.VolumeRequest
-	claim         *structs.CSIClaim
-	missing       bool // the volume does not exist
-}
-
-// groupOf returns the task group of an allocation, or nil if the allocation does not have it.
-func groupOf(a *structs.Allocation) *structs.TaskGroup {
-	if a.Job == nil {
-		return nil
-	}
-	return a.Job.Group(a.TaskGroup)
-}
-
-// allocClaims finds the claims of an allocation's volumes.
-func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]allocClaim, error) {
-	group := groupOf(a)
-	if group == nil {
-		return nil, nil
-	}
-	var out []allocClaim
-	for alias, request := range sorted(group.Volumes) {
-		if request.Type != structs.VolumeTypeCSI {
-			continue
-		}
-		v := allocClaim{
-			alias:   alias,
-			request: request,
-			volume:  request.VolumeID(a.Index()),
-		}
-		q := &api.Query{Namespace: a.Namespace}
-		claims, _, err := cl.VolumeClaims(ctx, v.volume, q)
-		v.missing = structs.IsKind(err, structs.KindNotFound)
-		if err != nil && !v.missing {
-			return nil, err
-		}
-		for _, claim := range claims {
-			if claim.AllocID == a.ID {
-				v.claim = claim
-			}
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
 func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) error {
 	claims, err := allocClaims(ctx, c.API, a)
 	if err != nil || len(claims) == 0 {
@@ -323,10 +268,6 @@ func restartsText(s *structs.TaskState) string {
 	return fmt.Sprintf("%d, the last %s", s.Restarts, ago(s.LastRestart))
 }
 
-func eventText(e *structs.TaskEvent) string {
-	return cmp.Or(e.DisplayMessage, e.Message)
-}
-
 // noShutdownDelay is the flag of the commands that stop allocations.
 var noShutdownDelay = Flag{
 	Name:  "no-shutdown-delay",
@@ -377,4 +318,23 @@ func showAllocChecks(ctx context.Context, c *Call) error {
 		c.table("Service|Task|Name|Status|Message", rows)
 		return nil
 	})
+}
+
+// rolloutHealth describes the health of an allocation in its deployment, "" if it is in none.
+func rolloutHealth(a *structs.Allocation) string {
+	text := ""
+	switch {
+	case a.DeploymentID == "":
+		return ""
+	case a.DeploymentStatus.IsHealthy():
+		text = "healthy"
+	case a.DeploymentStatus.IsUnhealthy():
+		text = "unhealthy"
+	default:
+		text = "not known yet"
+	}
+	if a.DeploymentStatus.IsCanary() {
+		text += ", a canary"
+	}
+	return text
 }

@@ -100,15 +100,6 @@ func deploymentList(ctx context.Context, c *Call) error {
 	})
 }
 
-// watchTimeout is the option of -monitor.
-var watchTimeout = Flag{
-	Name:    "timeout",
-	Kind:    Duration,
-	Value:   "duration",
-	Default: "1h",
-	Usage:   "How long to watch",
-}
-
 func deploymentPause(name, synopsis string, pause bool) Command {
 	return Command{
 		Name:     name,
@@ -324,23 +315,4 @@ func printLatestDeployment(ctx context.Context, c *Call, id string) error {
 	}
 	c.printRollout(d, allocs)
 	return nil
-}
-
-// rolloutHealth describes the health of an allocation in its deployment, "" if it is in none.
-func rolloutHealth(a *structs.Allocation) string {
-	text := ""
-	switch {
-	case a.DeploymentID == "":
-		return ""
-	case a.DeploymentStatus.IsHealthy():
-		text = "healthy"
-	case a.DeploymentStatus.IsUnhealthy():
-		text = "unhealthy"
-	default:
-		text = "not known yet"
-	}
-	if a.DeploymentStatus.IsCanary() {
-		text += ", a canary"
-	}
-	return text
 }

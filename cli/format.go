@@ -174,3 +174,10 @@ func joinComma(parts ...string) string {
 	}
 	return strings.Join(some, ", ")
 }
+
+func withDescription(status, description string) string {
+	if description == "" {
+		return status
+	}
+	return status + " (" + description + ")"
+}

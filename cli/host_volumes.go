@@ -10,16 +10,3 @@ func printHostVolumes(c *Call, n *structs.Node) {
 	}
 	printSome(c, "Host volumes", "Name|Path|Read Only", rows)
 }
-
-// printAllocHostVolumes shows the host volumes of an allocation.
-func printAllocHostVolumes(c *Call, a *structs.Allocation) {
-	group := groupOf(a)
-	if group == nil {
-		return
-	}
-	var rows grid
-	for _, r := range group.HostVolumes() {
-		rows.addRow(r.Name, r.Source, string(r.AccessMode), yesNo(r.ReadOnly))
-	}
-	printSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
-}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 
@@ -142,14 +142,6 @@ no node is up, it warns that the drivers are not checked.`,
 	jobAllocsCommand,
 	jobDispatchCommand,
 	jobPeriodicCommand,
-}
-
-// shownName returns the name of a file in messages.
-func shownName(name string) string {
-	if name == "-" {
-		return "stdin"
-	}
-	return filepath.Clean(name)
 }
 
 func jobRun(ctx context.Context, c *Call) error {
@@ -416,4 +408,28 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 		return c.printPaused(ctx)
 	}
 	return nil
+}
+
+// waitFlag is the option of commands that watch until a job runs.
+var waitFlag = Flag{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"}
+
+// evalPriority is the option of commands whose evaluation may overtake others.
+var evalPriority = Flag{
+	Name:  "eval-priority",
+	Kind:  Number,
+	Value: "number",
+	Usage: "The priority of the evaluation, from 1 to 100. Default: that of the job",
+}
+
+// consulToken is the option of commands that register the services of a job.
+var consulToken = Flag{
+	Name:  "consul-token",
+	Value: "token",
+	Usage: "The Consul token that may write the services of the job; it is not stored. " +
+		"Default: CONSUL_HTTP_TOKEN",
+}
+
+// consulToken returns the token of the option or of the environment.
+func (c *Call) consulToken() structs.Secret {
+	return structs.Secret(cmp.Or(c.String(consulToken.Name), os.Getenv("CONSUL_HTTP_TOKEN")))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"os"
 
@@ -127,17 +126,6 @@ func printNamespace(c *Call, n *structs.Namespace) {
 	printMeta(c, n.Meta)
 }
 
-// printMeta shows the meta of a namespace or node pool.
-func printMeta(c *Call, meta map[string]string) {
-	var rows grid
-	for key, value := range sorted(meta) {
-		rows.addRow(key, value)
-	}
-	if len(rows) > 0 {
-		c.section("Meta", "Key|Value", rows)
-	}
-}
-
 func namespaceApply(ctx context.Context, c *Call) error {
 	n, err := c.namespaceToApply(ctx)
 	if err != nil {
@@ -177,40 +165,4 @@ func (c *Call) namespaceToApply(ctx context.Context) (*structs.Namespace, error)
 func isFile(arg string) bool {
 	info, err := os.Stat(arg)
 	return arg == "-" || err == nil && !info.IsDir()
-}
-
-// readDefinition reads the file of a namespace or node pool: HCL, or the JSON of the API.
-func readDefinition[T interface{ Validate() error }](
-	c *Call,
-	name string,
-	fromJSON func([]byte) (T, error),
-	fromHCL func(string, []byte) (*jobspec.File[T], error),
-) (T, error) {
-	var none T
-	src, err := c.readFile(name)
-	if err != nil {
-		return none, err
-	}
-	name = shownName(name)
-	var content T
-	var faults error
-	var locate func(error) error
-	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
-		content, err = fromJSON(src)
-		locate, faults = placeJSON(name, src, err)
-	} else {
-		f, err := fromHCL(name, src)
-		faults = err
-		if f != nil {
-			content = f.Content
-			locate = f.Locate
-		}
-	}
-	if locate != nil {
-		faults = checkContent(faults, content.Validate(), locate)
-	}
-	if faults != nil {
-		return none, inFiles(map[string][]byte{name: src}, faults)
-	}
-	return content, nil
 }

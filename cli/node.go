@@ -224,14 +224,11 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	return nil
 }
 
-// These bound texts without -verbose, so that a line has about 110 columns. A line of a plugin that is not
-// healthy also has its description.
+// These bound texts without -verbose, so that a line has about 110 columns.
 const (
 	maxDriverText   = 70
 	maxEventText    = 56
 	maxEventDetails = 30
-	maxTopology     = 30
-	maxPluginText   = 50
 )
 
 // brief cuts a text to a width without -verbose.

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
-	"os"
 	"strconv"
 
 	"berth/api"
@@ -172,22 +170,3 @@ node_pool "example" {
   }
 }
 `
-
-// writeExample writes an example to a new file.
-func (c *Call) writeExample(name, text string) error {
-	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(name, newFile, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return structs.Conflictf("there is a file %s already", name)
-	}
-	if err != nil {
-		return structs.Invalidf("%w", err)
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return err
-	}
-	c.Printf("Wrote %s\n", name)
-	return nil
-}

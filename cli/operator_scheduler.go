@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"berth/api"
 	"berth/structs"
 )
 
@@ -127,22 +126,3 @@ func schedulerSetConfig(ctx context.Context, c *Call) error {
 
 // isSet reports whether the command line has an option.
 func (c *Call) isSet(name string) bool { return len(c.Strings(name)) > 0 }
-
-// pausedText says that evaluations are paused, "" if they are not: it is why a pending one stays so.
-func pausedText(ctx context.Context, client *api.Client) (string, error) {
-	config, _, err := client.SchedulerConfig(ctx, nil)
-	if err != nil || !config.PauseEvalBroker {
-		return "", err
-	}
-	return "An operator has paused all evaluations: " +
-		"\"berth operator scheduler set-config -pause-eval-broker=false\" continues them", nil
-}
-
-// printPaused writes pausedText, if any.
-func (c *Call) printPaused(ctx context.Context) error {
-	text, err := pausedText(ctx, c.API)
-	if text != "" {
-		c.Printf("\n%s\n", text)
-	}
-	return err
-}

@@ -25,6 +25,13 @@ var pluginCommands = []Command{
 // instanceTitles are those of instanceRows, without the first one.
 const instanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
 
+// The widths to which fit cuts the texts of instanceRows, so that a line has about 110 columns. A line of an
+// instance that is not healthy also has its description.
+const (
+	maxTopology   = 30
+	maxPluginText = 50
+)
+
 // instanceRows returns a row for each plugin instance. label formats the key of an instance, and fit fits its
 // texts into a width.
 func instanceRows(

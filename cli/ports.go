@@ -2,33 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 
 	"berth/structs"
 )
-
-// printAllocPorts shows the ports of an allocation.
-func printAllocPorts(c *Call, r *structs.AllocatedResources) {
-	if r == nil {
-		return
-	}
-	var rows grid
-	for _, p := range r.Shared.Ports {
-		rows.addRow(p.Label, p.HostAddr(), strconv.Itoa(p.Inside()))
-	}
-	printSome(c, "Ports", "Label|Address|Task's Port", rows)
-}
-
-// printAllocNetwork shows the network of an allocation that has one of its own.
-func printAllocNetwork(c *Call, a *structs.Allocation) {
-	s := a.NetworkStatus
-	if s == nil {
-		return
-	}
-	var rows grid
-	rows.addRow(a.ModeOf(), s.InterfaceName, s.Address)
-	printSome(c, "Network", "Mode|Interface|Address", rows)
-}
 
 // printHostNetworks shows the addresses of a node from which allocations get ports, and the networks that
 // allocations may have.

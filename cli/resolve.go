@@ -241,3 +241,8 @@ func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate,
 		return candidate{id: m.Name, about: m.Status}
 	}), nil
 }
+
+// scalingTarget describes the target of a policy.
+func scalingTarget(target map[string]string) string {
+	return fmt.Sprintf("job %s, group %s, namespace %s", target["Job"], target["Group"], target["Namespace"])
+}

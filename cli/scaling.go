@@ -50,11 +50,6 @@ var scalingSheet = sheet[*structs.ScalingPolicyListStub]{
 	},
 }
 
-// scalingTarget describes the target of a policy.
-func scalingTarget(target map[string]string) string {
-	return fmt.Sprintf("job %s, group %s, namespace %s", target["Job"], target["Group"], target["Namespace"])
-}
-
 func scalingPolicyList(ctx context.Context, c *Call) error {
 	job := c.String("job")
 	kind := c.String("type")

@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"context"
-
-	"berth/internal/version"
-)
+import "context"
 
 // systemCommands are the verbs of berth system.
 var systemCommands = []Command{
@@ -23,24 +19,4 @@ var systemCommands = []Command{
 		},
 		Examples: "berth system gc",
 	},
-}
-
-// programVersion is the answer of version.
-type programVersion struct {
-	Version  string
-	Revision string `json:",omitempty"`
-}
-
-func showVersion(_ context.Context, c *Call) error {
-	v := programVersion{
-		Version:  version.Version,
-		Revision: version.Revision(),
-	}
-	return c.show(v, func() error {
-		c.Printf("berth %s\n", v.Version)
-		if v.Revision != "" {
-			c.Printf("Revision %s\n", v.Revision)
-		}
-		return nil
-	})
 }

@@ -223,3 +223,10 @@ func (c *Call) section(title, titles string, rows grid) {
 	}
 	c.table(titles, rows)
 }
+
+// printSome shows a section that most nodes and allocations do not have.
+func printSome(c *Call, title, titles string, rows grid) {
+	if len(rows) > 0 {
+		c.section(title, titles, rows)
+	}
+}

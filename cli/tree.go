@@ -1,12 +1,5 @@
 package cli
 
-import (
-	"cmp"
-	"os"
-
-	"berth/structs"
-)
-
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
 // Tree returns the commands of this package together with those of other packages.
@@ -115,44 +108,4 @@ var tree = []Command{
 		Examples: "berth version\n" +
 			"berth version -json",
 	},
-}
-
-// verboseFlag is the option of commands that show IDs.
-var verboseFlag = Flag{Name: "verbose", Usage: "Show complete IDs"}
-
-// waitFlag is the option of commands that watch until a job runs.
-var waitFlag = Flag{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"}
-
-// evalPriority is the option of commands whose evaluation may overtake others.
-var evalPriority = Flag{
-	Name:  "eval-priority",
-	Kind:  Number,
-	Value: "number",
-	Usage: "The priority of the evaluation, from 1 to 100. Default: that of the job",
-}
-
-// consulToken is the option of commands that register the services of a job.
-var consulToken = Flag{
-	Name:  "consul-token",
-	Value: "token",
-	Usage: "The Consul token that may write the services of the job; it is not stored. " +
-		"Default: CONSUL_HTTP_TOKEN",
-}
-
-// consulToken returns the token of the option or of the environment.
-func (c *Call) consulToken() structs.Secret {
-	return structs.Secret(cmp.Or(c.String(consulToken.Name), os.Getenv("CONSUL_HTTP_TOKEN")))
-}
-
-// detachFlags are the options of commands that watch the effect of their request.
-var detachFlags = []Flag{
-	{Name: "detach", Usage: "Do not watch; print the ID of the evaluation"},
-	{
-		Name:    "timeout",
-		Kind:    Duration,
-		Value:   "duration",
-		Default: "5m",
-		Usage:   "How long to watch",
-	},
-	verboseFlag,
 }

@@ -136,20 +136,6 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	return nil
 }
 
-// blockedText explains why a volume is not schedulable. It does not repeat the state and the error of the
-// volume.
-func blockedText(v *structs.CSIVolumeDetail) string {
-	if v.LastError != nil {
-		switch v.State {
-		case structs.VolumeCreating, structs.VolumeDeleting:
-			return ""
-		case structs.VolumeFailed:
-			return "correct it and create it again, or delete it"
-		}
-	}
-	return v.Blocked
-}
-
 // callInFlight describes a controller call whose outcome is unknown.
 func callInFlight(call *structs.CSICall) string {
 	if call == nil {

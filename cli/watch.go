@@ -153,66 +153,6 @@ func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.Que
 	}
 }
 
-// awaitEvaluation follows an evaluation until it has ended or is blocked.
-func (w *watch) awaitEvaluation(ctx context.Context, id string) (*structs.Evaluation, error) {
-	q := &api.Query{MaxWait: readWait}
-	for {
-		e, meta, err := w.api.Evaluation(ctx, id, q)
-		if err != nil {
-			return nil, err
-		}
-		text := withDescription(e.Status, e.StatusDescription)
-		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(now()) {
-			text += ", due at " + due.Local().Format(time.RFC3339)
-		}
-		w.waitFor("job", e.Namespace, e.JobID)
-		w.writeChange("eval", "Evaluation %s is %s", w.c.id(id), text)
-		if e.Terminal() || e.Status == structs.EvalBlocked {
-			return e, nil
-		}
-		if q.MinIndex > 0 {
-			text, err := pausedText(ctx, w.api)
-			if err != nil {
-				return nil, err
-			}
-			if text != "" {
-				w.writeChange("paused", "%s", text)
-			}
-		}
-		err = w.awaitChange(ctx, q, meta)
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// awaitPlacement follows an evaluation and explains the allocations that it could not place. Such an
-// allocation is an error unless wait is set.
-func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) error {
-	e, err := w.awaitEvaluation(ctx, evalID)
-	if err != nil {
-		return err
-	}
-	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
-		return structs.Internalf("the evaluation ended as %s",
-			withDescription(e.Status, e.StatusDescription))
-	}
-	w.nextEval = e.NextEval
-	if len(e.FailedTGAllocs) == 0 {
-		return nil
-	}
-	w.writeLine("Some allocations cannot be placed now:")
-	w.c.printFailures(e)
-	if e.BlockedEval != "" {
-		w.writeLine("Evaluation %s is blocked and places the rest when capacity is free",
-			w.c.id(e.BlockedEval))
-	}
-	if wait {
-		return nil
-	}
-	return structs.Preconditionf("job %q is registered but not completely placed", e.JobID)
-}
-
 // awaitRunning follows the allocations of a job's version until the requested number runs and is healthy.
 func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
 	w.waitFor("job", job.Namespace, job.ID)
@@ -409,4 +349,8 @@ func lastEvent(a *structs.AllocListStub) string {
 		return ""
 	}
 	return ": " + cmp.Or(oneLine(eventText(newest)), newest.Type)
+}
+
+func eventText(e *structs.TaskEvent) string {
+	return cmp.Or(e.DisplayMessage, e.Message)
 }

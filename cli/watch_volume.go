@@ -43,3 +43,17 @@ func claimGrowth(c *structs.CSIClaim) string {
 	}
 	return "sees the old size: its node has not reported the growth yet"
 }
+
+// blockedText explains why a volume is not schedulable. It does not repeat the state and the error of the
+// volume.
+func blockedText(v *structs.CSIVolumeDetail) string {
+	if v.LastError != nil {
+		switch v.State {
+		case structs.VolumeCreating, structs.VolumeDeleting:
+			return ""
+		case structs.VolumeFailed:
+			return "correct it and create it again, or delete it"
+		}
+	}
+	return v.Blocked
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/structs"
+)
+
+var jobWhyCommand = Command{
+	Name:     "why",
+	Args:     "<job>",
+	Synopsis: "Show why a job does not run as its file demands",
+	Help: `
+Shows the chain of reasons: evaluations, the filters that reject nodes,
+claims, plugins and nodes. A line with an arrow is the next thing to do. Of a
+purged job it shows the allocations that have not ended.`,
+	Renders:  true,
+	Run:      jobWhy,
+	Examples: "berth job why web",
+}
+
+// jobWhy takes the argument for a complete ID first, because no list has a purged job.
+func jobWhy(ctx context.Context, c *Call) error {
+	err := showWhy(ctx, c, c.Arg(0), (*api.Client).JobWhy)
+	if !structs.IsKind(err, structs.KindNotFound) {
+		return err
+	}
+	id, err := c.resolve(ctx, "job", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	return showWhy(ctx, c, id, (*api.Client).JobWhy)
+}

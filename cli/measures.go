@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+
+	"berth/structs"
+)
+
+var statsFlag = Flag{Name: "stats", Usage: "Also measure the use of resources now"}
+
+// checkStats rejects -stats where it would have no effect.
+func checkStats(c *Call) error {
+	switch {
+	case c.Bool("stats") && c.Arg(0) == "":
+		return badUsage("-stats measures one, and not a list: name it")
+	case c.Bool("stats") && (c.Bool("json") || c.String("t") != ""):
+		return badUsage("-stats excludes -json and -t; the paths /v1/client of the HTTP API have the numbers")
+	}
+	return nil
+}
+
+// mib formats bytes in MiB.
+func mib(bytes uint64) string {
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+func percent(share float64) string {
+	return fmt.Sprintf("%.1f %%", share)
+}
+
+// statText formats one statistic.
+func statText(v *structs.StatValue) string {
+	switch {
+	case v == nil:
+		return ""
+	case v.IntNumeratorVal != nil && v.IntDenominatorVal != nil:
+		return fmt.Sprintf("%d/%d %s", *v.IntNumeratorVal, *v.IntDenominatorVal, v.Unit)
+	case v.IntNumeratorVal != nil:
+		return fmt.Sprintf("%d %s", *v.IntNumeratorVal, v.Unit)
+	case v.FloatNumeratorVal != nil && v.FloatDenominatorVal != nil:
+		return fmt.Sprintf("%g/%g %s", *v.FloatNumeratorVal, *v.FloatDenominatorVal, v.Unit)
+	case v.FloatNumeratorVal != nil:
+		return fmt.Sprintf("%g %s", *v.FloatNumeratorVal, v.Unit)
+	case v.StringVal != nil:
+		return *v.StringVal
+	case v.BoolVal != nil:
+		return yesNo(*v.BoolVal)
+	}
+	return ""
+}

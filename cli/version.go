@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+
+	"berth/internal/version"
+)
+
+// programVersion is the answer of version.
+type programVersion struct {
+	Version  string
+	Revision string `json:",omitempty"`
+}
+
+func showVersion(_ context.Context, c *Call) error {
+	v := programVersion{
+		Version:  version.Version,
+		Revision: version.Revision(),
+	}
+	return c.show(v, func() error {
+		c.Printf("berth %s\n", v.Version)
+		if v.Revision != "" {
+			c.Printf("Revision %s\n", v.Revision)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+
+	"berth/api"
+)
+
+var volumeWhyCommand = Command{
+	Name:     "why",
+	Args:     "<volume>",
+	Synopsis: "Show why a volume, or a use of it, waits",
+	Help: `
+Shows the chain of reasons: calls of the plugin, its instances, claims in
+the queue and attachments. A line with an arrow is the next thing to do.`,
+	Renders:  true,
+	Run:      volumeWhy,
+	Examples: "berth volume why data",
+}
+
+func volumeWhy(ctx context.Context, c *Call) error {
+	id, err := c.resolve(ctx, "volume", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	return showWhy(ctx, c, id, (*api.Client).VolumeWhy)
+}
