@@ -88,7 +88,7 @@ var jobAllocSheet = sheet[*structs.AllocListStub]{
 	row: func(c *Call, a *structs.AllocListStub) []string {
 		return []string{
 			c.id(a.ID),
-			c.nodeName(a.NodeName, a.NodeID),
+			nodeName(c, a.NodeName, a.NodeID),
 			a.TaskGroup,
 			fmt.Sprint(a.JobVersion),
 			a.DesiredStatus,
@@ -109,7 +109,7 @@ var allocSheet = sheet[*structs.AllocListStub]{
 }
 
 // nodeName formats the name of a node with its ID.
-func (c *Call) nodeName(name, id string) string {
+func nodeName(c *Call, name, id string) string {
 	if name == "" {
 		return c.id(id)
 	}
@@ -144,7 +144,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"ID", a.ID,
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
-		"Node", c.nodeName(a.NodeName, a.NodeID),
+		"Node", nodeName(c, a.NodeName, a.NodeID),
 		"Evaluation", shortID(a.EvalID),
 		"Desired", withDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
@@ -274,7 +274,7 @@ var noShutdownDelay = Flag{
 	Usage: "Skip the shutdown_delay of groups and tasks, also one that has begun",
 }
 
-func (c *Call) allocStopOptions() api.AllocStopOptions {
+func stopOptions(c *Call) api.AllocStopOptions {
 	return api.AllocStopOptions{NoShutdownDelay: c.Bool(noShutdownDelay.Name)}
 }
 
@@ -283,11 +283,11 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.API.AllocStop(ctx, id, c.allocStopOptions())
+	answer, err := c.API.AllocStop(ctx, id, stopOptions(c))
 	if err != nil {
 		return err
 	}
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Allocation %s is stopping", shortID(id))
 		return w.awaitAllocEnd(ctx, id)
 	})
@@ -299,7 +299,7 @@ func showAllocChecks(ctx context.Context, c *Call) error {
 		return err
 	}
 	var checks map[string]*structs.CheckResult
-	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
 		checks, err = c.API.AllocChecks(ctx, id)
 		return err
 	})

@@ -66,7 +66,9 @@ var gcCommand = Command{
 		if err != nil {
 			return err
 		}
-		err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() error { return c.API.AllocGC(ctx, id) })
+		err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() error {
+			return c.API.AllocGC(ctx, id)
+		})
 		if err != nil {
 			return err
 		}
@@ -76,7 +78,7 @@ var gcCommand = Command{
 }
 
 // taskArg returns the task that the command names, "" for none.
-func (c *Call) taskArg() (string, error) {
+func taskArg(c *Call) (string, error) {
 	task := c.String("task")
 	switch {
 	case task == "":
@@ -88,7 +90,7 @@ func (c *Call) taskArg() (string, error) {
 }
 
 func allocRestart(ctx context.Context, c *Call) error {
-	task, err := c.taskArg()
+	task, err := taskArg(c)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func allocRestart(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() error {
+	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() error {
 		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
@@ -118,7 +120,7 @@ func allocRestart(ctx context.Context, c *Call) error {
 }
 
 func allocSignal(ctx context.Context, c *Call) error {
-	task, err := c.taskArg()
+	task, err := taskArg(c)
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func allocSignal(ctx context.Context, c *Call) error {
 		return err
 	}
 	signal := c.String("s")
-	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() error {
+	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() error {
 		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
 	})
 	if err != nil {

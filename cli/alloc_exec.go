@@ -51,7 +51,7 @@ func allocExec(ctx context.Context, c *Call) error {
 	}
 	x := &api.Exec{
 		Command: c.Args[1:],
-		TTY:     c.wantsTerminal(),
+		TTY:     wantsTerminal(c),
 		Stdout:  c.Out,
 		Stderr:  unescaped(c.Err),
 	}
@@ -73,7 +73,7 @@ func allocExec(ctx context.Context, c *Call) error {
 		c.Err = rawLines{x.Stderr}
 		x.Stdin = newEscapeReader(x.Stdin, escape, func() { cancel(errEscaped) })
 	}
-	code, err := c.execute(ctx, id, x)
+	code, err := execute(ctx, c, id, x)
 	switch {
 	case errors.Is(context.Cause(ctx), errEscaped):
 		return errEscaped
@@ -86,9 +86,9 @@ func allocExec(ctx context.Context, c *Call) error {
 }
 
 // execute runs a command in an allocation, and says what it waits for until the node has taken the command.
-func (c *Call) execute(ctx context.Context, id string, x *api.Exec) (code int, err error) {
+func execute(ctx context.Context, c *Call, id string, x *api.Exec) (code int, err error) {
 	var run func(context.Context) (int, error)
-	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
 		run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
 		return err
 	})
@@ -99,7 +99,7 @@ func (c *Call) execute(ctx context.Context, id string, x *api.Exec) (code int, e
 }
 
 // wantsTerminal reports whether the command gets a terminal.
-func (c *Call) wantsTerminal() bool {
+func wantsTerminal(c *Call) bool {
 	if c.Given("t") {
 		return c.Bool("t")
 	}

@@ -45,7 +45,7 @@ func allocFiles(ctx context.Context, c *Call) error {
 		path = "/"
 	}
 	var file *structs.AllocFileInfo
-	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
 		file, err = c.API.AllocFile(ctx, id, path)
 		return err
 	})
@@ -53,7 +53,7 @@ func allocFiles(ctx context.Context, c *Call) error {
 	case err != nil:
 		return err
 	case c.Bool("stat"):
-		return c.show(file, func() error { return c.printFiles(file) })
+		return c.show(file, func() error { return printFiles(c, file) })
 	case !file.IsDir && (c.Bool("json") || c.String("t") != ""):
 		return badUsage("-json and -t show a list, or a description with -stat; a file is written as it is")
 	case !file.IsDir:
@@ -62,14 +62,14 @@ func allocFiles(ctx context.Context, c *Call) error {
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
 	var files []*structs.AllocFileInfo
-	err = c.await(ctx, nodeOfAlloc(id), c.seeAlloc(id), func() (err error) {
+	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
 		files, err = c.API.AllocFiles(ctx, id, path)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.show(files, func() error { return c.printFiles(files...) })
+	return c.show(files, func() error { return printFiles(c, files...) })
 }
 
 // fileOf names a file of an allocation.
@@ -89,11 +89,11 @@ func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
 			Lines:   p.lines,
 		})
 	}
-	return c.copyStream(ctx, c.Out, allocStream{alloc: f.alloc, follow: follow, open: open})
+	return copyStream(ctx, c, c.Out, allocStream{alloc: f.alloc, follow: follow, open: open})
 }
 
 // printFiles lists files.
-func (c *Call) printFiles(files ...*structs.AllocFileInfo) error {
+func printFiles(c *Call, files ...*structs.AllocFileInfo) error {
 	var rows grid
 	for _, f := range files {
 		name := f.Name

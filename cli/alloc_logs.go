@@ -107,17 +107,17 @@ func (v logView) run(ctx context.Context, c *Call) error {
 	errs := v.stream(c, true)
 	switch {
 	case !v.stderr:
-		return c.copyStream(ctx, c.Out, outs)
+		return copyStream(ctx, c, c.Out, outs)
 	case !v.stdout: // the only output that is asked for
-		return c.copyStream(ctx, c.Out, errs)
+		return copyStream(ctx, c, c.Out, errs)
 	case v.options.Follow:
-		return c.followBoth(ctx, outs, errs)
+		return followBoth(ctx, c, outs, errs)
 	}
-	err := c.copyStream(ctx, c.Out, outs)
+	err := copyStream(ctx, c, c.Out, outs)
 	if err != nil {
 		return err
 	}
-	return c.copyStream(ctx, unescaped(c.Err), errs)
+	return copyStream(ctx, c, unescaped(c.Err), errs)
 }
 
 // stream returns one of the outputs.
@@ -139,15 +139,15 @@ type allocStream struct {
 }
 
 // followBoth opens both outputs before it shows the first, so that no line about a wait is within them.
-func (c *Call) followBoth(ctx context.Context, outs, errs allocStream) error {
+func followBoth(ctx context.Context, c *Call, outs, errs allocStream) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fromOut, err := c.openStream(inner, outs)
+	fromOut, err := openStream(inner, c, outs)
 	if err != nil {
 		return outs.fault(ctx, err)
 	}
 	defer closeRead(fromOut)
-	fromErr, err := c.openStream(inner, errs)
+	fromErr, err := openStream(inner, c, errs)
 	if err != nil {
 		return errs.fault(ctx, err)
 	}
@@ -171,8 +171,8 @@ func (c *Call) followBoth(ctx context.Context, outs, errs allocStream) error {
 }
 
 // copyStream writes a file or log as it is.
-func (c *Call) copyStream(ctx context.Context, w io.Writer, s allocStream) error {
-	from, err := c.openStream(ctx, s)
+func copyStream(ctx context.Context, c *Call, w io.Writer, s allocStream) error {
+	from, err := openStream(ctx, c, s)
 	if err == nil {
 		defer closeRead(from)
 		err = writeStream(w, from)
@@ -181,8 +181,8 @@ func (c *Call) copyStream(ctx context.Context, w io.Writer, s allocStream) error
 }
 
 // openStream waits for the first answer of the node.
-func (c *Call) openStream(ctx context.Context, s allocStream) (from io.ReadCloser, err error) {
-	err = c.await(ctx, nodeOfAlloc(s.alloc), c.seeAlloc(s.alloc), func() (err error) {
+func openStream(ctx context.Context, c *Call, s allocStream) (from io.ReadCloser, err error) {
+	err = newWatch(c).await(ctx, nodeOfAlloc(s.alloc), seeAlloc(c, s.alloc), func() (err error) {
 		from, err = s.open(ctx)
 		return err
 	})

@@ -12,7 +12,7 @@ import (
 // printAllocStats measures the running tasks of an allocation.
 func printAllocStats(ctx context.Context, c *Call, allocID string) error {
 	var s *structs.AllocResourceUsage
-	err := c.await(ctx, nodeOfAlloc(allocID), c.seeAlloc(allocID), func() (err error) {
+	err := newWatch(c).await(ctx, nodeOfAlloc(allocID), seeAlloc(c, allocID), func() (err error) {
 		s, err = c.API.AllocStats(ctx, allocID, "")
 		return err
 	})

@@ -44,7 +44,7 @@ var deploymentCommands = []Command{
 			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
 		}, detachFlags...),
 		Run: func(ctx context.Context, c *Call) error {
-			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentPromote(ctx, id, c.Strings("group"))
 			})
 		},
@@ -61,7 +61,7 @@ to its newest stable version.`,
 		Acts:  true,
 		Flags: detachFlags,
 		Run: func(ctx context.Context, c *Call) error {
-			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentFail(ctx, id)
 			})
 		},
@@ -76,7 +76,7 @@ to its newest stable version.`,
 		Acts:     true,
 		Flags:    detachFlags,
 		Run: func(ctx context.Context, c *Call) error {
-			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentUnblock(ctx, id)
 			})
 		},
@@ -108,7 +108,7 @@ func deploymentPause(name, synopsis string, pause bool) Command {
 		Acts:     true,
 		Flags:    detachFlags,
 		Run: func(ctx context.Context, c *Call) error {
-			return c.changeDeployment(ctx, func(id string) (*structs.DeploymentUpdateResponse, error) {
+			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentPause(ctx, id, pause)
 			})
 		},
@@ -117,8 +117,8 @@ func deploymentPause(name, synopsis string, pause bool) Command {
 }
 
 // changeDeployment changes the deployment that the argument names, and watches it.
-func (c *Call) changeDeployment(
-	ctx context.Context, change func(id string) (*structs.DeploymentUpdateResponse, error),
+func changeDeployment(
+	ctx context.Context, c *Call, change func(id string) (*structs.DeploymentUpdateResponse, error),
 ) error {
 	id, err := c.resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {
@@ -128,24 +128,24 @@ func (c *Call) changeDeployment(
 	if err != nil {
 		return err
 	}
-	return c.followDeployment(ctx, answer, id)
+	return followDeployment(ctx, c, answer, id)
 }
 
 // followDeployment writes the outcome of a change and watches the deployment, unless it was to end.
-func (c *Call) followDeployment(
-	ctx context.Context, answer *structs.DeploymentUpdateResponse, id string,
+func followDeployment(
+	ctx context.Context, c *Call, answer *structs.DeploymentUpdateResponse, id string,
 ) error {
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		d, _, err := w.api.Deployment(ctx, id, nil)
 		if err != nil {
 			return err
 		}
-		w.reportDeployment(d)
+		reportDeployment(w, d)
 		if d.Status != structs.DeploymentRunning {
-			w.writeDeploymentStep(d)
+			writeDeploymentStep(w, d)
 			return nil
 		}
-		_, err = w.awaitDeployment(ctx, d)
+		_, err = awaitDeployment(ctx, w, d)
 		return err
 	})
 }
@@ -168,7 +168,7 @@ func deploymentStatusRun(ctx context.Context, c *Call) error {
 			if err != nil {
 				return err
 			}
-			_, err = w.awaitDeployment(ctx, d)
+			_, err = awaitDeployment(ctx, w, d)
 			return err
 		})
 	})
@@ -212,13 +212,13 @@ func printDeployment(ctx context.Context, c *Call, d *structs.Deployment) error 
 	if err != nil {
 		return err
 	}
-	c.printRollout(d, allocs)
+	printRollout(c, d, allocs)
 	jobAllocSheet.section(c, "Allocations", allocs)
 	return nil
 }
 
 // printRollout writes the groups of a deployment with these allocations.
-func (c *Call) printRollout(d *structs.Deployment, allocs []*structs.AllocListStub) {
+func printRollout(c *Call, d *structs.Deployment, allocs []*structs.AllocListStub) {
 	healthy := healthyCanaries(allocs)
 	var rows grid
 	for name, s := range sorted(d.TaskGroups) {
@@ -298,7 +298,7 @@ func jobPromote(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.followDeployment(ctx, answer, d.ID)
+	return followDeployment(ctx, c, answer, d.ID)
 }
 
 // printLatestDeployment writes the newest deployment of a job, if it has one.
@@ -313,6 +313,6 @@ func printLatestDeployment(ctx context.Context, c *Call, id string) error {
 	if err != nil {
 		return err
 	}
-	c.printRollout(d, allocs)
+	printRollout(c, d, allocs)
 	return nil
 }

@@ -139,7 +139,7 @@ func evalDelete(ctx context.Context, c *Call) error {
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
 	n := 0
-	err := c.await(ctx, "the servers, which delete the evaluations", seeServers, func() (err error) {
+	err := newWatch(c).await(ctx, "the servers, which delete the evaluations", seeServers, func() (err error) {
 		n, err = c.API.EvaluationsDelete(ctx, which)
 		return err
 	})
@@ -174,10 +174,10 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	)
 	if len(e.FailedTGAllocs) > 0 {
 		c.Printf("\nNot placed\n")
-		c.printFailures(e)
+		printFailures(c, e)
 	}
 	if e.Status == structs.EvalPending {
-		err := c.printPaused(ctx)
+		err := printPaused(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func TestPrintFailures_WritesATextOnce(t *testing.T) {
 	}
 	var out strings.Builder
 	c := &Call{Stdio: Stdio{Out: &out}, cmd: &Command{}}
-	c.printFailures(&structs.Evaluation{FailedTGAllocs: map[string]*structs.AllocMetric{
+	printFailures(c, &structs.Evaluation{FailedTGAllocs: map[string]*structs.AllocMetric{
 		"a": refused("no such pool", "no such zone"),
 		"b": refused("no such pool", "no such zone"),
 		"c": refused("no such pool"),

@@ -145,12 +145,12 @@ no node is up, it warns that the drivers are not checked.`,
 }
 
 func jobRun(ctx context.Context, c *Call) error {
-	source, err := c.readJob(c.Arg(0))
+	source, err := readJob(c, c.Arg(0))
 	if err != nil {
 		return err
 	}
 	job := source.job
-	c.setNamespace(job)
+	setNamespace(c, job)
 	if c.Bool("output") {
 		return writeJSON(cmp.Or(c.outcome, c.Out), map[string]*structs.Job{"Job": job})
 	}
@@ -158,7 +158,7 @@ func jobRun(ctx context.Context, c *Call) error {
 		PreserveCounts: c.Bool("preserve-counts"),
 		EvalPriority:   int(c.Number("eval-priority")),
 		Submission:     source.submission(),
-		ConsulToken:    c.consulToken(),
+		ConsulToken:    givenConsulToken(c),
 	}
 	if c.Given("check-index") {
 		o.EnforceIndex = true
@@ -168,22 +168,22 @@ func jobRun(ctx context.Context, c *Call) error {
 	if err != nil {
 		return inFiles(source.sources(), source.locate(err))
 	}
-	err = c.warn(source, answer.Warnings)
+	err = warnOfJob(c, source, answer.Warnings)
 	if err != nil {
 		return err
 	}
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is registered", job.ID)
 		if job.StartsOthers() {
 			return nil // it runs nothing itself
 		}
-		return w.awaitJob(ctx, job, answer.EvalID)
+		return awaitJob(ctx, w, job, answer.EvalID)
 	})
 }
 
 // awaitJob follows a registered job until it runs. The update of a job of every node goes on with further
 // evaluations.
-func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) error {
+func awaitJob(ctx context.Context, w *watch, job *structs.Job, evalID string) error {
 	w.nextEval = ""
 	if evalID != "" {
 		err := w.awaitPlacement(ctx, evalID, w.c.Bool("wait"))
@@ -195,7 +195,7 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 	if err != nil {
 		return err
 	}
-	d, err := w.deploymentOf(ctx, stored)
+	d, err := deploymentOf(ctx, w, stored)
 	switch {
 	case err != nil:
 		return err
@@ -205,9 +205,9 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 			return err
 		}
 		w.writeLine("The update goes on with evaluation %s", shortID(w.nextEval))
-		return w.awaitJob(ctx, job, w.nextEval)
+		return awaitJob(ctx, w, job, w.nextEval)
 	}
-	succeeded, err := w.awaitDeployment(ctx, d)
+	succeeded, err := awaitDeployment(ctx, w, d)
 	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
@@ -401,11 +401,11 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 	if newest >= 0 && slices.ContainsFunc(evals, waits) {
 		c.Printf("\nNot placed (evaluation %s)\n",
 			c.id(evals[newest].ID))
-		c.printFailures(evals[newest])
+		printFailures(c, evals[newest])
 	}
 	pending := func(e *structs.Evaluation) bool { return e.Status == structs.EvalPending }
 	if slices.ContainsFunc(evals, pending) {
-		return c.printPaused(ctx)
+		return printPaused(ctx, c)
 	}
 	return nil
 }
@@ -429,7 +429,7 @@ var consulToken = Flag{
 		"Default: CONSUL_HTTP_TOKEN",
 }
 
-// consulToken returns the token of the option or of the environment.
-func (c *Call) consulToken() structs.Secret {
+// givenConsulToken returns the token of the option or of the environment.
+func givenConsulToken(c *Call) structs.Secret {
 	return structs.Secret(cmp.Or(c.String(consulToken.Name), os.Getenv("CONSUL_HTTP_TOKEN")))
 }

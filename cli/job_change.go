@@ -40,12 +40,12 @@ func jobRevert(ctx context.Context, c *Call) error {
 	}
 	answer, err := c.API.JobRevert(ctx, id, version, api.JobRevertOptions{
 		PriorVersion: prior,
-		ConsulToken:  c.consulToken(),
+		ConsulToken:  givenConsulToken(c),
 	})
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	return c.followJob(ctx, id, answer, fmt.Sprintf("is reverted to version %d", version))
+	return followJob(ctx, c, answer, fmt.Sprintf("is reverted to version %d", version))
 }
 
 var jobScaleCommand = Command{
@@ -91,20 +91,19 @@ func jobScale(ctx context.Context, c *Call) error {
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	return c.followJob(ctx, id, answer, fmt.Sprintf("has the count %d in group %q", n, group))
+	return followJob(ctx, c, answer, fmt.Sprintf("has the count %d in group %q", n, group))
 }
 
-// followJob follows a job after a change until it runs.
-func (c *Call) followJob(
-	ctx context.Context, id string, answer *structs.JobRegisterResponse, change string,
-) error {
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+// followJob follows the job that the first argument names until it runs after a change.
+func followJob(ctx context.Context, c *Call, answer *structs.JobRegisterResponse, change string) error {
+	id := c.Arg(0)
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q %s", id, change)
 		job, _, err := c.API.Job(ctx, id, nil)
 		if err != nil || job.StartsOthers() {
 			return err
 		}
-		return w.awaitJob(ctx, job, answer.EvalID)
+		return awaitJob(ctx, w, job, answer.EvalID)
 	})
 }
 
@@ -123,7 +122,7 @@ var jobEvalCommand = Command{
 		if err != nil {
 			return c.didYouMean(ctx, "job", id, err)
 		}
-		return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 			return w.awaitPlacement(ctx, answer.EvalID, false)
 		})
 	},

@@ -69,14 +69,14 @@ func jobDispatch(ctx context.Context, c *Call) error {
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is dispatched", answer.DispatchedJobID)
 		if answer.EvalID == "" {
 			w.writeChange("token", "An earlier dispatch with this token has started it")
-			w.writeChildStep(c.namespace(), answer.DispatchedJobID)
+			writeChildStep(w, c.namespace(), answer.DispatchedJobID)
 			return nil
 		}
-		return w.awaitChild(ctx, answer.EvalID, answer.DispatchedJobID)
+		return awaitChild(ctx, w, answer.EvalID, answer.DispatchedJobID)
 	})
 }
 
@@ -102,23 +102,23 @@ func jobPeriodicForce(ctx context.Context, c *Call) error {
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is launched", id)
-		return w.awaitChild(ctx, answer.EvalID, "")
+		return awaitChild(ctx, w, answer.EvalID, "")
 	})
 }
 
 // awaitChild follows the placement of a child, and names the command that shows it. Without an ID the child
 // is the job of the evaluation.
-func (w *watch) awaitChild(ctx context.Context, evalID, child string) error {
+func awaitChild(ctx context.Context, w *watch, evalID, child string) error {
 	err := w.awaitPlacement(ctx, evalID, false)
 	if err == nil {
-		w.writeChildStep(w.waits.namespace, cmp.Or(child, w.waits.id))
+		writeChildStep(w, w.waits.namespace, cmp.Or(child, w.waits.id))
 	}
 	return err
 }
 
-func (w *watch) writeChildStep(namespace, child string) {
+func writeChildStep(w *watch, namespace, child string) {
 	w.writeLine("To see how it goes: %s", structs.CommandLine(namespace, "job status", child))
 }
 

@@ -47,25 +47,25 @@ var jobFileFlags = []Flag{
 }
 
 // readJob reads and validates a job file. It warns of drivers that berth does not have itself.
-func (c *Call) readJob(name string) (*jobSource, error) {
-	f, err := c.parseJob(name)
+func readJob(c *Call, name string) (*jobSource, error) {
+	f, err := parseJob(c, name)
 	if err != nil {
 		return nil, err
 	}
-	c.warnOfDrivers(f.job)
+	warnOfDrivers(c, f.job)
 	return f, f.fault(f.check())
 }
 
 // parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
 // inspect" writes. If faults of the file leave a job, they are those of jobSource.check.
-func (c *Call) parseJob(name string) (*jobSource, error) {
+func parseJob(c *Call, name string) (*jobSource, error) {
 	f := &jobSource{name: shownName(name)}
 	var err error
 	f.text, err = c.readFile(name)
 	if err != nil {
 		return nil, err
 	}
-	f.inputs, err = c.jobInputs(name)
+	f.inputs, err = jobInputs(c, name)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,9 @@ func (c *Call) parseJob(name string) (*jobSource, error) {
 	return f, err
 }
 
-// warn shows the warnings of an answer that are not those of the file. One with a place in the file has the
-// form of those.
-func (c *Call) warn(f *jobSource, warnings string) error {
+// warnOfJob shows the warnings of an answer that are not those of the file. One with a place in the file has
+// the form of those.
+func warnOfJob(c *Call, f *jobSource, warnings string) error {
 	var others []string
 	var placed hcl.Diagnostics
 	for line := range strings.SplitSeq(warnings, "\n") {
@@ -108,7 +108,7 @@ func (c *Call) warn(f *jobSource, warnings string) error {
 
 // jobValidate checks a job file, also against the drivers of the nodes if an agent answers.
 func jobValidate(ctx context.Context, c *Call) error {
-	f, err := c.parseJob(c.Arg(0))
+	f, err := parseJob(c, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -117,11 +117,11 @@ func jobValidate(ctx context.Context, c *Call) error {
 	defer cancel()
 	answer, err := c.API.JobValidate(ctx, f.job)
 	if err != nil {
-		c.warnOfDrivers(f.job)
+		warnOfDrivers(c, f.job)
 		fmt.Fprintf(c.Err, "Warning: the drivers of the nodes are not checked: %v\n", err)
 		answer = &api.JobValidation{}
 	}
-	err = c.warn(f, answer.Warnings)
+	err = warnOfJob(c, f, answer.Warnings)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func jobValidate(ctx context.Context, c *Call) error {
 const validateTimeout = 20 * time.Second
 
 // jobInputs returns the values of variables on the command line and in the environment.
-func (c *Call) jobInputs(name string) (*jobspec.Inputs, error) {
+func jobInputs(c *Call, name string) (*jobspec.Inputs, error) {
 	in := &jobspec.Inputs{
 		Dir:  filepath.Dir(name), // the current one for the standard input
 		Env:  os.Environ(),
@@ -344,17 +344,17 @@ func checkDrivers(job *structs.Job) error {
 }
 
 // warnOfDrivers warns of other drivers, because a node may have them as plugins.
-func (c *Call) warnOfDrivers(job *structs.Job) {
+func warnOfDrivers(c *Call, job *structs.Job) {
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
 			if builtInDrivers[t.Driver] == nil {
-				c.warnOfDriver(t)
+				warnOfDriver(c, t)
 			}
 		}
 	}
 }
 
-func (c *Call) warnOfDriver(t *structs.Task) {
+func warnOfDriver(c *Call, t *structs.Task) {
 	hint := "a node must have it as a plugin"
 	near := suggest.Closest(t.Driver, slices.Sorted(maps.Keys(builtInDrivers)))
 	if near != "" {

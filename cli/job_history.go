@@ -45,7 +45,7 @@ func jobHistory(ctx context.Context, c *Call) error {
 		}
 	}
 	return c.show(answer, func() error {
-		return c.printHistory(answer)
+		return printHistory(c, answer)
 	})
 }
 
@@ -64,7 +64,7 @@ func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersio
 	return one, nil
 }
 
-func (c *Call) printHistory(answer *api.JobVersions) error {
+func printHistory(c *Call, answer *api.JobVersions) error {
 	for i, j := range answer.Versions {
 		if i > 0 {
 			c.Printf("\n")

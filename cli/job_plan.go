@@ -42,7 +42,7 @@ and 255 after an error.`,
 }
 
 func jobPlan(ctx context.Context, c *Call) error {
-	changes, err := c.planJob(ctx)
+	changes, err := planJob(ctx, c)
 	switch {
 	case err != nil:
 		fmt.Fprintf(c.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
@@ -54,15 +54,15 @@ func jobPlan(ctx context.Context, c *Call) error {
 }
 
 // planJob shows the plan of a job and reports whether an allocation would be created or end.
-func (c *Call) planJob(ctx context.Context) (changes bool, err error) {
-	source, err := c.readJob(c.Arg(0))
+func planJob(ctx context.Context, c *Call) (changes bool, err error) {
+	source, err := readJob(c, c.Arg(0))
 	if err != nil {
 		return false, err
 	}
 	job := source.job
-	c.setNamespace(job)
+	setNamespace(c, job)
 	var answer *api.JobPlanned
-	err = c.await(ctx, "the servers, which plan the job", seeServers, func() (err error) {
+	err = newWatch(c).await(ctx, "the servers, which plan the job", seeServers, func() (err error) {
 		answer, err = c.API.JobPlan(ctx, job, c.Bool("diff"))
 		return err
 	})
@@ -75,33 +75,33 @@ func (c *Call) planJob(ctx context.Context) (changes bool, err error) {
 		}
 	}
 	return changes, c.show(answer, func() error {
-		c.printPlan(answer)
+		printPlan(c, answer)
 		return nil
 	})
 }
 
 // setNamespace gives a job without a namespace that of the command line.
-func (c *Call) setNamespace(job *structs.Job) {
+func setNamespace(c *Call, job *structs.Job) {
 	ns := c.namespace()
 	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
 }
 
-func (c *Call) printPlan(a *api.JobPlanned) {
+func printPlan(c *Call, a *api.JobPlanned) {
 	if a.Diff != nil {
 		diffPrinter{c, c.Bool("verbose")}.printJobDiff(a.Diff)
 		c.Printf("\n")
 	}
 	if !c.Bool("diff") && a.Annotations != nil {
-		c.printDesired(a.Annotations.DesiredTGUpdates)
+		printDesired(c, a.Annotations.DesiredTGUpdates)
 	}
 	c.Printf("Scheduler dry-run:\n")
 	if len(a.FailedTGAllocs) == 0 {
 		c.Printf("- All allocations find a place.\n")
 	} else {
 		c.Printf("- Not all allocations find a place now:\n")
-		c.printFailures(&structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
+		printFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
@@ -112,7 +112,7 @@ func (c *Call) printPlan(a *api.JobPlanned) {
 		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(*a.NextPeriodicLaunch))
 	}
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
-		c.printPreempted(a.Annotations.PreemptedAllocs)
+		printPreempted(c, a.Annotations.PreemptedAllocs)
 	}
 	for line := range strings.SplitSeq(a.Warnings, "\n") {
 		if line != "" {
@@ -121,11 +121,11 @@ func (c *Call) printPlan(a *api.JobPlanned) {
 	}
 	c.Printf("\nJob Modify Index: %d\n", a.JobModifyIndex)
 	c.Printf("To register this job only if the stored one has not changed meanwhile, run:\n\n  %s\n",
-		c.checkedRun(a.JobModifyIndex))
+		checkedRun(c, a.JobModifyIndex))
 }
 
 // printDesired writes the effects on allocations by group.
-func (c *Call) printDesired(desired map[string]*structs.DesiredUpdates) {
+func printDesired(c *Call, desired map[string]*structs.DesiredUpdates) {
 	var rows grid
 	for group, u := range sorted(desired) {
 		row := []string{group}
@@ -146,7 +146,7 @@ const fewPreempted = 10
 
 // printPreempted writes the allocations of other jobs that the plan displaces: each, or if they are many
 // their number by job, or by type of job.
-func (c *Call) printPreempted(allocs []*structs.AllocListStub) {
+func printPreempted(c *Call, allocs []*structs.AllocListStub) {
 	type jobKey struct{ id, namespace, kind string }
 	byJob := map[jobKey]int{}
 	byType := map[string]int{}
@@ -174,7 +174,7 @@ func (c *Call) printPreempted(allocs []*structs.AllocListStub) {
 }
 
 // checkedRun returns the command that registers the job if its index is still the one of the plan.
-func (c *Call) checkedRun(index uint64) string {
+func checkedRun(c *Call, index uint64) string {
 	words := []string{"berth job run -check-index", fmt.Sprint(index)}
 	for _, flag := range []string{"address", "region", "namespace", "var", "var-file", "allow-path"} {
 		for _, value := range c.Strings(flag) {

@@ -67,7 +67,7 @@ batch follows when the successors run.`,
 }
 
 func jobRestart(ctx context.Context, c *Call) error {
-	err := c.checkRestart()
+	err := checkRestart(c)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func jobRestart(ctx context.Context, c *Call) error {
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	err = c.checkRestarted(job)
+	err = checkRestarted(c, job)
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func jobRestart(ctx context.Context, c *Call) error {
 	allocs = slices.DeleteFunc(allocs, func(a *structs.AllocListStub) bool {
 		return a.ClientStatus != structs.AllocRunning || a.DesiredStatus != structs.AllocDesiredRun ||
 			len(groups) > 0 && !slices.Contains(groups, a.TaskGroup) ||
-			!c.Bool("reschedule") && len(c.restartedTasks(a)) == 0
+			!c.Bool("reschedule") && len(restartedTasks(c, a)) == 0
 	})
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int { return strings.Compare(a.Name, b.Name) })
 	if c.Bool(noShutdownDelay.Name) && !c.Bool("reschedule") {
 		fmt.Fprintln(c.Err, "Warning: -no-shutdown-delay has an effect only with -reschedule")
 	}
-	done, failed, err := c.restartBatches(ctx, allocs)
+	done, failed, err := restartBatches(ctx, c, allocs)
 	switch {
 	case err != nil:
 		return err
@@ -108,15 +108,15 @@ func jobRestart(ctx context.Context, c *Call) error {
 
 // restartBatches restarts allocations batch by batch. It returns the number of those that were restarted and
 // of those that could not be, or an error if it is to end at the first.
-func (c *Call) restartBatches(
-	ctx context.Context, allocs []*structs.AllocListStub,
+func restartBatches(
+	ctx context.Context, c *Call, allocs []*structs.AllocListStub,
 ) (done, failed int, err error) {
-	size, _ := c.batchSize(len(allocs)) // checkRestart has checked both
-	pace, _ := c.restartPace()
+	size, _ := batchSize(c, len(allocs)) // checkRestart has checked both
+	pace, _ := paceOf(c)
 	for batch := range slices.Chunk(allocs, size) {
 		faults := 0
 		for _, a := range batch {
-			err := c.restartOne(ctx, a)
+			err := restartOne(ctx, c, a)
 			switch {
 			case err == nil:
 				done++
@@ -140,10 +140,10 @@ func (c *Call) restartBatches(
 	return done, failed, nil
 }
 
-func (c *Call) checkRestart() error {
-	_, err := c.batchSize(0)
+func checkRestart(c *Call) error {
+	_, err := batchSize(c, 0)
 	if err == nil {
-		_, err = c.restartPace()
+		_, err = paceOf(c)
 	}
 	tasks := c.Strings("task")
 	switch {
@@ -160,7 +160,7 @@ func (c *Call) checkRestart() error {
 }
 
 // batchSize returns the size of a batch of some allocations. A percentage is rounded up.
-func (c *Call) batchSize(allocs int) (int, error) {
+func batchSize(c *Call, allocs int) (int, error) {
 	text := c.String("batch-size")
 	number, isPercent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(number, 10, 31)
@@ -176,7 +176,7 @@ func (c *Call) batchSize(allocs int) (int, error) {
 }
 
 // checkRestarted returns an error if the job lacks a group or a task that the options name.
-func (c *Call) checkRestarted(job *structs.Job) error {
+func checkRestarted(c *Call, job *structs.Job) error {
 	groups := c.Strings("group")
 	tasks := map[string]bool{}
 	for _, g := range job.TaskGroups {
@@ -199,7 +199,7 @@ func (c *Call) checkRestarted(job *structs.Job) error {
 
 // restartedTasks returns the names of the tasks of an allocation that are to restart: the running ones, or
 // those of them that the options name.
-func (c *Call) restartedTasks(a *structs.AllocListStub) (names []string) {
+func restartedTasks(c *Call, a *structs.AllocListStub) (names []string) {
 	chosen := c.Strings("task")
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
@@ -210,25 +210,25 @@ func (c *Call) restartedTasks(a *structs.AllocListStub) (names []string) {
 	return names
 }
 
-func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
+func restartOne(ctx context.Context, c *Call, a *structs.AllocListStub) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
 	defer cancel()
 	w := newWatch(c)
 	w.waitFor("job", a.Namespace, a.JobID)
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.id(a.ID), a.Name)
-		err := w.order(ctx, "the servers, which stop it", func() error {
-			_, err := c.API.AllocStop(ctx, a.ID, c.allocStopOptions())
+		err := sendOrder(ctx, w, "the servers, which stop it", func() error {
+			_, err := c.API.AllocStop(ctx, a.ID, stopOptions(c))
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		return w.retryOutage(ctx, func(ctx context.Context) error { return w.awaitSuccessor(ctx, a.ID) })
+		return w.retryOutage(ctx, func(ctx context.Context) error { return awaitSuccessor(ctx, w, a.ID) })
 	}
 	c.Printf("Restarting allocation %s (%s)\n", c.id(a.ID), a.Name)
 	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
-	tasks := c.restartedTasks(a)
+	tasks := restartedTasks(c, a)
 	if len(c.Strings("task")) > 0 {
 		requests = nil
 		for _, name := range tasks {
@@ -236,42 +236,42 @@ func (c *Call) restartOne(ctx context.Context, a *structs.AllocListStub) error {
 		}
 	}
 	for _, r := range requests {
-		err := w.order(ctx, "the node of allocation "+shortID(a.ID), func() error {
+		err := sendOrder(ctx, w, "the node of allocation "+shortID(a.ID), func() error {
 			return c.API.AllocRestart(ctx, a.ID, r)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return w.retryOutage(ctx, func(ctx context.Context) error { return w.awaitRestarted(ctx, a, tasks) })
+	return w.retryOutage(ctx, func(ctx context.Context) error { return awaitRestarted(ctx, w, a, tasks) })
 }
 
-// order sends a request about an allocation, and says what the answer waits for if it is late.
-func (w *watch) order(ctx context.Context, of string, send func() error) error {
+// sendOrder sends a request about an allocation, and says what the answer waits for if it is late.
+func sendOrder(ctx context.Context, w *watch, of string, send func() error) error {
 	err := w.awaitAnswer(ctx, "the answer of "+of, send)
 	if err == nil || ctx.Err() != nil {
-		return w.late(ctx, err, "no answer of "+of)
+		return lateError(ctx, w, err, "no answer of "+of)
 	}
 	return w.withNextStep(ctx, err)
 }
 
-// ended returns the fault of an allocation that has ended where it was to run, with the next step.
-func (w *watch) ended(a *structs.Allocation, what string) error {
+// endedError returns the fault of an allocation that has ended where it was to run, with the next step.
+func endedError(w *watch, a *structs.Allocation, what string) error {
 	return structs.Preconditionf("%s; to see why: %s", what,
 		structs.CommandLine(a.Namespace, "alloc status", w.c.id(a.ID)))
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.
-func (w *watch) awaitRestarted(ctx context.Context, before *structs.AllocListStub, tasks []string) error {
+func awaitRestarted(ctx context.Context, w *watch, before *structs.AllocListStub, tasks []string) error {
 	missing := "it does not run again yet"
 	q := &api.Query{MaxWait: readWait}
 	for {
 		a, meta, err := w.api.Allocation(ctx, before.ID, q)
 		if err != nil {
-			return w.late(ctx, err, missing)
+			return lateError(ctx, w, err, missing)
 		}
 		if a.ClientTerminal() {
-			return w.ended(a, fmt.Sprintf("it is %s after the restart", endText(a.Stub())))
+			return endedError(w, a, fmt.Sprintf("it is %s after the restart", endText(a.Stub())))
 		}
 		waits := func(name string) bool {
 			old := before.TaskStates[name]
@@ -289,20 +289,20 @@ func (w *watch) awaitRestarted(ctx context.Context, before *structs.AllocListStu
 		}
 		err = w.awaitChange(ctx, q, meta)
 		if err != nil {
-			return w.late(ctx, err, missing)
+			return lateError(ctx, w, err, missing)
 		}
 	}
 }
 
 // awaitSuccessor returns when the allocation that replaces a stopped one runs. At first the stopped one still
 // runs, and is to run: an evaluation replaces it.
-func (w *watch) awaitSuccessor(ctx context.Context, stopped string) error {
+func awaitSuccessor(ctx context.Context, w *watch, stopped string) error {
 	id := stopped
 	q := &api.Query{MaxWait: readWait}
 	for {
 		a, meta, err := w.api.Allocation(ctx, id, q)
 		if err != nil {
-			return w.late(ctx, err, "no successor runs yet")
+			return lateError(ctx, w, err, "no successor runs yet")
 		}
 		switch next := a.NextAllocation; {
 		case next != "" && id != next && (id == stopped || a.ServerTerminal()):
@@ -313,7 +313,7 @@ func (w *watch) awaitSuccessor(ctx context.Context, stopped string) error {
 		case a.ClientStatus == structs.AllocRunning:
 			return nil
 		case a.ClientTerminal():
-			return w.ended(a, fmt.Sprintf("its successor %s is %s", w.c.id(a.ID), endText(a.Stub())))
+			return endedError(w, a, fmt.Sprintf("its successor %s is %s", w.c.id(a.ID), endText(a.Stub())))
 		}
 		w.waitFor("job", a.Namespace, a.JobID)
 		if id != stopped && q.MinIndex > 0 {
@@ -321,14 +321,14 @@ func (w *watch) awaitSuccessor(ctx context.Context, stopped string) error {
 		}
 		err = w.awaitChange(ctx, q, meta)
 		if err != nil {
-			return w.late(ctx, err, "no successor runs yet")
+			return lateError(ctx, w, err, "no successor runs yet")
 		}
 	}
 }
 
-// late returns the error of a wait. If its time is over, it explains the wait once more, and the error names
-// what is missing and the next step.
-func (w *watch) late(ctx context.Context, err error, missing string) error {
+// lateError returns the error of a wait. If its time is over, it explains the wait once more, and the error
+// names the missing answer and the next step.
+func lateError(ctx context.Context, w *watch, err error, missing string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}

@@ -30,8 +30,8 @@ type restartPace struct {
 	asks    bool // before each batch
 }
 
-// restartPace reads the options. Without a terminal nobody can be asked.
-func (c *Call) restartPace() (*restartPace, error) {
+// paceOf reads the options. Without a terminal nobody can be asked.
+func paceOf(c *Call) (*restartPace, error) {
 	p := &restartPace{Call: c, answers: bufio.NewReader(c.In)}
 	text := c.String("batch-wait")
 	if text == ask {

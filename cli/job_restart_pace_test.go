@@ -15,7 +15,7 @@ func pace(t *testing.T, answers string, options ...string) (*restartPace, *strin
 	if err := c.parse(append(options, "web")); err != nil {
 		t.Fatal(err)
 	}
-	p, err := c.restartPace()
+	p, err := paceOf(c)
 	if err != nil {
 		t.Fatal(err)
 	}

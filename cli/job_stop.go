@@ -33,7 +33,7 @@ func jobStop(ctx context.Context, c *Call) error {
 		return c.didYouMean(ctx, "job", id, err)
 	}
 	if err == nil { // otherwise the next request fails, too
-		c.warnOfVolumes(ctx, job)
+		warnOfVolumes(ctx, c, job)
 	}
 	answer, err := c.API.JobDeregister(ctx, id, api.JobDeregisterOptions{
 		Purge:           c.Bool("purge"),
@@ -43,7 +43,7 @@ func jobStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is stopping", id)
 		if answer.EvalID != "" {
 			_, err := w.awaitEvaluation(ctx, answer.EvalID)
@@ -79,7 +79,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 
 // serves reports whether an allocation of a job has an instance of a plugin. A job whose allocations were
 // rejected as duplicates has none.
-func (c *Call) serves(ctx context.Context, job *structs.Job, plugin string) bool {
+func serves(ctx context.Context, c *Call, job *structs.Job, plugin string) bool {
 	p, _, err := c.API.Plugin(ctx, plugin, nil)
 	if err != nil {
 		return false
@@ -100,12 +100,12 @@ func (c *Call) serves(ctx context.Context, job *structs.Job, plugin string) bool
 
 // warnOfVolumes warns before the stop of a job that runs a plugin if volumes of the plugin are in use. It
 // does not prevent the stop, and it ignores errors.
-func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
+func warnOfVolumes(ctx context.Context, c *Call, job *structs.Job) {
 	for _, plugin := range job.Plugins() {
 		filter := api.VolumeFilter{PluginID: plugin}
 		q := &api.Query{Namespace: structs.AllNamespaces}
 		volumes, _, err := c.API.Volumes(ctx, filter, q)
-		if err != nil || !c.serves(ctx, job, plugin) {
+		if err != nil || !serves(ctx, c, job, plugin) {
 			return
 		}
 		inUse := 0

@@ -49,7 +49,7 @@ name.`,
 		Synopsis: "Show the definition of a namespace in the JSON of the API",
 		Renders:  true,
 		Run: func(ctx context.Context, c *Call) error {
-			n, err := c.findNamespace(ctx)
+			n, err := findNamespace(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ name.`,
 		Synopsis: "Show a namespace",
 		Renders:  true,
 		Run: func(ctx context.Context, c *Call) error {
-			n, err := c.findNamespace(ctx)
+			n, err := findNamespace(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ var namespaceSheet = sheet[*structs.Namespace]{
 }
 
 // findNamespace reads the namespace that the argument names.
-func (c *Call) findNamespace(ctx context.Context) (*structs.Namespace, error) {
+func findNamespace(ctx context.Context, c *Call) (*structs.Namespace, error) {
 	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
 	if err != nil {
 		return nil, c.didYouMean(ctx, "namespace", c.Arg(0), err)
@@ -127,7 +127,7 @@ func printNamespace(c *Call, n *structs.Namespace) {
 }
 
 func namespaceApply(ctx context.Context, c *Call) error {
-	n, err := c.namespaceToApply(ctx)
+	n, err := namespaceToApply(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func namespaceApply(ctx context.Context, c *Call) error {
 
 // namespaceToApply returns the definition of the file that the argument names. If it names no file, it is the
 // name of a namespace, and the options change what is stored.
-func (c *Call) namespaceToApply(ctx context.Context) (*structs.Namespace, error) {
+func namespaceToApply(ctx context.Context, c *Call) (*structs.Namespace, error) {
 	arg := c.Arg(0)
 	if isFile(arg) {
 		if c.Given("description") {

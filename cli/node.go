@@ -123,8 +123,8 @@ var nodeEventSheet = sheet[*structs.NodeEvent]{
 		return []string{
 			ago(e.Timestamp),
 			e.Subsystem,
-			c.brief(e.Message, maxEventText),
-			c.brief(keyValues(e.Details), maxEventDetails),
+			brief(c, e.Message, maxEventText),
+			brief(c, keyValues(e.Details), maxEventDetails),
 		}
 	},
 	order: func(a, b *structs.NodeEvent) int {
@@ -133,7 +133,7 @@ var nodeEventSheet = sheet[*structs.NodeEvent]{
 }
 
 // nodeID returns the ID of the node that the argument names, or that of the agent with -self.
-func (c *Call) nodeID(ctx context.Context) (string, error) {
+func nodeID(ctx context.Context, c *Call) (string, error) {
 	prefix := c.Arg(0)
 	switch {
 	case c.Bool("self") && prefix != "":
@@ -162,7 +162,7 @@ var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
 
 func nodeStatus(ctx context.Context, c *Call) error {
 	if c.Bool("self") {
-		id, err := c.nodeID(ctx)
+		id, err := nodeID(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ const (
 )
 
 // brief cuts a text to a width without -verbose.
-func (c *Call) brief(text string, width int) string {
+func brief(c *Call, text string, width int) string {
 	text = oneLine(text)
 	if c.Bool(verboseFlag.Name) {
 		return text
@@ -242,9 +242,10 @@ func (c *Call) brief(text string, width int) string {
 
 func printNodePlugins(c *Call, n *structs.NodeDetail) {
 	pluginID := func(id string) string { return id }
+	fit := func(text string, width int) string { return brief(c, text, width) }
 	instances := append(
-		instanceRows("node", n.CSINodePlugins, pluginID, c.brief),
-		instanceRows("controller", n.CSIControllerPlugins, pluginID, c.brief)...)
+		instanceRows("node", n.CSINodePlugins, pluginID, fit),
+		instanceRows("controller", n.CSIControllerPlugins, pluginID, fit)...)
 	c.section("CSI plugins", "Plugin"+instanceTitles, instances)
 }
 
@@ -255,7 +256,7 @@ func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
 			name,
 			yesNo(d.Detected),
 			healthWord(d.Healthy),
-			c.brief(healthText(d.Healthy, d.HealthDescription), maxDriverText))
+			brief(c, healthText(d.Healthy, d.HealthDescription), maxDriverText))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", rows)
 }
@@ -280,7 +281,7 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return badUsage("expected a node or -self")
 	}
-	id, err := c.nodeID(ctx)
+	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -303,12 +304,12 @@ func nodeGC(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return badUsage("expected a node or -self")
 	}
-	id, err := c.nodeID(ctx)
+	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
 	n := 0
-	err = c.await(ctx, "the answer of node "+shortID(id), seeNode(id), func() (err error) {
+	err = newWatch(c).await(ctx, "the answer of node "+shortID(id), seeNode(id), func() (err error) {
 		n, err = c.API.NodeGC(ctx, id)
 		return err
 	})

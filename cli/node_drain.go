@@ -82,7 +82,7 @@ func nodeDrain(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.nodeID(ctx)
+	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -180,12 +180,12 @@ func watchDrain(ctx context.Context, c *Call, id string, begun bool) error {
 	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
 		return w.retryOutage(ctx, func(ctx context.Context) error {
-			return w.awaitDrain(ctx, id, &begun)
+			return awaitDrain(ctx, w, id, &begun)
 		})
 	})
 }
 
-func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
+func awaitDrain(ctx context.Context, w *watch, id string, begun *bool) error {
 	w.waitFor("node", "", id)
 	q := &api.Query{MaxWait: readWait}
 	there := map[string]structs.DrainWait{}
@@ -196,7 +196,7 @@ func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 		}
 		*begun = *begun || s.DrainStrategy != nil
 		if s.DrainStrategy == nil && !isComplete(s) {
-			return w.reportDrainEnd(s, *begun) // what was waited for is still there
+			return reportDrainEnd(w, s, *begun) // what was waited for is still there
 		}
 		remaining := map[string]structs.DrainWait{}
 		w.waits.jobs = drainedJobs(s.Waits)
@@ -211,7 +211,7 @@ func (w *watch) awaitDrain(ctx context.Context, id string, begun *bool) error {
 		}
 		there = remaining
 		if s.DrainStrategy == nil {
-			return w.reportDrainEnd(s, *begun)
+			return reportDrainEnd(w, s, *begun)
 		}
 		err = w.awaitChange(ctx, q, meta)
 		if err != nil {
@@ -244,7 +244,7 @@ func isComplete(s *structs.NodeDrainStatusResponse) bool {
 	return s.LastDrain != nil && s.LastDrain.Status == structs.DrainComplete
 }
 
-func (w *watch) reportDrainEnd(s *structs.NodeDrainStatusResponse, begun bool) error {
+func reportDrainEnd(w *watch, s *structs.NodeDrainStatusResponse, begun bool) error {
 	switch {
 	case s.LastDrain == nil:
 		w.writeLine("Node %s does not drain", shortID(s.NodeID))

@@ -132,7 +132,7 @@ var raftServerFlags = []Flag{
 }
 
 // raftServer returns the server that the command names.
-func (c *Call) raftServer() (id, address string, err error) {
+func raftServer(c *Call) (id, address string, err error) {
 	id = c.String("peer-id")
 	address = c.String("peer-address")
 	if (id == "") == (address == "") {
@@ -170,11 +170,11 @@ func raftListPeers(ctx context.Context, c *Call) error {
 }
 
 func raftRemovePeer(ctx context.Context, c *Call) error {
-	id, address, err := c.raftServer()
+	id, address, err := raftServer(c)
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "the leader, which takes the vote of the server", seePeers, func() error {
+	err = newWatch(c).await(ctx, "the leader, which takes the vote of the server", seePeers, func() error {
 		return c.API.RaftRemovePeer(ctx, id, address)
 	})
 	if err != nil {
@@ -185,11 +185,12 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 }
 
 func raftTransfer(ctx context.Context, c *Call) error {
-	id, address, err := c.raftServer()
+	id, address, err := raftServer(c)
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, fmt.Sprintf("server %s, which is to lead", id+address), seePeers, func() error {
+	leader := fmt.Sprintf("server %s, which is to lead", id+address)
+	err = newWatch(c).await(ctx, leader, seePeers, func() error {
 		return c.API.RaftTransferLeadership(ctx, id, address)
 	})
 	if err != nil {

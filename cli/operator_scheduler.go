@@ -89,10 +89,10 @@ func schedulerSetConfig(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if c.isSet("check-index") {
+	if isSet(c, "check-index") {
 		config.ModifyIndex = uint64(c.Number("check-index"))
 	}
-	if c.isSet("scheduler-algorithm") {
+	if isSet(c, "scheduler-algorithm") {
 		config.SchedulerAlgorithm = c.String("scheduler-algorithm")
 	}
 	preemption := &config.PreemptionConfig
@@ -105,7 +105,7 @@ func schedulerSetConfig(ctx context.Context, c *Call) error {
 		"preempt-sysbatch-scheduler": &preemption.SysBatchSchedulerEnabled,
 		"preempt-system-scheduler":   &preemption.SystemSchedulerEnabled,
 	} {
-		if !c.isSet(name) {
+		if !isSet(c, name) {
 			continue
 		}
 		*setting, err = strconv.ParseBool(c.String(name))
@@ -125,4 +125,4 @@ func schedulerSetConfig(ctx context.Context, c *Call) error {
 }
 
 // isSet reports whether the command line has an option.
-func (c *Call) isSet(name string) bool { return len(c.Strings(name)) > 0 }
+func isSet(c *Call, name string) bool { return len(c.Strings(name)) > 0 }

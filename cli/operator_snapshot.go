@@ -24,7 +24,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	err = c.await(ctx, "the servers, which send the state", seeServers, func() error {
+	err = newWatch(c).await(ctx, "the servers, which send the state", seeServers, func() error {
 		return c.API.SnapshotSave(ctx, tmp)
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return err
 	}
 	defer closeRead(f)
-	err = c.await(ctx, "the servers, which replace their state", seeServers, func() error {
+	err = newWatch(c).await(ctx, "the servers, which replace their state", seeServers, func() error {
 		return c.API.SnapshotRestore(ctx, f)
 	})
 	if err != nil {

@@ -60,7 +60,8 @@ there. A server that comes back afterwards joins the cluster again.`,
 		Flags: []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
 		Run: func(ctx context.Context, c *Call) error {
 			name := c.Arg(0)
-			err := c.await(ctx, "the leader, which takes the vote of the server", seeServers, func() error {
+			const leader = "the leader, which takes the vote of the server"
+			err := newWatch(c).await(ctx, leader, seeServers, func() error {
 				return c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
 			})
 			if err != nil {
@@ -107,7 +108,8 @@ func serverMembers(ctx context.Context, c *Call) error {
 
 func serverJoin(ctx context.Context, c *Call) error {
 	joined := 0
-	err := c.await(ctx, "the answers of the servers: "+joinComma(c.Args...), seeServers, func() (err error) {
+	answers := "the answers of the servers: " + joinComma(c.Args...)
+	err := newWatch(c).await(ctx, answers, seeServers, func() (err error) {
 		joined, err = c.API.AgentJoin(ctx, c.Args)
 		return err
 	})
@@ -123,7 +125,7 @@ func serverLeave(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "the end of its leadership and of its vote", seeServers, func() error {
+	err = newWatch(c).await(ctx, "the end of its leadership and of its vote", seeServers, func() error {
 		return c.API.AgentLeave(ctx, c.Bool("force"))
 	})
 	if err != nil {

@@ -97,8 +97,8 @@ func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRe
 		}
 		read++
 		var checks []*structs.CheckResult
-		err := c.await(ctx, nodeOfAlloc(i.AllocID), c.seeAlloc(i.AllocID), func() (err error) {
-			checks, err = c.badChecks(ctx, i.AllocID)
+		err := newWatch(c).await(ctx, nodeOfAlloc(i.AllocID), seeAlloc(c, i.AllocID), func() (err error) {
+			checks, err = badChecks(ctx, c, i.AllocID)
 			return err
 		})
 		if err != nil {

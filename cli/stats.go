@@ -11,7 +11,7 @@ import (
 // printHostStats measures the machine of a node.
 func printHostStats(ctx context.Context, c *Call, nodeID string) error {
 	var s *structs.HostStats
-	err := c.await(ctx, "the answer of node "+shortID(nodeID), seeNode(nodeID), func() (err error) {
+	err := newWatch(c).await(ctx, "the answer of node "+shortID(nodeID), seeNode(nodeID), func() (err error) {
 		s, err = c.API.HostStats(ctx, nodeID)
 		return err
 	})

@@ -9,7 +9,7 @@ var systemCommands = []Command{
 		Synopsis: "Delete rows that are past their retention",
 		Acts:     true,
 		Run: func(ctx context.Context, c *Call) error {
-			err := c.await(ctx, "the servers, which delete the rows", seeServers, func() error {
+			err := newWatch(c).await(ctx, "the servers, which delete the rows", seeServers, func() error {
 				return c.API.SystemGC(ctx)
 			})
 			if err != nil {

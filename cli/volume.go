@@ -80,7 +80,7 @@ var volumeCommands = []Command{
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
-				return c.volumeFault(ctx, id, err)
+				return volumeFault(ctx, c, id, err)
 			}
 			return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
 		},
@@ -119,7 +119,7 @@ attach and detach, and the growth of its content.`,
 			id := c.Arg(0)
 			err := c.API.VolumeRetry(ctx, id)
 			if err != nil {
-				return c.volumeFault(ctx, id, err)
+				return volumeFault(ctx, c, id, err)
 			}
 			return c.report(changed{"VolumeID": id},
 				"The failed operations of volume %q are retried: %s", id,
@@ -177,7 +177,7 @@ var pluginTimeout = Flag{
 
 // readVolume reads and validates a volume file. locate adds positions in the file to the faults that a server
 // finds.
-func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {
+func readVolume(c *Call, name string) (v *structs.CSIVolume, locate func(error) error, err error) {
 	src, err := c.readFile(name)
 	if err != nil {
 		return nil, nil, err
@@ -199,19 +199,19 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 }
 
 func volumeCreate(ctx context.Context, c *Call) error {
-	v, locate, err := c.readVolume(c.Arg(0))
+	v, locate, err := readVolume(c, c.Arg(0))
 	if err != nil {
 		return err
 	}
 	w := newWatch(c)
 	w.writeLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
 	return locate(w.withTimeout(ctx, func(ctx context.Context) error {
-		return w.createVolume(ctx, v)
+		return createVolume(ctx, w, v)
 	}))
 }
 
 // createVolume creates or expands a volume and writes the reasons of a delay.
-func (w *watch) createVolume(ctx context.Context, v *structs.CSIVolume) error {
+func createVolume(ctx context.Context, w *watch, v *structs.CSIVolume) error {
 	var made *structs.CSIVolume
 	err := w.volumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
 		made, err = w.api.VolumeCreate(ctx, v)
@@ -233,7 +233,7 @@ func (w *watch) createVolume(ctx context.Context, v *structs.CSIVolume) error {
 }
 
 func volumeRegister(ctx context.Context, c *Call) error {
-	v, locate, err := c.readVolume(c.Arg(0))
+	v, locate, err := readVolume(c, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -320,7 +320,7 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		return c.volumeFault(ctx, id, err)
+		return volumeFault(ctx, c, id, err)
 	}
 	if err != nil {
 		return err

@@ -24,9 +24,9 @@ type pluginVolumes struct {
 	api.ExternalVolumes
 }
 
-// externalListing shows the volumes of berth and below them those that the plugins list.
-func (c *Call) externalListing(
-	ctx context.Context, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
+// showExternal shows the volumes of berth and below them those that the plugins list.
+func showExternal(
+	ctx context.Context, c *Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
 ) error {
 	if filter.NodeID != "" {
 		return badUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
@@ -46,9 +46,9 @@ func (c *Call) externalListing(
 	all := externalListing{Volumes: vols}
 	for _, id := range ids {
 		var p *pluginVolumes
-		err := c.await(ctx, fmt.Sprintf("plugin %q, which lists its volumes", id), seePlugin(id),
+		err := newWatch(c).await(ctx, fmt.Sprintf("plugin %q, which lists its volumes", id), seePlugin(id),
 			func() (err error) {
-				p, err = c.pluginVolumes(ctx, id)
+				p, err = listExternal(ctx, c, id)
 				return err
 			})
 		if err != nil && (len(ids) == 1 || ctx.Err() != nil) {
@@ -60,12 +60,12 @@ func (c *Call) externalListing(
 		all.External = append(all.External, p)
 	}
 	return c.show(all, func() error {
-		return c.printExternal(&all)
+		return printExternal(c, &all)
 	})
 }
 
-// pluginVolumes reads all pages of a plugin's list. With an error it also returns the pages before the error.
-func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, error) {
+// listExternal reads all pages of a plugin's list. With an error it also returns the pages before the error.
+func listExternal(ctx context.Context, c *Call, id string) (*pluginVolumes, error) {
 	p := &pluginVolumes{PluginID: id}
 	q := &api.Query{}
 	for range externalPages {
@@ -86,7 +86,7 @@ func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, er
 	return p, nil
 }
 
-func (c *Call) printExternal(all *externalListing) error {
+func printExternal(c *Call, all *externalListing) error {
 	volumeSheet.print(c, "volume", all.Volumes)
 	own := map[string]string{}
 	for _, v := range all.Volumes {

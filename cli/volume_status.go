@@ -41,7 +41,7 @@ func volumeListing(ctx context.Context, c *Call) error {
 		return err
 	}
 	if c.Bool("verbose") {
-		return c.externalListing(ctx, filter, vols)
+		return showExternal(ctx, c, filter, vols)
 	}
 	return volumeSheet.list(c, "volume", vols)
 }

@@ -58,17 +58,16 @@ func newWatch(c *Call) *watch {
 
 // follow writes the outcome of a request. With -detach it writes the ID of the new evaluation, otherwise it
 // watches.
-func (c *Call) follow(
+func (w *watch) follow(
 	ctx context.Context, outcome any, evalID string, watch func(context.Context, *watch) error,
 ) error {
-	if err := c.writeOutcome(outcome); err != nil {
+	if err := w.c.writeOutcome(outcome); err != nil {
 		return err
 	}
-	if c.Bool("detach") {
-		c.Printf("%s\n", evalID)
+	if w.c.Bool("detach") {
+		w.c.Printf("%s\n", evalID)
 		return nil
 	}
-	w := newWatch(c)
 	return w.withTimeout(ctx, func(ctx context.Context) error {
 		return w.retryOutage(ctx, func(ctx context.Context) error {
 			return watch(ctx, w)

@@ -58,7 +58,7 @@ func (w *watch) volumeExists(ctx context.Context) bool {
 }
 
 // volumeFault adds the next step to the fault of a request about a volume.
-func (c *Call) volumeFault(ctx context.Context, id string, err error) error {
+func volumeFault(ctx context.Context, c *Call, id string, err error) error {
 	w := newWatch(c)
 	w.waitFor("volume", "", id)
 	return w.withNextStep(ctx, c.didYouMean(ctx, "volume", id, err))

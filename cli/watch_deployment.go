@@ -11,7 +11,7 @@ import (
 )
 
 // deploymentOf returns the deployment of the job's version, nil if it has none.
-func (w *watch) deploymentOf(ctx context.Context, job *structs.Job) (*structs.Deployment, error) {
+func deploymentOf(ctx context.Context, w *watch, job *structs.Job) (*structs.Deployment, error) {
 	d, _, err := w.api.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil || d == nil || d.JobVersion != job.Version {
 		return nil, err
@@ -21,7 +21,7 @@ func (w *watch) deploymentOf(ctx context.Context, job *structs.Job) (*structs.De
 
 // awaitDeployment follows a deployment until it ends, or until it does nothing without an operator. It
 // reports whether the deployment has succeeded.
-func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) (succeeded bool, err error) {
+func awaitDeployment(ctx context.Context, w *watch, d *structs.Deployment) (succeeded bool, err error) {
 	w.waitFor("job", d.Namespace, d.JobID)
 	q := &api.Query{Namespace: d.Namespace, MaxWait: readWait}
 	for {
@@ -29,15 +29,15 @@ func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) (suc
 		if err != nil {
 			return false, err
 		}
-		w.reportDeployment(d)
+		reportDeployment(w, d)
 		allocs, _, err := w.api.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
 		if err == nil {
-			err = w.reportDeployed(allocs)
+			err = reportDeployed(w, allocs)
 		}
 		if err != nil {
 			return false, err
 		}
-		done, err := w.endOfDeployment(d, allocs)
+		done, err := endOfDeployment(w, d, allocs)
 		if done || err != nil {
 			return d.Status == structs.DeploymentSuccessful, err
 		}
@@ -49,8 +49,8 @@ func (w *watch) awaitDeployment(ctx context.Context, d *structs.Deployment) (suc
 }
 
 // endOfDeployment reports whether a deployment has ended or waits for an operator.
-func (w *watch) endOfDeployment(
-	d *structs.Deployment, allocs []*structs.AllocListStub,
+func endOfDeployment(
+	w *watch, d *structs.Deployment, allocs []*structs.AllocListStub,
 ) (done bool, err error) {
 	id := w.c.id(d.ID)
 	switch d.Status {
@@ -60,7 +60,7 @@ func (w *watch) endOfDeployment(
 		return true, structs.Preconditionf("deployment %s of job %q is %s", id, d.JobID,
 			withDescription(d.Status, d.StatusDescription))
 	case structs.DeploymentPaused:
-		w.writeDeploymentStep(d)
+		writeDeploymentStep(w, d)
 		return true, nil
 	}
 	if !d.AwaitsPromotion() || d.AutoPromotes() {
@@ -79,7 +79,7 @@ func (w *watch) endOfDeployment(
 
 // writeDeploymentStep writes the next step of an operator whose deployment does not run. After success there
 // is none.
-func (w *watch) writeDeploymentStep(d *structs.Deployment) {
+func writeDeploymentStep(w *watch, d *structs.Deployment) {
 	id := w.c.id(d.ID)
 	switch d.Status {
 	case structs.DeploymentSuccessful:
@@ -105,7 +105,7 @@ func healthyCanaries(allocs []*structs.AllocListStub) map[string]int {
 }
 
 // reportDeployment writes the change of a deployment and of its groups.
-func (w *watch) reportDeployment(d *structs.Deployment) {
+func reportDeployment(w *watch, d *structs.Deployment) {
 	w.writeChange(d.ID, "Deployment %s of version %d is %s", w.c.id(d.ID), d.JobVersion,
 		withDescription(d.Status, d.StatusDescription))
 	for name, s := range sorted(d.TaskGroups) {
@@ -122,7 +122,7 @@ func (w *watch) reportDeployment(d *structs.Deployment) {
 }
 
 // reportDeployed writes the changes of the allocations of a deployment.
-func (w *watch) reportDeployed(allocs []*structs.AllocListStub) error {
+func reportDeployed(w *watch, allocs []*structs.AllocListStub) error {
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
@@ -131,7 +131,7 @@ func (w *watch) reportDeployed(allocs []*structs.AllocListStub) error {
 		switch {
 		case a.ClientTerminal():
 			w.writeChange(a.ID, "%s is %s", subject, endText(a))
-			err := w.checkReplaced(a)
+			err := checkReplaced(w, a)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (w *watch) reportDeployed(allocs []*structs.AllocListStub) error {
 // checkReplaced returns an error for a failed allocation that nothing replaces: the deployment cannot go on,
 // and fails at its deadline. The scheduler replaces others a moment after they failed, so the first read does
 // not count.
-func (w *watch) checkReplaced(a *structs.AllocListStub) error {
+func checkReplaced(w *watch, a *structs.AllocListStub) error {
 	failed := a.ClientStatus == structs.AllocFailed && a.DesiredStatus == structs.AllocDesiredRun
 	if !failed || a.FollowupEvalID != "" || a.NextAllocation != "" {
 		delete(w.failed, a.ID)

@@ -59,7 +59,7 @@ func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) er
 		return nil
 	}
 	w.writeLine("Some allocations cannot be placed now:")
-	w.c.printFailures(e)
+	printFailures(w.c, e)
 	if e.BlockedEval != "" {
 		w.writeLine("Evaluation %s is blocked and places the rest when capacity is free",
 			w.c.id(e.BlockedEval))
@@ -71,7 +71,7 @@ func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) er
 }
 
 // printFailures writes for each group which filter rejected how many nodes and why, the same text once.
-func (c *Call) printFailures(e *structs.Evaluation) {
+func printFailures(c *Call, e *structs.Evaluation) {
 	first := map[string]string{} // the group with the text
 	for group, m := range sorted(e.FailedTGAllocs) {
 		n := max(e.QueuedAllocations[group], m.CoalescedFailures+1)
@@ -128,7 +128,7 @@ func pausedText(ctx context.Context, client *api.Client) (string, error) {
 }
 
 // printPaused writes pausedText, if any.
-func (c *Call) printPaused(ctx context.Context) error {
+func printPaused(ctx context.Context, c *Call) error {
 	text, err := pausedText(ctx, c.API)
 	if text != "" {
 		c.Printf("\n%s\n", text)

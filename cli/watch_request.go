@@ -55,7 +55,7 @@ const (
 )
 
 // seeAlloc and seeNode return the next step after a request about an allocation or a node.
-func (c *Call) seeAlloc(id string) string {
+func seeAlloc(c *Call, id string) string {
 	return "to see its state: " + structs.CommandLine(c.namespace(), "alloc status", shortID(id))
 }
 
@@ -69,11 +69,10 @@ func seePlugin(id string) string {
 
 // await sends a request, and says what the answer waits for if it is late. The fault of the request names the
 // next step. The standard output of a command that changes nothing is for the answer alone.
-func (c *Call) await(ctx context.Context, what, step string, send func() error) error {
-	w := newWatch(c)
+func (w *watch) await(ctx context.Context, what, step string, send func() error) error {
 	w.waits.step = step
-	if !c.cmd.Acts {
-		w.out = c.Err
+	if !w.c.cmd.Acts {
+		w.out = w.c.Err
 	}
 	err := w.awaitAnswer(ctx, what, send)
 	if err == nil || ctx.Err() != nil {

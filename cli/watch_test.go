@@ -124,7 +124,7 @@ func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
-			done, err := w.endOfDeployment(webDeployment(), []*structs.AllocListStub{c.alloc})
+			done, err := endOfDeployment(w, webDeployment(), []*structs.AllocListStub{c.alloc})
 			if done != c.done || err != nil {
 				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
 			}
@@ -144,7 +144,7 @@ func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
 		d.Status = status
 		var out strings.Builder
 		w := newWatch(&Call{Stdio: Stdio{Out: &out}, cmd: &Command{}})
-		done, err := w.endOfDeployment(d, []*structs.AllocListStub{deployedAlloc("app", true, true)})
+		done, err := endOfDeployment(w, d, []*structs.AllocListStub{deployedAlloc("app", true, true)})
 		if err != nil || !done || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
 		}
@@ -185,7 +185,7 @@ func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
 			cmd:   &Command{},
 			API:   api.NewClient(api.ClientConfig{Address: agent.URL}),
 		})
-		err := w.awaitJob(t.Context(), &structs.Job{ID: "web"}, "")
+		err := awaitJob(t.Context(), w, &structs.Job{ID: "web"}, "")
 		if err != nil || awaited != awaits {
 			t.Errorf("%s: the watch awaits allocations: %v (%v), want %v", status, awaited, err, awaits)
 		}

@@ -144,7 +144,7 @@ func (w *watch) explainChecks(ctx context.Context, job named) {
 			a.DeploymentStatus.IsHealthy()
 	})
 	for _, a := range allocs[:min(len(allocs), mostChecked)] {
-		checks, _ := w.c.badChecks(ctx, a.ID) // the watch goes on without them
+		checks, _ := badChecks(ctx, w.c, a.ID) // the watch goes on without them
 		for _, check := range checks {
 			w.writeChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s", check.Check,
 				check.Service, w.c.id(a.ID), withDescription(check.Status, oneLine(check.Output)))
@@ -153,7 +153,7 @@ func (w *watch) explainChecks(ctx context.Context, job named) {
 }
 
 // badChecks returns the checks of an allocation that have failed or warn, in the order of their names.
-func (c *Call) badChecks(ctx context.Context, allocID string) (bad []*structs.CheckResult, err error) {
+func badChecks(ctx context.Context, c *Call, allocID string) (bad []*structs.CheckResult, err error) {
 	checks, err := c.API.AllocChecks(ctx, allocID)
 	if err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 	})
 	w.waits.next = time.Time{}
 	begun := true
-	err := w.awaitDrain(t.Context(), node1, &begun)
+	err := awaitDrain(t.Context(), w, node1, &begun)
 	if err != nil {
 		t.Fatal(err)
 	}

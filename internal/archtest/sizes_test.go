@@ -44,8 +44,6 @@ var largePackages = map[string]int{
 var largeTypes = map[string]int{
 	"api.Client":                      126,
 	"api.call":                        49,
-	"cli.Call":                        89,
-	"cli.watch":                       51,
 	"client.Client":                   103,
 	"client/allocrunner.Runner":       77,
 	"client/allocrunner.task":         65,
