@@ -18,7 +18,7 @@ var allocCommands = []Command{
 		Args:     "[alloc]",
 		Synopsis: "List allocations, or show one with its tasks and volumes",
 		Renders:  true,
-		Flags:    []Flag{statsFlag},
+		Flags:    []Flag{StatsFlag},
 		Run:      allocStatus,
 		Examples: "berth alloc status\n" +
 			"berth alloc status 53b92b20",
@@ -75,7 +75,7 @@ var allocCommands = []Command{
 		Args:     "<alloc>",
 		Synopsis: "Stop an allocation; the scheduler replaces it",
 		Acts:     true,
-		Flags:    append([]Flag{noShutdownDelay}, detachFlags...),
+		Flags:    append([]Flag{noShutdownDelay}, DetachFlags...),
 		Run:      allocStop,
 		Examples: "berth alloc stop 53b92b20\n" +
 			"berth alloc stop -no-shutdown-delay 53b92b20",
@@ -83,37 +83,37 @@ var allocCommands = []Command{
 }
 
 // jobAllocSheet shows the allocations of one job.
-var jobAllocSheet = sheet[*structs.AllocListStub]{
-	titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
-	row: func(c *Call, a *structs.AllocListStub) []string {
+var jobAllocSheet = Sheet[*structs.AllocListStub]{
+	Titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
+	Row: func(c *Call, a *structs.AllocListStub) []string {
 		return []string{
-			c.id(a.ID),
+			c.ID(a.ID),
 			nodeName(c, a.NodeName, a.NodeID),
 			a.TaskGroup,
 			fmt.Sprint(a.JobVersion),
 			a.DesiredStatus,
 			a.ClientStatus,
-			age(a.CreateTime),
-			age(a.ModifyTime),
+			Age(a.CreateTime),
+			Age(a.ModifyTime),
 		}
 	},
-	order: newestFirst,
+	Order: newestFirst,
 }
 
-var allocSheet = sheet[*structs.AllocListStub]{
-	titles: "Job|" + jobAllocSheet.titles,
-	row: func(c *Call, a *structs.AllocListStub) []string {
-		return append([]string{a.JobID}, jobAllocSheet.row(c, a)...)
+var allocSheet = Sheet[*structs.AllocListStub]{
+	Titles: "Job|" + jobAllocSheet.Titles,
+	Row: func(c *Call, a *structs.AllocListStub) []string {
+		return append([]string{a.JobID}, jobAllocSheet.Row(c, a)...)
 	},
-	order: newestFirst,
+	Order: newestFirst,
 }
 
 // nodeName formats the name of a node with its ID.
 func nodeName(c *Call, name, id string) string {
 	if name == "" {
-		return c.id(id)
+		return c.ID(id)
 	}
-	return fmt.Sprintf("%s (%s)", name, c.id(id))
+	return fmt.Sprintf("%s (%s)", name, c.ID(id))
 }
 
 // newestFirst orders allocations by the time of their creation.
@@ -124,38 +124,38 @@ func newestFirst(a, b *structs.AllocListStub) int {
 }
 
 func allocStatus(ctx context.Context, c *Call) error {
-	err := checkStats(c)
+	err := CheckStats(c)
 	if err != nil {
 		return err
 	}
-	return oneOrAllAllocs.run(ctx, c)
+	return oneOrAllAllocs.Run(ctx, c)
 }
 
-var oneOrAllAllocs = status[*structs.AllocListStub, structs.Allocation]{
-	kind:  "alloc",
-	sheet: allocSheet,
-	list:  (*api.Client).Allocations,
-	get:   (*api.Client).Allocation,
-	print: printAlloc,
+var oneOrAllAllocs = Status[*structs.AllocListStub, structs.Allocation]{
+	Kind:  "alloc",
+	Sheet: allocSheet,
+	List:  (*api.Client).Allocations,
+	Get:   (*api.Client).Allocation,
+	Print: printAlloc,
 }
 
 func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
-	c.pairs(
+	c.Pairs(
 		"ID", a.ID,
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
 		"Node", nodeName(c, a.NodeName, a.NodeID),
-		"Evaluation", shortID(a.EvalID),
-		"Desired", withDescription(a.DesiredStatus, a.DesiredDescription),
+		"Evaluation", ShortID(a.EvalID),
+		"Desired", WithDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
-		"Deployment", shortID(a.DeploymentID),
+		"Deployment", ShortID(a.DeploymentID),
 		"Health", rolloutHealth(a),
 		"Description", a.ClientDescription,
-		"Created", formatNanos(a.CreateTime),
-		"Modified", formatNanos(a.ModifyTime),
-		"Replaces", shortID(a.PreviousAllocation),
-		"Replaced by", shortID(a.NextAllocation),
-		"Preempted by", shortID(a.PreemptedByAllocation),
+		"Created", FormatNanos(a.CreateTime),
+		"Modified", FormatNanos(a.ModifyTime),
+		"Replaces", ShortID(a.PreviousAllocation),
+		"Replaced by", ShortID(a.NextAllocation),
+		"Preempted by", ShortID(a.PreemptedByAllocation),
 		"Preempted allocs", shortIDs(a.PreemptedAllocations),
 	)
 	printAllocHostVolumes(c, a)
@@ -166,8 +166,8 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	printAllocPorts(c, a.AllocatedResources)
 	printAllocNetwork(c, a)
 	printAllocDevices(c, a.AllocatedResources)
-	for name, state := range sorted(a.TaskStates) {
-		printTask(c, taskTitle(groupOf(a), name), state, a.ClientStatus)
+	for name, state := range Sorted(a.TaskStates) {
+		printTask(c, taskTitle(GroupOf(a), name), state, a.ClientStatus)
 	}
 	if c.Bool("stats") {
 		return printAllocStats(ctx, c, a.ID)
@@ -179,41 +179,41 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 func shortIDs(ids []string) string {
 	var short []string
 	for _, id := range ids {
-		short = append(short, shortID(id))
+		short = append(short, ShortID(id))
 	}
 	return strings.Join(short, ", ")
 }
 
 func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) error {
-	claims, err := allocClaims(ctx, c.API, a)
+	claims, err := AllocClaims(ctx, c.API, a)
 	if err != nil || len(claims) == 0 {
 		return err
 	}
-	var rows grid
+	var rows Grid
 	for _, v := range claims {
 		state, why := "none", ""
 		switch {
-		case v.missing:
+		case v.Missing:
 			why = "there is no such volume"
-		case v.claim != nil:
-			state, why = v.claim.State, v.claim.Reason
+		case v.Claim != nil:
+			state, why = v.Claim.State, v.Claim.Reason
 		}
-		if v.claim != nil &&
+		if v.Claim != nil &&
 			a.ClientTerminal() &&
 			state == structs.ClaimGranted {
 			state = "granted, not released yet"
-			why = whyHeld(v.claim)
+			why = WhyHeld(v.Claim)
 		}
-		rows.addRow(
-			v.alias,
-			v.volume,
-			string(v.request.AccessMode),
-			yesNo(v.request.ReadOnly),
+		rows.AddRow(
+			v.Alias,
+			v.Volume,
+			string(v.Request.AccessMode),
+			YesNo(v.Request.ReadOnly),
 			state,
 			why,
 		)
 	}
-	c.section("Volumes", "Alias|Volume|Access Mode|Read Only|Claim|Waits For", rows)
+	c.Section("Volumes", "Alias|Volume|Access Mode|Read Only|Claim|Waits For", rows)
 	return nil
 }
 
@@ -245,19 +245,19 @@ func printTask(c *Call, title string, s *structs.TaskState, alloc string) {
 	if alloc == structs.AllocLost && s.State != structs.TaskDead {
 		state = "unknown; it was " + s.State + " at the last heartbeat of its node"
 	}
-	c.pairs(
+	c.Pairs(
 		"State", state,
-		"Started", formatTime(s.StartedAt),
-		"Finished", formatTime(s.FinishedAt),
+		"Started", FormatTime(s.StartedAt),
+		"Finished", FormatTime(s.FinishedAt),
 		"Restarts", restartsText(s),
 	)
 	first := max(0, len(s.Events)-eventsShown)
-	var rows grid
+	var rows Grid
 	for _, e := range slices.Backward(s.Events[first:]) {
-		rows.addRow(age(e.Time), e.Type, eventText(e))
+		rows.AddRow(Age(e.Time), e.Type, EventText(e))
 	}
 	if len(rows) > 0 {
-		c.table("Time|Event|Description", rows)
+		c.Table("Time|Event|Description", rows)
 	}
 }
 
@@ -265,7 +265,7 @@ func restartsText(s *structs.TaskState) string {
 	if s.Restarts == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d, the last %s", s.Restarts, ago(s.LastRestart))
+	return fmt.Sprintf("%d, the last %s", s.Restarts, Ago(s.LastRestart))
 }
 
 // noShutdownDelay is the flag of the commands that stop allocations.
@@ -279,7 +279,7 @@ func stopOptions(c *Call) api.AllocStopOptions {
 }
 
 func allocStop(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -287,35 +287,35 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Allocation %s is stopping", shortID(id))
-		return w.awaitAllocEnd(ctx, id)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w.WriteChange("request", "Allocation %s is stopping", ShortID(id))
+		return w.AwaitAllocEnd(ctx, id)
 	})
 }
 
 func showAllocChecks(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
 	var checks map[string]*structs.CheckResult
-	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
+	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
 		checks, err = c.API.AllocChecks(ctx, id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.show(checks, func() error {
-		var rows grid
-		for _, check := range sorted(checks) {
-			rows.addRow(check.Service, check.Task, check.Check, check.Status, check.Output)
+	return c.Show(checks, func() error {
+		var rows Grid
+		for _, check := range Sorted(checks) {
+			rows.AddRow(check.Service, check.Task, check.Check, check.Status, check.Output)
 		}
 		if len(rows) == 0 {
-			c.Printf("Allocation %s has no checks\n", shortID(id))
+			c.Printf("Allocation %s has no checks\n", ShortID(id))
 			return nil
 		}
-		c.table("Service|Task|Name|Status|Message", rows)
+		c.Table("Service|Task|Name|Status|Message", rows)
 		return nil
 	})
 }

@@ -62,17 +62,17 @@ var gcCommand = Command{
 	Synopsis: "Remove what is left of an allocation that has ended",
 	Acts:     true,
 	Run: func(ctx context.Context, c *Call) error {
-		id, err := c.resolve(ctx, "alloc", c.Arg(0))
+		id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 		if err != nil {
 			return err
 		}
-		err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() error {
+		err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() error {
 			return c.API.AllocGC(ctx, id)
 		})
 		if err != nil {
 			return err
 		}
-		return c.report(changed{"AllocID": id}, "Allocation %s is removed from its node", shortID(id))
+		return c.Report(Changed{"AllocID": id}, "Allocation %s is removed from its node", ShortID(id))
 	},
 	Examples: "berth alloc gc 53b92b20",
 }
@@ -84,7 +84,7 @@ func taskArg(c *Call) (string, error) {
 	case task == "":
 		return c.Arg(1), nil
 	case c.Arg(1) != "":
-		return "", badUsage("expected either [task] or -task")
+		return "", BadUsage("expected either [task] or -task")
 	}
 	return task, nil
 }
@@ -96,13 +96,13 @@ func allocRestart(ctx context.Context, c *Call) error {
 	}
 	all := c.Bool("all-tasks")
 	if all && task != "" {
-		return badUsage("expected either a task or -all-tasks")
+		return BadUsage("expected either a task or -all-tasks")
 	}
-	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() error {
+	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() error {
 		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
@@ -115,8 +115,8 @@ func allocRestart(ctx context.Context, c *Call) error {
 	case task != "":
 		tasks = "Task " + task
 	}
-	outcome := changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
-	return c.report(outcome, "Restart requested: %s of allocation %s", tasks, shortID(id))
+	outcome := Changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
+	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, ShortID(id))
 }
 
 func allocSignal(ctx context.Context, c *Call) error {
@@ -124,22 +124,22 @@ func allocSignal(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
 	signal := c.String("s")
-	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() error {
+	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() error {
 		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
 	})
 	if err != nil {
 		return err
 	}
-	outcome := changed{"AllocID": id, "Task": task, "Signal": signal}
-	return c.report(outcome, "Signal %s is sent to allocation %s", signal, shortID(id))
+	outcome := Changed{"AllocID": id, "Task": task, "Signal": signal}
+	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, ShortID(id))
 }
 
 // nodeOfAlloc names what a request to the node of an allocation waits for.
 func nodeOfAlloc(id string) string {
-	return fmt.Sprintf("the answer of the node of allocation %s", shortID(id))
+	return fmt.Sprintf("the answer of the node of allocation %s", ShortID(id))
 }

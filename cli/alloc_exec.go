@@ -45,7 +45,7 @@ func allocExec(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.resolve(ctx, "alloc", c.Arg(0))
+	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func allocExec(ctx context.Context, c *Call) error {
 	case err != nil:
 		return err
 	case code != 0:
-		return exitError(code)
+		return ExitError(code)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func allocExec(ctx context.Context, c *Call) error {
 // execute runs a command in an allocation, and says what it waits for until the node has taken the command.
 func execute(ctx context.Context, c *Call, id string, x *api.Exec) (code int, err error) {
 	var run func(context.Context) (int, error)
-	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
+	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
 		run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
 		return err
 	})
@@ -103,7 +103,7 @@ func wantsTerminal(c *Call) bool {
 	if c.Given("t") {
 		return c.Bool("t")
 	}
-	return c.Bool("i") && terminalOf(c.In) != nil && c.terminalWidth() > 0
+	return c.Bool("i") && terminalOf(c.In) != nil && c.TerminalWidth() > 0
 }
 
 // terminalOf returns the terminal that a reader is, or nil.
@@ -115,10 +115,10 @@ func terminalOf(r io.Reader) *os.File {
 	return nil
 }
 
-// unescaped returns the writer below a printable: the output of a command is passed on unchanged.
+// unescaped returns the writer below a Printable: the output of a command is passed on unchanged.
 func unescaped(w io.Writer) io.Writer {
-	if p, ok := w.(printable); ok {
-		return p.to
+	if p, ok := w.(Printable); ok {
+		return p.To
 	}
 	return w
 }

@@ -34,7 +34,7 @@ func allocFiles(ctx context.Context, c *Call) error {
 	}
 	reads := p.fromEnd || c.Bool("f")
 	if c.Bool("stat") && reads {
-		return badUsage("-stat excludes -f, -tail, -n and -c")
+		return BadUsage("-stat excludes -f, -tail, -n and -c")
 	}
 	id, err := chooseAlloc(ctx, c, "")
 	if err != nil {
@@ -45,7 +45,7 @@ func allocFiles(ctx context.Context, c *Call) error {
 		path = "/"
 	}
 	var file *structs.AllocFileInfo
-	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
+	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
 		file, err = c.API.AllocFile(ctx, id, path)
 		return err
 	})
@@ -53,23 +53,23 @@ func allocFiles(ctx context.Context, c *Call) error {
 	case err != nil:
 		return err
 	case c.Bool("stat"):
-		return c.show(file, func() error { return printFiles(c, file) })
+		return c.Show(file, func() error { return printFiles(c, file) })
 	case !file.IsDir && (c.Bool("json") || c.String("t") != ""):
-		return badUsage("-json and -t show a list, or a description with -stat; a file is written as it is")
+		return BadUsage("-json and -t show a list, or a description with -stat; a file is written as it is")
 	case !file.IsDir:
 		return showFile(ctx, c, fileOf{id, path}, p)
 	case reads:
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
 	var files []*structs.AllocFileInfo
-	err = newWatch(c).await(ctx, nodeOfAlloc(id), seeAlloc(c, id), func() (err error) {
+	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
 		files, err = c.API.AllocFiles(ctx, id, path)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.show(files, func() error { return printFiles(c, files...) })
+	return c.Show(files, func() error { return printFiles(c, files...) })
 }
 
 // fileOf names a file of an allocation.
@@ -94,7 +94,7 @@ func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
 
 // printFiles lists files.
 func printFiles(c *Call, files ...*structs.AllocFileInfo) error {
-	var rows grid
+	var rows Grid
 	for _, f := range files {
 		name := f.Name
 		size := humanize.IBytes(uint64(max(0, f.Size)))
@@ -111,8 +111,8 @@ func printFiles(c *Call, files ...*structs.AllocFileInfo) error {
 		if c.Bool("verbose") {
 			kind = f.ContentType
 		}
-		rows.addRow(f.FileMode, size, modified, kind, name)
+		rows.AddRow(f.FileMode, size, modified, kind, name)
 	}
-	c.table("Mode|Size|Modified Time|Content Type|Name", rows)
+	c.Table("Mode|Size|Modified Time|Content Type|Name", rows)
 	return nil
 }

@@ -49,7 +49,7 @@ func placeOf(c *Call) (place, error) {
 	p := place{fromEnd: c.Bool("tail") || c.Given("n") || c.Given("c")}
 	switch {
 	case c.Given("n") && c.Given("c"):
-		return p, badUsage("-n and -c exclude each other")
+		return p, BadUsage("-n and -c exclude each other")
 	case c.Given("c"):
 		p.offset = c.Number("c")
 	case c.Given("n"):
@@ -58,7 +58,7 @@ func placeOf(c *Call) (place, error) {
 		p.lines = defaultTail
 	}
 	if p.lines > structs.MaxTailLines {
-		return p, badUsage("-n is %d, expected at most %d", p.lines, structs.MaxTailLines)
+		return p, BadUsage("-n is %d, expected at most %d", p.lines, structs.MaxTailLines)
 	}
 	return p, nil
 }
@@ -69,7 +69,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 		return err
 	}
 	if c.String("task") != "" && c.Arg(1) != "" {
-		return badUsage("-task and the second argument both name the task")
+		return BadUsage("-task and the second argument both name the task")
 	}
 	task := cmp.Or(c.String("task"), c.Arg(1))
 	id, err := chooseAlloc(ctx, c, task)
@@ -146,12 +146,12 @@ func followBoth(ctx context.Context, c *Call, outs, errs allocStream) error {
 	if err != nil {
 		return outs.fault(ctx, err)
 	}
-	defer closeRead(fromOut)
+	defer CloseRead(fromOut)
 	fromErr, err := openStream(inner, c, errs)
 	if err != nil {
 		return errs.fault(ctx, err)
 	}
-	defer closeRead(fromErr)
+	defer CloseRead(fromErr)
 	var outErr, errErr error
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -174,7 +174,7 @@ func followBoth(ctx context.Context, c *Call, outs, errs allocStream) error {
 func copyStream(ctx context.Context, c *Call, w io.Writer, s allocStream) error {
 	from, err := openStream(ctx, c, s)
 	if err == nil {
-		defer closeRead(from)
+		defer CloseRead(from)
 		err = writeStream(w, from)
 	}
 	return s.fault(ctx, err)
@@ -182,7 +182,7 @@ func copyStream(ctx context.Context, c *Call, w io.Writer, s allocStream) error 
 
 // openStream waits for the first answer of the node.
 func openStream(ctx context.Context, c *Call, s allocStream) (from io.ReadCloser, err error) {
-	err = newWatch(c).await(ctx, nodeOfAlloc(s.alloc), seeAlloc(c, s.alloc), func() (err error) {
+	err = New(c).Await(ctx, nodeOfAlloc(s.alloc), SeeAlloc(c, s.alloc), func() (err error) {
 		from, err = s.open(ctx)
 		return err
 	})
@@ -209,9 +209,9 @@ func (s allocStream) fault(ctx context.Context, err error) error {
 // running allocation of a job, or else the newest, among those with the task, if one is named.
 func chooseAlloc(ctx context.Context, c *Call, task string) (string, error) {
 	if !c.Bool("job") {
-		return c.resolve(ctx, "alloc", c.Arg(0))
+		return c.Resolve(ctx, "alloc", c.Arg(0))
 	}
-	job, err := c.resolve(ctx, "job", c.Arg(0))
+	job, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return "", err
 	}
@@ -255,7 +255,7 @@ func defaultTask(ctx context.Context, c *Call, allocID string) (string, error) {
 		return "", err
 	}
 	var names []string
-	if group := groupOf(alloc); group != nil {
+	if group := GroupOf(alloc); group != nil {
 		for _, t := range group.Tasks {
 			if t.Leader {
 				return t.Name, nil
@@ -266,8 +266,8 @@ func defaultTask(ctx context.Context, c *Call, allocID string) (string, error) {
 		names = slices.Sorted(maps.Keys(alloc.TaskStates))
 	}
 	if len(names) != 1 {
-		return "", badUsage("the allocation has %s and no leader; name one of: %s",
-			plural(len(names), "task"), strings.Join(names, ", "))
+		return "", BadUsage("the allocation has %s and no leader; name one of: %s",
+			Plural(len(names), "task"), strings.Join(names, ", "))
 	}
 	return names[0], nil
 }

@@ -12,11 +12,11 @@ func printAllocPorts(c *Call, r *structs.AllocatedResources) {
 	if r == nil {
 		return
 	}
-	var rows grid
+	var rows Grid
 	for _, p := range r.Shared.Ports {
-		rows.addRow(p.Label, p.HostAddr(), strconv.Itoa(p.Inside()))
+		rows.AddRow(p.Label, p.HostAddr(), strconv.Itoa(p.Inside()))
 	}
-	printSome(c, "Ports", "Label|Address|Task's Port", rows)
+	PrintSome(c, "Ports", "Label|Address|Task's Port", rows)
 }
 
 // printAllocNetwork shows the network of an allocation that has one of its own.
@@ -25,9 +25,9 @@ func printAllocNetwork(c *Call, a *structs.Allocation) {
 	if s == nil {
 		return
 	}
-	var rows grid
-	rows.addRow(a.ModeOf(), s.InterfaceName, s.Address)
-	printSome(c, "Network", "Mode|Interface|Address", rows)
+	var rows Grid
+	rows.AddRow(a.ModeOf(), s.InterfaceName, s.Address)
+	PrintSome(c, "Network", "Mode|Interface|Address", rows)
 }
 
 // printAllocDevices shows the devices that the tasks of an allocation have.
@@ -35,24 +35,24 @@ func printAllocDevices(c *Call, r *structs.AllocatedResources) {
 	if r == nil {
 		return
 	}
-	var rows grid
-	for task, has := range sorted(r.Tasks) {
+	var rows Grid
+	for task, has := range Sorted(r.Tasks) {
 		for _, d := range has.Devices {
-			rows.addRow(task, d.ID(), strings.Join(d.DeviceIDs, ", "))
+			rows.AddRow(task, d.ID(), strings.Join(d.DeviceIDs, ", "))
 		}
 	}
-	printSome(c, "Devices", "Task|Group|Devices", rows)
+	PrintSome(c, "Devices", "Task|Group|Devices", rows)
 }
 
 // printAllocHostVolumes shows the host volumes of an allocation.
 func printAllocHostVolumes(c *Call, a *structs.Allocation) {
-	group := groupOf(a)
+	group := GroupOf(a)
 	if group == nil {
 		return
 	}
-	var rows grid
+	var rows Grid
 	for _, r := range group.HostVolumes() {
-		rows.addRow(r.Name, r.Source, string(r.AccessMode), yesNo(r.ReadOnly))
+		rows.AddRow(r.Name, r.Source, string(r.AccessMode), YesNo(r.ReadOnly))
 	}
-	printSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
+	PrintSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
 }

@@ -12,34 +12,34 @@ import (
 // printAllocStats measures the running tasks of an allocation.
 func printAllocStats(ctx context.Context, c *Call, allocID string) error {
 	var s *structs.AllocResourceUsage
-	err := newWatch(c).await(ctx, nodeOfAlloc(allocID), seeAlloc(c, allocID), func() (err error) {
+	err := New(c).Await(ctx, nodeOfAlloc(allocID), SeeAlloc(c, allocID), func() (err error) {
 		s, err = c.API.AllocStats(ctx, allocID, "")
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	var rows grid
-	for name, t := range sorted(s.Tasks) {
+	var rows Grid
+	for name, t := range Sorted(s.Tasks) {
 		u := t.ResourceUsage
-		rows.addRow(
+		rows.AddRow(
 			name,
 			measuredText(u.CpuStats.Measured, "Total Ticks", fmt.Sprintf("%.0f MHz", u.CpuStats.TotalTicks)),
-			measuredText(u.CpuStats.Measured, "Percent", percent(u.CpuStats.Percent)),
-			measuredText(u.MemoryStats.Measured, "RSS", mib(u.MemoryStats.RSS)),
-			measuredText(u.MemoryStats.Measured, "Max Usage", mib(u.MemoryStats.MaxUsage)),
+			measuredText(u.CpuStats.Measured, "Percent", Percent(u.CpuStats.Percent)),
+			measuredText(u.MemoryStats.Measured, "RSS", MiB(u.MemoryStats.RSS)),
+			measuredText(u.MemoryStats.Measured, "Max Usage", MiB(u.MemoryStats.MaxUsage)),
 			deviceSummary(u.DeviceStats),
 		)
 	}
-	c.section("Use of resources", "Task|CPU|Of a processor|Memory|Highest|Devices", rows)
+	c.Section("Use of resources", "Task|CPU|Of a processor|Memory|Highest|Devices", rows)
 	if len(s.Unmeasured) == 0 {
 		return nil
 	}
-	var failed grid
-	for name, reason := range sorted(s.Unmeasured) {
-		failed.addRow(name, reason)
+	var failed Grid
+	for name, reason := range Sorted(s.Unmeasured) {
+		failed.AddRow(name, reason)
 	}
-	c.section("Not measured", "Task|Reason", failed)
+	c.Section("Not measured", "Task|Reason", failed)
 	return nil
 }
 
@@ -55,8 +55,8 @@ func measuredText(measured []string, name, text string) string {
 func deviceSummary(groups []*structs.DeviceGroupStats) string {
 	var all []string
 	for _, g := range groups {
-		for id, d := range sorted(g.InstanceStats) {
-			all = append(all, strings.TrimSpace(g.ID()+" "+id+" "+statText(d.Summary)))
+		for id, d := range Sorted(g.InstanceStats) {
+			all = append(all, strings.TrimSpace(g.ID()+" "+id+" "+StatText(d.Summary)))
 		}
 	}
 	return strings.Join(all, ", ")

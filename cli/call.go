@@ -16,30 +16,35 @@ import (
 // Call is one run of a command.
 type Call struct {
 	Stdio
-	Args   []string    // without the flags
-	API    *api.Client // with the common options; nil for a Local command
-	cmd    *Command
-	values map[string][]string
+	Args    []string    // without the flags
+	API     *api.Client // with the common options; nil for a Local command
+	Command *Command    // the one that runs
+	values  map[string][]string
 	// outcome is the standard output of a command that acts with -json. Out is then the standard error.
 	outcome io.Writer
 }
 
-// changed has the names of the things that a command has changed.
-type changed map[string]string
+// Changed has the names of the things that a command has changed.
+type Changed map[string]string
 
-// report writes a sentence on the outcome of a command that acts, and the outcome itself.
-func (c *Call) report(outcome any, format string, args ...any) error {
+// Report writes a sentence on the outcome of a command that acts, and the outcome itself.
+func (c *Call) Report(outcome any, format string, args ...any) error {
 	c.Printf(format+"\n", args...)
-	return c.writeOutcome(outcome)
+	return c.WriteOutcome(outcome)
 }
 
-// writeOutcome writes the outcome of a command that acts, if -json is set. The outcome is the answer of the
-// API, or a changed if that is empty.
-func (c *Call) writeOutcome(answer any) error {
+// WriteOutcome writes the outcome of a command that acts, if -json is set. The outcome is the answer of the
+// API, or a Changed if that is empty.
+func (c *Call) WriteOutcome(answer any) error {
 	if c.outcome == nil {
 		return nil
 	}
-	return writeJSON(c.outcome, answer)
+	return WriteJSON(c.outcome, answer)
+}
+
+// OutcomeOutput returns the standard output of a command that acts, also with -json.
+func (c *Call) OutcomeOutput() io.Writer {
+	return cmp.Or(c.outcome, c.Out)
 }
 
 // Arg returns the argument with an index, or "" if there is none.
@@ -50,38 +55,38 @@ func (c *Call) Arg(i int) string {
 	return ""
 }
 
-// id returns the form of an ID for users: the short one, or with -verbose the complete one.
-func (c *Call) id(id string) string {
-	if findFlag(c.cmd.flags(), verboseFlag.Name) != nil && c.Bool(verboseFlag.Name) {
+// ID returns the form of an ID for users: the short one, or with -verbose the complete one.
+func (c *Call) ID(id string) string {
+	if findFlag(c.Command.AllFlags(), VerboseFlag.Name) != nil && c.Bool(VerboseFlag.Name) {
 		return id
 	}
-	return shortID(id)
+	return ShortID(id)
 }
 
 func (c *Call) newClient() *api.Client {
 	return api.NewClient(api.ClientConfig{
 		Address:   c.String("address"),
-		Namespace: c.namespace(),
+		Namespace: c.Namespace(),
 		Region:    cmp.Or(c.String("region"), os.Getenv("BERTH_REGION")),
 		Token:     os.Getenv("BERTH_TOKEN"),
 	})
 }
 
-// namespace returns the namespace that an option or the environment names, or "".
-func (c *Call) namespace() string {
+// Namespace returns the namespace that an option or the environment names, or "".
+func (c *Call) Namespace() string {
 	return cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE"))
 }
 
 // Printf writes to the standard output for users.
 func (c *Call) Printf(format string, args ...any) {
-	fmt.Fprintf(printable{c.Out}, format, args...)
+	fmt.Fprintf(Printable{To: c.Out}, format, args...)
 }
 
-// show renders an answer with -json, with -t or for users.
-func (c *Call) show(answer any, human func() error) error {
+// Show renders an answer with -json, with -t or for users.
+func (c *Call) Show(answer any, human func() error) error {
 	switch {
 	case c.Bool("json"):
-		return writeJSON(c.Out, answer)
+		return WriteJSON(c.Out, answer)
 	case c.String("t") != "":
 		return renderTemplate(c.templateOutput(), c.String("t"), answer)
 	}
@@ -91,13 +96,14 @@ func (c *Call) show(answer any, human func() error) error {
 // templateOutput returns the output of templates. A program gets the answer of the API unchanged. On a
 // terminal control characters are escaped.
 func (c *Call) templateOutput() io.Writer {
-	if c.terminalWidth() > 0 {
-		return printable{c.Out}
+	if c.TerminalWidth() > 0 {
+		return Printable{To: c.Out}
 	}
 	return c.Out
 }
 
-func writeJSON(w io.Writer, answer any) error {
+// WriteJSON writes an answer with indents.
+func WriteJSON(w io.Writer, answer any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "    ")
 	return enc.Encode(answer)
@@ -109,7 +115,7 @@ var templateFuncs = template.FuncMap{
 		return string(b), err
 	},
 	"join":  strings.Join,
-	"short": shortID,
+	"short": ShortID,
 }
 
 func renderTemplate(w io.Writer, text string, answer any) error {
@@ -126,11 +132,11 @@ func renderTemplate(w io.Writer, text string, answer any) error {
 	return err
 }
 
-// closeRead closes a file that was only read. Its error loses no data.
-func closeRead(f io.Closer) { _ = f.Close() }
+// CloseRead closes a file that was only read. Its error loses no data.
+func CloseRead(f io.Closer) { _ = f.Close() }
 
-// readFile reads a file, or the standard input for "-".
-func (c *Call) readFile(name string) ([]byte, error) {
+// ReadFile reads a file, or the standard input for "-".
+func (c *Call) ReadFile(name string) ([]byte, error) {
 	if name == "-" {
 		b, err := io.ReadAll(c.In)
 		if err != nil {

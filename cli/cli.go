@@ -42,7 +42,7 @@ type Command struct {
 	Flags    []Flag
 	Local    bool   // it calls no agent and has no common options
 	Renders  bool   // it has -json and -t
-	Acts     bool   // it changes something or writes a file; it has -json, and Run calls writeOutcome
+	Acts     bool   // it changes something or writes a file; it has -json, and Run calls WriteOutcome
 	Hidden   bool   // help does not list it
 	Verbatim bool   // all words after the first argument are arguments
 	Examples string // command lines
@@ -61,26 +61,26 @@ type usageError struct {
 
 func (e *usageError) Error() string { return e.text }
 
-// exitError is the exit code of a program that a command has run. The program has told its user the reason.
-type exitError int
+// ExitError is the exit code of a program that a command has run. The program has told its user the reason.
+type ExitError int
 
-func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // exitUsage is the exit code of wrong usage.
 const exitUsage = 2
 
 // Run runs the command of the arguments (without the name of the program) and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
-	std.Err = printable{std.Err}
+	std.Err = Printable{To: std.Err}
 	root := Command{
 		Name:     "berth",
 		Synopsis: synopsis,
 		Sub:      Tree(extra...),
 	}
-	root.Sub = append(root.Sub, completer(&root))
+	root.Sub = append(root.Sub, Completer(&root))
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
-	var exited exitError
+	var exited ExitError
 	var ofFiles *fileFaults
 	switch {
 	case err == nil:
@@ -100,8 +100,8 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	return structs.KindOf(err).ExitCode()
 }
 
-// mergeCommands returns a tree with more commands. An existing group gets the commands of the new one.
-func mergeCommands(tree, extra []Command) []Command {
+// Merge returns a tree with more commands. An existing group gets the commands of the new one.
+func Merge(tree, extra []Command) []Command {
 	tree = slices.Clone(tree)
 	for _, e := range extra {
 		at := slices.IndexFunc(tree, func(c Command) bool {
@@ -111,7 +111,7 @@ func mergeCommands(tree, extra []Command) []Command {
 			tree = append(tree, e)
 			continue
 		}
-		tree[at].Sub = mergeCommands(tree[at].Sub, e.Sub)
+		tree[at].Sub = Merge(tree[at].Sub, e.Sub)
 	}
 	return tree
 }
@@ -165,14 +165,14 @@ func isHelp(arg string) bool {
 
 // invoke parses the arguments of a command and runs it.
 func (cmd *Command) invoke(ctx context.Context, path string, args []string, std Stdio) error {
-	c := &Call{Stdio: std, cmd: cmd}
-	err := c.parse(args)
+	c := &Call{Stdio: std, Command: cmd}
+	err := c.Parse(args)
 	if errors.Is(err, errHelp) {
 		cmd.printHelp(std.Out, path)
 		return nil
 	}
 	if err == nil {
-		err = checkArgs(cmd.Args, c.Args)
+		err = CheckArgs(cmd.Args, c.Args)
 	}
 	if err != nil {
 		return &usageError{text: err.Error(), path: path}
@@ -198,13 +198,13 @@ func (cmd *Command) invoke(ctx context.Context, path string, args []string, std 
 	return err
 }
 
-// badUsage reports options and arguments that exclude or lack each other.
-func badUsage(format string, args ...any) error {
+// BadUsage reports options and arguments that exclude or lack each other.
+func BadUsage(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
-// checkArgs checks the number of arguments against the words of a usage line.
-func checkArgs(spec string, args []string) error {
+// CheckArgs checks the number of arguments against the words of a usage line.
+func CheckArgs(spec string, args []string) error {
 	words := strings.Fields(spec)
 	switch {
 	case len(args) < strings.Count(spec, "<"):

@@ -123,10 +123,10 @@ func checkExamples(t *testing.T, path string, c Command) {
 		_, rest, found := strings.Cut(line, "berth "+path)
 		rest, _, _ = strings.Cut(rest, ">")
 		rest = strings.TrimSuffix(strings.TrimSpace(rest), ")")
-		call := &Call{cmd: &c}
-		err := call.parse(splitWords(rest))
+		call := &Call{Command: &c}
+		err := call.Parse(splitWords(rest))
 		if err == nil {
-			err = checkArgs(c.Args, call.Args)
+			err = CheckArgs(c.Args, call.Args)
 		}
 		if !found || err != nil {
 			t.Errorf("%s: the example %q: %v", path, line, err)
@@ -163,7 +163,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			t.Errorf("%s both runs and has commands, or neither", path)
 		}
 		seen := map[string]bool{}
-		for _, f := range c.flags() {
+		for _, f := range c.AllFlags() {
 			if seen[f.Name] || f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
 				t.Errorf("%s: the flag -%s is a duplicate or has the usage %q", path, f.Name, f.Usage)
 			}
@@ -184,7 +184,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			t.Errorf("%s -h: got exit code %d: %q %q", path, code, out, errs)
 		}
 		for line := range strings.Lines(out) {
-			if len(line) > helpWidth+1 {
+			if len(line) > HelpWidth+1 {
 				t.Errorf("%s -h: a line of %d characters: %s", path, len(line)-1, line)
 			}
 		}
@@ -224,8 +224,8 @@ func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 		{"-text -x a -text y", []string{"a"}, "y", false, nil, 5 * time.Minute},
 		{"-list a=1 -list b=2 - -- -on", []string{"-", "-on"}, "d", false, []string{"a=1", "b=2"}, 5 * time.Minute},
 	} {
-		call := &Call{cmd: cmd}
-		err := call.parse(strings.Fields(c.line))
+		call := &Call{Command: cmd}
+		err := call.Parse(strings.Fields(c.line))
 		if err != nil {
 			t.Errorf("%q: %v", c.line, err)
 			continue
@@ -274,14 +274,14 @@ func TestFitColumns_NarrowsTheWidestColumns(t *testing.T) {
 				c.widths, c.width, got, c.want)
 		}
 	}
-	if got := cutCell("größer", 4); got != "grö…" {
+	if got := CutCell("größer", 4); got != "grö…" {
 		t.Errorf("got %q, want %q", got, "grö…")
 	}
 }
 
 func TestDropColumns_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 	const titles = "ID|Modified|State|Last Error"
-	rows := grid{
+	rows := Grid{
 		{"a", "16m24s ago", "ready", ""},
 		{"b", "3s ago", "attaching", "the array is full"},
 	}
@@ -319,7 +319,7 @@ func TestFormatSpan_ShowsTwoUnits(t *testing.T) {
 		50 * time.Hour: "2d2h",
 		48 * time.Hour: "2d",
 	} {
-		if got := formatSpan(d); got != want {
+		if got := FormatSpan(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
@@ -332,8 +332,8 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		c := &Call{
-			Stdio: Stdio{Out: &out},
-			cmd:   &Command{Renders: true},
+			Stdio:   Stdio{Out: &out},
+			Command: &Command{Renders: true},
 		}
 		printTask(c, "t", &structs.TaskState{State: structs.TaskRunning}, status)
 		if !strings.Contains(out.String(), want) {
@@ -373,7 +373,7 @@ func TestProblemText_ShowsACodeOnce(t *testing.T) {
 		"timeout: too slow": {Kind: structs.KindTimeout, Message: "too slow"},
 		"":                  nil,
 	} {
-		if got := problemText(e); got != want {
+		if got := ProblemText(e); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -395,7 +395,7 @@ func TestBlockedText_DoesNotRepeatTheError(t *testing.T) {
 		v := &structs.CSIVolumeDetail{Blocked: "volume v: no space"}
 		v.State = c.state
 		v.LastError = c.err
-		if got := blockedText(v); got != c.want {
+		if got := BlockedText(v); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.state, got, c.want)
 		}
 	}
@@ -420,7 +420,7 @@ func TestEndText_ShowsACauseOnce(t *testing.T) {
 			ClientDescription: c.description,
 			TaskStates:        event(c.event),
 		}
-		if got := endText(a); got != c.want {
+		if got := EndText(a); got != c.want {
 			t.Errorf("%q and %q: got %q, want %q",
 				c.description, c.event, got, c.want)
 		}

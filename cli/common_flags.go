@@ -1,10 +1,10 @@
 package cli
 
-// verboseFlag is the option of commands that show IDs.
-var verboseFlag = Flag{Name: "verbose", Usage: "Show complete IDs"}
+// VerboseFlag is the option of commands that show IDs.
+var VerboseFlag = Flag{Name: "verbose", Usage: "Show complete IDs"}
 
-// detachFlags are the options of commands that watch the effect of their request.
-var detachFlags = []Flag{
+// DetachFlags are the options of commands that watch the effect of their request.
+var DetachFlags = []Flag{
 	{Name: "detach", Usage: "Do not watch; print the ID of the evaluation"},
 	{
 		Name:    "timeout",
@@ -13,11 +13,11 @@ var detachFlags = []Flag{
 		Default: "5m",
 		Usage:   "How long to watch",
 	},
-	verboseFlag,
+	VerboseFlag,
 }
 
-// watchTimeout is the option of -monitor.
-var watchTimeout = Flag{
+// WatchTimeout is the option of -monitor.
+var WatchTimeout = Flag{
 	Name:    "timeout",
 	Kind:    Duration,
 	Value:   "duration",

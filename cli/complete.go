@@ -10,7 +10,8 @@ import (
 	"berth/api"
 )
 
-const helpCompletion = `
+// HelpCompletion is the help of the command completion.
+const HelpCompletion = `
 With the script the TAB key completes commands, options, the IDs of jobs,
 allocations, evaluations, volumes and plugins, and the names of nodes and
 servers. The script calls "berth complete", which reads them from the agent.
@@ -38,10 +39,11 @@ compdef _berth berth
 `,
 }
 
-func completion(_ context.Context, c *Call) error {
+// PrintCompletion prints the script of the shell that the argument names.
+func PrintCompletion(_ context.Context, c *Call) error {
 	script, known := shells[c.Arg(0)]
 	if !known {
-		return badUsage("the shell %q is not one of bash, zsh and fish", c.Arg(0))
+		return BadUsage("the shell %q is not one of bash, zsh and fish", c.Arg(0))
 	}
 	c.Printf("%s", script)
 	return nil
@@ -50,9 +52,9 @@ func completion(_ context.Context, c *Call) error {
 // completeWithin bounds the wait for an agent after a user has pressed TAB.
 const completeWithin = 2 * time.Second
 
-// completer returns the command that the scripts of shells call. It prints the words that may replace the
+// Completer returns the command that the scripts of shells call. It prints the words that may replace the
 // last one, one per line.
-func completer(root *Command) Command {
+func Completer(root *Command) Command {
 	return Command{
 		Name:     "complete",
 		Group:    GroupSelf,
@@ -108,7 +110,7 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 	case option != nil:
 		return c.valuesOf(ctx, option.Name, last)
 	case strings.HasPrefix(last, "-"):
-		for _, f := range at.flags() {
+		for _, f := range at.AllFlags() {
 			words = append(words, "-"+f.Name)
 		}
 		return words
@@ -121,7 +123,7 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 // cursorPosition returns the number of arguments among words, and the option whose value follows them or nil.
 // bash splits a=b and a:b into three words.
 func (cmd *Command) cursorPosition(words []string) (args int, option *Flag) {
-	flags := cmd.flags()
+	flags := cmd.AllFlags()
 	for i, word := range words {
 		switch {
 		case word == "=" ||

@@ -10,25 +10,25 @@ import (
 	"berth/structs"
 )
 
-// readDefinition reads the file of a namespace or node pool: HCL, or the JSON of the API.
-func readDefinition[T interface{ Validate() error }](
+// ReadDefinition reads the file of a namespace or node pool: HCL, or the JSON of the API.
+func ReadDefinition[T interface{ Validate() error }](
 	c *Call,
 	name string,
 	fromJSON func([]byte) (T, error),
 	fromHCL func(string, []byte) (*jobspec.File[T], error),
 ) (T, error) {
 	var none T
-	src, err := c.readFile(name)
+	src, err := c.ReadFile(name)
 	if err != nil {
 		return none, err
 	}
-	name = shownName(name)
+	name = ShownName(name)
 	var content T
 	var faults error
 	var locate func(error) error
 	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
 		content, err = fromJSON(src)
-		locate, faults = placeJSON(name, src, err)
+		locate, faults = PlaceJSON(name, src, err)
 	} else {
 		f, err := fromHCL(name, src)
 		faults = err
@@ -38,27 +38,27 @@ func readDefinition[T interface{ Validate() error }](
 		}
 	}
 	if locate != nil {
-		faults = checkContent(faults, content.Validate(), locate)
+		faults = CheckContent(faults, content.Validate(), locate)
 	}
 	if faults != nil {
-		return none, inFiles(map[string][]byte{name: src}, faults)
+		return none, InFiles(map[string][]byte{name: src}, faults)
 	}
 	return content, nil
 }
 
-// printMeta shows the meta of a namespace or node pool.
-func printMeta(c *Call, meta map[string]string) {
-	var rows grid
-	for key, value := range sorted(meta) {
-		rows.addRow(key, value)
+// PrintMeta shows the meta of a namespace or node pool.
+func PrintMeta(c *Call, meta map[string]string) {
+	var rows Grid
+	for key, value := range Sorted(meta) {
+		rows.AddRow(key, value)
 	}
 	if len(rows) > 0 {
-		c.section("Meta", "Key|Value", rows)
+		c.Section("Meta", "Key|Value", rows)
 	}
 }
 
-// writeExample writes an example to a new file.
-func (c *Call) writeExample(name, text string) error {
+// WriteExample writes an example to a new file.
+func (c *Call) WriteExample(name, text string) error {
 	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := os.OpenFile(name, newFile, 0o644)
 	if errors.Is(err, os.ErrExist) {
@@ -76,8 +76,8 @@ func (c *Call) writeExample(name, text string) error {
 	return nil
 }
 
-// shownName returns the name of a file in messages.
-func shownName(name string) string {
+// ShownName returns the name of a file in messages.
+func ShownName(name string) string {
 	if name == "-" {
 		return "stdin"
 	}

@@ -15,7 +15,7 @@ var deploymentCommands = []Command{
 		Name:     "list",
 		Synopsis: "List deployments, the newest first",
 		Renders:  true,
-		Flags:    append([]Flag{verboseFlag}, pageFlags...),
+		Flags:    append([]Flag{VerboseFlag}, PageFlags...),
 		Run:      deploymentList,
 		Examples: "berth deployment list\n" +
 			"berth deployment list -filter Status==running",
@@ -27,8 +27,8 @@ var deploymentCommands = []Command{
 		Renders:  true,
 		Flags: []Flag{
 			{Name: "monitor", Usage: "Watch the deployment until it ends or waits for an operator"},
-			watchTimeout,
-			verboseFlag,
+			WatchTimeout,
+			VerboseFlag,
 		},
 		Run: deploymentStatusRun,
 		Examples: "berth deployment status\n" +
@@ -42,7 +42,7 @@ var deploymentCommands = []Command{
 		Acts:     true,
 		Flags: append([]Flag{
 			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
-		}, detachFlags...),
+		}, DetachFlags...),
 		Run: func(ctx context.Context, c *Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentPromote(ctx, id, c.Strings("group"))
@@ -59,7 +59,7 @@ var deploymentCommands = []Command{
 The deployment places nothing more. If auto_revert is set, the job goes back
 to its newest stable version.`,
 		Acts:  true,
-		Flags: detachFlags,
+		Flags: DetachFlags,
 		Run: func(ctx context.Context, c *Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentFail(ctx, id)
@@ -74,7 +74,7 @@ to its newest stable version.`,
 		Args:     "<deployment>",
 		Synopsis: "Unblock a deployment of several regions",
 		Acts:     true,
-		Flags:    detachFlags,
+		Flags:    DetachFlags,
 		Run: func(ctx context.Context, c *Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentUnblock(ctx, id)
@@ -85,17 +85,17 @@ to its newest stable version.`,
 }
 
 func deploymentList(ctx context.Context, c *Call) error {
-	q := c.page()
+	q := c.Page()
 	q.Sort = structs.SortCreate
 	q.Reverse = true
 	items, meta, err := c.API.Deployments(ctx, q)
-	err = c.checkFound(ctx, len(items), err)
+	err = c.CheckFound(ctx, len(items), err)
 	if err != nil {
 		return err
 	}
-	return c.show(items, func() error {
-		deploymentSheet.print(c, "deployment", items)
-		c.printNextPage(meta)
+	return c.Show(items, func() error {
+		deploymentSheet.Print(c, "deployment", items)
+		c.PrintNextPage(meta)
 		return nil
 	})
 }
@@ -106,7 +106,7 @@ func deploymentPause(name, synopsis string, pause bool) Command {
 		Args:     "<deployment>",
 		Synopsis: synopsis,
 		Acts:     true,
-		Flags:    detachFlags,
+		Flags:    DetachFlags,
 		Run: func(ctx context.Context, c *Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentPause(ctx, id, pause)
@@ -120,7 +120,7 @@ func deploymentPause(name, synopsis string, pause bool) Command {
 func changeDeployment(
 	ctx context.Context, c *Call, change func(id string) (*structs.DeploymentUpdateResponse, error),
 ) error {
-	id, err := c.resolve(ctx, "deployment", c.Arg(0))
+	id, err := c.Resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func changeDeployment(
 func followDeployment(
 	ctx context.Context, c *Call, answer *structs.DeploymentUpdateResponse, id string,
 ) error {
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		d, _, err := w.api.Deployment(ctx, id, nil)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		d, _, err := w.API.Deployment(ctx, id, nil)
 		if err != nil {
 			return err
 		}
@@ -152,18 +152,18 @@ func followDeployment(
 
 func deploymentStatusRun(ctx context.Context, c *Call) error {
 	if !c.Bool("monitor") {
-		return deploymentStatus.run(ctx, c)
+		return deploymentStatus.Run(ctx, c)
 	}
 	if c.Arg(0) == "" {
-		return badUsage("-monitor needs a deployment: it watches one")
+		return BadUsage("-monitor needs a deployment: it watches one")
 	}
-	id, err := c.resolve(ctx, "deployment", c.Arg(0))
+	id, err := c.Resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	w := newWatch(c)
-	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return w.retryOutage(ctx, func(ctx context.Context) error {
+	w := New(c)
+	return w.WithTimeout(ctx, func(ctx context.Context) error {
+		return w.RetryOutage(ctx, func(ctx context.Context) error {
 			d, _, err := c.API.Deployment(ctx, id, nil)
 			if err != nil {
 				return err
@@ -174,61 +174,61 @@ func deploymentStatusRun(ctx context.Context, c *Call) error {
 	})
 }
 
-var deploymentStatus = status[*structs.Deployment, structs.Deployment]{
-	kind:  "deployment",
-	sheet: deploymentSheet,
-	list:  (*api.Client).Deployments,
-	get:   (*api.Client).Deployment,
-	print: printDeployment,
+var deploymentStatus = Status[*structs.Deployment, structs.Deployment]{
+	Kind:  "deployment",
+	Sheet: deploymentSheet,
+	List:  (*api.Client).Deployments,
+	Get:   (*api.Client).Deployment,
+	Print: printDeployment,
 }
 
-var deploymentSheet = sheet[*structs.Deployment]{
-	titles: "ID|Job|Version|Status|Description",
-	row: func(c *Call, d *structs.Deployment) []string {
+var deploymentSheet = Sheet[*structs.Deployment]{
+	Titles: "ID|Job|Version|Status|Description",
+	Row: func(c *Call, d *structs.Deployment) []string {
 		return []string{
-			c.id(d.ID),
+			c.ID(d.ID),
 			d.JobID,
 			fmt.Sprint(d.JobVersion),
 			d.Status,
 			d.StatusDescription,
 		}
 	},
-	order: func(a, b *structs.Deployment) int {
+	Order: func(a, b *structs.Deployment) int {
 		return cmp.Compare(b.CreateIndex, a.CreateIndex)
 	},
 }
 
 func printDeployment(ctx context.Context, c *Call, d *structs.Deployment) error {
-	c.pairs(
+	c.Pairs(
 		"ID", d.ID,
 		"Job", d.JobID,
 		"Job version", fmt.Sprint(d.JobVersion),
 		"Status", d.Status,
 		"Description", d.StatusDescription,
-		"Created", formatNanos(d.CreateTime),
-		"Modified", formatNanos(d.ModifyTime),
+		"Created", FormatNanos(d.CreateTime),
+		"Modified", FormatNanos(d.ModifyTime),
 	)
 	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
 	if err != nil {
 		return err
 	}
 	printRollout(c, d, allocs)
-	jobAllocSheet.section(c, "Allocations", allocs)
+	jobAllocSheet.Section(c, "Allocations", allocs)
 	return nil
 }
 
 // printRollout writes the groups of a deployment with these allocations.
 func printRollout(c *Call, d *structs.Deployment, allocs []*structs.AllocListStub) {
 	healthy := healthyCanaries(allocs)
-	var rows grid
-	for name, s := range sorted(d.TaskGroups) {
+	var rows Grid
+	for name, s := range Sorted(d.TaskGroups) {
 		canaries := ""
 		promoted := ""
 		if s.DesiredCanaries > 0 {
 			canaries = fmt.Sprint(s.DesiredCanaries)
-			promoted = yesNo(s.Promoted)
+			promoted = YesNo(s.Promoted)
 		}
-		rows.addRow(
+		rows.AddRow(
 			name,
 			fmt.Sprint(s.DesiredTotal),
 			fmt.Sprint(s.PlacedAllocs),
@@ -239,7 +239,7 @@ func printRollout(c *Call, d *structs.Deployment, allocs []*structs.AllocListStu
 			progressUntil(d, s, healthy[name]),
 		)
 	}
-	c.section("Rollout", "Group|Desired|Placed|Healthy|Unhealthy|Canaries|Promoted|Progress until", rows)
+	c.Section("Rollout", "Group|Desired|Placed|Healthy|Unhealthy|Canaries|Promoted|Progress until", rows)
 }
 
 // progressUntil returns the time at which a deployment fails without progress of a group. It is "" if the
@@ -248,12 +248,12 @@ func progressUntil(d *structs.Deployment, s *structs.DeploymentState, healthyCan
 	if !d.Active() || s.RequireProgressBy.IsZero() || s.Waits(healthyCanaries) {
 		return ""
 	}
-	return formatNanos(s.RequireProgressBy.UnixNano())
+	return FormatNanos(s.RequireProgressBy.UnixNano())
 }
 
 // jobDeploymentsRun lists the deployments of a job.
 func jobDeploymentsRun(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "job", c.Arg(0))
+	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func jobDeploymentsRun(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return deploymentSheet.list(c, "deployment", items)
+	return deploymentSheet.List(c, "deployment", items)
 }
 
 // jobLatestDeployment shows the newest deployment of a job.
@@ -276,14 +276,14 @@ func jobLatestDeployment(ctx context.Context, c *Call, id string) error {
 	case d == nil:
 		return structs.NotFoundf("job %q has no deployment", id)
 	}
-	return c.show(d, func() error {
+	return c.Show(d, func() error {
 		return printDeployment(ctx, c, d)
 	})
 }
 
 // jobPromote promotes the canaries of the newest deployment of a job.
 func jobPromote(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "job", c.Arg(0))
+	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -307,8 +307,8 @@ func printLatestDeployment(ctx context.Context, c *Call, id string) error {
 	if err != nil || d == nil {
 		return err
 	}
-	c.Printf("\nDeployment %s of version %d: %s\n", c.id(d.ID), d.JobVersion,
-		withDescription(d.Status, d.StatusDescription))
+	c.Printf("\nDeployment %s of version %d: %s\n", c.ID(d.ID), d.JobVersion,
+		WithDescription(d.Status, d.StatusDescription))
 	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
 	if err != nil {
 		return err

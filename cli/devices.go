@@ -7,13 +7,13 @@ func printDevices(c *Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
-	var rows grid
+	var rows Grid
 	for _, g := range r.Devices {
 		for _, d := range g.Instances {
-			rows.addRow(g.ID(), d.ID, healthWord(d.Healthy), healthText(d.Healthy, d.HealthDescription))
+			rows.AddRow(g.ID(), d.ID, HealthWord(d.Healthy), HealthText(d.Healthy, d.HealthDescription))
 		}
 	}
-	printSome(c, "Devices", "Group|Device|Health|Description", rows)
+	PrintSome(c, "Devices", "Group|Device|Health|Description", rows)
 }
 
 // printDeviceAttributes shows the attributes of the device groups of a node, which constraints name.
@@ -21,11 +21,11 @@ func printDeviceAttributes(c *Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
-	var rows grid
+	var rows Grid
 	for _, g := range r.Devices {
-		for name, value := range sorted(g.Attributes) {
-			rows.addRow(g.ID(), name, value.Text())
+		for name, value := range Sorted(g.Attributes) {
+			rows.AddRow(g.ID(), name, value.Text())
 		}
 	}
-	printSome(c, "Device attributes", "Group|Name|Value", rows)
+	PrintSome(c, "Device attributes", "Group|Name|Value", rows)
 }

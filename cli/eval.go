@@ -20,8 +20,8 @@ var evalCommands = []Command{
 		Flags: append([]Flag{
 			{Name: "job", Kind: String, Value: "id", Usage: "List the evaluations of one job"},
 			{Name: "status", Kind: String, Value: "status", Usage: "List those with this status, such as pending"},
-			verboseFlag,
-		}, pageFlags...),
+			VerboseFlag,
+		}, PageFlags...),
 		Run: evalList,
 		Examples: "berth eval list -per-page 20\n" +
 			"berth eval list -job web -status blocked\n" +
@@ -34,8 +34,8 @@ var evalCommands = []Command{
 		Renders:  true,
 		Flags: []Flag{
 			{Name: "monitor", Usage: "Watch the evaluation until it ends or is blocked"},
-			watchTimeout,
-			verboseFlag,
+			WatchTimeout,
+			VerboseFlag,
 		},
 		Run: evalStatusRun,
 		Examples: "berth eval status\n" +
@@ -67,87 +67,87 @@ lists, for example 'Status == "failed"', and sees one namespace.`,
 }
 
 func evalList(ctx context.Context, c *Call) error {
-	q := c.page()
+	q := c.Page()
 	q.Sort = structs.SortCreate
 	q.Reverse = true
 	filter := api.EvalFilter{JobID: c.String("job"), Status: c.String("status")}
 	evals, meta, err := c.API.EvaluationsOf(ctx, filter, q)
-	err = c.checkFound(ctx, len(evals), err)
+	err = c.CheckFound(ctx, len(evals), err)
 	if err != nil {
 		return err
 	}
-	return c.show(evals, func() error {
-		evalSheet.print(c, "evaluation", evals)
-		c.printNextPage(meta)
+	return c.Show(evals, func() error {
+		evalSheet.Print(c, "evaluation", evals)
+		c.PrintNextPage(meta)
 		return nil
 	})
 }
 
 func evalStatusRun(ctx context.Context, c *Call) error {
 	if !c.Bool("monitor") {
-		return evalStatus.run(ctx, c)
+		return evalStatus.Run(ctx, c)
 	}
 	if c.Arg(0) == "" {
-		return badUsage("-monitor needs an evaluation: it watches one")
+		return BadUsage("-monitor needs an evaluation: it watches one")
 	}
-	id, err := c.resolve(ctx, "eval", c.Arg(0))
+	id, err := c.Resolve(ctx, "eval", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	w := newWatch(c)
-	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return w.retryOutage(ctx, func(ctx context.Context) error {
-			return w.awaitPlacement(ctx, id, false)
+	w := New(c)
+	return w.WithTimeout(ctx, func(ctx context.Context) error {
+		return w.RetryOutage(ctx, func(ctx context.Context) error {
+			return w.AwaitPlacement(ctx, id, false)
 		})
 	})
 }
 
-var evalStatus = status[*structs.Evaluation, structs.Evaluation]{
-	kind:  "eval",
-	sheet: evalSheet,
-	list:  (*api.Client).Evaluations,
-	get:   (*api.Client).Evaluation,
-	print: printEval,
+var evalStatus = Status[*structs.Evaluation, structs.Evaluation]{
+	Kind:  "eval",
+	Sheet: evalSheet,
+	List:  (*api.Client).Evaluations,
+	Get:   (*api.Client).Evaluation,
+	Print: printEval,
 }
 
-var evalSheet = sheet[*structs.Evaluation]{
-	titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
-	row: func(c *Call, e *structs.Evaluation) []string {
+var evalSheet = Sheet[*structs.Evaluation]{
+	Titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
+	Row: func(c *Call, e *structs.Evaluation) []string {
 		return []string{
-			c.id(e.ID),
+			c.ID(e.ID),
 			fmt.Sprint(e.Priority),
 			e.TriggeredBy,
 			e.JobID,
 			e.Status,
-			yesNo(len(e.FailedTGAllocs) == 0),
-			age(e.CreateTime),
+			YesNo(len(e.FailedTGAllocs) == 0),
+			Age(e.CreateTime),
 		}
 	},
-	order: newestEvalFirst,
+	Order: newestEvalFirst,
 }
 
 func evalDelete(ctx context.Context, c *Call) error {
 	which := api.EvalDelete{Filter: c.String("filter")}
 	if (len(c.Args) == 0) == (which.Filter == "") {
-		return badUsage("expected either evaluations or -filter")
+		return BadUsage("expected either evaluations or -filter")
 	}
 	for _, prefix := range c.Args {
-		id, err := c.resolve(ctx, "eval", prefix)
+		id, err := c.Resolve(ctx, "eval", prefix)
 		if err != nil {
 			return err
 		}
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
 	n := 0
-	err := newWatch(c).await(ctx, "the servers, which delete the evaluations", seeServers, func() (err error) {
+	err := New(c).Await(ctx, "the servers, which delete the evaluations", SeeServers, func() (err error) {
 		n, err = c.API.EvaluationsDelete(ctx, which)
 		return err
 	})
-	err = c.checkFound(ctx, n, err)
+	err = c.CheckFound(ctx, n, err)
 	if err != nil {
 		return err
 	}
-	return c.report(changed{"Count": strconv.Itoa(n)}, "Deleted %s", plural(n, "evaluation"))
+	return c.Report(Changed{"Count": strconv.Itoa(n)}, "Deleted %s", Plural(n, "evaluation"))
 }
 
 func newestEvalFirst(a, b *structs.Evaluation) int {
@@ -155,29 +155,29 @@ func newestEvalFirst(a, b *structs.Evaluation) int {
 }
 
 func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
-	c.pairs(
+	c.Pairs(
 		"ID", e.ID,
 		"Job", e.JobID,
 		"Type", e.Type,
 		"Priority", fmt.Sprint(e.Priority),
 		"Triggered by", e.TriggeredBy,
-		"Node", c.id(e.NodeID),
-		"Deployment", c.id(e.DeploymentID),
-		"Status", withDescription(e.Status, e.StatusDescription),
-		"Wait until", formatNanos(e.WaitUntil),
+		"Node", c.ID(e.NodeID),
+		"Deployment", c.ID(e.DeploymentID),
+		"Status", WithDescription(e.Status, e.StatusDescription),
+		"Wait until", FormatNanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),
-		"Before it", c.id(e.PreviousEval),
-		"After it", c.id(e.NextEval),
-		"Rest waits in", c.id(e.BlockedEval),
-		"Created", formatNanos(e.CreateTime),
-		"Modified", formatNanos(e.ModifyTime),
+		"Before it", c.ID(e.PreviousEval),
+		"After it", c.ID(e.NextEval),
+		"Rest waits in", c.ID(e.BlockedEval),
+		"Created", FormatNanos(e.CreateTime),
+		"Modified", FormatNanos(e.ModifyTime),
 	)
 	if len(e.FailedTGAllocs) > 0 {
 		c.Printf("\nNot placed\n")
-		printFailures(c, e)
+		PrintFailures(c, e)
 	}
 	if e.Status == structs.EvalPending {
-		err := printPaused(ctx, c)
+		err := PrintPaused(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		return err
 	}
 	if len(allocs) > 0 {
-		jobAllocSheet.section(c, "Allocations", allocs)
+		jobAllocSheet.Section(c, "Allocations", allocs)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ func TestPrintFailures_WritesATextOnce(t *testing.T) {
 		return m
 	}
 	var out strings.Builder
-	c := &Call{Stdio: Stdio{Out: &out}, cmd: &Command{}}
-	printFailures(c, &structs.Evaluation{FailedTGAllocs: map[string]*structs.AllocMetric{
+	c := &Call{Stdio: Stdio{Out: &out}, Command: &Command{}}
+	PrintFailures(c, &structs.Evaluation{FailedTGAllocs: map[string]*structs.AllocMetric{
 		"a": refused("no such pool", "no such zone"),
 		"b": refused("no such pool", "no such zone"),
 		"c": refused("no such pool"),

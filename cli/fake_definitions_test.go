@@ -30,7 +30,7 @@ func (w *fakeCluster) answerNamespaces() {
 		*structs.NamespaceListResponse, error,
 	) {
 		resp := &structs.NamespaceListResponse{}
-		for name, n := range sorted(all) {
+		for name, n := range Sorted(all) {
 			if strings.HasPrefix(name, r.Prefix) {
 				resp.Namespaces = append(resp.Namespaces, n)
 			}
@@ -70,7 +70,7 @@ func (w *fakeCluster) answerNodePools() {
 		*structs.NodePoolListResponse, error,
 	) {
 		resp := &structs.NodePoolListResponse{}
-		for _, p := range sorted(all) {
+		for _, p := range Sorted(all) {
 			resp.Pools = append(resp.Pools, p)
 		}
 		resp.Pools = slices.DeleteFunc(resp.Pools, func(p *structs.NodePool) bool {

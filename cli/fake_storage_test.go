@@ -159,7 +159,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 	) {
 		if !r.Force {
 			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s",
-				r.ID, shortID(alloc1))
+				r.ID, ShortID(alloc1))
 		}
 		return &structs.Empty{}, nil
 	})
@@ -186,7 +186,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 			if r.Force && r.By == "" {
 				return nil, structs.Errorf(structs.KindInvalid, "the user of a forced detach is missing")
 			}
-			detail := "Node " + shortID(r.NodeID) + " proved this"
+			detail := "Node " + ShortID(r.NodeID) + " proved this"
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeRetry,

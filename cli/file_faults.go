@@ -19,8 +19,8 @@ type fileFaults struct {
 	sources map[string][]byte
 }
 
-// inFiles returns an invalid error as one whose faults are shown with the lines of files.
-func inFiles(sources map[string][]byte, err error) error {
+// InFiles returns an invalid error as one whose faults are shown with the lines of files.
+func InFiles(sources map[string][]byte, err error) error {
 	if !structs.IsKind(err, structs.KindInvalid) {
 		return err
 	}
@@ -30,8 +30,8 @@ func inFiles(sources map[string][]byte, err error) error {
 // Unwrap returns the error without the files.
 func (f *fileFaults) Unwrap() error { return f.error }
 
-// checkContent returns the faults of a file and those of its content, with their places.
-func checkContent(faults, ofContent error, locate func(error) error) error {
+// CheckContent returns the faults of a file and those of its content, with their places.
+func CheckContent(faults, ofContent error, locate func(error) error) error {
 	faults = errors.Join(faults, ofContent)
 	if faults == nil {
 		return nil
@@ -44,9 +44,9 @@ func (f *fileFaults) write(w io.Writer) {
 	_ = hclconf.Write(w, f.sources, hclconf.Faults(f.error))
 }
 
-// placeJSON returns the faults of a file in the JSON of the API with their places; err is that of its
+// PlaceJSON returns the faults of a file in the JSON of the API with their places; err is that of its
 // decoding. locate adds places to the faults of the content. It is nil if the faults leave none.
-func placeJSON(name string, src []byte, err error) (locate func(error) error, faults error) {
+func PlaceJSON(name string, src []byte, err error) (locate func(error) error, faults error) {
 	var found *strictjson.Faults
 	if err != nil && !errors.As(err, &found) {
 		return nil, structs.Invalidf("%s: %w", name, err)

@@ -106,8 +106,8 @@ func (cmd *Command) ownFlags() []Flag {
 	return flags
 }
 
-// flags returns all options of the command.
-func (cmd *Command) flags() []Flag {
+// AllFlags returns all options of the command.
+func (cmd *Command) AllFlags() []Flag {
 	flags := cmd.ownFlags()
 	if !cmd.Local {
 		flags = append(flags, CommonFlags...)
@@ -115,14 +115,14 @@ func (cmd *Command) flags() []Flag {
 	return flags
 }
 
-// parse separates flags from arguments. No flag follows "--", or the first argument of a Verbatim command.
-func (c *Call) parse(args []string) error {
+// Parse separates flags from arguments. No flag follows "--", or the first argument of a Verbatim command.
+func (c *Call) Parse(args []string) error {
 	c.Args = nil
 	c.values = map[string][]string{}
-	flags := c.cmd.flags()
+	flags := c.Command.AllFlags()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		if c.cmd.Verbatim && len(c.Args) > 0 && arg != "--" {
+		if c.Command.Verbatim && len(c.Args) > 0 && arg != "--" {
 			c.Args = append(c.Args, args[i:]...)
 			return nil
 		}
@@ -203,9 +203,9 @@ func (c *Call) setFlag(f *Flag, value string) error {
 
 // flag returns a flag of the command. It panics if the command does not have the flag.
 func (c *Call) flag(name string) *Flag {
-	f := findFlag(c.cmd.flags(), name)
+	f := findFlag(c.Command.AllFlags(), name)
 	if f == nil {
-		panic(fmt.Sprintf("the command %s has no flag -%s", c.cmd.Name, name))
+		panic(fmt.Sprintf("the command %s has no flag -%s", c.Command.Name, name))
 	}
 	return f
 }

@@ -12,49 +12,50 @@ import (
 	"berth/structs"
 )
 
-// now is the clock. Tests replace it.
-var now = time.Now
+// Now is the clock. Tests replace it.
+var Now = time.Now
 
-// shortID is the form of an ID that users see and may type.
-var shortID = structs.ShortID
+// ShortID is the form of an ID that users see and may type.
+var ShortID = structs.ShortID
 
-// formatNanos formats a time in UnixNano. 0 is "".
-func formatNanos(nanos int64) string {
+// FormatNanos formats a time in UnixNano. 0 is "".
+func FormatNanos(nanos int64) string {
 	if nanos == 0 {
 		return ""
 	}
-	return formatTime(time.Unix(0, nanos))
+	return FormatTime(time.Unix(0, nanos))
 }
 
-// formatTime formats a time with its distance from now. The zero time is "".
-func formatTime(t time.Time) string {
+// FormatTime formats a time with its distance from now. The zero time is "".
+func FormatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t))
+	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), Ago(t))
 }
 
-// age formats the distance of a time in UnixNano from now. 0 is "".
-func age(nanos int64) string {
+// Age formats the distance of a time in UnixNano from now. 0 is "".
+func Age(nanos int64) string {
 	if nanos == 0 {
 		return ""
 	}
-	return ago(time.Unix(0, nanos))
+	return Ago(time.Unix(0, nanos))
 }
 
-func ago(t time.Time) string {
-	d := now().Sub(t)
+// Ago formats the distance of a time from now.
+func Ago(t time.Time) string {
+	d := Now().Sub(t)
 	if d < 0 {
-		return "in " + formatSpan(-d)
+		return "in " + FormatSpan(-d)
 	}
-	return formatSpan(d) + " ago"
+	return FormatSpan(d) + " ago"
 }
 
 // zeroUnits removes the units after the first one of a time.Duration if they are 0.
 var zeroUnits = strings.NewReplacer("h0m0s", "h", "m0s", "m")
 
-// formatSpan formats a duration with its two largest units.
-func formatSpan(d time.Duration) string {
+// FormatSpan formats a duration with its two largest units.
+func FormatSpan(d time.Duration) string {
 	const day = 24 * time.Hour
 	d = d.Round(time.Second)
 	switch {
@@ -70,42 +71,45 @@ func formatSpan(d time.Duration) string {
 	return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
 }
 
-// formatSize formats a number of bytes as the messages of the API do. 0 is "".
-func formatSize(n int64) string {
+// FormatSize formats a number of bytes as the messages of the API do. 0 is "".
+func FormatSize(n int64) string {
 	if n <= 0 {
 		return ""
 	}
 	return structs.FormatBytes(n)
 }
 
-func yesNo(b bool) string {
+// YesNo formats a truth value.
+func YesNo(b bool) string {
 	if b {
 		return "yes"
 	}
 	return "no"
 }
 
-func healthWord(b bool) string {
+// HealthWord formats whether something is healthy.
+func HealthWord(b bool) string {
 	if b {
 		return "healthy"
 	}
 	return "unhealthy"
 }
 
-// healthText returns a description of health, or "" if the description only repeats the health.
-func healthText(healthy bool, description string) string {
-	if strings.EqualFold(description, healthWord(healthy)) {
+// HealthText returns a description of health, or "" if the description only repeats the health.
+func HealthText(healthy bool, description string) string {
+	if strings.EqualFold(description, HealthWord(healthy)) {
 		return ""
 	}
 	return description
 }
 
-func formatCount(n, all int) string {
+// FormatCount formats a number with that of all.
+func FormatCount(n, all int) string {
 	return fmt.Sprintf("%d/%d", n, all)
 }
 
-// sorted yields the entries of a map in the order of the keys.
-func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+// Sorted yields the entries of a map in the order of the keys.
+func Sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			if !yield(key, m[key]) {
@@ -115,17 +119,17 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// keyValues formats a map in the order of its keys.
-func keyValues[V any](m map[string]V) string {
+// KeyValues formats a map in the order of its keys.
+func KeyValues[V any](m map[string]V) string {
 	var parts []string
-	for key, value := range sorted(m) {
+	for key, value := range Sorted(m) {
 		parts = append(parts, fmt.Sprintf("%s=%v", key, value))
 	}
 	return strings.Join(parts, " ")
 }
 
-// problemText formats the last failure of an operation, the number of attempts and the time of the next one.
-func problemText(e *structs.OperationError) string {
+// ProblemText formats the last failure of an operation, the number of attempts and the time of the next one.
+func ProblemText(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
@@ -136,9 +140,9 @@ func problemText(e *structs.OperationError) string {
 	tries := ""
 	if e.Attempts > 1 {
 		tries = fmt.Sprintf(" (%d attempts, the last %s)",
-			e.Attempts, age(e.Time))
+			e.Attempts, Age(e.Time))
 	}
-	return code + oneLine(e.Message) + tries + nextTry(e)
+	return code + OneLine(e.Message) + tries + nextTry(e)
 }
 
 // nextTry describes the next attempt of a failed operation. It returns "" if that does not depend on time.
@@ -149,23 +153,23 @@ func nextTry(e *structs.OperationError) string {
 	case structs.NeverTry:
 		return "; it is retried when the plugin or the volume changes, or by berth volume retry"
 	}
-	left := time.Unix(0, e.RetryTime).Sub(now())
+	left := time.Unix(0, e.RetryTime).Sub(Now())
 	if left < time.Second {
 		return "; it is retried now"
 	}
-	return "; next try in " + formatSpan(left)
+	return "; next try in " + FormatSpan(left)
 }
 
-// plural returns "1 node" or "3 nodes".
-func plural(n int, noun string) string {
+// Plural returns "1 node" or "3 nodes".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// joinComma joins the parts that are not empty.
-func joinComma(parts ...string) string {
+// JoinComma joins the parts that are not empty.
+func JoinComma(parts ...string) string {
 	var some []string
 	for _, p := range parts {
 		if p != "" {
@@ -175,7 +179,8 @@ func joinComma(parts ...string) string {
 	return strings.Join(some, ", ")
 }
 
-func withDescription(status, description string) string {
+// WithDescription adds the description of a status to it, if there is one.
+func WithDescription(status, description string) string {
 	if description == "" {
 		return status
 	}

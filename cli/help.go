@@ -10,9 +10,9 @@ import (
 
 // The groups of the top-level help, in their order.
 const (
-	groupWork    = "Run things"
-	groupStorage = "Storage"
-	groupCluster = "The cluster"
+	GroupWork    = "Run things"
+	GroupStorage = "Storage"
+	GroupCluster = "The cluster"
 	GroupSelf    = "berth itself" // also of the commands of other packages
 )
 
@@ -59,16 +59,16 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 }
 
-// helpWidth is the width of help in characters.
-const helpWidth = 80
+// HelpWidth is the width of help in characters.
+const HelpWidth = 80
 
-// wrapText breaks a text into lines of helpWidth, each after the margin.
+// wrapText breaks a text into lines of HelpWidth, each after the margin.
 func wrapText(text, margin string) string {
 	var lines []string
 	line := margin
 	for _, word := range strings.Fields(text) {
 		width := utf8.RuneCountInString(line + " " + word)
-		if line != margin && width > helpWidth {
+		if line != margin && width > HelpWidth {
 			lines = append(lines, line)
 			line = margin
 		}

@@ -46,7 +46,7 @@ if the file is invalid.`,
 			{Name: "preserve-counts", Usage: "Keep the counts of the groups that the stored job has"},
 			evalPriority,
 			consulToken,
-		}, detachFlags),
+		}, DetachFlags),
 		Run: jobRun,
 		Examples: "berth job run web.hcl\n" +
 			"berth job run -var image=web:2 -var-file prod.hcl web.hcl\n" +
@@ -66,7 +66,7 @@ if the file is invalid.`,
 			{Name: "all-allocs", Usage: "List also allocations of an earlier job with the same ID"},
 			{Name: "verbose", Usage: "Show complete IDs, and list the evaluations of the job"},
 		},
-		Run: jobStatus.run,
+		Run: jobStatus.Run,
 		Examples: "berth job status\n" +
 			"berth job status web\n" +
 			"berth job status -evals web",
@@ -80,7 +80,7 @@ if the file is invalid.`,
 		Flags: []Flag{
 			{Name: "latest", Usage: "Show the newest deployment only"},
 			{Name: "all", Usage: "List also those of an earlier job with the same ID"},
-			verboseFlag,
+			VerboseFlag,
 		},
 		Run: jobDeploymentsRun,
 		Examples: "berth job deployments web\n" +
@@ -93,7 +93,7 @@ if the file is invalid.`,
 		Acts:     true,
 		Flags: append([]Flag{
 			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
-		}, detachFlags...),
+		}, DetachFlags...),
 		Run: jobPromote,
 		Examples: "berth job promote web\n" +
 			"berth job promote -group api web",
@@ -152,7 +152,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	job := source.job
 	setNamespace(c, job)
 	if c.Bool("output") {
-		return writeJSON(cmp.Or(c.outcome, c.Out), map[string]*structs.Job{"Job": job})
+		return WriteJSON(c.OutcomeOutput(), map[string]*structs.Job{"Job": job})
 	}
 	o := api.JobRegisterOptions{
 		PreserveCounts: c.Bool("preserve-counts"),
@@ -166,14 +166,14 @@ func jobRun(ctx context.Context, c *Call) error {
 	}
 	answer, err := c.API.JobRegister(ctx, job, o)
 	if err != nil {
-		return inFiles(source.sources(), source.locate(err))
+		return InFiles(source.sources(), source.locate(err))
 	}
 	err = warnOfJob(c, source, answer.Warnings)
 	if err != nil {
 		return err
 	}
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Job %q is registered", job.ID)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w.WriteChange("request", "Job %q is registered", job.ID)
 		if job.StartsOthers() {
 			return nil // it runs nothing itself
 		}
@@ -183,15 +183,15 @@ func jobRun(ctx context.Context, c *Call) error {
 
 // awaitJob follows a registered job until it runs. The update of a job of every node goes on with further
 // evaluations.
-func awaitJob(ctx context.Context, w *watch, job *structs.Job, evalID string) error {
-	w.nextEval = ""
+func awaitJob(ctx context.Context, w *Watch, job *structs.Job, evalID string) error {
+	w.NextEval = ""
 	if evalID != "" {
-		err := w.awaitPlacement(ctx, evalID, w.c.Bool("wait"))
+		err := w.AwaitPlacement(ctx, evalID, w.Call.Bool("wait"))
 		if err != nil {
 			return err
 		}
 	}
-	stored, _, err := w.api.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+	stored, _, err := w.API.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil {
 		return err
 	}
@@ -200,22 +200,22 @@ func awaitJob(ctx context.Context, w *watch, job *structs.Job, evalID string) er
 	case err != nil:
 		return err
 	case d == nil:
-		err = w.awaitRunning(ctx, stored)
-		if err != nil || w.nextEval == "" {
+		err = w.AwaitRunning(ctx, stored)
+		if err != nil || w.NextEval == "" {
 			return err
 		}
-		w.writeLine("The update goes on with evaluation %s", shortID(w.nextEval))
-		return awaitJob(ctx, w, job, w.nextEval)
+		w.WriteLine("The update goes on with evaluation %s", ShortID(w.NextEval))
+		return awaitJob(ctx, w, job, w.NextEval)
 	}
 	succeeded, err := awaitDeployment(ctx, w, d)
 	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
-	return w.awaitRunning(ctx, stored)
+	return w.AwaitRunning(ctx, stored)
 }
 
 func jobInspect(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "job", c.Arg(0))
+	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -232,8 +232,8 @@ func jobInspect(ctx context.Context, c *Call) error {
 	if c.Bool("hcl") {
 		return showSource(ctx, c, job)
 	}
-	return c.show(job, func() error {
-		return writeJSON(c.Out, job)
+	return c.Show(job, func() error {
+		return WriteJSON(c.Out, job)
 	})
 }
 
@@ -243,7 +243,7 @@ func showSource(ctx context.Context, c *Call, version *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	return c.show(s, func() error {
+	return c.Show(s, func() error {
 		_, err := io.WriteString(c.Out, s.Source)
 		return err
 	})
@@ -271,24 +271,24 @@ func findVersion(versions []*structs.Job, id string, version uint64) (*structs.J
 		id, version, strings.Join(stored, ", "))
 }
 
-var jobStatus = status[*structs.JobListStub, structs.Job]{
-	kind:  "job",
-	sheet: jobSheet,
-	list:  (*api.Client).Jobs,
-	get:   (*api.Client).Job,
-	print: printJob,
+var jobStatus = Status[*structs.JobListStub, structs.Job]{
+	Kind:  "job",
+	Sheet: jobSheet,
+	List:  (*api.Client).Jobs,
+	Get:   (*api.Client).Job,
+	Print: printJob,
 }
 
-var jobSheet = sheet[*structs.JobListStub]{
-	titles: "ID|Type|Priority|Status|Running|Submitted",
-	row: func(_ *Call, j *structs.JobListStub) []string {
+var jobSheet = Sheet[*structs.JobListStub]{
+	Titles: "ID|Type|Priority|Status|Running|Submitted",
+	Row: func(_ *Call, j *structs.JobListStub) []string {
 		return []string{
 			j.ID,
 			j.Type,
 			fmt.Sprint(j.Priority),
 			orStopped(j.Status, j.Stop),
 			runningOf(j.JobSummary),
-			age(j.SubmitTime),
+			Age(j.SubmitTime),
 		}
 	},
 }
@@ -314,16 +314,16 @@ func runningOf(s *structs.JobSummary) string {
 
 func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	parent, periodic, parameterized := schedulePairs(j)
-	c.pairs(
+	c.Pairs(
 		"ID", j.ID,
 		"Name", j.Name,
 		"Type", j.Type,
 		"Priority", fmt.Sprint(j.Priority),
 		"Datacenters", strings.Join(j.Datacenters, ","),
 		"Namespace", j.Namespace,
-		"Status", orStopped(withDescription(j.Status, j.StatusDescription), j.Stop),
+		"Status", orStopped(WithDescription(j.Status, j.StatusDescription), j.Stop),
 		"Version", fmt.Sprint(j.Version),
-		"Submitted", formatNanos(j.SubmitTime),
+		"Submitted", FormatNanos(j.SubmitTime),
 		"Runs plugins", strings.Join(j.Plugins(), ", "),
 		"Child of", parent,
 		"Periodic", periodic,
@@ -350,7 +350,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	jobAllocSheet.section(c, "Allocations", allocs)
+	jobAllocSheet.Section(c, "Allocations", allocs)
 	return nil
 }
 
@@ -359,9 +359,9 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 	if err != nil {
 		return err
 	}
-	var rows grid
-	for name, g := range sorted(sum.Summary) {
-		rows.addRow(
+	var rows Grid
+	for name, g := range Sorted(sum.Summary) {
+		rows.AddRow(
 			name,
 			fmt.Sprint(g.Queued),
 			fmt.Sprint(g.Starting),
@@ -371,7 +371,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 			fmt.Sprint(g.Lost),
 		)
 	}
-	c.section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost", rows)
+	c.Section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost", rows)
 	return nil
 }
 
@@ -384,7 +384,7 @@ func printEvals(ctx context.Context, c *Call, id string) error {
 	if err != nil {
 		return err
 	}
-	evalSheet.section(c, "Evaluations", evals)
+	evalSheet.Section(c, "Evaluations", evals)
 	return nil
 }
 
@@ -400,12 +400,12 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 	newest := slices.IndexFunc(evals, failed)
 	if newest >= 0 && slices.ContainsFunc(evals, waits) {
 		c.Printf("\nNot placed (evaluation %s)\n",
-			c.id(evals[newest].ID))
-		printFailures(c, evals[newest])
+			c.ID(evals[newest].ID))
+		PrintFailures(c, evals[newest])
 	}
 	pending := func(e *structs.Evaluation) bool { return e.Status == structs.EvalPending }
 	if slices.ContainsFunc(evals, pending) {
-		return printPaused(ctx, c)
+		return PrintPaused(ctx, c)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ lists the versions.`,
 		Kind:  Number,
 		Value: "number",
 		Usage: "Revert only if this is the current version",
-	}, consulToken, waitFlag}, detachFlags...),
+	}, consulToken, waitFlag}, DetachFlags...),
 	Run: jobRevert,
 	Examples: "berth job revert web 3\n" +
 		"berth job revert -prior-version 5 web 3",
@@ -32,7 +32,7 @@ func jobRevert(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	version, err := strconv.ParseUint(c.Arg(1), 10, 64)
 	if err != nil {
-		return badUsage("<version> is %q, expected a whole number", c.Arg(1))
+		return BadUsage("<version> is %q, expected a whole number", c.Arg(1))
 	}
 	var prior *uint64
 	if c.Given("prior-version") {
@@ -43,7 +43,7 @@ func jobRevert(ctx context.Context, c *Call) error {
 		ConsulToken:  givenConsulToken(c),
 	})
 	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
 	return followJob(ctx, c, answer, fmt.Sprintf("is reverted to version %d", version))
 }
@@ -56,7 +56,7 @@ var jobScaleCommand = Command{
 Registers the job with another count. The group may be left out if the job has
 one group.`,
 	Acts:  true,
-	Flags: append([]Flag{waitFlag}, detachFlags...),
+	Flags: append([]Flag{waitFlag}, DetachFlags...),
 	Run:   jobScale,
 	Examples: "berth job scale web 5\n" +
 		"berth job scale web app 5",
@@ -72,15 +72,15 @@ func jobScale(ctx context.Context, c *Call) error {
 	}
 	n, err := strconv.ParseUint(count, 10, 31)
 	if err != nil {
-		return badUsage("the count is %q, expected a whole number", count)
+		return BadUsage("the count is %q, expected a whole number", count)
 	}
 	if group == "" {
 		job, _, err := c.API.Job(ctx, id, nil)
 		if err != nil {
-			return c.didYouMean(ctx, "job", id, err)
+			return c.DidYouMean(ctx, "job", id, err)
 		}
 		if len(job.TaskGroups) != 1 {
-			return badUsage("job %q has %d groups; name one", id, len(job.TaskGroups))
+			return BadUsage("job %q has %d groups; name one", id, len(job.TaskGroups))
 		}
 		group = job.TaskGroups[0].Name
 	}
@@ -89,7 +89,7 @@ func jobScale(ctx context.Context, c *Call) error {
 		Message: "submitted with berth job scale",
 	})
 	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
 	return followJob(ctx, c, answer, fmt.Sprintf("has the count %d in group %q", n, group))
 }
@@ -97,8 +97,8 @@ func jobScale(ctx context.Context, c *Call) error {
 // followJob follows the job that the first argument names until it runs after a change.
 func followJob(ctx context.Context, c *Call, answer *structs.JobRegisterResponse, change string) error {
 	id := c.Arg(0)
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Job %q %s", id, change)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w.WriteChange("request", "Job %q %s", id, change)
 		job, _, err := c.API.Job(ctx, id, nil)
 		if err != nil || job.StartsOthers() {
 			return err
@@ -115,15 +115,15 @@ var jobEvalCommand = Command{
 	Flags: append([]Flag{{
 		Name:  "force-reschedule",
 		Usage: "Replace failed allocations at once, also beyond the attempts of their policy",
-	}}, detachFlags...),
+	}}, DetachFlags...),
 	Run: func(ctx context.Context, c *Call) error {
 		id := c.Arg(0)
 		answer, err := c.API.JobEvaluate(ctx, id, c.Bool("force-reschedule"))
 		if err != nil {
-			return c.didYouMean(ctx, "job", id, err)
+			return c.DidYouMean(ctx, "job", id, err)
 		}
-		return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-			return w.awaitPlacement(ctx, answer.EvalID, false)
+		return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+			return w.AwaitPlacement(ctx, answer.EvalID, false)
 		})
 	},
 	Examples: "berth job eval web\n" +
@@ -137,10 +137,10 @@ var jobAllocsCommand = Command{
 	Renders:  true,
 	Flags: []Flag{
 		{Name: "all", Usage: "List also those of an earlier job with the same ID"},
-		verboseFlag,
+		VerboseFlag,
 	},
 	Run: func(ctx context.Context, c *Call) error {
-		id, err := c.resolve(ctx, "job", c.Arg(0))
+		id, err := c.Resolve(ctx, "job", c.Arg(0))
 		if err != nil {
 			return err
 		}
@@ -148,8 +148,8 @@ var jobAllocsCommand = Command{
 		if err != nil {
 			return err
 		}
-		return c.show(allocs, func() error {
-			jobAllocSheet.section(c, "Allocations", allocs)
+		return c.Show(allocs, func() error {
+			jobAllocSheet.Section(c, "Allocations", allocs)
 			return nil
 		})
 	},

@@ -35,7 +35,7 @@ payload is needed or allowed, and which keys of -meta.`,
 			Usage: "Start no second child with the same token",
 		},
 		{Name: "priority", Kind: Number, Value: "number", Usage: "Of the child. Default: that of the job"},
-	}, detachFlags...),
+	}, DetachFlags...),
 	Run: jobDispatch,
 	Examples: "berth job dispatch -meta who=me encode video.mp4\n" +
 		"echo data | berth job dispatch -detach encode -",
@@ -51,7 +51,7 @@ func jobDispatch(ctx context.Context, c *Call) error {
 	for _, pair := range c.Strings("meta") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return badUsage("the option -meta is %q, expected key=value", pair)
+			return BadUsage("the option -meta is %q, expected key=value", pair)
 		}
 		if body.Meta == nil {
 			body.Meta = map[string]string{}
@@ -59,7 +59,7 @@ func jobDispatch(ctx context.Context, c *Call) error {
 		body.Meta[key] = value
 	}
 	if c.Arg(1) != "" {
-		payload, err := c.readFile(c.Arg(1))
+		payload, err := c.ReadFile(c.Arg(1))
 		if err != nil {
 			return err
 		}
@@ -67,13 +67,13 @@ func jobDispatch(ctx context.Context, c *Call) error {
 	}
 	answer, err := c.API.JobDispatch(ctx, id, body)
 	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Job %q is dispatched", answer.DispatchedJobID)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w.WriteChange("request", "Job %q is dispatched", answer.DispatchedJobID)
 		if answer.EvalID == "" {
-			w.writeChange("token", "An earlier dispatch with this token has started it")
-			writeChildStep(w, c.namespace(), answer.DispatchedJobID)
+			w.WriteChange("token", "An earlier dispatch with this token has started it")
+			writeChildStep(w, c.Namespace(), answer.DispatchedJobID)
 			return nil
 		}
 		return awaitChild(ctx, w, answer.EvalID, answer.DispatchedJobID)
@@ -90,7 +90,7 @@ var jobPeriodicCommand = Command{
 		Help: `
 Launches a child beside the schedule, also where the job prohibits overlaps.`,
 		Acts:     true,
-		Flags:    detachFlags,
+		Flags:    DetachFlags,
 		Run:      jobPeriodicForce,
 		Examples: "berth job periodic force backup",
 	}},
@@ -100,26 +100,26 @@ func jobPeriodicForce(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	answer, err := c.API.JobPeriodicForce(ctx, id)
 	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Job %q is launched", id)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w.WriteChange("request", "Job %q is launched", id)
 		return awaitChild(ctx, w, answer.EvalID, "")
 	})
 }
 
 // awaitChild follows the placement of a child, and names the command that shows it. Without an ID the child
 // is the job of the evaluation.
-func awaitChild(ctx context.Context, w *watch, evalID, child string) error {
-	err := w.awaitPlacement(ctx, evalID, false)
+func awaitChild(ctx context.Context, w *Watch, evalID, child string) error {
+	err := w.AwaitPlacement(ctx, evalID, false)
 	if err == nil {
-		writeChildStep(w, w.waits.namespace, cmp.Or(child, w.waits.id))
+		writeChildStep(w, w.Waits.Namespace, cmp.Or(child, w.Waits.ID))
 	}
 	return err
 }
 
-func writeChildStep(w *watch, namespace, child string) {
-	w.writeLine("To see how it goes: %s", structs.CommandLine(namespace, "job status", child))
+func writeChildStep(w *Watch, namespace, child string) {
+	w.WriteLine("To see how it goes: %s", structs.CommandLine(namespace, "job status", child))
 }
 
 // schedulePairs describes the schedule and the parameters of a job.
@@ -130,7 +130,7 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 			specs = append(specs, p.Spec)
 		}
 		periodic = fmt.Sprintf("%s (%s)", strings.Join(specs, "; "), p.TimeZone)
-		next, err := p.Next(now())
+		next, err := p.Next(Now())
 		switch {
 		case !j.IsPeriodic():
 			periodic += ", off"
@@ -156,12 +156,12 @@ func printChildren(ctx context.Context, c *Call, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	var rows grid
+	var rows Grid
 	for _, child := range all {
 		if child.ParentID == j.ID {
-			rows.addRow(child.ID, orStopped(child.Status, child.Stop), age(child.SubmitTime))
+			rows.AddRow(child.ID, orStopped(child.Status, child.Stop), Age(child.SubmitTime))
 		}
 	}
-	c.section("Children", "ID|Status|Submitted", rows)
+	c.Section("Children", "ID|Status|Submitted", rows)
 	return nil
 }

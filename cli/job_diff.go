@@ -16,9 +16,9 @@ type diffPrinter struct {
 
 // diffMarks has the marks of differences, with their colours.
 var diffMarks = map[string]struct{ mark, colour string }{
-	structs.DiffAdded:   {"+", green},
-	structs.DiffDeleted: {"-", red},
-	structs.DiffEdited:  {"+/-", yellow},
+	structs.DiffAdded:   {"+", Green},
+	structs.DiffDeleted: {"-", Red},
+	structs.DiffEdited:  {"+/-", Yellow},
 	structs.DiffNone:    {"", ""},
 }
 
@@ -26,8 +26,8 @@ var diffMarks = map[string]struct{ mark, colour string }{
 func (d diffPrinter) line(depth int, kind, format string, args ...any) {
 	m := diffMarks[kind]
 	mark := fmt.Sprintf("%-3s", m.mark)
-	if m.colour != "" && d.colour() {
-		mark = m.colour + mark + plain
+	if m.colour != "" && d.Colour() {
+		mark = m.colour + mark + Plain
 	}
 	text := structs.Printable(fmt.Sprintf(format, args...))
 	line := mark + " " + strings.Repeat("  ", depth) + text
@@ -100,7 +100,7 @@ func (d diffPrinter) printField(depth int, f *structs.FieldDiff) {
 
 // updateTexts has the effects on allocations, as "2 create".
 func updateTexts(updates map[string]uint64) (texts []string) {
-	for name, n := range sorted(updates) {
+	for name, n := range Sorted(updates) {
 		texts = append(texts, fmt.Sprintf("%d %s", n, name))
 	}
 	return texts

@@ -59,9 +59,9 @@ func readJob(c *Call, name string) (*jobSource, error) {
 // parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
 // inspect" writes. If faults of the file leave a job, they are those of jobSource.check.
 func parseJob(c *Call, name string) (*jobSource, error) {
-	f := &jobSource{name: shownName(name)}
+	f := &jobSource{name: ShownName(name)}
 	var err error
-	f.text, err = c.readFile(name)
+	f.text, err = c.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func parseJob(c *Call, name string) (*jobSource, error) {
 	}
 	f.faults = f.parse()
 	if f.job == nil {
-		return nil, inFiles(f.sources(), f.faults)
+		return nil, InFiles(f.sources(), f.faults)
 	}
 	f.warnings = f.job.Warnings()
 	for _, line := range f.warnings {
@@ -131,7 +131,7 @@ func jobValidate(ctx context.Context, c *Call) error {
 	if faults != nil {
 		return f.fault(faults)
 	}
-	return c.show(answer, func() error {
+	return c.Show(answer, func() error {
 		c.Printf("The job %q is valid\n", f.job.ID)
 		return nil
 	})
@@ -155,12 +155,12 @@ func jobInputs(c *Call, name string) (*jobspec.Inputs, error) {
 		in.Allowed = append(in.Allowed, path)
 	}
 	for _, file := range c.Strings("var-file") {
-		src, err := c.readFile(file)
+		src, err := c.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		in.Files = append(in.Files, jobspec.VarFile{
-			Name:   shownName(file),
+			Name:   ShownName(file),
 			Source: src,
 		})
 	}
@@ -190,7 +190,7 @@ func (f *jobSource) fault(faults error) error {
 	if faults == nil {
 		return nil
 	}
-	return inFiles(f.sources(), f.locate(structs.Invalidf("%w", faults)))
+	return InFiles(f.sources(), f.locate(structs.Invalidf("%w", faults)))
 }
 
 // sources returns the text of the files.
@@ -247,7 +247,7 @@ func (f *jobSource) parse() error {
 	}
 	src := padToPosition(f.text, inspected)
 	job, warnings, err := api.DecodeJob(src)
-	locate, faults := placeJSON(f.name, src, err)
+	locate, faults := PlaceJSON(f.name, src, err)
 	if locate == nil {
 		return faults
 	}

@@ -28,9 +28,9 @@ the six before it, the newest stable one, and those that allocations use.`,
 
 func jobHistory(ctx context.Context, c *Call) error {
 	if c.Bool("p") && c.Bool("full") {
-		return badUsage("-p and -full exclude each other")
+		return BadUsage("-p and -full exclude each other")
 	}
-	id, err := c.resolve(ctx, "job", c.Arg(0))
+	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func jobHistory(ctx context.Context, c *Call) error {
 			return err
 		}
 	}
-	return c.show(answer, func() error {
+	return c.Show(answer, func() error {
 		return printHistory(c, answer)
 	})
 }
@@ -70,17 +70,17 @@ func printHistory(c *Call, answer *api.JobVersions) error {
 			c.Printf("\n")
 		}
 		if c.Bool("full") {
-			err := writeJSON(c.Out, j)
+			err := WriteJSON(c.Out, j)
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		c.pairs(
+		c.Pairs(
 			"Version", fmt.Sprint(j.Version),
-			"Stable", yesNo(j.Stable),
-			"Stopped", yesNo(j.Stop),
-			"Submitted", formatNanos(j.SubmitTime),
+			"Stable", YesNo(j.Stable),
+			"Stopped", YesNo(j.Stop),
+			"Submitted", FormatNanos(j.SubmitTime),
 		)
 		if i < len(answer.Diffs) {
 			diffPrinter{c, false}.printJobDiff(answer.Diffs[i])

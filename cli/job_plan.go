@@ -46,9 +46,9 @@ func jobPlan(ctx context.Context, c *Call) error {
 	switch {
 	case err != nil:
 		fmt.Fprintf(c.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
-		return exitError(exitPlanError)
+		return ExitError(exitPlanError)
 	case changes:
-		return exitError(exitPlanChanges)
+		return ExitError(exitPlanChanges)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func planJob(ctx context.Context, c *Call) (changes bool, err error) {
 	job := source.job
 	setNamespace(c, job)
 	var answer *api.JobPlanned
-	err = newWatch(c).await(ctx, "the servers, which plan the job", seeServers, func() (err error) {
+	err = New(c).Await(ctx, "the servers, which plan the job", SeeServers, func() (err error) {
 		answer, err = c.API.JobPlan(ctx, job, c.Bool("diff"))
 		return err
 	})
@@ -74,7 +74,7 @@ func planJob(ctx context.Context, c *Call) (changes bool, err error) {
 			changes = changes || u.Changes()
 		}
 	}
-	return changes, c.show(answer, func() error {
+	return changes, c.Show(answer, func() error {
 		printPlan(c, answer)
 		return nil
 	})
@@ -82,7 +82,7 @@ func planJob(ctx context.Context, c *Call) (changes bool, err error) {
 
 // setNamespace gives a job without a namespace that of the command line.
 func setNamespace(c *Call, job *structs.Job) {
-	ns := c.namespace()
+	ns := c.Namespace()
 	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
@@ -101,15 +101,15 @@ func printPlan(c *Call, a *api.JobPlanned) {
 		c.Printf("- All allocations find a place.\n")
 	} else {
 		c.Printf("- Not all allocations find a place now:\n")
-		printFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
+		PrintFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
-			c.Printf("- Rolling update, the next wave follows %s later.\n", formatSpan(e.Wait()))
+			c.Printf("- Rolling update, the next wave follows %s later.\n", FormatSpan(e.Wait()))
 		}
 	}
 	if a.NextPeriodicLaunch != nil {
-		c.Printf("- If submitted now, the next launch is at %s.\n", formatTime(*a.NextPeriodicLaunch))
+		c.Printf("- If submitted now, the next launch is at %s.\n", FormatTime(*a.NextPeriodicLaunch))
 	}
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
 		printPreempted(c, a.Annotations.PreemptedAllocs)
@@ -126,17 +126,17 @@ func printPlan(c *Call, a *api.JobPlanned) {
 
 // printDesired writes the effects on allocations by group.
 func printDesired(c *Call, desired map[string]*structs.DesiredUpdates) {
-	var rows grid
-	for group, u := range sorted(desired) {
+	var rows Grid
+	for group, u := range Sorted(desired) {
 		row := []string{group}
 		for _, n := range []uint64{
 			u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary, u.Preemptions, u.Ignore,
 		} {
 			row = append(row, fmt.Sprint(n))
 		}
-		rows.addRow(row...)
+		rows.AddRow(row...)
 	}
-	c.table("Group|Create|Destroy|Migrate|Update in place|Replace|Canary|Preempt|Unchanged", rows)
+	c.Table("Group|Create|Destroy|Migrate|Update in place|Replace|Canary|Preempt|Unchanged", rows)
 	c.Printf("\n")
 }
 
@@ -150,26 +150,26 @@ func printPreempted(c *Call, allocs []*structs.AllocListStub) {
 	type jobKey struct{ id, namespace, kind string }
 	byJob := map[jobKey]int{}
 	byType := map[string]int{}
-	var each, jobs, types grid
+	var each, jobs, types Grid
 	for _, a := range allocs {
-		each.addRow(c.id(a.ID), a.JobID, a.TaskGroup)
+		each.AddRow(c.ID(a.ID), a.JobID, a.TaskGroup)
 		byJob[jobKey{a.JobID, a.Namespace, a.JobType}]++
 		byType[a.JobType]++
 	}
 	for key, n := range byJob {
-		jobs.addRow(key.id, key.namespace, key.kind, fmt.Sprint(n))
+		jobs.AddRow(key.id, key.namespace, key.kind, fmt.Sprint(n))
 	}
 	slices.SortFunc(jobs, slices.Compare)
-	for kind, n := range sorted(byType) {
-		types.addRow(kind, fmt.Sprint(n))
+	for kind, n := range Sorted(byType) {
+		types.AddRow(kind, fmt.Sprint(n))
 	}
 	switch {
 	case len(allocs) < fewPreempted:
-		c.section("Preemptions", "Allocation|Job|Group", each)
+		c.Section("Preemptions", "Allocation|Job|Group", each)
 	case len(byJob) < fewPreempted:
-		c.section("Preemptions", "Job|Namespace|Type|Preemptions", jobs)
+		c.Section("Preemptions", "Job|Namespace|Type|Preemptions", jobs)
 	default:
-		c.section("Preemptions", "Type|Preemptions", types)
+		c.Section("Preemptions", "Type|Preemptions", types)
 	}
 }
 

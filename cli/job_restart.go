@@ -58,7 +58,7 @@ batch follows when the successors run.`,
 		},
 		{Name: "yes", Usage: "Answer each question with yes"},
 		{Name: noShutdownDelay.Name, Usage: "With -reschedule, skip the shutdown_delay of groups and tasks"},
-		verboseFlag,
+		VerboseFlag,
 	},
 	Run: jobRestart,
 	Examples: "berth job restart web\n" +
@@ -74,7 +74,7 @@ func jobRestart(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API.Job(ctx, id, nil)
 	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
 	err = checkRestarted(c, job)
 	if err != nil {
@@ -100,10 +100,10 @@ func jobRestart(ctx context.Context, c *Call) error {
 		return err
 	case failed > 0:
 		return structs.Preconditionf("%s of %d could not be restarted; to see why: %s",
-			plural(failed, "allocation"), len(allocs), structs.CommandLine(c.namespace(), "job why", id))
+			Plural(failed, "allocation"), len(allocs), structs.CommandLine(c.Namespace(), "job why", id))
 	}
-	return c.report(changed{"JobID": id, "Allocations": fmt.Sprint(done)},
-		"Job %q: %s restarted", id, plural(done, "allocation"))
+	return c.Report(Changed{"JobID": id, "Allocations": fmt.Sprint(done)},
+		"Job %q: %s restarted", id, Plural(done, "allocation"))
 }
 
 // restartBatches restarts allocations batch by batch. It returns the number of those that were restarted and
@@ -124,7 +124,7 @@ func restartBatches(
 				return done, 0, err
 			default:
 				faults++
-				fmt.Fprintf(c.Err, "Error: allocation %s: %v\n", c.id(a.ID), err)
+				fmt.Fprintf(c.Err, "Error: allocation %s: %v\n", c.ID(a.ID), err)
 			}
 		}
 		failed += faults
@@ -150,11 +150,11 @@ func checkRestart(c *Call) error {
 	case err != nil:
 		return err
 	case !slices.Contains([]string{onErrorFail, onErrorContinue, ask}, c.String("on-error")):
-		return badUsage("the option -on-error is %q, expected fail, continue or ask", c.String("on-error"))
+		return BadUsage("the option -on-error is %q, expected fail, continue or ask", c.String("on-error"))
 	case c.Bool("reschedule") && (c.Bool("all-tasks") || len(tasks) > 0):
-		return badUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
+		return BadUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
 	case c.Bool("all-tasks") && len(tasks) > 0:
-		return badUsage("expected either -task or -all-tasks")
+		return BadUsage("expected either -task or -all-tasks")
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func batchSize(c *Call, allocs int) (int, error) {
 	number, isPercent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(number, 10, 31)
 	if err != nil || n == 0 || isPercent && n > 100 {
-		return 0, badUsage(
+		return 0, BadUsage(
 			"the option -batch-size is %q, expected a number from 1 or a percentage from 1%% to 100%%", text)
 	}
 	size := int(n)
@@ -213,10 +213,10 @@ func restartedTasks(c *Call, a *structs.AllocListStub) (names []string) {
 func restartOne(ctx context.Context, c *Call, a *structs.AllocListStub) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
 	defer cancel()
-	w := newWatch(c)
-	w.waitFor("job", a.Namespace, a.JobID)
+	w := New(c)
+	w.WaitFor("job", a.Namespace, a.JobID)
 	if c.Bool("reschedule") {
-		c.Printf("Replacing allocation %s (%s)\n", c.id(a.ID), a.Name)
+		c.Printf("Replacing allocation %s (%s)\n", c.ID(a.ID), a.Name)
 		err := sendOrder(ctx, w, "the servers, which stop it", func() error {
 			_, err := c.API.AllocStop(ctx, a.ID, stopOptions(c))
 			return err
@@ -224,9 +224,9 @@ func restartOne(ctx context.Context, c *Call, a *structs.AllocListStub) error {
 		if err != nil {
 			return err
 		}
-		return w.retryOutage(ctx, func(ctx context.Context) error { return awaitSuccessor(ctx, w, a.ID) })
+		return w.RetryOutage(ctx, func(ctx context.Context) error { return awaitSuccessor(ctx, w, a.ID) })
 	}
-	c.Printf("Restarting allocation %s (%s)\n", c.id(a.ID), a.Name)
+	c.Printf("Restarting allocation %s (%s)\n", c.ID(a.ID), a.Name)
 	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
 	tasks := restartedTasks(c, a)
 	if len(c.Strings("task")) > 0 {
@@ -236,42 +236,42 @@ func restartOne(ctx context.Context, c *Call, a *structs.AllocListStub) error {
 		}
 	}
 	for _, r := range requests {
-		err := sendOrder(ctx, w, "the node of allocation "+shortID(a.ID), func() error {
+		err := sendOrder(ctx, w, "the node of allocation "+ShortID(a.ID), func() error {
 			return c.API.AllocRestart(ctx, a.ID, r)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return w.retryOutage(ctx, func(ctx context.Context) error { return awaitRestarted(ctx, w, a, tasks) })
+	return w.RetryOutage(ctx, func(ctx context.Context) error { return awaitRestarted(ctx, w, a, tasks) })
 }
 
 // sendOrder sends a request about an allocation, and says what the answer waits for if it is late.
-func sendOrder(ctx context.Context, w *watch, of string, send func() error) error {
-	err := w.awaitAnswer(ctx, "the answer of "+of, send)
+func sendOrder(ctx context.Context, w *Watch, of string, send func() error) error {
+	err := w.AwaitAnswer(ctx, "the answer of "+of, send)
 	if err == nil || ctx.Err() != nil {
 		return lateError(ctx, w, err, "no answer of "+of)
 	}
-	return w.withNextStep(ctx, err)
+	return w.WithNextStep(ctx, err)
 }
 
 // endedError returns the fault of an allocation that has ended where it was to run, with the next step.
-func endedError(w *watch, a *structs.Allocation, what string) error {
+func endedError(w *Watch, a *structs.Allocation, what string) error {
 	return structs.Preconditionf("%s; to see why: %s", what,
-		structs.CommandLine(a.Namespace, "alloc status", w.c.id(a.ID)))
+		structs.CommandLine(a.Namespace, "alloc status", w.Call.ID(a.ID)))
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.
-func awaitRestarted(ctx context.Context, w *watch, before *structs.AllocListStub, tasks []string) error {
+func awaitRestarted(ctx context.Context, w *Watch, before *structs.AllocListStub, tasks []string) error {
 	missing := "it does not run again yet"
-	q := &api.Query{MaxWait: readWait}
+	q := &api.Query{MaxWait: ReadWait}
 	for {
-		a, meta, err := w.api.Allocation(ctx, before.ID, q)
+		a, meta, err := w.API.Allocation(ctx, before.ID, q)
 		if err != nil {
 			return lateError(ctx, w, err, missing)
 		}
 		if a.ClientTerminal() {
-			return endedError(w, a, fmt.Sprintf("it is %s after the restart", endText(a.Stub())))
+			return endedError(w, a, fmt.Sprintf("it is %s after the restart", EndText(a.Stub())))
 		}
 		waits := func(name string) bool {
 			old := before.TaskStates[name]
@@ -282,12 +282,12 @@ func awaitRestarted(ctx context.Context, w *watch, before *structs.AllocListStub
 		if i < 0 {
 			return nil
 		}
-		w.waitFor("job", a.Namespace, a.JobID)
+		w.WaitFor("job", a.Namespace, a.JobID)
 		missing = fmt.Sprintf("task %q does not run again yet", tasks[i])
 		if q.MinIndex > 0 { // the node does not report the restart at once
-			w.writeChange(a.ID, "  %s%s", missing, lastEvent(a.Stub()))
+			w.WriteChange(a.ID, "  %s%s", missing, LastEvent(a.Stub()))
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return lateError(ctx, w, err, missing)
 		}
@@ -296,30 +296,31 @@ func awaitRestarted(ctx context.Context, w *watch, before *structs.AllocListStub
 
 // awaitSuccessor returns when the allocation that replaces a stopped one runs. At first the stopped one still
 // runs, and is to run: an evaluation replaces it.
-func awaitSuccessor(ctx context.Context, w *watch, stopped string) error {
+func awaitSuccessor(ctx context.Context, w *Watch, stopped string) error {
 	id := stopped
-	q := &api.Query{MaxWait: readWait}
+	q := &api.Query{MaxWait: ReadWait}
 	for {
-		a, meta, err := w.api.Allocation(ctx, id, q)
+		a, meta, err := w.API.Allocation(ctx, id, q)
 		if err != nil {
 			return lateError(ctx, w, err, "no successor runs yet")
 		}
 		switch next := a.NextAllocation; {
 		case next != "" && id != next && (id == stopped || a.ServerTerminal()):
 			id = next
-			q = &api.Query{MaxWait: readWait}
+			q = &api.Query{MaxWait: ReadWait}
 			continue
 		case id == stopped, a.ServerTerminal():
 		case a.ClientStatus == structs.AllocRunning:
 			return nil
 		case a.ClientTerminal():
-			return endedError(w, a, fmt.Sprintf("its successor %s is %s", w.c.id(a.ID), endText(a.Stub())))
+			return endedError(w, a, fmt.Sprintf("its successor %s is %s", w.Call.ID(a.ID), EndText(a.Stub())))
 		}
-		w.waitFor("job", a.Namespace, a.JobID)
+		w.WaitFor("job", a.Namespace, a.JobID)
 		if id != stopped && q.MinIndex > 0 {
-			w.writeChange(id, "  its successor %s is %s%s", w.c.id(id), a.ClientStatus, lastEvent(a.Stub()))
+			w.WriteChange(id, "  its successor %s is %s%s",
+				w.Call.ID(id), a.ClientStatus, LastEvent(a.Stub()))
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return lateError(ctx, w, err, "no successor runs yet")
 		}
@@ -328,12 +329,12 @@ func awaitSuccessor(ctx context.Context, w *watch, stopped string) error {
 
 // lateError returns the error of a wait. If its time is over, it explains the wait once more, and the error
 // names the missing answer and the next step.
-func lateError(ctx context.Context, w *watch, err error, missing string) error {
+func lateError(ctx context.Context, w *Watch, err error, missing string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		w.explainAtLast(ctx)
+		w.ExplainAtLast(ctx)
 	}
-	return structs.Timeoutf("%s%s", missing, w.advice())
+	return structs.Timeoutf("%s%s", missing, w.Advice())
 }

@@ -40,13 +40,14 @@ func paceOf(c *Call) (*restartPace, error) {
 		var err error
 		p.wait, err = time.ParseDuration(text)
 		if err != nil || p.wait < 0 {
-			return nil, badUsage("the option -batch-wait is %q, expected a duration such as 30s, or ask", text)
+			return nil, BadUsage("the option -batch-wait is %q, expected a duration such as 30s, or ask",
+				text)
 		}
 	}
 	f, isFile := c.In.(*os.File)
 	questions := p.asks || c.String("on-error") == ask
 	if questions && !c.Bool("yes") && isFile && !term.IsTerminal(int(f.Fd())) {
-		return nil, badUsage("ask needs a terminal, or -yes")
+		return nil, BadUsage("ask needs a terminal, or -yes")
 	}
 	return p, nil
 }

@@ -11,8 +11,11 @@ import (
 func pace(t *testing.T, answers string, options ...string) (*restartPace, *strings.Builder) {
 	t.Helper()
 	var asked strings.Builder
-	c := &Call{Stdio: Stdio{In: strings.NewReader(answers), Out: &asked, Err: &asked}, cmd: &jobRestartCommand}
-	if err := c.parse(append(options, "web")); err != nil {
+	c := &Call{
+		Stdio:   Stdio{In: strings.NewReader(answers), Out: &asked, Err: &asked},
+		Command: &jobRestartCommand,
+	}
+	if err := c.Parse(append(options, "web")); err != nil {
 		t.Fatal(err)
 	}
 	p, err := paceOf(c)

@@ -20,7 +20,7 @@ var jobStopCommand = Command{
 		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
 		{Name: "global", Usage: "Accepted for the dialect; a job has one region"},
 		noShutdownDelay,
-	}, detachFlags...),
+	}, DetachFlags...),
 	Run: jobStop,
 	Examples: "berth job stop web\n" +
 		"berth job stop -purge web",
@@ -30,7 +30,7 @@ func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API.Job(ctx, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) { // the next request succeeds nevertheless
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
 	if err == nil { // otherwise the next request fails, too
 		warnOfVolumes(ctx, c, job)
@@ -41,17 +41,17 @@ func jobStop(ctx context.Context, c *Call) error {
 		NoShutdownDelay: c.Bool(noShutdownDelay.Name),
 	})
 	if err != nil {
-		return c.didYouMean(ctx, "job", id, err)
+		return c.DidYouMean(ctx, "job", id, err)
 	}
-	return newWatch(c).follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Job %q is stopping", id)
+	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w.WriteChange("request", "Job %q is stopping", id)
 		if answer.EvalID != "" {
-			_, err := w.awaitEvaluation(ctx, answer.EvalID)
+			_, err := w.AwaitEvaluation(ctx, answer.EvalID)
 			if err != nil {
 				return err
 			}
 		}
-		return w.awaitJobEnd(ctx, id, volumesOf(job))
+		return w.AwaitJobEnd(ctx, id, volumesOf(job))
 	})
 }
 
@@ -120,7 +120,7 @@ func warnOfVolumes(ctx context.Context, c *Call, job *structs.Job) {
 		}
 		if inUse > 0 {
 			fmt.Fprintf(c.Err, "Warning: %s %s in use that plugin %q serves; without the plugin "+
-				"no node can mount or unmount them\n", plural(inUse, "volume"), verb, plugin)
+				"no node can mount or unmount them\n", Plural(inUse, "volume"), verb, plugin)
 		}
 	}
 }

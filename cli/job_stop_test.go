@@ -169,12 +169,12 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
 	addr := heldCluster(t, structs.AllocComplete, 1)
 	c := &Call{
-		cmd: &Command{},
-		API: api.NewClient(api.ClientConfig{Address: addr}),
+		Command: &Command{},
+		API:     api.NewClient(api.ClientConfig{Address: addr}),
 	}
 	c.Out = io.Discard
 	defer c.API.Close()
-	w := newWatch(c)
+	w := New(c)
 	for _, want := range [][]string{{"data"}, nil} {
 		still, err := w.heldVolumes(t.Context(), "db", []string{"gone", "data", "free"})
 		if err != nil || !slices.Equal(still, want) {
@@ -200,8 +200,8 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 	addr := heldCluster(t, structs.AllocPending, 1)
 	c := &Call{
-		cmd: &Command{Flags: detachFlags},
-		API: api.NewClient(api.ClientConfig{Address: addr}),
+		Command: &Command{Flags: DetachFlags},
+		API:     api.NewClient(api.ClientConfig{Address: addr}),
 	}
 	var out strings.Builder
 	c.Out = &out
@@ -214,7 +214,7 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 		TaskGroup: "g",
 		NodeID:    node1,
 	}
-	err := newWatch(c).reportClaims(t.Context(), jobWithVolume(), stub)
+	err := New(c).reportClaims(t.Context(), jobWithVolume(), stub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 		Attempts:  1,
 		RetryTime: structs.NeverTry,
 	}}
-	if got := whyHeld(claim); got != "Unimplemented: no; restart it" {
+	if got := WhyHeld(claim); got != "Unimplemented: no; restart it" {
 		t.Errorf("got %q", got)
 	}
 }

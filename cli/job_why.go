@@ -22,13 +22,13 @@ purged job it shows the allocations that have not ended.`,
 
 // jobWhy takes the argument for a complete ID first, because no list has a purged job.
 func jobWhy(ctx context.Context, c *Call) error {
-	err := showWhy(ctx, c, c.Arg(0), (*api.Client).JobWhy)
+	err := ShowWhy(ctx, c, c.Arg(0), (*api.Client).JobWhy)
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
-	id, err := c.resolve(ctx, "job", c.Arg(0))
+	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	return showWhy(ctx, c, id, (*api.Client).JobWhy)
+	return ShowWhy(ctx, c, id, (*api.Client).JobWhy)
 }

@@ -6,30 +6,32 @@ import (
 	"berth/structs"
 )
 
-var statsFlag = Flag{Name: "stats", Usage: "Also measure the use of resources now"}
+// StatsFlag is the option of commands that can measure what they show.
+var StatsFlag = Flag{Name: "stats", Usage: "Also measure the use of resources now"}
 
-// checkStats rejects -stats where it would have no effect.
-func checkStats(c *Call) error {
+// CheckStats rejects -stats where it would have no effect.
+func CheckStats(c *Call) error {
 	switch {
 	case c.Bool("stats") && c.Arg(0) == "":
-		return badUsage("-stats measures one, and not a list: name it")
+		return BadUsage("-stats measures one, and not a list: name it")
 	case c.Bool("stats") && (c.Bool("json") || c.String("t") != ""):
-		return badUsage("-stats excludes -json and -t; the paths /v1/client of the HTTP API have the numbers")
+		return BadUsage("-stats excludes -json and -t; the paths /v1/client of the HTTP API have the numbers")
 	}
 	return nil
 }
 
-// mib formats bytes in MiB.
-func mib(bytes uint64) string {
+// MiB formats bytes in MiB.
+func MiB(bytes uint64) string {
 	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
-func percent(share float64) string {
+// Percent formats a number of hundredths.
+func Percent(share float64) string {
 	return fmt.Sprintf("%.1f %%", share)
 }
 
-// statText formats one statistic.
-func statText(v *structs.StatValue) string {
+// StatText formats one statistic.
+func StatText(v *structs.StatValue) string {
 	switch {
 	case v == nil:
 		return ""
@@ -44,7 +46,7 @@ func statText(v *structs.StatValue) string {
 	case v.StringVal != nil:
 		return *v.StringVal
 	case v.BoolVal != nil:
-		return yesNo(*v.BoolVal)
+		return YesNo(*v.BoolVal)
 	}
 	return ""
 }

@@ -37,9 +37,9 @@ name.`,
 			name := c.Arg(0)
 			err := c.API.NamespaceDelete(ctx, name)
 			if err != nil {
-				return c.didYouMean(ctx, "namespace", name, err)
+				return c.DidYouMean(ctx, "namespace", name, err)
 			}
-			return c.report(changed{"Namespace": name}, "Namespace %q is deleted", name)
+			return c.Report(Changed{"Namespace": name}, "Namespace %q is deleted", name)
 		},
 		Examples: "berth namespace delete prod",
 	},
@@ -53,7 +53,7 @@ name.`,
 			if err != nil {
 				return err
 			}
-			return c.show(n, func() error { return writeJSON(c.Out, n) })
+			return c.Show(n, func() error { return WriteJSON(c.Out, n) })
 		},
 		Examples: "berth namespace inspect prod > prod.json",
 	},
@@ -66,7 +66,7 @@ name.`,
 			if err != nil {
 				return err
 			}
-			return namespaceSheet.list(c, "namespace", all)
+			return namespaceSheet.List(c, "namespace", all)
 		},
 		Examples: "berth namespace list",
 	},
@@ -80,7 +80,7 @@ name.`,
 			if err != nil {
 				return err
 			}
-			return c.show(n, func() error {
+			return c.Show(n, func() error {
 				printNamespace(c, n)
 				return nil
 			})
@@ -96,9 +96,9 @@ var descriptionFlag = Flag{
 	Usage: "The description",
 }
 
-var namespaceSheet = sheet[*structs.Namespace]{
-	titles: "Name|Description",
-	row: func(_ *Call, n *structs.Namespace) []string {
+var namespaceSheet = Sheet[*structs.Namespace]{
+	Titles: "Name|Description",
+	Row: func(_ *Call, n *structs.Namespace) []string {
 		return []string{n.Name, n.Description}
 	},
 }
@@ -107,7 +107,7 @@ var namespaceSheet = sheet[*structs.Namespace]{
 func findNamespace(ctx context.Context, c *Call) (*structs.Namespace, error) {
 	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
 	if err != nil {
-		return nil, c.didYouMean(ctx, "namespace", c.Arg(0), err)
+		return nil, c.DidYouMean(ctx, "namespace", c.Arg(0), err)
 	}
 	return n, nil
 }
@@ -119,11 +119,11 @@ func printNamespace(c *Call, n *structs.Namespace) {
 	}
 	if can := n.Capabilities; can != nil {
 		pairs = append(pairs,
-			"Enabled drivers", joinComma(can.EnabledTaskDrivers...),
-			"Disabled drivers", joinComma(can.DisabledTaskDrivers...))
+			"Enabled drivers", JoinComma(can.EnabledTaskDrivers...),
+			"Disabled drivers", JoinComma(can.DisabledTaskDrivers...))
 	}
-	c.pairs(pairs...)
-	printMeta(c, n.Meta)
+	c.Pairs(pairs...)
+	PrintMeta(c, n.Meta)
 }
 
 func namespaceApply(ctx context.Context, c *Call) error {
@@ -135,7 +135,7 @@ func namespaceApply(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.report(changed{"Namespace": n.Name}, "Namespace %q is applied", n.Name)
+	return c.Report(Changed{"Namespace": n.Name}, "Namespace %q is applied", n.Name)
 }
 
 // namespaceToApply returns the definition of the file that the argument names. If it names no file, it is the
@@ -144,9 +144,9 @@ func namespaceToApply(ctx context.Context, c *Call) (*structs.Namespace, error) 
 	arg := c.Arg(0)
 	if isFile(arg) {
 		if c.Given("description") {
-			return nil, badUsage("-description is for a name; the definition of %q is in the file", arg)
+			return nil, BadUsage("-description is for a name; the definition of %q is in the file", arg)
 		}
-		return readDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
+		return ReadDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
 	}
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
 	switch {

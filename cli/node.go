@@ -19,7 +19,7 @@ var nodeCommands = []Command{
 		Flags: []Flag{
 			selfFlag,
 			{Name: "verbose", Usage: "Also show complete IDs and texts, and attributes"},
-			statsFlag,
+			StatsFlag,
 		},
 		Run: nodeStatus,
 		Examples: "berth node status\n" +
@@ -36,7 +36,7 @@ node holds volumes or runs allocations. A node that is not off comes back with
 its next heartbeat. After a restore the cluster no longer waits for the node.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *Call) error {
-			id, err := c.resolve(ctx, "node", c.Arg(0))
+			id, err := c.Resolve(ctx, "node", c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ its next heartbeat. After a restore the cluster no longer waits for the node.`,
 			if err != nil {
 				return err
 			}
-			return c.report(changed{"NodeID": id}, "Node %s is deleted", shortID(id))
+			return c.Report(Changed{"NodeID": id}, "Node %s is deleted", ShortID(id))
 		},
 		Examples: "berth node purge n1",
 	},
@@ -86,11 +86,11 @@ there are more than gc_max_allocs.`,
 
 var selfFlag = Flag{Name: "self", Usage: "The node of the agent that is called"}
 
-var nodeSheet = sheet[*structs.NodeListStub]{
-	titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
-	row: func(c *Call, n *structs.NodeListStub) []string {
+var nodeSheet = Sheet[*structs.NodeListStub]{
+	Titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
+	Row: func(c *Call, n *structs.NodeListStub) []string {
 		return []string{
-			c.id(n.ID),
+			c.ID(n.ID),
 			n.Name,
 			n.Datacenter,
 			n.NodeClass,
@@ -102,32 +102,32 @@ var nodeSheet = sheet[*structs.NodeListStub]{
 }
 
 // nodeAllocSheet shows the allocations of one node.
-var nodeAllocSheet = sheet[*structs.AllocListStub]{
-	titles: "ID|Job|Group|Desired|Status|Created",
-	row: func(c *Call, a *structs.AllocListStub) []string {
+var nodeAllocSheet = Sheet[*structs.AllocListStub]{
+	Titles: "ID|Job|Group|Desired|Status|Created",
+	Row: func(c *Call, a *structs.AllocListStub) []string {
 		return []string{
-			c.id(a.ID),
+			c.ID(a.ID),
 			a.JobID,
 			a.TaskGroup,
 			a.DesiredStatus,
 			a.ClientStatus,
-			age(a.CreateTime),
+			Age(a.CreateTime),
 		}
 	},
-	order: newestFirst,
+	Order: newestFirst,
 }
 
-var nodeEventSheet = sheet[*structs.NodeEvent]{
-	titles: "Time|Subsystem|Message|Details",
-	row: func(c *Call, e *structs.NodeEvent) []string {
+var nodeEventSheet = Sheet[*structs.NodeEvent]{
+	Titles: "Time|Subsystem|Message|Details",
+	Row: func(c *Call, e *structs.NodeEvent) []string {
 		return []string{
-			ago(e.Timestamp),
+			Ago(e.Timestamp),
 			e.Subsystem,
 			brief(c, e.Message, maxEventText),
-			brief(c, keyValues(e.Details), maxEventDetails),
+			brief(c, KeyValues(e.Details), maxEventDetails),
 		}
 	},
-	order: func(a, b *structs.NodeEvent) int {
+	Order: func(a, b *structs.NodeEvent) int {
 		return b.Timestamp.Compare(a.Timestamp)
 	},
 }
@@ -137,9 +137,9 @@ func nodeID(ctx context.Context, c *Call) (string, error) {
 	prefix := c.Arg(0)
 	switch {
 	case c.Bool("self") && prefix != "":
-		return "", badUsage("-self and a node exclude each other")
+		return "", BadUsage("-self and a node exclude each other")
 	case !c.Bool("self"):
-		return c.resolve(ctx, "node", prefix)
+		return c.Resolve(ctx, "node", prefix)
 	}
 	self, err := c.API.AgentSelf(ctx)
 	if err != nil {
@@ -152,12 +152,12 @@ func nodeID(ctx context.Context, c *Call) (string, error) {
 		c.API.Address())
 }
 
-var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
-	kind:  "node",
-	sheet: nodeSheet,
-	list:  (*api.Client).Nodes,
-	get:   (*api.Client).Node,
-	print: printNode,
+var oneOrAllNodes = Status[*structs.NodeListStub, structs.NodeDetail]{
+	Kind:  "node",
+	Sheet: nodeSheet,
+	List:  (*api.Client).Nodes,
+	Get:   (*api.Client).Node,
+	Print: printNode,
 }
 
 func nodeStatus(ctx context.Context, c *Call) error {
@@ -168,25 +168,25 @@ func nodeStatus(ctx context.Context, c *Call) error {
 		}
 		c.Args = []string{id}
 	}
-	err := checkStats(c)
+	err := CheckStats(c)
 	if err != nil {
 		return err
 	}
-	return oneOrAllNodes.run(ctx, c)
+	return oneOrAllNodes.Run(ctx, c)
 }
 
 func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	free := n.Available()
 	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk",
 		free.CPU, free.MemoryMB, free.DiskMB)
-	c.pairs(
+	c.Pairs(
 		"ID", n.ID,
 		"Name", n.Name,
 		"Datacenter", n.Datacenter,
 		"Class", n.NodeClass,
 		"Pool", n.NodePool,
 		"HTTP", n.HTTPAddr,
-		"Status", withDescription(n.Status, n.StatusDescription),
+		"Status", WithDescription(n.Status, n.StatusDescription),
 		"Eligibility", n.SchedulingEligibility,
 		"Drain", describeDrain(&n.Node),
 		"Resources", resources,
@@ -206,7 +206,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	if err != nil {
 		return err
 	}
-	nodeEventSheet.section(c, "Events", n.Events)
+	nodeEventSheet.Section(c, "Events", n.Events)
 	if c.Bool("stats") {
 		err := printHostStats(ctx, c, n.ID)
 		if err != nil {
@@ -214,11 +214,11 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		}
 	}
 	if c.Bool("verbose") {
-		var rows grid
-		for name, value := range sorted(n.Attributes) {
-			rows.addRow(name, value)
+		var rows Grid
+		for name, value := range Sorted(n.Attributes) {
+			rows.AddRow(name, value)
 		}
-		c.section("Attributes", "Name|Value", rows)
+		c.Section("Attributes", "Name|Value", rows)
 		printDeviceAttributes(c, n.NodeResources)
 	}
 	return nil
@@ -233,11 +233,11 @@ const (
 
 // brief cuts a text to a width without -verbose.
 func brief(c *Call, text string, width int) string {
-	text = oneLine(text)
-	if c.Bool(verboseFlag.Name) {
+	text = OneLine(text)
+	if c.Bool(VerboseFlag.Name) {
 		return text
 	}
-	return cutCell(text, width)
+	return CutCell(text, width)
 }
 
 func printNodePlugins(c *Call, n *structs.NodeDetail) {
@@ -246,19 +246,19 @@ func printNodePlugins(c *Call, n *structs.NodeDetail) {
 	instances := append(
 		instanceRows("node", n.CSINodePlugins, pluginID, fit),
 		instanceRows("controller", n.CSIControllerPlugins, pluginID, fit)...)
-	c.section("CSI plugins", "Plugin"+instanceTitles, instances)
+	c.Section("CSI plugins", "Plugin"+instanceTitles, instances)
 }
 
 func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
-	var rows grid
-	for name, d := range sorted(drivers) {
-		rows.addRow(
+	var rows Grid
+	for name, d := range Sorted(drivers) {
+		rows.AddRow(
 			name,
-			yesNo(d.Detected),
-			healthWord(d.Healthy),
-			brief(c, healthText(d.Healthy, d.HealthDescription), maxDriverText))
+			YesNo(d.Detected),
+			HealthWord(d.Healthy),
+			brief(c, HealthText(d.Healthy, d.HealthDescription), maxDriverText))
 	}
-	c.section("Drivers", "Driver|Detected|Health|Description", rows)
+	c.Section("Drivers", "Driver|Detected|Health|Description", rows)
 }
 
 func printNodeAllocs(ctx context.Context, c *Call, id string) error {
@@ -270,16 +270,16 @@ func printNodeAllocs(ctx context.Context, c *Call, id string) error {
 	for i, a := range allocs {
 		stubs[i] = a.Stub()
 	}
-	nodeAllocSheet.section(c, "Allocations", stubs)
+	nodeAllocSheet.Section(c, "Allocations", stubs)
 	return nil
 }
 
 func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Bool("enable") == c.Bool("disable") {
-		return badUsage("expected either -enable or -disable")
+		return BadUsage("expected either -enable or -disable")
 	}
 	if c.Arg(0) == "" && !c.Bool("self") {
-		return badUsage("expected a node or -self")
+		return BadUsage("expected a node or -self")
 	}
 	id, err := nodeID(ctx, c)
 	if err != nil {
@@ -295,27 +295,27 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 		word = "allowed"
 		eligibility = structs.NodeEligible
 	}
-	outcome := changed{"NodeID": id, "Eligibility": eligibility}
-	return c.report(outcome, "New placements on node %s are %s",
-		shortID(id), word)
+	outcome := Changed{"NodeID": id, "Eligibility": eligibility}
+	return c.Report(outcome, "New placements on node %s are %s",
+		ShortID(id), word)
 }
 
 func nodeGC(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
-		return badUsage("expected a node or -self")
+		return BadUsage("expected a node or -self")
 	}
 	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
 	n := 0
-	err = newWatch(c).await(ctx, "the answer of node "+shortID(id), seeNode(id), func() (err error) {
+	err = New(c).Await(ctx, "the answer of node "+ShortID(id), SeeNode(id), func() (err error) {
 		n, err = c.API.NodeGC(ctx, id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	outcome := changed{"NodeID": id, "Removed": strconv.Itoa(n)}
-	return c.report(outcome, "Node %s has removed %s", shortID(id), plural(n, "allocation"))
+	outcome := Changed{"NodeID": id, "Removed": strconv.Itoa(n)}
+	return c.Report(outcome, "Node %s has removed %s", ShortID(id), Plural(n, "allocation"))
 }

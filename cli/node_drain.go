@@ -102,9 +102,9 @@ func nodeDrain(ctx context.Context, c *Call) error {
 		return err
 	}
 	if c.Bool("disable") {
-		return c.report(changed{"NodeID": id}, "Node %s does not drain", shortID(id))
+		return c.Report(Changed{"NodeID": id}, "Node %s does not drain", ShortID(id))
 	}
-	err = c.report(changed{"NodeID": id}, "Node %s drains", shortID(id))
+	err = c.Report(Changed{"NodeID": id}, "Node %s drains", ShortID(id))
 	if err != nil || c.Bool("detach") {
 		return err
 	}
@@ -120,21 +120,21 @@ func checkDrainFlags(c *Call) error {
 	}
 	switch {
 	case modes != 1:
-		return badUsage("expected one of -enable, -disable and -monitor")
+		return BadUsage("expected one of -enable, -disable and -monitor")
 	case c.Arg(0) == "" && !c.Bool("self"):
-		return badUsage("expected a node or -self")
+		return BadUsage("expected a node or -self")
 	case c.Bool("no-deadline") && (c.Given("deadline") || c.Bool("force")):
-		return badUsage("-no-deadline excludes -deadline and -force")
+		return BadUsage("-no-deadline excludes -deadline and -force")
 	case c.Bool("keep-ineligible") && c.Bool("monitor"):
-		return badUsage("-keep-ineligible needs -enable or -disable")
+		return BadUsage("-keep-ineligible needs -enable or -disable")
 	case c.Bool("monitor") && c.Bool("detach"):
-		return badUsage("-monitor and -detach exclude each other")
+		return BadUsage("-monitor and -detach exclude each other")
 	case c.Given("deadline") && c.Duration("deadline") <= 0:
-		return badUsage("-deadline: %s is not positive; -force moves all at once", c.Duration("deadline"))
+		return BadUsage("-deadline: %s is not positive; -force moves all at once", c.Duration("deadline"))
 	}
 	for _, name := range []string{"deadline", "no-deadline", "force", "ignore-system"} {
 		if c.Given(name) && !c.Bool("enable") {
-			return badUsage("-%s needs -enable: it says how the node drains", name)
+			return BadUsage("-%s needs -enable: it says how the node drains", name)
 		}
 	}
 	return nil
@@ -160,7 +160,7 @@ func drainMeta(c *Call) (map[string]string, error) {
 	for _, text := range c.Strings("meta") {
 		key, value, found := strings.Cut(text, "=")
 		if !found || key == "" {
-			return nil, badUsage("-meta: %q is not key=value", text)
+			return nil, BadUsage("-meta: %q is not key=value", text)
 		}
 		meta[key] = value
 	}
@@ -177,20 +177,20 @@ func drainMeta(c *Call) (map[string]string, error) {
 // watchDrain follows a drain until it ends. It writes for each allocation what it waits for. begun says that
 // the drain has begun: then its cancellation is an error.
 func watchDrain(ctx context.Context, c *Call, id string, begun bool) error {
-	w := newWatch(c)
-	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return w.retryOutage(ctx, func(ctx context.Context) error {
+	w := New(c)
+	return w.WithTimeout(ctx, func(ctx context.Context) error {
+		return w.RetryOutage(ctx, func(ctx context.Context) error {
 			return awaitDrain(ctx, w, id, &begun)
 		})
 	})
 }
 
-func awaitDrain(ctx context.Context, w *watch, id string, begun *bool) error {
-	w.waitFor("node", "", id)
-	q := &api.Query{MaxWait: readWait}
+func awaitDrain(ctx context.Context, w *Watch, id string, begun *bool) error {
+	w.WaitFor("node", "", id)
+	q := &api.Query{MaxWait: ReadWait}
 	there := map[string]structs.DrainWait{}
 	for {
-		s, meta, err := w.api.NodeDrainStatus(ctx, id, q)
+		s, meta, err := w.API.NodeDrainStatus(ctx, id, q)
 		if err != nil {
 			return err
 		}
@@ -199,21 +199,21 @@ func awaitDrain(ctx context.Context, w *watch, id string, begun *bool) error {
 			return reportDrainEnd(w, s, *begun) // what was waited for is still there
 		}
 		remaining := map[string]structs.DrainWait{}
-		w.waits.jobs = drainedJobs(s.Waits)
+		w.Waits.Jobs = drainedJobs(s.Waits)
 		for _, a := range s.Waits {
 			remaining[a.AllocID] = a
-			w.writeChange(a.AllocID, "Allocation %s of job %q: %s", shortID(a.AllocID), a.JobID, a.Reason)
+			w.WriteChange(a.AllocID, "Allocation %s of job %q: %s", ShortID(a.AllocID), a.JobID, a.Reason)
 		}
-		for alloc, a := range sorted(there) {
+		for alloc, a := range Sorted(there) {
 			if _, remains := remaining[alloc]; !remains {
-				w.writeLine("Allocation %s of job %q %s", shortID(alloc), a.JobID, endOfDrained(s.NodeStatus))
+				w.WriteLine("Allocation %s of job %q %s", ShortID(alloc), a.JobID, endOfDrained(s.NodeStatus))
 			}
 		}
 		there = remaining
 		if s.DrainStrategy == nil {
 			return reportDrainEnd(w, s, *begun)
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err
 		}
@@ -221,9 +221,9 @@ func awaitDrain(ctx context.Context, w *watch, id string, begun *bool) error {
 }
 
 // drainedJobs returns the jobs of the allocations that a drain waits for, each once.
-func drainedJobs(waits []structs.DrainWait) (jobs []named) {
+func drainedJobs(waits []structs.DrainWait) (jobs []Named) {
 	for _, a := range waits {
-		job := named{a.Namespace, a.JobID}
+		job := Named{Namespace: a.Namespace, ID: a.JobID}
 		if !slices.Contains(jobs, job) {
 			jobs = append(jobs, job)
 		}
@@ -244,18 +244,18 @@ func isComplete(s *structs.NodeDrainStatusResponse) bool {
 	return s.LastDrain != nil && s.LastDrain.Status == structs.DrainComplete
 }
 
-func reportDrainEnd(w *watch, s *structs.NodeDrainStatusResponse, begun bool) error {
+func reportDrainEnd(w *Watch, s *structs.NodeDrainStatusResponse, begun bool) error {
 	switch {
 	case s.LastDrain == nil:
-		w.writeLine("Node %s does not drain", shortID(s.NodeID))
+		w.WriteLine("Node %s does not drain", ShortID(s.NodeID))
 	case !begun && !isComplete(s):
-		w.writeLine("Node %s does not drain; its last drain was %s", shortID(s.NodeID), s.LastDrain.Status)
+		w.WriteLine("Node %s does not drain; its last drain was %s", ShortID(s.NodeID), s.LastDrain.Status)
 	case isComplete(s):
-		w.writeLine("The drain of node %s is complete", shortID(s.NodeID))
-		w.writeLine("To let it take allocations again: %s",
-			structs.CommandLine("", "node eligibility -enable", shortID(s.NodeID)))
+		w.WriteLine("The drain of node %s is complete", ShortID(s.NodeID))
+		w.WriteLine("To let it take allocations again: %s",
+			structs.CommandLine("", "node eligibility -enable", ShortID(s.NodeID)))
 	default:
-		return structs.Preconditionf("the drain of node %s is %s", shortID(s.NodeID), s.LastDrain.Status)
+		return structs.Preconditionf("the drain of node %s is %s", ShortID(s.NodeID), s.LastDrain.Status)
 	}
 	return nil
 }
@@ -269,11 +269,11 @@ func printDrain(ctx context.Context, c *Call, n *structs.Node) error {
 	if err != nil {
 		return err
 	}
-	var rows grid
+	var rows Grid
 	for _, a := range s.Waits {
-		rows.addRow(shortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
+		rows.AddRow(ShortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
 	}
-	c.section("Drain waits for", "ID|Job|Group|Reason", rows)
+	c.Section("Drain waits for", "ID|Job|Group|Reason", rows)
 	return nil
 }
 
@@ -284,7 +284,7 @@ func describeDrain(n *structs.Node) string {
 	case s == nil && n.LastDrain == nil:
 		return "no"
 	case s == nil:
-		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, ago(n.LastDrain.UpdatedAt))
+		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, Ago(n.LastDrain.UpdatedAt))
 	case s.Deadline < 0:
 		return "yes, by force"
 	case s.Deadline == 0:

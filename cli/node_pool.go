@@ -34,9 +34,9 @@ configuration says so: node_pool in the client block.`,
 			name := c.Arg(0)
 			err := c.API.NodePoolDelete(ctx, name)
 			if err != nil {
-				return c.didYouMean(ctx, "pool", name, err)
+				return c.DidYouMean(ctx, "pool", name, err)
 			}
-			return c.report(changed{"NodePool": name}, "Node pool %q is deleted", name)
+			return c.Report(Changed{"NodePool": name}, "Node pool %q is deleted", name)
 		},
 		Examples: "berth node pool delete gpu",
 	},
@@ -48,9 +48,9 @@ configuration says so: node_pool in the client block.`,
 		Run: func(ctx context.Context, c *Call) error {
 			p, _, err := c.API.NodePool(ctx, c.Arg(0), nil)
 			if err != nil {
-				return c.didYouMean(ctx, "pool", c.Arg(0), err)
+				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
 			}
-			return c.show(p, func() error {
+			return c.Show(p, func() error {
 				printNodePool(c, p)
 				return nil
 			})
@@ -63,7 +63,7 @@ configuration says so: node_pool in the client block.`,
 		Synopsis: "Write an example of a node pool file (pool.hcl)",
 		Local:    true,
 		Run: func(_ context.Context, c *Call) error {
-			return c.writeExample(cmp.Or(c.Arg(0), "pool.hcl"), examplePool)
+			return c.WriteExample(cmp.Or(c.Arg(0), "pool.hcl"), examplePool)
 		},
 		Examples: "berth node pool init",
 	},
@@ -75,13 +75,13 @@ configuration says so: node_pool in the client block.`,
 		Run: func(ctx context.Context, c *Call) error {
 			jobs, _, err := c.API.NodePoolJobs(ctx, c.Arg(0), nil)
 			if err != nil {
-				return c.didYouMean(ctx, "pool", c.Arg(0), err)
+				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
 			}
-			err = c.checkFound(ctx, len(jobs), nil)
+			err = c.CheckFound(ctx, len(jobs), nil)
 			if err != nil {
 				return err
 			}
-			return jobSheet.list(c, "job", jobs)
+			return jobSheet.List(c, "job", jobs)
 		},
 		Examples: "berth node pool jobs gpu\n" +
 			"berth node pool jobs -namespace '*' gpu",
@@ -95,7 +95,7 @@ configuration says so: node_pool in the client block.`,
 			if err != nil {
 				return err
 			}
-			return nodePoolSheet.list(c, "node pool", pools)
+			return nodePoolSheet.List(c, "node pool", pools)
 		},
 		Examples: "berth node pool list",
 	},
@@ -107,17 +107,17 @@ configuration says so: node_pool in the client block.`,
 		Run: func(ctx context.Context, c *Call) error {
 			nodes, _, err := c.API.NodePoolNodes(ctx, c.Arg(0), nil)
 			if err != nil {
-				return c.didYouMean(ctx, "pool", c.Arg(0), err)
+				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
 			}
-			return nodeSheet.list(c, "node", nodes)
+			return nodeSheet.List(c, "node", nodes)
 		},
 		Examples: "berth node pool nodes gpu",
 	},
 }
 
-var nodePoolSheet = sheet[*structs.NodePool]{
-	titles: "Name|Algorithm|Description",
-	row: func(_ *Call, p *structs.NodePool) []string {
+var nodePoolSheet = Sheet[*structs.NodePool]{
+	Titles: "Name|Algorithm|Description",
+	Row: func(_ *Call, p *structs.NodePool) []string {
 		algorithm := ""
 		if p.SchedulerConfiguration != nil {
 			algorithm = p.SchedulerConfiguration.SchedulerAlgorithm
@@ -137,12 +137,12 @@ func printNodePool(c *Call, p *structs.NodePool) {
 			pairs = append(pairs, "Memory oversubscription", strconv.FormatBool(*more))
 		}
 	}
-	c.pairs(pairs...)
-	printMeta(c, p.Meta)
+	c.Pairs(pairs...)
+	PrintMeta(c, p.Meta)
 }
 
 func nodePoolApply(ctx context.Context, c *Call) error {
-	p, err := readDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ReadNodePool)
+	p, err := ReadDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ReadNodePool)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func nodePoolApply(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.report(changed{"NodePool": p.Name}, "Node pool %q is applied", p.Name)
+	return c.Report(Changed{"NodePool": p.Name}, "Node pool %q is applied", p.Name)
 }
 
 const examplePool = `# A node pool for "berth node pool apply". A node is in it if its own

@@ -47,9 +47,9 @@ func TestNodeStatus_ShortensTexts(t *testing.T) {
 		width int
 	}{
 		"driver":        {func(c *Call) { printDrivers(c, drivers) }, 110},
-		"message":       {func(c *Call) { nodeEventSheet.section(c, "Events", event(text, "x")) }, 110},
-		"details":       {func(c *Call) { nodeEventSheet.section(c, "Events", event("x", text)) }, 110},
-		"both":          {func(c *Call) { nodeEventSheet.section(c, "Events", event(text, text)) }, 110},
+		"message":       {func(c *Call) { nodeEventSheet.Section(c, "Events", event(text, "x")) }, 110},
+		"details":       {func(c *Call) { nodeEventSheet.Section(c, "Events", event("x", text)) }, 110},
+		"both":          {func(c *Call) { nodeEventSheet.Section(c, "Events", event(text, text)) }, 110},
 		"topology":      {func(c *Call) { printNodePlugins(c, plugins(healthy, nil)) }, 110},
 		"a broken half": {func(c *Call) { printNodePlugins(c, plugins(nil, &broken)) }, 160},
 	} {
@@ -61,9 +61,9 @@ func testWidth(t *testing.T, print func(*Call), most int) {
 	for _, verbose := range []string{"false", "true"} {
 		var out strings.Builder
 		c := &Call{
-			Stdio:  Stdio{Out: &out},
-			cmd:    &Command{Renders: true, Flags: []Flag{verboseFlag}},
-			values: map[string][]string{"verbose": {verbose}},
+			Stdio:   Stdio{Out: &out},
+			Command: &Command{Renders: true, Flags: []Flag{VerboseFlag}},
+			values:  map[string][]string{"verbose": {verbose}},
 		}
 		print(c)
 		if whole := strings.Contains(out.String(), "at all"); whole != (verbose == "true") {

@@ -147,24 +147,24 @@ func raftListPeers(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(servers, func() error {
-		var rows grid
+	return c.Show(servers, func() error {
+		var rows Grid
 		for _, s := range servers {
 			state := "follower"
 			if s.Leader {
 				state = "leader"
 			}
-			rows.addRow(
+			rows.AddRow(
 				cmp.Or(s.Node, "(unknown)"),
 				s.ID,
 				s.Address,
 				state,
-				yesNo(s.Voter),
+				YesNo(s.Voter),
 				s.RaftProtocol,
 				cmp.Or(s.Status, "unknown"),
 			)
 		}
-		c.table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
+		c.Table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
 		return nil
 	})
 }
@@ -174,14 +174,14 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = newWatch(c).await(ctx, "the leader, which takes the vote of the server", seePeers, func() error {
+	err = New(c).Await(ctx, "the leader, which takes the vote of the server", SeePeers, func() error {
 		return c.API.RaftRemovePeer(ctx, id, address)
 	})
 	if err != nil {
 		return err
 	}
-	outcome := changed{"ID": id, "Address": address}
-	return c.report(outcome, "Server %s has lost its vote", id+address)
+	outcome := Changed{"ID": id, "Address": address}
+	return c.Report(outcome, "Server %s has lost its vote", id+address)
 }
 
 func raftTransfer(ctx context.Context, c *Call) error {
@@ -190,14 +190,14 @@ func raftTransfer(ctx context.Context, c *Call) error {
 		return err
 	}
 	leader := fmt.Sprintf("server %s, which is to lead", id+address)
-	err = newWatch(c).await(ctx, leader, seePeers, func() error {
+	err = New(c).Await(ctx, leader, SeePeers, func() error {
 		return c.API.RaftTransferLeadership(ctx, id, address)
 	})
 	if err != nil {
 		return err
 	}
-	outcome := changed{"ID": id, "Address": address}
-	return c.report(outcome, "Server %s leads", id+address)
+	outcome := Changed{"ID": id, "Address": address}
+	return c.Report(outcome, "Server %s leads", id+address)
 }
 
 // operatorMetrics prints the answer unchanged, because its readers are programs.

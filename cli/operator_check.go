@@ -32,7 +32,7 @@ func operatorCheck(_ context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer closeRead(f)
+	defer CloseRead(f)
 	store, err := loadState(f, meta.Index)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)
@@ -41,7 +41,7 @@ func operatorCheck(_ context.Context, c *Call) error {
 		Meta:   meta,
 		Faults: state.Check(store.Read()),
 	}
-	err = c.show(checked, func() error {
+	err = c.Show(checked, func() error {
 		for _, fault := range checked.Faults {
 			c.Printf("%s\n", fault)
 		}

@@ -65,9 +65,9 @@ func schedulerGetConfig(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(config, func() error {
+	return c.Show(config, func() error {
 		preemption := config.PreemptionConfig
-		c.pairs(
+		c.Pairs(
 			"Scheduler algorithm", config.SchedulerAlgorithm,
 			"Memory oversubscription", strconv.FormatBool(config.MemoryOversubscriptionEnabled),
 			"Reject job registration", strconv.FormatBool(config.RejectJobRegistration),
@@ -121,7 +121,7 @@ func schedulerSetConfig(ctx context.Context, c *Call) error {
 		return structs.Conflictf("the configuration has another index than %d: "+
 			"\"berth operator scheduler get-config\" shows it", config.ModifyIndex)
 	}
-	return c.report(changed{"Updated": "true"}, "The configuration of the scheduler is changed")
+	return c.Report(Changed{"Updated": "true"}, "The configuration of the scheduler is changed")
 }
 
 // isSet reports whether the command line has an option.

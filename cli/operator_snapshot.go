@@ -24,7 +24,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	err = newWatch(c).await(ctx, "the servers, which send the state", seeServers, func() error {
+	err = New(c).Await(ctx, "the servers, which send the state", SeeServers, func() error {
 		return c.API.SnapshotSave(ctx, tmp)
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.report(meta, "Saved the state as of index %d to %s", meta.Index, name)
+	return c.Report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
 // openArchive opens an archive, verifies all of it and writes the state in it to state. It never seeks, so an
@@ -83,14 +83,14 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer closeRead(f)
-	err = newWatch(c).await(ctx, "the servers, which replace their state", seeServers, func() error {
+	defer CloseRead(f)
+	err = New(c).Await(ctx, "the servers, which replace their state", SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, f)
 	})
 	if err != nil {
 		return err
 	}
-	return c.report(meta, "Restored the state as of index %d", meta.Index)
+	return c.Report(meta, "Restored the state as of index %d", meta.Index)
 }
 
 // snapshotFile is the answer of inspect.
@@ -106,7 +106,7 @@ func snapshotInspect(_ context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer closeRead(f)
+	defer CloseRead(f)
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -116,15 +116,15 @@ func snapshotInspect(_ context.Context, c *Call) error {
 		Size:      info.Size(),
 		StateSize: state.n,
 	}
-	return c.show(file, func() error {
-		c.pairs(
+	return c.Show(file, func() error {
+		c.Pairs(
 			"Index", fmt.Sprint(meta.Index),
 			"Term", fmt.Sprint(meta.Term),
 			"Region", meta.Region,
 			"Written by", meta.Berth,
-			"Created", formatTime(meta.Created),
-			"Size", formatSize(file.Size),
-			"Size of the state", formatSize(file.StateSize),
+			"Created", FormatTime(meta.Created),
+			"Size", FormatSize(file.Size),
+			"Size of the state", FormatSize(file.StateSize),
 		)
 		c.Printf("The archive is complete\n")
 		return nil

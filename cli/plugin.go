@@ -16,7 +16,7 @@ var pluginCommands = []Command{
 		Args:     "[plugin]",
 		Synopsis: "List CSI plugins, or show one with its instances",
 		Renders:  true,
-		Run:      pluginStatus.run,
+		Run:      pluginStatus.Run,
 		Examples: "berth plugin status\n" +
 			"berth plugin status hostpath",
 	},
@@ -37,48 +37,48 @@ const (
 func instanceRows(
 	half string, infos map[string]*structs.CSIInfo, label func(key string) string,
 	fit func(text string, width int) string,
-) grid {
-	var rows grid
-	for key, i := range sorted(infos) {
+) Grid {
+	var rows Grid
+	for key, i := range Sorted(infos) {
 		limit, topology := "", ""
 		if i.NodeInfo != nil {
 			if i.NodeInfo.MaxVolumes > 0 {
 				limit = fmt.Sprint(i.NodeInfo.MaxVolumes)
 			}
 			if t := i.NodeInfo.AccessibleTopology; t != nil {
-				topology = keyValues(t.Segments)
+				topology = KeyValues(t.Segments)
 			}
 		}
-		rows.addRow(
+		rows.AddRow(
 			label(key),
 			half,
-			healthWord(i.Healthy),
-			shortID(i.AllocID),
+			HealthWord(i.Healthy),
+			ShortID(i.AllocID),
 			limit,
 			fit(topology, maxTopology),
-			age(i.UpdateTime),
-			fit(healthText(i.Healthy, i.HealthDescription), maxPluginText),
+			Age(i.UpdateTime),
+			fit(HealthText(i.Healthy, i.HealthDescription), maxPluginText),
 		)
 	}
 	return rows
 }
 
-var pluginStatus = status[*structs.CSIPluginListStub, structs.CSIPlugin]{
-	kind:  "plugin",
-	sheet: pluginSheet,
-	list:  (*api.Client).Plugins,
-	get:   (*api.Client).Plugin,
-	print: printPlugin,
+var pluginStatus = Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
+	Kind:  "plugin",
+	Sheet: pluginSheet,
+	List:  (*api.Client).Plugins,
+	Get:   (*api.Client).Plugin,
+	Print: printPlugin,
 }
 
-var pluginSheet = sheet[*structs.CSIPluginListStub]{
-	titles: "ID|Provider|Controllers Healthy|Nodes Healthy",
-	row: func(_ *Call, p *structs.CSIPluginListStub) []string {
+var pluginSheet = Sheet[*structs.CSIPluginListStub]{
+	Titles: "ID|Provider|Controllers Healthy|Nodes Healthy",
+	Row: func(_ *Call, p *structs.CSIPluginListStub) []string {
 		return []string{
 			p.ID,
 			p.Provider,
 			controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
-			formatCount(p.NodesHealthy, p.NodesExpected),
+			FormatCount(p.NodesHealthy, p.NodesExpected),
 		}
 	},
 }
@@ -88,28 +88,28 @@ func controllersText(required bool, healthy, expected int) string {
 	if !required && expected == 0 {
 		return "not needed"
 	}
-	return formatCount(healthy, expected)
+	return FormatCount(healthy, expected)
 }
 
 func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 	healthyControllers := controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
-	c.pairs(
+	c.Pairs(
 		"ID", p.ID,
 		"Provider", p.Provider,
 		"Version", p.Version,
 		"Controllers healthy", healthyControllers,
-		"Nodes healthy", formatCount(p.NodesHealthy, p.NodesExpected),
+		"Nodes healthy", FormatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 	)
 	whole := func(text string, _ int) string { return text }
 	instances := append(
-		instanceRows("controller", p.Controllers, shortID, whole),
-		instanceRows("node", p.Nodes, shortID, whole)...)
-	c.section("Instances", "Node"+instanceTitles, instances)
-	if rows := pluginProblems(p); len(rows) > 0 {
-		c.section("Problems", "Node|Half|Allocation|Since|Cause", rows)
+		instanceRows("controller", p.Controllers, ShortID, whole),
+		instanceRows("node", p.Nodes, ShortID, whole)...)
+	c.Section("Instances", "Node"+instanceTitles, instances)
+	if rows := PluginProblems(p); len(rows) > 0 {
+		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}
-	allocSheet.section(c, "Allocations", p.Allocations)
+	allocSheet.Section(c, "Allocations", p.Allocations)
 	return nil
 }
 
@@ -121,7 +121,7 @@ func capabilities(p *structs.CSIPlugin) string {
 			names = append(names, name)
 		}
 	}
-	for _, instance := range sorted(p.Controllers) {
+	for _, instance := range Sorted(p.Controllers) {
 		if i := instance.ControllerInfo; i != nil {
 			addIf(i.SupportsCreateDelete, "create")
 			addIf(i.SupportsAttachDetach, "attach")
@@ -132,11 +132,11 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.SupportsGetCapacity, "capacity")
 		}
 	}
-	for _, instance := range sorted(p.Nodes) {
+	for _, instance := range Sorted(p.Nodes) {
 		if i := instance.NodeInfo; i != nil {
 			addIf(i.RequiresNodeStageVolume, "stage")
 			addIf(i.SupportsStats, "stats")
 		}
 	}
-	return joinComma(names...)
+	return JoinComma(names...)
 }

@@ -12,20 +12,20 @@ func printHostNetworks(c *Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
-	var rows grid
+	var rows Grid
 	for _, link := range r.NodeNetworks {
 		for _, a := range link.Addresses {
-			rows.addRow(a.Alias, link.Device, a.Address, a.ReservedPorts)
+			rows.AddRow(a.Alias, link.Device, a.Address, a.ReservedPorts)
 		}
 	}
-	printSome(c, "Host networks", "Name|Interface|Address|Reserved Ports", rows)
-	rows = grid{}
+	PrintSome(c, "Host networks", "Name|Interface|Address|Reserved Ports", rows)
+	rows = Grid{}
 	for _, link := range r.NodeNetworks {
 		if link.Mode != structs.NetworkModeHost {
-			rows.addRow(link.Mode, link.Device)
+			rows.AddRow(link.Mode, link.Device)
 		}
 	}
-	printSome(c, "Networks of allocations", "Mode|Interface", rows)
+	PrintSome(c, "Networks of allocations", "Mode|Interface", rows)
 }
 
 // dynamicPorts formats the dynamic ports of a node, "" for a node that reports no networks.

@@ -69,7 +69,7 @@ var kinds = map[string]kind{
 		random: true,
 		list:   "scaling policy list",
 		find: findBy((*api.Client).ScalingPolicies, func(p *structs.ScalingPolicyListStub) candidate {
-			return candidate{id: p.ID, about: "of " + scalingTarget(p.Target)}
+			return candidate{id: p.ID, about: "of " + ScalingTarget(p.Target)}
 		}),
 	},
 	"plugin": {
@@ -98,8 +98,8 @@ var kinds = map[string]kind{
 	"server": {noun: "server", find: findServers, global: true},
 }
 
-// resolve returns the only complete ID with a prefix.
-func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error) {
+// Resolve returns the only complete ID with a prefix.
+func (c *Call) Resolve(ctx context.Context, name, prefix string) (string, error) {
 	if len(prefix) == uuidLength {
 		return prefix, nil
 	}
@@ -137,9 +137,9 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	return "", structs.Invalidf("%s", text)
 }
 
-// didYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID. If
+// DidYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID. If
 // the namespace does not exist, that is the error.
-func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) error {
+func (c *Call) DidYouMean(ctx context.Context, name, typed string, err error) error {
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
@@ -185,7 +185,7 @@ func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 }
 
 // findBy returns the finder of the things that list reads.
-func findBy[T any](list lister[T], of func(T) candidate) finder {
+func findBy[T any](list Lister[T], of func(T) candidate) finder {
 	return func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
 		things, _, err := list(c, ctx, q)
 		return candidatesOf(things, of), err
@@ -242,7 +242,7 @@ func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate,
 	}), nil
 }
 
-// scalingTarget describes the target of a policy.
-func scalingTarget(target map[string]string) string {
+// ScalingTarget describes the target of a policy.
+func ScalingTarget(target map[string]string) string {
 	return fmt.Sprintf("job %s, group %s, namespace %s", target["Job"], target["Group"], target["Namespace"])
 }

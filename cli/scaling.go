@@ -38,14 +38,14 @@ var scalingCommands = []Command{{
 	},
 }}
 
-var scalingSheet = sheet[*structs.ScalingPolicyListStub]{
-	titles: "ID|Enabled|Type|Target",
-	row: func(c *Call, p *structs.ScalingPolicyListStub) []string {
-		return []string{c.id(p.ID), yesNo(p.Enabled), p.Type, scalingTarget(p.Target)}
+var scalingSheet = Sheet[*structs.ScalingPolicyListStub]{
+	Titles: "ID|Enabled|Type|Target",
+	Row: func(c *Call, p *structs.ScalingPolicyListStub) []string {
+		return []string{c.ID(p.ID), YesNo(p.Enabled), p.Type, ScalingTarget(p.Target)}
 	},
-	order: func(a, b *structs.ScalingPolicyListStub) int {
+	Order: func(a, b *structs.ScalingPolicyListStub) int {
 		return cmp.Or(
-			cmp.Compare(scalingTarget(a.Target), scalingTarget(b.Target)),
+			cmp.Compare(ScalingTarget(a.Target), ScalingTarget(b.Target)),
 			cmp.Compare(a.ID, b.ID))
 	},
 }
@@ -54,18 +54,18 @@ func scalingPolicyList(ctx context.Context, c *Call) error {
 	job := c.String("job")
 	kind := c.String("type")
 	all, _, err := c.API.ScalingPolicies(ctx, nil)
-	err = c.checkFound(ctx, len(all), err)
+	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(p *structs.ScalingPolicyListStub) bool {
 		return job != "" && p.Target["Job"] != job || kind != "" && p.Type != kind
 	})
-	return scalingSheet.list(c, "scaling policy", all)
+	return scalingSheet.List(c, "scaling policy", all)
 }
 
 func scalingPolicyInfo(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "policy", c.Arg(0))
+	id, err := c.Resolve(ctx, "policy", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func scalingPolicyInfo(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(p, func() error {
-		c.pairs(
+	return c.Show(p, func() error {
+		c.Pairs(
 			"ID", p.ID,
-			"Enabled", yesNo(p.Enabled == nil || *p.Enabled),
+			"Enabled", YesNo(p.Enabled == nil || *p.Enabled),
 			"Type", p.Type,
-			"Target", scalingTarget(p.Target),
+			"Target", ScalingTarget(p.Target),
 			"Min", boundText(p.Min),
 			"Max", boundText(p.Max),
 		)

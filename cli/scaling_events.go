@@ -17,7 +17,7 @@ var jobScalingEventsCommand = Command{
 Lists the newest 20 events of each group: changes of its count, and what an
 autoscaler told about it. With -verbose also the messages and evaluations.`,
 	Renders: true,
-	Flags:   []Flag{verboseFlag},
+	Flags:   []Flag{VerboseFlag},
 	Run:     jobScalingEvents,
 	Examples: "berth job scaling-events web\n" +
 		"berth job scaling-events -verbose web",
@@ -29,17 +29,17 @@ type groupScaling struct {
 	*structs.ScalingEvent
 }
 
-var scalingEventSheet = sheet[groupScaling]{
-	titles: "Task Group|Count|PrevCount|Date",
-	row: func(_ *Call, e groupScaling) []string {
+var scalingEventSheet = Sheet[groupScaling]{
+	Titles: "Task Group|Count|PrevCount|Date",
+	Row: func(_ *Call, e groupScaling) []string {
 		return []string{e.Group, countText(e.Count), fmt.Sprint(e.PreviousCount), eventTime(e)}
 	},
-	order: newestScaling,
+	Order: newestScaling,
 }
 
-var verboseScalingEventSheet = sheet[groupScaling]{
-	titles: "Task Group|Count|PrevCount|Error|Message|Eval ID|Date",
-	row: func(_ *Call, e groupScaling) []string {
+var verboseScalingEventSheet = Sheet[groupScaling]{
+	Titles: "Task Group|Count|PrevCount|Error|Message|Eval ID|Date",
+	Row: func(_ *Call, e groupScaling) []string {
 		eval := ""
 		if e.EvalID != nil {
 			eval = *e.EvalID
@@ -54,14 +54,14 @@ var verboseScalingEventSheet = sheet[groupScaling]{
 			eventTime(e),
 		}
 	},
-	order: newestScaling,
+	Order: newestScaling,
 }
 
 func newestScaling(a, b groupScaling) int {
 	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Group, b.Group))
 }
 
-func eventTime(e groupScaling) string { return formatTime(time.Unix(0, e.Time)) }
+func eventTime(e groupScaling) string { return FormatTime(time.Unix(0, e.Time)) }
 
 // countText is empty for an event without a count.
 func countText(n *int64) string {
@@ -72,7 +72,7 @@ func countText(n *int64) string {
 }
 
 func jobScalingEvents(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "job", c.Arg(0))
+	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func jobScalingEvents(ctx context.Context, c *Call) error {
 		}
 	}
 	if c.Bool("verbose") {
-		return verboseScalingEventSheet.list(c, "scaling event", all)
+		return verboseScalingEventSheet.List(c, "scaling event", all)
 	}
-	return scalingEventSheet.list(c, "scaling event", all)
+	return scalingEventSheet.List(c, "scaling event", all)
 }

@@ -40,7 +40,7 @@ func (l leakChecked) Run() int {
 
 // berth is the command line of the scripts, at a fixed time.
 func berth() {
-	now = func() time.Time { return today }
+	Now = func() time.Time { return today }
 	time.Local = time.UTC
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := Run(ctx, os.Args[1:], Stdio{

@@ -61,13 +61,13 @@ there. A server that comes back afterwards joins the cluster again.`,
 		Run: func(ctx context.Context, c *Call) error {
 			name := c.Arg(0)
 			const leader = "the leader, which takes the vote of the server"
-			err := newWatch(c).await(ctx, leader, seeServers, func() error {
+			err := New(c).Await(ctx, leader, SeeServers, func() error {
 				return c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
 			})
 			if err != nil {
 				return err
 			}
-			return c.report(changed{"Server": name}, "Server %s has lost its vote", name)
+			return c.Report(Changed{"Server": name}, "Server %s has lost its vote", name)
 		},
 		Examples: "berth server force-leave s3\n" +
 			"berth server force-leave -prune s3.global",
@@ -83,22 +83,22 @@ func serverMembers(ctx context.Context, c *Call) error {
 	if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 		return err
 	}
-	return c.show(members, func() error {
-		var rows grid
+	return c.Show(members, func() error {
+		var rows Grid
 		for _, m := range members.Members {
 			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
-			rows.addRow(
+			rows.AddRow(
 				m.Name,
 				m.Addr,
 				fmt.Sprint(m.Port),
 				m.Status,
-				yesNo(leader != "" && rpc == leader),
+				YesNo(leader != "" && rpc == leader),
 				m.Tags["build"],
 				m.Tags["dc"],
 				m.Tags["region"],
 			)
 		}
-		c.table("Name|Address|Port|Status|Leader|Version|Datacenter|Region", rows)
+		c.Table("Name|Address|Port|Status|Leader|Version|Datacenter|Region", rows)
 		if leader == "" {
 			c.Printf("\nThere is no leader now\n")
 		}
@@ -108,16 +108,16 @@ func serverMembers(ctx context.Context, c *Call) error {
 
 func serverJoin(ctx context.Context, c *Call) error {
 	joined := 0
-	answers := "the answers of the servers: " + joinComma(c.Args...)
-	err := newWatch(c).await(ctx, answers, seeServers, func() (err error) {
+	answers := "the answers of the servers: " + JoinComma(c.Args...)
+	err := New(c).Await(ctx, answers, SeeServers, func() (err error) {
 		joined, err = c.API.AgentJoin(ctx, c.Args)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	outcome := changed{"Joined": fmt.Sprint(joined)}
-	return c.report(outcome, "Joined the gossip at %d of %d addresses", joined, len(c.Args))
+	outcome := Changed{"Joined": fmt.Sprint(joined)}
+	return c.Report(outcome, "Joined the gossip at %d of %d addresses", joined, len(c.Args))
 }
 
 func serverLeave(ctx context.Context, c *Call) error {
@@ -125,16 +125,16 @@ func serverLeave(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	err = newWatch(c).await(ctx, "the end of its leadership and of its vote", seeServers, func() error {
+	err = New(c).Await(ctx, "the end of its leadership and of its vote", SeeServers, func() error {
 		return c.API.AgentLeave(ctx, c.Bool("force"))
 	})
 	if err != nil {
 		return err
 	}
 	if self.Member == nil {
-		return c.writeOutcome(changed{})
+		return c.WriteOutcome(Changed{})
 	}
 	name := self.Member.Name
-	outcome := changed{"Server": name}
-	return c.report(outcome, "Server %s has left the cluster, and its agent stops", name)
+	outcome := Changed{"Server": name}
+	return c.Report(outcome, "Server %s has left the cluster, and its agent stops", name)
 }

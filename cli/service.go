@@ -37,15 +37,15 @@ var serviceCommands = []Command{
 
 func serviceList(ctx context.Context, c *Call) error {
 	all, _, err := c.API.Services(ctx, nil)
-	err = c.checkFound(ctx, len(all), err)
+	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
 	}
-	return c.show(all, func() error {
-		var rows grid
+	return c.Show(all, func() error {
+		var rows Grid
 		for _, space := range all {
 			for _, s := range space.Services {
-				rows.addRow(s.ServiceName, space.Namespace, strconv.Itoa(s.Instances),
+				rows.AddRow(s.ServiceName, space.Namespace, strconv.Itoa(s.Instances),
 					strconv.Itoa(s.Passing), tagList(s.Tags))
 			}
 		}
@@ -53,18 +53,18 @@ func serviceList(ctx context.Context, c *Call) error {
 			c.Printf("No service is offered\n")
 			return nil
 		}
-		c.table("Service|Namespace|Instances|Passing|Tags", rows)
+		c.Table("Service|Namespace|Instances|Passing|Tags", rows)
 		return nil
 	})
 }
 
 func serviceInfo(ctx context.Context, c *Call) error {
 	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
-	err = c.checkFound(ctx, len(instances), err)
+	err = c.CheckFound(ctx, len(instances), err)
 	if err != nil {
 		return err
 	}
-	return c.show(instances, func() error {
+	return c.Show(instances, func() error {
 		if len(instances) == 0 {
 			return structs.NotFoundf("no allocation offers a service %q", c.Arg(0))
 		}
@@ -75,12 +75,12 @@ func serviceInfo(ctx context.Context, c *Call) error {
 }
 
 func printInstances(c *Call, instances []*structs.ServiceRegistration) {
-	var rows grid
+	var rows Grid
 	for _, i := range instances {
-		rows.addRow(i.JobID, i.ServiceName, instanceAddress(i), i.Status, tagList(i.Tags),
-			c.id(i.NodeID), c.id(i.AllocID))
+		rows.AddRow(i.JobID, i.ServiceName, instanceAddress(i), i.Status, tagList(i.Tags),
+			c.ID(i.NodeID), c.ID(i.AllocID))
 	}
-	c.table("Job|Service|Address|Status|Tags|Node|Alloc", rows)
+	c.Table("Job|Service|Address|Status|Tags|Node|Alloc", rows)
 }
 
 // mostBadInstances bounds the instances of a service whose checks are shown.
@@ -88,7 +88,7 @@ const mostBadInstances = 5
 
 // printBadChecks shows the checks of the first instances that do not pass, with their last output.
 func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRegistration) {
-	var rows grid
+	var rows Grid
 	read := 0
 	for _, i := range instances {
 		bad := i.Status == structs.CheckFailing || i.Status == structs.CheckWarning
@@ -97,21 +97,21 @@ func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRe
 		}
 		read++
 		var checks []*structs.CheckResult
-		err := newWatch(c).await(ctx, nodeOfAlloc(i.AllocID), seeAlloc(c, i.AllocID), func() (err error) {
-			checks, err = badChecks(ctx, c, i.AllocID)
+		err := New(c).Await(ctx, nodeOfAlloc(i.AllocID), SeeAlloc(c, i.AllocID), func() (err error) {
+			checks, err = BadChecks(ctx, c, i.AllocID)
 			return err
 		})
 		if err != nil {
-			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.id(i.AllocID), err)
+			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.ID(i.AllocID), err)
 		}
 		for _, check := range checks {
 			if check.Service == i.ServiceName {
-				rows.addRow(c.id(i.AllocID), check.Check, check.Status, oneLine(check.Output))
+				rows.AddRow(c.ID(i.AllocID), check.Check, check.Status, OneLine(check.Output))
 			}
 		}
 	}
 	if len(rows) > 0 {
-		c.section("Checks that do not pass", "Alloc|Check|Status|Last output", rows)
+		c.Section("Checks that do not pass", "Alloc|Check|Status|Last output", rows)
 	}
 }
 

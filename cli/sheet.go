@@ -10,54 +10,55 @@ import (
 	"berth/structs"
 )
 
-// sheet describes a table of items.
-type sheet[T any] struct {
-	titles string // as those of Call.table
-	row    func(c *Call, item T) []string
-	order  func(a, b T) int // nil: the order of the answer
+// Sheet describes a table of items.
+type Sheet[T any] struct {
+	Titles string // as those of Call.Table
+	Row    func(c *Call, item T) []string
+	Order  func(a, b T) int // nil: the order of the answer
 }
 
-func (s sheet[T]) rows(c *Call, items []T) grid {
-	if s.order != nil {
-		items = slices.SortedStableFunc(slices.Values(items), s.order)
+func (s Sheet[T]) rows(c *Call, items []T) Grid {
+	if s.Order != nil {
+		items = slices.SortedStableFunc(slices.Values(items), s.Order)
 	}
-	var rows grid
+	var rows Grid
 	for _, item := range items {
-		rows = append(rows, s.row(c, item))
+		rows = append(rows, s.Row(c, item))
 	}
 	return rows
 }
 
-// list shows an answer that is a list. noun names its items.
-func (s sheet[T]) list(c *Call, noun string, items []T) error {
-	return c.show(items, func() error {
-		s.print(c, noun, items)
+// List shows an answer that is a list. noun names its items.
+func (s Sheet[T]) List(c *Call, noun string, items []T) error {
+	return c.Show(items, func() error {
+		s.Print(c, noun, items)
 		return nil
 	})
 }
 
-func (s sheet[T]) print(c *Call, noun string, items []T) {
+// Print shows items, or that there are none.
+func (s Sheet[T]) Print(c *Call, noun string, items []T) {
 	if len(items) == 0 {
 		c.Printf("No %s\n", pluralOf(noun))
 		return
 	}
-	c.table(s.titles, s.rows(c, items))
+	c.Table(s.Titles, s.rows(c, items))
 }
 
-// section shows items under a title.
-func (s sheet[T]) section(c *Call, title string, items []T) {
-	c.section(title, s.titles, s.rows(c, items))
+// Section shows items under a title.
+func (s Sheet[T]) Section(c *Call, title string, items []T) {
+	c.Section(title, s.Titles, s.rows(c, items))
 }
 
-// pageFlags are the options of lists that are read page by page.
-var pageFlags = []Flag{
+// PageFlags are the options of lists that are read page by page.
+var PageFlags = []Flag{
 	{Name: "filter", Kind: String, Value: "expression", Usage: "List only the items for which this is true"},
 	{Name: "per-page", Kind: Number, Value: "number", Usage: "Items of one page. Default: all"},
 	{Name: "page-token", Kind: String, Value: "token", Usage: "Begin with the page that the last one names"},
 }
 
-// page returns the options of a query for a page.
-func (c *Call) page() *api.Query {
+// Page returns the options of a query for a page.
+func (c *Call) Page() *api.Query {
 	return &api.Query{
 		Filter:    c.String("filter"),
 		PerPage:   int32(min(c.Number("per-page"), math.MaxInt32)),
@@ -65,55 +66,56 @@ func (c *Call) page() *api.Query {
 	}
 }
 
-// printNextPage tells how to read the page after the one that was shown, if there is one.
-func (c *Call) printNextPage(meta *api.Meta) {
+// PrintNextPage tells how to read the page after the one that was shown, if there is one.
+func (c *Call) PrintNextPage(meta *api.Meta) {
 	if meta.NextToken != "" {
 		c.Printf("\nThere are more: -page-token %s shows the next page\n", meta.NextToken)
 	}
 }
 
-// lister is a method of a client that reads a list.
-type lister[T any] func(c *api.Client, ctx context.Context, q *api.Query) (
+// Lister is a method of a client that reads a list.
+type Lister[T any] func(c *api.Client, ctx context.Context, q *api.Query) (
 	[]T, *api.Meta, error,
 )
 
-// status lists the things of a kind, or shows the one that the argument of a command names.
-type status[S, T any] struct {
-	kind  string // a key of kinds
-	sheet sheet[S]
-	list  lister[S]
-	get   func(c *api.Client, ctx context.Context, id string, q *api.Query) (
+// Status lists the things of a kind, or shows the one that the argument of a command names.
+type Status[S, T any] struct {
+	Kind  string // a key of kinds
+	Sheet Sheet[S]
+	List  Lister[S]
+	Get   func(c *api.Client, ctx context.Context, id string, q *api.Query) (
 		*T, *api.Meta, error,
 	)
-	print func(ctx context.Context, c *Call, found *T) error
+	Print func(ctx context.Context, c *Call, found *T) error
 }
 
-func (s *status[S, T]) run(ctx context.Context, c *Call) error {
+// Run is that of a command with an optional argument.
+func (s *Status[S, T]) Run(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
-		items, _, err := s.list(c.API, ctx, nil)
+		items, _, err := s.List(c.API, ctx, nil)
 		if err == nil && len(items) == 0 {
-			err = c.checkNamespaceOf(ctx, kinds[s.kind])
+			err = c.checkNamespaceOf(ctx, kinds[s.Kind])
 		}
 		if err != nil {
 			return err
 		}
-		return s.sheet.list(c, kinds[s.kind].noun, items)
+		return s.Sheet.List(c, kinds[s.Kind].noun, items)
 	}
-	id, err := c.resolve(ctx, s.kind, c.Arg(0))
+	id, err := c.Resolve(ctx, s.Kind, c.Arg(0))
 	if err != nil {
 		return err
 	}
-	found, _, err := s.get(c.API, ctx, id, nil)
+	found, _, err := s.Get(c.API, ctx, id, nil)
 	if err != nil {
 		return err
 	}
-	return c.show(found, func() error {
-		return s.print(ctx, c, found)
+	return c.Show(found, func() error {
+		return s.Print(ctx, c, found)
 	})
 }
 
-// checkFound returns the error of a list, or that of checkNamespace for one without entries.
-func (c *Call) checkFound(ctx context.Context, entries int, err error) error {
+// CheckFound returns the error of a list, or that of checkNamespace for one without entries.
+func (c *Call) CheckFound(ctx context.Context, entries int, err error) error {
 	if err != nil || entries > 0 {
 		return err
 	}
@@ -131,7 +133,7 @@ func (c *Call) checkNamespaceOf(ctx context.Context, k kind) error {
 // checkNamespace returns an error if the namespace that an option or the environment names does not exist. An
 // answer about such a namespace is an empty list.
 func (c *Call) checkNamespace(ctx context.Context) error {
-	name := c.namespace()
+	name := c.Namespace()
 	if name == "" || name == structs.AllNamespaces {
 		return nil
 	}
@@ -140,7 +142,7 @@ func (c *Call) checkNamespace(ctx context.Context) error {
 		return err
 	}
 	unknown := structs.NotFoundf("there is no namespace %q; \"berth namespace list\" lists all", name)
-	return c.didYouMean(ctx, "namespace", name, unknown)
+	return c.DidYouMean(ctx, "namespace", name, unknown)
 }
 
 // pluralOf returns the plural of a noun.

@@ -9,13 +9,13 @@ var systemCommands = []Command{
 		Synopsis: "Delete rows that are past their retention",
 		Acts:     true,
 		Run: func(ctx context.Context, c *Call) error {
-			err := newWatch(c).await(ctx, "the servers, which delete the rows", seeServers, func() error {
+			err := New(c).Await(ctx, "the servers, which delete the rows", SeeServers, func() error {
 				return c.API.SystemGC(ctx)
 			})
 			if err != nil {
 				return err
 			}
-			return c.report(changed{}, "Collected")
+			return c.Report(Changed{}, "Collected")
 		},
 		Examples: "berth system gc",
 	},

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// terminalWidth returns the width of a terminal. It is 0 for files and pipes, which get complete lines.
-func (c *Call) terminalWidth() int {
+// TerminalWidth returns the width of a terminal. It is 0 for files and pipes, which get complete lines.
+func (c *Call) TerminalWidth() int {
 	f, ok := c.Out.(*os.File)
 	if !ok {
 		return 0
@@ -25,11 +25,12 @@ func (c *Call) terminalWidth() int {
 	return int(size.Col)
 }
 
+// The colours of a terminal, and the end of a colour.
 const (
-	red    = "\x1b[31m"
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	plain  = "\x1b[0m"
+	Red    = "\x1b[31m"
+	Green  = "\x1b[32m"
+	Yellow = "\x1b[33m"
+	Plain  = "\x1b[0m"
 )
 
 // colorState returns a word in the colour of the state that it names.
@@ -37,26 +38,28 @@ func colorState(word string) string {
 	switch word {
 	case "running", "ready", "healthy", "complete", "alive",
 		"granted", "attached", "eligible", "yes":
-		return green + word + plain
+		return Green + word + Plain
 	case "pending", "waiting", "creating", "deleting", "attaching",
 		"detaching", "blocked", "ineligible", "initializing", "leaving":
-		return yellow + word + plain
+		return Yellow + word + Plain
 	case "failed", "lost", "dead", "down", "unhealthy", "no":
-		return red + word + plain
+		return Red + word + Plain
 	}
 	return word
 }
 
-func (c *Call) colour() bool {
+// Colour reports whether the output has colours.
+func (c *Call) Colour() bool {
 	return !c.Bool("no-color") &&
 		os.Getenv("NO_COLOR") == "" &&
-		c.terminalWidth() > 0
+		c.TerminalWidth() > 0
 }
 
-// grid has the rows of a table.
-type grid [][]string
+// Grid has the rows of a table.
+type Grid [][]string
 
-func (g *grid) addRow(cells ...string) {
+// AddRow adds a row with these cells.
+func (g *Grid) AddRow(cells ...string) {
 	*g = append(*g, cells)
 }
 
@@ -67,12 +70,12 @@ type column struct {
 }
 
 // columnsOf returns the columns of rows under their titles, which | separates. It omits empty columns.
-func columnsOf(titles string, rows grid) (columns []*column) {
+func columnsOf(titles string, rows Grid) (columns []*column) {
 	for i, title := range strings.Split(titles, "|") {
 		c := &column{}
 		c.addCell(title)
 		for _, row := range rows {
-			c.addCell(oneLine(structs.Printable(row[i])))
+			c.addCell(OneLine(structs.Printable(row[i])))
 		}
 		if strings.Join(c.cells[1:], "") != "" {
 			columns = append(columns, c)
@@ -86,16 +89,16 @@ func (c *column) addCell(cell string) {
 	c.width = max(c.width, utf8.RuneCountInString(cell))
 }
 
-// table writes rows under their titles and fits them into a terminal (see columnsOf, dropColumns,
+// Table writes rows under their titles and fits them into a terminal (see columnsOf, dropColumns,
 // fitColumns).
-func (c *Call) table(titles string, rows grid) {
-	columns, texts := dropColumns(columnsOf(titles, rows), c.terminalWidth())
-	fitColumns(columns, c.terminalWidth())
-	colour := c.colour()
+func (c *Call) Table(titles string, rows Grid) {
+	columns, texts := dropColumns(columnsOf(titles, rows), c.TerminalWidth())
+	fitColumns(columns, c.TerminalWidth())
+	colour := c.Colour()
 	for n := range len(rows) + 1 {
 		var line strings.Builder
 		for _, column := range columns {
-			text := cutCell(column.cells[n], column.width)
+			text := CutCell(column.cells[n], column.width)
 			free := column.width - utf8.RuneCountInString(text)
 			gap := strings.Repeat(" ", free+2)
 			if colour && n > 0 {
@@ -182,21 +185,22 @@ func fitColumns(columns []*column, width int) {
 	}
 }
 
-func cutCell(s string, width int) string {
+// CutCell cuts a text to a width in characters.
+func CutCell(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}
 	return string([]rune(s)[:width-1]) + "…"
 }
 
-// oneLine replaces line breaks and other white space by single blanks.
-func oneLine(s string) string {
+// OneLine replaces line breaks and other white space by single blanks.
+func OneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// pairs writes names, each with the value that follows it. It omits names with an empty value.
-func (c *Call) pairs(namesAndValues ...string) {
-	var shown grid
+// Pairs writes names, each with the value that follows it. It omits names with an empty value.
+func (c *Call) Pairs(namesAndValues ...string) {
+	var shown Grid
 	width := 0
 	for pair := range slices.Chunk(namesAndValues, 2) {
 		if pair[1] != "" {
@@ -204,7 +208,7 @@ func (c *Call) pairs(namesAndValues ...string) {
 			width = max(width, len(pair[0]))
 		}
 	}
-	colour := c.colour()
+	colour := c.Colour()
 	for _, pair := range shown {
 		value := structs.Printable(pair[1])
 		if colour {
@@ -214,19 +218,19 @@ func (c *Call) pairs(namesAndValues ...string) {
 	}
 }
 
-// section writes a title and a table, or "none" if the table has no rows.
-func (c *Call) section(title, titles string, rows grid) {
+// Section writes a title and a table, or "none" if the table has no rows.
+func (c *Call) Section(title, titles string, rows Grid) {
 	c.Printf("\n%s\n", title)
 	if len(rows) == 0 {
 		c.Printf("none\n")
 		return
 	}
-	c.table(titles, rows)
+	c.Table(titles, rows)
 }
 
-// printSome shows a section that most nodes and allocations do not have.
-func printSome(c *Call, title, titles string, rows grid) {
+// PrintSome shows a section that most nodes and allocations do not have.
+func PrintSome(c *Call, title, titles string, rows Grid) {
 	if len(rows) > 0 {
-		c.section(title, titles, rows)
+		c.Section(title, titles, rows)
 	}
 }

@@ -17,7 +17,7 @@ func showVersion(_ context.Context, c *Call) error {
 		Version:  version.Version,
 		Revision: version.Revision(),
 	}
-	return c.show(v, func() error {
+	return c.Show(v, func() error {
 		c.Printf("berth %s\n", v.Version)
 		if v.Revision != "" {
 			c.Printf("Revision %s\n", v.Revision)

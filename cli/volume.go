@@ -80,9 +80,9 @@ var volumeCommands = []Command{
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
-				return volumeFault(ctx, c, id, err)
+				return VolumeFault(ctx, c, id, err)
 			}
-			return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
+			return c.Report(Changed{"VolumeID": id}, "Volume %q is deregistered", id)
 		},
 		Examples: "berth volume deregister data\n" +
 			"berth volume deregister -force data",
@@ -119,11 +119,11 @@ attach and detach, and the growth of its content.`,
 			id := c.Arg(0)
 			err := c.API.VolumeRetry(ctx, id)
 			if err != nil {
-				return volumeFault(ctx, c, id, err)
+				return VolumeFault(ctx, c, id, err)
 			}
-			return c.report(changed{"VolumeID": id},
+			return c.Report(Changed{"VolumeID": id},
 				"The failed operations of volume %q are retried: %s", id,
-				structs.CommandLine(c.namespace(), "volume status", id))
+				structs.CommandLine(c.Namespace(), "volume status", id))
 		},
 		Examples: "berth volume retry data",
 	},
@@ -178,23 +178,23 @@ var pluginTimeout = Flag{
 // readVolume reads and validates a volume file. locate adds positions in the file to the faults that a server
 // finds.
 func readVolume(c *Call, name string) (v *structs.CSIVolume, locate func(error) error, err error) {
-	src, err := c.readFile(name)
+	src, err := c.ReadFile(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	name = shownName(name)
+	name = ShownName(name)
 	sources := map[string][]byte{name: src}
 	f, faults := jobspec.ReadVolume(name, src)
 	if f != nil {
-		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.namespace())
+		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.Namespace())
 		f.Content.Canonicalize()
-		faults = checkContent(faults, f.Content.Validate(), f.Locate)
+		faults = CheckContent(faults, f.Content.Validate(), f.Locate)
 	}
 	if faults != nil {
-		return nil, nil, inFiles(sources, faults)
+		return nil, nil, InFiles(sources, faults)
 	}
 	return f.Content, func(err error) error {
-		return inFiles(sources, f.Locate(err))
+		return InFiles(sources, f.Locate(err))
 	}, nil
 }
 
@@ -203,33 +203,33 @@ func volumeCreate(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	w := newWatch(c)
-	w.writeLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
-	return locate(w.withTimeout(ctx, func(ctx context.Context) error {
+	w := New(c)
+	w.WriteLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
+	return locate(w.WithTimeout(ctx, func(ctx context.Context) error {
 		return createVolume(ctx, w, v)
 	}))
 }
 
 // createVolume creates or expands a volume and writes the reasons of a delay.
-func createVolume(ctx context.Context, w *watch, v *structs.CSIVolume) error {
+func createVolume(ctx context.Context, w *Watch, v *structs.CSIVolume) error {
 	var made *structs.CSIVolume
-	err := w.volumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
-		made, err = w.api.VolumeCreate(ctx, v)
+	err := w.VolumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
+		made, err = w.API.VolumeCreate(ctx, v)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	w.writeLine("Volume %q is ready: %s", v.ID,
-		joinComma("external ID "+made.ExternalID, formatSize(made.Capacity)))
+	w.WriteLine("Volume %q is ready: %s", v.ID,
+		JoinComma("external ID "+made.ExternalID, FormatSize(made.Capacity)))
 	switch {
 	case made.ExpandPending:
-		w.writeLine("It grows to %s when its plugin can be called: %s", formatSize(made.RequestedCapacityMin),
+		w.WriteLine("It grows to %s when its plugin can be called: %s", FormatSize(made.RequestedCapacityMin),
 			structs.CommandLine(v.Namespace, "volume status", v.ID))
 	case made.NodeExpandBytes > 0:
-		w.writeLine("Its content grows to %s at the next mount on a node", formatSize(made.NodeExpandBytes))
+		w.WriteLine("Its content grows to %s at the next mount on a node", FormatSize(made.NodeExpandBytes))
 	}
-	return w.c.writeOutcome(made)
+	return w.Call.WriteOutcome(made)
 }
 
 func volumeRegister(ctx context.Context, c *Call) error {
@@ -238,21 +238,21 @@ func volumeRegister(ctx context.Context, c *Call) error {
 		return err
 	}
 	var made *structs.CSIVolume
-	w := newWatch(c)
-	w.waits.step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
+	w := New(c)
+	w.Waits.Step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
 	what := fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
-	err = w.awaitAnswer(ctx, what, func() (err error) {
+	err = w.AwaitAnswer(ctx, what, func() (err error) {
 		made, err = c.API.VolumeRegister(ctx, v)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.waitFor("volume", v.Namespace, v.ID)
-		err = w.withNextStep(ctx, err)
+		w.WaitFor("volume", v.Namespace, v.ID)
+		err = w.WithNextStep(ctx, err)
 	}
 	if err != nil {
 		return locate(err)
 	}
-	return c.report(made, "Volume %q is registered: external ID %s",
+	return c.Report(made, "Volume %q is registered: external ID %s",
 		made.ID, made.ExternalID)
 }
 
@@ -264,19 +264,19 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	_, _, err = c.API.Volume(ctx, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) { // other faults are also those of the next request
-		return c.didYouMean(ctx, "volume", id, err)
+		return c.DidYouMean(ctx, "volume", id, err)
 	}
-	w := newWatch(c)
-	w.writeLine("Volume %q is to be deleted", id)
-	return w.withTimeout(ctx, func(ctx context.Context) error {
-		err := w.volumeRequest(ctx, "", id, func() error {
+	w := New(c)
+	w.WriteLine("Volume %q is to be deleted", id)
+	return w.WithTimeout(ctx, func(ctx context.Context) error {
+		err := w.VolumeRequest(ctx, "", id, func() error {
 			return c.API.VolumeDelete(ctx, id, secrets)
 		})
 		if err != nil {
-			return c.didYouMean(ctx, "volume", id, err)
+			return c.DidYouMean(ctx, "volume", id, err)
 		}
-		w.writeLine("Volume %q is deleted", id)
-		return c.writeOutcome(changed{"VolumeID": id})
+		w.WriteLine("Volume %q is deleted", id)
+		return c.WriteOutcome(Changed{"VolumeID": id})
 	})
 }
 
@@ -285,7 +285,7 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 	for _, p := range pairs {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok || k == "" {
-			return nil, badUsage("a -secret is not of the form key=value")
+			return nil, BadUsage("a -secret is not of the form key=value")
 		}
 		secrets[k] = v
 	}
@@ -294,11 +294,11 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 
 func volumeDetach(ctx context.Context, c *Call) error {
 	if c.Bool("force") && c.String("reason") == "" {
-		return badUsage("-force needs a -reason")
+		return BadUsage("-force needs a -reason")
 	}
 	node := c.Arg(1)
 	if !c.Bool("external") {
-		id, err := c.resolve(ctx, "node", node)
+		id, err := c.Resolve(ctx, "node", node)
 		if err != nil {
 			return err
 		}
@@ -312,20 +312,20 @@ func volumeDetach(ctx context.Context, c *Call) error {
 	}
 	id := c.Arg(0)
 	var resp *structs.CSIVolumeDetachResponse
-	w := newWatch(c)
-	w.waitFor("volume", "", id)
-	report := func(ctx context.Context) { w.reportDetach(ctx, id, node) }
-	err := w.request(ctx, report, func() (err error) {
+	w := New(c)
+	w.WaitFor("volume", "", id)
+	report := func(ctx context.Context) { w.ReportDetach(ctx, id, node) }
+	err := w.Request(ctx, report, func() (err error) {
 		resp, err = c.API.VolumeDetach(ctx, id, o)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		return volumeFault(ctx, c, id, err)
+		return VolumeFault(ctx, c, id, err)
 	}
 	if err != nil {
 		return err
 	}
-	return c.report(resp, "%s", oneLine(resp.Detail))
+	return c.Report(resp, "%s", OneLine(resp.Detail))
 }
 
 // userAtHost returns the login name of the user and the name of the machine.

@@ -29,7 +29,7 @@ func showExternal(
 	ctx context.Context, c *Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
 ) error {
 	if filter.NodeID != "" {
-		return badUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
+		return BadUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
 	}
 	var ids []string
 	if filter.PluginID != "" {
@@ -46,7 +46,7 @@ func showExternal(
 	all := externalListing{Volumes: vols}
 	for _, id := range ids {
 		var p *pluginVolumes
-		err := newWatch(c).await(ctx, fmt.Sprintf("plugin %q, which lists its volumes", id), seePlugin(id),
+		err := New(c).Await(ctx, fmt.Sprintf("plugin %q, which lists its volumes", id), SeePlugin(id),
 			func() (err error) {
 				p, err = listExternal(ctx, c, id)
 				return err
@@ -59,7 +59,7 @@ func showExternal(
 		}
 		all.External = append(all.External, p)
 	}
-	return c.show(all, func() error {
+	return c.Show(all, func() error {
 		return printExternal(c, &all)
 	})
 }
@@ -87,23 +87,23 @@ func listExternal(ctx context.Context, c *Call, id string) (*pluginVolumes, erro
 }
 
 func printExternal(c *Call, all *externalListing) error {
-	volumeSheet.print(c, "volume", all.Volumes)
+	volumeSheet.Print(c, "volume", all.Volumes)
 	own := map[string]string{}
 	for _, v := range all.Volumes {
 		own[v.PluginID+"\x00"+v.ExternalID] = v.ID
 	}
 	for _, p := range all.External {
-		var rows grid
+		var rows Grid
 		for _, v := range p.Volumes {
-			rows.addRow(
+			rows.AddRow(
 				v.ExternalID,
 				own[p.PluginID+"\x00"+v.ExternalID],
-				formatSize(v.CapacityBytes),
+				FormatSize(v.CapacityBytes),
 				conditionText(v),
 				strings.Join(v.PublishedExternalNodeIDs, ", "),
 			)
 		}
-		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID),
+		c.Section(fmt.Sprintf("Known to plugin %s", p.PluginID),
 			"External ID|Volume|Capacity|Condition|Nodes", rows)
 		for _, text := range p.Warnings {
 			fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", p.PluginID, text)
@@ -114,7 +114,7 @@ func printExternal(c *Call, all *externalListing) error {
 
 func conditionText(v *structs.CSIVolumeExternalStub) string {
 	if v.IsAbnormal {
-		return withDescription("abnormal", v.Status)
+		return WithDescription("abnormal", v.Status)
 	}
 	return v.Status
 }

@@ -46,5 +46,5 @@ capability {
 
 // volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *Call) error {
-	return c.writeExample(cmp.Or(c.Arg(0), "volume.hcl"), exampleVolume)
+	return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), exampleVolume)
 }

@@ -14,41 +14,41 @@ func volumeStatus(ctx context.Context, c *Call) error {
 		return volumeListing(ctx, c)
 	}
 	if c.Given("plugin") || c.Given("node") {
-		return badUsage("-plugin and -node select from all volumes; they exclude the name of a volume")
+		return BadUsage("-plugin and -node select from all volumes; they exclude the name of a volume")
 	}
-	return oneVolume.run(ctx, c)
+	return oneVolume.Run(ctx, c)
 }
 
 // oneVolume lists nothing, because the options of volumeListing select the volumes.
-var oneVolume = status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
-	kind:  "volume",
-	get:   (*api.Client).Volume,
-	print: printVolume,
+var oneVolume = Status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
+	Kind:  "volume",
+	Get:   (*api.Client).Volume,
+	Print: printVolume,
 }
 
 func volumeListing(ctx context.Context, c *Call) error {
 	filter := api.VolumeFilter{PluginID: c.String("plugin")}
 	if c.Given("node") {
-		id, err := c.resolve(ctx, "node", c.String("node"))
+		id, err := c.Resolve(ctx, "node", c.String("node"))
 		if err != nil {
 			return err
 		}
 		filter.NodeID = id
 	}
 	vols, _, err := c.API.Volumes(ctx, filter, nil)
-	err = c.checkFound(ctx, len(vols), err)
+	err = c.CheckFound(ctx, len(vols), err)
 	if err != nil {
 		return err
 	}
 	if c.Bool("verbose") {
 		return showExternal(ctx, c, filter, vols)
 	}
-	return volumeSheet.list(c, "volume", vols)
+	return volumeSheet.List(c, "volume", vols)
 }
 
-var volumeSheet = sheet[*structs.CSIVolumeListStub]{
-	titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
-	row: func(_ *Call, v *structs.CSIVolumeListStub) []string {
+var volumeSheet = Sheet[*structs.CSIVolumeListStub]{
+	Titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
+	Row: func(_ *Call, v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
 			name = ""
@@ -58,7 +58,7 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 			name,
 			v.PluginID,
 			v.State,
-			yesNo(v.Schedulable),
+			YesNo(v.Schedulable),
 			string(v.AccessMode),
 			fmt.Sprint(v.CurrentReaders),
 			fmt.Sprint(v.CurrentWriters),
@@ -67,72 +67,72 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 	},
 }
 
-var attachmentSheet = sheet[*structs.CSIAttachment]{
-	titles: "Node|State|Read Only|Changed|Last Error",
-	row: func(_ *Call, a *structs.CSIAttachment) []string {
+var attachmentSheet = Sheet[*structs.CSIAttachment]{
+	Titles: "Node|State|Read Only|Changed|Last Error",
+	Row: func(_ *Call, a *structs.CSIAttachment) []string {
 		return []string{
-			shortID(a.NodeID),
+			ShortID(a.NodeID),
 			a.State,
-			yesNo(a.ReadOnly),
-			age(a.ModifyTime),
-			joinComma(problemText(a.LastError), callInFlight(a.Call)),
+			YesNo(a.ReadOnly),
+			Age(a.ModifyTime),
+			JoinComma(ProblemText(a.LastError), callInFlight(a.Call)),
 		}
 	},
 }
 
-var claimSheet = sheet[*structs.CSIClaim]{
-	titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
-	row: func(_ *Call, c *structs.CSIClaim) []string {
+var claimSheet = Sheet[*structs.CSIClaim]{
+	Titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
+	Row: func(_ *Call, c *structs.CSIClaim) []string {
 		return []string{
-			shortID(c.AllocID),
+			ShortID(c.AllocID),
 			c.JobID,
-			shortID(c.NodeID),
+			ShortID(c.NodeID),
 			c.Mode,
 			string(c.AccessMode),
 			c.State,
-			age(c.CreateTime),
+			Age(c.CreateTime),
 			c.Reason,
 		}
 	},
 }
 
 func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
-	c.pairs(
+	c.Pairs(
 		"ID", v.ID,
 		"Name", v.Name,
 		"Namespace", v.Namespace,
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,
-		"Provider", joinComma(v.Provider, v.ProviderVersion),
+		"Provider", JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
-		"Last error", problemText(v.LastError),
+		"Last error", ProblemText(v.LastError),
 		"In flight", callInFlight(v.Call),
-		"Capacity", formatSize(v.Capacity),
-		"Grows to", growthText(v),
-		"Schedulable", yesNo(v.Schedulable),
-		"Blocked", blockedText(v),
+		"Capacity", FormatSize(v.Capacity),
+		"Grows to", GrowthText(v),
+		"Schedulable", YesNo(v.Schedulable),
+		"Blocked", BlockedText(v),
 		"Controllers healthy",
 		controllersText(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
-		"Nodes healthy", formatCount(v.NodesHealthy, v.NodesExpected),
+		"Nodes healthy", FormatCount(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
 		"Made for", capabilityText(v.RequestedCapabilities),
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
-		"Created", formatNanos(v.CreateTime),
-		"Modified", formatNanos(v.ModifyTime),
+		"Created", FormatNanos(v.CreateTime),
+		"Modified", FormatNanos(v.ModifyTime),
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
 		"Forced", forcedText(v.Forced),
 	)
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
-			joinComma(v.WaitingJobs...))
+			JoinComma(v.WaitingJobs...))
 	}
 	for _, text := range v.Warnings {
-		c.Printf("\nWarning: %s\n", oneLine(text))
+		c.Printf("\nWarning: %s\n", OneLine(text))
 	}
-	claimSheet.section(c, "Claims", v.Claims)
-	attachmentSheet.section(c, "Attachments", v.Attachments)
+	claimSheet.Section(c, "Claims", v.Claims)
+	attachmentSheet.Section(c, "Attachments", v.Attachments)
 	return nil
 }
 
@@ -142,7 +142,7 @@ func callInFlight(call *structs.CSICall) string {
 		return ""
 	}
 	return fmt.Sprintf("node %s was called to %s it %s and has not reported the outcome",
-		shortID(call.NodeID), call.Op, age(call.Time))
+		ShortID(call.NodeID), call.Op, Age(call.Time))
 }
 
 func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
@@ -150,7 +150,7 @@ func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 		return ""
 	}
 	return fmt.Sprintf("on node %s, under allocation %s, which released it %s",
-		shortID(t.NodeID), shortID(t.AllocID), age(t.Time))
+		ShortID(t.NodeID), ShortID(t.AllocID), Age(t.Time))
 }
 
 func forcedText(f *structs.CSIForced) string {
@@ -159,10 +159,10 @@ func forcedText(f *structs.CSIForced) string {
 	}
 	return fmt.Sprintf("%s, node %s, by %s %s: %s",
 		f.What,
-		shortID(f.NodeID),
+		ShortID(f.NodeID),
 		f.By,
-		age(f.Time),
-		oneLine(f.Reason))
+		Age(f.Time),
+		OneLine(f.Reason))
 }
 
 func capabilityText(caps []*structs.CSIVolumeCapability) string {
@@ -171,7 +171,7 @@ func capabilityText(caps []*structs.CSIVolumeCapability) string {
 		parts = append(parts,
 			fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
 	}
-	return joinComma(parts...)
+	return JoinComma(parts...)
 }
 
 func mountOptions(o *structs.CSIMountOptions) string {
@@ -182,14 +182,14 @@ func mountOptions(o *structs.CSIMountOptions) string {
 	if flags != "" {
 		flags = "flags " + flags
 	}
-	return joinComma(o.FSType, flags)
+	return JoinComma(o.FSType, flags)
 }
 
 func topologies(ts []*structs.CSITopology) string {
 	var parts []string
 	for _, t := range ts {
 		if t != nil { // an older server may have stored nil
-			parts = append(parts, keyValues(t.Segments))
+			parts = append(parts, KeyValues(t.Segments))
 		}
 	}
 	return strings.Join(parts, " or ")

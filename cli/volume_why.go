@@ -19,9 +19,9 @@ the queue and attachments. A line with an arrow is the next thing to do.`,
 }
 
 func volumeWhy(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "volume", c.Arg(0))
+	id, err := c.Resolve(ctx, "volume", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	return showWhy(ctx, c, id, (*api.Client).VolumeWhy)
+	return ShowWhy(ctx, c, id, (*api.Client).VolumeWhy)
 }

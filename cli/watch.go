@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// readWait bounds the wait for one thing, after which a watch reads the others.
-const readWait = 2 * time.Second
+// ReadWait bounds the wait for one thing, after which a watch reads the others.
+const ReadWait = 2 * time.Second
 
 // readPause is the least time between two reads without a change.
 const readPause = 100 * time.Millisecond
@@ -28,71 +28,72 @@ const (
 	outagePause = 500 * time.Millisecond
 )
 
-// watch follows something until its end. It writes a line for each change.
-type watch struct {
-	c       *Call
-	api     *api.Client
-	out     io.Writer // of its lines
+// Watch follows something until its end. It writes a line for each change.
+type Watch struct {
+	Call    *Call
+	API     *api.Client // that of the call
+	out     io.Writer   // of its lines
 	start   time.Time
 	last    map[string]string     // the last line of each subject
 	plugins map[string]*api.Query // the blocking query of each plugin
-	failed  map[string]bool       // allocations that failed, and that nothing replaced at the last read
+	Failed  map[string]bool       // allocations that failed, and that nothing replaced at the last read
 
-	waits waiting // of which a long wait writes an explanation
+	Waits Waiting // of which a long wait writes an explanation
 
-	nextEval string // the evaluation that continues the update of the one followed last, or ""
+	NextEval string // the evaluation that continues the update of the one followed last, or ""
 }
 
-func newWatch(c *Call) *watch {
-	return &watch{
-		c:       c,
-		api:     c.API,
-		out:     printable{c.Out},
-		start:   now(),
+// New returns the watch of a call, which begins now.
+func New(c *Call) *Watch {
+	return &Watch{
+		Call:    c,
+		API:     c.API,
+		out:     Printable{To: c.Out},
+		start:   Now(),
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
-		failed:  map[string]bool{},
-		waits:   waiting{next: time.Now().Add(whyPause)},
+		Failed:  map[string]bool{},
+		Waits:   Waiting{next: time.Now().Add(whyPause)},
 	}
 }
 
-// follow writes the outcome of a request. With -detach it writes the ID of the new evaluation, otherwise it
+// Follow writes the outcome of a request. With -detach it writes the ID of the new evaluation, otherwise it
 // watches.
-func (w *watch) follow(
-	ctx context.Context, outcome any, evalID string, watch func(context.Context, *watch) error,
+func (w *Watch) Follow(
+	ctx context.Context, outcome any, evalID string, watch func(context.Context, *Watch) error,
 ) error {
-	if err := w.c.writeOutcome(outcome); err != nil {
+	if err := w.Call.WriteOutcome(outcome); err != nil {
 		return err
 	}
-	if w.c.Bool("detach") {
-		w.c.Printf("%s\n", evalID)
+	if w.Call.Bool("detach") {
+		w.Call.Printf("%s\n", evalID)
 		return nil
 	}
-	return w.withTimeout(ctx, func(ctx context.Context) error {
-		return w.retryOutage(ctx, func(ctx context.Context) error {
+	return w.WithTimeout(ctx, func(ctx context.Context) error {
+		return w.RetryOutage(ctx, func(ctx context.Context) error {
 			return watch(ctx, w)
 		})
 	})
 }
 
-// writeLine writes a line with the time since the start.
-func (w *watch) writeLine(format string, args ...any) {
-	seconds := now().Sub(w.start).Seconds()
+// WriteLine writes a line with the time since the start.
+func (w *Watch) WriteLine(format string, args ...any) {
+	seconds := Now().Sub(w.start).Seconds()
 	fmt.Fprintf(w.out, "%6.1fs  %s\n", seconds, fmt.Sprintf(format, args...))
 }
 
-// writeChange writes a line about a subject unless it equals the last one.
-func (w *watch) writeChange(subject, format string, args ...any) {
+// WriteChange writes a line about a subject unless it equals the last one.
+func (w *Watch) WriteChange(subject, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if w.last[subject] != text {
 		w.last[subject] = text
-		w.writeLine("%s", text)
+		w.WriteLine("%s", text)
 	}
 }
 
-// withTimeout runs a watch within the time of -timeout.
-func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) error) error {
-	limit := w.c.Duration("timeout")
+// WithTimeout runs a watch within the time of -timeout.
+func (w *Watch) WithTimeout(ctx context.Context, follow func(context.Context) error) error {
+	limit := w.Call.Duration("timeout")
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := follow(limited)
@@ -100,19 +101,19 @@ func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) er
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Timeoutf("interrupted; the operation continues%s", w.advice())
+		return structs.Timeoutf("interrupted; the operation continues%s", w.Advice())
 	case errors.Is(limited.Err(), context.DeadlineExceeded) &&
 		structs.IsKind(err, structs.KindTimeout):
-		w.explainAtLast(ctx)
-		return structs.Timeoutf("not done after %s; the operation continues%s", limit, w.advice())
+		w.ExplainAtLast(ctx)
+		return structs.Timeoutf("not done after %s; the operation continues%s", limit, w.Advice())
 	}
-	return w.withNextStep(ctx, err)
+	return w.WithNextStep(ctx, err)
 }
 
-// retryOutage runs a watch again while the servers are unavailable, because they elect a leader or the agent
+// RetryOutage runs a watch again while the servers are unavailable, because they elect a leader or the agent
 // restarts, and says so. An agent that is killed loses the connection of a read that waits for a change. A
 // watch changes nothing, so it can start again.
-func (w *watch) retryOutage(ctx context.Context, follow func(context.Context) error) error {
+func (w *Watch) RetryOutage(ctx context.Context, follow func(context.Context) error) error {
 	var since time.Time // the start of the current outage
 	for {
 		began := time.Now()
@@ -125,20 +126,20 @@ func (w *watch) retryOutage(ctx context.Context, follow func(context.Context) er
 			delete(w.last, "outage")
 		}
 		if time.Since(since) >= outage {
-			return structs.Unavailablef("%w; the operation continues%s", err, w.advice())
+			return structs.Unavailablef("%w; the operation continues%s", err, w.Advice())
 		}
-		w.writeChange("outage", "  waits for the servers: %s", oneLine(err.Error()))
+		w.WriteChange("outage", "  waits for the servers: %s", OneLine(err.Error()))
 		select {
 		case <-time.After(outagePause):
 		case <-ctx.Done():
-			return structs.Timeoutf("%w; the operation continues%s", err, w.advice())
+			return structs.Timeoutf("%w; the operation continues%s", err, w.Advice())
 		}
 	}
 }
 
-// awaitChange makes the next read with q block until a change. It pauses if the index has not changed, in
+// AwaitChange makes the next read with q block until a change. It pauses if the index has not changed, in
 // case the agent does not block. If the wait is long, it explains it.
-func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.QueryMeta) error {
+func (w *Watch) AwaitChange(ctx context.Context, q *api.Query, meta *structs.QueryMeta) error {
 	w.explainSometimes(ctx)
 	if meta.Index > q.MinIndex {
 		q.MinIndex = meta.Index
@@ -152,12 +153,12 @@ func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.Que
 	}
 }
 
-// awaitRunning follows the allocations of a job's version until the requested number runs and is healthy.
-func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
-	w.waitFor("job", job.Namespace, job.ID)
-	q := &api.Query{Namespace: job.Namespace, MaxWait: readWait}
+// AwaitRunning follows the allocations of a job's version until the requested number runs and is healthy.
+func (w *Watch) AwaitRunning(ctx context.Context, job *structs.Job) error {
+	w.WaitFor("job", job.Namespace, job.ID)
+	q := &api.Query{Namespace: job.Namespace, MaxWait: ReadWait}
 	for {
-		allocs, meta, err := w.api.JobAllocations(ctx, job.ID, false, q)
+		allocs, meta, err := w.API.JobAllocations(ctx, job.ID, false, q)
 		if err != nil {
 			return err
 		}
@@ -179,15 +180,15 @@ func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
 				return err
 			}
 			if healthy {
-				if good > 0 || w.nextEval == "" { // else its nodes have an older version, or are down
-					w.writeLine("%s", runningText(job, good))
+				if good > 0 || w.NextEval == "" { // else its nodes have an older version, or are down
+					w.WriteLine("%s", runningText(job, good))
 				}
 				return nil
 			}
 			q.MinIndex = 0 // pluginsHealthy has waited for a change
 			continue
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err
 		}
@@ -217,11 +218,11 @@ func runningText(job *structs.Job, n int) string {
 		return fmt.Sprintf("Job %q is registered; no node has to run it now", job.ID)
 	}
 	return fmt.Sprintf("Job %q: %s %s",
-		job.ID, plural(n, "allocation"), state)
+		job.ID, Plural(n, "allocation"), state)
 }
 
 // reportAllocs writes the changes of allocations and counts those with the requested state.
-func (w *watch) reportAllocs(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (
+func (w *Watch) reportAllocs(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (
 	good int, err error,
 ) {
 	for _, a := range allocs {
@@ -237,56 +238,57 @@ func (w *watch) reportAllocs(ctx context.Context, job *structs.Job, allocs []*st
 }
 
 // reportAlloc writes the change of an allocation and reports whether the allocation has the requested state.
-func (w *watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
+func (w *Watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
 	subject := fmt.Sprintf("Allocation %s (%s on %s)",
-		w.c.id(a.ID), a.Name, nodeLabel(a))
+		w.Call.ID(a.ID), a.Name, NodeLabel(a))
 	switch a.ClientStatus {
 	case structs.AllocRunning:
 		for _, t := range pluginTasks(job, a) {
 			if !pluginHealthy(a.TaskStates[t.Name]) {
-				w.writeChange(a.ID, "%s runs, its plugin is not healthy yet%s", subject, lastEvent(a))
+				w.WriteChange(a.ID, "%s runs, its plugin is not healthy yet%s", subject, LastEvent(a))
 				return false, nil
 			}
 		}
-		w.writeChange(a.ID, "%s is running", subject)
+		w.WriteChange(a.ID, "%s is running", subject)
 		return true, nil
 	case structs.AllocComplete:
-		w.writeChange(a.ID, "%s is complete", subject)
+		w.WriteChange(a.ID, "%s is complete", subject)
 		return job.Finite(), nil
 	case structs.AllocFailed, structs.AllocLost:
-		w.writeChange(a.ID, "%s is %s", subject, endText(a))
+		w.WriteChange(a.ID, "%s is %s", subject, EndText(a))
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
 			return false, nil // the scheduler replaces it
 		}
 		return false, structs.Internalf("allocation %s is %s",
-			w.c.id(a.ID), endText(a))
+			w.Call.ID(a.ID), EndText(a))
 	}
-	w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
+	w.WriteChange(a.ID, "%s is %s%s", subject, a.ClientStatus, LastEvent(a))
 	return false, w.reportClaims(ctx, job, a)
 }
 
-// endText describes the end of an allocation and its cause. It shows the newest event and the description,
+// EndText describes the end of an allocation and its cause. It shows the newest event and the description,
 // but not twice the same text.
-func endText(a *structs.AllocListStub) string {
-	event := lastEvent(a)
+func EndText(a *structs.AllocListStub) string {
+	event := LastEvent(a)
 	text := strings.TrimPrefix(event, ": ")
 	switch {
 	case a.ClientDescription == "":
 		return a.ClientStatus + event
 	case text == "" || strings.Contains(a.ClientDescription, text):
-		return withDescription(a.ClientStatus, oneLine(a.ClientDescription))
-	case strings.Contains(text, oneLine(a.ClientDescription)):
+		return WithDescription(a.ClientStatus, OneLine(a.ClientDescription))
+	case strings.Contains(text, OneLine(a.ClientDescription)):
 		return a.ClientStatus + event
 	}
-	return withDescription(a.ClientStatus, oneLine(a.ClientDescription)) + event
+	return WithDescription(a.ClientStatus, OneLine(a.ClientDescription)) + event
 }
 
-func nodeLabel(a *structs.AllocListStub) string {
-	return cmp.Or(a.NodeName, shortID(a.NodeID))
+// NodeLabel returns the name of the node of an allocation, or its short ID.
+func NodeLabel(a *structs.AllocListStub) string {
+	return cmp.Or(a.NodeName, ShortID(a.NodeID))
 }
 
 // reportClaims writes the volumes that an allocation waits for before its start, and the reasons.
-func (w *watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.AllocListStub) error {
+func (w *Watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.AllocListStub) error {
 	full := &structs.Allocation{
 		ID:        a.ID,
 		Namespace: a.Namespace,
@@ -295,18 +297,18 @@ func (w *watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 		TaskGroup: a.TaskGroup,
 		Job:       job,
 	}
-	claims, err := allocClaims(ctx, w.api, full)
+	claims, err := AllocClaims(ctx, w.API, full)
 	if err != nil {
 		return err
 	}
 	for _, v := range claims {
 		switch {
-		case v.claim == nil:
-		case v.claim.State == structs.ClaimWaiting:
-			w.writeChange(a.ID+v.volume, "  waits for volume %s: %s",
-				v.volume, oneLine(v.claim.Reason))
+		case v.Claim == nil:
+		case v.Claim.State == structs.ClaimWaiting:
+			w.WriteChange(a.ID+v.Volume, "  waits for volume %s: %s",
+				v.Volume, OneLine(v.Claim.Reason))
 		default:
-			err := w.reportAttachment(ctx, a, v.volume)
+			err := w.reportAttachment(ctx, a, v.Volume)
 			if err != nil {
 				return err
 			}
@@ -316,8 +318,8 @@ func (w *watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 }
 
 // reportAttachment writes the error that delays the attachment of a granted volume.
-func (w *watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
-	v, _, err := w.api.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
+func (w *Watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
+	v, _, err := w.API.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
 	if err != nil {
 		return err
 	}
@@ -325,15 +327,15 @@ func (w *watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, 
 		if t.NodeID == a.NodeID &&
 			t.State != structs.AttachmentAttached &&
 			t.LastError != nil {
-			w.writeChange(a.ID+volume, "  volume %s is %s: %s",
-				volume, t.State, problemText(t.LastError))
+			w.WriteChange(a.ID+volume, "  volume %s is %s: %s",
+				volume, t.State, ProblemText(t.LastError))
 		}
 	}
 	return nil
 }
 
-// lastEvent returns a colon and the newest event of an allocation's tasks, or "".
-func lastEvent(a *structs.AllocListStub) string {
+// LastEvent returns a colon and the newest event of an allocation's tasks, or "".
+func LastEvent(a *structs.AllocListStub) string {
 	var newest *structs.TaskEvent
 	for _, s := range a.TaskStates {
 		if s == nil || len(s.Events) == 0 {
@@ -347,9 +349,10 @@ func lastEvent(a *structs.AllocListStub) string {
 	if newest == nil {
 		return ""
 	}
-	return ": " + cmp.Or(oneLine(eventText(newest)), newest.Type)
+	return ": " + cmp.Or(OneLine(EventText(newest)), newest.Type)
 }
 
-func eventText(e *structs.TaskEvent) string {
+// EventText returns the text of an event for users.
+func EventText(e *structs.TaskEvent) string {
 	return cmp.Or(e.DisplayMessage, e.Message)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // deploymentOf returns the deployment of the job's version, nil if it has none.
-func deploymentOf(ctx context.Context, w *watch, job *structs.Job) (*structs.Deployment, error) {
-	d, _, err := w.api.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+func deploymentOf(ctx context.Context, w *Watch, job *structs.Job) (*structs.Deployment, error) {
+	d, _, err := w.API.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil || d == nil || d.JobVersion != job.Version {
 		return nil, err
 	}
@@ -21,16 +21,16 @@ func deploymentOf(ctx context.Context, w *watch, job *structs.Job) (*structs.Dep
 
 // awaitDeployment follows a deployment until it ends, or until it does nothing without an operator. It
 // reports whether the deployment has succeeded.
-func awaitDeployment(ctx context.Context, w *watch, d *structs.Deployment) (succeeded bool, err error) {
-	w.waitFor("job", d.Namespace, d.JobID)
-	q := &api.Query{Namespace: d.Namespace, MaxWait: readWait}
+func awaitDeployment(ctx context.Context, w *Watch, d *structs.Deployment) (succeeded bool, err error) {
+	w.WaitFor("job", d.Namespace, d.JobID)
+	q := &api.Query{Namespace: d.Namespace, MaxWait: ReadWait}
 	for {
-		d, meta, err := w.api.Deployment(ctx, d.ID, q)
+		d, meta, err := w.API.Deployment(ctx, d.ID, q)
 		if err != nil {
 			return false, err
 		}
 		reportDeployment(w, d)
-		allocs, _, err := w.api.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
+		allocs, _, err := w.API.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
 		if err == nil {
 			err = reportDeployed(w, allocs)
 		}
@@ -41,7 +41,7 @@ func awaitDeployment(ctx context.Context, w *watch, d *structs.Deployment) (succ
 		if done || err != nil {
 			return d.Status == structs.DeploymentSuccessful, err
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return false, err
 		}
@@ -50,15 +50,15 @@ func awaitDeployment(ctx context.Context, w *watch, d *structs.Deployment) (succ
 
 // endOfDeployment reports whether a deployment has ended or waits for an operator.
 func endOfDeployment(
-	w *watch, d *structs.Deployment, allocs []*structs.AllocListStub,
+	w *Watch, d *structs.Deployment, allocs []*structs.AllocListStub,
 ) (done bool, err error) {
-	id := w.c.id(d.ID)
+	id := w.Call.ID(d.ID)
 	switch d.Status {
 	case structs.DeploymentSuccessful:
 		return true, nil
 	case structs.DeploymentFailed, structs.DeploymentCancelled:
 		return true, structs.Preconditionf("deployment %s of job %q is %s", id, d.JobID,
-			withDescription(d.Status, d.StatusDescription))
+			WithDescription(d.Status, d.StatusDescription))
 	case structs.DeploymentPaused:
 		writeDeploymentStep(w, d)
 		return true, nil
@@ -72,22 +72,22 @@ func endOfDeployment(
 			return false, nil
 		}
 	}
-	w.writeLine(`The canaries are healthy; "%s" lets them replace the old allocations`,
+	w.WriteLine(`The canaries are healthy; "%s" lets them replace the old allocations`,
 		structs.CommandLine(d.Namespace, "deployment promote", id))
 	return true, nil
 }
 
 // writeDeploymentStep writes the next step of an operator whose deployment does not run. After success there
 // is none.
-func writeDeploymentStep(w *watch, d *structs.Deployment) {
-	id := w.c.id(d.ID)
+func writeDeploymentStep(w *Watch, d *structs.Deployment) {
+	id := w.Call.ID(d.ID)
 	switch d.Status {
 	case structs.DeploymentSuccessful:
 	case structs.DeploymentPaused:
-		w.writeLine(`Deployment %s is paused; "%s" lets it go on`, id,
+		w.WriteLine(`Deployment %s is paused; "%s" lets it go on`, id,
 			structs.CommandLine(d.Namespace, "deployment resume", id))
 	default:
-		w.writeLine("To see what its job waits for now: %s",
+		w.WriteLine("To see what its job waits for now: %s",
 			structs.CommandLine(d.Namespace, "job why", d.JobID))
 	}
 }
@@ -105,42 +105,42 @@ func healthyCanaries(allocs []*structs.AllocListStub) map[string]int {
 }
 
 // reportDeployment writes the change of a deployment and of its groups.
-func reportDeployment(w *watch, d *structs.Deployment) {
-	w.writeChange(d.ID, "Deployment %s of version %d is %s", w.c.id(d.ID), d.JobVersion,
-		withDescription(d.Status, d.StatusDescription))
-	for name, s := range sorted(d.TaskGroups) {
+func reportDeployment(w *Watch, d *structs.Deployment) {
+	w.WriteChange(d.ID, "Deployment %s of version %d is %s", w.Call.ID(d.ID), d.JobVersion,
+		WithDescription(d.Status, d.StatusDescription))
+	for name, s := range Sorted(d.TaskGroups) {
 		text := fmt.Sprintf("Group %q: %d of %d placed, %d healthy", name, s.PlacedAllocs, s.DesiredTotal,
 			s.HealthyAllocs)
 		if s.UnhealthyAllocs > 0 {
 			text += fmt.Sprintf(", %d unhealthy", s.UnhealthyAllocs)
 		}
 		if s.DesiredCanaries > 0 && !s.Promoted {
-			text += fmt.Sprintf("; %s to promote", plural(s.DesiredCanaries, "canary allocation"))
+			text += fmt.Sprintf("; %s to promote", Plural(s.DesiredCanaries, "canary allocation"))
 		}
-		w.writeChange(d.ID+" "+name, "%s", text)
+		w.WriteChange(d.ID+" "+name, "%s", text)
 	}
 }
 
 // reportDeployed writes the changes of the allocations of a deployment.
-func reportDeployed(w *watch, allocs []*structs.AllocListStub) error {
+func reportDeployed(w *Watch, allocs []*structs.AllocListStub) error {
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
 	for _, a := range allocs {
-		subject := fmt.Sprintf("Allocation %s (%s on %s)", w.c.id(a.ID), a.Name, nodeLabel(a))
+		subject := fmt.Sprintf("Allocation %s (%s on %s)", w.Call.ID(a.ID), a.Name, NodeLabel(a))
 		switch {
 		case a.ClientTerminal():
-			w.writeChange(a.ID, "%s is %s", subject, endText(a))
+			w.WriteChange(a.ID, "%s is %s", subject, EndText(a))
 			err := checkReplaced(w, a)
 			if err != nil {
 				return err
 			}
 		case a.DeploymentStatus.IsHealthy():
-			w.writeChange(a.ID, "%s is healthy", subject)
+			w.WriteChange(a.ID, "%s is healthy", subject)
 		case a.DeploymentStatus.IsUnhealthy():
-			w.writeChange(a.ID, "%s is unhealthy%s", subject, lastEvent(a))
+			w.WriteChange(a.ID, "%s is unhealthy%s", subject, LastEvent(a))
 		default:
-			w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
+			w.WriteChange(a.ID, "%s is %s%s", subject, a.ClientStatus, LastEvent(a))
 		}
 	}
 	return nil
@@ -149,15 +149,15 @@ func reportDeployed(w *watch, allocs []*structs.AllocListStub) error {
 // checkReplaced returns an error for a failed allocation that nothing replaces: the deployment cannot go on,
 // and fails at its deadline. The scheduler replaces others a moment after they failed, so the first read does
 // not count.
-func checkReplaced(w *watch, a *structs.AllocListStub) error {
+func checkReplaced(w *Watch, a *structs.AllocListStub) error {
 	failed := a.ClientStatus == structs.AllocFailed && a.DesiredStatus == structs.AllocDesiredRun
 	if !failed || a.FollowupEvalID != "" || a.NextAllocation != "" {
-		delete(w.failed, a.ID)
+		delete(w.Failed, a.ID)
 		return nil
 	}
-	if !w.failed[a.ID] {
-		w.failed[a.ID] = true
+	if !w.Failed[a.ID] {
+		w.Failed[a.ID] = true
 		return nil
 	}
-	return structs.Internalf("allocation %s is %s", w.c.id(a.ID), endText(a))
+	return structs.Internalf("allocation %s is %s", w.Call.ID(a.ID), EndText(a))
 }

@@ -8,13 +8,13 @@ import (
 	"berth/structs"
 )
 
-// awaitJobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
-func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string) error {
-	w.waitFor("job", "", jobID)
-	q := &api.Query{MaxWait: readWait}
+// AwaitJobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
+func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string) error {
+	w.WaitFor("job", "", jobID)
+	q := &api.Query{MaxWait: ReadWait}
 	live := map[string]bool{} // the IDs of the allocations that were seen alive
 	for {
-		allocs, meta, err := w.api.JobAllocations(ctx, jobID, false, q)
+		allocs, meta, err := w.API.JobAllocations(ctx, jobID, false, q)
 		if err != nil {
 			return err
 		}
@@ -24,8 +24,8 @@ func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string)
 				left++
 				live[a.ID] = true
 			} else if live[a.ID] {
-				w.writeChange(a.ID, "Allocation %s (%s) is %s",
-					w.c.id(a.ID), a.Name, a.ClientStatus)
+				w.WriteChange(a.ID, "Allocation %s (%s) is %s",
+					w.Call.ID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
 		if left == 0 {
@@ -35,13 +35,13 @@ func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string)
 			}
 		}
 		if left+len(volumes) == 0 {
-			w.writeLine("Job %q has ended", jobID)
+			w.WriteLine("Job %q has ended", jobID)
 			return nil
 		}
 		if left > 0 {
-			w.writeChange("left", "%s still to end", plural(left, "allocation"))
+			w.WriteChange("left", "%s still to end", Plural(left, "allocation"))
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err
 		}
@@ -49,19 +49,19 @@ func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string)
 }
 
 // heldVolumes returns the volumes that ended allocations of a job still hold, and writes the reasons.
-func (w *watch) heldVolumes(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
+func (w *Watch) heldVolumes(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
 	q := &api.Query{
 		Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted),
 	}
 	for _, id := range volumes {
-		claims, _, err := w.api.VolumeClaims(ctx, id, q)
+		claims, _, err := w.API.VolumeClaims(ctx, id, q)
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return nil, err
 		}
 		for _, claim := range claims {
 			subject := "held " + id + claim.AllocID
-			w.writeChange(subject, "Allocation %s has ended and still holds volume %s: %s",
-				w.c.id(claim.AllocID), id, whyHeld(claim))
+			w.WriteChange(subject, "Allocation %s has ended and still holds volume %s: %s",
+				w.Call.ID(claim.AllocID), id, WhyHeld(claim))
 		}
 		if len(claims) > 0 {
 			still = append(still, id)
@@ -70,36 +70,36 @@ func (w *watch) heldVolumes(ctx context.Context, jobID string, volumes []string)
 	return still, nil
 }
 
-// whyHeld explains why a claim of an ended allocation is not released.
-func whyHeld(claim *structs.CSIClaim) string {
+// WhyHeld explains why a claim of an ended allocation is not released.
+func WhyHeld(claim *structs.CSIClaim) string {
 	switch {
 	case claim.Reason != "":
-		return oneLine(claim.Reason)
+		return OneLine(claim.Reason)
 	case claim.ReleaseError != nil:
 		why := *claim.ReleaseError
 		if why.RetryTime == structs.NeverTry { // volume retry calls no node; the message names the remedy
 			why.RetryTime = 0
 		}
-		return problemText(&why)
+		return ProblemText(&why)
 	}
 	return "its node has not released it yet"
 }
 
-// awaitAllocEnd follows one allocation until it has ended.
-func (w *watch) awaitAllocEnd(ctx context.Context, id string) error {
-	q := &api.Query{MaxWait: readWait}
+// AwaitAllocEnd follows one allocation until it has ended.
+func (w *Watch) AwaitAllocEnd(ctx context.Context, id string) error {
+	q := &api.Query{MaxWait: ReadWait}
 	for {
-		a, meta, err := w.api.Allocation(ctx, id, q)
+		a, meta, err := w.API.Allocation(ctx, id, q)
 		if err != nil {
 			return err
 		}
-		w.waitFor("job", a.Namespace, a.JobID)
-		w.writeChange(id, "Allocation %s is %s",
-			w.c.id(id), a.ClientStatus)
+		w.WaitFor("job", a.Namespace, a.JobID)
+		w.WriteChange(id, "Allocation %s is %s",
+			w.Call.ID(id), a.ClientStatus)
 		if a.ClientTerminal() {
 			return nil
 		}
-		err = w.awaitChange(ctx, q, meta)
+		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err
 		}

@@ -86,8 +86,8 @@ func TestWatch_ExplainsForABoundedTime(t *testing.T) {
 			return nil
 		},
 	})
-	w.waitFor("job", "prod", "web")
-	w.waits.next = time.Time{}
+	w.WaitFor("job", "prod", "web")
+	w.Waits.next = time.Time{}
 	w.explainSometimes(ctx)
 	if ctx.Err() != nil || !asked.Load() {
 		t.Errorf("the explanation takes as long as the node is silent; asked for the checks: %v", asked.Load())

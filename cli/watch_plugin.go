@@ -39,17 +39,17 @@ func pluginHealthy(s *structs.TaskState) bool {
 }
 
 // pluginsHealthy reports whether the servers know that all plugin instances of the allocations are healthy.
-// If one is not, it waits up to readWait for a change.
-func (w *watch) pluginsHealthy(
+// If one is not, it waits up to ReadWait for a change.
+func (w *Watch) pluginsHealthy(
 	ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub,
 ) (bool, error) {
 	for _, id := range job.Plugins() {
 		q := w.plugins[id]
 		if q == nil {
-			q = &api.Query{MaxWait: readWait}
+			q = &api.Query{MaxWait: ReadWait}
 			w.plugins[id] = q
 		}
-		plugin, meta, err := w.api.Plugin(ctx, id, q)
+		plugin, meta, err := w.API.Plugin(ctx, id, q)
 		if structs.IsKind(err, structs.KindNotFound) {
 			plugin = &structs.CSIPlugin{ID: id}
 			meta = &structs.QueryMeta{}
@@ -61,9 +61,9 @@ func (w *watch) pluginsHealthy(
 			q.MinIndex = 0
 			continue
 		}
-		w.writeChange("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s",
+		w.WriteChange("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s",
 			id, healthy, expected, why)
-		return false, w.awaitChange(ctx, q, meta)
+		return false, w.AwaitChange(ctx, q, meta)
 	}
 	return true, nil
 }
@@ -86,7 +86,7 @@ func ownInstances(
 					healthy++
 				case why == "" && i != nil && i.AllocID == a.ID:
 					why = fmt.Sprintf("; the %s on %s: %s",
-						kind, nodeLabel(a), oneLine(i.HealthDescription))
+						kind, NodeLabel(a), OneLine(i.HealthDescription))
 				}
 			}
 		}
@@ -101,10 +101,10 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 	return p.Nodes[node]
 }
 
-// pluginProblems returns a row for each unhealthy instance of a plugin and for each allocation without a
+// PluginProblems returns a row for each unhealthy instance of a plugin and for each allocation without a
 // healthy instance, with the time and the cause.
-func pluginProblems(p *structs.CSIPlugin) grid {
-	var rows grid
+func PluginProblems(p *structs.CSIPlugin) Grid {
+	var rows Grid
 	seen := map[string]bool{}
 	halves := map[string]map[string]*structs.CSIInfo{
 		"controller": p.Controllers,
@@ -114,12 +114,12 @@ func pluginProblems(p *structs.CSIPlugin) grid {
 		for node, i := range infos {
 			seen[i.AllocID] = true
 			if !i.Healthy {
-				rows.addRow(
-					shortID(node),
+				rows.AddRow(
+					ShortID(node),
 					half,
-					shortID(i.AllocID),
-					age(i.UpdateTime),
-					oneLine(i.HealthDescription))
+					ShortID(i.AllocID),
+					Age(i.UpdateTime),
+					OneLine(i.HealthDescription))
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func pluginProblems(p *structs.CSIPlugin) grid {
 			continue
 		}
 		since, cause := allocProblem(a)
-		rows.addRow(nodeLabel(a), "", shortID(a.ID), age(since), cause)
+		rows.AddRow(NodeLabel(a), "", ShortID(a.ID), Age(since), cause)
 	}
 	slices.SortFunc(rows, slices.Compare)
 	return rows
@@ -171,13 +171,13 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 			}
 		}
 	}
-	cause = strings.TrimPrefix(lastEvent(a), ": ")
+	cause = strings.TrimPrefix(LastEvent(a), ": ")
 	if last != nil {
-		cause = last.Type + ": " + oneLine(eventText(last))
+		cause = last.Type + ": " + OneLine(EventText(last))
 		cause = strings.TrimSuffix(cause, ": ")
 	}
 	if restarts > 0 {
-		cause = joinComma(cause, "restarted "+plural(int(restarts), "time"))
+		cause = JoinComma(cause, "restarted "+Plural(int(restarts), "time"))
 	}
 	return cmp.Or(since, a.CreateTime), cause
 }

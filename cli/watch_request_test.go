@@ -290,10 +290,10 @@ func TestRequests_EndWhileAReportIsSlow(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+	w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
 	reports := make(chan struct{})
 	var cause error
-	err := w.request(ctx, func(report context.Context) {
+	err := w.Request(ctx, func(report context.Context) {
 		close(reports)
 		<-report.Done()
 		cause = report.Err()
@@ -311,9 +311,9 @@ func TestRequests_BoundAReport(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+	w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
 	ended := make(chan error, 1)
-	err := w.request(ctx, func(report context.Context) {
+	err := w.Request(ctx, func(report context.Context) {
 		<-report.Done()
 		ended <- report.Err()
 	}, func() error { return <-ended })

@@ -57,10 +57,10 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 				began := time.Now()
 				runs := 0
 				var out strings.Builder
-				w := newWatch(&Call{Stdio: Stdio{Out: &out}, cmd: &Command{}})
-				err := w.retryOutage(t.Context(), func(context.Context) error {
+				w := New(&Call{Stdio: Stdio{Out: &out}, Command: &Command{}})
+				err := w.RetryOutage(t.Context(), func(context.Context) error {
 					runs++
-					w.waitFor("job", "prod", "web")
+					w.WaitFor("job", "prod", "web")
 					return c.answers(runs)
 				})
 				if runs != c.runs ||
@@ -93,8 +93,8 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 	}))
 	defer agent.Close()
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})
-	w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
-	err := w.retryOutage(t.Context(), func(ctx context.Context) error {
+	w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
+	err := w.RetryOutage(t.Context(), func(ctx context.Context) error {
 		_, _, err := client.Evaluation(ctx, "e", &api.Query{MinIndex: 7})
 		return err
 	})
@@ -123,7 +123,7 @@ func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
 		"one of another group": {deployedAlloc("db", true, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWatch(&Call{Stdio: Stdio{Out: io.Discard}, cmd: &Command{}})
+			w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
 			done, err := endOfDeployment(w, webDeployment(), []*structs.AllocListStub{c.alloc})
 			if done != c.done || err != nil {
 				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
@@ -143,7 +143,7 @@ func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
 		d.Namespace = "prod"
 		d.Status = status
 		var out strings.Builder
-		w := newWatch(&Call{Stdio: Stdio{Out: &out}, cmd: &Command{}})
+		w := New(&Call{Stdio: Stdio{Out: &out}, Command: &Command{}})
 		done, err := endOfDeployment(w, d, []*structs.AllocListStub{deployedAlloc("app", true, true)})
 		if err != nil || !done || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
@@ -180,10 +180,10 @@ func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
 		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())
 		}))
-		w := newWatch(&Call{
-			Stdio: Stdio{Out: io.Discard},
-			cmd:   &Command{},
-			API:   api.NewClient(api.ClientConfig{Address: agent.URL}),
+		w := New(&Call{
+			Stdio:   Stdio{Out: io.Discard},
+			Command: &Command{},
+			API:     api.NewClient(api.ClientConfig{Address: agent.URL}),
 		})
 		err := awaitJob(t.Context(), w, &structs.Job{ID: "web"}, "")
 		if err != nil || awaited != awaits {

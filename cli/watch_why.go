@@ -27,54 +27,54 @@ const explainTime = 2 * time.Second
 // lastWords bounds the explanation of a wait whose time is over.
 const lastWords = 5 * time.Second
 
-// waiting is the thing that a watch waits for, and its last explanation.
-type waiting struct {
+// Waiting is the thing that a watch waits for, and its last explanation.
+type Waiting struct {
 	noun      string // job, volume or node; "": not known yet, or step is set
-	namespace string
-	id        string
-	step      string          // the next step of a wait for something else
-	jobs      []named         // those that a node waits for
+	Namespace string
+	ID        string
+	Step      string          // the next step of a wait for something else
+	Jobs      []Named         // those that a node waits for
 	next      time.Time       // of the explanation
 	causes    map[string]bool // of the last one
 }
 
-// named is the name of a job or a volume.
-type named struct{ namespace, id string }
+// Named is the name of a job or a volume.
+type Named struct{ Namespace, ID string }
 
-// waitFor tells a watch what it waits for.
-func (w *watch) waitFor(noun, namespace, id string) {
-	w.waits.noun = noun
-	w.waits.namespace = cmp.Or(namespace, w.c.namespace())
-	w.waits.id = id
+// WaitFor tells a watch what it waits for.
+func (w *Watch) WaitFor(noun, namespace, id string) {
+	w.Waits.noun = noun
+	w.Waits.Namespace = cmp.Or(namespace, w.Call.Namespace())
+	w.Waits.ID = id
 }
 
 // explainSometimes explains the wait if it has lasted for whyPause since the last explanation. A node that
 // does not answer with its checks holds the watch up for explainTime at most.
-func (w *watch) explainSometimes(ctx context.Context) {
-	if time.Now().Before(w.waits.next) {
+func (w *Watch) explainSometimes(ctx context.Context) {
+	if time.Now().Before(w.Waits.next) {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, explainTime)
 	defer cancel()
 	w.explain(limited)
-	w.waits.next = time.Now().Add(whyPause)
+	w.Waits.next = time.Now().Add(whyPause)
 }
 
 // explain writes the causes of the wait that it has not just written, as "job why" and "volume why" tell
 // them. It ignores errors, because the next read of the watch reports them.
-func (w *watch) explain(ctx context.Context) {
-	one := named{w.waits.namespace, w.waits.id}
-	switch w.waits.noun {
+func (w *Watch) explain(ctx context.Context) {
+	one := Named{Namespace: w.Waits.Namespace, ID: w.Waits.ID}
+	switch w.Waits.noun {
 	case "job":
 		w.explainJobs(ctx, one)
 	case "node":
-		shown := w.waits.jobs[:min(len(w.waits.jobs), mostDrained)]
+		shown := w.Waits.Jobs[:min(len(w.Waits.Jobs), mostDrained)]
 		w.explainJobs(ctx, shown...)
-		if rest := len(w.waits.jobs) - len(shown); rest > 0 {
-			w.writeChange("jobs", "  and %s: %s", plural(rest, "more job"), w.whyCommand())
+		if rest := len(w.Waits.Jobs) - len(shown); rest > 0 {
+			w.WriteChange("jobs", "  and %s: %s", Plural(rest, "more job"), w.whyCommand())
 		}
 	case "volume":
-		causes, waits := causesOf(ctx, w.api.VolumeWhy, one)
+		causes, waits := causesOf(ctx, w.API.VolumeWhy, one)
 		if waits {
 			w.writeCauses(causes)
 		}
@@ -82,11 +82,11 @@ func (w *watch) explain(ctx context.Context) {
 }
 
 // explainJobs writes the causes for which jobs wait, and their failing checks.
-func (w *watch) explainJobs(ctx context.Context, jobs ...named) {
+func (w *Watch) explainJobs(ctx context.Context, jobs ...Named) {
 	var all []*structs.Reason
-	var waiting []named
+	var waiting []Named
 	for _, j := range jobs {
-		causes, waits := causesOf(ctx, w.api.JobWhy, j)
+		causes, waits := causesOf(ctx, w.API.JobWhy, j)
 		if waits {
 			all = append(all, causes...)
 			waiting = append(waiting, j)
@@ -105,8 +105,8 @@ func (w *watch) explainJobs(ctx context.Context, jobs ...named) {
 type readWhy func(context.Context, string, *api.Query) (*structs.WhyResponse, *structs.QueryMeta, error)
 
 // causesOf returns the causes for which a job or a volume waits, and whether it does.
-func causesOf(ctx context.Context, read readWhy, of named) (causes []*structs.Reason, waits bool) {
-	why, _, err := read(ctx, of.id, &api.Query{Namespace: of.namespace})
+func causesOf(ctx context.Context, read readWhy, of Named) (causes []*structs.Reason, waits bool) {
+	why, _, err := read(ctx, of.ID, &api.Query{Namespace: of.Namespace})
 	if err != nil || !why.Waits {
 		return nil, false
 	}
@@ -114,28 +114,28 @@ func causesOf(ctx context.Context, read readWhy, of named) (causes []*structs.Re
 }
 
 // writeCauses writes the causes that are not among the last ones, with their remedies.
-func (w *watch) writeCauses(causes []*structs.Reason) {
+func (w *Watch) writeCauses(causes []*structs.Reason) {
 	rest := max(0, len(causes)-mostCauses)
 	current := map[string]bool{}
 	for _, r := range causes[:len(causes)-rest] {
 		current[r.Same()] = true
-		if w.waits.causes[r.Same()] {
+		if w.Waits.causes[r.Same()] {
 			continue
 		}
-		w.writeLine("  waits: %s", oneLine(r.Text))
+		w.WriteLine("  waits: %s", OneLine(r.Text))
 		if r.Remedy != "" {
-			w.writeLine("    -> %s", oneLine(r.Remedy))
+			w.WriteLine("    -> %s", OneLine(r.Remedy))
 		}
 	}
 	if rest > 0 {
-		w.writeChange("causes", "  and %s more: %s", plural(rest, "reason"), w.whyCommand())
+		w.WriteChange("causes", "  and %s more: %s", Plural(rest, "reason"), w.whyCommand())
 	}
-	w.waits.causes = current
+	w.Waits.causes = current
 }
 
 // explainChecks writes the failing checks of the first allocations of a job that run and are not healthy.
-func (w *watch) explainChecks(ctx context.Context, job named) {
-	allocs, _, err := w.api.JobAllocations(ctx, job.id, false, &api.Query{Namespace: job.namespace})
+func (w *Watch) explainChecks(ctx context.Context, job Named) {
+	allocs, _, err := w.API.JobAllocations(ctx, job.ID, false, &api.Query{Namespace: job.Namespace})
 	if err != nil {
 		return
 	}
@@ -144,16 +144,16 @@ func (w *watch) explainChecks(ctx context.Context, job named) {
 			a.DeploymentStatus.IsHealthy()
 	})
 	for _, a := range allocs[:min(len(allocs), mostChecked)] {
-		checks, _ := badChecks(ctx, w.c, a.ID) // the watch goes on without them
+		checks, _ := BadChecks(ctx, w.Call, a.ID) // the watch goes on without them
 		for _, check := range checks {
-			w.writeChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s", check.Check,
-				check.Service, w.c.id(a.ID), withDescription(check.Status, oneLine(check.Output)))
+			w.WriteChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s",
+				check.Check, check.Service, w.Call.ID(a.ID), WithDescription(check.Status, OneLine(check.Output)))
 		}
 	}
 }
 
-// badChecks returns the checks of an allocation that have failed or warn, in the order of their names.
-func badChecks(ctx context.Context, c *Call, allocID string) (bad []*structs.CheckResult, err error) {
+// BadChecks returns the checks of an allocation that have failed or warn, in the order of their names.
+func BadChecks(ctx context.Context, c *Call, allocID string) (bad []*structs.CheckResult, err error) {
 	checks, err := c.API.AllocChecks(ctx, allocID)
 	if err != nil {
 		return nil, err
@@ -169,10 +169,10 @@ func badChecks(ctx context.Context, c *Call, allocID string) (bad []*structs.Che
 	return bad, nil
 }
 
-// explainAtLast explains a wait whose time is over. The context of the wait has ended.
-func (w *watch) explainAtLast(ctx context.Context) {
+// ExplainAtLast explains a wait whose time is over. The context of the wait has ended.
+func (w *Watch) ExplainAtLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
-	w.waits.causes = nil // the reader may not have seen those before
+	w.Waits.causes = nil // the reader may not have seen those before
 	w.explain(ctx)
 }

@@ -38,7 +38,7 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 		},
 		"/v1/client/allocation/" + alloc1 + "/checks": func() any { return checksOne()[alloc1] },
 	})
-	w.waitFor("job", "prod", "web")
+	w.WaitFor("job", "prod", "web")
 	for range 3 {
 		w.explain(t.Context())
 	}
@@ -56,7 +56,7 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 			t.Errorf("%q is written %d times, want %d:\n%s", text, got, want, out.String())
 		}
 	}
-	if got := w.advice(); !strings.HasSuffix(got, "berth job why -namespace prod web") {
+	if got := w.Advice(); !strings.HasSuffix(got, "berth job why -namespace prod web") {
 		t.Errorf("the advice at a timeout is %q", got)
 	}
 }
@@ -72,11 +72,11 @@ func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
 			}
 		},
 	})
-	w.waitFor("job", "prod", "web")
+	w.WaitFor("job", "prod", "web")
 	ctx, cancel := context.WithCancel(t.Context())
 	w.explain(ctx)
 	cancel()
-	w.explainAtLast(ctx)
+	w.ExplainAtLast(ctx)
 	for _, text := range []string{"waits: no node has memory", "-> add nodes"} {
 		if got := strings.Count(out.String(), text); got != 2 {
 			t.Errorf("%q is written %d times, want 2:\n%s", text, got, out.String())
@@ -117,7 +117,7 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 		},
 		"/v1/client/allocation/" + alloc1 + "/checks": func() any { return checksOne()[alloc1] },
 	})
-	w.waits.next = time.Time{}
+	w.Waits.next = time.Time{}
 	begun := true
 	err := awaitDrain(t.Context(), w, node1, &begun)
 	if err != nil {
@@ -132,7 +132,7 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 	if strings.Contains(out.String(), "nothing waits") {
 		t.Errorf("a job that waits for nothing is explained:\n%s", out.String())
 	}
-	if got := w.advice(); !strings.HasSuffix(got, "berth node status "+node1) {
+	if got := w.Advice(); !strings.HasSuffix(got, "berth node status "+node1) {
 		t.Errorf("the advice at a timeout is %q", got)
 	}
 }
@@ -142,9 +142,9 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 func TestWatch_CountsTheJobsOfADrainThatItDoesNotExplain(t *testing.T) {
 	var out strings.Builder
 	w := watchOf(t, &out, nil)
-	w.waitFor("node", "", node1)
+	w.WaitFor("node", "", node1)
 	for n := range mostDrained + 4 {
-		w.waits.jobs = append(w.waits.jobs, named{"default", fmt.Sprint("job", n)})
+		w.Waits.Jobs = append(w.Waits.Jobs, Named{"default", fmt.Sprint("job", n)})
 	}
 	w.explain(t.Context())
 	w.explain(t.Context())
@@ -152,7 +152,7 @@ func TestWatch_CountsTheJobsOfADrainThatItDoesNotExplain(t *testing.T) {
 }
 
 // watchOf returns a watch of an agent with answers by path. The agent has no other paths.
-func watchOf(t *testing.T, out *strings.Builder, answers map[string]func() any) *watch {
+func watchOf(t *testing.T, out *strings.Builder, answers map[string]func() any) *Watch {
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := answers[r.URL.Path]
 		if answer == nil {
@@ -164,5 +164,5 @@ func watchOf(t *testing.T, out *strings.Builder, answers map[string]func() any) 
 	t.Cleanup(agent.Close)
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})
 	t.Cleanup(client.Close)
-	return newWatch(&Call{Stdio: Stdio{Out: out}, cmd: &Command{}, API: client})
+	return New(&Call{Stdio: Stdio{Out: out}, Command: &Command{}, API: client})
 }

@@ -7,7 +7,8 @@ import (
 	"berth/structs"
 )
 
-func showWhy(
+// ShowWhy shows the answer of read to why something waits.
+func ShowWhy(
 	ctx context.Context, c *Call, id string,
 	read func(*api.Client, context.Context, string, *api.Query) (*structs.WhyResponse, *api.Meta, error),
 ) error {
@@ -15,7 +16,7 @@ func showWhy(
 	if err != nil {
 		return err
 	}
-	return c.show(why, func() error {
+	return c.Show(why, func() error {
 		c.Printf("%s", why.Text)
 		return nil
 	})

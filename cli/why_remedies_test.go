@@ -37,10 +37,10 @@ func TestRemedies_AreCommands(t *testing.T) {
 			t.Errorf("there is no command berth %s", command)
 			continue
 		}
-		call := &Call{cmd: c}
-		err := call.parse(args)
+		call := &Call{Command: c}
+		err := call.Parse(args)
 		if err == nil {
-			err = checkArgs(c.Args, call.Args)
+			err = CheckArgs(c.Args, call.Args)
 		}
 		if err != nil {
 			t.Errorf("berth %s: %v", command, err)
