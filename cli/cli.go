@@ -14,94 +14,22 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
-	"strings"
-
-	"berth/internal/suggest"
-	"berth/structs"
 )
-
-// Stdio has the standard streams of a command.
-type Stdio struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
-}
-
-// Command is a command, or a group of them (Sub).
-type Command struct {
-	Name     string
-	Synopsis string // one line, without a full stop
-	Args     string // as in usage: <needed> [optional]; "..." after the last means any number of it
-	Help     string // paragraphs and examples
-	Flags    []Flag
-	Local    bool   // it calls no agent and has no common options
-	Renders  bool   // it has -json and -t
-	Acts     bool   // it changes something or writes a file; it has -json, and Run calls WriteOutcome
-	Hidden   bool   // help does not list it
-	Verbatim bool   // all words after the first argument are arguments
-	Examples string // command lines
-	Group    string
-	Misuse   int // the exit code of wrong usage; 0: exitUsage
-	Run      func(ctx context.Context, c *Call) error
-	Sub      []Command
-}
-
-// usageError reports an invalid command line.
-type usageError struct {
-	text string
-	path string // of the command whose help explains the usage
-	code int    // the exit code; 0: exitUsage
-}
-
-func (e *usageError) Error() string { return e.text }
-
-// ExitError is the exit code of a program that a command has run. The program has told its user the reason.
-type ExitError int
-
-func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// exitUsage is the exit code of wrong usage.
-const exitUsage = 2
 
 // Run runs the command of the arguments (without the name of the program) and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
-	std.Err = Printable{To: std.Err}
 	root := Command{
 		Name:     "berth",
 		Synopsis: synopsis,
 		Sub:      Tree(extra...),
 	}
-	root.Sub = append(root.Sub, Completer(&root))
-	err := root.run(ctx, "berth", args, std)
-	var usage *usageError
-	var exited ExitError
-	var ofFiles *fileFaults
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exited):
-		return int(exited)
-	case errors.As(err, &usage):
-		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n",
-			usage.text, usage.path)
-		return cmp.Or(usage.code, exitUsage)
-	}
-	if errors.As(err, &ofFiles) {
-		ofFiles.write(std.Err)
-	} else {
-		fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
-	}
-	return structs.KindOf(err).ExitCode()
+	return root.Main(ctx, args, std)
 }
 
-// Merge returns a tree with more commands. An existing group gets the commands of the new one.
-func Merge(tree, extra []Command) []Command {
+// mergeCommands returns a tree with more commands. An existing group gets the commands of the new one.
+func mergeCommands(tree, extra []Command) []Command {
 	tree = slices.Clone(tree)
 	for _, e := range extra {
 		at := slices.IndexFunc(tree, func(c Command) bool {
@@ -111,106 +39,7 @@ func Merge(tree, extra []Command) []Command {
 			tree = append(tree, e)
 			continue
 		}
-		tree[at].Sub = Merge(tree[at].Sub, e.Sub)
+		tree[at].Sub = mergeCommands(tree[at].Sub, e.Sub)
 	}
 	return tree
-}
-
-// run finds the command that the arguments name and runs it.
-func (cmd *Command) run(ctx context.Context, path string, args []string, std Stdio) error {
-	if cmd.Run != nil {
-		err := cmd.invoke(ctx, path, args, std)
-		var usage *usageError
-		if errors.As(err, &usage) {
-			usage.code = cmd.Misuse
-		}
-		return err
-	}
-	if len(args) > 1 && args[0] == "help" { // help job run
-		args = append(slices.Clone(args[1:]), "-h")
-	}
-	if len(args) == 0 || isHelp(args[0]) {
-		cmd.printGroup(std.Out, path)
-		return nil
-	}
-	name := args[0]
-	if name == "-version" || name == "--version" || name == "-v" {
-		name = "version"
-	}
-	var names []string
-	for _, sub := range cmd.Sub {
-		if sub.Name == name {
-			return sub.run(ctx, path+" "+name, args[1:], std)
-		}
-		names = append(names, sub.Name)
-	}
-	if strings.HasPrefix(name, "-") {
-		return &usageError{
-			text: fmt.Sprintf("the option %s is before the command; options follow the command", name),
-			path: path,
-		}
-	}
-	text := fmt.Sprintf("there is no command %q",
-		strings.TrimPrefix(path+" "+name, "berth "))
-	if near := suggest.Closest(name, names); near != "" {
-		text += fmt.Sprintf("; did you mean %q?",
-			strings.TrimPrefix(path+" "+near, "berth "))
-	}
-	return &usageError{text: text, path: path}
-}
-
-func isHelp(arg string) bool {
-	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
-}
-
-// invoke parses the arguments of a command and runs it.
-func (cmd *Command) invoke(ctx context.Context, path string, args []string, std Stdio) error {
-	c := &Call{Stdio: std, Command: cmd}
-	err := c.Parse(args)
-	if errors.Is(err, errHelp) {
-		cmd.printHelp(std.Out, path)
-		return nil
-	}
-	if err == nil {
-		err = CheckArgs(cmd.Args, c.Args)
-	}
-	if err != nil {
-		return &usageError{text: err.Error(), path: path}
-	}
-	if cmd.Renders &&
-		c.Bool("json") &&
-		c.String("t") != "" {
-		return &usageError{text: "-json and -t exclude each other", path: path}
-	}
-	if cmd.Acts && c.Bool("json") {
-		c.outcome = c.Out
-		c.Out = c.Err
-	}
-	if !cmd.Local {
-		c.API = c.newClient()
-		defer c.API.Close()
-	}
-	err = cmd.Run(ctx, c)
-	var usage *usageError
-	if errors.As(err, &usage) && usage.path == "" {
-		usage.path = path
-	}
-	return err
-}
-
-// BadUsage reports options and arguments that exclude or lack each other.
-func BadUsage(format string, args ...any) error {
-	return &usageError{text: fmt.Sprintf(format, args...)}
-}
-
-// CheckArgs checks the number of arguments against the words of a usage line.
-func CheckArgs(spec string, args []string) error {
-	words := strings.Fields(spec)
-	switch {
-	case len(args) < strings.Count(spec, "<"):
-		return fmt.Errorf("%s is missing", words[len(args)])
-	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
-		return fmt.Errorf("the argument %q is not expected", args[len(words)])
-	}
-	return nil
 }

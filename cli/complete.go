@@ -52,9 +52,9 @@ func PrintCompletion(_ context.Context, c *Call) error {
 // completeWithin bounds the wait for an agent after a user has pressed TAB.
 const completeWithin = 2 * time.Second
 
-// Completer returns the command that the scripts of shells call. It prints the words that may replace the
+// completer returns the command that the scripts of shells call. It prints the words that may replace the
 // last one, one per line.
-func Completer(root *Command) Command {
+func completer(root *Command) Command {
 	return Command{
 		Name:     "complete",
 		Group:    GroupSelf,

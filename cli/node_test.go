@@ -63,7 +63,9 @@ func testWidth(t *testing.T, print func(*Call), most int) {
 		c := &Call{
 			Stdio:   Stdio{Out: &out},
 			Command: &Command{Renders: true, Flags: []Flag{VerboseFlag}},
-			values:  map[string][]string{"verbose": {verbose}},
+		}
+		if err := c.Parse([]string{"-verbose=" + verbose}); err != nil {
+			t.Fatal(err)
 		}
 		print(c)
 		if whole := strings.Contains(out.String(), "at all"); whole != (verbose == "true") {

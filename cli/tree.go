@@ -4,7 +4,7 @@ const synopsis = "A clustered control plane for CSI storage and the jobs that us
 
 // Tree returns the commands of this package together with those of other packages.
 func Tree(extra ...Command) []Command {
-	return Merge(tree, extra)
+	return mergeCommands(tree, extra)
 }
 
 // tree lists the nouns in the order of help, group by group. The verbs of a noun are in its file.

@@ -147,7 +147,8 @@ func (w *Watch) explainChecks(ctx context.Context, job Named) {
 		checks, _ := BadChecks(ctx, w.Call, a.ID) // the watch goes on without them
 		for _, check := range checks {
 			w.WriteChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s",
-				check.Check, check.Service, w.Call.ID(a.ID), WithDescription(check.Status, OneLine(check.Output)))
+				check.Check, check.Service, w.Call.ID(a.ID),
+				WithDescription(check.Status, OneLine(check.Output)))
 		}
 	}
 }

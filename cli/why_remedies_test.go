@@ -27,14 +27,14 @@ func TestRemedies_AreCommands(t *testing.T) {
 			found[remedyEnd.Split(line, 2)[0]] = true
 		}
 	}
-	for command := range found {
-		args := slices.Collect(words(command))
+	for remedy := range found {
+		args := slices.Collect(words(remedy))
 		if args[0] == "agent" { // package agent has it
 			continue
 		}
 		c, args := findCommand(Tree(), args)
 		if c == nil {
-			t.Errorf("there is no command berth %s", command)
+			t.Errorf("there is no command berth %s", remedy)
 			continue
 		}
 		call := &Call{Command: c}
@@ -43,7 +43,7 @@ func TestRemedies_AreCommands(t *testing.T) {
 			err = CheckArgs(c.Args, call.Args)
 		}
 		if err != nil {
-			t.Errorf("berth %s: %v", command, err)
+			t.Errorf("berth %s: %v", remedy, err)
 		}
 	}
 	if len(found) < 30 {
