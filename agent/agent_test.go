@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/cli"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -65,7 +66,7 @@ func (l *logBuffer) await(t *testing.T, text string) string {
 
 // runCommandLine runs `berth agent` with arguments and returns the exit code.
 func runCommandLine(ctx context.Context, out, log io.Writer, args ...string) int {
-	std := cli.Stdio{
+	std := command.Stdio{
 		In:  strings.NewReader(""),
 		Out: out,
 		Err: log,

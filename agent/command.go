@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/cli"
+	"berth/cli/command"
 	"berth/internal/version"
 )
 
@@ -24,23 +24,23 @@ configuration. With leave_on_interrupt or leave_on_terminate the server first
 leaves the cluster.`
 
 // Command returns "berth agent", which runs an agent until ctx ends.
-func Command() cli.Command {
-	flags := []cli.Flag{
+func Command() command.Command {
+	flags := []command.Flag{
 		{
 			Name:  "config",
-			Kind:  cli.Strings,
+			Kind:  command.Strings,
 			Value: "path",
 			Usage: "A configuration file, or a directory of them; may be given more than once",
 		},
-		{Name: "dev", Kind: cli.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
+		{Name: "dev", Kind: command.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
 	}
 	c := DefaultConfig()
 	for _, o := range c.options() {
 		flags = append(flags, o.flag())
 	}
-	return cli.Command{
+	return command.Command{
 		Name:     "agent",
-		Group:    cli.GroupSelf,
+		Group:    command.GroupSelf,
 		Synopsis: "Run a server, a node, or both",
 		Help:     help,
 		Examples: "berth agent -dev\n" +
@@ -85,24 +85,24 @@ func (c *Config) options() []option {
 	}
 }
 
-func (o option) flag() cli.Flag {
-	f := cli.Flag{
+func (o option) flag() command.Flag {
+	f := command.Flag{
 		Name:  o.name,
-		Kind:  cli.String,
+		Kind:  command.String,
 		Value: o.value,
 		Usage: o.usage,
 	}
 	switch o.field.(type) {
 	case *bool:
-		f.Kind = cli.Bool
+		f.Kind = command.Bool
 	case *int:
-		f.Kind = cli.Number
+		f.Kind = command.Number
 	}
 	return f
 }
 
 // set sets the field to the value of the flag.
-func (o option) set(call *cli.Call) {
+func (o option) set(call *command.Call) {
 	switch field := o.field.(type) {
 	case *bool:
 		*field = call.Bool(o.name)
@@ -116,7 +116,7 @@ func (o option) set(call *cli.Call) {
 }
 
 // configOf returns the defaults, overridden by the files and then by the options.
-func configOf(call *cli.Call) (Config, error) {
+func configOf(call *command.Call) (Config, error) {
 	c := DefaultConfig()
 	if call.Bool("dev") {
 		c.dev()
@@ -142,7 +142,7 @@ func (c *Config) dev() {
 	c.Client.NetworkInterface = "lo"
 }
 
-func runCommand(ctx context.Context, call *cli.Call) error {
+func runCommand(ctx context.Context, call *command.Call) error {
 	cfg, err := configOf(call)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func onHangup(hangups chan os.Signal, fn func()) (stop func()) {
 }
 
 // configAgain reads the files and the options again.
-func configAgain(call *cli.Call, now *Config) (*Config, error) {
+func configAgain(call *command.Call, now *Config) (*Config, error) {
 	cfg, err := configOf(call)
 	if err != nil {
 		return nil, err

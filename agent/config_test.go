@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/cli"
+	"berth/cli/command"
 	"berth/client/hooks/artifact"
 	"berth/server"
 	"berth/structs"
@@ -33,11 +34,11 @@ func writeFiles(t *testing.T, files map[string]string) string {
 func parseConfig(t *testing.T, args ...string) (c Config, err error) {
 	t.Helper()
 	cmd := Command()
-	cmd.Run = func(_ context.Context, call *cli.Call) error {
+	cmd.Run = func(_ context.Context, call *command.Call) error {
 		c, err = configOf(call)
 		return nil
 	}
-	std := cli.Stdio{
+	std := command.Stdio{
 		In:  strings.NewReader(""),
 		Out: io.Discard,
 		Err: io.Discard,

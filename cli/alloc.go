@@ -8,17 +8,18 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // allocCommands are the verbs of berth alloc.
-var allocCommands = []Command{
+var allocCommands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[alloc]",
 		Synopsis: "List allocations, or show one with its tasks and volumes",
 		Renders:  true,
-		Flags:    []Flag{StatsFlag},
+		Flags:    []command.Flag{command.StatsFlag},
 		Run:      allocStatus,
 		Examples: "berth alloc status\n" +
 			"berth alloc status 53b92b20",
@@ -75,7 +76,7 @@ var allocCommands = []Command{
 		Args:     "<alloc>",
 		Synopsis: "Stop an allocation; the scheduler replaces it",
 		Acts:     true,
-		Flags:    append([]Flag{noShutdownDelay}, DetachFlags...),
+		Flags:    append([]command.Flag{noShutdownDelay}, command.DetachFlags...),
 		Run:      allocStop,
 		Examples: "berth alloc stop 53b92b20\n" +
 			"berth alloc stop -no-shutdown-delay 53b92b20",
@@ -83,9 +84,9 @@ var allocCommands = []Command{
 }
 
 // jobAllocSheet shows the allocations of one job.
-var jobAllocSheet = Sheet[*structs.AllocListStub]{
+var jobAllocSheet = command.Sheet[*structs.AllocListStub]{
 	Titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
-	Row: func(c *Call, a *structs.AllocListStub) []string {
+	Row: func(c *command.Call, a *structs.AllocListStub) []string {
 		return []string{
 			c.ID(a.ID),
 			nodeName(c, a.NodeName, a.NodeID),
@@ -93,23 +94,23 @@ var jobAllocSheet = Sheet[*structs.AllocListStub]{
 			fmt.Sprint(a.JobVersion),
 			a.DesiredStatus,
 			a.ClientStatus,
-			Age(a.CreateTime),
-			Age(a.ModifyTime),
+			command.Age(a.CreateTime),
+			command.Age(a.ModifyTime),
 		}
 	},
 	Order: newestFirst,
 }
 
-var allocSheet = Sheet[*structs.AllocListStub]{
+var allocSheet = command.Sheet[*structs.AllocListStub]{
 	Titles: "Job|" + jobAllocSheet.Titles,
-	Row: func(c *Call, a *structs.AllocListStub) []string {
+	Row: func(c *command.Call, a *structs.AllocListStub) []string {
 		return append([]string{a.JobID}, jobAllocSheet.Row(c, a)...)
 	},
 	Order: newestFirst,
 }
 
 // nodeName formats the name of a node with its ID.
-func nodeName(c *Call, name, id string) string {
+func nodeName(c *command.Call, name, id string) string {
 	if name == "" {
 		return c.ID(id)
 	}
@@ -123,15 +124,15 @@ func newestFirst(a, b *structs.AllocListStub) int {
 		cmp.Compare(a.Name, b.Name))
 }
 
-func allocStatus(ctx context.Context, c *Call) error {
-	err := CheckStats(c)
+func allocStatus(ctx context.Context, c *command.Call) error {
+	err := command.CheckStats(c)
 	if err != nil {
 		return err
 	}
 	return oneOrAllAllocs.Run(ctx, c)
 }
 
-var oneOrAllAllocs = Status[*structs.AllocListStub, structs.Allocation]{
+var oneOrAllAllocs = command.Status[*structs.AllocListStub, structs.Allocation]{
 	Kind:  "alloc",
 	Sheet: allocSheet,
 	List:  (*api.Client).Allocations,
@@ -139,23 +140,23 @@ var oneOrAllAllocs = Status[*structs.AllocListStub, structs.Allocation]{
 	Print: printAlloc,
 }
 
-func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
+func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) error {
 	c.Pairs(
 		"ID", a.ID,
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
 		"Node", nodeName(c, a.NodeName, a.NodeID),
-		"Evaluation", ShortID(a.EvalID),
-		"Desired", WithDescription(a.DesiredStatus, a.DesiredDescription),
+		"Evaluation", command.ShortID(a.EvalID),
+		"Desired", command.WithDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
-		"Deployment", ShortID(a.DeploymentID),
+		"Deployment", command.ShortID(a.DeploymentID),
 		"Health", rolloutHealth(a),
 		"Description", a.ClientDescription,
-		"Created", FormatNanos(a.CreateTime),
-		"Modified", FormatNanos(a.ModifyTime),
-		"Replaces", ShortID(a.PreviousAllocation),
-		"Replaced by", ShortID(a.NextAllocation),
-		"Preempted by", ShortID(a.PreemptedByAllocation),
+		"Created", command.FormatNanos(a.CreateTime),
+		"Modified", command.FormatNanos(a.ModifyTime),
+		"Replaces", command.ShortID(a.PreviousAllocation),
+		"Replaced by", command.ShortID(a.NextAllocation),
+		"Preempted by", command.ShortID(a.PreemptedByAllocation),
 		"Preempted allocs", shortIDs(a.PreemptedAllocations),
 	)
 	printAllocHostVolumes(c, a)
@@ -166,7 +167,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	printAllocPorts(c, a.AllocatedResources)
 	printAllocNetwork(c, a)
 	printAllocDevices(c, a.AllocatedResources)
-	for name, state := range Sorted(a.TaskStates) {
+	for name, state := range command.Sorted(a.TaskStates) {
 		printTask(c, taskTitle(GroupOf(a), name), state, a.ClientStatus)
 	}
 	if c.Bool("stats") {
@@ -179,17 +180,17 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 func shortIDs(ids []string) string {
 	var short []string
 	for _, id := range ids {
-		short = append(short, ShortID(id))
+		short = append(short, command.ShortID(id))
 	}
 	return strings.Join(short, ", ")
 }
 
-func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) error {
+func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocation) error {
 	claims, err := AllocClaims(ctx, c.API, a)
 	if err != nil || len(claims) == 0 {
 		return err
 	}
-	var rows Grid
+	var rows command.Grid
 	for _, v := range claims {
 		state, why := "none", ""
 		switch {
@@ -208,7 +209,7 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 			v.Alias,
 			v.Volume,
 			string(v.Request.AccessMode),
-			YesNo(v.Request.ReadOnly),
+			command.YesNo(v.Request.ReadOnly),
 			state,
 			why,
 		)
@@ -236,7 +237,7 @@ func taskTitle(g *structs.TaskGroup, name string) string {
 	return fmt.Sprintf("%s (%s)", title, t.Lifecycle.Hook)
 }
 
-func printTask(c *Call, title string, s *structs.TaskState, alloc string) {
+func printTask(c *command.Call, title string, s *structs.TaskState, alloc string) {
 	c.Printf("\n%s\n", title)
 	state := s.State
 	if s.Failed {
@@ -247,14 +248,14 @@ func printTask(c *Call, title string, s *structs.TaskState, alloc string) {
 	}
 	c.Pairs(
 		"State", state,
-		"Started", FormatTime(s.StartedAt),
-		"Finished", FormatTime(s.FinishedAt),
+		"Started", command.FormatTime(s.StartedAt),
+		"Finished", command.FormatTime(s.FinishedAt),
 		"Restarts", restartsText(s),
 	)
 	first := max(0, len(s.Events)-eventsShown)
-	var rows Grid
+	var rows command.Grid
 	for _, e := range slices.Backward(s.Events[first:]) {
-		rows.AddRow(Age(e.Time), e.Type, EventText(e))
+		rows.AddRow(command.Age(e.Time), e.Type, EventText(e))
 	}
 	if len(rows) > 0 {
 		c.Table("Time|Event|Description", rows)
@@ -265,20 +266,20 @@ func restartsText(s *structs.TaskState) string {
 	if s.Restarts == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d, the last %s", s.Restarts, Ago(s.LastRestart))
+	return fmt.Sprintf("%d, the last %s", s.Restarts, command.Ago(s.LastRestart))
 }
 
 // noShutdownDelay is the flag of the commands that stop allocations.
-var noShutdownDelay = Flag{
+var noShutdownDelay = command.Flag{
 	Name:  "no-shutdown-delay",
 	Usage: "Skip the shutdown_delay of groups and tasks, also one that has begun",
 }
 
-func stopOptions(c *Call) api.AllocStopOptions {
+func stopOptions(c *command.Call) api.AllocStopOptions {
 	return api.AllocStopOptions{NoShutdownDelay: c.Bool(noShutdownDelay.Name)}
 }
 
-func allocStop(ctx context.Context, c *Call) error {
+func allocStop(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
@@ -288,12 +289,12 @@ func allocStop(ctx context.Context, c *Call) error {
 		return err
 	}
 	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
-		w.WriteChange("request", "Allocation %s is stopping", ShortID(id))
+		w.WriteChange("request", "Allocation %s is stopping", command.ShortID(id))
 		return w.AwaitAllocEnd(ctx, id)
 	})
 }
 
-func showAllocChecks(ctx context.Context, c *Call) error {
+func showAllocChecks(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
@@ -307,12 +308,12 @@ func showAllocChecks(ctx context.Context, c *Call) error {
 		return err
 	}
 	return c.Show(checks, func() error {
-		var rows Grid
-		for _, check := range Sorted(checks) {
+		var rows command.Grid
+		for _, check := range command.Sorted(checks) {
 			rows.AddRow(check.Service, check.Task, check.Check, check.Status, check.Output)
 		}
 		if len(rows) == 0 {
-			c.Printf("Allocation %s has no checks\n", ShortID(id))
+			c.Printf("Allocation %s has no checks\n", command.ShortID(id))
 			return nil
 		}
 		c.Table("Service|Task|Name|Status|Message", rows)

@@ -6,17 +6,18 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/cli/command"
 )
 
 // taskFlag names a task in the way of an argument.
-var taskFlag = Flag{
+var taskFlag = command.Flag{
 	Name:  "task",
-	Kind:  String,
+	Kind:  command.String,
 	Value: "name",
 	Usage: "The task, in place of the argument",
 }
 
-var restartCommand = Command{
+var restartCommand = command.Command{
 	Name:     "restart",
 	Args:     "<alloc> [task]",
 	Synopsis: "Restart the running tasks, or one of them",
@@ -26,7 +27,7 @@ the restart policy. With -all-tasks the node stops all tasks and starts them
 in the order of their lifecycles, also those that have ended. The command does
 not wait for the restarts.`,
 	Acts: true,
-	Flags: []Flag{
+	Flags: []command.Flag{
 		taskFlag,
 		{Name: "all-tasks", Usage: "Restart all tasks, also those that have ended"},
 	},
@@ -36,15 +37,15 @@ not wait for the restarts.`,
 		"berth alloc restart -all-tasks 53b92b20",
 }
 
-var signalCommand = Command{
+var signalCommand = command.Command{
 	Name:     "signal",
 	Args:     "<alloc> [task]",
 	Synopsis: "Send a signal to the running tasks, or to one of them",
 	Acts:     true,
-	Flags: []Flag{
+	Flags: []command.Flag{
 		{
 			Name:    "s",
-			Kind:    String,
+			Kind:    command.String,
 			Value:   "signal",
 			Default: "SIGKILL",
 			Usage:   "The signal, for example SIGHUP or HUP",
@@ -56,12 +57,12 @@ var signalCommand = Command{
 		"berth alloc signal -s USR1 53b92b20 server",
 }
 
-var gcCommand = Command{
+var gcCommand = command.Command{
 	Name:     "gc",
 	Args:     "<alloc>",
 	Synopsis: "Remove what is left of an allocation that has ended",
 	Acts:     true,
-	Run: func(ctx context.Context, c *Call) error {
+	Run: func(ctx context.Context, c *command.Call) error {
 		id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 		if err != nil {
 			return err
@@ -72,31 +73,32 @@ var gcCommand = Command{
 		if err != nil {
 			return err
 		}
-		return c.Report(Changed{"AllocID": id}, "Allocation %s is removed from its node", ShortID(id))
+		return c.Report(command.Changed{"AllocID": id}, "Allocation %s is removed from its node",
+			command.ShortID(id))
 	},
 	Examples: "berth alloc gc 53b92b20",
 }
 
 // taskArg returns the task that the command names, "" for none.
-func taskArg(c *Call) (string, error) {
+func taskArg(c *command.Call) (string, error) {
 	task := c.String("task")
 	switch {
 	case task == "":
 		return c.Arg(1), nil
 	case c.Arg(1) != "":
-		return "", BadUsage("expected either [task] or -task")
+		return "", command.BadUsage("expected either [task] or -task")
 	}
 	return task, nil
 }
 
-func allocRestart(ctx context.Context, c *Call) error {
+func allocRestart(ctx context.Context, c *command.Call) error {
 	task, err := taskArg(c)
 	if err != nil {
 		return err
 	}
 	all := c.Bool("all-tasks")
 	if all && task != "" {
-		return BadUsage("expected either a task or -all-tasks")
+		return command.BadUsage("expected either a task or -all-tasks")
 	}
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
@@ -115,11 +117,11 @@ func allocRestart(ctx context.Context, c *Call) error {
 	case task != "":
 		tasks = "Task " + task
 	}
-	outcome := Changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
-	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, ShortID(id))
+	outcome := command.Changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
+	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, command.ShortID(id))
 }
 
-func allocSignal(ctx context.Context, c *Call) error {
+func allocSignal(ctx context.Context, c *command.Call) error {
 	task, err := taskArg(c)
 	if err != nil {
 		return err
@@ -135,11 +137,11 @@ func allocSignal(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	outcome := Changed{"AllocID": id, "Task": task, "Signal": signal}
-	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, ShortID(id))
+	outcome := command.Changed{"AllocID": id, "Task": task, "Signal": signal}
+	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, command.ShortID(id))
 }
 
 // nodeOfAlloc names what a request to the node of an allocation waits for.
 func nodeOfAlloc(id string) string {
-	return fmt.Sprintf("the answer of the node of allocation %s", ShortID(id))
+	return fmt.Sprintf("the answer of the node of allocation %s", command.ShortID(id))
 }

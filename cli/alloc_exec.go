@@ -9,13 +9,14 @@ import (
 	"golang.org/x/term"
 
 	"berth/api"
+	"berth/cli/command"
 )
 
 // execFlags are the options of alloc exec.
-var execFlags = []Flag{
+var execFlags = []command.Flag{
 	{
 		Name:  "task",
-		Kind:  String,
+		Kind:  command.String,
 		Value: "name",
 		Usage: "The task. Default: the only one of the allocation, or its leader",
 	},
@@ -27,7 +28,7 @@ var execFlags = []Flag{
 	},
 	{
 		Name:    "e",
-		Kind:    String,
+		Kind:    command.String,
 		Value:   "char",
 		Default: "~",
 		Usage: "With a terminal: this character and a dot at the start of a line end the command. " +
@@ -40,7 +41,7 @@ code is that of the command: 128 and the number of the signal if one ended it.
 Options precede the allocation. The command is killed when this program ends
 or loses its connection.`
 
-func allocExec(ctx context.Context, c *Call) error {
+func allocExec(ctx context.Context, c *command.Call) error {
 	escape, err := escapeCharacter(c.String("e"))
 	if err != nil {
 		return err
@@ -80,13 +81,13 @@ func allocExec(ctx context.Context, c *Call) error {
 	case err != nil:
 		return err
 	case code != 0:
-		return ExitError(code)
+		return command.ExitError(code)
 	}
 	return nil
 }
 
 // execute runs a command in an allocation, and says what it waits for until the node has taken the command.
-func execute(ctx context.Context, c *Call, id string, x *api.Exec) (code int, err error) {
+func execute(ctx context.Context, c *command.Call, id string, x *api.Exec) (code int, err error) {
 	var run func(context.Context) (int, error)
 	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
 		run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
@@ -99,7 +100,7 @@ func execute(ctx context.Context, c *Call, id string, x *api.Exec) (code int, er
 }
 
 // wantsTerminal reports whether the command gets a terminal.
-func wantsTerminal(c *Call) bool {
+func wantsTerminal(c *command.Call) bool {
 	if c.Given("t") {
 		return c.Bool("t")
 	}
@@ -117,7 +118,7 @@ func terminalOf(r io.Reader) *os.File {
 
 // unescaped returns the writer below a Printable: the output of a command is passed on unchanged.
 func unescaped(w io.Writer) io.Writer {
-	if p, ok := w.(Printable); ok {
+	if p, ok := w.(command.Printable); ok {
 		return p.To
 	}
 	return w

@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/internal/pty"
 	"berth/structs"
 )
@@ -111,7 +112,7 @@ func atTerminal(t *testing.T, args ...string) *userAt {
 	u := &userAt{t: t, keys: keys, terminal: terminal, ended: make(chan int, 1)}
 	u.before = u.mode()
 	go func() {
-		u.ended <- Run(t.Context(), append([]string{"alloc", "exec"}, args...), Stdio{
+		u.ended <- Run(t.Context(), append([]string{"alloc", "exec"}, args...), command.Stdio{
 			In:  terminal,
 			Out: terminal,
 			Err: terminal,

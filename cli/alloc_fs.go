@@ -10,10 +10,11 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var filesFlags = slices.Concat(tailFlags[:len(tailFlags)-1], []Flag{
+var filesFlags = slices.Concat(tailFlags[:len(tailFlags)-1], []command.Flag{
 	{Name: "stat", Usage: "Describe the file or directory itself"},
 	{Name: "H", Usage: "For programs: sizes in bytes and exact times"},
 	{
@@ -27,14 +28,14 @@ the tasks share, and a directory for each task. No path leads out of it, also
 not through a link. Volumes and secrets are not shown. -f continues when the
 file is cut or replaced, and ends with the file and with the allocation.`
 
-func allocFiles(ctx context.Context, c *Call) error {
+func allocFiles(ctx context.Context, c *command.Call) error {
 	p, err := placeOf(c)
 	if err != nil {
 		return err
 	}
 	reads := p.fromEnd || c.Bool("f")
 	if c.Bool("stat") && reads {
-		return BadUsage("-stat excludes -f, -tail, -n and -c")
+		return command.BadUsage("-stat excludes -f, -tail, -n and -c")
 	}
 	id, err := chooseAlloc(ctx, c, "")
 	if err != nil {
@@ -55,7 +56,9 @@ func allocFiles(ctx context.Context, c *Call) error {
 	case c.Bool("stat"):
 		return c.Show(file, func() error { return printFiles(c, file) })
 	case !file.IsDir && (c.Bool("json") || c.String("t") != ""):
-		return BadUsage("-json and -t show a list, or a description with -stat; a file is written as it is")
+		return command.BadUsage(
+			"-json and -t show a list, or a description with -stat; a file is written as it is",
+		)
 	case !file.IsDir:
 		return showFile(ctx, c, fileOf{id, path}, p)
 	case reads:
@@ -76,7 +79,7 @@ func allocFiles(ctx context.Context, c *Call) error {
 type fileOf struct{ alloc, path string }
 
 // showFile writes the content of a file.
-func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
+func showFile(ctx context.Context, c *command.Call, f fileOf, p place) error {
 	follow := c.Bool("f")
 	open := func(ctx context.Context) (io.ReadCloser, error) {
 		if !follow && !p.fromEnd {
@@ -93,8 +96,8 @@ func showFile(ctx context.Context, c *Call, f fileOf, p place) error {
 }
 
 // printFiles lists files.
-func printFiles(c *Call, files ...*structs.AllocFileInfo) error {
-	var rows Grid
+func printFiles(c *command.Call, files ...*structs.AllocFileInfo) error {
+	var rows command.Grid
 	for _, f := range files {
 		name := f.Name
 		size := humanize.IBytes(uint64(max(0, f.Size)))

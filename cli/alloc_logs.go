@@ -12,21 +12,22 @@ import (
 	"sync"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // tailFlags are the options of a command that shows the end of a file or log.
-var tailFlags = []Flag{
+var tailFlags = []command.Flag{
 	{Name: "f", Usage: "Follow the output until interrupted"},
 	{Name: "tail", Usage: "Begin near the end: with the last 10 lines, or with -n or -c"},
-	{Name: "n", Kind: Number, Value: "lines", Usage: "Begin with this number of last lines"},
-	{Name: "c", Kind: Number, Value: "bytes", Usage: "Begin with this number of last bytes"},
+	{Name: "n", Kind: command.Number, Value: "lines", Usage: "Begin with this number of last lines"},
+	{Name: "c", Kind: command.Number, Value: "bytes", Usage: "Begin with this number of last bytes"},
 	{Name: "job", Usage: "The first argument is a job: choose its newest running allocation"},
 	{Name: "verbose", Usage: "With -job: name the allocation on the standard error"},
 }
 
-var logsFlags = slices.Concat(tailFlags, []Flag{
-	{Name: "task", Kind: String, Value: "name", Usage: "The task, in place of the second argument"},
+var logsFlags = slices.Concat(tailFlags, []command.Flag{
+	{Name: "task", Kind: command.String, Value: "name", Usage: "The task, in place of the second argument"},
 	{Name: "stdout", Usage: "Show the standard output. Default: true without -stderr"},
 	{Name: "stderr", Usage: "Show the standard error. Default: true with -f and without -stdout"},
 })
@@ -45,11 +46,11 @@ type place struct {
 }
 
 // placeOf reads the options -tail, -n and -c.
-func placeOf(c *Call) (place, error) {
+func placeOf(c *command.Call) (place, error) {
 	p := place{fromEnd: c.Bool("tail") || c.Given("n") || c.Given("c")}
 	switch {
 	case c.Given("n") && c.Given("c"):
-		return p, BadUsage("-n and -c exclude each other")
+		return p, command.BadUsage("-n and -c exclude each other")
 	case c.Given("c"):
 		p.offset = c.Number("c")
 	case c.Given("n"):
@@ -58,18 +59,18 @@ func placeOf(c *Call) (place, error) {
 		p.lines = defaultTail
 	}
 	if p.lines > structs.MaxTailLines {
-		return p, BadUsage("-n is %d, expected at most %d", p.lines, structs.MaxTailLines)
+		return p, command.BadUsage("-n is %d, expected at most %d", p.lines, structs.MaxTailLines)
 	}
 	return p, nil
 }
 
-func allocLogs(ctx context.Context, c *Call) error {
+func allocLogs(ctx context.Context, c *command.Call) error {
 	p, err := placeOf(c)
 	if err != nil {
 		return err
 	}
 	if c.String("task") != "" && c.Arg(1) != "" {
-		return BadUsage("-task and the second argument both name the task")
+		return command.BadUsage("-task and the second argument both name the task")
 	}
 	task := cmp.Or(c.String("task"), c.Arg(1))
 	id, err := chooseAlloc(ctx, c, task)
@@ -102,7 +103,7 @@ type logView struct {
 }
 
 // run shows the outputs: one after the other, or beside each other if they are followed.
-func (v logView) run(ctx context.Context, c *Call) error {
+func (v logView) run(ctx context.Context, c *command.Call) error {
 	outs := v.stream(c, false)
 	errs := v.stream(c, true)
 	switch {
@@ -121,7 +122,7 @@ func (v logView) run(ctx context.Context, c *Call) error {
 }
 
 // stream returns one of the outputs.
-func (v logView) stream(c *Call, stderr bool) allocStream {
+func (v logView) stream(c *command.Call, stderr bool) allocStream {
 	o := v.options
 	o.Stderr = stderr
 	return allocStream{
@@ -139,19 +140,19 @@ type allocStream struct {
 }
 
 // followBoth opens both outputs before it shows the first, so that no line about a wait is within them.
-func followBoth(ctx context.Context, c *Call, outs, errs allocStream) error {
+func followBoth(ctx context.Context, c *command.Call, outs, errs allocStream) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	fromOut, err := openStream(inner, c, outs)
 	if err != nil {
 		return outs.fault(ctx, err)
 	}
-	defer CloseRead(fromOut)
+	defer command.CloseRead(fromOut)
 	fromErr, err := openStream(inner, c, errs)
 	if err != nil {
 		return errs.fault(ctx, err)
 	}
-	defer CloseRead(fromErr)
+	defer command.CloseRead(fromErr)
 	var outErr, errErr error
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -171,17 +172,17 @@ func followBoth(ctx context.Context, c *Call, outs, errs allocStream) error {
 }
 
 // copyStream writes a file or log as it is.
-func copyStream(ctx context.Context, c *Call, w io.Writer, s allocStream) error {
+func copyStream(ctx context.Context, c *command.Call, w io.Writer, s allocStream) error {
 	from, err := openStream(ctx, c, s)
 	if err == nil {
-		defer CloseRead(from)
+		defer command.CloseRead(from)
 		err = writeStream(w, from)
 	}
 	return s.fault(ctx, err)
 }
 
 // openStream waits for the first answer of the node.
-func openStream(ctx context.Context, c *Call, s allocStream) (from io.ReadCloser, err error) {
+func openStream(ctx context.Context, c *command.Call, s allocStream) (from io.ReadCloser, err error) {
 	err = New(c).Await(ctx, nodeOfAlloc(s.alloc), SeeAlloc(c, s.alloc), func() (err error) {
 		from, err = s.open(ctx)
 		return err
@@ -207,7 +208,7 @@ func (s allocStream) fault(ctx context.Context, err error) error {
 
 // chooseAlloc returns the ID of the allocation that the first argument names. With -job it is the newest
 // running allocation of a job, or else the newest, among those with the task, if one is named.
-func chooseAlloc(ctx context.Context, c *Call, task string) (string, error) {
+func chooseAlloc(ctx context.Context, c *command.Call, task string) (string, error) {
 	if !c.Bool("job") {
 		return c.Resolve(ctx, "alloc", c.Arg(0))
 	}
@@ -249,7 +250,7 @@ func runningFirst(a, b *structs.AllocListStub) int {
 }
 
 // defaultTask returns the only task of an allocation, or its leader.
-func defaultTask(ctx context.Context, c *Call, allocID string) (string, error) {
+func defaultTask(ctx context.Context, c *command.Call, allocID string) (string, error) {
 	alloc, _, err := c.API.Allocation(ctx, allocID, nil)
 	if err != nil {
 		return "", err
@@ -266,8 +267,8 @@ func defaultTask(ctx context.Context, c *Call, allocID string) (string, error) {
 		names = slices.Sorted(maps.Keys(alloc.TaskStates))
 	}
 	if len(names) != 1 {
-		return "", BadUsage("the allocation has %s and no leader; name one of: %s",
-			Plural(len(names), "task"), strings.Join(names, ", "))
+		return "", command.BadUsage("the allocation has %s and no leader; name one of: %s",
+			command.Plural(len(names), "task"), strings.Join(names, ", "))
 	}
 	return names[0], nil
 }

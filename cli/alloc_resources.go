@@ -4,55 +4,56 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // printAllocPorts shows the ports of an allocation.
-func printAllocPorts(c *Call, r *structs.AllocatedResources) {
+func printAllocPorts(c *command.Call, r *structs.AllocatedResources) {
 	if r == nil {
 		return
 	}
-	var rows Grid
+	var rows command.Grid
 	for _, p := range r.Shared.Ports {
 		rows.AddRow(p.Label, p.HostAddr(), strconv.Itoa(p.Inside()))
 	}
-	PrintSome(c, "Ports", "Label|Address|Task's Port", rows)
+	command.PrintSome(c, "Ports", "Label|Address|Task's Port", rows)
 }
 
 // printAllocNetwork shows the network of an allocation that has one of its own.
-func printAllocNetwork(c *Call, a *structs.Allocation) {
+func printAllocNetwork(c *command.Call, a *structs.Allocation) {
 	s := a.NetworkStatus
 	if s == nil {
 		return
 	}
-	var rows Grid
+	var rows command.Grid
 	rows.AddRow(a.ModeOf(), s.InterfaceName, s.Address)
-	PrintSome(c, "Network", "Mode|Interface|Address", rows)
+	command.PrintSome(c, "Network", "Mode|Interface|Address", rows)
 }
 
 // printAllocDevices shows the devices that the tasks of an allocation have.
-func printAllocDevices(c *Call, r *structs.AllocatedResources) {
+func printAllocDevices(c *command.Call, r *structs.AllocatedResources) {
 	if r == nil {
 		return
 	}
-	var rows Grid
-	for task, has := range Sorted(r.Tasks) {
+	var rows command.Grid
+	for task, has := range command.Sorted(r.Tasks) {
 		for _, d := range has.Devices {
 			rows.AddRow(task, d.ID(), strings.Join(d.DeviceIDs, ", "))
 		}
 	}
-	PrintSome(c, "Devices", "Task|Group|Devices", rows)
+	command.PrintSome(c, "Devices", "Task|Group|Devices", rows)
 }
 
 // printAllocHostVolumes shows the host volumes of an allocation.
-func printAllocHostVolumes(c *Call, a *structs.Allocation) {
+func printAllocHostVolumes(c *command.Call, a *structs.Allocation) {
 	group := GroupOf(a)
 	if group == nil {
 		return
 	}
-	var rows Grid
+	var rows command.Grid
 	for _, r := range group.HostVolumes() {
-		rows.AddRow(r.Name, r.Source, string(r.AccessMode), YesNo(r.ReadOnly))
+		rows.AddRow(r.Name, r.Source, string(r.AccessMode), command.YesNo(r.ReadOnly))
 	}
-	PrintSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
+	command.PrintSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // printAllocStats measures the running tasks of an allocation.
-func printAllocStats(ctx context.Context, c *Call, allocID string) error {
+func printAllocStats(ctx context.Context, c *command.Call, allocID string) error {
 	var s *structs.AllocResourceUsage
 	err := New(c).Await(ctx, nodeOfAlloc(allocID), SeeAlloc(c, allocID), func() (err error) {
 		s, err = c.API.AllocStats(ctx, allocID, "")
@@ -19,15 +20,15 @@ func printAllocStats(ctx context.Context, c *Call, allocID string) error {
 	if err != nil {
 		return err
 	}
-	var rows Grid
-	for name, t := range Sorted(s.Tasks) {
+	var rows command.Grid
+	for name, t := range command.Sorted(s.Tasks) {
 		u := t.ResourceUsage
 		rows.AddRow(
 			name,
 			measuredText(u.CpuStats.Measured, "Total Ticks", fmt.Sprintf("%.0f MHz", u.CpuStats.TotalTicks)),
-			measuredText(u.CpuStats.Measured, "Percent", Percent(u.CpuStats.Percent)),
-			measuredText(u.MemoryStats.Measured, "RSS", MiB(u.MemoryStats.RSS)),
-			measuredText(u.MemoryStats.Measured, "Max Usage", MiB(u.MemoryStats.MaxUsage)),
+			measuredText(u.CpuStats.Measured, "Percent", command.Percent(u.CpuStats.Percent)),
+			measuredText(u.MemoryStats.Measured, "RSS", command.MiB(u.MemoryStats.RSS)),
+			measuredText(u.MemoryStats.Measured, "Max Usage", command.MiB(u.MemoryStats.MaxUsage)),
 			deviceSummary(u.DeviceStats),
 		)
 	}
@@ -35,8 +36,8 @@ func printAllocStats(ctx context.Context, c *Call, allocID string) error {
 	if len(s.Unmeasured) == 0 {
 		return nil
 	}
-	var failed Grid
-	for name, reason := range Sorted(s.Unmeasured) {
+	var failed command.Grid
+	for name, reason := range command.Sorted(s.Unmeasured) {
 		failed.AddRow(name, reason)
 	}
 	c.Section("Not measured", "Task|Reason", failed)
@@ -55,8 +56,8 @@ func measuredText(measured []string, name, text string) string {
 func deviceSummary(groups []*structs.DeviceGroupStats) string {
 	var all []string
 	for _, g := range groups {
-		for id, d := range Sorted(g.InstanceStats) {
-			all = append(all, strings.TrimSpace(g.ID()+" "+id+" "+StatText(d.Summary)))
+		for id, d := range command.Sorted(g.InstanceStats) {
+			all = append(all, strings.TrimSpace(g.ID()+" "+id+" "+command.StatText(d.Summary)))
 		}
 	}
 	return strings.Join(all, ", ")

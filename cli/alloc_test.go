@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -14,9 +15,9 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 		structs.AllocLost:    "State = unknown; it was running at the last heartbeat of its node\n",
 	} {
 		var out bytes.Buffer
-		c := &Call{
-			Stdio:   Stdio{Out: &out},
-			Command: &Command{Renders: true},
+		c := &command.Call{
+			Stdio:   command.Stdio{Out: &out},
+			Command: &command.Command{Renders: true},
 		}
 		printTask(c, "t", &structs.TaskState{State: structs.TaskRunning}, status)
 		if !strings.Contains(out.String(), want) {

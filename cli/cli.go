@@ -16,11 +16,13 @@ package cli
 import (
 	"context"
 	"slices"
+
+	"berth/cli/command"
 )
 
 // Run runs the command of the arguments (without the name of the program) and returns its exit code.
-func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
-	root := Command{
+func Run(ctx context.Context, args []string, std command.Stdio, extra ...command.Command) int {
+	root := command.Command{
 		Name:     "berth",
 		Synopsis: synopsis,
 		Sub:      Tree(extra...),
@@ -29,10 +31,10 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 }
 
 // mergeCommands returns a tree with more commands. An existing group gets the commands of the new one.
-func mergeCommands(tree, extra []Command) []Command {
+func mergeCommands(tree, extra []command.Command) []command.Command {
 	tree = slices.Clone(tree)
 	for _, e := range extra {
-		at := slices.IndexFunc(tree, func(c Command) bool {
+		at := slices.IndexFunc(tree, func(c command.Command) bool {
 			return c.Name == e.Name
 		})
 		if at < 0 {

@@ -13,20 +13,21 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // runLine runs a command line without quotes in this process.
-func runLine(t *testing.T, line string, extra ...Command) (code int, out, errs string) {
+func runLine(t *testing.T, line string, extra ...command.Command) (code int, out, errs string) {
 	t.Helper()
 	return runArgs(t, strings.Fields(line), extra...)
 }
 
 // runArgs runs the command line of some arguments in this process.
-func runArgs(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
+func runArgs(t *testing.T, args []string, extra ...command.Command) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = Run(t.Context(), args, Stdio{
+	code = Run(t.Context(), args, command.Stdio{
 		In:  strings.NewReader(""),
 		Out: &o,
 		Err: &e,
@@ -74,24 +75,24 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 
 func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 	var got []string
-	extra := []Command{
+	extra := []command.Command{
 		{
 			Name:     "agent",
-			Group:    GroupSelf,
+			Group:    command.GroupSelf,
 			Synopsis: "Run an agent",
 			Local:    true,
-			Flags:    []Flag{{Name: "config", Kind: Strings}},
-			Run: func(_ context.Context, c *Call) error {
+			Flags:    []command.Flag{{Name: "config", Kind: command.Strings}},
+			Run: func(_ context.Context, c *command.Call) error {
 				got = c.Strings("config")
 				return nil
 			},
 		},
 		{
 			Name: "plugin",
-			Sub: []Command{{
+			Sub: []command.Command{{
 				Name:     "sample",
 				Synopsis: "Run a plugin",
-				Run:      func(context.Context, *Call) error { return nil },
+				Run:      func(context.Context, *command.Call) error { return nil },
 			}},
 		},
 	}
@@ -110,7 +111,7 @@ func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 }
 
 // checkExamples fails the test unless a command has examples that its own parser takes.
-func checkExamples(t *testing.T, path string, c Command) {
+func checkExamples(t *testing.T, path string, c command.Command) {
 	t.Helper()
 	if c.Run == nil {
 		return
@@ -122,10 +123,10 @@ func checkExamples(t *testing.T, path string, c Command) {
 		_, rest, found := strings.Cut(line, "berth "+path)
 		rest, _, _ = strings.Cut(rest, ">")
 		rest = strings.TrimSuffix(strings.TrimSpace(rest), ")")
-		call := &Call{Command: &c}
+		call := &command.Call{Command: &c}
 		err := call.Parse(splitWords(rest))
 		if err == nil {
-			err = CheckArgs(c.Args, call.Args)
+			err = command.CheckArgs(c.Args, call.Args)
 		}
 		if !found || err != nil {
 			t.Errorf("%s: the example %q: %v", path, line, err)
@@ -150,8 +151,8 @@ var unrendered = []string{" alloc exec", " alloc logs", " operator metrics"}
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.
 func TestTree_CommandsFollowTheRules(t *testing.T) {
-	var walk func(path string, c Command)
-	walk = func(path string, c Command) {
+	var walk func(path string, c command.Command)
+	walk = func(path string, c command.Command) {
 		path += " " + c.Name
 		if c.Synopsis == "" ||
 			strings.HasSuffix(c.Synopsis, ".") ||
@@ -183,7 +184,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			t.Errorf("%s -h: got exit code %d: %q %q", path, code, out, errs)
 		}
 		for line := range strings.Lines(out) {
-			if len(line) > HelpWidth+1 {
+			if len(line) > command.HelpWidth+1 {
 				t.Errorf("%s -h: a line of %d characters: %s", path, len(line)-1, line)
 			}
 		}

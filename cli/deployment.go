@@ -6,16 +6,17 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // deploymentCommands are the verbs of berth deployment.
-var deploymentCommands = []Command{
+var deploymentCommands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List deployments, the newest first",
 		Renders:  true,
-		Flags:    append([]Flag{VerboseFlag}, PageFlags...),
+		Flags:    append([]command.Flag{command.VerboseFlag}, command.PageFlags...),
 		Run:      deploymentList,
 		Examples: "berth deployment list\n" +
 			"berth deployment list -filter Status==running",
@@ -25,10 +26,10 @@ var deploymentCommands = []Command{
 		Args:     "[deployment]",
 		Synopsis: "List deployments, or show one with its allocations",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{Name: "monitor", Usage: "Watch the deployment until it ends or waits for an operator"},
-			WatchTimeout,
-			VerboseFlag,
+			command.WatchTimeout,
+			command.VerboseFlag,
 		},
 		Run: deploymentStatusRun,
 		Examples: "berth deployment status\n" +
@@ -40,10 +41,15 @@ var deploymentCommands = []Command{
 		Args:     "<deployment>",
 		Synopsis: "Let the canaries of a deployment replace the old allocations",
 		Acts:     true,
-		Flags: append([]Flag{
-			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
-		}, DetachFlags...),
-		Run: func(ctx context.Context, c *Call) error {
+		Flags: append([]command.Flag{
+			{
+				Name:  "group",
+				Kind:  command.Strings,
+				Value: "name",
+				Usage: "Promote only this group; may be repeated",
+			},
+		}, command.DetachFlags...),
+		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentPromote(ctx, id, c.Strings("group"))
 			})
@@ -59,8 +65,8 @@ var deploymentCommands = []Command{
 The deployment places nothing more. If auto_revert is set, the job goes back
 to its newest stable version.`,
 		Acts:  true,
-		Flags: DetachFlags,
-		Run: func(ctx context.Context, c *Call) error {
+		Flags: command.DetachFlags,
+		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentFail(ctx, id)
 			})
@@ -74,8 +80,8 @@ to its newest stable version.`,
 		Args:     "<deployment>",
 		Synopsis: "Unblock a deployment of several regions",
 		Acts:     true,
-		Flags:    DetachFlags,
-		Run: func(ctx context.Context, c *Call) error {
+		Flags:    command.DetachFlags,
+		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentUnblock(ctx, id)
 			})
@@ -84,7 +90,7 @@ to its newest stable version.`,
 	},
 }
 
-func deploymentList(ctx context.Context, c *Call) error {
+func deploymentList(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Sort = structs.SortCreate
 	q.Reverse = true
@@ -100,14 +106,14 @@ func deploymentList(ctx context.Context, c *Call) error {
 	})
 }
 
-func deploymentPause(name, synopsis string, pause bool) Command {
-	return Command{
+func deploymentPause(name, synopsis string, pause bool) command.Command {
+	return command.Command{
 		Name:     name,
 		Args:     "<deployment>",
 		Synopsis: synopsis,
 		Acts:     true,
-		Flags:    DetachFlags,
-		Run: func(ctx context.Context, c *Call) error {
+		Flags:    command.DetachFlags,
+		Run: func(ctx context.Context, c *command.Call) error {
 			return changeDeployment(ctx, c, func(id string) (*structs.DeploymentUpdateResponse, error) {
 				return c.API.DeploymentPause(ctx, id, pause)
 			})
@@ -118,7 +124,7 @@ func deploymentPause(name, synopsis string, pause bool) Command {
 
 // changeDeployment changes the deployment that the argument names, and watches it.
 func changeDeployment(
-	ctx context.Context, c *Call, change func(id string) (*structs.DeploymentUpdateResponse, error),
+	ctx context.Context, c *command.Call, change func(id string) (*structs.DeploymentUpdateResponse, error),
 ) error {
 	id, err := c.Resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {
@@ -133,7 +139,7 @@ func changeDeployment(
 
 // followDeployment writes the outcome of a change and watches the deployment, unless it was to end.
 func followDeployment(
-	ctx context.Context, c *Call, answer *structs.DeploymentUpdateResponse, id string,
+	ctx context.Context, c *command.Call, answer *structs.DeploymentUpdateResponse, id string,
 ) error {
 	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
 		d, _, err := w.API.Deployment(ctx, id, nil)
@@ -150,12 +156,12 @@ func followDeployment(
 	})
 }
 
-func deploymentStatusRun(ctx context.Context, c *Call) error {
+func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 	if !c.Bool("monitor") {
 		return deploymentStatus.Run(ctx, c)
 	}
 	if c.Arg(0) == "" {
-		return BadUsage("-monitor needs a deployment: it watches one")
+		return command.BadUsage("-monitor needs a deployment: it watches one")
 	}
 	id, err := c.Resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {
@@ -174,7 +180,7 @@ func deploymentStatusRun(ctx context.Context, c *Call) error {
 	})
 }
 
-var deploymentStatus = Status[*structs.Deployment, structs.Deployment]{
+var deploymentStatus = command.Status[*structs.Deployment, structs.Deployment]{
 	Kind:  "deployment",
 	Sheet: deploymentSheet,
 	List:  (*api.Client).Deployments,
@@ -182,9 +188,9 @@ var deploymentStatus = Status[*structs.Deployment, structs.Deployment]{
 	Print: printDeployment,
 }
 
-var deploymentSheet = Sheet[*structs.Deployment]{
+var deploymentSheet = command.Sheet[*structs.Deployment]{
 	Titles: "ID|Job|Version|Status|Description",
-	Row: func(c *Call, d *structs.Deployment) []string {
+	Row: func(c *command.Call, d *structs.Deployment) []string {
 		return []string{
 			c.ID(d.ID),
 			d.JobID,
@@ -198,15 +204,15 @@ var deploymentSheet = Sheet[*structs.Deployment]{
 	},
 }
 
-func printDeployment(ctx context.Context, c *Call, d *structs.Deployment) error {
+func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment) error {
 	c.Pairs(
 		"ID", d.ID,
 		"Job", d.JobID,
 		"Job version", fmt.Sprint(d.JobVersion),
 		"Status", d.Status,
 		"Description", d.StatusDescription,
-		"Created", FormatNanos(d.CreateTime),
-		"Modified", FormatNanos(d.ModifyTime),
+		"Created", command.FormatNanos(d.CreateTime),
+		"Modified", command.FormatNanos(d.ModifyTime),
 	)
 	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
 	if err != nil {
@@ -218,15 +224,15 @@ func printDeployment(ctx context.Context, c *Call, d *structs.Deployment) error 
 }
 
 // printRollout writes the groups of a deployment with these allocations.
-func printRollout(c *Call, d *structs.Deployment, allocs []*structs.AllocListStub) {
+func printRollout(c *command.Call, d *structs.Deployment, allocs []*structs.AllocListStub) {
 	healthy := healthyCanaries(allocs)
-	var rows Grid
-	for name, s := range Sorted(d.TaskGroups) {
+	var rows command.Grid
+	for name, s := range command.Sorted(d.TaskGroups) {
 		canaries := ""
 		promoted := ""
 		if s.DesiredCanaries > 0 {
 			canaries = fmt.Sprint(s.DesiredCanaries)
-			promoted = YesNo(s.Promoted)
+			promoted = command.YesNo(s.Promoted)
 		}
 		rows.AddRow(
 			name,
@@ -248,11 +254,11 @@ func progressUntil(d *structs.Deployment, s *structs.DeploymentState, healthyCan
 	if !d.Active() || s.RequireProgressBy.IsZero() || s.Waits(healthyCanaries) {
 		return ""
 	}
-	return FormatNanos(s.RequireProgressBy.UnixNano())
+	return command.FormatNanos(s.RequireProgressBy.UnixNano())
 }
 
 // jobDeploymentsRun lists the deployments of a job.
-func jobDeploymentsRun(ctx context.Context, c *Call) error {
+func jobDeploymentsRun(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -268,7 +274,7 @@ func jobDeploymentsRun(ctx context.Context, c *Call) error {
 }
 
 // jobLatestDeployment shows the newest deployment of a job.
-func jobLatestDeployment(ctx context.Context, c *Call, id string) error {
+func jobLatestDeployment(ctx context.Context, c *command.Call, id string) error {
 	d, _, err := c.API.JobDeployment(ctx, id, nil)
 	switch {
 	case err != nil:
@@ -282,7 +288,7 @@ func jobLatestDeployment(ctx context.Context, c *Call, id string) error {
 }
 
 // jobPromote promotes the canaries of the newest deployment of a job.
-func jobPromote(ctx context.Context, c *Call) error {
+func jobPromote(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -302,13 +308,13 @@ func jobPromote(ctx context.Context, c *Call) error {
 }
 
 // printLatestDeployment writes the newest deployment of a job, if it has one.
-func printLatestDeployment(ctx context.Context, c *Call, id string) error {
+func printLatestDeployment(ctx context.Context, c *command.Call, id string) error {
 	d, _, err := c.API.JobDeployment(ctx, id, nil)
 	if err != nil || d == nil {
 		return err
 	}
 	c.Printf("\nDeployment %s of version %d: %s\n", c.ID(d.ID), d.JobVersion,
-		WithDescription(d.Status, d.StatusDescription))
+		command.WithDescription(d.Status, d.StatusDescription))
 	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
 	if err != nil {
 		return err

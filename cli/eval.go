@@ -8,20 +8,26 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // evalCommands are the verbs of berth eval.
-var evalCommands = []Command{
+var evalCommands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List evaluations, the newest first",
 		Renders:  true,
-		Flags: append([]Flag{
-			{Name: "job", Kind: String, Value: "id", Usage: "List the evaluations of one job"},
-			{Name: "status", Kind: String, Value: "status", Usage: "List those with this status, such as pending"},
-			VerboseFlag,
-		}, PageFlags...),
+		Flags: append([]command.Flag{
+			{Name: "job", Kind: command.String, Value: "id", Usage: "List the evaluations of one job"},
+			{
+				Name:  "status",
+				Kind:  command.String,
+				Value: "status",
+				Usage: "List those with this status, such as pending",
+			},
+			command.VerboseFlag,
+		}, command.PageFlags...),
 		Run: evalList,
 		Examples: "berth eval list -per-page 20\n" +
 			"berth eval list -job web -status blocked\n" +
@@ -32,10 +38,10 @@ var evalCommands = []Command{
 		Args:     "[eval]",
 		Synopsis: "List evaluations, or show one with its failed placements",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{Name: "monitor", Usage: "Watch the evaluation until it ends or is blocked"},
-			WatchTimeout,
-			VerboseFlag,
+			command.WatchTimeout,
+			command.VerboseFlag,
 		},
 		Run: evalStatusRun,
 		Examples: "berth eval status\n" +
@@ -52,10 +58,10 @@ once). This deletes chosen ones. One that has not ended, or that allocations
 name, is refused; -filter passes over it. -filter takes the expressions of
 lists, for example 'Status == "failed"', and sees one namespace.`,
 		Acts: true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{
 				Name:  "filter",
-				Kind:  String,
+				Kind:  command.String,
 				Value: "expression",
 				Usage: "Delete the evaluations that match",
 			},
@@ -66,7 +72,7 @@ lists, for example 'Status == "failed"', and sees one namespace.`,
 	},
 }
 
-func evalList(ctx context.Context, c *Call) error {
+func evalList(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Sort = structs.SortCreate
 	q.Reverse = true
@@ -83,12 +89,12 @@ func evalList(ctx context.Context, c *Call) error {
 	})
 }
 
-func evalStatusRun(ctx context.Context, c *Call) error {
+func evalStatusRun(ctx context.Context, c *command.Call) error {
 	if !c.Bool("monitor") {
 		return evalStatus.Run(ctx, c)
 	}
 	if c.Arg(0) == "" {
-		return BadUsage("-monitor needs an evaluation: it watches one")
+		return command.BadUsage("-monitor needs an evaluation: it watches one")
 	}
 	id, err := c.Resolve(ctx, "eval", c.Arg(0))
 	if err != nil {
@@ -102,7 +108,7 @@ func evalStatusRun(ctx context.Context, c *Call) error {
 	})
 }
 
-var evalStatus = Status[*structs.Evaluation, structs.Evaluation]{
+var evalStatus = command.Status[*structs.Evaluation, structs.Evaluation]{
 	Kind:  "eval",
 	Sheet: evalSheet,
 	List:  (*api.Client).Evaluations,
@@ -110,26 +116,26 @@ var evalStatus = Status[*structs.Evaluation, structs.Evaluation]{
 	Print: printEval,
 }
 
-var evalSheet = Sheet[*structs.Evaluation]{
+var evalSheet = command.Sheet[*structs.Evaluation]{
 	Titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
-	Row: func(c *Call, e *structs.Evaluation) []string {
+	Row: func(c *command.Call, e *structs.Evaluation) []string {
 		return []string{
 			c.ID(e.ID),
 			fmt.Sprint(e.Priority),
 			e.TriggeredBy,
 			e.JobID,
 			e.Status,
-			YesNo(len(e.FailedTGAllocs) == 0),
-			Age(e.CreateTime),
+			command.YesNo(len(e.FailedTGAllocs) == 0),
+			command.Age(e.CreateTime),
 		}
 	},
 	Order: newestEvalFirst,
 }
 
-func evalDelete(ctx context.Context, c *Call) error {
+func evalDelete(ctx context.Context, c *command.Call) error {
 	which := api.EvalDelete{Filter: c.String("filter")}
 	if (len(c.Args) == 0) == (which.Filter == "") {
-		return BadUsage("expected either evaluations or -filter")
+		return command.BadUsage("expected either evaluations or -filter")
 	}
 	for _, prefix := range c.Args {
 		id, err := c.Resolve(ctx, "eval", prefix)
@@ -147,14 +153,14 @@ func evalDelete(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Report(Changed{"Count": strconv.Itoa(n)}, "Deleted %s", Plural(n, "evaluation"))
+	return c.Report(command.Changed{"Count": strconv.Itoa(n)}, "Deleted %s", command.Plural(n, "evaluation"))
 }
 
 func newestEvalFirst(a, b *structs.Evaluation) int {
 	return cmp.Compare(b.CreateIndex, a.CreateIndex)
 }
 
-func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
+func printEval(ctx context.Context, c *command.Call, e *structs.Evaluation) error {
 	c.Pairs(
 		"ID", e.ID,
 		"Job", e.JobID,
@@ -163,14 +169,14 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		"Triggered by", e.TriggeredBy,
 		"Node", c.ID(e.NodeID),
 		"Deployment", c.ID(e.DeploymentID),
-		"Status", WithDescription(e.Status, e.StatusDescription),
-		"Wait until", FormatNanos(e.WaitUntil),
+		"Status", command.WithDescription(e.Status, e.StatusDescription),
+		"Wait until", command.FormatNanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),
 		"Before it", c.ID(e.PreviousEval),
 		"After it", c.ID(e.NextEval),
 		"Rest waits in", c.ID(e.BlockedEval),
-		"Created", FormatNanos(e.CreateTime),
-		"Modified", FormatNanos(e.ModifyTime),
+		"Created", command.FormatNanos(e.CreateTime),
+		"Modified", command.FormatNanos(e.ModifyTime),
 	)
 	if len(e.FailedTGAllocs) > 0 {
 		c.Printf("\nNot placed\n")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -18,7 +19,7 @@ func TestPrintFailures_WritesATextOnce(t *testing.T) {
 		return m
 	}
 	var out strings.Builder
-	c := &Call{Stdio: Stdio{Out: &out}, Command: &Command{}}
+	c := &command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}}
 	PrintFailures(c, &structs.Evaluation{FailedTGAllocs: map[string]*structs.AllocMetric{
 		"a": refused("no such pool", "no such zone"),
 		"b": refused("no such pool", "no such zone"),

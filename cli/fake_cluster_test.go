@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/internal/snaparchive"
 	"berth/structs"
 )
@@ -150,7 +151,7 @@ func fakeAgent(logs string) *apitest.Agent {
 		UsageIs:   map[string]*structs.AllocResourceUsage{alloc1: usageOne()},
 		Files: func(allocID string) (api.Dir, error) {
 			if allocID != alloc1 {
-				return api.Dir{}, structs.NotFoundf("allocation %s is not here", ShortID(allocID))
+				return api.Dir{}, structs.NotFoundf("allocation %s is not here", command.ShortID(allocID))
 			}
 			dir := filepath.Join(logs, "files")
 			return api.Dir{Path: dir, Ended: closedChannel()}, makeFiles(dir)
@@ -166,7 +167,7 @@ func fakeAgent(logs string) *apitest.Agent {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
 				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q",
-					ShortID(allocID), task)
+					command.ShortID(allocID), task)
 			}
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return "", err

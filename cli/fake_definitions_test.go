@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -30,7 +31,7 @@ func (w *fakeCluster) answerNamespaces() {
 		*structs.NamespaceListResponse, error,
 	) {
 		resp := &structs.NamespaceListResponse{}
-		for name, n := range Sorted(all) {
+		for name, n := range command.Sorted(all) {
 			if strings.HasPrefix(name, r.Prefix) {
 				resp.Namespaces = append(resp.Namespaces, n)
 			}
@@ -70,7 +71,7 @@ func (w *fakeCluster) answerNodePools() {
 		*structs.NodePoolListResponse, error,
 	) {
 		resp := &structs.NodePoolListResponse{}
-		for _, p := range Sorted(all) {
+		for _, p := range command.Sorted(all) {
 			resp.Pools = append(resp.Pools, p)
 		}
 		resp.Pools = slices.DeleteFunc(resp.Pools, func(p *structs.NodePool) bool {

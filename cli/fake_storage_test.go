@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -159,7 +160,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 	) {
 		if !r.Force {
 			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s",
-				r.ID, ShortID(alloc1))
+				r.ID, command.ShortID(alloc1))
 		}
 		return &structs.Empty{}, nil
 	})
@@ -186,7 +187,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 			if r.Force && r.By == "" {
 				return nil, structs.Errorf(structs.KindInvalid, "the user of a forced detach is missing")
 			}
-			detail := "Node " + ShortID(r.NodeID) + " proved this"
+			detail := "Node " + command.ShortID(r.NodeID) + " proved this"
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeRetry,

@@ -1,12 +1,15 @@
 package cli
 
-import "berth/structs"
+import (
+	"berth/cli/command"
+	"berth/structs"
+)
 
 // printHostVolumes shows the directories that a node offers to jobs.
-func printHostVolumes(c *Call, n *structs.Node) {
-	var rows Grid
-	for name, v := range Sorted(n.HostVolumes) {
-		rows.AddRow(name, v.Path, YesNo(v.ReadOnly))
+func printHostVolumes(c *command.Call, n *structs.Node) {
+	var rows command.Grid
+	for name, v := range command.Sorted(n.HostVolumes) {
+		rows.AddRow(name, v.Path, command.YesNo(v.ReadOnly))
 	}
-	PrintSome(c, "Host volumes", "Name|Path|Read Only", rows)
+	command.PrintSome(c, "Host volumes", "Name|Path|Read Only", rows)
 }

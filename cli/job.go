@@ -10,11 +10,12 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // jobCommands are the verbs of berth job.
-var jobCommands = []Command{
+var jobCommands = []command.Command{
 	{
 		Name:     "run",
 		Args:     "<file>",
@@ -34,19 +35,19 @@ capacity is free) or the deployment failed, 1 if an allocation has failed for
 good (its deployment still runs, until it fails), 8 after the timeout, and 2
 if the file is invalid.`,
 		Acts: true,
-		Flags: slices.Concat(jobFileFlags, []Flag{
+		Flags: slices.Concat(jobFileFlags, []command.Flag{
 			{Name: "output", Usage: "Write the job as JSON, and do not register it"},
 			waitFlag,
 			{
 				Name:  "check-index",
-				Kind:  Number,
+				Kind:  command.Number,
 				Value: "index",
 				Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none",
 			},
 			{Name: "preserve-counts", Usage: "Keep the counts of the groups that the stored job has"},
 			evalPriority,
 			consulToken,
-		}, DetachFlags),
+		}, command.DetachFlags),
 		Run: jobRun,
 		Examples: "berth job run web.hcl\n" +
 			"berth job run -var image=web:2 -var-file prod.hcl web.hcl\n" +
@@ -60,7 +61,7 @@ if the file is invalid.`,
 		Args:     "[job]",
 		Synopsis: "List jobs, or show one with its allocations",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{Name: "short", Usage: "Leave out groups, deployments and allocations"},
 			{Name: "evals", Usage: "Also list the evaluations of the job"},
 			{Name: "all-allocs", Usage: "List also allocations of an earlier job with the same ID"},
@@ -77,10 +78,10 @@ if the file is invalid.`,
 		Args:     "<job>",
 		Synopsis: "List the deployments of a job",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{Name: "latest", Usage: "Show the newest deployment only"},
 			{Name: "all", Usage: "List also those of an earlier job with the same ID"},
-			VerboseFlag,
+			command.VerboseFlag,
 		},
 		Run: jobDeploymentsRun,
 		Examples: "berth job deployments web\n" +
@@ -91,9 +92,14 @@ if the file is invalid.`,
 		Args:     "<job>",
 		Synopsis: "Promote the canaries of the newest deployment of a job",
 		Acts:     true,
-		Flags: append([]Flag{
-			{Name: "group", Kind: Strings, Value: "name", Usage: "Promote only this group; may be repeated"},
-		}, DetachFlags...),
+		Flags: append([]command.Flag{
+			{
+				Name:  "group",
+				Kind:  command.Strings,
+				Value: "name",
+				Usage: "Promote only this group; may be repeated",
+			},
+		}, command.DetachFlags...),
 		Run: jobPromote,
 		Examples: "berth job promote web\n" +
 			"berth job promote -group api web",
@@ -118,10 +124,10 @@ no node is up, it warns that the drivers are not checked.`,
 		Args:     "<job>",
 		Synopsis: "Show a job as it is stored",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{
 				Name:  "version",
-				Kind:  Number,
+				Kind:  command.Number,
 				Value: "number",
 				Usage: "Show an earlier version",
 			},
@@ -144,7 +150,7 @@ no node is up, it warns that the drivers are not checked.`,
 	jobPeriodicCommand,
 }
 
-func jobRun(ctx context.Context, c *Call) error {
+func jobRun(ctx context.Context, c *command.Call) error {
 	source, err := readJob(c, c.Arg(0))
 	if err != nil {
 		return err
@@ -152,7 +158,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	job := source.job
 	setNamespace(c, job)
 	if c.Bool("output") {
-		return WriteJSON(c.OutcomeOutput(), map[string]*structs.Job{"Job": job})
+		return command.WriteJSON(c.OutcomeOutput(), map[string]*structs.Job{"Job": job})
 	}
 	o := api.JobRegisterOptions{
 		PreserveCounts: c.Bool("preserve-counts"),
@@ -166,7 +172,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	}
 	answer, err := c.API.JobRegister(ctx, job, o)
 	if err != nil {
-		return InFiles(source.sources(), source.locate(err))
+		return command.InFiles(source.sources(), source.locate(err))
 	}
 	err = warnOfJob(c, source, answer.Warnings)
 	if err != nil {
@@ -204,7 +210,7 @@ func awaitJob(ctx context.Context, w *Watch, job *structs.Job, evalID string) er
 		if err != nil || w.NextEval == "" {
 			return err
 		}
-		w.WriteLine("The update goes on with evaluation %s", ShortID(w.NextEval))
+		w.WriteLine("The update goes on with evaluation %s", command.ShortID(w.NextEval))
 		return awaitJob(ctx, w, job, w.NextEval)
 	}
 	succeeded, err := awaitDeployment(ctx, w, d)
@@ -214,7 +220,7 @@ func awaitJob(ctx context.Context, w *Watch, job *structs.Job, evalID string) er
 	return w.AwaitRunning(ctx, stored)
 }
 
-func jobInspect(ctx context.Context, c *Call) error {
+func jobInspect(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -233,12 +239,12 @@ func jobInspect(ctx context.Context, c *Call) error {
 		return showSource(ctx, c, job)
 	}
 	return c.Show(job, func() error {
-		return WriteJSON(c.Out, job)
+		return command.WriteJSON(c.Out, job)
 	})
 }
 
 // showSource writes the source of a version of a job. With -json or -t it also shows the variables.
-func showSource(ctx context.Context, c *Call, version *structs.Job) error {
+func showSource(ctx context.Context, c *command.Call, version *structs.Job) error {
 	s, err := c.API.JobSubmission(ctx, version.ID, version.Version)
 	if err != nil {
 		return err
@@ -250,7 +256,7 @@ func showSource(ctx context.Context, c *Call, version *structs.Job) error {
 }
 
 // jobVersion returns the version of a job that -version names.
-func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
+func jobVersion(ctx context.Context, c *command.Call, id string) (*structs.Job, error) {
 	answer, err := c.API.JobVersions(ctx, id, false)
 	if err != nil {
 		return nil, err
@@ -271,7 +277,7 @@ func findVersion(versions []*structs.Job, id string, version uint64) (*structs.J
 		id, version, strings.Join(stored, ", "))
 }
 
-var jobStatus = Status[*structs.JobListStub, structs.Job]{
+var jobStatus = command.Status[*structs.JobListStub, structs.Job]{
 	Kind:  "job",
 	Sheet: jobSheet,
 	List:  (*api.Client).Jobs,
@@ -279,16 +285,16 @@ var jobStatus = Status[*structs.JobListStub, structs.Job]{
 	Print: printJob,
 }
 
-var jobSheet = Sheet[*structs.JobListStub]{
+var jobSheet = command.Sheet[*structs.JobListStub]{
 	Titles: "ID|Type|Priority|Status|Running|Submitted",
-	Row: func(_ *Call, j *structs.JobListStub) []string {
+	Row: func(_ *command.Call, j *structs.JobListStub) []string {
 		return []string{
 			j.ID,
 			j.Type,
 			fmt.Sprint(j.Priority),
 			orStopped(j.Status, j.Stop),
 			runningOf(j.JobSummary),
-			Age(j.SubmitTime),
+			command.Age(j.SubmitTime),
 		}
 	},
 }
@@ -312,7 +318,7 @@ func runningOf(s *structs.JobSummary) string {
 	return fmt.Sprint(n)
 }
 
-func printJob(ctx context.Context, c *Call, j *structs.Job) error {
+func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 	parent, periodic, parameterized := schedulePairs(j)
 	c.Pairs(
 		"ID", j.ID,
@@ -321,9 +327,9 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		"Priority", fmt.Sprint(j.Priority),
 		"Datacenters", strings.Join(j.Datacenters, ","),
 		"Namespace", j.Namespace,
-		"Status", orStopped(WithDescription(j.Status, j.StatusDescription), j.Stop),
+		"Status", orStopped(command.WithDescription(j.Status, j.StatusDescription), j.Stop),
 		"Version", fmt.Sprint(j.Version),
-		"Submitted", FormatNanos(j.SubmitTime),
+		"Submitted", command.FormatNanos(j.SubmitTime),
 		"Runs plugins", strings.Join(j.Plugins(), ", "),
 		"Child of", parent,
 		"Periodic", periodic,
@@ -335,7 +341,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	case j.StartsOthers():
 		return printChildren(ctx, c, j)
 	}
-	for _, print := range []func(context.Context, *Call, string) error{
+	for _, print := range []func(context.Context, *command.Call, string) error{
 		printSummary,
 		printBlocked,
 		printEvals,
@@ -354,13 +360,13 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	return nil
 }
 
-func printSummary(ctx context.Context, c *Call, id string) error {
+func printSummary(ctx context.Context, c *command.Call, id string) error {
 	sum, _, err := c.API.JobSummary(ctx, id, nil)
 	if err != nil {
 		return err
 	}
-	var rows Grid
-	for name, g := range Sorted(sum.Summary) {
+	var rows command.Grid
+	for name, g := range command.Sorted(sum.Summary) {
 		rows.AddRow(
 			name,
 			fmt.Sprint(g.Queued),
@@ -376,7 +382,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 }
 
 // printEvals lists the evaluations of a job, if an option asks for them.
-func printEvals(ctx context.Context, c *Call, id string) error {
+func printEvals(ctx context.Context, c *command.Call, id string) error {
 	if !c.Bool("evals") && !c.Bool("verbose") {
 		return nil
 	}
@@ -389,7 +395,7 @@ func printEvals(ctx context.Context, c *Call, id string) error {
 }
 
 // printBlocked explains which allocations of a job the newest evaluation could not place.
-func printBlocked(ctx context.Context, c *Call, id string) error {
+func printBlocked(ctx context.Context, c *command.Call, id string) error {
 	evals, _, err := c.API.JobEvaluations(ctx, id, nil)
 	if err != nil || len(evals) == 0 {
 		return err
@@ -411,18 +417,18 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 }
 
 // waitFlag is the option of commands that watch until a job runs.
-var waitFlag = Flag{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"}
+var waitFlag = command.Flag{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"}
 
 // evalPriority is the option of commands whose evaluation may overtake others.
-var evalPriority = Flag{
+var evalPriority = command.Flag{
 	Name:  "eval-priority",
-	Kind:  Number,
+	Kind:  command.Number,
 	Value: "number",
 	Usage: "The priority of the evaluation, from 1 to 100. Default: that of the job",
 }
 
 // consulToken is the option of commands that register the services of a job.
-var consulToken = Flag{
+var consulToken = command.Flag{
 	Name:  "consul-token",
 	Value: "token",
 	Usage: "The Consul token that may write the services of the job; it is not stored. " +
@@ -430,6 +436,6 @@ var consulToken = Flag{
 }
 
 // givenConsulToken returns the token of the option or of the environment.
-func givenConsulToken(c *Call) structs.Secret {
+func givenConsulToken(c *command.Call) structs.Secret {
 	return structs.Secret(cmp.Or(c.String(consulToken.Name), os.Getenv("CONSUL_HTTP_TOKEN")))
 }

@@ -6,10 +6,11 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobRevertCommand = Command{
+var jobRevertCommand = command.Command{
 	Name:     "revert",
 	Args:     "<job> <version>",
 	Synopsis: "Make an earlier version of a job the newest one",
@@ -17,22 +18,22 @@ var jobRevertCommand = Command{
 The earlier version is registered again as a new version. "berth job history"
 lists the versions.`,
 	Acts: true,
-	Flags: append([]Flag{{
+	Flags: append([]command.Flag{{
 		Name:  "prior-version",
-		Kind:  Number,
+		Kind:  command.Number,
 		Value: "number",
 		Usage: "Revert only if this is the current version",
-	}, consulToken, waitFlag}, DetachFlags...),
+	}, consulToken, waitFlag}, command.DetachFlags...),
 	Run: jobRevert,
 	Examples: "berth job revert web 3\n" +
 		"berth job revert -prior-version 5 web 3",
 }
 
-func jobRevert(ctx context.Context, c *Call) error {
+func jobRevert(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	version, err := strconv.ParseUint(c.Arg(1), 10, 64)
 	if err != nil {
-		return BadUsage("<version> is %q, expected a whole number", c.Arg(1))
+		return command.BadUsage("<version> is %q, expected a whole number", c.Arg(1))
 	}
 	var prior *uint64
 	if c.Given("prior-version") {
@@ -48,7 +49,7 @@ func jobRevert(ctx context.Context, c *Call) error {
 	return followJob(ctx, c, answer, fmt.Sprintf("is reverted to version %d", version))
 }
 
-var jobScaleCommand = Command{
+var jobScaleCommand = command.Command{
 	Name:     "scale",
 	Args:     "<job> <group-or-count> [count]",
 	Synopsis: "Change the count of a group",
@@ -56,13 +57,13 @@ var jobScaleCommand = Command{
 Registers the job with another count. The group may be left out if the job has
 one group.`,
 	Acts:  true,
-	Flags: append([]Flag{waitFlag}, DetachFlags...),
+	Flags: append([]command.Flag{waitFlag}, command.DetachFlags...),
 	Run:   jobScale,
 	Examples: "berth job scale web 5\n" +
 		"berth job scale web app 5",
 }
 
-func jobScale(ctx context.Context, c *Call) error {
+func jobScale(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	group := c.Arg(1)
 	count := c.Arg(2)
@@ -72,7 +73,7 @@ func jobScale(ctx context.Context, c *Call) error {
 	}
 	n, err := strconv.ParseUint(count, 10, 31)
 	if err != nil {
-		return BadUsage("the count is %q, expected a whole number", count)
+		return command.BadUsage("the count is %q, expected a whole number", count)
 	}
 	if group == "" {
 		job, _, err := c.API.Job(ctx, id, nil)
@@ -80,7 +81,7 @@ func jobScale(ctx context.Context, c *Call) error {
 			return c.DidYouMean(ctx, "job", id, err)
 		}
 		if len(job.TaskGroups) != 1 {
-			return BadUsage("job %q has %d groups; name one", id, len(job.TaskGroups))
+			return command.BadUsage("job %q has %d groups; name one", id, len(job.TaskGroups))
 		}
 		group = job.TaskGroups[0].Name
 	}
@@ -95,7 +96,9 @@ func jobScale(ctx context.Context, c *Call) error {
 }
 
 // followJob follows the job that the first argument names until it runs after a change.
-func followJob(ctx context.Context, c *Call, answer *structs.JobRegisterResponse, change string) error {
+func followJob(
+	ctx context.Context, c *command.Call, answer *structs.JobRegisterResponse, change string,
+) error {
 	id := c.Arg(0)
 	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
 		w.WriteChange("request", "Job %q %s", id, change)
@@ -107,16 +110,16 @@ func followJob(ctx context.Context, c *Call, answer *structs.JobRegisterResponse
 	})
 }
 
-var jobEvalCommand = Command{
+var jobEvalCommand = command.Command{
 	Name:     "eval",
 	Args:     "<job>",
 	Synopsis: "Make the servers compare a job with its allocations",
 	Acts:     true,
-	Flags: append([]Flag{{
+	Flags: append([]command.Flag{{
 		Name:  "force-reschedule",
 		Usage: "Replace failed allocations at once, also beyond the attempts of their policy",
-	}}, DetachFlags...),
-	Run: func(ctx context.Context, c *Call) error {
+	}}, command.DetachFlags...),
+	Run: func(ctx context.Context, c *command.Call) error {
 		id := c.Arg(0)
 		answer, err := c.API.JobEvaluate(ctx, id, c.Bool("force-reschedule"))
 		if err != nil {
@@ -130,16 +133,16 @@ var jobEvalCommand = Command{
 		"berth job eval -force-reschedule web",
 }
 
-var jobAllocsCommand = Command{
+var jobAllocsCommand = command.Command{
 	Name:     "allocs",
 	Args:     "<job>",
 	Synopsis: "List the allocations of a job",
 	Renders:  true,
-	Flags: []Flag{
+	Flags: []command.Flag{
 		{Name: "all", Usage: "List also those of an earlier job with the same ID"},
-		VerboseFlag,
+		command.VerboseFlag,
 	},
-	Run: func(ctx context.Context, c *Call) error {
+	Run: func(ctx context.Context, c *command.Call) error {
 		id, err := c.Resolve(ctx, "job", c.Arg(0))
 		if err != nil {
 			return err

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobDispatchCommand = Command{
+var jobDispatchCommand = command.Command{
 	Name:     "dispatch",
 	Args:     "<job> [file]",
 	Synopsis: "Start a child of a parameterized job",
@@ -20,28 +21,33 @@ Starts a child with values for the parameters of the job. The payload is the
 content of the file; "-" is the standard input. The job decides whether a
 payload is needed or allowed, and which keys of -meta.`,
 	Acts: true,
-	Flags: append([]Flag{
-		{Name: "meta", Kind: Strings, Value: "key=value", Usage: "Set a parameter; may be repeated"},
+	Flags: append([]command.Flag{
+		{Name: "meta", Kind: command.Strings, Value: "key=value", Usage: "Set a parameter; may be repeated"},
 		{
 			Name:  "id-prefix-template",
-			Kind:  String,
+			Kind:  command.String,
 			Value: "text",
 			Usage: "Make the text a part of the ID of the child",
 		},
 		{
 			Name:  "idempotency-token",
-			Kind:  String,
+			Kind:  command.String,
 			Value: "text",
 			Usage: "Start no second child with the same token",
 		},
-		{Name: "priority", Kind: Number, Value: "number", Usage: "Of the child. Default: that of the job"},
-	}, DetachFlags...),
+		{
+			Name:  "priority",
+			Kind:  command.Number,
+			Value: "number",
+			Usage: "Of the child. Default: that of the job",
+		},
+	}, command.DetachFlags...),
 	Run: jobDispatch,
 	Examples: "berth job dispatch -meta who=me encode video.mp4\n" +
 		"echo data | berth job dispatch -detach encode -",
 }
 
-func jobDispatch(ctx context.Context, c *Call) error {
+func jobDispatch(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	body := api.JobDispatchBody{
 		IdPrefixTemplate: c.String("id-prefix-template"),
@@ -51,7 +57,7 @@ func jobDispatch(ctx context.Context, c *Call) error {
 	for _, pair := range c.Strings("meta") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return BadUsage("the option -meta is %q, expected key=value", pair)
+			return command.BadUsage("the option -meta is %q, expected key=value", pair)
 		}
 		if body.Meta == nil {
 			body.Meta = map[string]string{}
@@ -80,23 +86,23 @@ func jobDispatch(ctx context.Context, c *Call) error {
 	})
 }
 
-var jobPeriodicCommand = Command{
+var jobPeriodicCommand = command.Command{
 	Name:     "periodic",
 	Synopsis: "Launch periodic jobs",
-	Sub: []Command{{
+	Sub: []command.Command{{
 		Name:     "force",
 		Args:     "<job>",
 		Synopsis: "Launch a child of a periodic job now",
 		Help: `
 Launches a child beside the schedule, also where the job prohibits overlaps.`,
 		Acts:     true,
-		Flags:    DetachFlags,
+		Flags:    command.DetachFlags,
 		Run:      jobPeriodicForce,
 		Examples: "berth job periodic force backup",
 	}},
 }
 
-func jobPeriodicForce(ctx context.Context, c *Call) error {
+func jobPeriodicForce(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	answer, err := c.API.JobPeriodicForce(ctx, id)
 	if err != nil {
@@ -130,7 +136,7 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 			specs = append(specs, p.Spec)
 		}
 		periodic = fmt.Sprintf("%s (%s)", strings.Join(specs, "; "), p.TimeZone)
-		next, err := p.Next(Now())
+		next, err := p.Next(command.Now())
 		switch {
 		case !j.IsPeriodic():
 			periodic += ", off"
@@ -151,15 +157,15 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 }
 
 // printChildren writes the children of a job that starts others.
-func printChildren(ctx context.Context, c *Call, j *structs.Job) error {
+func printChildren(ctx context.Context, c *command.Call, j *structs.Job) error {
 	all, _, err := c.API.Jobs(ctx, &api.Query{Prefix: j.ID + "/"})
 	if err != nil {
 		return err
 	}
-	var rows Grid
+	var rows command.Grid
 	for _, child := range all {
 		if child.ParentID == j.ID {
-			rows.AddRow(child.ID, orStopped(child.Status, child.Stop), Age(child.SubmitTime))
+			rows.AddRow(child.ID, orStopped(child.Status, child.Stop), command.Age(child.SubmitTime))
 		}
 	}
 	c.Section("Children", "ID|Status|Submitted", rows)

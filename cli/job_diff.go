@@ -5,20 +5,21 @@ import (
 	"slices"
 	"strings"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // diffPrinter writes the difference between two versions of a job.
 type diffPrinter struct {
-	*Call
+	*command.Call
 	all bool // also equal fields
 }
 
 // diffMarks has the marks of differences, with their colours.
 var diffMarks = map[string]struct{ mark, colour string }{
-	structs.DiffAdded:   {"+", Green},
-	structs.DiffDeleted: {"-", Red},
-	structs.DiffEdited:  {"+/-", Yellow},
+	structs.DiffAdded:   {"+", command.Green},
+	structs.DiffDeleted: {"-", command.Red},
+	structs.DiffEdited:  {"+/-", command.Yellow},
 	structs.DiffNone:    {"", ""},
 }
 
@@ -27,7 +28,7 @@ func (d diffPrinter) line(depth int, kind, format string, args ...any) {
 	m := diffMarks[kind]
 	mark := fmt.Sprintf("%-3s", m.mark)
 	if m.colour != "" && d.Colour() {
-		mark = m.colour + mark + Plain
+		mark = m.colour + mark + command.Plain
 	}
 	text := structs.Printable(fmt.Sprintf(format, args...))
 	line := mark + " " + strings.Repeat("  ", depth) + text
@@ -100,7 +101,7 @@ func (d diffPrinter) printField(depth int, f *structs.FieldDiff) {
 
 // updateTexts has the effects on allocations, as "2 create".
 func updateTexts(updates map[string]uint64) (texts []string) {
-	for name, n := range Sorted(updates) {
+	for name, n := range command.Sorted(updates) {
 		texts = append(texts, fmt.Sprintf("%d %s", n, name))
 	}
 	return texts

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
 	"berth/internal/hclconf"
@@ -25,29 +26,29 @@ import (
 )
 
 // jobFileFlags are the options of the verbs that read a job file.
-var jobFileFlags = []Flag{
+var jobFileFlags = []command.Flag{
 	{
 		Name:  "var",
-		Kind:  Strings,
+		Kind:  command.Strings,
 		Value: "name=value",
 		Usage: "Set a variable of the job file; may be repeated",
 	},
 	{
 		Name:  "var-file",
-		Kind:  Strings,
+		Kind:  command.Strings,
 		Value: "file",
 		Usage: "Set variables of the job file from a file in HCL or JSON; may be repeated",
 	},
 	{
 		Name:  "allow-path",
-		Kind:  Strings,
+		Kind:  command.Strings,
 		Value: "path",
 		Usage: "Let the functions of the job file read this file or folder, too; may be repeated",
 	},
 }
 
 // readJob reads and validates a job file. It warns of drivers that berth does not have itself.
-func readJob(c *Call, name string) (*jobSource, error) {
+func readJob(c *command.Call, name string) (*jobSource, error) {
 	f, err := parseJob(c, name)
 	if err != nil {
 		return nil, err
@@ -58,8 +59,8 @@ func readJob(c *Call, name string) (*jobSource, error) {
 
 // parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
 // inspect" writes. If faults of the file leave a job, they are those of jobSource.check.
-func parseJob(c *Call, name string) (*jobSource, error) {
-	f := &jobSource{name: ShownName(name)}
+func parseJob(c *command.Call, name string) (*jobSource, error) {
+	f := &jobSource{name: command.ShownName(name)}
 	var err error
 	f.text, err = c.ReadFile(name)
 	if err != nil {
@@ -71,7 +72,7 @@ func parseJob(c *Call, name string) (*jobSource, error) {
 	}
 	f.faults = f.parse()
 	if f.job == nil {
-		return nil, InFiles(f.sources(), f.faults)
+		return nil, command.InFiles(f.sources(), f.faults)
 	}
 	f.warnings = f.job.Warnings()
 	for _, line := range f.warnings {
@@ -85,7 +86,7 @@ func parseJob(c *Call, name string) (*jobSource, error) {
 
 // warnOfJob shows the warnings of an answer that are not those of the file. One with a place in the file has
 // the form of those.
-func warnOfJob(c *Call, f *jobSource, warnings string) error {
+func warnOfJob(c *command.Call, f *jobSource, warnings string) error {
 	var others []string
 	var placed hcl.Diagnostics
 	for line := range strings.SplitSeq(warnings, "\n") {
@@ -107,7 +108,7 @@ func warnOfJob(c *Call, f *jobSource, warnings string) error {
 }
 
 // jobValidate checks a job file, also against the drivers of the nodes if an agent answers.
-func jobValidate(ctx context.Context, c *Call) error {
+func jobValidate(ctx context.Context, c *command.Call) error {
 	f, err := parseJob(c, c.Arg(0))
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func jobValidate(ctx context.Context, c *Call) error {
 const validateTimeout = 20 * time.Second
 
 // jobInputs returns the values of variables on the command line and in the environment.
-func jobInputs(c *Call, name string) (*jobspec.Inputs, error) {
+func jobInputs(c *command.Call, name string) (*jobspec.Inputs, error) {
 	in := &jobspec.Inputs{
 		Dir:  filepath.Dir(name), // the current one for the standard input
 		Env:  os.Environ(),
@@ -160,7 +161,7 @@ func jobInputs(c *Call, name string) (*jobspec.Inputs, error) {
 			return nil, err
 		}
 		in.Files = append(in.Files, jobspec.VarFile{
-			Name:   ShownName(file),
+			Name:   command.ShownName(file),
 			Source: src,
 		})
 	}
@@ -190,7 +191,7 @@ func (f *jobSource) fault(faults error) error {
 	if faults == nil {
 		return nil
 	}
-	return InFiles(f.sources(), f.locate(structs.Invalidf("%w", faults)))
+	return command.InFiles(f.sources(), f.locate(structs.Invalidf("%w", faults)))
 }
 
 // sources returns the text of the files.
@@ -247,7 +248,7 @@ func (f *jobSource) parse() error {
 	}
 	src := padToPosition(f.text, inspected)
 	job, warnings, err := api.DecodeJob(src)
-	locate, faults := PlaceJSON(f.name, src, err)
+	locate, faults := command.PlaceJSON(f.name, src, err)
 	if locate == nil {
 		return faults
 	}
@@ -344,7 +345,7 @@ func checkDrivers(job *structs.Job) error {
 }
 
 // warnOfDrivers warns of other drivers, because a node may have them as plugins.
-func warnOfDrivers(c *Call, job *structs.Job) {
+func warnOfDrivers(c *command.Call, job *structs.Job) {
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
 			if builtInDrivers[t.Driver] == nil {
@@ -354,7 +355,7 @@ func warnOfDrivers(c *Call, job *structs.Job) {
 	}
 }
 
-func warnOfDriver(c *Call, t *structs.Task) {
+func warnOfDriver(c *command.Call, t *structs.Task) {
 	hint := "a node must have it as a plugin"
 	near := suggest.Closest(t.Driver, slices.Sorted(maps.Keys(builtInDrivers)))
 	if near != "" {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobHistoryCommand = Command{
+var jobHistoryCommand = command.Command{
 	Name:     "history",
 	Args:     "<job>",
 	Synopsis: "Show the stored versions of a job",
@@ -16,19 +17,19 @@ var jobHistoryCommand = Command{
 Shows the stored versions, the newest first. The servers keep the current one,
 the six before it, the newest stable one, and those that allocations use.`,
 	Renders: true,
-	Flags: []Flag{
+	Flags: []command.Flag{
 		{Name: "p", Usage: "Show the difference of each version to the one before it"},
 		{Name: "full", Usage: "Show the complete job of each version"},
-		{Name: "version", Kind: Number, Value: "number", Usage: "Show this version only"},
+		{Name: "version", Kind: command.Number, Value: "number", Usage: "Show this version only"},
 	},
 	Run: jobHistory,
 	Examples: "berth job history web\n" +
 		"berth job history -p -version 3 web",
 }
 
-func jobHistory(ctx context.Context, c *Call) error {
+func jobHistory(ctx context.Context, c *command.Call) error {
 	if c.Bool("p") && c.Bool("full") {
-		return BadUsage("-p and -full exclude each other")
+		return command.BadUsage("-p and -full exclude each other")
 	}
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
@@ -64,13 +65,13 @@ func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersio
 	return one, nil
 }
 
-func printHistory(c *Call, answer *api.JobVersions) error {
+func printHistory(c *command.Call, answer *api.JobVersions) error {
 	for i, j := range answer.Versions {
 		if i > 0 {
 			c.Printf("\n")
 		}
 		if c.Bool("full") {
-			err := WriteJSON(c.Out, j)
+			err := command.WriteJSON(c.Out, j)
 			if err != nil {
 				return err
 			}
@@ -78,9 +79,9 @@ func printHistory(c *Call, answer *api.JobVersions) error {
 		}
 		c.Pairs(
 			"Version", fmt.Sprint(j.Version),
-			"Stable", YesNo(j.Stable),
-			"Stopped", YesNo(j.Stop),
-			"Submitted", FormatNanos(j.SubmitTime),
+			"Stable", command.YesNo(j.Stable),
+			"Stopped", command.YesNo(j.Stop),
+			"Submitted", command.FormatNanos(j.SubmitTime),
 		)
 		if i < len(answer.Diffs) {
 			diffPrinter{c, false}.printJobDiff(answer.Diffs[i])

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -16,7 +17,7 @@ const (
 	exitPlanError   = 255
 )
 
-var jobPlanCommand = Command{
+var jobPlanCommand = command.Command{
 	Name:     "plan",
 	Args:     "<file>",
 	Synopsis: "Show what the registration of a job would change",
@@ -31,7 +32,7 @@ The exit code is 0 if no allocation would be created or end, 1 if any would,
 and 255 after an error.`,
 	Renders: true,
 	Misuse:  exitPlanError,
-	Flags: append([]Flag{
+	Flags: append([]command.Flag{
 		{Name: "diff", Default: "true", Usage: "Show the difference to the stored job"},
 		{Name: "verbose", Usage: "Also show the equal fields of blocks that differ"},
 	}, jobFileFlags...),
@@ -41,20 +42,20 @@ and 255 after an error.`,
 		"berth job plan -diff=false web.hcl",
 }
 
-func jobPlan(ctx context.Context, c *Call) error {
+func jobPlan(ctx context.Context, c *command.Call) error {
 	changes, err := planJob(ctx, c)
 	switch {
 	case err != nil:
 		fmt.Fprintf(c.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
-		return ExitError(exitPlanError)
+		return command.ExitError(exitPlanError)
 	case changes:
-		return ExitError(exitPlanChanges)
+		return command.ExitError(exitPlanChanges)
 	}
 	return nil
 }
 
 // planJob shows the plan of a job and reports whether an allocation would be created or end.
-func planJob(ctx context.Context, c *Call) (changes bool, err error) {
+func planJob(ctx context.Context, c *command.Call) (changes bool, err error) {
 	source, err := readJob(c, c.Arg(0))
 	if err != nil {
 		return false, err
@@ -81,14 +82,14 @@ func planJob(ctx context.Context, c *Call) (changes bool, err error) {
 }
 
 // setNamespace gives a job without a namespace that of the command line.
-func setNamespace(c *Call, job *structs.Job) {
+func setNamespace(c *command.Call, job *structs.Job) {
 	ns := c.Namespace()
 	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
 }
 
-func printPlan(c *Call, a *api.JobPlanned) {
+func printPlan(c *command.Call, a *api.JobPlanned) {
 	if a.Diff != nil {
 		diffPrinter{c, c.Bool("verbose")}.printJobDiff(a.Diff)
 		c.Printf("\n")
@@ -105,11 +106,11 @@ func printPlan(c *Call, a *api.JobPlanned) {
 	}
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
-			c.Printf("- Rolling update, the next wave follows %s later.\n", FormatSpan(e.Wait()))
+			c.Printf("- Rolling update, the next wave follows %s later.\n", command.FormatSpan(e.Wait()))
 		}
 	}
 	if a.NextPeriodicLaunch != nil {
-		c.Printf("- If submitted now, the next launch is at %s.\n", FormatTime(*a.NextPeriodicLaunch))
+		c.Printf("- If submitted now, the next launch is at %s.\n", command.FormatTime(*a.NextPeriodicLaunch))
 	}
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
 		printPreempted(c, a.Annotations.PreemptedAllocs)
@@ -125,9 +126,9 @@ func printPlan(c *Call, a *api.JobPlanned) {
 }
 
 // printDesired writes the effects on allocations by group.
-func printDesired(c *Call, desired map[string]*structs.DesiredUpdates) {
-	var rows Grid
-	for group, u := range Sorted(desired) {
+func printDesired(c *command.Call, desired map[string]*structs.DesiredUpdates) {
+	var rows command.Grid
+	for group, u := range command.Sorted(desired) {
 		row := []string{group}
 		for _, n := range []uint64{
 			u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary, u.Preemptions, u.Ignore,
@@ -146,11 +147,11 @@ const fewPreempted = 10
 
 // printPreempted writes the allocations of other jobs that the plan displaces: each, or if they are many
 // their number by job, or by type of job.
-func printPreempted(c *Call, allocs []*structs.AllocListStub) {
+func printPreempted(c *command.Call, allocs []*structs.AllocListStub) {
 	type jobKey struct{ id, namespace, kind string }
 	byJob := map[jobKey]int{}
 	byType := map[string]int{}
-	var each, jobs, types Grid
+	var each, jobs, types command.Grid
 	for _, a := range allocs {
 		each.AddRow(c.ID(a.ID), a.JobID, a.TaskGroup)
 		byJob[jobKey{a.JobID, a.Namespace, a.JobType}]++
@@ -160,7 +161,7 @@ func printPreempted(c *Call, allocs []*structs.AllocListStub) {
 		jobs.AddRow(key.id, key.namespace, key.kind, fmt.Sprint(n))
 	}
 	slices.SortFunc(jobs, slices.Compare)
-	for kind, n := range Sorted(byType) {
+	for kind, n := range command.Sorted(byType) {
 		types.AddRow(kind, fmt.Sprint(n))
 	}
 	switch {
@@ -174,7 +175,7 @@ func printPreempted(c *Call, allocs []*structs.AllocListStub) {
 }
 
 // checkedRun returns the command that registers the job if its index is still the one of the plan.
-func checkedRun(c *Call, index uint64) string {
+func checkedRun(c *command.Call, index uint64) string {
 	words := []string{"berth job run -check-index", fmt.Sprint(index)}
 	for _, flag := range []string{"address", "region", "namespace", "var", "var-file", "allow-path"} {
 		for _, value := range c.Strings(flag) {

@@ -10,10 +10,11 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobRestartCommand = Command{
+var jobRestartCommand = command.Command{
 	Name:     "restart",
 	Args:     "<job>",
 	Synopsis: "Restart the running tasks of a job, batch by batch",
@@ -23,42 +24,42 @@ next batch follows when they run again. With -reschedule the allocations are
 stopped instead, and others take their places, also on other nodes: the next
 batch follows when the successors run.`,
 	Acts: true,
-	Flags: []Flag{
+	Flags: []command.Flag{
 		{
 			Name:    "batch-size",
-			Kind:    String,
+			Kind:    command.String,
 			Value:   "number|percent",
 			Default: "1",
 			Usage:   "Allocations of one batch, or the percentage of those that run, such as 25%",
 		},
 		{
 			Name:    "batch-wait",
-			Kind:    String,
+			Kind:    command.String,
 			Value:   "duration|ask",
 			Default: "0s",
 			Usage:   "Between two batches; ask asks on the terminal before each",
 		},
-		{Name: "group", Kind: Strings, Value: "name", Usage: "Only this group; may be repeated"},
-		{Name: "task", Kind: Strings, Value: "name", Usage: "Only this task; may be repeated"},
+		{Name: "group", Kind: command.Strings, Value: "name", Usage: "Only this group; may be repeated"},
+		{Name: "task", Kind: command.Strings, Value: "name", Usage: "Only this task; may be repeated"},
 		{Name: "all-tasks", Usage: "Also the tasks that have ended, in the order of their lifecycles"},
 		{Name: "reschedule", Usage: "Replace the allocations"},
 		{
 			Name:    "on-error",
-			Kind:    String,
+			Kind:    command.String,
 			Value:   "action",
 			Default: "fail",
 			Usage:   "fail, continue or ask after a fault; ask asks on the terminal",
 		},
 		{
 			Name:    "timeout",
-			Kind:    Duration,
+			Kind:    command.Duration,
 			Value:   "duration",
 			Default: "5m",
 			Usage:   "How long to await one allocation",
 		},
 		{Name: "yes", Usage: "Answer each question with yes"},
 		{Name: noShutdownDelay.Name, Usage: "With -reschedule, skip the shutdown_delay of groups and tasks"},
-		VerboseFlag,
+		command.VerboseFlag,
 	},
 	Run: jobRestart,
 	Examples: "berth job restart web\n" +
@@ -66,7 +67,7 @@ batch follows when the successors run.`,
 		"berth job restart -reschedule web",
 }
 
-func jobRestart(ctx context.Context, c *Call) error {
+func jobRestart(ctx context.Context, c *command.Call) error {
 	err := checkRestart(c)
 	if err != nil {
 		return err
@@ -100,16 +101,17 @@ func jobRestart(ctx context.Context, c *Call) error {
 		return err
 	case failed > 0:
 		return structs.Preconditionf("%s of %d could not be restarted; to see why: %s",
-			Plural(failed, "allocation"), len(allocs), structs.CommandLine(c.Namespace(), "job why", id))
+			command.Plural(failed, "allocation"), len(allocs),
+			structs.CommandLine(c.Namespace(), "job why", id))
 	}
-	return c.Report(Changed{"JobID": id, "Allocations": fmt.Sprint(done)},
-		"Job %q: %s restarted", id, Plural(done, "allocation"))
+	return c.Report(command.Changed{"JobID": id, "Allocations": fmt.Sprint(done)},
+		"Job %q: %s restarted", id, command.Plural(done, "allocation"))
 }
 
 // restartBatches restarts allocations batch by batch. It returns the number of those that were restarted and
 // of those that could not be, or an error if it is to end at the first.
 func restartBatches(
-	ctx context.Context, c *Call, allocs []*structs.AllocListStub,
+	ctx context.Context, c *command.Call, allocs []*structs.AllocListStub,
 ) (done, failed int, err error) {
 	size, _ := batchSize(c, len(allocs)) // checkRestart has checked both
 	pace, _ := paceOf(c)
@@ -140,7 +142,7 @@ func restartBatches(
 	return done, failed, nil
 }
 
-func checkRestart(c *Call) error {
+func checkRestart(c *command.Call) error {
 	_, err := batchSize(c, 0)
 	if err == nil {
 		_, err = paceOf(c)
@@ -150,22 +152,23 @@ func checkRestart(c *Call) error {
 	case err != nil:
 		return err
 	case !slices.Contains([]string{onErrorFail, onErrorContinue, ask}, c.String("on-error")):
-		return BadUsage("the option -on-error is %q, expected fail, continue or ask", c.String("on-error"))
+		return command.BadUsage("the option -on-error is %q, expected fail, continue or ask",
+			c.String("on-error"))
 	case c.Bool("reschedule") && (c.Bool("all-tasks") || len(tasks) > 0):
-		return BadUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
+		return command.BadUsage("-reschedule replaces whole allocations; it excludes -task and -all-tasks")
 	case c.Bool("all-tasks") && len(tasks) > 0:
-		return BadUsage("expected either -task or -all-tasks")
+		return command.BadUsage("expected either -task or -all-tasks")
 	}
 	return nil
 }
 
 // batchSize returns the size of a batch of some allocations. A percentage is rounded up.
-func batchSize(c *Call, allocs int) (int, error) {
+func batchSize(c *command.Call, allocs int) (int, error) {
 	text := c.String("batch-size")
 	number, isPercent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(number, 10, 31)
 	if err != nil || n == 0 || isPercent && n > 100 {
-		return 0, BadUsage(
+		return 0, command.BadUsage(
 			"the option -batch-size is %q, expected a number from 1 or a percentage from 1%% to 100%%", text)
 	}
 	size := int(n)
@@ -176,7 +179,7 @@ func batchSize(c *Call, allocs int) (int, error) {
 }
 
 // checkRestarted returns an error if the job lacks a group or a task that the options name.
-func checkRestarted(c *Call, job *structs.Job) error {
+func checkRestarted(c *command.Call, job *structs.Job) error {
 	groups := c.Strings("group")
 	tasks := map[string]bool{}
 	for _, g := range job.TaskGroups {
@@ -199,7 +202,7 @@ func checkRestarted(c *Call, job *structs.Job) error {
 
 // restartedTasks returns the names of the tasks of an allocation that are to restart: the running ones, or
 // those of them that the options name.
-func restartedTasks(c *Call, a *structs.AllocListStub) (names []string) {
+func restartedTasks(c *command.Call, a *structs.AllocListStub) (names []string) {
 	chosen := c.Strings("task")
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
@@ -210,7 +213,7 @@ func restartedTasks(c *Call, a *structs.AllocListStub) (names []string) {
 	return names
 }
 
-func restartOne(ctx context.Context, c *Call, a *structs.AllocListStub) error {
+func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
 	defer cancel()
 	w := New(c)
@@ -236,7 +239,7 @@ func restartOne(ctx context.Context, c *Call, a *structs.AllocListStub) error {
 		}
 	}
 	for _, r := range requests {
-		err := sendOrder(ctx, w, "the node of allocation "+ShortID(a.ID), func() error {
+		err := sendOrder(ctx, w, "the node of allocation "+command.ShortID(a.ID), func() error {
 			return c.API.AllocRestart(ctx, a.ID, r)
 		})
 		if err != nil {

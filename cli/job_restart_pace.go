@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"berth/cli/command"
 	"berth/internal/backoff"
 )
 
@@ -24,14 +25,14 @@ const (
 
 // restartPace is what happens between two batches of a restart.
 type restartPace struct {
-	*Call
+	*command.Call
 	answers *bufio.Reader
 	wait    time.Duration
 	asks    bool // before each batch
 }
 
 // paceOf reads the options. Without a terminal nobody can be asked.
-func paceOf(c *Call) (*restartPace, error) {
+func paceOf(c *command.Call) (*restartPace, error) {
 	p := &restartPace{Call: c, answers: bufio.NewReader(c.In)}
 	text := c.String("batch-wait")
 	if text == ask {
@@ -40,14 +41,15 @@ func paceOf(c *Call) (*restartPace, error) {
 		var err error
 		p.wait, err = time.ParseDuration(text)
 		if err != nil || p.wait < 0 {
-			return nil, BadUsage("the option -batch-wait is %q, expected a duration such as 30s, or ask",
-				text)
+			return nil, command.BadUsage(
+				"the option -batch-wait is %q, expected a duration such as 30s, or ask", text,
+			)
 		}
 	}
 	f, isFile := c.In.(*os.File)
 	questions := p.asks || c.String("on-error") == ask
 	if questions && !c.Bool("yes") && isFile && !term.IsTerminal(int(f.Fd())) {
-		return nil, BadUsage("ask needs a terminal, or -yes")
+		return nil, command.BadUsage("ask needs a terminal, or -yes")
 	}
 	return p, nil
 }

@@ -5,14 +5,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/cli/command"
 )
 
 // pace returns the pace of the options, with the answers of a user.
 func pace(t *testing.T, answers string, options ...string) (*restartPace, *strings.Builder) {
 	t.Helper()
 	var asked strings.Builder
-	c := &Call{
-		Stdio:   Stdio{In: strings.NewReader(answers), Out: &asked, Err: &asked},
+	c := &command.Call{
+		Stdio:   command.Stdio{In: strings.NewReader(answers), Out: &asked, Err: &asked},
 		Command: &jobRestartCommand,
 	}
 	if err := c.Parse(append(options, "web")); err != nil {

@@ -6,27 +6,28 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobStopCommand = Command{
+var jobStopCommand = command.Command{
 	Name:     "stop",
 	Args:     "<job>",
 	Synopsis: "Stop a job and watch until its allocations have ended",
 	Acts:     true,
-	Flags: append([]Flag{
+	Flags: append([]command.Flag{
 		{Name: "purge", Usage: "Also delete the job at once"},
 		evalPriority,
 		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
 		{Name: "global", Usage: "Accepted for the dialect; a job has one region"},
 		noShutdownDelay,
-	}, DetachFlags...),
+	}, command.DetachFlags...),
 	Run: jobStop,
 	Examples: "berth job stop web\n" +
 		"berth job stop -purge web",
 }
 
-func jobStop(ctx context.Context, c *Call) error {
+func jobStop(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API.Job(ctx, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) { // the next request succeeds nevertheless
@@ -79,7 +80,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 
 // serves reports whether an allocation of a job has an instance of a plugin. A job whose allocations were
 // rejected as duplicates has none.
-func serves(ctx context.Context, c *Call, job *structs.Job, plugin string) bool {
+func serves(ctx context.Context, c *command.Call, job *structs.Job, plugin string) bool {
 	p, _, err := c.API.Plugin(ctx, plugin, nil)
 	if err != nil {
 		return false
@@ -100,7 +101,7 @@ func serves(ctx context.Context, c *Call, job *structs.Job, plugin string) bool 
 
 // warnOfVolumes warns before the stop of a job that runs a plugin if volumes of the plugin are in use. It
 // does not prevent the stop, and it ignores errors.
-func warnOfVolumes(ctx context.Context, c *Call, job *structs.Job) {
+func warnOfVolumes(ctx context.Context, c *command.Call, job *structs.Job) {
 	for _, plugin := range job.Plugins() {
 		filter := api.VolumeFilter{PluginID: plugin}
 		q := &api.Query{Namespace: structs.AllNamespaces}
@@ -120,7 +121,7 @@ func warnOfVolumes(ctx context.Context, c *Call, job *structs.Job) {
 		}
 		if inUse > 0 {
 			fmt.Fprintf(c.Err, "Warning: %s %s in use that plugin %q serves; without the plugin "+
-				"no node can mount or unmount them\n", Plural(inUse, "volume"), verb, plugin)
+				"no node can mount or unmount them\n", command.Plural(inUse, "volume"), verb, plugin)
 		}
 	}
 }

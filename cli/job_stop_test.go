@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -168,8 +169,8 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 
 func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
 	addr := heldCluster(t, structs.AllocComplete, 1)
-	c := &Call{
-		Command: &Command{},
+	c := &command.Call{
+		Command: &command.Command{},
 		API:     api.NewClient(api.ClientConfig{Address: addr}),
 	}
 	c.Out = io.Discard
@@ -199,8 +200,8 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 
 func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 	addr := heldCluster(t, structs.AllocPending, 1)
-	c := &Call{
-		Command: &Command{Flags: DetachFlags},
+	c := &command.Call{
+		Command: &command.Command{Flags: command.DetachFlags},
 		API:     api.NewClient(api.ClientConfig{Address: addr}),
 	}
 	var out strings.Builder

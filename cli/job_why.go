@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobWhyCommand = Command{
+var jobWhyCommand = command.Command{
 	Name:     "why",
 	Args:     "<job>",
 	Synopsis: "Show why a job does not run as its file demands",
@@ -21,8 +22,8 @@ purged job it shows the allocations that have not ended.`,
 }
 
 // jobWhy takes the argument for a complete ID first, because no list has a purged job.
-func jobWhy(ctx context.Context, c *Call) error {
-	err := ShowWhy(ctx, c, c.Arg(0), (*api.Client).JobWhy)
+func jobWhy(ctx context.Context, c *command.Call) error {
+	err := command.ShowWhy(ctx, c, c.Arg(0), (*api.Client).JobWhy)
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
@@ -30,5 +31,5 @@ func jobWhy(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return ShowWhy(ctx, c, id, (*api.Client).JobWhy)
+	return command.ShowWhy(ctx, c, id, (*api.Client).JobWhy)
 }

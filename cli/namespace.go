@@ -5,12 +5,13 @@ import (
 	"os"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
 )
 
 // namespaceCommands are the verbs of berth namespace.
-var namespaceCommands = []Command{
+var namespaceCommands = []command.Command{
 	{
 		Name:     "apply",
 		Args:     "<namespace>",
@@ -22,7 +23,7 @@ The definition of a file replaces the whole namespace. A name creates the
 namespace if it has no definition, and otherwise changes only what the options
 name.`,
 		Acts:  true,
-		Flags: []Flag{descriptionFlag},
+		Flags: []command.Flag{descriptionFlag},
 		Run:   namespaceApply,
 		Examples: "berth namespace apply prod\n" +
 			"berth namespace apply -description Production prod\n" +
@@ -33,13 +34,13 @@ name.`,
 		Args:     "<namespace>",
 		Synopsis: "Delete a namespace that has no volumes and no live jobs",
 		Acts:     true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
 			err := c.API.NamespaceDelete(ctx, name)
 			if err != nil {
 				return c.DidYouMean(ctx, "namespace", name, err)
 			}
-			return c.Report(Changed{"Namespace": name}, "Namespace %q is deleted", name)
+			return c.Report(command.Changed{"Namespace": name}, "Namespace %q is deleted", name)
 		},
 		Examples: "berth namespace delete prod",
 	},
@@ -48,12 +49,12 @@ name.`,
 		Args:     "<namespace>",
 		Synopsis: "Show the definition of a namespace in the JSON of the API",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			n, err := findNamespace(ctx, c)
 			if err != nil {
 				return err
 			}
-			return c.Show(n, func() error { return WriteJSON(c.Out, n) })
+			return c.Show(n, func() error { return command.WriteJSON(c.Out, n) })
 		},
 		Examples: "berth namespace inspect prod > prod.json",
 	},
@@ -61,7 +62,7 @@ name.`,
 		Name:     "list",
 		Synopsis: "List the namespaces",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			all, _, err := c.API.Namespaces(ctx, nil)
 			if err != nil {
 				return err
@@ -75,7 +76,7 @@ name.`,
 		Args:     "<namespace>",
 		Synopsis: "Show a namespace",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			n, err := findNamespace(ctx, c)
 			if err != nil {
 				return err
@@ -89,22 +90,22 @@ name.`,
 	},
 }
 
-var descriptionFlag = Flag{
+var descriptionFlag = command.Flag{
 	Name:  "description",
-	Kind:  String,
+	Kind:  command.String,
 	Value: "text",
 	Usage: "The description",
 }
 
-var namespaceSheet = Sheet[*structs.Namespace]{
+var namespaceSheet = command.Sheet[*structs.Namespace]{
 	Titles: "Name|Description",
-	Row: func(_ *Call, n *structs.Namespace) []string {
+	Row: func(_ *command.Call, n *structs.Namespace) []string {
 		return []string{n.Name, n.Description}
 	},
 }
 
 // findNamespace reads the namespace that the argument names.
-func findNamespace(ctx context.Context, c *Call) (*structs.Namespace, error) {
+func findNamespace(ctx context.Context, c *command.Call) (*structs.Namespace, error) {
 	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
 	if err != nil {
 		return nil, c.DidYouMean(ctx, "namespace", c.Arg(0), err)
@@ -112,21 +113,21 @@ func findNamespace(ctx context.Context, c *Call) (*structs.Namespace, error) {
 	return n, nil
 }
 
-func printNamespace(c *Call, n *structs.Namespace) {
+func printNamespace(c *command.Call, n *structs.Namespace) {
 	pairs := []string{
 		"Name", n.Name,
 		"Description", n.Description,
 	}
 	if can := n.Capabilities; can != nil {
 		pairs = append(pairs,
-			"Enabled drivers", JoinComma(can.EnabledTaskDrivers...),
-			"Disabled drivers", JoinComma(can.DisabledTaskDrivers...))
+			"Enabled drivers", command.JoinComma(can.EnabledTaskDrivers...),
+			"Disabled drivers", command.JoinComma(can.DisabledTaskDrivers...))
 	}
 	c.Pairs(pairs...)
-	PrintMeta(c, n.Meta)
+	command.PrintMeta(c, n.Meta)
 }
 
-func namespaceApply(ctx context.Context, c *Call) error {
+func namespaceApply(ctx context.Context, c *command.Call) error {
 	n, err := namespaceToApply(ctx, c)
 	if err != nil {
 		return err
@@ -135,18 +136,19 @@ func namespaceApply(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Report(Changed{"Namespace": n.Name}, "Namespace %q is applied", n.Name)
+	return c.Report(command.Changed{"Namespace": n.Name}, "Namespace %q is applied", n.Name)
 }
 
 // namespaceToApply returns the definition of the file that the argument names. If it names no file, it is the
 // name of a namespace, and the options change what is stored.
-func namespaceToApply(ctx context.Context, c *Call) (*structs.Namespace, error) {
+func namespaceToApply(ctx context.Context, c *command.Call) (*structs.Namespace, error) {
 	arg := c.Arg(0)
 	if isFile(arg) {
 		if c.Given("description") {
-			return nil, BadUsage("-description is for a name; the definition of %q is in the file", arg)
+			return nil, command.BadUsage("-description is for a name; the definition of %q is in the file",
+				arg)
 		}
-		return ReadDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
+		return command.ReadDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
 	}
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
 	switch {

@@ -6,20 +6,21 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // nodeCommands are the verbs of berth node.
-var nodeCommands = []Command{
+var nodeCommands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[node]",
 		Synopsis: "List nodes, or show one with its plugins and allocations",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			selfFlag,
 			{Name: "verbose", Usage: "Also show complete IDs and texts, and attributes"},
-			StatsFlag,
+			command.StatsFlag,
 		},
 		Run: nodeStatus,
 		Examples: "berth node status\n" +
@@ -35,7 +36,7 @@ Deletes the node and its plugin instances from the state. It is refused if the
 node holds volumes or runs allocations. A node that is not off comes back with
 its next heartbeat. After a restore the cluster no longer waits for the node.`,
 		Acts: true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			id, err := c.Resolve(ctx, "node", c.Arg(0))
 			if err != nil {
 				return err
@@ -44,7 +45,7 @@ its next heartbeat. After a restore the cluster no longer waits for the node.`,
 			if err != nil {
 				return err
 			}
-			return c.Report(Changed{"NodeID": id}, "Node %s is deleted", ShortID(id))
+			return c.Report(command.Changed{"NodeID": id}, "Node %s is deleted", command.ShortID(id))
 		},
 		Examples: "berth node purge n1",
 	},
@@ -58,7 +59,7 @@ The node removes their directories, with logs and data. It keeps those whose
 data a replacement has still to take over. It removes the oldest by itself if
 there are more than gc_max_allocs.`,
 		Acts:  true,
-		Flags: []Flag{selfFlag},
+		Flags: []command.Flag{selfFlag},
 		Run:   nodeGC,
 		Examples: "berth node gc n1\n" +
 			"berth node gc -self",
@@ -68,7 +69,7 @@ there are more than gc_max_allocs.`,
 		Args:     "[node]",
 		Synopsis: "Allow or forbid new placements on a node",
 		Acts:     true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{Name: "enable", Usage: "Allow new placements"},
 			{Name: "disable", Usage: "Forbid new placements; running allocations continue"},
 			selfFlag,
@@ -84,11 +85,11 @@ there are more than gc_max_allocs.`,
 	},
 }
 
-var selfFlag = Flag{Name: "self", Usage: "The node of the agent that is called"}
+var selfFlag = command.Flag{Name: "self", Usage: "The node of the agent that is called"}
 
-var nodeSheet = Sheet[*structs.NodeListStub]{
+var nodeSheet = command.Sheet[*structs.NodeListStub]{
 	Titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
-	Row: func(c *Call, n *structs.NodeListStub) []string {
+	Row: func(c *command.Call, n *structs.NodeListStub) []string {
 		return []string{
 			c.ID(n.ID),
 			n.Name,
@@ -102,29 +103,29 @@ var nodeSheet = Sheet[*structs.NodeListStub]{
 }
 
 // nodeAllocSheet shows the allocations of one node.
-var nodeAllocSheet = Sheet[*structs.AllocListStub]{
+var nodeAllocSheet = command.Sheet[*structs.AllocListStub]{
 	Titles: "ID|Job|Group|Desired|Status|Created",
-	Row: func(c *Call, a *structs.AllocListStub) []string {
+	Row: func(c *command.Call, a *structs.AllocListStub) []string {
 		return []string{
 			c.ID(a.ID),
 			a.JobID,
 			a.TaskGroup,
 			a.DesiredStatus,
 			a.ClientStatus,
-			Age(a.CreateTime),
+			command.Age(a.CreateTime),
 		}
 	},
 	Order: newestFirst,
 }
 
-var nodeEventSheet = Sheet[*structs.NodeEvent]{
+var nodeEventSheet = command.Sheet[*structs.NodeEvent]{
 	Titles: "Time|Subsystem|Message|Details",
-	Row: func(c *Call, e *structs.NodeEvent) []string {
+	Row: func(c *command.Call, e *structs.NodeEvent) []string {
 		return []string{
-			Ago(e.Timestamp),
+			command.Ago(e.Timestamp),
 			e.Subsystem,
 			brief(c, e.Message, maxEventText),
-			brief(c, KeyValues(e.Details), maxEventDetails),
+			brief(c, command.KeyValues(e.Details), maxEventDetails),
 		}
 	},
 	Order: func(a, b *structs.NodeEvent) int {
@@ -133,11 +134,11 @@ var nodeEventSheet = Sheet[*structs.NodeEvent]{
 }
 
 // nodeID returns the ID of the node that the argument names, or that of the agent with -self.
-func nodeID(ctx context.Context, c *Call) (string, error) {
+func nodeID(ctx context.Context, c *command.Call) (string, error) {
 	prefix := c.Arg(0)
 	switch {
 	case c.Bool("self") && prefix != "":
-		return "", BadUsage("-self and a node exclude each other")
+		return "", command.BadUsage("-self and a node exclude each other")
 	case !c.Bool("self"):
 		return c.Resolve(ctx, "node", prefix)
 	}
@@ -152,7 +153,7 @@ func nodeID(ctx context.Context, c *Call) (string, error) {
 		c.API.Address())
 }
 
-var oneOrAllNodes = Status[*structs.NodeListStub, structs.NodeDetail]{
+var oneOrAllNodes = command.Status[*structs.NodeListStub, structs.NodeDetail]{
 	Kind:  "node",
 	Sheet: nodeSheet,
 	List:  (*api.Client).Nodes,
@@ -160,7 +161,7 @@ var oneOrAllNodes = Status[*structs.NodeListStub, structs.NodeDetail]{
 	Print: printNode,
 }
 
-func nodeStatus(ctx context.Context, c *Call) error {
+func nodeStatus(ctx context.Context, c *command.Call) error {
 	if c.Bool("self") {
 		id, err := nodeID(ctx, c)
 		if err != nil {
@@ -168,14 +169,14 @@ func nodeStatus(ctx context.Context, c *Call) error {
 		}
 		c.Args = []string{id}
 	}
-	err := CheckStats(c)
+	err := command.CheckStats(c)
 	if err != nil {
 		return err
 	}
 	return oneOrAllNodes.Run(ctx, c)
 }
 
-func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
+func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) error {
 	free := n.Available()
 	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk",
 		free.CPU, free.MemoryMB, free.DiskMB)
@@ -186,7 +187,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Class", n.NodeClass,
 		"Pool", n.NodePool,
 		"HTTP", n.HTTPAddr,
-		"Status", WithDescription(n.Status, n.StatusDescription),
+		"Status", command.WithDescription(n.Status, n.StatusDescription),
 		"Eligibility", n.SchedulingEligibility,
 		"Drain", describeDrain(&n.Node),
 		"Resources", resources,
@@ -214,8 +215,8 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		}
 	}
 	if c.Bool("verbose") {
-		var rows Grid
-		for name, value := range Sorted(n.Attributes) {
+		var rows command.Grid
+		for name, value := range command.Sorted(n.Attributes) {
 			rows.AddRow(name, value)
 		}
 		c.Section("Attributes", "Name|Value", rows)
@@ -232,15 +233,15 @@ const (
 )
 
 // brief cuts a text to a width without -verbose.
-func brief(c *Call, text string, width int) string {
-	text = OneLine(text)
-	if c.Bool(VerboseFlag.Name) {
+func brief(c *command.Call, text string, width int) string {
+	text = command.OneLine(text)
+	if c.Bool(command.VerboseFlag.Name) {
 		return text
 	}
-	return CutCell(text, width)
+	return command.CutCell(text, width)
 }
 
-func printNodePlugins(c *Call, n *structs.NodeDetail) {
+func printNodePlugins(c *command.Call, n *structs.NodeDetail) {
 	pluginID := func(id string) string { return id }
 	fit := func(text string, width int) string { return brief(c, text, width) }
 	instances := append(
@@ -249,19 +250,19 @@ func printNodePlugins(c *Call, n *structs.NodeDetail) {
 	c.Section("CSI plugins", "Plugin"+instanceTitles, instances)
 }
 
-func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
-	var rows Grid
-	for name, d := range Sorted(drivers) {
+func printDrivers(c *command.Call, drivers map[string]*structs.DriverInfo) {
+	var rows command.Grid
+	for name, d := range command.Sorted(drivers) {
 		rows.AddRow(
 			name,
-			YesNo(d.Detected),
-			HealthWord(d.Healthy),
-			brief(c, HealthText(d.Healthy, d.HealthDescription), maxDriverText))
+			command.YesNo(d.Detected),
+			command.HealthWord(d.Healthy),
+			brief(c, command.HealthText(d.Healthy, d.HealthDescription), maxDriverText))
 	}
 	c.Section("Drivers", "Driver|Detected|Health|Description", rows)
 }
 
-func printNodeAllocs(ctx context.Context, c *Call, id string) error {
+func printNodeAllocs(ctx context.Context, c *command.Call, id string) error {
 	allocs, _, err := c.API.NodeAllocations(ctx, id, nil)
 	if err != nil {
 		return err
@@ -274,12 +275,12 @@ func printNodeAllocs(ctx context.Context, c *Call, id string) error {
 	return nil
 }
 
-func nodeEligibility(ctx context.Context, c *Call) error {
+func nodeEligibility(ctx context.Context, c *command.Call) error {
 	if c.Bool("enable") == c.Bool("disable") {
-		return BadUsage("expected either -enable or -disable")
+		return command.BadUsage("expected either -enable or -disable")
 	}
 	if c.Arg(0) == "" && !c.Bool("self") {
-		return BadUsage("expected a node or -self")
+		return command.BadUsage("expected a node or -self")
 	}
 	id, err := nodeID(ctx, c)
 	if err != nil {
@@ -295,27 +296,27 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 		word = "allowed"
 		eligibility = structs.NodeEligible
 	}
-	outcome := Changed{"NodeID": id, "Eligibility": eligibility}
+	outcome := command.Changed{"NodeID": id, "Eligibility": eligibility}
 	return c.Report(outcome, "New placements on node %s are %s",
-		ShortID(id), word)
+		command.ShortID(id), word)
 }
 
-func nodeGC(ctx context.Context, c *Call) error {
+func nodeGC(ctx context.Context, c *command.Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
-		return BadUsage("expected a node or -self")
+		return command.BadUsage("expected a node or -self")
 	}
 	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
 	n := 0
-	err = New(c).Await(ctx, "the answer of node "+ShortID(id), SeeNode(id), func() (err error) {
+	err = New(c).Await(ctx, "the answer of node "+command.ShortID(id), SeeNode(id), func() (err error) {
 		n, err = c.API.NodeGC(ctx, id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	outcome := Changed{"NodeID": id, "Removed": strconv.Itoa(n)}
-	return c.Report(outcome, "Node %s has removed %s", ShortID(id), Plural(n, "allocation"))
+	outcome := command.Changed{"NodeID": id, "Removed": strconv.Itoa(n)}
+	return c.Report(outcome, "Node %s has removed %s", command.ShortID(id), command.Plural(n, "allocation"))
 }

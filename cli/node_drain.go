@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // nodeDrainCommand is berth node drain.
-var nodeDrainCommand = Command{
+var nodeDrainCommand = command.Command{
 	Name:     "drain",
 	Args:     "[node]",
 	Synopsis: "Move all allocations off a node",
@@ -23,12 +24,12 @@ deadline. System jobs move after those, and CSI plugins last, when the node
 has let go of all volumes. After the deadline the rest moves at once; the
 plugins still wait for the volumes, with -force for 30 seconds at most.`,
 	Acts: true,
-	Flags: []Flag{
+	Flags: []command.Flag{
 		{Name: "enable", Usage: "Start the drain, or change it"},
 		{Name: "disable", Usage: "Cancel the drain; the node becomes eligible"},
 		{
 			Name:    "deadline",
-			Kind:    Duration,
+			Kind:    command.Duration,
 			Value:   "duration",
 			Default: "1h",
 			Usage:   "After this time the rest moves at once",
@@ -49,21 +50,21 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 		{Name: "detach", Usage: "Do not watch"},
 		{
 			Name:    "timeout",
-			Kind:    Duration,
+			Kind:    command.Duration,
 			Value:   "duration",
 			Default: "24h",
 			Usage:   "How long to watch",
 		},
 		{
 			Name:  "m",
-			Kind:  String,
+			Kind:  command.String,
 			Value: "text",
 			Usage: "A note that is kept with the drain, as its meta value message; " +
 				"with -disable as cancel_message",
 		},
 		{
 			Name:  "meta",
-			Kind:  String,
+			Kind:  command.String,
 			Value: "key=value",
 			Usage: "A note under a key; may be repeated",
 		},
@@ -77,7 +78,7 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 		"berth node drain -disable n1",
 }
 
-func nodeDrain(ctx context.Context, c *Call) error {
+func nodeDrain(ctx context.Context, c *command.Call) error {
 	err := checkDrainFlags(c)
 	if err != nil {
 		return err
@@ -102,16 +103,16 @@ func nodeDrain(ctx context.Context, c *Call) error {
 		return err
 	}
 	if c.Bool("disable") {
-		return c.Report(Changed{"NodeID": id}, "Node %s does not drain", ShortID(id))
+		return c.Report(command.Changed{"NodeID": id}, "Node %s does not drain", command.ShortID(id))
 	}
-	err = c.Report(Changed{"NodeID": id}, "Node %s drains", ShortID(id))
+	err = c.Report(command.Changed{"NodeID": id}, "Node %s drains", command.ShortID(id))
 	if err != nil || c.Bool("detach") {
 		return err
 	}
 	return watchDrain(ctx, c, id, true)
 }
 
-func checkDrainFlags(c *Call) error {
+func checkDrainFlags(c *command.Call) error {
 	modes := 0
 	for _, name := range []string{"enable", "disable", "monitor"} {
 		if c.Bool(name) {
@@ -120,27 +121,28 @@ func checkDrainFlags(c *Call) error {
 	}
 	switch {
 	case modes != 1:
-		return BadUsage("expected one of -enable, -disable and -monitor")
+		return command.BadUsage("expected one of -enable, -disable and -monitor")
 	case c.Arg(0) == "" && !c.Bool("self"):
-		return BadUsage("expected a node or -self")
+		return command.BadUsage("expected a node or -self")
 	case c.Bool("no-deadline") && (c.Given("deadline") || c.Bool("force")):
-		return BadUsage("-no-deadline excludes -deadline and -force")
+		return command.BadUsage("-no-deadline excludes -deadline and -force")
 	case c.Bool("keep-ineligible") && c.Bool("monitor"):
-		return BadUsage("-keep-ineligible needs -enable or -disable")
+		return command.BadUsage("-keep-ineligible needs -enable or -disable")
 	case c.Bool("monitor") && c.Bool("detach"):
-		return BadUsage("-monitor and -detach exclude each other")
+		return command.BadUsage("-monitor and -detach exclude each other")
 	case c.Given("deadline") && c.Duration("deadline") <= 0:
-		return BadUsage("-deadline: %s is not positive; -force moves all at once", c.Duration("deadline"))
+		return command.BadUsage("-deadline: %s is not positive; -force moves all at once",
+			c.Duration("deadline"))
 	}
 	for _, name := range []string{"deadline", "no-deadline", "force", "ignore-system"} {
 		if c.Given(name) && !c.Bool("enable") {
-			return BadUsage("-%s needs -enable: it says how the node drains", name)
+			return command.BadUsage("-%s needs -enable: it says how the node drains", name)
 		}
 	}
 	return nil
 }
 
-func drainSpec(c *Call) *structs.DrainSpec {
+func drainSpec(c *command.Call) *structs.DrainSpec {
 	spec := &structs.DrainSpec{
 		Deadline:         c.Duration("deadline"),
 		IgnoreSystemJobs: c.Bool("ignore-system"),
@@ -155,12 +157,12 @@ func drainSpec(c *Call) *structs.DrainSpec {
 	return spec
 }
 
-func drainMeta(c *Call) (map[string]string, error) {
+func drainMeta(c *command.Call) (map[string]string, error) {
 	meta := map[string]string{}
 	for _, text := range c.Strings("meta") {
 		key, value, found := strings.Cut(text, "=")
 		if !found || key == "" {
-			return nil, BadUsage("-meta: %q is not key=value", text)
+			return nil, command.BadUsage("-meta: %q is not key=value", text)
 		}
 		meta[key] = value
 	}
@@ -176,7 +178,7 @@ func drainMeta(c *Call) (map[string]string, error) {
 
 // watchDrain follows a drain until it ends. It writes for each allocation what it waits for. begun says that
 // the drain has begun: then its cancellation is an error.
-func watchDrain(ctx context.Context, c *Call, id string, begun bool) error {
+func watchDrain(ctx context.Context, c *command.Call, id string, begun bool) error {
 	w := New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
@@ -202,11 +204,13 @@ func awaitDrain(ctx context.Context, w *Watch, id string, begun *bool) error {
 		w.Waits.Jobs = drainedJobs(s.Waits)
 		for _, a := range s.Waits {
 			remaining[a.AllocID] = a
-			w.WriteChange(a.AllocID, "Allocation %s of job %q: %s", ShortID(a.AllocID), a.JobID, a.Reason)
+			w.WriteChange(a.AllocID, "Allocation %s of job %q: %s", command.ShortID(a.AllocID), a.JobID,
+				a.Reason)
 		}
-		for alloc, a := range Sorted(there) {
+		for alloc, a := range command.Sorted(there) {
 			if _, remains := remaining[alloc]; !remains {
-				w.WriteLine("Allocation %s of job %q %s", ShortID(alloc), a.JobID, endOfDrained(s.NodeStatus))
+				w.WriteLine("Allocation %s of job %q %s", command.ShortID(alloc), a.JobID,
+					endOfDrained(s.NodeStatus))
 			}
 		}
 		there = remaining
@@ -247,21 +251,23 @@ func isComplete(s *structs.NodeDrainStatusResponse) bool {
 func reportDrainEnd(w *Watch, s *structs.NodeDrainStatusResponse, begun bool) error {
 	switch {
 	case s.LastDrain == nil:
-		w.WriteLine("Node %s does not drain", ShortID(s.NodeID))
+		w.WriteLine("Node %s does not drain", command.ShortID(s.NodeID))
 	case !begun && !isComplete(s):
-		w.WriteLine("Node %s does not drain; its last drain was %s", ShortID(s.NodeID), s.LastDrain.Status)
+		w.WriteLine("Node %s does not drain; its last drain was %s", command.ShortID(s.NodeID),
+			s.LastDrain.Status)
 	case isComplete(s):
-		w.WriteLine("The drain of node %s is complete", ShortID(s.NodeID))
+		w.WriteLine("The drain of node %s is complete", command.ShortID(s.NodeID))
 		w.WriteLine("To let it take allocations again: %s",
-			structs.CommandLine("", "node eligibility -enable", ShortID(s.NodeID)))
+			structs.CommandLine("", "node eligibility -enable", command.ShortID(s.NodeID)))
 	default:
-		return structs.Preconditionf("the drain of node %s is %s", ShortID(s.NodeID), s.LastDrain.Status)
+		return structs.Preconditionf("the drain of node %s is %s", command.ShortID(s.NodeID),
+			s.LastDrain.Status)
 	}
 	return nil
 }
 
 // printDrain shows the drain of a node and what it waits for.
-func printDrain(ctx context.Context, c *Call, n *structs.Node) error {
+func printDrain(ctx context.Context, c *command.Call, n *structs.Node) error {
 	if n.DrainStrategy == nil {
 		return nil
 	}
@@ -269,9 +275,9 @@ func printDrain(ctx context.Context, c *Call, n *structs.Node) error {
 	if err != nil {
 		return err
 	}
-	var rows Grid
+	var rows command.Grid
 	for _, a := range s.Waits {
-		rows.AddRow(ShortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
+		rows.AddRow(command.ShortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
 	}
 	c.Section("Drain waits for", "ID|Job|Group|Reason", rows)
 	return nil
@@ -284,7 +290,7 @@ func describeDrain(n *structs.Node) string {
 	case s == nil && n.LastDrain == nil:
 		return "no"
 	case s == nil:
-		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, Ago(n.LastDrain.UpdatedAt))
+		return fmt.Sprintf("no; the last was %s %s", n.LastDrain.Status, command.Ago(n.LastDrain.UpdatedAt))
 	case s.Deadline < 0:
 		return "yes, by force"
 	case s.Deadline == 0:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -113,18 +114,18 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: got exit code %d: %s", mode, code, errs)
 		}
 		if mode == "-monitor" {
-			checkLines(t, out, "The drain of node "+ShortID(node1)+" is complete")
+			checkLines(t, out, "The drain of node "+command.ShortID(node1)+" is complete")
 			continue
 		}
 		checkLines(t, out,
-			"Node "+ShortID(node1)+" drains",
-			"Allocation "+ShortID(alloc1)+` of job "web": it is about to be moved`,
-			"Allocation "+ShortID(alloc2)+` of job "db": at most 1 of group g may be missing`,
-			"Allocation "+ShortID(alloc1)+` of job "web" has left`,
-			"Allocation "+ShortID(alloc2)+` of job "db": it is stopping`,
-			"Allocation "+ShortID(alloc2)+` of job "db" has left`,
-			"The drain of node "+ShortID(node1)+" is complete",
-			"To let it take allocations again: berth node eligibility -enable "+ShortID(node1),
+			"Node "+command.ShortID(node1)+" drains",
+			"Allocation "+command.ShortID(alloc1)+` of job "web": it is about to be moved`,
+			"Allocation "+command.ShortID(alloc2)+` of job "db": at most 1 of group g may be missing`,
+			"Allocation "+command.ShortID(alloc1)+` of job "web" has left`,
+			"Allocation "+command.ShortID(alloc2)+` of job "db": it is stopping`,
+			"Allocation "+command.ShortID(alloc2)+` of job "db" has left`,
+			"The drain of node "+command.ShortID(node1)+" is complete",
+			"To let it take allocations again: berth node eligibility -enable "+command.ShortID(node1),
 		)
 	}
 }
@@ -160,7 +161,8 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, drainWaits(wait), drainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
-	want := "the drain of node " + ShortID(node1) + " is canceled; to see why: berth node status " + node1
+	want := "the drain of node " + command.ShortID(node1) +
+		" is canceled; to see why: berth node status " + node1
 	if code == 0 || !strings.Contains(errs, want) {
 		t.Errorf("got exit code %d: %s", code, errs)
 	}

@@ -6,12 +6,13 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
 )
 
 // nodePoolCommands are the verbs of berth node pool.
-var nodePoolCommands = []Command{
+var nodePoolCommands = []command.Command{
 	{
 		Name:     "apply",
 		Args:     "<file>",
@@ -30,13 +31,13 @@ configuration says so: node_pool in the client block.`,
 		Args:     "<pool>",
 		Synopsis: "Delete a node pool that has no nodes and no live jobs",
 		Acts:     true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
 			err := c.API.NodePoolDelete(ctx, name)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", name, err)
 			}
-			return c.Report(Changed{"NodePool": name}, "Node pool %q is deleted", name)
+			return c.Report(command.Changed{"NodePool": name}, "Node pool %q is deleted", name)
 		},
 		Examples: "berth node pool delete gpu",
 	},
@@ -45,7 +46,7 @@ configuration says so: node_pool in the client block.`,
 		Args:     "<pool>",
 		Synopsis: "Show a node pool",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			p, _, err := c.API.NodePool(ctx, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
@@ -62,7 +63,7 @@ configuration says so: node_pool in the client block.`,
 		Args:     "[file]",
 		Synopsis: "Write an example of a node pool file (pool.hcl)",
 		Local:    true,
-		Run: func(_ context.Context, c *Call) error {
+		Run: func(_ context.Context, c *command.Call) error {
 			return c.WriteExample(cmp.Or(c.Arg(0), "pool.hcl"), examplePool)
 		},
 		Examples: "berth node pool init",
@@ -72,7 +73,7 @@ configuration says so: node_pool in the client block.`,
 		Args:     "<pool>",
 		Synopsis: "List the jobs that name a node pool",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			jobs, _, err := c.API.NodePoolJobs(ctx, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
@@ -90,7 +91,7 @@ configuration says so: node_pool in the client block.`,
 		Name:     "list",
 		Synopsis: "List the node pools",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			pools, _, err := c.API.NodePools(ctx, nil)
 			if err != nil {
 				return err
@@ -104,7 +105,7 @@ configuration says so: node_pool in the client block.`,
 		Args:     "<pool>",
 		Synopsis: "List the nodes of a node pool",
 		Renders:  true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			nodes, _, err := c.API.NodePoolNodes(ctx, c.Arg(0), nil)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", c.Arg(0), err)
@@ -115,9 +116,9 @@ configuration says so: node_pool in the client block.`,
 	},
 }
 
-var nodePoolSheet = Sheet[*structs.NodePool]{
+var nodePoolSheet = command.Sheet[*structs.NodePool]{
 	Titles: "Name|Algorithm|Description",
-	Row: func(_ *Call, p *structs.NodePool) []string {
+	Row: func(_ *command.Call, p *structs.NodePool) []string {
 		algorithm := ""
 		if p.SchedulerConfiguration != nil {
 			algorithm = p.SchedulerConfiguration.SchedulerAlgorithm
@@ -126,7 +127,7 @@ var nodePoolSheet = Sheet[*structs.NodePool]{
 	},
 }
 
-func printNodePool(c *Call, p *structs.NodePool) {
+func printNodePool(c *command.Call, p *structs.NodePool) {
 	pairs := []string{
 		"Name", p.Name,
 		"Description", p.Description,
@@ -138,11 +139,11 @@ func printNodePool(c *Call, p *structs.NodePool) {
 		}
 	}
 	c.Pairs(pairs...)
-	PrintMeta(c, p.Meta)
+	command.PrintMeta(c, p.Meta)
 }
 
-func nodePoolApply(ctx context.Context, c *Call) error {
-	p, err := ReadDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ReadNodePool)
+func nodePoolApply(ctx context.Context, c *command.Call) error {
+	p, err := command.ReadDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ReadNodePool)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func nodePoolApply(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Report(Changed{"NodePool": p.Name}, "Node pool %q is applied", p.Name)
+	return c.Report(command.Changed{"NodePool": p.Name}, "Node pool %q is applied", p.Name)
 }
 
 const examplePool = `# A node pool for "berth node pool apply". A node is in it if its own

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -32,6 +33,9 @@ func TestNodeStatus_ShortensTexts(t *testing.T) {
 			Details:   map[string]string{"detail": detail},
 		}}
 	}
+	events := func(message, detail string) func(*command.Call) {
+		return func(c *command.Call) { nodeEventSheet.Section(c, "Events", event(message, detail)) }
+	}
 	plugins := func(nodes, controllers *structs.CSIInfo) *structs.NodeDetail {
 		n := &structs.NodeDetail{}
 		if nodes != nil {
@@ -43,26 +47,26 @@ func TestNodeStatus_ShortensTexts(t *testing.T) {
 		return n
 	}
 	for name, c := range map[string]struct {
-		print func(c *Call)
+		print func(c *command.Call)
 		width int
 	}{
-		"driver":        {func(c *Call) { printDrivers(c, drivers) }, 110},
-		"message":       {func(c *Call) { nodeEventSheet.Section(c, "Events", event(text, "x")) }, 110},
-		"details":       {func(c *Call) { nodeEventSheet.Section(c, "Events", event("x", text)) }, 110},
-		"both":          {func(c *Call) { nodeEventSheet.Section(c, "Events", event(text, text)) }, 110},
-		"topology":      {func(c *Call) { printNodePlugins(c, plugins(healthy, nil)) }, 110},
-		"a broken half": {func(c *Call) { printNodePlugins(c, plugins(nil, &broken)) }, 160},
+		"driver":        {func(c *command.Call) { printDrivers(c, drivers) }, 110},
+		"message":       {events(text, "x"), 110},
+		"details":       {events("x", text), 110},
+		"both":          {events(text, text), 110},
+		"topology":      {func(c *command.Call) { printNodePlugins(c, plugins(healthy, nil)) }, 110},
+		"a broken half": {func(c *command.Call) { printNodePlugins(c, plugins(nil, &broken)) }, 160},
 	} {
 		t.Run(name, func(t *testing.T) { testWidth(t, c.print, c.width) })
 	}
 }
 
-func testWidth(t *testing.T, print func(*Call), most int) {
+func testWidth(t *testing.T, print func(*command.Call), most int) {
 	for _, verbose := range []string{"false", "true"} {
 		var out strings.Builder
-		c := &Call{
-			Stdio:   Stdio{Out: &out},
-			Command: &Command{Renders: true, Flags: []Flag{VerboseFlag}},
+		c := &command.Call{
+			Stdio:   command.Stdio{Out: &out},
+			Command: &command.Command{Renders: true, Flags: []command.Flag{command.VerboseFlag}},
 		}
 		if err := c.Parse([]string{"-verbose=" + verbose}); err != nil {
 			t.Fatal(err)

@@ -7,20 +7,21 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // operatorCommands are the verbs of berth operator.
-var operatorCommands = []Command{
+var operatorCommands = []command.Command{
 	{
 		Name:     "raft",
 		Synopsis: "Show the Raft configuration and remove failed servers",
-		Sub: []Command{
+		Sub: []command.Command{
 			{
 				Name:     "list-peers",
 				Synopsis: "List the members of the Raft configuration",
 				Renders:  true,
-				Flags: []Flag{
+				Flags: []command.Flag{
 					{Name: "stale", Usage: "Show the view of the agent's server, also without a leader"},
 				},
 				Run: raftListPeers,
@@ -68,10 +69,10 @@ leads. Writes that come meanwhile wait for it.
 	{
 		Name:     "metrics",
 		Synopsis: "Show the metrics of one agent",
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{
 				Name:    "format",
-				Kind:    String,
+				Kind:    command.String,
 				Value:   "json|prometheus",
 				Default: api.MetricsJSON,
 				Usage:   "How the agent renders them",
@@ -85,7 +86,7 @@ leads. Writes that come meanwhile wait for it.
 	{
 		Name:     "snapshot",
 		Synopsis: "Save and restore the whole state",
-		Sub: []Command{
+		Sub: []command.Command{
 			{
 				Name:     "save",
 				Args:     "<file>",
@@ -116,23 +117,23 @@ leads. Writes that come meanwhile wait for it.
 }
 
 // raftServerFlags name a server of the Raft configuration.
-var raftServerFlags = []Flag{
+var raftServerFlags = []command.Flag{
 	{
 		Name:  "peer-id",
-		Kind:  String,
+		Kind:  command.String,
 		Value: "id",
 		Usage: "The ID of the server",
 	},
 	{
 		Name:  "peer-address",
-		Kind:  String,
+		Kind:  command.String,
 		Value: "host:port",
 		Usage: "The RPC address of the server, in place of its ID",
 	},
 }
 
 // raftServer returns the server that the command names.
-func raftServer(c *Call) (id, address string, err error) {
+func raftServer(c *command.Call) (id, address string, err error) {
 	id = c.String("peer-id")
 	address = c.String("peer-address")
 	if (id == "") == (address == "") {
@@ -142,13 +143,13 @@ func raftServer(c *Call) (id, address string, err error) {
 	return id, address, nil
 }
 
-func raftListPeers(ctx context.Context, c *Call) error {
+func raftListPeers(ctx context.Context, c *command.Call) error {
 	servers, err := c.API.RaftConfiguration(ctx, &api.Query{AllowStale: c.Bool("stale")})
 	if err != nil {
 		return err
 	}
 	return c.Show(servers, func() error {
-		var rows Grid
+		var rows command.Grid
 		for _, s := range servers {
 			state := "follower"
 			if s.Leader {
@@ -159,7 +160,7 @@ func raftListPeers(ctx context.Context, c *Call) error {
 				s.ID,
 				s.Address,
 				state,
-				YesNo(s.Voter),
+				command.YesNo(s.Voter),
 				s.RaftProtocol,
 				cmp.Or(s.Status, "unknown"),
 			)
@@ -169,7 +170,7 @@ func raftListPeers(ctx context.Context, c *Call) error {
 	})
 }
 
-func raftRemovePeer(ctx context.Context, c *Call) error {
+func raftRemovePeer(ctx context.Context, c *command.Call) error {
 	id, address, err := raftServer(c)
 	if err != nil {
 		return err
@@ -180,11 +181,11 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	outcome := Changed{"ID": id, "Address": address}
+	outcome := command.Changed{"ID": id, "Address": address}
 	return c.Report(outcome, "Server %s has lost its vote", id+address)
 }
 
-func raftTransfer(ctx context.Context, c *Call) error {
+func raftTransfer(ctx context.Context, c *command.Call) error {
 	id, address, err := raftServer(c)
 	if err != nil {
 		return err
@@ -196,12 +197,12 @@ func raftTransfer(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	outcome := Changed{"ID": id, "Address": address}
+	outcome := command.Changed{"ID": id, "Address": address}
 	return c.Report(outcome, "Server %s leads", id+address)
 }
 
 // operatorMetrics prints the answer unchanged, because its readers are programs.
-func operatorMetrics(ctx context.Context, c *Call) error {
+func operatorMetrics(ctx context.Context, c *command.Call) error {
 	format := c.String("format")
 	if c.Bool("json") {
 		format = api.MetricsJSON

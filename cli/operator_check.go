@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"berth/cli/command"
 	"berth/fsm"
 	"berth/internal/snaparchive"
 	"berth/state"
@@ -27,12 +28,12 @@ type checkedState struct {
 	Faults []string
 }
 
-func operatorCheck(_ context.Context, c *Call) error {
+func operatorCheck(_ context.Context, c *command.Call) error {
 	f, meta, err := openVerified(c.Arg(0))
 	if err != nil {
 		return err
 	}
-	defer CloseRead(f)
+	defer command.CloseRead(f)
 	store, err := loadState(f, meta.Index)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"strconv"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // operatorScheduler has the verbs of berth operator scheduler.
-var operatorScheduler = Command{
+var operatorScheduler = command.Command{
 	Name:     "scheduler",
 	Synopsis: "Show and change the configuration of the scheduler",
-	Sub: []Command{
+	Sub: []command.Command{
 		{
 			Name:     "get-config",
 			Synopsis: "Show the configuration of the scheduler",
@@ -28,16 +29,16 @@ Settings without an option stay as they are. Preemption lets jobs of a type
 displace allocations of jobs whose priority is lower by ten or more. While
 evaluations are paused, the leader places, moves and stops no allocation.`,
 			Acts: true,
-			Flags: []Flag{
+			Flags: []command.Flag{
 				{
 					Name:  "check-index",
-					Kind:  Number,
+					Kind:  command.Number,
 					Value: "index",
 					Usage: "Change only the configuration with this modify index",
 				},
 				{
 					Name:  "scheduler-algorithm",
-					Kind:  String,
+					Kind:  command.String,
 					Value: "binpack|spread",
 					Usage: "Prefer the fuller of two nodes, or the emptier",
 				},
@@ -56,11 +57,11 @@ evaluations are paused, the leader places, moves and stops no allocation.`,
 	},
 }
 
-func onOff(name, usage string) Flag {
-	return Flag{Name: name, Kind: String, Value: "true|false", Usage: usage}
+func onOff(name, usage string) command.Flag {
+	return command.Flag{Name: name, Kind: command.String, Value: "true|false", Usage: usage}
 }
 
-func schedulerGetConfig(ctx context.Context, c *Call) error {
+func schedulerGetConfig(ctx context.Context, c *command.Call) error {
 	config, _, err := c.API.SchedulerConfig(ctx, nil)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func schedulerGetConfig(ctx context.Context, c *Call) error {
 
 // schedulerSetConfig changes the configuration that it has read. The servers reject the change if another has
 // come between.
-func schedulerSetConfig(ctx context.Context, c *Call) error {
+func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 	config, _, err := c.API.SchedulerConfig(ctx, nil)
 	if err != nil {
 		return err
@@ -121,8 +122,8 @@ func schedulerSetConfig(ctx context.Context, c *Call) error {
 		return structs.Conflictf("the configuration has another index than %d: "+
 			"\"berth operator scheduler get-config\" shows it", config.ModifyIndex)
 	}
-	return c.Report(Changed{"Updated": "true"}, "The configuration of the scheduler is changed")
+	return c.Report(command.Changed{"Updated": "true"}, "The configuration of the scheduler is changed")
 }
 
 // isSet reports whether the command line has an option.
-func isSet(c *Call, name string) bool { return len(c.Strings(name)) > 0 }
+func isSet(c *command.Call, name string) bool { return len(c.Strings(name)) > 0 }

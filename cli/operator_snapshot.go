@@ -7,12 +7,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/cli/command"
 	"berth/internal/snaparchive"
 	"berth/structs"
 )
 
 // snapshotSave writes a temporary file and renames it, so that an existing file is complete.
-func snapshotSave(ctx context.Context, c *Call) (err error) {
+func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 	name := c.Arg(0)
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".berth-snapshot-*")
 	if err != nil {
@@ -78,12 +79,12 @@ func openVerified(name string) (*os.File, *snaparchive.Meta, error) {
 	return f, meta, nil
 }
 
-func snapshotRestore(ctx context.Context, c *Call) error {
+func snapshotRestore(ctx context.Context, c *command.Call) error {
 	f, meta, err := openVerified(c.Arg(0))
 	if err != nil {
 		return err
 	}
-	defer CloseRead(f)
+	defer command.CloseRead(f)
 	err = New(c).Await(ctx, "the servers, which replace their state", SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, f)
 	})
@@ -100,13 +101,13 @@ type snapshotFile struct {
 	StateSize int64
 }
 
-func snapshotInspect(_ context.Context, c *Call) error {
+func snapshotInspect(_ context.Context, c *command.Call) error {
 	state := &counter{}
 	f, meta, err := openArchive(c.Arg(0), state)
 	if err != nil {
 		return err
 	}
-	defer CloseRead(f)
+	defer command.CloseRead(f)
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -122,9 +123,9 @@ func snapshotInspect(_ context.Context, c *Call) error {
 			"Term", fmt.Sprint(meta.Term),
 			"Region", meta.Region,
 			"Written by", meta.Berth,
-			"Created", FormatTime(meta.Created),
-			"Size", FormatSize(file.Size),
-			"Size of the state", FormatSize(file.StateSize),
+			"Created", command.FormatTime(meta.Created),
+			"Size", command.FormatSize(file.Size),
+			"Size of the state", command.FormatSize(file.StateSize),
 		)
 		c.Printf("The archive is complete\n")
 		return nil

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // pluginCommands are the verbs of berth plugin.
-var pluginCommands = []Command{
+var pluginCommands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[plugin]",
@@ -37,33 +38,33 @@ const (
 func instanceRows(
 	half string, infos map[string]*structs.CSIInfo, label func(key string) string,
 	fit func(text string, width int) string,
-) Grid {
-	var rows Grid
-	for key, i := range Sorted(infos) {
+) command.Grid {
+	var rows command.Grid
+	for key, i := range command.Sorted(infos) {
 		limit, topology := "", ""
 		if i.NodeInfo != nil {
 			if i.NodeInfo.MaxVolumes > 0 {
 				limit = fmt.Sprint(i.NodeInfo.MaxVolumes)
 			}
 			if t := i.NodeInfo.AccessibleTopology; t != nil {
-				topology = KeyValues(t.Segments)
+				topology = command.KeyValues(t.Segments)
 			}
 		}
 		rows.AddRow(
 			label(key),
 			half,
-			HealthWord(i.Healthy),
-			ShortID(i.AllocID),
+			command.HealthWord(i.Healthy),
+			command.ShortID(i.AllocID),
 			limit,
 			fit(topology, maxTopology),
-			Age(i.UpdateTime),
-			fit(HealthText(i.Healthy, i.HealthDescription), maxPluginText),
+			command.Age(i.UpdateTime),
+			fit(command.HealthText(i.Healthy, i.HealthDescription), maxPluginText),
 		)
 	}
 	return rows
 }
 
-var pluginStatus = Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
+var pluginStatus = command.Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
 	Kind:  "plugin",
 	Sheet: pluginSheet,
 	List:  (*api.Client).Plugins,
@@ -71,14 +72,14 @@ var pluginStatus = Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
 	Print: printPlugin,
 }
 
-var pluginSheet = Sheet[*structs.CSIPluginListStub]{
+var pluginSheet = command.Sheet[*structs.CSIPluginListStub]{
 	Titles: "ID|Provider|Controllers Healthy|Nodes Healthy",
-	Row: func(_ *Call, p *structs.CSIPluginListStub) []string {
+	Row: func(_ *command.Call, p *structs.CSIPluginListStub) []string {
 		return []string{
 			p.ID,
 			p.Provider,
 			controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
-			FormatCount(p.NodesHealthy, p.NodesExpected),
+			command.FormatCount(p.NodesHealthy, p.NodesExpected),
 		}
 	},
 }
@@ -88,23 +89,23 @@ func controllersText(required bool, healthy, expected int) string {
 	if !required && expected == 0 {
 		return "not needed"
 	}
-	return FormatCount(healthy, expected)
+	return command.FormatCount(healthy, expected)
 }
 
-func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
+func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error {
 	healthyControllers := controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
 	c.Pairs(
 		"ID", p.ID,
 		"Provider", p.Provider,
 		"Version", p.Version,
 		"Controllers healthy", healthyControllers,
-		"Nodes healthy", FormatCount(p.NodesHealthy, p.NodesExpected),
+		"Nodes healthy", command.FormatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 	)
 	whole := func(text string, _ int) string { return text }
 	instances := append(
-		instanceRows("controller", p.Controllers, ShortID, whole),
-		instanceRows("node", p.Nodes, ShortID, whole)...)
+		instanceRows("controller", p.Controllers, command.ShortID, whole),
+		instanceRows("node", p.Nodes, command.ShortID, whole)...)
 	c.Section("Instances", "Node"+instanceTitles, instances)
 	if rows := PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
@@ -121,7 +122,7 @@ func capabilities(p *structs.CSIPlugin) string {
 			names = append(names, name)
 		}
 	}
-	for _, instance := range Sorted(p.Controllers) {
+	for _, instance := range command.Sorted(p.Controllers) {
 		if i := instance.ControllerInfo; i != nil {
 			addIf(i.SupportsCreateDelete, "create")
 			addIf(i.SupportsAttachDetach, "attach")
@@ -132,11 +133,11 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.SupportsGetCapacity, "capacity")
 		}
 	}
-	for _, instance := range Sorted(p.Nodes) {
+	for _, instance := range command.Sorted(p.Nodes) {
 		if i := instance.NodeInfo; i != nil {
 			addIf(i.RequiresNodeStageVolume, "stage")
 			addIf(i.SupportsStats, "stats")
 		}
 	}
-	return JoinComma(names...)
+	return command.JoinComma(names...)
 }

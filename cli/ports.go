@@ -3,29 +3,30 @@ package cli
 import (
 	"fmt"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // printHostNetworks shows the addresses of a node from which allocations get ports, and the networks that
 // allocations may have.
-func printHostNetworks(c *Call, r *structs.NodeResources) {
+func printHostNetworks(c *command.Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
-	var rows Grid
+	var rows command.Grid
 	for _, link := range r.NodeNetworks {
 		for _, a := range link.Addresses {
 			rows.AddRow(a.Alias, link.Device, a.Address, a.ReservedPorts)
 		}
 	}
-	PrintSome(c, "Host networks", "Name|Interface|Address|Reserved Ports", rows)
-	rows = Grid{}
+	command.PrintSome(c, "Host networks", "Name|Interface|Address|Reserved Ports", rows)
+	rows = command.Grid{}
 	for _, link := range r.NodeNetworks {
 		if link.Mode != structs.NetworkModeHost {
 			rows.AddRow(link.Mode, link.Device)
 		}
 	}
-	PrintSome(c, "Networks of allocations", "Mode|Interface", rows)
+	command.PrintSome(c, "Networks of allocations", "Mode|Interface", rows)
 }
 
 // dynamicPorts formats the dynamic ports of a node, "" for a node that reports no networks.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -92,7 +93,7 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 		}
 	}
 	var sentence strings.Builder
-	(&Call{Stdio: Stdio{Out: &sentence}}).Printf("%s\n", evil)
+	(&command.Call{Stdio: command.Stdio{Out: &sentence}}).Printf("%s\n", evil)
 	if !strings.HasPrefix(sentence.String(), `x\x1b]0;`) {
 		t.Errorf("a sentence is %q", sentence.String())
 	}

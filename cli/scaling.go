@@ -7,21 +7,22 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // scalingCommands are the verbs of berth scaling.
-var scalingCommands = []Command{{
+var scalingCommands = []command.Command{{
 	Name:     "policy",
 	Synopsis: "Show the scaling policies of jobs",
-	Sub: []Command{
+	Sub: []command.Command{
 		{
 			Name:     "list",
 			Synopsis: "List the scaling policies of jobs that are not stopped",
 			Renders:  true,
-			Flags: []Flag{
-				{Name: "job", Kind: String, Value: "id", Usage: "Only those of the job"},
-				{Name: "type", Kind: String, Value: "type", Usage: "Only those of the type"},
+			Flags: []command.Flag{
+				{Name: "job", Kind: command.String, Value: "id", Usage: "Only those of the job"},
+				{Name: "type", Kind: command.String, Value: "type", Usage: "Only those of the type"},
 			},
 			Run: scalingPolicyList,
 			Examples: "berth scaling policy list\n" +
@@ -38,19 +39,19 @@ var scalingCommands = []Command{{
 	},
 }}
 
-var scalingSheet = Sheet[*structs.ScalingPolicyListStub]{
+var scalingSheet = command.Sheet[*structs.ScalingPolicyListStub]{
 	Titles: "ID|Enabled|Type|Target",
-	Row: func(c *Call, p *structs.ScalingPolicyListStub) []string {
-		return []string{c.ID(p.ID), YesNo(p.Enabled), p.Type, ScalingTarget(p.Target)}
+	Row: func(c *command.Call, p *structs.ScalingPolicyListStub) []string {
+		return []string{c.ID(p.ID), command.YesNo(p.Enabled), p.Type, command.ScalingTarget(p.Target)}
 	},
 	Order: func(a, b *structs.ScalingPolicyListStub) int {
 		return cmp.Or(
-			cmp.Compare(ScalingTarget(a.Target), ScalingTarget(b.Target)),
+			cmp.Compare(command.ScalingTarget(a.Target), command.ScalingTarget(b.Target)),
 			cmp.Compare(a.ID, b.ID))
 	},
 }
 
-func scalingPolicyList(ctx context.Context, c *Call) error {
+func scalingPolicyList(ctx context.Context, c *command.Call) error {
 	job := c.String("job")
 	kind := c.String("type")
 	all, _, err := c.API.ScalingPolicies(ctx, nil)
@@ -64,7 +65,7 @@ func scalingPolicyList(ctx context.Context, c *Call) error {
 	return scalingSheet.List(c, "scaling policy", all)
 }
 
-func scalingPolicyInfo(ctx context.Context, c *Call) error {
+func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "policy", c.Arg(0))
 	if err != nil {
 		return err
@@ -76,9 +77,9 @@ func scalingPolicyInfo(ctx context.Context, c *Call) error {
 	return c.Show(p, func() error {
 		c.Pairs(
 			"ID", p.ID,
-			"Enabled", YesNo(p.Enabled == nil || *p.Enabled),
+			"Enabled", command.YesNo(p.Enabled == nil || *p.Enabled),
 			"Type", p.Type,
-			"Target", ScalingTarget(p.Target),
+			"Target", command.ScalingTarget(p.Target),
 			"Min", boundText(p.Min),
 			"Max", boundText(p.Max),
 		)

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
-var jobScalingEventsCommand = Command{
+var jobScalingEventsCommand = command.Command{
 	Name:     "scaling-events",
 	Args:     "<job>",
 	Synopsis: "List the requests that scaled the groups of a job",
@@ -17,7 +18,7 @@ var jobScalingEventsCommand = Command{
 Lists the newest 20 events of each group: changes of its count, and what an
 autoscaler told about it. With -verbose also the messages and evaluations.`,
 	Renders: true,
-	Flags:   []Flag{VerboseFlag},
+	Flags:   []command.Flag{command.VerboseFlag},
 	Run:     jobScalingEvents,
 	Examples: "berth job scaling-events web\n" +
 		"berth job scaling-events -verbose web",
@@ -29,17 +30,17 @@ type groupScaling struct {
 	*structs.ScalingEvent
 }
 
-var scalingEventSheet = Sheet[groupScaling]{
+var scalingEventSheet = command.Sheet[groupScaling]{
 	Titles: "Task Group|Count|PrevCount|Date",
-	Row: func(_ *Call, e groupScaling) []string {
+	Row: func(_ *command.Call, e groupScaling) []string {
 		return []string{e.Group, countText(e.Count), fmt.Sprint(e.PreviousCount), eventTime(e)}
 	},
 	Order: newestScaling,
 }
 
-var verboseScalingEventSheet = Sheet[groupScaling]{
+var verboseScalingEventSheet = command.Sheet[groupScaling]{
 	Titles: "Task Group|Count|PrevCount|Error|Message|Eval ID|Date",
-	Row: func(_ *Call, e groupScaling) []string {
+	Row: func(_ *command.Call, e groupScaling) []string {
 		eval := ""
 		if e.EvalID != nil {
 			eval = *e.EvalID
@@ -61,7 +62,7 @@ func newestScaling(a, b groupScaling) int {
 	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Group, b.Group))
 }
 
-func eventTime(e groupScaling) string { return FormatTime(time.Unix(0, e.Time)) }
+func eventTime(e groupScaling) string { return command.FormatTime(time.Unix(0, e.Time)) }
 
 // countText is empty for an event without a count.
 func countText(n *int64) string {
@@ -71,7 +72,7 @@ func countText(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-func jobScalingEvents(ctx context.Context, c *Call) error {
+func jobScalingEvents(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/api"
+	"berth/cli/command"
 )
 
 var update = flag.Bool("update", false, "write the output of the commands into the scripts")
@@ -40,10 +41,10 @@ func (l leakChecked) Run() int {
 
 // berth is the command line of the scripts, at a fixed time.
 func berth() {
-	Now = func() time.Time { return today }
+	command.Now = func() time.Time { return today }
 	time.Local = time.UTC
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := Run(ctx, os.Args[1:], Stdio{
+	code := Run(ctx, os.Args[1:], command.Stdio{
 		In:  os.Stdin,
 		Out: os.Stdout,
 		Err: os.Stderr,

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // serverCommands are the verbs of berth server.
-var serverCommands = []Command{
+var serverCommands = []command.Command{
 	{
 		Name:     "members",
 		Synopsis: "List the servers",
@@ -40,7 +41,7 @@ Tasks of a node in the same agent continue, but that node becomes down. The
 data directory stays: the server joins the cluster again if it is started with
 it. The server refuses to leave if the other live servers are no majority.`,
 		Acts: true,
-		Flags: []Flag{{
+		Flags: []command.Flag{{
 			Name:  "force",
 			Usage: "Leave even if the cluster loses its majority and becomes unavailable",
 		}},
@@ -57,8 +58,8 @@ The server loses its vote. The list of members drops it after a day, or at
 once with -prune. It is refused for a live server: use "berth server leave"
 there. A server that comes back afterwards joins the cluster again.`,
 		Acts:  true,
-		Flags: []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
-		Run: func(ctx context.Context, c *Call) error {
+		Flags: []command.Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
+		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
 			const leader = "the leader, which takes the vote of the server"
 			err := New(c).Await(ctx, leader, SeeServers, func() error {
@@ -67,14 +68,14 @@ there. A server that comes back afterwards joins the cluster again.`,
 			if err != nil {
 				return err
 			}
-			return c.Report(Changed{"Server": name}, "Server %s has lost its vote", name)
+			return c.Report(command.Changed{"Server": name}, "Server %s has lost its vote", name)
 		},
 		Examples: "berth server force-leave s3\n" +
 			"berth server force-leave -prune s3.global",
 	},
 }
 
-func serverMembers(ctx context.Context, c *Call) error {
+func serverMembers(ctx context.Context, c *command.Call) error {
 	members, err := c.API.AgentMembers(ctx)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 		return err
 	}
 	return c.Show(members, func() error {
-		var rows Grid
+		var rows command.Grid
 		for _, m := range members.Members {
 			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
 			rows.AddRow(
@@ -92,7 +93,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 				m.Addr,
 				fmt.Sprint(m.Port),
 				m.Status,
-				YesNo(leader != "" && rpc == leader),
+				command.YesNo(leader != "" && rpc == leader),
 				m.Tags["build"],
 				m.Tags["dc"],
 				m.Tags["region"],
@@ -106,9 +107,9 @@ func serverMembers(ctx context.Context, c *Call) error {
 	})
 }
 
-func serverJoin(ctx context.Context, c *Call) error {
+func serverJoin(ctx context.Context, c *command.Call) error {
 	joined := 0
-	answers := "the answers of the servers: " + JoinComma(c.Args...)
+	answers := "the answers of the servers: " + command.JoinComma(c.Args...)
 	err := New(c).Await(ctx, answers, SeeServers, func() (err error) {
 		joined, err = c.API.AgentJoin(ctx, c.Args)
 		return err
@@ -116,11 +117,11 @@ func serverJoin(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	outcome := Changed{"Joined": fmt.Sprint(joined)}
+	outcome := command.Changed{"Joined": fmt.Sprint(joined)}
 	return c.Report(outcome, "Joined the gossip at %d of %d addresses", joined, len(c.Args))
 }
 
-func serverLeave(ctx context.Context, c *Call) error {
+func serverLeave(ctx context.Context, c *command.Call) error {
 	self, err := c.API.AgentSelf(ctx)
 	if err != nil {
 		return err
@@ -132,9 +133,9 @@ func serverLeave(ctx context.Context, c *Call) error {
 		return err
 	}
 	if self.Member == nil {
-		return c.WriteOutcome(Changed{})
+		return c.WriteOutcome(command.Changed{})
 	}
 	name := self.Member.Name
-	outcome := Changed{"Server": name}
+	outcome := command.Changed{"Server": name}
 	return c.Report(outcome, "Server %s has left the cluster, and its agent stops", name)
 }

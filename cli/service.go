@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
 // serviceCommands are the verbs of berth service.
-var serviceCommands = []Command{
+var serviceCommands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List the services that allocations offer",
@@ -26,8 +27,13 @@ var serviceCommands = []Command{
 		Args:     "<service>",
 		Synopsis: "Show the instances of a service with their addresses",
 		Renders:  true,
-		Flags: []Flag{
-			{Name: "filter", Kind: String, Value: "expression", Usage: "Show only the instances that match"},
+		Flags: []command.Flag{
+			{
+				Name:  "filter",
+				Kind:  command.String,
+				Value: "expression",
+				Usage: "Show only the instances that match",
+			},
 		},
 		Run: serviceInfo,
 		Examples: "berth service info redis\n" +
@@ -35,14 +41,14 @@ var serviceCommands = []Command{
 	},
 }
 
-func serviceList(ctx context.Context, c *Call) error {
+func serviceList(ctx context.Context, c *command.Call) error {
 	all, _, err := c.API.Services(ctx, nil)
 	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
 	}
 	return c.Show(all, func() error {
-		var rows Grid
+		var rows command.Grid
 		for _, space := range all {
 			for _, s := range space.Services {
 				rows.AddRow(s.ServiceName, space.Namespace, strconv.Itoa(s.Instances),
@@ -58,7 +64,7 @@ func serviceList(ctx context.Context, c *Call) error {
 	})
 }
 
-func serviceInfo(ctx context.Context, c *Call) error {
+func serviceInfo(ctx context.Context, c *command.Call) error {
 	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
 	err = c.CheckFound(ctx, len(instances), err)
 	if err != nil {
@@ -74,8 +80,8 @@ func serviceInfo(ctx context.Context, c *Call) error {
 	})
 }
 
-func printInstances(c *Call, instances []*structs.ServiceRegistration) {
-	var rows Grid
+func printInstances(c *command.Call, instances []*structs.ServiceRegistration) {
+	var rows command.Grid
 	for _, i := range instances {
 		rows.AddRow(i.JobID, i.ServiceName, instanceAddress(i), i.Status, tagList(i.Tags),
 			c.ID(i.NodeID), c.ID(i.AllocID))
@@ -87,8 +93,8 @@ func printInstances(c *Call, instances []*structs.ServiceRegistration) {
 const mostBadInstances = 5
 
 // printBadChecks shows the checks of the first instances that do not pass, with their last output.
-func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRegistration) {
-	var rows Grid
+func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.ServiceRegistration) {
+	var rows command.Grid
 	read := 0
 	for _, i := range instances {
 		bad := i.Status == structs.CheckFailing || i.Status == structs.CheckWarning
@@ -106,7 +112,7 @@ func printBadChecks(ctx context.Context, c *Call, instances []*structs.ServiceRe
 		}
 		for _, check := range checks {
 			if check.Service == i.ServiceName {
-				rows.AddRow(c.ID(i.AllocID), check.Check, check.Status, OneLine(check.Output))
+				rows.AddRow(c.ID(i.AllocID), check.Check, check.Status, command.OneLine(check.Output))
 			}
 		}
 	}

@@ -1,21 +1,25 @@
 package cli
 
-import "context"
+import (
+	"context"
+
+	"berth/cli/command"
+)
 
 // systemCommands are the verbs of berth system.
-var systemCommands = []Command{
+var systemCommands = []command.Command{
 	{
 		Name:     "gc",
 		Synopsis: "Delete rows that are past their retention",
 		Acts:     true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			err := New(c).Await(ctx, "the servers, which delete the rows", SeeServers, func() error {
 				return c.API.SystemGC(ctx)
 			})
 			if err != nil {
 				return err
 			}
-			return c.Report(Changed{}, "Collected")
+			return c.Report(command.Changed{}, "Collected")
 		},
 		Examples: "berth system gc",
 	},

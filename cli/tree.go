@@ -1,106 +1,108 @@
 package cli
 
+import "berth/cli/command"
+
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
 // Tree returns the commands of this package together with those of other packages.
-func Tree(extra ...Command) []Command {
+func Tree(extra ...command.Command) []command.Command {
 	return mergeCommands(tree, extra)
 }
 
 // tree lists the nouns in the order of help, group by group. The verbs of a noun are in its file.
-var tree = []Command{
+var tree = []command.Command{
 	{
 		Name:     "job",
-		Group:    GroupWork,
+		Group:    command.GroupWork,
 		Synopsis: "Run, watch and stop jobs",
 		Sub:      jobCommands,
 	},
 	{
 		Name:     "alloc",
-		Group:    GroupWork,
+		Group:    command.GroupWork,
 		Synopsis: "Show, follow and stop allocations",
 		Sub:      allocCommands,
 	},
 	{
 		Name:     "eval",
-		Group:    GroupWork,
+		Group:    command.GroupWork,
 		Synopsis: "Show evaluations",
 		Sub:      evalCommands,
 	},
 	{
 		Name:     "deployment",
-		Group:    GroupWork,
+		Group:    command.GroupWork,
 		Synopsis: "Show, promote and stop deployments of jobs",
 		Sub:      deploymentCommands,
 	},
 	{
 		Name:     "scaling",
-		Group:    GroupWork,
+		Group:    command.GroupWork,
 		Synopsis: "Show the scaling policies of jobs",
 		Sub:      scalingCommands,
 	},
 	{
 		Name:     "service",
-		Group:    GroupWork,
+		Group:    command.GroupWork,
 		Synopsis: "Show the services that allocations offer",
 		Sub:      serviceCommands,
 	},
 	{
 		Name:     "volume",
-		Group:    GroupStorage,
+		Group:    command.GroupStorage,
 		Synopsis: "Create, show and delete volumes",
 		Sub:      volumeCommands,
 	},
 	{
 		Name:     "plugin",
-		Group:    GroupStorage,
+		Group:    command.GroupStorage,
 		Synopsis: "Show CSI plugins",
 		Sub:      pluginCommands,
 	},
 	{
 		Name:     "node",
-		Group:    GroupCluster,
+		Group:    command.GroupCluster,
 		Synopsis: "Show nodes and control placements on them",
 		Sub:      nodeCommands,
 	},
 	{
 		Name:     "namespace",
-		Group:    GroupCluster,
+		Group:    command.GroupCluster,
 		Synopsis: "Create, show and delete namespaces",
 		Sub:      namespaceCommands,
 	},
 	{
 		Name:     "server",
-		Group:    GroupCluster,
+		Group:    command.GroupCluster,
 		Synopsis: "Show and remove servers",
 		Sub:      serverCommands,
 	},
 	{
 		Name:     "operator",
-		Group:    GroupCluster,
+		Group:    command.GroupCluster,
 		Synopsis: "Operate the cluster",
 		Sub:      operatorCommands,
 	},
 	{
 		Name:     "system",
-		Group:    GroupCluster,
+		Group:    command.GroupCluster,
 		Synopsis: "Clean up",
 		Sub:      systemCommands,
 	},
 	{
 		Name:     "completion",
 		Args:     "<shell>",
-		Group:    GroupSelf,
+		Group:    command.GroupSelf,
 		Synopsis: "Print the completion script for bash, zsh or fish",
-		Help:     HelpCompletion,
+		Help:     command.HelpCompletion,
 		Local:    true,
-		Run:      PrintCompletion,
+		Run:      command.PrintCompletion,
 		Examples: "source <(berth completion bash)\n" +
 			"berth completion fish > ~/.config/fish/completions/berth.fish",
 	},
 	{
 		Name:     "version",
-		Group:    GroupSelf,
+		Group:    command.GroupSelf,
 		Synopsis: "Show the version",
 		Local:    true,
 		Renders:  true,

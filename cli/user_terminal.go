@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -80,7 +81,8 @@ func escapeCharacter(text string) (byte, error) {
 	case len(text) == 1 && text[0] > ' ' && text[0] < 0x7f && text != ".":
 		return text[0], nil
 	}
-	return 0, BadUsage("the option -e is %q, expected one ASCII character that is no dot, or none", text)
+	return 0, command.BadUsage("the option -e is %q, expected one ASCII character that is no dot, or none",
+		text)
 }
 
 // escapeReader passes input on until a line begins with the escape character and a dot. Of two escape

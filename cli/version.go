@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"berth/cli/command"
 	"berth/internal/version"
 )
 
@@ -12,7 +13,7 @@ type programVersion struct {
 	Revision string `json:",omitempty"`
 }
 
-func showVersion(_ context.Context, c *Call) error {
+func showVersion(_ context.Context, c *command.Call) error {
 	v := programVersion{
 		Version:  version.Version,
 		Revision: version.Revision(),

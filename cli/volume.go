@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
 )
 
 // volumeCommands are the verbs of berth volume.
-var volumeCommands = []Command{
+var volumeCommands = []command.Command{
 	{
 		Name:     "init",
 		Args:     "[file]",
@@ -29,7 +30,7 @@ var volumeCommands = []Command{
 		Args:     "<file>",
 		Synopsis: "Create a volume at its plugin",
 		Acts:     true,
-		Flags:    []Flag{pluginTimeout},
+		Flags:    []command.Flag{pluginTimeout},
 		Run:      volumeCreate,
 		Examples: "berth volume create data.hcl",
 	},
@@ -47,20 +48,20 @@ var volumeCommands = []Command{
 		Args:     "[volume]",
 		Synopsis: "List volumes, or show one with its claims and attachments",
 		Renders:  true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{
 				Name:  "verbose",
 				Usage: "Also list the volumes that plugins report, including those that berth does not have",
 			},
 			{
 				Name:  "plugin",
-				Kind:  String,
+				Kind:  command.String,
 				Value: "id",
 				Usage: "List the volumes of one plugin",
 			},
 			{
 				Name:  "node",
-				Kind:  String,
+				Kind:  command.String,
 				Value: "id",
 				Usage: "List the volumes in use on one node",
 			},
@@ -75,14 +76,14 @@ var volumeCommands = []Command{
 		Args:     "<volume>",
 		Synopsis: "Deregister a volume and leave it at its plugin",
 		Acts:     true,
-		Flags:    []Flag{{Name: "force", Usage: "Even if claims wait or a detach is in flight"}},
-		Run: func(ctx context.Context, c *Call) error {
+		Flags:    []command.Flag{{Name: "force", Usage: "Even if claims wait or a detach is in flight"}},
+		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
 				return VolumeFault(ctx, c, id, err)
 			}
-			return c.Report(Changed{"VolumeID": id}, "Volume %q is deregistered", id)
+			return c.Report(command.Changed{"VolumeID": id}, "Volume %q is deregistered", id)
 		},
 		Examples: "berth volume deregister data\n" +
 			"berth volume deregister -force data",
@@ -92,10 +93,10 @@ var volumeCommands = []Command{
 		Args:     "<volume>",
 		Synopsis: "Delete a volume and its data at the plugin",
 		Acts:     true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{
 				Name:  "secret",
-				Kind:  Strings,
+				Kind:  command.Strings,
 				Value: "key=value",
 				Usage: "A secret for the plugin; may be given more than once",
 			},
@@ -115,13 +116,13 @@ shows the time of the next attempt. This command retries them at once, after
 the cause is repaired: the creation, expansion and deletion of the volume, its
 attach and detach, and the growth of its content.`,
 		Acts: true,
-		Run: func(ctx context.Context, c *Call) error {
+		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
 			err := c.API.VolumeRetry(ctx, id)
 			if err != nil {
 				return VolumeFault(ctx, c, id, err)
 			}
-			return c.Report(Changed{"VolumeID": id},
+			return c.Report(command.Changed{"VolumeID": id},
 				"The failed operations of volume %q are retried: %s", id,
 				structs.CommandLine(c.Namespace(), "volume status", id))
 		},
@@ -148,14 +149,14 @@ the volume mounted: repair or restart the plugin there, or power the node off.
 Without any claim, -force deletes an attachment whose detach the plugin does
 not confirm: first verify in the storage system that the volume is detached.`,
 		Acts: true,
-		Flags: []Flag{
+		Flags: []command.Flag{
 			{
 				Name:  "force",
 				Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened",
 			},
 			{
 				Name:  "reason",
-				Kind:  String,
+				Kind:  command.String,
 				Value: "text",
 				Usage: "The reason; recorded. Required with -force",
 			},
@@ -167,9 +168,9 @@ not confirm: first verify in the storage system that the volume is detached.`,
 	},
 }
 
-var pluginTimeout = Flag{
+var pluginTimeout = command.Flag{
 	Name:    "timeout",
-	Kind:    Duration,
+	Kind:    command.Duration,
 	Value:   "duration",
 	Default: "5m",
 	Usage:   "How long to wait for the plugin",
@@ -177,28 +178,28 @@ var pluginTimeout = Flag{
 
 // readVolume reads and validates a volume file. locate adds positions in the file to the faults that a server
 // finds.
-func readVolume(c *Call, name string) (v *structs.CSIVolume, locate func(error) error, err error) {
+func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func(error) error, err error) {
 	src, err := c.ReadFile(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	name = ShownName(name)
+	name = command.ShownName(name)
 	sources := map[string][]byte{name: src}
 	f, faults := jobspec.ReadVolume(name, src)
 	if f != nil {
 		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.Namespace())
 		f.Content.Canonicalize()
-		faults = CheckContent(faults, f.Content.Validate(), f.Locate)
+		faults = command.CheckContent(faults, f.Content.Validate(), f.Locate)
 	}
 	if faults != nil {
-		return nil, nil, InFiles(sources, faults)
+		return nil, nil, command.InFiles(sources, faults)
 	}
 	return f.Content, func(err error) error {
-		return InFiles(sources, f.Locate(err))
+		return command.InFiles(sources, f.Locate(err))
 	}, nil
 }
 
-func volumeCreate(ctx context.Context, c *Call) error {
+func volumeCreate(ctx context.Context, c *command.Call) error {
 	v, locate, err := readVolume(c, c.Arg(0))
 	if err != nil {
 		return err
@@ -221,18 +222,20 @@ func createVolume(ctx context.Context, w *Watch, v *structs.CSIVolume) error {
 		return err
 	}
 	w.WriteLine("Volume %q is ready: %s", v.ID,
-		JoinComma("external ID "+made.ExternalID, FormatSize(made.Capacity)))
+		command.JoinComma("external ID "+made.ExternalID, command.FormatSize(made.Capacity)))
 	switch {
 	case made.ExpandPending:
-		w.WriteLine("It grows to %s when its plugin can be called: %s", FormatSize(made.RequestedCapacityMin),
+		w.WriteLine("It grows to %s when its plugin can be called: %s",
+			command.FormatSize(made.RequestedCapacityMin),
 			structs.CommandLine(v.Namespace, "volume status", v.ID))
 	case made.NodeExpandBytes > 0:
-		w.WriteLine("Its content grows to %s at the next mount on a node", FormatSize(made.NodeExpandBytes))
+		w.WriteLine("Its content grows to %s at the next mount on a node",
+			command.FormatSize(made.NodeExpandBytes))
 	}
 	return w.Call.WriteOutcome(made)
 }
 
-func volumeRegister(ctx context.Context, c *Call) error {
+func volumeRegister(ctx context.Context, c *command.Call) error {
 	v, locate, err := readVolume(c, c.Arg(0))
 	if err != nil {
 		return err
@@ -256,7 +259,7 @@ func volumeRegister(ctx context.Context, c *Call) error {
 		made.ID, made.ExternalID)
 }
 
-func volumeDelete(ctx context.Context, c *Call) error {
+func volumeDelete(ctx context.Context, c *command.Call) error {
 	secrets, err := parseSecrets(c.Strings("secret"))
 	if err != nil {
 		return err
@@ -276,7 +279,7 @@ func volumeDelete(ctx context.Context, c *Call) error {
 			return c.DidYouMean(ctx, "volume", id, err)
 		}
 		w.WriteLine("Volume %q is deleted", id)
-		return c.WriteOutcome(Changed{"VolumeID": id})
+		return c.WriteOutcome(command.Changed{"VolumeID": id})
 	})
 }
 
@@ -285,16 +288,16 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 	for _, p := range pairs {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok || k == "" {
-			return nil, BadUsage("a -secret is not of the form key=value")
+			return nil, command.BadUsage("a -secret is not of the form key=value")
 		}
 		secrets[k] = v
 	}
 	return secrets, nil
 }
 
-func volumeDetach(ctx context.Context, c *Call) error {
+func volumeDetach(ctx context.Context, c *command.Call) error {
 	if c.Bool("force") && c.String("reason") == "" {
-		return BadUsage("-force needs a -reason")
+		return command.BadUsage("-force needs a -reason")
 	}
 	node := c.Arg(1)
 	if !c.Bool("external") {
@@ -325,7 +328,7 @@ func volumeDetach(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Report(resp, "%s", OneLine(resp.Detail))
+	return c.Report(resp, "%s", command.OneLine(resp.Detail))
 }
 
 // userAtHost returns the login name of the user and the name of the machine.

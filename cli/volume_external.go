@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -26,10 +27,10 @@ type pluginVolumes struct {
 
 // showExternal shows the volumes of berth and below them those that the plugins list.
 func showExternal(
-	ctx context.Context, c *Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
+	ctx context.Context, c *command.Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
 ) error {
 	if filter.NodeID != "" {
-		return BadUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
+		return command.BadUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
 	}
 	var ids []string
 	if filter.PluginID != "" {
@@ -65,7 +66,7 @@ func showExternal(
 }
 
 // listExternal reads all pages of a plugin's list. With an error it also returns the pages before the error.
-func listExternal(ctx context.Context, c *Call, id string) (*pluginVolumes, error) {
+func listExternal(ctx context.Context, c *command.Call, id string) (*pluginVolumes, error) {
 	p := &pluginVolumes{PluginID: id}
 	q := &api.Query{}
 	for range externalPages {
@@ -86,19 +87,19 @@ func listExternal(ctx context.Context, c *Call, id string) (*pluginVolumes, erro
 	return p, nil
 }
 
-func printExternal(c *Call, all *externalListing) error {
+func printExternal(c *command.Call, all *externalListing) error {
 	volumeSheet.Print(c, "volume", all.Volumes)
 	own := map[string]string{}
 	for _, v := range all.Volumes {
 		own[v.PluginID+"\x00"+v.ExternalID] = v.ID
 	}
 	for _, p := range all.External {
-		var rows Grid
+		var rows command.Grid
 		for _, v := range p.Volumes {
 			rows.AddRow(
 				v.ExternalID,
 				own[p.PluginID+"\x00"+v.ExternalID],
-				FormatSize(v.CapacityBytes),
+				command.FormatSize(v.CapacityBytes),
 				conditionText(v),
 				strings.Join(v.PublishedExternalNodeIDs, ", "),
 			)
@@ -114,7 +115,7 @@ func printExternal(c *Call, all *externalListing) error {
 
 func conditionText(v *structs.CSIVolumeExternalStub) string {
 	if v.IsAbnormal {
-		return WithDescription("abnormal", v.Status)
+		return command.WithDescription("abnormal", v.Status)
 	}
 	return v.Status
 }

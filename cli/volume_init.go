@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+
+	"berth/cli/command"
 )
 
 // exampleVolume works with the bundled hostpath plugin.
@@ -45,6 +47,6 @@ capability {
 `
 
 // volumeInit writes the example to a new file.
-func volumeInit(_ context.Context, c *Call) error {
+func volumeInit(_ context.Context, c *command.Call) error {
 	return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), exampleVolume)
 }

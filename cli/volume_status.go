@@ -6,27 +6,30 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
-func volumeStatus(ctx context.Context, c *Call) error {
+func volumeStatus(ctx context.Context, c *command.Call) error {
 	if c.Arg(0) == "" {
 		return volumeListing(ctx, c)
 	}
 	if c.Given("plugin") || c.Given("node") {
-		return BadUsage("-plugin and -node select from all volumes; they exclude the name of a volume")
+		return command.BadUsage(
+			"-plugin and -node select from all volumes; they exclude the name of a volume",
+		)
 	}
 	return oneVolume.Run(ctx, c)
 }
 
 // oneVolume lists nothing, because the options of volumeListing select the volumes.
-var oneVolume = Status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
+var oneVolume = command.Status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
 	Kind:  "volume",
 	Get:   (*api.Client).Volume,
 	Print: printVolume,
 }
 
-func volumeListing(ctx context.Context, c *Call) error {
+func volumeListing(ctx context.Context, c *command.Call) error {
 	filter := api.VolumeFilter{PluginID: c.String("plugin")}
 	if c.Given("node") {
 		id, err := c.Resolve(ctx, "node", c.String("node"))
@@ -46,9 +49,9 @@ func volumeListing(ctx context.Context, c *Call) error {
 	return volumeSheet.List(c, "volume", vols)
 }
 
-var volumeSheet = Sheet[*structs.CSIVolumeListStub]{
+var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
 	Titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
-	Row: func(_ *Call, v *structs.CSIVolumeListStub) []string {
+	Row: func(_ *command.Call, v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
 			name = ""
@@ -58,7 +61,7 @@ var volumeSheet = Sheet[*structs.CSIVolumeListStub]{
 			name,
 			v.PluginID,
 			v.State,
-			YesNo(v.Schedulable),
+			command.YesNo(v.Schedulable),
 			string(v.AccessMode),
 			fmt.Sprint(v.CurrentReaders),
 			fmt.Sprint(v.CurrentWriters),
@@ -67,69 +70,69 @@ var volumeSheet = Sheet[*structs.CSIVolumeListStub]{
 	},
 }
 
-var attachmentSheet = Sheet[*structs.CSIAttachment]{
+var attachmentSheet = command.Sheet[*structs.CSIAttachment]{
 	Titles: "Node|State|Read Only|Changed|Last Error",
-	Row: func(_ *Call, a *structs.CSIAttachment) []string {
+	Row: func(_ *command.Call, a *structs.CSIAttachment) []string {
 		return []string{
-			ShortID(a.NodeID),
+			command.ShortID(a.NodeID),
 			a.State,
-			YesNo(a.ReadOnly),
-			Age(a.ModifyTime),
-			JoinComma(ProblemText(a.LastError), callInFlight(a.Call)),
+			command.YesNo(a.ReadOnly),
+			command.Age(a.ModifyTime),
+			command.JoinComma(command.ProblemText(a.LastError), callInFlight(a.Call)),
 		}
 	},
 }
 
-var claimSheet = Sheet[*structs.CSIClaim]{
+var claimSheet = command.Sheet[*structs.CSIClaim]{
 	Titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
-	Row: func(_ *Call, c *structs.CSIClaim) []string {
+	Row: func(_ *command.Call, c *structs.CSIClaim) []string {
 		return []string{
-			ShortID(c.AllocID),
+			command.ShortID(c.AllocID),
 			c.JobID,
-			ShortID(c.NodeID),
+			command.ShortID(c.NodeID),
 			c.Mode,
 			string(c.AccessMode),
 			c.State,
-			Age(c.CreateTime),
+			command.Age(c.CreateTime),
 			c.Reason,
 		}
 	},
 }
 
-func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
+func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail) error {
 	c.Pairs(
 		"ID", v.ID,
 		"Name", v.Name,
 		"Namespace", v.Namespace,
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,
-		"Provider", JoinComma(v.Provider, v.ProviderVersion),
+		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
-		"Last error", ProblemText(v.LastError),
+		"Last error", command.ProblemText(v.LastError),
 		"In flight", callInFlight(v.Call),
-		"Capacity", FormatSize(v.Capacity),
+		"Capacity", command.FormatSize(v.Capacity),
 		"Grows to", GrowthText(v),
-		"Schedulable", YesNo(v.Schedulable),
+		"Schedulable", command.YesNo(v.Schedulable),
 		"Blocked", BlockedText(v),
 		"Controllers healthy",
 		controllersText(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
-		"Nodes healthy", FormatCount(v.NodesHealthy, v.NodesExpected),
+		"Nodes healthy", command.FormatCount(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
 		"Made for", capabilityText(v.RequestedCapabilities),
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
-		"Created", FormatNanos(v.CreateTime),
-		"Modified", FormatNanos(v.ModifyTime),
+		"Created", command.FormatNanos(v.CreateTime),
+		"Modified", command.FormatNanos(v.ModifyTime),
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
 		"Forced", forcedText(v.Forced),
 	)
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
-			JoinComma(v.WaitingJobs...))
+			command.JoinComma(v.WaitingJobs...))
 	}
 	for _, text := range v.Warnings {
-		c.Printf("\nWarning: %s\n", OneLine(text))
+		c.Printf("\nWarning: %s\n", command.OneLine(text))
 	}
 	claimSheet.Section(c, "Claims", v.Claims)
 	attachmentSheet.Section(c, "Attachments", v.Attachments)
@@ -142,7 +145,7 @@ func callInFlight(call *structs.CSICall) string {
 		return ""
 	}
 	return fmt.Sprintf("node %s was called to %s it %s and has not reported the outcome",
-		ShortID(call.NodeID), call.Op, Age(call.Time))
+		command.ShortID(call.NodeID), call.Op, command.Age(call.Time))
 }
 
 func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
@@ -150,7 +153,7 @@ func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 		return ""
 	}
 	return fmt.Sprintf("on node %s, under allocation %s, which released it %s",
-		ShortID(t.NodeID), ShortID(t.AllocID), Age(t.Time))
+		command.ShortID(t.NodeID), command.ShortID(t.AllocID), command.Age(t.Time))
 }
 
 func forcedText(f *structs.CSIForced) string {
@@ -159,10 +162,10 @@ func forcedText(f *structs.CSIForced) string {
 	}
 	return fmt.Sprintf("%s, node %s, by %s %s: %s",
 		f.What,
-		ShortID(f.NodeID),
+		command.ShortID(f.NodeID),
 		f.By,
-		Age(f.Time),
-		OneLine(f.Reason))
+		command.Age(f.Time),
+		command.OneLine(f.Reason))
 }
 
 func capabilityText(caps []*structs.CSIVolumeCapability) string {
@@ -171,7 +174,7 @@ func capabilityText(caps []*structs.CSIVolumeCapability) string {
 		parts = append(parts,
 			fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
 	}
-	return JoinComma(parts...)
+	return command.JoinComma(parts...)
 }
 
 func mountOptions(o *structs.CSIMountOptions) string {
@@ -182,14 +185,14 @@ func mountOptions(o *structs.CSIMountOptions) string {
 	if flags != "" {
 		flags = "flags " + flags
 	}
-	return JoinComma(o.FSType, flags)
+	return command.JoinComma(o.FSType, flags)
 }
 
 func topologies(ts []*structs.CSITopology) string {
 	var parts []string
 	for _, t := range ts {
 		if t != nil { // an older server may have stored nil
-			parts = append(parts, KeyValues(t.Segments))
+			parts = append(parts, command.KeyValues(t.Segments))
 		}
 	}
 	return strings.Join(parts, " or ")

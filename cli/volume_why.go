@@ -4,9 +4,10 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/cli/command"
 )
 
-var volumeWhyCommand = Command{
+var volumeWhyCommand = command.Command{
 	Name:     "why",
 	Args:     "<volume>",
 	Synopsis: "Show why a volume, or a use of it, waits",
@@ -18,10 +19,10 @@ the queue and attachments. A line with an arrow is the next thing to do.`,
 	Examples: "berth volume why data",
 }
 
-func volumeWhy(ctx context.Context, c *Call) error {
+func volumeWhy(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "volume", c.Arg(0))
 	if err != nil {
 		return err
 	}
-	return ShowWhy(ctx, c, id, (*api.Client).VolumeWhy)
+	return command.ShowWhy(ctx, c, id, (*api.Client).VolumeWhy)
 }

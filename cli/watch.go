@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/internal/netfault"
 	"berth/structs"
 )
@@ -30,7 +31,7 @@ const (
 
 // Watch follows something until its end. It writes a line for each change.
 type Watch struct {
-	Call    *Call
+	Call    *command.Call
 	API     *api.Client // that of the call
 	out     io.Writer   // of its lines
 	start   time.Time
@@ -44,12 +45,12 @@ type Watch struct {
 }
 
 // New returns the watch of a call, which begins now.
-func New(c *Call) *Watch {
+func New(c *command.Call) *Watch {
 	return &Watch{
 		Call:    c,
 		API:     c.API,
-		out:     Printable{To: c.Out},
-		start:   Now(),
+		out:     command.Printable{To: c.Out},
+		start:   command.Now(),
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
 		Failed:  map[string]bool{},
@@ -78,7 +79,7 @@ func (w *Watch) Follow(
 
 // WriteLine writes a line with the time since the start.
 func (w *Watch) WriteLine(format string, args ...any) {
-	seconds := Now().Sub(w.start).Seconds()
+	seconds := command.Now().Sub(w.start).Seconds()
 	fmt.Fprintf(w.out, "%6.1fs  %s\n", seconds, fmt.Sprintf(format, args...))
 }
 
@@ -128,7 +129,7 @@ func (w *Watch) RetryOutage(ctx context.Context, follow func(context.Context) er
 		if time.Since(since) >= outage {
 			return structs.Unavailablef("%w; the operation continues%s", err, w.Advice())
 		}
-		w.WriteChange("outage", "  waits for the servers: %s", OneLine(err.Error()))
+		w.WriteChange("outage", "  waits for the servers: %s", command.OneLine(err.Error()))
 		select {
 		case <-time.After(outagePause):
 		case <-ctx.Done():
@@ -218,7 +219,7 @@ func runningText(job *structs.Job, n int) string {
 		return fmt.Sprintf("Job %q is registered; no node has to run it now", job.ID)
 	}
 	return fmt.Sprintf("Job %q: %s %s",
-		job.ID, Plural(n, "allocation"), state)
+		job.ID, command.Plural(n, "allocation"), state)
 }
 
 // reportAllocs writes the changes of allocations and counts those with the requested state.
@@ -275,16 +276,16 @@ func EndText(a *structs.AllocListStub) string {
 	case a.ClientDescription == "":
 		return a.ClientStatus + event
 	case text == "" || strings.Contains(a.ClientDescription, text):
-		return WithDescription(a.ClientStatus, OneLine(a.ClientDescription))
-	case strings.Contains(text, OneLine(a.ClientDescription)):
+		return command.WithDescription(a.ClientStatus, command.OneLine(a.ClientDescription))
+	case strings.Contains(text, command.OneLine(a.ClientDescription)):
 		return a.ClientStatus + event
 	}
-	return WithDescription(a.ClientStatus, OneLine(a.ClientDescription)) + event
+	return command.WithDescription(a.ClientStatus, command.OneLine(a.ClientDescription)) + event
 }
 
 // NodeLabel returns the name of the node of an allocation, or its short ID.
 func NodeLabel(a *structs.AllocListStub) string {
-	return cmp.Or(a.NodeName, ShortID(a.NodeID))
+	return cmp.Or(a.NodeName, command.ShortID(a.NodeID))
 }
 
 // reportClaims writes the volumes that an allocation waits for before its start, and the reasons.
@@ -306,7 +307,7 @@ func (w *Watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 		case v.Claim == nil:
 		case v.Claim.State == structs.ClaimWaiting:
 			w.WriteChange(a.ID+v.Volume, "  waits for volume %s: %s",
-				v.Volume, OneLine(v.Claim.Reason))
+				v.Volume, command.OneLine(v.Claim.Reason))
 		default:
 			err := w.reportAttachment(ctx, a, v.Volume)
 			if err != nil {
@@ -328,7 +329,7 @@ func (w *Watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, 
 			t.State != structs.AttachmentAttached &&
 			t.LastError != nil {
 			w.WriteChange(a.ID+volume, "  volume %s is %s: %s",
-				volume, t.State, ProblemText(t.LastError))
+				volume, t.State, command.ProblemText(t.LastError))
 		}
 	}
 	return nil
@@ -349,7 +350,7 @@ func LastEvent(a *structs.AllocListStub) string {
 	if newest == nil {
 		return ""
 	}
-	return ": " + cmp.Or(OneLine(EventText(newest)), newest.Type)
+	return ": " + cmp.Or(command.OneLine(EventText(newest)), newest.Type)
 }
 
 // EventText returns the text of an event for users.

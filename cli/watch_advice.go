@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -58,7 +59,7 @@ func (w *Watch) volumeExists(ctx context.Context) bool {
 }
 
 // VolumeFault adds the next step to the fault of a request about a volume.
-func VolumeFault(ctx context.Context, c *Call, id string, err error) error {
+func VolumeFault(ctx context.Context, c *command.Call, id string, err error) error {
 	w := New(c)
 	w.WaitFor("volume", "", id)
 	return w.WithNextStep(ctx, c.DidYouMean(ctx, "volume", id, err))

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -30,7 +31,7 @@ func AllocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 		return nil, nil
 	}
 	var out []AllocClaim
-	for alias, request := range Sorted(group.Volumes) {
+	for alias, request := range command.Sorted(group.Volumes) {
 		if request.Type != structs.VolumeTypeCSI {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -39,7 +40,7 @@ func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string)
 			return nil
 		}
 		if left > 0 {
-			w.WriteChange("left", "%s still to end", Plural(left, "allocation"))
+			w.WriteChange("left", "%s still to end", command.Plural(left, "allocation"))
 		}
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
@@ -74,13 +75,13 @@ func (w *Watch) heldVolumes(ctx context.Context, jobID string, volumes []string)
 func WhyHeld(claim *structs.CSIClaim) string {
 	switch {
 	case claim.Reason != "":
-		return OneLine(claim.Reason)
+		return command.OneLine(claim.Reason)
 	case claim.ReleaseError != nil:
 		why := *claim.ReleaseError
 		if why.RetryTime == structs.NeverTry { // volume retry calls no node; the message names the remedy
 			why.RetryTime = 0
 		}
-		return ProblemText(&why)
+		return command.ProblemText(&why)
 	}
 	return "its node has not released it yet"
 }

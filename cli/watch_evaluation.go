@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -18,8 +19,8 @@ func (w *Watch) AwaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 		if err != nil {
 			return nil, err
 		}
-		text := WithDescription(e.Status, e.StatusDescription)
-		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(Now()) {
+		text := command.WithDescription(e.Status, e.StatusDescription)
+		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(command.Now()) {
 			text += ", due at " + due.Local().Format(time.RFC3339)
 		}
 		w.WaitFor("job", e.Namespace, e.JobID)
@@ -52,7 +53,7 @@ func (w *Watch) AwaitPlacement(ctx context.Context, evalID string, wait bool) er
 	}
 	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
 		return structs.Internalf("the evaluation ended as %s",
-			WithDescription(e.Status, e.StatusDescription))
+			command.WithDescription(e.Status, e.StatusDescription))
 	}
 	w.NextEval = e.NextEval
 	if len(e.FailedTGAllocs) == 0 {
@@ -71,14 +72,14 @@ func (w *Watch) AwaitPlacement(ctx context.Context, evalID string, wait bool) er
 }
 
 // PrintFailures writes for each group which filter rejected how many nodes and why, the same text once.
-func PrintFailures(c *Call, e *structs.Evaluation) {
+func PrintFailures(c *command.Call, e *structs.Evaluation) {
 	first := map[string]string{} // the group with the text
-	for group, m := range Sorted(e.FailedTGAllocs) {
+	for group, m := range command.Sorted(e.FailedTGAllocs) {
 		n := max(e.QueuedAllocations[group], m.CoalescedFailures+1)
 		c.Printf("  Group %q: %s cannot be placed (%s evaluated)\n",
 			group,
-			Plural(n, "allocation"),
-			Plural(m.NodesEvaluated, "node"))
+			command.Plural(n, "allocation"),
+			command.Plural(m.NodesEvaluated, "node"))
 		text := strings.Join(failureLines(m), "\n    ")
 		if earlier := first[text]; earlier != "" {
 			text = fmt.Sprintf("as group %q", earlier)
@@ -95,21 +96,21 @@ func failureLines(m *structs.AllocMetric) []string {
 	for _, r := range m.Refusals {
 		nodes := ""
 		if r.Nodes > 0 {
-			nodes = Plural(r.Nodes, "node") + " "
+			nodes = command.Plural(r.Nodes, "node") + " "
 		}
 		lines = append(lines, fmt.Sprintf("%srefused by %s: %s",
-			nodes, r.Filter, OneLine(r.Reason)))
+			nodes, r.Filter, command.OneLine(r.Reason)))
 	}
 	if lines != nil {
 		return lines
 	}
-	for reason, n := range Sorted(m.ConstraintFiltered) {
+	for reason, n := range command.Sorted(m.ConstraintFiltered) {
 		lines = append(lines, fmt.Sprintf("%s refused: %s",
-			Plural(n, "node"), reason))
+			command.Plural(n, "node"), reason))
 	}
-	for dimension, n := range Sorted(m.DimensionExhausted) {
+	for dimension, n := range command.Sorted(m.DimensionExhausted) {
 		lines = append(lines, fmt.Sprintf("%s without enough %s",
-			Plural(n, "node"), dimension))
+			command.Plural(n, "node"), dimension))
 	}
 	if lines == nil && m.NodesEvaluated == 0 {
 		lines = append(lines, "there is no eligible node")
@@ -128,7 +129,7 @@ func PausedText(ctx context.Context, client *api.Client) (string, error) {
 }
 
 // PrintPaused writes PausedText, if any.
-func PrintPaused(ctx context.Context, c *Call) error {
+func PrintPaused(ctx context.Context, c *command.Call) error {
 	text, err := PausedText(ctx, c.API)
 	if text != "" {
 		c.Printf("\n%s\n", text)

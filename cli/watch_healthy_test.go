@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -43,7 +44,7 @@ func TestJobRun_EndsAtTheFirstHealthyMoment(t *testing.T) {
 	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
 	var out strings.Builder
 	args := []string{"job", "run", "-address", addr, "../examples/counter.hcl"}
-	code := Run(ctx, args, Stdio{In: strings.NewReader(""), Out: &out, Err: io.Discard})
+	code := Run(ctx, args, command.Stdio{In: strings.NewReader(""), Out: &out, Err: io.Discard})
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out.String())
 	}

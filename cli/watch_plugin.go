@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -86,7 +87,7 @@ func ownInstances(
 					healthy++
 				case why == "" && i != nil && i.AllocID == a.ID:
 					why = fmt.Sprintf("; the %s on %s: %s",
-						kind, NodeLabel(a), OneLine(i.HealthDescription))
+						kind, NodeLabel(a), command.OneLine(i.HealthDescription))
 				}
 			}
 		}
@@ -103,8 +104,8 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 
 // PluginProblems returns a row for each unhealthy instance of a plugin and for each allocation without a
 // healthy instance, with the time and the cause.
-func PluginProblems(p *structs.CSIPlugin) Grid {
-	var rows Grid
+func PluginProblems(p *structs.CSIPlugin) command.Grid {
+	var rows command.Grid
 	seen := map[string]bool{}
 	halves := map[string]map[string]*structs.CSIInfo{
 		"controller": p.Controllers,
@@ -115,11 +116,11 @@ func PluginProblems(p *structs.CSIPlugin) Grid {
 			seen[i.AllocID] = true
 			if !i.Healthy {
 				rows.AddRow(
-					ShortID(node),
+					command.ShortID(node),
 					half,
-					ShortID(i.AllocID),
-					Age(i.UpdateTime),
-					OneLine(i.HealthDescription))
+					command.ShortID(i.AllocID),
+					command.Age(i.UpdateTime),
+					command.OneLine(i.HealthDescription))
 			}
 		}
 	}
@@ -132,7 +133,7 @@ func PluginProblems(p *structs.CSIPlugin) Grid {
 			continue
 		}
 		since, cause := allocProblem(a)
-		rows.AddRow(NodeLabel(a), "", ShortID(a.ID), Age(since), cause)
+		rows.AddRow(NodeLabel(a), "", command.ShortID(a.ID), command.Age(since), cause)
 	}
 	slices.SortFunc(rows, slices.Compare)
 	return rows
@@ -173,11 +174,11 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 	}
 	cause = strings.TrimPrefix(LastEvent(a), ": ")
 	if last != nil {
-		cause = last.Type + ": " + OneLine(EventText(last))
+		cause = last.Type + ": " + command.OneLine(EventText(last))
 		cause = strings.TrimSuffix(cause, ": ")
 	}
 	if restarts > 0 {
-		cause = JoinComma(cause, "restarted "+Plural(int(restarts), "time"))
+		cause = command.JoinComma(cause, "restarted "+command.Plural(int(restarts), "time"))
 	}
 	return cmp.Or(since, a.CreateTime), cause
 }

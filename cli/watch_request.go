@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -55,13 +56,13 @@ const (
 )
 
 // SeeAlloc returns the next step after a request about an allocation.
-func SeeAlloc(c *Call, id string) string {
-	return "to see its state: " + structs.CommandLine(c.Namespace(), "alloc status", ShortID(id))
+func SeeAlloc(c *command.Call, id string) string {
+	return "to see its state: " + structs.CommandLine(c.Namespace(), "alloc status", command.ShortID(id))
 }
 
 // SeeNode returns the next step after a request about a node.
 func SeeNode(id string) string {
-	return "to see its state: " + structs.CommandLine("", "node status", ShortID(id))
+	return "to see its state: " + structs.CommandLine("", "node status", command.ShortID(id))
 }
 
 // SeePlugin returns the next step after a request about a plugin.
@@ -102,7 +103,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 	if err != nil {
 		return
 	}
-	why := JoinComma(ProblemText(d.LastError), BlockedText(d), GrowthText(d))
+	why := command.JoinComma(command.ProblemText(d.LastError), BlockedText(d), GrowthText(d))
 	switch {
 	case why == "":
 		why = "waits for the answer of the plugin"
@@ -117,7 +118,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 	}
 	for _, r := range causes[:min(len(causes), mostCauses)] {
 		if r.Remedy != "" {
-			w.WriteChange("remedy "+r.Remedy, "  -> %s", OneLine(r.Remedy))
+			w.WriteChange("remedy "+r.Remedy, "  -> %s", command.OneLine(r.Remedy))
 		}
 	}
 }
@@ -142,16 +143,16 @@ func (w *Watch) ReportDetach(ctx context.Context, id, nodeID string) {
 	for _, claim := range d.Claims {
 		if claim.NodeID == nodeID {
 			held := fmt.Sprintf("the claim of allocation %s: %s", w.Call.ID(claim.AllocID), WhyHeld(claim))
-			why = JoinComma(why, held)
+			why = command.JoinComma(why, held)
 		}
 	}
 	for _, a := range d.Attachments {
 		if a.NodeID == nodeID && a.LastError != nil {
-			why = JoinComma(why, ProblemText(a.LastError))
+			why = command.JoinComma(why, command.ProblemText(a.LastError))
 		}
 	}
 	if why == "" {
 		why = "waits for the answer of the node"
 	}
-	w.WriteChange("volume", "Volume %q on node %s: %s", id, ShortID(nodeID), why)
+	w.WriteChange("volume", "Volume %q on node %s: %s", id, command.ShortID(nodeID), why)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -135,7 +136,7 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 			t.Parallel()
 			out := &untilText{text: s.want, has: make(chan struct{})}
 			var errs bytes.Buffer
-			runUntilSaid(t, s, out, Stdio{Out: out, Err: &errs})
+			runUntilSaid(t, s, out, command.Stdio{Out: out, Err: &errs})
 		})
 	}
 	const plugin = `waits for plugin "hostpath", which lists its volumes`
@@ -164,7 +165,7 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 			t.Parallel()
 			errs := &untilText{text: s.want, has: make(chan struct{})}
 			var out bytes.Buffer
-			runUntilSaid(t, s, errs, Stdio{Out: &out, Err: errs})
+			runUntilSaid(t, s, errs, command.Stdio{Out: &out, Err: errs})
 			if strings.Contains(out.String(), "waits for") {
 				t.Errorf("the standard output has the wait:\n%s", out.String())
 			}
@@ -176,7 +177,7 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 }
 
 // runUntilSaid runs a command whose request is answered when said has its text.
-func runUntilSaid(t *testing.T, s slowRequest, said *untilText, std Stdio) {
+func runUntilSaid(t *testing.T, s slowRequest, said *untilText, std command.Stdio) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -276,7 +277,8 @@ func TestRequests_SayThatAReadIsInterrupted(t *testing.T) {
 				<-r.Context().Done()
 			})
 			var errs bytes.Buffer
-			code := Run(ctx, s.args(addr), Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs})
+			code := Run(ctx, s.args(addr),
+				command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs})
 			if errs.String() != s.want || (code == 0) != (s.want == "") {
 				t.Errorf("exit code %d, %q; want %q", code, errs.String(), s.want)
 			}
@@ -290,7 +292,7 @@ func TestRequests_EndWhileAReportIsSlow(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
+	w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
 	reports := make(chan struct{})
 	var cause error
 	err := w.Request(ctx, func(report context.Context) {
@@ -311,7 +313,7 @@ func TestRequests_BoundAReport(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
+	w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
 	ended := make(chan error, 1)
 	err := w.Request(ctx, func(report context.Context) {
 		<-report.Done()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/internal/netfault"
 	"berth/structs"
 )
@@ -57,7 +58,7 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 				began := time.Now()
 				runs := 0
 				var out strings.Builder
-				w := New(&Call{Stdio: Stdio{Out: &out}, Command: &Command{}})
+				w := New(&command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}})
 				err := w.RetryOutage(t.Context(), func(context.Context) error {
 					runs++
 					w.WaitFor("job", "prod", "web")
@@ -93,7 +94,7 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 	}))
 	defer agent.Close()
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})
-	w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
+	w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
 	err := w.RetryOutage(t.Context(), func(ctx context.Context) error {
 		_, _, err := client.Evaluation(ctx, "e", &api.Query{MinIndex: 7})
 		return err
@@ -123,7 +124,7 @@ func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
 		"one of another group": {deployedAlloc("db", true, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := New(&Call{Stdio: Stdio{Out: io.Discard}, Command: &Command{}})
+			w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
 			done, err := endOfDeployment(w, webDeployment(), []*structs.AllocListStub{c.alloc})
 			if done != c.done || err != nil {
 				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
@@ -143,7 +144,7 @@ func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
 		d.Namespace = "prod"
 		d.Status = status
 		var out strings.Builder
-		w := New(&Call{Stdio: Stdio{Out: &out}, Command: &Command{}})
+		w := New(&command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}})
 		done, err := endOfDeployment(w, d, []*structs.AllocListStub{deployedAlloc("app", true, true)})
 		if err != nil || !done || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
@@ -180,9 +181,9 @@ func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
 		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())
 		}))
-		w := New(&Call{
-			Stdio:   Stdio{Out: io.Discard},
-			Command: &Command{},
+		w := New(&command.Call{
+			Stdio:   command.Stdio{Out: io.Discard},
+			Command: &command.Command{},
 			API:     api.NewClient(api.ClientConfig{Address: agent.URL}),
 		})
 		err := awaitJob(t.Context(), w, &structs.Job{ID: "web"}, "")

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -12,9 +13,9 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.ExpandPending && v.ExpandBlocked != "":
 		return fmt.Sprintf("%s once it is not in use: %s",
-			FormatSize(v.RequestedCapacityMin), v.ExpandBlocked)
+			command.FormatSize(v.RequestedCapacityMin), v.ExpandBlocked)
 	case v.ExpandPending:
-		return FormatSize(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
+		return command.FormatSize(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
 		return ""
 	}
@@ -22,24 +23,24 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	for _, c := range v.Claims {
 		if text := claimGrowth(c); text != "" {
 			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s",
-				ShortID(c.AllocID), ShortID(c.NodeID), text))
+				command.ShortID(c.AllocID), command.ShortID(c.NodeID), text))
 		}
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "its content grows at the next mount on a node")
 	}
-	return FormatSize(v.NodeExpandBytes) + ": " + JoinComma(parts...)
+	return command.FormatSize(v.NodeExpandBytes) + ": " + command.JoinComma(parts...)
 }
 
 // claimGrowth explains why an allocation still sees the old size. It returns "" if it sees the new one.
 func claimGrowth(c *structs.CSIClaim) string {
 	switch {
 	case c.ExpandBytes == 0 && c.ExpandError != nil:
-		return "sees the old size until the next mount: " + ProblemText(c.ExpandError)
+		return "sees the old size until the next mount: " + command.ProblemText(c.ExpandError)
 	case c.ExpandBytes == 0:
 		return ""
 	case c.ExpandError != nil:
-		return "sees the old size: " + ProblemText(c.ExpandError)
+		return "sees the old size: " + command.ProblemText(c.ExpandError)
 	}
 	return "sees the old size: its node has not reported the growth yet"
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -71,7 +72,7 @@ func (w *Watch) explain(ctx context.Context) {
 		shown := w.Waits.Jobs[:min(len(w.Waits.Jobs), mostDrained)]
 		w.explainJobs(ctx, shown...)
 		if rest := len(w.Waits.Jobs) - len(shown); rest > 0 {
-			w.WriteChange("jobs", "  and %s: %s", Plural(rest, "more job"), w.whyCommand())
+			w.WriteChange("jobs", "  and %s: %s", command.Plural(rest, "more job"), w.whyCommand())
 		}
 	case "volume":
 		causes, waits := causesOf(ctx, w.API.VolumeWhy, one)
@@ -122,13 +123,13 @@ func (w *Watch) writeCauses(causes []*structs.Reason) {
 		if w.Waits.causes[r.Same()] {
 			continue
 		}
-		w.WriteLine("  waits: %s", OneLine(r.Text))
+		w.WriteLine("  waits: %s", command.OneLine(r.Text))
 		if r.Remedy != "" {
-			w.WriteLine("    -> %s", OneLine(r.Remedy))
+			w.WriteLine("    -> %s", command.OneLine(r.Remedy))
 		}
 	}
 	if rest > 0 {
-		w.WriteChange("causes", "  and %s more: %s", Plural(rest, "reason"), w.whyCommand())
+		w.WriteChange("causes", "  and %s more: %s", command.Plural(rest, "reason"), w.whyCommand())
 	}
 	w.Waits.causes = current
 }
@@ -148,13 +149,13 @@ func (w *Watch) explainChecks(ctx context.Context, job Named) {
 		for _, check := range checks {
 			w.WriteChange("check "+a.ID+check.ID, "  check %q of service %q on allocation %s: %s",
 				check.Check, check.Service, w.Call.ID(a.ID),
-				WithDescription(check.Status, OneLine(check.Output)))
+				command.WithDescription(check.Status, command.OneLine(check.Output)))
 		}
 	}
 }
 
 // BadChecks returns the checks of an allocation that have failed or warn, in the order of their names.
-func BadChecks(ctx context.Context, c *Call, allocID string) (bad []*structs.CheckResult, err error) {
+func BadChecks(ctx context.Context, c *command.Call, allocID string) (bad []*structs.CheckResult, err error) {
 	checks, err := c.API.AllocChecks(ctx, allocID)
 	if err != nil {
 		return nil, err

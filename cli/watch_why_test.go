@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/command"
 	"berth/structs"
 )
 
@@ -164,5 +165,5 @@ func watchOf(t *testing.T, out *strings.Builder, answers map[string]func() any) 
 	t.Cleanup(agent.Close)
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})
 	t.Cleanup(client.Close)
-	return New(&Call{Stdio: Stdio{Out: out}, Command: &Command{}, API: client})
+	return New(&command.Call{Stdio: command.Stdio{Out: out}, Command: &command.Command{}, API: client})
 }

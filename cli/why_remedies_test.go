@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/cli/command"
 )
 
 // TestRemedies_AreCommands parses each command that an explanation names: as the next thing to do, or in a
@@ -37,10 +39,10 @@ func TestRemedies_AreCommands(t *testing.T) {
 			t.Errorf("there is no command berth %s", remedy)
 			continue
 		}
-		call := &Call{Command: c}
+		call := &command.Call{Command: c}
 		err := call.Parse(args)
 		if err == nil {
-			err = CheckArgs(c.Args, call.Args)
+			err = command.CheckArgs(c.Args, call.Args)
 		}
 		if err != nil {
 			t.Errorf("berth %s: %v", remedy, err)
@@ -72,9 +74,9 @@ func words(command string) func(func(string) bool) {
 }
 
 // findCommand returns the command that the first words name, nil if there is none, and its arguments.
-func findCommand(tree []Command, args []string) (*Command, []string) {
+func findCommand(tree []command.Command, args []string) (*command.Command, []string) {
 	for i, name := range args {
-		at := slices.IndexFunc(tree, func(c Command) bool { return c.Name == name })
+		at := slices.IndexFunc(tree, func(c command.Command) bool { return c.Name == name })
 		if at < 0 {
 			break
 		}

@@ -4,16 +4,16 @@ package commands
 
 import (
 	"berth/agent"
-	"berth/cli"
+	"berth/cli/command"
 )
 
 // All returns the commands for cli.Run and cli.Tree.
-func All() []cli.Command {
-	return []cli.Command{
+func All() []command.Command {
+	return []command.Command{
 		agent.Command(),
 		{
 			Name: "plugin", // joins the plugin commands of package cli
-			Sub:  []cli.Command{hostpathCommand()},
+			Sub:  []command.Command{hostpathCommand()},
 		},
 	}
 }

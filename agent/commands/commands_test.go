@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"berth/cli"
+	"berth/cli/command"
 )
 
 // runLine runs a command line with all commands.
 func runLine(t *testing.T, line string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = cli.Run(t.Context(), strings.Fields(line), cli.Stdio{
+	code = cli.Run(t.Context(), strings.Fields(line), command.Stdio{
 		In:  strings.NewReader(""),
 		Out: &o,
 		Err: &e,

@@ -8,7 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/cli"
+	"berth/cli/command"
 	"berth/internal/version"
 	"berth/plugins/hostpath"
 	"berth/structs"
@@ -19,8 +19,8 @@ The driver (its controller and node halves) is for storage on this node:
 directories, and images of ext4 or xfs on loop devices. As the task of a job
 with a csi_plugin block it needs no option but -node-id.`
 
-func hostpathCommand() cli.Command {
-	return cli.Command{
+func hostpathCommand() command.Command {
+	return command.Command{
 		Name:     "hostpath",
 		Synopsis: "Run the CSI driver for storage on this node",
 		Help:     helpHostpath,
@@ -31,63 +31,63 @@ func hostpathCommand() cli.Command {
 	}
 }
 
-var hostpathFlags = []cli.Flag{
+var hostpathFlags = []command.Flag{
 	{
 		Name:  "node-id",
-		Kind:  cli.String,
+		Kind:  command.String,
 		Value: "name",
 		Usage: "This node's name, unique among the nodes",
 	},
 	{
 		Name:  "endpoint",
-		Kind:  cli.String,
+		Kind:  command.String,
 		Value: "socket",
 		Usage: "The unix socket to serve on. Default: CSI_ENDPOINT",
 	},
 	{
 		Name:  "data-dir",
-		Kind:  cli.String,
+		Kind:  command.String,
 		Value: "path",
 		Usage: "The directory of the volumes. Default: BERTH_PLUGIN_DATA",
 	},
 	{
 		Name:    "capacity",
-		Kind:    cli.String,
+		Kind:    command.String,
 		Value:   "size",
 		Default: "0",
 		Usage:   "The size of all volumes together, such as 10GiB; 0: that of the file system",
 	},
 	{
 		Name:    "max-volumes",
-		Kind:    cli.Number,
+		Kind:    command.Number,
 		Value:   "number",
 		Default: "0",
 		Usage:   "How many volumes may be in use on this node; 0: any number",
 	},
 	{
 		Name:    "name",
-		Kind:    cli.String,
+		Kind:    command.String,
 		Value:   "name",
 		Default: hostpath.DefaultName,
 		Usage:   "The driver's name",
 	},
 	{
 		Name:    "topology-key",
-		Kind:    cli.String,
+		Kind:    command.String,
 		Value:   "key",
 		Default: hostpath.DefaultTopologyKey,
 		Usage:   "The topology key whose value is the node's name",
 	},
 	{
 		Name:    "log-level",
-		Kind:    cli.String,
+		Kind:    command.String,
 		Value:   "level",
 		Default: "info",
 		Usage:   "trace, debug, info, warn or error",
 	},
 }
 
-func runHostpath(ctx context.Context, c *cli.Call) error {
+func runHostpath(ctx context.Context, c *command.Call) error {
 	size := c.String("capacity")
 	capacity, err := humanize.ParseBytes(size)
 	if err != nil {

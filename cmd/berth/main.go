@@ -11,6 +11,7 @@ import (
 	"berth/agent"
 	"berth/agent/commands"
 	"berth/cli"
+	"berth/cli/command"
 	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
 	"berth/client/hooks/artifact/download"
@@ -24,7 +25,7 @@ func main() {
 			executor.Other{Arg: follow.Arg, Main: follow.Main}))
 	}
 	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	std := cli.Stdio{
+	std := command.Stdio{
 		In:  os.Stdin,
 		Out: os.Stdout,
 		Err: os.Stderr,

@@ -8,22 +8,23 @@ import (
 
 	"berth/agent/commands"
 	"berth/cli"
+	"berth/cli/command"
 )
 
 // commandLine describes all commands.
 func commandLine(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("Every command that calls an agent also has the common options:\n\n")
-	flagTable(&b, cli.CommonFlags)
+	flagTable(&b, command.CommonFlags)
 	b.WriteString("\nEvery command that shows an answer also has:\n\n")
-	flagTable(&b, cli.RenderFlags)
+	flagTable(&b, command.RenderFlags)
 	for _, c := range cli.Tree(commands.All()...) {
 		describeCommand(&b, "berth", c)
 	}
 	return b.String()
 }
 
-func describeCommand(b *strings.Builder, path string, c cli.Command) {
+func describeCommand(b *strings.Builder, path string, c command.Command) {
 	path += " " + c.Name
 	if c.Run != nil {
 		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n",
@@ -36,7 +37,7 @@ func describeCommand(b *strings.Builder, path string, c cli.Command) {
 		}
 		flags := slices.Clone(c.Flags)
 		if c.Acts {
-			flags = append(flags, cli.ActFlags...)
+			flags = append(flags, command.ActFlags...)
 		}
 		if len(flags) > 0 {
 			b.WriteString("\n")
@@ -48,7 +49,7 @@ func describeCommand(b *strings.Builder, path string, c cli.Command) {
 	}
 }
 
-func flagTable(b *strings.Builder, flags []cli.Flag) {
+func flagTable(b *strings.Builder, flags []command.Flag) {
 	b.WriteString("| option | meaning |\n|---|---|\n")
 	for _, f := range flags {
 		fmt.Fprintf(b, "| `%s` | %s |\n", f.Head(), f.About())

@@ -15,8 +15,8 @@ import (
 	"berth/agent"
 )
 
-// command is a command as the generated page docs/reference/cli.md describes it.
-type command struct {
+// shownCommand is a command as the generated page docs/reference/cli.md describes it.
+type shownCommand struct {
 	needs, takes int             // arguments: at least and at most
 	options      map[string]bool // whether it takes a value, by name
 }
@@ -30,15 +30,15 @@ var (
 )
 
 // referenceCommands reads the commands of the reference by their path, "job run".
-func referenceCommands(t *testing.T) map[string]*command {
+func referenceCommands(t *testing.T) map[string]*shownCommand {
 	t.Helper()
-	all := map[string]*command{}
+	all := map[string]*shownCommand{}
 	common := map[string]bool{}
 	options := common
 	for line := range strings.Lines(readDoc(t, "docs/reference/cli.md")) {
 		line = strings.TrimSuffix(line, "\n")
 		if m := headingRow.FindStringSubmatch(line); m != nil {
-			c := &command{options: map[string]bool{}}
+			c := &shownCommand{options: map[string]bool{}}
 			options = c.options
 			var words []string
 			for _, word := range strings.Fields(m[1]) {
@@ -129,7 +129,7 @@ func TestDocs_ShowCommandsThatExist(t *testing.T) {
 // processes has the commands that only berth itself starts. Neither the help nor the reference lists them.
 var processes = []string{"executor", "complete"}
 
-func checkCommand(t *testing.T, commands map[string]*command, page, line string, whole bool) {
+func checkCommand(t *testing.T, commands map[string]*shownCommand, page, line string, whole bool) {
 	t.Helper()
 	words := shellWords(line)
 	picture := strings.Contains(line, "──")
@@ -172,7 +172,7 @@ func checkCommand(t *testing.T, commands map[string]*command, page, line string,
 	}
 }
 
-func isGroup(commands map[string]*command, path string) bool {
+func isGroup(commands map[string]*shownCommand, path string) bool {
 	for name := range commands {
 		if strings.HasPrefix(name, path+" ") {
 			return true

@@ -1,4 +1,6 @@
-package cli
+// Package command is what the commands of all nouns share: the declaration of a command and its options, the
+// call of one with its arguments and the client of the API, and the forms of its output and of its errors.
+package command
 
 import (
 	"cmp"

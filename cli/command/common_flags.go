@@ -1,4 +1,4 @@
-package cli
+package command
 
 // VerboseFlag is the option of commands that show IDs.
 var VerboseFlag = Flag{Name: "verbose", Usage: "Show complete IDs"}

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"reflect"
@@ -29,7 +29,10 @@ func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 		{"a -on b", []string{"a", "b"}, "d", true, nil, 5 * time.Minute},
 		{"--text=q -on=false -for 3s", nil, "q", false, nil, 3 * time.Second},
 		{"-text -x a -text y", []string{"a"}, "y", false, nil, 5 * time.Minute},
-		{"-list a=1 -list b=2 - -- -on", []string{"-", "-on"}, "d", false, []string{"a=1", "b=2"}, 5 * time.Minute},
+		{
+			"-list a=1 -list b=2 - -- -on",
+			[]string{"-", "-on"}, "d", false, []string{"a=1", "b=2"}, 5 * time.Minute,
+		},
 	} {
 		call := &Call{Command: cmd}
 		err := call.Parse(strings.Fields(c.line))
