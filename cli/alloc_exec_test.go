@@ -27,14 +27,14 @@ const execAlloc = "53b92b20-0000-4000-8000-000000000001"
 // serveExec serves the API of an agent that runs a function as each command.
 func serveExec(t *testing.T, run api.ExecFunc) (addr string) {
 	t.Helper()
-	agent := fakeAgent(t.TempDir())
+	agent := NewAgent(t.TempDir())
 	agent.Exec = func(allocID, task string) (api.ExecFunc, error) {
 		if allocID != execAlloc || task != "" && task != "web" {
 			return nil, structs.Invalidf("no task %q", task)
 		}
 		return run, nil
 	}
-	return serveAPI(t, &apitest.Caller{}, agent)
+	return Serve(t, &apitest.Caller{}, agent)
 }
 
 func TestAllocExec_RunsTheCommandAsItIs(t *testing.T) {

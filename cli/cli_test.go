@@ -1,17 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
-
-	"berth/api"
 	"berth/api/apitest"
 	"berth/cli/command"
 	"berth/structs"
@@ -26,30 +21,12 @@ func runLine(t *testing.T, line string, extra ...command.Command) (code int, out
 // runArgs runs the command line of some arguments in this process.
 func runArgs(t *testing.T, args []string, extra ...command.Command) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = Run(t.Context(), args, command.Stdio{
-		In:  strings.NewReader(""),
-		Out: &o,
-		Err: &e,
-	}, extra...)
-	return code, o.String(), e.String()
-}
-
-// serveAPI serves the HTTP API of an agent before fake servers.
-func serveAPI(t *testing.T, caller *apitest.Caller, agent *apitest.Agent) (addr string) {
-	t.Helper()
-	srv := httptest.NewServer(api.NewHandler(api.Config{
-		Caller: caller,
-		Agent:  agent,
-		Logger: hclog.NewNullLogger(),
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL
+	return runTree(t, Tree(extra...), args...)
 }
 
 func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 	caller := &apitest.Caller{}
-	addr := serveAPI(t, caller, fakeAgent(t.TempDir()))
+	addr := Serve(t, caller, NewAgent(t.TempDir()))
 	for kind, want := range map[structs.Kind]int{
 		structs.KindInvalid:      2,
 		structs.KindDenied:       3,

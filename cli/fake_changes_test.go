@@ -13,10 +13,10 @@ import (
 
 // answerChanges answers the changes of the job fleet, once it is registered, and the dispatches and launches
 // of the jobs that are stored.
-func (w *fakeCluster) answerChanges() {
-	c := w.caller
-	control := w.agent.Control
-	w.agent.Control = func(act string) error {
+func (w *Cluster) answerChanges() {
+	c := w.Caller
+	control := w.Agent.Control
+	w.Agent.Control = func(act string) error {
 		words := strings.Fields(act)
 		if !strings.HasPrefix(act, "restart") || !strings.Contains(act, "f0f0f0f") {
 			return control(act)
@@ -60,7 +60,7 @@ func (w *fakeCluster) answerChanges() {
 	})
 }
 
-func (w *fakeCluster) dispatch(_ context.Context, r *structs.JobDispatchRequest) (
+func (w *Cluster) dispatch(_ context.Context, r *structs.JobDispatchRequest) (
 	*structs.JobDispatchResponse, error,
 ) {
 	if _, err := w.job(r.JobID); err != nil {
@@ -83,8 +83,8 @@ func (w *fakeCluster) dispatch(_ context.Context, r *structs.JobDispatchRequest)
 }
 
 // answerScale changes the counts of groups, and keeps the events.
-func (w *fakeCluster) answerScale() {
-	c := w.caller
+func (w *Cluster) answerScale() {
+	c := w.Caller
 	scaled := map[string][]*structs.ScalingEvent{} // by job and group
 	apitest.On(c, structs.JobScale, func(_ context.Context, r *structs.JobScaleRequest) (
 		*structs.JobRegisterResponse, error,
@@ -125,7 +125,7 @@ func (w *fakeCluster) answerScale() {
 }
 
 // changeFleet makes a new version of the job fleet, at once with all its allocations.
-func (w *fakeCluster) changeFleet(id string, change func(*structs.Job) error) (
+func (w *Cluster) changeFleet(id string, change func(*structs.Job) error) (
 	*structs.JobRegisterResponse, error,
 ) {
 	old, err := w.job(id)
@@ -147,7 +147,7 @@ func (w *fakeCluster) changeFleet(id string, change func(*structs.Job) error) (
 
 // restartFleet restarts an allocation of the job fleet: it runs again from its second read on. The third one
 // cannot restart. None can while another one does not run yet.
-func (w *fakeCluster) restartFleet(id string) error {
+func (w *Cluster) restartFleet(id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -162,7 +162,7 @@ func (w *fakeCluster) restartFleet(id string) error {
 
 // fleet returns the allocations of the job fleet. One that is stopped has a successor, which runs from its
 // second read on.
-func (w *fakeCluster) fleet() (all []*structs.Allocation) {
+func (w *Cluster) fleet() (all []*structs.Allocation) {
 	job := w.jobs["fleet"]
 	if job == nil {
 		return nil
@@ -186,7 +186,7 @@ func (w *fakeCluster) fleet() (all []*structs.Allocation) {
 	return all
 }
 
-func (w *fakeCluster) fleetAlloc(job *structs.Job, id string, i int) *structs.Allocation {
+func (w *Cluster) fleetAlloc(job *structs.Job, id string, i int) *structs.Allocation {
 	g := job.TaskGroups[0]
 	if w.restarting == id {
 		w.reads["restarting"]++
@@ -196,12 +196,12 @@ func (w *fakeCluster) fleetAlloc(job *structs.Job, id string, i int) *structs.Al
 		}
 	}
 	restarts := time.Duration(w.reads["restart "+id])
-	started := today.Add(-time.Hour + restarts*time.Second)
+	started := Today.Add(-time.Hour + restarts*time.Second)
 	return &structs.Allocation{
 		ID:            id,
 		Namespace:     "default",
 		Name:          structs.AllocName(job.ID, g.Name, i),
-		NodeID:        node1,
+		NodeID:        Node1,
 		NodeName:      "one",
 		JobID:         job.ID,
 		Job:           job,

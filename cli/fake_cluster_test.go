@@ -20,11 +20,11 @@ import (
 
 // The IDs of the fake cluster.
 const (
-	node1  = "11111111-aaaa-0000-0000-000000000001"
-	node2  = "1122bbbb-bbbb-0000-0000-000000000002"
-	alloc1 = "a1a1a1a1-0000-0000-0000-000000000001"
-	alloc2 = "a2a2a2a2-0000-0000-0000-000000000002"
-	alloc3 = "a3a3a3a3-0000-0000-0000-000000000003"
+	Node1  = "11111111-aaaa-0000-0000-000000000001"
+	Node2  = "1122bbbb-bbbb-0000-0000-000000000002"
+	Alloc1 = "a1a1a1a1-0000-0000-0000-000000000001"
+	Alloc2 = "a2a2a2a2-0000-0000-0000-000000000002"
+	Alloc3 = "a3a3a3a3-0000-0000-0000-000000000003"
 	eval1  = "e1e1e1e1-0000-0000-0000-000000000001"
 	eval2  = "e2e2e2e2-0000-0000-0000-000000000002"
 	eval3  = "e3e3e3e3-0000-0000-0000-000000000003"
@@ -32,31 +32,32 @@ const (
 	eval5  = "e5e5e5e5-0000-0000-0000-000000000005"
 )
 
-// fakeCluster has two nodes, two jobs, a plugin and two volumes. The name of a registered job selects how the
+// Cluster has two nodes, two jobs, a plugin and two volumes. The name of a registered job selects how the
 // job behaves.
-type fakeCluster struct {
-	caller *apitest.Caller
-	agent  *apitest.Agent
+type Cluster struct {
+	Caller *apitest.Caller
+	Agent  *apitest.Agent
 
 	mu         sync.Mutex
 	jobs       map[string]*structs.Job
 	from       map[string]*structs.JobSubmission // the sources of the jobs
 	reads      map[string]int                    // the number of reads of a thing
-	slow       chan string                       // the first volume whose deletion never ends
+	Slow       chan string                       // the first volume whose deletion never ends
 	restarting string                            // the allocation of the job fleet that restarts, or ""
-	drains     []*structs.NodeDrainRequest       // that were sent
+	Drains     []*structs.NodeDrainRequest       // that were sent
 }
 
 func nanosBefore(d time.Duration) int64 {
-	return today.Add(-d).UnixNano()
+	return Today.Add(-d).UnixNano()
 }
 
-func newFakeCluster(logs string) *fakeCluster {
-	w := &fakeCluster{
-		caller: &apitest.Caller{},
+// NewCluster returns the fake cluster. Its agent writes logs and files below a folder.
+func NewCluster(logs string) *Cluster {
+	w := &Cluster{
+		Caller: &apitest.Caller{},
 		reads:  map[string]int{},
 		from:   map[string]*structs.JobSubmission{},
-		slow:   make(chan string, 1),
+		Slow:   make(chan string, 1),
 	}
 	w.jobs = map[string]*structs.Job{
 		"web": webJob(),
@@ -67,7 +68,7 @@ func newFakeCluster(logs string) *fakeCluster {
 			Priority: 40,
 		},
 	}
-	w.agent = fakeAgent(logs)
+	w.Agent = NewAgent(logs)
 	w.answerJobs()
 	w.answerValidation()
 	w.answerPlans()
@@ -106,7 +107,8 @@ func webJob() *structs.Job {
 	}
 }
 
-func fakeAgent(logs string) *apitest.Agent {
+// NewAgent returns the agent of the fake cluster. It writes logs and files below a folder.
+func NewAgent(logs string) *apitest.Agent {
 	member := func(name, addr string) *structs.AgentMember {
 		return &structs.AgentMember{
 			Name:   name,
@@ -128,7 +130,7 @@ func fakeAgent(logs string) *apitest.Agent {
 		Term:    3,
 		Berth:   "0.1.0",
 		Region:  "global",
-		Created: today.Add(-time.Minute),
+		Created: Today.Add(-time.Minute),
 	}
 	err := snaparchive.Write(&archive, meta, int64(len(state)), strings.NewReader(state))
 	if err != nil {
@@ -141,16 +143,16 @@ func fakeAgent(logs string) *apitest.Agent {
 		},
 		SelfIs: &api.AgentSelf{
 			Member: member("s1.global", "10.0.0.1"),
-			Stats:  map[string]map[string]string{"client": {"node_id": node1}},
+			Stats:  map[string]map[string]string{"client": {"node_id": Node1}},
 		},
 		MembersAs: []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
 		HealthIs:  &api.AgentHealth{},
 		Snapshot:  archive.Bytes(),
-		Node:      node1,
+		Node:      Node1,
 		StatsAre:  statsOne(),
-		UsageIs:   map[string]*structs.AllocResourceUsage{alloc1: usageOne()},
+		UsageIs:   map[string]*structs.AllocResourceUsage{Alloc1: usageOne()},
 		Files: func(allocID string) (api.Dir, error) {
-			if allocID != alloc1 {
+			if allocID != Alloc1 {
 				return api.Dir{}, structs.NotFoundf("allocation %s is not here", command.ShortID(allocID))
 			}
 			dir := filepath.Join(logs, "files")
@@ -165,7 +167,7 @@ func fakeAgent(logs string) *apitest.Agent {
 		},
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
-			if allocID != alloc1 || task != "server" {
+			if allocID != Alloc1 || task != "server" {
 				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q",
 					command.ShortID(allocID), task)
 			}
@@ -199,15 +201,15 @@ func makeFiles(dir string) error {
 		err = errors.Join(err,
 			os.WriteFile(path, []byte(text), 0o640),
 			os.Chmod(path, 0o640),
-			os.Chtimes(path, today, today))
+			os.Chtimes(path, Today, Today))
 	}
 	return errors.Join(err,
 		os.Chmod(filepath.Join(dir, "server/secrets"), 0o700),
-		os.Chtimes(filepath.Join(dir, "server/secrets"), today, today))
+		os.Chtimes(filepath.Join(dir, "server/secrets"), Today, Today))
 }
 
 // allocs returns all allocations.
-func (w *fakeCluster) allocs() []*structs.Allocation {
+func (w *Cluster) allocs() []*structs.Allocation {
 	web := webJob()
 	claimWait := &structs.TaskEvent{
 		Type:           structs.TaskEventHookMessage,
@@ -216,10 +218,10 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 	}
 	all := []*structs.Allocation{
 		{
-			ID:         alloc1,
+			ID:         Alloc1,
 			Namespace:  "default",
 			Name:       "web.app[0]",
-			NodeID:     node1,
+			NodeID:     Node1,
 			NodeName:   "one",
 			EvalID:     eval1,
 			JobID:      "web",
@@ -240,9 +242,9 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 			Indexes:       structs.Indexes{CreateIndex: 10},
 			TaskStates: map[string]*structs.TaskState{"server": {
 				State:       "running",
-				StartedAt:   today.Add(-50 * time.Minute),
+				StartedAt:   Today.Add(-50 * time.Minute),
 				Restarts:    1,
-				LastRestart: today.Add(-51 * time.Minute),
+				LastRestart: Today.Add(-51 * time.Minute),
 				Events: []*structs.TaskEvent{
 					{
 						Type:           "Received",
@@ -258,10 +260,10 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 			}},
 		},
 		{
-			ID:            alloc2,
+			ID:            Alloc2,
 			Namespace:     "default",
 			Name:          "web.app[1]",
-			NodeID:        node2,
+			NodeID:        Node2,
 			NodeName:      "two",
 			EvalID:        eval1,
 			JobID:         "web",
@@ -315,13 +317,13 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 
 // newAlloc returns the allocation of a registered job. It is pending at the first read and has the status end
 // afterwards. It is complete after the stop of the job.
-func (w *fakeCluster) newAlloc(job *structs.Job, end string) *structs.Allocation {
+func (w *Cluster) newAlloc(job *structs.Job, end string) *structs.Allocation {
 	w.reads[job.ID]++
 	a := &structs.Allocation{
-		ID:            alloc3,
+		ID:            Alloc3,
 		Namespace:     "default",
 		Name:          job.ID + ".app[0]",
-		NodeID:        node1,
+		NodeID:        Node1,
 		NodeName:      "one",
 		JobID:         job.ID,
 		Job:           job,
@@ -341,7 +343,7 @@ func (w *fakeCluster) newAlloc(job *structs.Job, end string) *structs.Allocation
 	return a
 }
 
-func (w *fakeCluster) findAllocs(keep func(*structs.Allocation) bool) (found []*structs.AllocListStub) {
+func (w *Cluster) findAllocs(keep func(*structs.Allocation) bool) (found []*structs.AllocListStub) {
 	for _, a := range w.allocs() {
 		if keep(a) {
 			found = append(found, a.Stub())
@@ -350,18 +352,18 @@ func (w *fakeCluster) findAllocs(keep func(*structs.Allocation) bool) (found []*
 	return found
 }
 
-func (w *fakeCluster) job(id string) (*structs.Job, error) {
+func (w *Cluster) job(id string) (*structs.Job, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j := w.jobs[id]; j != nil {
 		return j, nil
 	}
-	return nil, notFound("job", id)
+	return nil, NotFound("job", id)
 }
 
 // answerValidation rejects tasks with the driver exce, as servers of an earlier version do, and warns of vn.
-func (w *fakeCluster) answerValidation() {
-	apitest.On(w.caller, structs.JobValidate, func(_ context.Context, r *structs.JobValidateRequest) (
+func (w *Cluster) answerValidation() {
+	apitest.On(w.Caller, structs.JobValidate, func(_ context.Context, r *structs.JobValidateRequest) (
 		*structs.JobValidateResponse, error,
 	) {
 		resp := &structs.JobValidateResponse{}
@@ -384,8 +386,8 @@ func (w *fakeCluster) answerValidation() {
 	})
 }
 
-func (w *fakeCluster) answerJobs() {
-	c := w.caller
+func (w *Cluster) answerJobs() {
+	c := w.Caller
 	apitest.On(c, structs.JobRegister, func(_ context.Context, r *structs.JobRegisterRequest) (
 		*structs.JobRegisterResponse, error,
 	) {
@@ -412,7 +414,7 @@ func (w *fakeCluster) answerJobs() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.jobs[r.JobID] == nil {
-			return nil, notFound("job", r.JobID)
+			return nil, NotFound("job", r.JobID)
 		}
 		stopped := w.jobs[r.JobID].Copy()
 		stopped.Stop = true
@@ -426,8 +428,8 @@ func (w *fakeCluster) answerJobs() {
 // jobMeta is the metadata of reads of jobs and evaluations.
 var jobMeta = structs.QueryMeta{Index: 42, KnownLeader: true}
 
-func (w *fakeCluster) answerJobReads() {
-	c := w.caller
+func (w *Cluster) answerJobReads() {
+	c := w.Caller
 	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobGetResponse, error,
 	) {
@@ -440,7 +442,7 @@ func (w *fakeCluster) answerJobReads() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.from[r.JobID] == nil {
-			return nil, notFound("source of job", r.JobID)
+			return nil, NotFound("source of job", r.JobID)
 		}
 		return &structs.JobSubmissionResponse{Submission: w.from[r.JobID]}, nil
 	})
@@ -497,3 +499,6 @@ func (w *fakeCluster) answerJobReads() {
 		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: jobMeta}, nil
 	})
 }
+
+// Today is the time of the fixed clock.
+var Today = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

@@ -11,13 +11,13 @@ import (
 )
 
 // answerDefinitions answers for namespaces and node pools, which it keeps.
-func (w *fakeCluster) answerDefinitions() {
+func (w *Cluster) answerDefinitions() {
 	w.answerNamespaces()
 	w.answerNodePools()
 }
 
-func (w *fakeCluster) answerNamespaces() {
-	c := w.caller
+func (w *Cluster) answerNamespaces() {
+	c := w.Caller
 	all := map[string]*structs.Namespace{
 		"default": {Name: "default", Description: "Ours"},
 		"prod": {
@@ -43,7 +43,7 @@ func (w *fakeCluster) answerNamespaces() {
 	) {
 		n := all[r.Name]
 		if n == nil {
-			return nil, notFound("namespace", r.Name)
+			return nil, NotFound("namespace", r.Name)
 		}
 		return &structs.NamespaceGetResponse{Namespace: n}, nil
 	})
@@ -57,15 +57,15 @@ func (w *fakeCluster) answerNamespaces() {
 		*structs.Empty, error,
 	) {
 		if all[r.Name] == nil {
-			return nil, notFound("namespace", r.Name)
+			return nil, NotFound("namespace", r.Name)
 		}
 		delete(all, r.Name)
 		return &structs.Empty{}, nil
 	})
 }
 
-func (w *fakeCluster) answerNodePools() {
-	c := w.caller
+func (w *Cluster) answerNodePools() {
+	c := w.Caller
 	all := map[string]*structs.NodePool{"all": {Name: "all", Description: "All nodes"}}
 	apitest.On(c, structs.NodePoolList, func(_ context.Context, r *structs.QueryRequest) (
 		*structs.NodePoolListResponse, error,
@@ -84,7 +84,7 @@ func (w *fakeCluster) answerNodePools() {
 	) {
 		p := all[r.Name]
 		if p == nil {
-			return nil, notFound("node pool", r.Name)
+			return nil, NotFound("node pool", r.Name)
 		}
 		return &structs.NodePoolGetResponse{Pool: p}, nil
 	})
@@ -94,7 +94,7 @@ func (w *fakeCluster) answerNodePools() {
 		Status: "running",
 	}}})
 	apitest.Answer(c, structs.NodePoolNodes, structs.NodeListResponse{Nodes: []*structs.NodeListStub{{
-		ID:     node1,
+		ID:     Node1,
 		Name:   "one",
 		Status: "ready",
 	}}})
@@ -108,7 +108,7 @@ func (w *fakeCluster) answerNodePools() {
 		*structs.Empty, error,
 	) {
 		if all[r.Name] == nil {
-			return nil, notFound("node pool", r.Name)
+			return nil, NotFound("node pool", r.Name)
 		}
 		delete(all, r.Name)
 		return &structs.Empty{}, nil

@@ -10,12 +10,13 @@ import (
 	"berth/structs"
 )
 
-const deployment1 = "d1d1d1d1-0000-0000-0000-000000000001"
+// Deployment1 is the ID of the deployment of the job web.
+const Deployment1 = "d1d1d1d1-0000-0000-0000-000000000001"
 
-// webDeployment is the deployment of version 2 of the job web, whose canary waits for its promotion.
-func webDeployment() *structs.Deployment {
+// WebDeployment is the deployment of version 2 of the job web, whose canary waits for its promotion.
+func WebDeployment() *structs.Deployment {
 	return &structs.Deployment{
-		ID:                deployment1,
+		ID:                Deployment1,
 		Namespace:         "default",
 		JobID:             "web",
 		JobVersion:        2,
@@ -25,19 +26,19 @@ func webDeployment() *structs.Deployment {
 		TaskGroups: map[string]*structs.DeploymentState{
 			"app": {
 				DesiredTotal: 2, DesiredCanaries: 1, PlacedAllocs: 1, HealthyAllocs: 1,
-				RequireProgressBy: today.Add(-20 * time.Minute), // it does not fail: the canary is healthy
+				RequireProgressBy: Today.Add(-20 * time.Minute), // it does not fail: the canary is healthy
 			},
 		},
 		Indexes: structs.Indexes{CreateIndex: 9},
 	}
 }
 
-// deployedAlloc is an allocation of webDeployment that runs.
-func deployedAlloc(group string, canary, healthy bool) *structs.AllocListStub {
+// DeployedAlloc is an allocation of WebDeployment that runs.
+func DeployedAlloc(group string, canary, healthy bool) *structs.AllocListStub {
 	return &structs.AllocListStub{
-		ID:               alloc1,
+		ID:               Alloc1,
 		Name:             "web." + group + "[0]",
-		NodeID:           node1,
+		NodeID:           Node1,
 		NodeName:         "one",
 		TaskGroup:        group,
 		JobVersion:       2,
@@ -47,9 +48,9 @@ func deployedAlloc(group string, canary, healthy bool) *structs.AllocListStub {
 	}
 }
 
-// fakeDeployments answers for webDeployment, which a promotion completes.
+// fakeDeployments answers for WebDeployment, which a promotion completes.
 func fakeDeployments(c *apitest.Caller) {
-	d := webDeployment()
+	d := WebDeployment()
 	change := func(id string, edit func()) (*structs.DeploymentUpdateResponse, error) {
 		if id != d.ID {
 			return nil, structs.NotFoundf("there is no deployment %q", id)
@@ -83,7 +84,7 @@ func fakeDeployments(c *apitest.Caller) {
 		return &structs.DeploymentGetResponse{Deployment: d}, nil
 	})
 	apitest.Answer(c, structs.DeploymentAllocations, structs.AllocListResponse{
-		Allocations: []*structs.AllocListStub{deployedAlloc("app", true, true)},
+		Allocations: []*structs.AllocListStub{DeployedAlloc("app", true, true)},
 	})
 	apitest.On(c, structs.DeploymentPromote, func(_ context.Context, r *structs.DeploymentPromoteRequest) (
 		*structs.DeploymentUpdateResponse, error,

@@ -93,8 +93,8 @@ func waveEvaluations() []*structs.Evaluation {
 	}
 }
 
-func (w *fakeCluster) answerEvals() {
-	c := w.caller
+func (w *Cluster) answerEvals() {
+	c := w.Caller
 	fakeDeployments(c)
 	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (
 		*structs.EvalGetResponse, error,
@@ -110,7 +110,7 @@ func (w *fakeCluster) answerEvals() {
 				return &structs.EvalGetResponse{Eval: e, QueryMeta: jobMeta}, nil
 			}
 		}
-		return nil, notFound("evaluation", r.EvalID)
+		return nil, NotFound("evaluation", r.EvalID)
 	})
 	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.EvalListRequest) (
 		*structs.EvalListResponse, error,
@@ -170,7 +170,7 @@ func (w *fakeCluster) answerEvals() {
 				return &structs.AllocGetResponse{Alloc: a, QueryMeta: jobMeta}, nil
 			}
 		}
-		return nil, notFound("allocation", r.AllocID)
+		return nil, NotFound("allocation", r.AllocID)
 	})
 	apitest.On(c, structs.AllocStop, func(_ context.Context, r *structs.AllocStopRequest) (
 		*structs.AllocStopResponse, error,

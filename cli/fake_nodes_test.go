@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-func (w *fakeCluster) answerCluster() {
-	c := w.caller
+func (w *Cluster) answerCluster() {
+	c := w.Caller
 	w.answerServices()
 	w.answerNodes()
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
@@ -51,7 +51,7 @@ func nodeOne() structs.Node {
 		"raw_exec": {HealthDescription: "not enabled"},
 	}
 	return structs.Node{
-		ID:                    node1,
+		ID:                    Node1,
 		Name:                  "one",
 		Datacenter:            "dc1",
 		HTTPAddr:              "127.0.0.1:1",
@@ -63,13 +63,13 @@ func nodeOne() structs.Node {
 			{
 				Message:   "Node registered",
 				Subsystem: "Cluster",
-				Timestamp: today.Add(-26 * time.Hour),
+				Timestamp: Today.Add(-26 * time.Hour),
 			},
 			{
 				Message:   "device 1 of acme/gpu/x1 is unhealthy: too hot",
 				Subsystem: "Device",
 				Details:   map[string]string{"device": "acme/gpu/x1/1"},
-				Timestamp: today.Add(-time.Hour),
+				Timestamp: Today.Add(-time.Hour),
 			},
 		},
 		NodeResources: &structs.NodeResources{
@@ -113,7 +113,7 @@ func statsOfDevice(id string) []*structs.DeviceGroupStats {
 				IntDenominatorVal: new(int64(8)),
 				Unit:              "GiB",
 			},
-			Timestamp: today.Add(-5 * time.Second),
+			Timestamp: Today.Add(-5 * time.Second),
 		}},
 	}}
 }
@@ -154,15 +154,15 @@ func usageOne() *structs.AllocResourceUsage {
 	return all
 }
 
-func (w *fakeCluster) answerNodes() {
-	c := w.caller
+func (w *Cluster) answerNodes() {
+	c := w.Caller
 	row := nodeOne() // drains change it
 	apitest.On(c, structs.NodeDrain, func(_ context.Context, r *structs.NodeDrainRequest) (
 		*structs.Empty, error,
 	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.drains = append(w.drains, r)
+		w.Drains = append(w.Drains, r)
 		row.DrainStrategy = nil
 		switch {
 		case r.DrainSpec != nil:
@@ -178,7 +178,7 @@ func (w *fakeCluster) answerNodes() {
 	) {
 		all := []*structs.NodeListStub{
 			{
-				ID:                    node1,
+				ID:                    Node1,
 				Name:                  "one",
 				Datacenter:            "dc1",
 				Address:               "10.0.0.1",
@@ -186,7 +186,7 @@ func (w *fakeCluster) answerNodes() {
 				Status:                "ready",
 			},
 			{
-				ID:                    node2,
+				ID:                    Node2,
 				Name:                  "two",
 				Datacenter:            "dc1",
 				NodeClass:             "big",
@@ -204,8 +204,8 @@ func (w *fakeCluster) answerNodes() {
 	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (
 		*structs.NodeGetResponse, error,
 	) {
-		if r.NodeID != node1 {
-			return nil, notFound("node", r.NodeID)
+		if r.NodeID != Node1 {
+			return nil, NotFound("node", r.NodeID)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *fakeCluster) answerNodes() {
 func nodeInstance() *structs.CSIInfo {
 	return &structs.CSIInfo{
 		PluginID:   "hostpath",
-		AllocID:    alloc1,
+		AllocID:    Alloc1,
 		Healthy:    true,
 		UpdateTime: nanosBefore(2 * time.Minute),
 		NodeInfo: &structs.CSINodeInfo{
@@ -238,6 +238,7 @@ func nodeInstance() *structs.CSIInfo {
 	}
 }
 
-func notFound(noun, id string) error {
+// NotFound returns the error for something that does not exist.
+func NotFound(noun, id string) error {
 	return structs.Errorf(structs.KindNotFound, "no %s %q", noun, id)
 }

@@ -10,9 +10,9 @@ import (
 
 // answerPlans plans jobs by their names: "big" finds no place, "calm" is updated in place, "high-N" displaces
 // N allocations of N/5 jobs.
-func (w *fakeCluster) answerPlans() {
+func (w *Cluster) answerPlans() {
 	w.answerVersions()
-	apitest.On(w.caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
+	apitest.On(w.Caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
 		*structs.JobPlanResponse, error,
 	) {
 		old, err := w.job(r.Job.ID)
@@ -74,8 +74,8 @@ func displaced(n int) (allocs []*structs.AllocListStub) {
 }
 
 // answerVersions answers with two versions of each job.
-func (w *fakeCluster) answerVersions() {
-	apitest.On(w.caller, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
+func (w *Cluster) answerVersions() {
+	apitest.On(w.Caller, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobVersionsResponse, error,
 	) {
 		j, err := w.job(r.JobID)

@@ -8,7 +8,7 @@ import (
 )
 
 // answerScaling answers with the policies of two jobs.
-func (w *fakeCluster) answerScaling() {
+func (w *Cluster) answerScaling() {
 	var policies []*structs.ScalingPolicy
 	for _, id := range []string{"web", "api"} {
 		j := &structs.Job{
@@ -29,7 +29,7 @@ func (w *fakeCluster) answerScaling() {
 		}
 		policies = append(policies, j.ScalingPolicies()...)
 	}
-	apitest.On(w.caller, structs.ScalingPolicyList,
+	apitest.On(w.Caller, structs.ScalingPolicyList,
 		func(_ context.Context, r *structs.ScalingPolicyListRequest) (*structs.ScalingPolicyListResponse, error) {
 			resp := &structs.ScalingPolicyListResponse{}
 			for _, p := range policies {
@@ -39,7 +39,7 @@ func (w *fakeCluster) answerScaling() {
 			}
 			return resp, nil
 		})
-	apitest.On(w.caller, structs.ScalingPolicyGet,
+	apitest.On(w.Caller, structs.ScalingPolicyGet,
 		func(_ context.Context, r *structs.ScalingPolicyGetRequest) (*structs.ScalingPolicyGetResponse, error) {
 			for _, p := range policies {
 				if p.ID == r.ID {

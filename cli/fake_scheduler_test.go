@@ -8,17 +8,17 @@ import (
 )
 
 // answerSchedulerConfig keeps a configuration of the scheduler. Its index grows with each change.
-func (w *fakeCluster) answerSchedulerConfig() {
+func (w *Cluster) answerSchedulerConfig() {
 	config := structs.DefaultSchedulerConfiguration()
 	config.ModifyIndex = 7
-	apitest.On(w.caller, structs.SchedulerConfigGet,
+	apitest.On(w.Caller, structs.SchedulerConfigGet,
 		func(context.Context, *structs.QueryRequest) (*structs.SchedulerConfigResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			copied := config
 			return &structs.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
 		})
-	apitest.On(w.caller, structs.SchedulerConfigSet,
+	apitest.On(w.Caller, structs.SchedulerConfigSet,
 		func(_ context.Context, r *structs.SchedulerConfigRequest) (*structs.SchedulerConfigSetResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -8,24 +8,24 @@ import (
 	"berth/structs"
 )
 
-// checksOne has two checks of the first allocation, and none of the second.
-func checksOne() map[string]map[string]*structs.CheckResult {
+// ChecksOne has two checks of the first allocation, and none of the second.
+func ChecksOne() map[string]map[string]*structs.CheckResult {
 	return map[string]map[string]*structs.CheckResult{
-		alloc1: {
+		Alloc1: {
 			"c1": {
 				ID: "c1", Check: "answers", Service: "web", Status: structs.CheckFailing,
-				Output: "the answer has the status 503", Timestamp: today.Unix(),
+				Output: "the answer has the status 503", Timestamp: Today.Unix(),
 			},
 			"c2": {ID: "c2", Check: "runs", Service: "admin", Task: "server", Status: structs.CheckPending},
 		},
-		alloc2: {},
+		Alloc2: {},
 	}
 }
 
 // answerServices answers with the services of two namespaces.
-func (w *fakeCluster) answerServices() {
-	w.agent.ChecksAre = checksOne()
-	apitest.On(w.caller, structs.ServiceList,
+func (w *Cluster) answerServices() {
+	w.Agent.ChecksAre = ChecksOne()
+	apitest.On(w.Caller, structs.ServiceList,
 		func(_ context.Context, r *structs.QueryRequest) (*structs.ServiceListResponse, error) {
 			resp := &structs.ServiceListResponse{}
 			if r.Namespace == "empty" {
@@ -48,20 +48,20 @@ func (w *fakeCluster) answerServices() {
 		})
 	instances := []*structs.ServiceRegistration{
 		{
-			ID: "i1", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: node1, JobID: "web",
-			AllocID: alloc1, Tags: []string{"http", "v2"}, Address: "10.0.0.1", Port: 20001,
+			ID: "i1", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: Node1, JobID: "web",
+			AllocID: Alloc1, Tags: []string{"http", "v2"}, Address: "10.0.0.1", Port: 20001,
 			Status: structs.CheckFailing,
 		},
 		{
-			ID: "i2", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: node2, JobID: "web",
-			AllocID: alloc2, Address: "fd00::1", Port: 20002, Status: structs.CheckPassing,
+			ID: "i2", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: Node2, JobID: "web",
+			AllocID: Alloc2, Address: "fd00::1", Port: 20002, Status: structs.CheckPassing,
 		},
 		{
-			ID: "i3", ServiceName: "admin", Namespace: structs.DefaultNamespace, NodeID: node1, JobID: "web",
-			AllocID: alloc1, Address: "10.0.0.1",
+			ID: "i3", ServiceName: "admin", Namespace: structs.DefaultNamespace, NodeID: Node1, JobID: "web",
+			AllocID: Alloc1, Address: "10.0.0.1",
 		},
 	}
-	apitest.On(w.caller, structs.ServiceGet,
+	apitest.On(w.Caller, structs.ServiceGet,
 		func(_ context.Context, r *structs.ServiceGetRequest) (*structs.ServiceGetResponse, error) {
 			resp := &structs.ServiceGetResponse{}
 			for _, i := range instances {

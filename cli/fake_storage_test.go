@@ -11,17 +11,17 @@ import (
 	"berth/structs"
 )
 
-func (w *fakeCluster) answerStorage() {
+func (w *Cluster) answerStorage() {
 	w.answerPlugins()
 	w.answerVolumeReads()
 	w.answerVolumeWrites()
 }
 
-func (w *fakeCluster) answerPlugins() {
-	c := w.caller
+func (w *Cluster) answerPlugins() {
+	c := w.Caller
 	controller := &structs.CSIInfo{
 		PluginID:          "hostpath",
-		AllocID:           alloc2,
+		AllocID:           Alloc2,
 		HealthDescription: "the probe timed out",
 		UpdateTime:        nanosBefore(3 * time.Second),
 		ControllerInfo:    &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
@@ -50,8 +50,8 @@ func (w *fakeCluster) answerPlugins() {
 		ControllersExpected: 1,
 		NodesHealthy:        1,
 		NodesExpected:       2,
-		Nodes:               map[string]*structs.CSIInfo{node1: nodeInstance()},
-		Controllers:         map[string]*structs.CSIInfo{node2: controller},
+		Nodes:               map[string]*structs.CSIInfo{Node1: nodeInstance()},
+		Controllers:         map[string]*structs.CSIInfo{Node2: controller},
 		Allocations:         []*structs.AllocListStub{crashingAlloc()},
 	}}
 	apitest.On(c, structs.CSIPluginGet,
@@ -87,8 +87,8 @@ func (w *fakeCluster) answerPlugins() {
 		})
 }
 
-func (w *fakeCluster) answerVolumeReads() {
-	c := w.caller
+func (w *Cluster) answerVolumeReads() {
+	c := w.Caller
 	apitest.On(c, structs.CSIVolumeList, func(_ context.Context, r *structs.CSIVolumeListRequest) (
 		*structs.CSIVolumeListResponse, error,
 	) {
@@ -121,7 +121,7 @@ func (w *fakeCluster) answerVolumeReads() {
 		*structs.CSIVolumeGetResponse, error,
 	) {
 		if r.ID != "data" && r.ID != "slow" {
-			return nil, notFound("volume", r.ID)
+			return nil, NotFound("volume", r.ID)
 		}
 		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
 	})
@@ -129,11 +129,11 @@ func (w *fakeCluster) answerVolumeReads() {
 		*structs.CSIClaimListResponse, error,
 	) {
 		if r.VolumeID != "data" {
-			return nil, notFound("volume", r.VolumeID)
+			return nil, NotFound("volume", r.VolumeID)
 		}
 		claims := append(dataVolume().Claims, &structs.CSIClaim{
 			VolumeID: "data",
-			AllocID:  alloc3,
+			AllocID:  Alloc3,
 			State:    "waiting",
 			Reason:   "second in line, behind allocation a2a2a2a2",
 		})
@@ -141,8 +141,8 @@ func (w *fakeCluster) answerVolumeReads() {
 	})
 }
 
-func (w *fakeCluster) answerVolumeWrites() {
-	c := w.caller
+func (w *Cluster) answerVolumeWrites() {
+	c := w.Caller
 	type written = structs.CSIVolumeRegisterResponse
 	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*written, error) {
 		v := r.Volumes[0].Copy()
@@ -160,7 +160,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 	) {
 		if !r.Force {
 			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s",
-				r.ID, command.ShortID(alloc1))
+				r.ID, command.ShortID(Alloc1))
 		}
 		return &structs.Empty{}, nil
 	})
@@ -168,7 +168,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 		func(ctx context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
 			if r.ID == "slow" {
 				select {
-				case w.slow <- r.ID:
+				case w.Slow <- r.ID:
 				default:
 				}
 				<-ctx.Done()
@@ -181,7 +181,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 		})
 	apitest.On(c, structs.CSIVolumeDetach,
 		func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
-			if r.NodeID == node2 && !r.Force {
+			if r.NodeID == Node2 && !r.Force {
 				return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
 			}
 			if r.Force && r.By == "" {
@@ -193,7 +193,7 @@ func (w *fakeCluster) answerVolumeWrites() {
 	apitest.On(c, structs.CSIVolumeRetry,
 		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
 			if r.ID != "data" {
-				return nil, notFound("volume", r.ID)
+				return nil, NotFound("volume", r.ID)
 			}
 			return &structs.Empty{}, nil
 		})
@@ -209,10 +209,10 @@ func crashingAlloc() *structs.AllocListStub {
 		}
 	}
 	return &structs.AllocListStub{
-		ID:            alloc3,
+		ID:            Alloc3,
 		JobID:         "hostpath",
 		TaskGroup:     "app",
-		NodeID:        node1,
+		NodeID:        Node1,
 		NodeName:      "one",
 		DesiredStatus: "run",
 		ClientStatus:  "pending",
@@ -233,22 +233,22 @@ func crashingAlloc() *structs.AllocListStub {
 
 // readPlug returns the plugin of the job "plug". It does not exist at the first read, is not used at the
 // second and is healthy afterwards.
-func (w *fakeCluster) readPlug() (*structs.CSIPluginGetResponse, error) {
+func (w *Cluster) readPlug() (*structs.CSIPluginGetResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads["plugin"]++
 	if w.reads["plugin"] == 1 {
-		return nil, notFound("plugin", "plug")
+		return nil, NotFound("plugin", "plug")
 	}
 	i := &structs.CSIInfo{
 		PluginID:          "plug",
-		AllocID:           alloc3,
+		AllocID:           Alloc3,
 		Healthy:           w.reads["plugin"] > 2,
 		HealthDescription: "not used: its driver is another",
 	}
 	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{
 		ID:    "plug",
-		Nodes: map[string]*structs.CSIInfo{node1: i},
+		Nodes: map[string]*structs.CSIInfo{Node1: i},
 	}}, nil
 }
 
@@ -266,8 +266,8 @@ func dataVolume() *structs.CSIVolumeDetail {
 			CreateTime:   nanosBefore(24 * time.Hour),
 			ModifyTime:   nanosBefore(time.Hour),
 			TurnedReadOnly: &structs.CSITurnedReadOnly{
-				NodeID:  node2,
-				AllocID: alloc1,
+				NodeID:  Node2,
+				AllocID: Alloc1,
 				Time:    nanosBefore(2 * time.Hour),
 			},
 			Topologies: []*structs.CSITopology{
@@ -291,8 +291,8 @@ func dataVolume() *structs.CSIVolumeDetail {
 		Claims: []*structs.CSIClaim{
 			{
 				VolumeID:   "data",
-				AllocID:    alloc1,
-				NodeID:     node1,
+				AllocID:    Alloc1,
+				NodeID:     Node1,
 				JobID:      "web",
 				Mode:       "write",
 				AccessMode: structs.CSISingleNodeWriter,
@@ -301,8 +301,8 @@ func dataVolume() *structs.CSIVolumeDetail {
 			},
 			{
 				VolumeID:   "data",
-				AllocID:    alloc2,
-				NodeID:     node2,
+				AllocID:    Alloc2,
+				NodeID:     Node2,
 				JobID:      "web",
 				Mode:       "write",
 				AccessMode: structs.CSISingleNodeWriter,
@@ -312,7 +312,7 @@ func dataVolume() *structs.CSIVolumeDetail {
 			},
 		},
 		Attachments: []*structs.CSIAttachment{{
-			NodeID:     node1,
+			NodeID:     Node1,
 			State:      "attaching",
 			ModifyTime: nanosBefore(time.Minute),
 			LastError: &structs.OperationError{
@@ -326,9 +326,9 @@ func dataVolume() *structs.CSIVolumeDetail {
 }
 
 // allocsOf returns the allocations of a job. That of the job "storage" has the node instance of the plugin.
-func (w *fakeCluster) allocsOf(jobID string) []*structs.AllocListStub {
+func (w *Cluster) allocsOf(jobID string) []*structs.AllocListStub {
 	if jobID == "storage" {
-		return []*structs.AllocListStub{{ID: alloc1, NodeID: node1, JobID: jobID}}
+		return []*structs.AllocListStub{{ID: Alloc1, NodeID: Node1, JobID: jobID}}
 	}
 	return w.findAllocs(func(a *structs.Allocation) bool { return a.JobID == jobID })
 }

@@ -22,21 +22,21 @@ import (
 func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) {
 	c := &apitest.Caller{}
 	before := structs.Allocation{
-		ID:            alloc1,
+		ID:            Alloc1,
 		JobID:         "db",
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
 	replaced := before
 	replaced.DesiredStatus = structs.AllocDesiredStop
-	replaced.NextAllocation = alloc2
+	replaced.NextAllocation = Alloc2
 	next := structs.Allocation{
-		ID:            alloc2,
+		ID:            Alloc2,
 		JobID:         "db",
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
-	answers := map[string][]*structs.Allocation{alloc1: {&before, &replaced}, alloc2: {&next}}
+	answers := map[string][]*structs.Allocation{Alloc1: {&before, &replaced}, Alloc2: {&next}}
 	var reads []string
 	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
 		*structs.AllocGetResponse, error,
@@ -47,9 +47,9 @@ func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) 
 		return &structs.AllocGetResponse{Alloc: left[0]}, nil
 	})
 	answerJob(c, &before)
-	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	addr := Serve(t, c, NewAgent(t.TempDir()))
 	code, _, errs := runLine(t, "job restart -reschedule db -address "+addr)
-	if want := []string{alloc1, alloc1, alloc2}; code != 0 || !slices.Equal(reads, want) {
+	if want := []string{Alloc1, Alloc1, Alloc2}; code != 0 || !slices.Equal(reads, want) {
 		t.Errorf("exit code %d, reads of %v, want %v: %s", code, reads, want, errs)
 	}
 }
@@ -60,7 +60,7 @@ func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
 	started := time.Unix(1000, 0)
 	for _, options := range []string{"", "-reschedule "} {
 		a := structs.Allocation{
-			ID:            alloc1,
+			ID:            Alloc1,
 			JobID:         "db",
 			DesiredStatus: structs.AllocDesiredRun,
 			ClientStatus:  structs.AllocRunning,
@@ -81,13 +81,13 @@ func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
 			switch {
 			case reads == 1:
 				return nil, structs.Unavailablef("the cluster has no leader")
-			case options != "" && r.AllocID == alloc1:
-				after.NextAllocation = alloc2
+			case options != "" && r.AllocID == Alloc1:
+				after.NextAllocation = Alloc2
 			}
 			return &structs.AllocGetResponse{Alloc: &after}, nil
 		})
 		answerJob(c, &a)
-		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+		addr := Serve(t, c, NewAgent(t.TempDir()))
 		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
 		if code != 0 || reads < 2 {
 			t.Errorf("job restart %s: exit code %d after %d reads: %s", options, code, reads, errs)
@@ -103,7 +103,7 @@ func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
 		"-reschedule ": "no successor runs yet",
 	} {
 		a := structs.Allocation{
-			ID:            alloc1,
+			ID:            Alloc1,
 			Namespace:     "default",
 			JobID:         "db",
 			DesiredStatus: structs.AllocDesiredRun,
@@ -127,7 +127,7 @@ func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
 		answerJob(c, &a)
 		reasons := []*structs.Reason{{Text: "no node has the memory"}}
 		apitest.Answer(c, structs.JobWhy, structs.WhyResponse{Waits: true, Reasons: reasons})
-		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+		addr := Serve(t, c, NewAgent(t.TempDir()))
 		code, out, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+addr)
 		if !strings.Contains(out, "waits: no node has the memory") {
 			t.Errorf("job restart %s does not explain at last:\n%s", options, out)
@@ -161,10 +161,10 @@ func TestJobRestart_SaysWhoseAnswerItWaitsFor(t *testing.T) {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			c := &apitest.Caller{}
-			answerJob(c, runningAlloc(alloc1))
+			answerJob(c, runningAlloc(Alloc1))
 			h := api.NewHandler(api.Config{
 				Caller: c,
-				Agent:  fakeAgent(t.TempDir()),
+				Agent:  NewAgent(t.TempDir()),
 				Logger: hclog.NewNullLogger(),
 			})
 			agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,16 +201,16 @@ func TestJobRestart_NamesTheNextStepAfterAFailure(t *testing.T) {
 			*structs.AllocGetResponse, error,
 		) {
 			a := *runningAlloc(r.AllocID)
-			if r.AllocID == alloc1 && options == "-reschedule " {
-				a.NextAllocation = alloc2
+			if r.AllocID == Alloc1 && options == "-reschedule " {
+				a.NextAllocation = Alloc2
 			} else {
 				a.ClientStatus = structs.AllocFailed
 				a.ClientDescription = "no disk"
 			}
 			return &structs.AllocGetResponse{Alloc: &a}, nil
 		})
-		answerJob(c, runningAlloc(alloc1))
-		addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+		answerJob(c, runningAlloc(Alloc1))
+		addr := Serve(t, c, NewAgent(t.TempDir()))
 		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
 		if code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("job restart %s: exit code %d, %s; want %q", options, code, errs, want)

@@ -42,12 +42,12 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
 	alloc := &structs.Allocation{
-		ID:            alloc1,
+		ID:            Alloc1,
 		Name:          "db.g[0]",
 		Namespace:     "default",
 		JobID:         "db",
 		TaskGroup:     "g",
-		NodeID:        node1,
+		NodeID:        Node1,
 		Job:           jobWithVolume(),
 		DesiredStatus: structs.AllocDesiredStop,
 		ClientStatus:  status,
@@ -67,7 +67,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 		QueryMeta: meta,
 		Volume: &structs.CSIVolumeDetail{
 			Attachments: []*structs.CSIAttachment{{
-				NodeID:    node1,
+				NodeID:    Node1,
 				State:     structs.AttachmentAttaching,
 				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"},
 			}},
@@ -98,7 +98,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 			reads--
 			resp.Claims = append(resp.Claims, &structs.CSIClaim{
 				VolumeID:     "data",
-				AllocID:      alloc1,
+				AllocID:      Alloc1,
 				JobID:        "db",
 				State:        structs.ClaimGranted,
 				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"},
@@ -106,7 +106,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 		}
 		return resp, nil
 	})
-	return serveAPI(t, c, fakeAgent(t.TempDir()))
+	return Serve(t, c, NewAgent(t.TempDir()))
 }
 
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
@@ -139,18 +139,18 @@ func stoppingCluster(
 		found, err := allocations(reads)
 		return &structs.AllocListResponse{Allocations: found}, err
 	})
-	return serveAPI(t, c, fakeAgent(t.TempDir()))
+	return Serve(t, c, NewAgent(t.TempDir()))
 }
 
 func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	addr := stoppingCluster(t, func(read int) ([]*structs.AllocListStub, error) {
 		before := &structs.AllocListStub{
-			ID:           alloc1,
+			ID:           Alloc1,
 			Name:         "db.g[0]",
 			ClientStatus: structs.AllocComplete,
 		}
 		now := &structs.AllocListStub{
-			ID:           alloc2,
+			ID:           Alloc2,
 			Name:         "db.g[0]",
 			ClientStatus: structs.AllocRunning,
 		}
@@ -190,7 +190,7 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 		structs.AllocRunning:  "granted",
 	} {
 		addr := heldCluster(t, status, 1)
-		_, out, _ := runLine(t, "alloc status "+alloc1+" -address "+addr)
+		_, out, _ := runLine(t, "alloc status "+Alloc1+" -address "+addr)
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: got the output\n%s", status, out)
@@ -208,12 +208,12 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 	c.Out = &out
 	defer c.API.Close()
 	stub := &structs.AllocListStub{
-		ID:        alloc1,
+		ID:        Alloc1,
 		Namespace: "default",
 		Name:      "db.g[0]",
 		JobID:     "db",
 		TaskGroup: "g",
-		NodeID:    node1,
+		NodeID:    Node1,
 	}
 	err := New(c).reportClaims(t.Context(), jobWithVolume(), stub)
 	if err != nil {
@@ -256,17 +256,17 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 	c := &apitest.Caller{}
 	job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
 	alloc := &structs.Allocation{
-		ID:             alloc1,
+		ID:             Alloc1,
 		JobID:          "db",
 		DesiredStatus:  structs.AllocDesiredStop,
 		ClientStatus:   structs.AllocComplete,
-		NextAllocation: alloc2,
+		NextAllocation: Alloc2,
 	}
-	next := &structs.Allocation{ID: alloc2, JobID: "db", ClientStatus: structs.AllocRunning}
+	next := &structs.Allocation{ID: Alloc2, JobID: "db", ClientStatus: structs.AllocRunning}
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
 	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
 		Allocations: []*structs.AllocListStub{{
-			ID:            alloc1,
+			ID:            Alloc1,
 			DesiredStatus: structs.AllocDesiredRun,
 			ClientStatus:  structs.AllocRunning,
 		}},
@@ -275,7 +275,7 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		*structs.AllocGetResponse, error,
 	) {
 		found := alloc
-		if r.AllocID == alloc2 {
+		if r.AllocID == Alloc2 {
 			found = next
 		}
 		return &structs.AllocGetResponse{Alloc: found}, nil
@@ -292,7 +292,7 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		skips = append(skips, r.NoShutdownDelay)
 		return &structs.AllocStopResponse{}, nil
 	})
-	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	addr := Serve(t, c, NewAgent(t.TempDir()))
 	for _, command := range [][]string{
 		{"job", "stop", "-detach"},
 		{"alloc", "stop", "-detach"},
@@ -301,7 +301,7 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		for _, flags := range [][]string{nil, {"-no-shutdown-delay"}} {
 			subject := "db"
 			if command[0] == "alloc" {
-				subject = alloc1
+				subject = Alloc1
 			}
 			skips = nil
 			args := slices.Concat(command, flags, []string{"-address", addr, subject})
@@ -322,7 +322,7 @@ func TestJobStop_OfAJobThatDoesNotExist(t *testing.T) {
 		return nil, structs.NotFoundf("there is no job")
 	})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
-	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	addr := Serve(t, c, NewAgent(t.TempDir()))
 	code, _, errs := runLine(t, "job stop x -address "+addr)
 	if code == 0 || !strings.Contains(errs, "there is no job") {
 		t.Errorf("exit code %d: %s", code, errs)

@@ -15,9 +15,9 @@ func TestJobRun_ShowsTheWarningsOfTheServers(t *testing.T) {
 	const warning = `job "j": group "g": task "t": driver "vn" is on no node that is up`
 	c := &apitest.Caller{}
 	apitest.Answer(c, structs.JobRegister, structs.JobRegisterResponse{Warnings: warning})
-	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	addr := Serve(t, c, NewAgent(t.TempDir()))
 	file := filepath.Join(t.TempDir(), "j.hcl")
-	writeFile(t, file, []byte(`
+	WriteFile(t, file, []byte(`
 job "j" {
   group "g" {
     task "t" {

@@ -39,18 +39,18 @@ func TestNodeDrain_SendsItsFlags(t *testing.T) {
 		"-disable -keep-ineligible -m later ": {Meta: meta{"cancel_message": "later"}},
 	} {
 		t.Run(flags, func(t *testing.T) {
-			w := newFakeCluster(t.TempDir())
-			addr := serveAPI(t, w.caller, w.agent)
+			w := NewCluster(t.TempDir())
+			addr := Serve(t, w.Caller, w.Agent)
 			line := "node drain " + strings.TrimSpace(flags) + " -address " + addr + " one"
 			if want.DrainSpec != nil {
 				line = strings.Replace(line, "-enable", "-enable -detach", 1)
 			}
 			code, _, errs := runLine(t, line)
-			if code != 0 || errs != "" || len(w.drains) != 1 {
-				t.Fatalf("got exit code %d and %d requests: %s", code, len(w.drains), errs)
+			if code != 0 || errs != "" || len(w.Drains) != 1 {
+				t.Fatalf("got exit code %d and %d requests: %s", code, len(w.Drains), errs)
 			}
-			got := w.drains[0]
-			if got.NodeID != node1 || got.MarkEligible != want.MarkEligible ||
+			got := w.Drains[0]
+			if got.NodeID != Node1 || got.MarkEligible != want.MarkEligible ||
 				!reflect.DeepEqual(got.DrainSpec, want.DrainSpec) ||
 				len(got.Meta)+len(want.Meta) > 0 && !reflect.DeepEqual(got.Meta, want.Meta) {
 				t.Errorf("got %+v with %+v, want %+v with %+v", got, got.DrainSpec, want, want.DrainSpec)
@@ -60,20 +60,20 @@ func TestNodeDrain_SendsItsFlags(t *testing.T) {
 }
 
 // drainingCluster serves a drain whose status is the next of a list at each read, and then the last one.
-func drainingCluster(t *testing.T, reads ...structs.NodeDrainStatusResponse) (w *fakeCluster, addr string) {
+func drainingCluster(t *testing.T, reads ...structs.NodeDrainStatusResponse) (w *Cluster, addr string) {
 	t.Helper()
-	w = newFakeCluster(t.TempDir())
+	w = NewCluster(t.TempDir())
 	read := 0
-	apitest.On(w.caller, structs.NodeDrainStatus, func(context.Context, *structs.NodeGetRequest) (
+	apitest.On(w.Caller, structs.NodeDrainStatus, func(context.Context, *structs.NodeGetRequest) (
 		*structs.NodeDrainStatusResponse, error,
 	) {
 		resp := reads[min(read, len(reads)-1)]
 		read++
-		resp.NodeID = node1
+		resp.NodeID = Node1
 		resp.Index = uint64(10 + read)
 		return &resp, nil
 	})
-	return w, serveAPI(t, w.caller, w.agent)
+	return w, Serve(t, w.Caller, w.Agent)
 }
 
 func drainWaits(waits ...structs.DrainWait) structs.NodeDrainStatusResponse {
@@ -87,23 +87,10 @@ func drainEnded(status string) structs.NodeDrainStatusResponse {
 	return structs.NodeDrainStatusResponse{LastDrain: &structs.DrainMetadata{Status: status}}
 }
 
-// checkLines checks that an output has lines in an order, each once.
-func checkLines(t *testing.T, out string, want ...string) {
-	t.Helper()
-	rest := out
-	for _, line := range want {
-		_, after, found := strings.Cut(rest, line)
-		if !found || strings.Count(out, line) != 1 {
-			t.Fatalf("%q is missing, not in its place or not alone in\n%s", line, out)
-		}
-		rest = after
-	}
-}
-
 // The watch tells what each allocation waits for when that changes, and that it has left.
 func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
-	first := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is about to be moved"}
-	second := structs.DrainWait{AllocID: alloc2, JobID: "db", Reason: "at most 1 of group g may be missing"}
+	first := structs.DrainWait{AllocID: Alloc1, JobID: "web", Reason: "it is about to be moved"}
+	second := structs.DrainWait{AllocID: Alloc2, JobID: "db", Reason: "at most 1 of group g may be missing"}
 	moving := second
 	moving.Reason = "it is stopping"
 	_, addr := drainingCluster(t,
@@ -114,25 +101,25 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: got exit code %d: %s", mode, code, errs)
 		}
 		if mode == "-monitor" {
-			checkLines(t, out, "The drain of node "+command.ShortID(node1)+" is complete")
+			CheckLines(t, out, "The drain of node "+command.ShortID(Node1)+" is complete")
 			continue
 		}
-		checkLines(t, out,
-			"Node "+command.ShortID(node1)+" drains",
-			"Allocation "+command.ShortID(alloc1)+` of job "web": it is about to be moved`,
-			"Allocation "+command.ShortID(alloc2)+` of job "db": at most 1 of group g may be missing`,
-			"Allocation "+command.ShortID(alloc1)+` of job "web" has left`,
-			"Allocation "+command.ShortID(alloc2)+` of job "db": it is stopping`,
-			"Allocation "+command.ShortID(alloc2)+` of job "db" has left`,
-			"The drain of node "+command.ShortID(node1)+" is complete",
-			"To let it take allocations again: berth node eligibility -enable "+command.ShortID(node1),
+		CheckLines(t, out,
+			"Node "+command.ShortID(Node1)+" drains",
+			"Allocation "+command.ShortID(Alloc1)+` of job "web": it is about to be moved`,
+			"Allocation "+command.ShortID(Alloc2)+` of job "db": at most 1 of group g may be missing`,
+			"Allocation "+command.ShortID(Alloc1)+` of job "web" has left`,
+			"Allocation "+command.ShortID(Alloc2)+` of job "db": it is stopping`,
+			"Allocation "+command.ShortID(Alloc2)+` of job "db" has left`,
+			"The drain of node "+command.ShortID(Node1)+" is complete",
+			"To let it take allocations again: berth node eligibility -enable "+command.ShortID(Node1),
 		)
 	}
 }
 
 // The tasks of an allocation that a node has when it goes down may run on.
 func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
-	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
+	wait := structs.DrainWait{AllocID: Alloc1, JobID: "web", Reason: "it is stopping"}
 	end := drainEnded(structs.DrainComplete)
 	end.NodeStatus = structs.NodeDown
 	_, addr := drainingCluster(t, drainWaits(wait), end)
@@ -140,7 +127,7 @@ func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
 	if code != 0 || strings.Contains(out, "has left") {
 		t.Errorf("got exit code %d: %s%s", code, out, errs)
 	}
-	checkLines(t, out, `of job "web" is lost with its node, which is down; its tasks may still run there`)
+	CheckLines(t, out, `of job "web" is lost with its node, which is down; its tasks may still run there`)
 }
 
 // There is nothing to watch at a node that does not drain, also if its last drain was cancelled.
@@ -158,36 +145,36 @@ func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
 
 // A watch of a drain that somebody cancels fails. -monitor sends nothing.
 func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
-	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", Reason: "it is stopping"}
+	wait := structs.DrainWait{AllocID: Alloc1, JobID: "web", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, drainWaits(wait), drainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
-	want := "the drain of node " + command.ShortID(node1) +
-		" is canceled; to see why: berth node status " + node1
+	want := "the drain of node " + command.ShortID(Node1) +
+		" is canceled; to see why: berth node status " + Node1
 	if code == 0 || !strings.Contains(errs, want) {
 		t.Errorf("got exit code %d: %s", code, errs)
 	}
-	checkLines(t, out, `of job "web": it is stopping`)
+	CheckLines(t, out, `of job "web": it is stopping`)
 	if strings.Contains(out, "has left") {
 		t.Errorf("an allocation has left in\n%s", out)
 	}
-	if len(w.drains) > 0 {
-		t.Errorf("-monitor sent %+v", w.drains[0])
+	if len(w.Drains) > 0 {
+		t.Errorf("-monitor sent %+v", w.Drains[0])
 	}
 }
 
 // The status of a node that drains has what the drain waits for.
 func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
-	wait := structs.DrainWait{AllocID: alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
+	wait := structs.DrainWait{AllocID: Alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, drainWaits(wait))
-	apitest.On(w.caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
+	apitest.On(w.Caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
 		*structs.NodeGetResponse, error,
 	) {
-		n := structs.Node{ID: node1, Name: "one", DrainStrategy: &structs.DrainStrategy{}}
+		n := structs.Node{ID: Node1, Name: "one", DrainStrategy: &structs.DrainStrategy{}}
 		return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: n}}, nil
 	})
 	code, out, errs := runLine(t, "node status -address "+addr+" one")
 	if code != 0 {
 		t.Fatalf("got exit code %d: %s", code, errs)
 	}
-	checkLines(t, out, "Drain waits for", "it is stopping")
+	CheckLines(t, out, "Drain waits for", "it is stopping")
 }

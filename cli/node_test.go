@@ -15,7 +15,7 @@ func TestNodeStatus_ShortensTexts(t *testing.T) {
 	text := strings.Repeat("no daemon\nanswers ", 30) + "at all"
 	drivers := map[string]*structs.DriverInfo{"docker": {Detected: true, HealthDescription: text}}
 	healthy := &structs.CSIInfo{
-		AllocID: node1,
+		AllocID: Node1,
 		Healthy: true,
 		NodeInfo: &structs.CSINodeInfo{
 			MaxVolumes:         256,

@@ -16,7 +16,7 @@ func TestOpenArchive_ReadsAPipe(t *testing.T) {
 	defer out.Close()
 	written := make(chan error, 1)
 	go func() {
-		_, err := in.Write(stateArchive(validState()))
+		_, err := in.Write(StateArchive(ValidState()))
 		_ = in.Close()
 		written <- err
 	}()

@@ -20,9 +20,6 @@ import (
 
 var update = flag.Bool("update", false, "write the output of the commands into the scripts")
 
-// today is the time of the fixed clock.
-var today = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){"berth": berth})
 }
@@ -41,7 +38,7 @@ func (l leakChecked) Run() int {
 
 // berth is the command line of the scripts, at a fixed time.
 func berth() {
-	command.Now = func() time.Time { return today }
+	command.Now = func() time.Time { return Today }
 	time.Local = time.UTC
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := Run(ctx, os.Args[1:], command.Stdio{
@@ -62,10 +59,10 @@ func TestCLI_Scripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"asked": asked},
 		Setup: func(e *testscript.Env) error {
-			w := newFakeCluster(e.WorkDir)
+			w := NewCluster(e.WorkDir)
 			srv := httptest.NewServer(api.NewHandler(api.Config{
-				Caller: w.caller,
-				Agent:  w.agent,
+				Caller: w.Caller,
+				Agent:  w.Agent,
 				Logger: hclog.NewNullLogger(),
 			}))
 			e.Defer(srv.Close)
@@ -73,9 +70,9 @@ func TestCLI_Scripts(t *testing.T) {
 			e.Setenv("BERTH_ADDR", srv.URL)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer under -race
 			return errors.Join(
-				os.WriteFile(e.Cd+"/good.snap", w.agent.Snapshot, 0o600),
-				os.WriteFile(e.Cd+"/sound.snap", stateArchive(validState()), 0o600),
-				os.WriteFile(e.Cd+"/broken.snap", stateArchive(brokenState()), 0o600),
+				os.WriteFile(e.Cd+"/good.snap", w.Agent.Snapshot, 0o600),
+				os.WriteFile(e.Cd+"/sound.snap", StateArchive(ValidState()), 0o600),
+				os.WriteFile(e.Cd+"/broken.snap", StateArchive(BrokenState()), 0o600),
 			)
 		},
 	})
@@ -90,7 +87,7 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: asked volume")
 	}
 	select {
-	case id := <-ts.Value(clusterKey{}).(*fakeCluster).slow:
+	case id := <-ts.Value(clusterKey{}).(*Cluster).Slow:
 		if id != args[0] {
 			ts.Fatalf("got a request to delete %s, want %s", id, args[0])
 		}

@@ -37,7 +37,7 @@ func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 		}
 		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still expanding", volume.ID)
 	})
-	return serveAPI(t, c, fakeAgent(t.TempDir()))
+	return Serve(t, c, NewAgent(t.TempDir()))
 }
 
 // A volume that has not grown yet does not have the requested size, although its state is ready.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -79,8 +78,8 @@ func slowFiles(t *testing.T) (volume, archive string) {
 	dir := t.TempDir()
 	volume = filepath.Join(dir, "old.hcl")
 	archive = filepath.Join(dir, "good.snap")
-	writeFile(t, volume, []byte(registeredVolume))
-	writeFile(t, archive, newFakeCluster(dir).agent.Snapshot)
+	WriteFile(t, volume, []byte(registeredVolume))
+	WriteFile(t, archive, NewCluster(dir).Agent.Snapshot)
 	return volume, archive
 }
 
@@ -89,11 +88,11 @@ func serveSlowly(
 	t *testing.T, s slowRequest, slow func(http.ResponseWriter, *http.Request, http.Handler),
 ) (addr string) {
 	t.Helper()
-	c := newFakeCluster(t.TempDir())
-	c.agent.Exec = func(string, string) (api.ExecFunc, error) {
+	c := NewCluster(t.TempDir())
+	c.Agent.Exec = func(string, string) (api.ExecFunc, error) {
 		return func(context.Context, *api.Exec) (int, error) { return 0, nil }, nil
 	}
-	h := api.NewHandler(api.Config{Caller: c.caller, Agent: c.agent, Logger: hclog.NewNullLogger()})
+	h := api.NewHandler(api.Config{Caller: c.Caller, Agent: c.Agent, Logger: hclog.NewNullLogger()})
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.matches(r) {
 			slow(w, r, h)
@@ -348,7 +347,7 @@ func TestVolumeCreate_ShowsTheRemedy(t *testing.T) {
 	for range 3 {
 		w.reportProgress(t.Context(), "", "data")
 	}
-	checkLines(t, out.String(), `Volume "data" is creating: Unavailable: no answer (2 attempts`)
+	CheckLines(t, out.String(), `Volume "data" is creating: Unavailable: no answer (2 attempts`)
 	if got := strings.Count(out.String(), "-> to try now: berth volume retry data"); got != 1 {
 		t.Errorf("the remedy is written %d times, want once:\n%s", got, out.String())
 	}
@@ -366,10 +365,3 @@ capability {
   attachment_mode = "file-system"
 }
 `
-
-func writeFile(t *testing.T, name string, text []byte) {
-	t.Helper()
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}

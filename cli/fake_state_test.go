@@ -8,15 +8,15 @@ import (
 	"berth/structs"
 )
 
-// stateArchive packs a state as the archive of index 42.
-func stateArchive(saved []byte) []byte {
+// StateArchive packs a state as the archive of index 42.
+func StateArchive(saved []byte) []byte {
 	var archive bytes.Buffer
 	meta := snaparchive.Meta{
 		Index:   42,
 		Term:    3,
 		Berth:   "0.1.0",
 		Region:  "global",
-		Created: today,
+		Created: Today,
 	}
 	err := snaparchive.Write(&archive, meta, int64(len(saved)), bytes.NewReader(saved))
 	if err != nil {
@@ -25,8 +25,8 @@ func stateArchive(saved []byte) []byte {
 	return archive.Bytes()
 }
 
-// validState is a saved state with one job, which is dead: its only evaluation is complete.
-func validState() []byte {
+// ValidState is a saved state with one job, which is dead: its only evaluation is complete.
+func ValidState() []byte {
 	store := state.New()
 	eval := &structs.Evaluation{
 		ID:        "e",
@@ -35,7 +35,7 @@ func validState() []byte {
 		Status:    structs.EvalComplete,
 	}
 	register := &structs.JobRegisterRequest{Job: webJob(), Eval: eval}
-	register.Now = today.UnixNano()
+	register.Now = Today.UnixNano()
 	err := store.Write(42, func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, register)
 	})
@@ -49,7 +49,7 @@ func validState() []byte {
 	return saved.Bytes()
 }
 
-// brokenState is validState with another status of the job.
-func brokenState() []byte {
-	return bytes.ReplaceAll(validState(), []byte(structs.JobDead), []byte("gone"))
+// BrokenState is ValidState with another status of the job.
+func BrokenState() []byte {
+	return bytes.ReplaceAll(ValidState(), []byte(structs.JobDead), []byte("gone"))
 }
