@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/pty"
 	"berth/structs"
@@ -27,14 +28,14 @@ const execAlloc = "53b92b20-0000-4000-8000-000000000001"
 // serveExec serves the API of an agent that runs a function as each command.
 func serveExec(t *testing.T, run api.ExecFunc) (addr string) {
 	t.Helper()
-	agent := NewAgent(t.TempDir())
+	agent := clitest.NewAgent(t.TempDir())
 	agent.Exec = func(allocID, task string) (api.ExecFunc, error) {
 		if allocID != execAlloc || task != "" && task != "web" {
 			return nil, structs.Invalidf("no task %q", task)
 		}
 		return run, nil
 	}
-	return Serve(t, &apitest.Caller{}, agent)
+	return clitest.Serve(t, &apitest.Caller{}, agent)
 }
 
 func TestAllocExec_RunsTheCommandAsItIs(t *testing.T) {

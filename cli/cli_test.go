@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -21,12 +22,12 @@ func runLine(t *testing.T, line string, extra ...command.Command) (code int, out
 // runArgs runs the command line of some arguments in this process.
 func runArgs(t *testing.T, args []string, extra ...command.Command) (code int, out, errs string) {
 	t.Helper()
-	return runTree(t, Tree(extra...), args...)
+	return clitest.Run(t, Tree(extra...), args...)
 }
 
 func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 	caller := &apitest.Caller{}
-	addr := Serve(t, caller, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, caller, clitest.NewAgent(t.TempDir()))
 	for kind, want := range map[structs.Kind]int{
 		structs.KindInvalid:      2,
 		structs.KindDenied:       3,

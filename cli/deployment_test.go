@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -20,7 +21,7 @@ func TestProgressUntil_IsADeadlineThatCounts(t *testing.T) {
 		"its canary is not healthy":   {group{DesiredTotal: 2, DesiredCanaries: 1}, 0, true},
 		"its canary is, and it waits": {group{DesiredTotal: 2, DesiredCanaries: 1}, 1, false},
 	} {
-		c.group.RequireProgressBy = Today.Add(time.Minute)
+		c.group.RequireProgressBy = clitest.Today.Add(time.Minute)
 		d := &structs.Deployment{Status: structs.DeploymentRunning}
 		if got := progressUntil(d, &c.group, c.healthy); (got != "") != c.shown {
 			t.Errorf("%s: the deadline is %q", name, got)

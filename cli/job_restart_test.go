@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -22,21 +23,21 @@ import (
 func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) {
 	c := &apitest.Caller{}
 	before := structs.Allocation{
-		ID:            Alloc1,
+		ID:            clitest.Alloc1,
 		JobID:         "db",
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
 	replaced := before
 	replaced.DesiredStatus = structs.AllocDesiredStop
-	replaced.NextAllocation = Alloc2
+	replaced.NextAllocation = clitest.Alloc2
 	next := structs.Allocation{
-		ID:            Alloc2,
+		ID:            clitest.Alloc2,
 		JobID:         "db",
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
-	answers := map[string][]*structs.Allocation{Alloc1: {&before, &replaced}, Alloc2: {&next}}
+	answers := map[string][]*structs.Allocation{clitest.Alloc1: {&before, &replaced}, clitest.Alloc2: {&next}}
 	var reads []string
 	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
 		*structs.AllocGetResponse, error,
@@ -47,9 +48,10 @@ func TestJobRestart_AwaitsTheSuccessorOfAnAllocationThatStillRuns(t *testing.T) 
 		return &structs.AllocGetResponse{Alloc: left[0]}, nil
 	})
 	answerJob(c, &before)
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	code, _, errs := runLine(t, "job restart -reschedule db -address "+addr)
-	if want := []string{Alloc1, Alloc1, Alloc2}; code != 0 || !slices.Equal(reads, want) {
+	want := []string{clitest.Alloc1, clitest.Alloc1, clitest.Alloc2}
+	if code != 0 || !slices.Equal(reads, want) {
 		t.Errorf("exit code %d, reads of %v, want %v: %s", code, reads, want, errs)
 	}
 }
@@ -60,7 +62,7 @@ func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
 	started := time.Unix(1000, 0)
 	for _, options := range []string{"", "-reschedule "} {
 		a := structs.Allocation{
-			ID:            Alloc1,
+			ID:            clitest.Alloc1,
 			JobID:         "db",
 			DesiredStatus: structs.AllocDesiredRun,
 			ClientStatus:  structs.AllocRunning,
@@ -81,13 +83,13 @@ func TestJobRestart_GoesOnAfterAnElection(t *testing.T) {
 			switch {
 			case reads == 1:
 				return nil, structs.Unavailablef("the cluster has no leader")
-			case options != "" && r.AllocID == Alloc1:
-				after.NextAllocation = Alloc2
+			case options != "" && r.AllocID == clitest.Alloc1:
+				after.NextAllocation = clitest.Alloc2
 			}
 			return &structs.AllocGetResponse{Alloc: &after}, nil
 		})
 		answerJob(c, &a)
-		addr := Serve(t, c, NewAgent(t.TempDir()))
+		addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
 		if code != 0 || reads < 2 {
 			t.Errorf("job restart %s: exit code %d after %d reads: %s", options, code, reads, errs)
@@ -103,7 +105,7 @@ func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
 		"-reschedule ": "no successor runs yet",
 	} {
 		a := structs.Allocation{
-			ID:            Alloc1,
+			ID:            clitest.Alloc1,
 			Namespace:     "default",
 			JobID:         "db",
 			DesiredStatus: structs.AllocDesiredRun,
@@ -127,7 +129,7 @@ func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
 		answerJob(c, &a)
 		reasons := []*structs.Reason{{Text: "no node has the memory"}}
 		apitest.Answer(c, structs.JobWhy, structs.WhyResponse{Waits: true, Reasons: reasons})
-		addr := Serve(t, c, NewAgent(t.TempDir()))
+		addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 		code, out, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+addr)
 		if !strings.Contains(out, "waits: no node has the memory") {
 			t.Errorf("job restart %s does not explain at last:\n%s", options, out)
@@ -161,10 +163,10 @@ func TestJobRestart_SaysWhoseAnswerItWaitsFor(t *testing.T) {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			c := &apitest.Caller{}
-			answerJob(c, runningAlloc(Alloc1))
+			answerJob(c, runningAlloc(clitest.Alloc1))
 			h := api.NewHandler(api.Config{
 				Caller: c,
-				Agent:  NewAgent(t.TempDir()),
+				Agent:  clitest.NewAgent(t.TempDir()),
 				Logger: hclog.NewNullLogger(),
 			})
 			agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,16 +203,16 @@ func TestJobRestart_NamesTheNextStepAfterAFailure(t *testing.T) {
 			*structs.AllocGetResponse, error,
 		) {
 			a := *runningAlloc(r.AllocID)
-			if r.AllocID == Alloc1 && options == "-reschedule " {
-				a.NextAllocation = Alloc2
+			if r.AllocID == clitest.Alloc1 && options == "-reschedule " {
+				a.NextAllocation = clitest.Alloc2
 			} else {
 				a.ClientStatus = structs.AllocFailed
 				a.ClientDescription = "no disk"
 			}
 			return &structs.AllocGetResponse{Alloc: &a}, nil
 		})
-		answerJob(c, runningAlloc(Alloc1))
-		addr := Serve(t, c, NewAgent(t.TempDir()))
+		answerJob(c, runningAlloc(clitest.Alloc1))
+		addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 		code, _, errs := runLine(t, "job restart "+options+"db -address "+addr)
 		if code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("job restart %s: exit code %d, %s; want %q", options, code, errs, want)

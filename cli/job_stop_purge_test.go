@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -23,7 +24,7 @@ func purgedCluster(t *testing.T, ends bool) (addr string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if purged {
-			return nil, NotFound("job", "db")
+			return nil, clitest.NotFound("job", "db")
 		}
 		return &structs.JobGetResponse{Job: &structs.Job{ID: "db"}}, nil
 	})
@@ -40,7 +41,7 @@ func purgedCluster(t *testing.T, ends bool) (addr string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.JobID != "db" {
-			return nil, NotFound("job", r.JobID)
+			return nil, clitest.NotFound("job", r.JobID)
 		}
 		explained = true
 		reasons := []*structs.Reason{{
@@ -53,13 +54,13 @@ func purgedCluster(t *testing.T, ends bool) (addr string) {
 	apitest.On(c, structs.JobAllocations, func(context.Context, *request) (*allocations, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		a := &structs.AllocListStub{ID: Alloc1, Name: "db.g[0]", ClientStatus: structs.AllocRunning}
+		a := &structs.AllocListStub{ID: clitest.Alloc1, Name: "db.g[0]", ClientStatus: structs.AllocRunning}
 		if ends && explained {
 			a.ClientStatus = structs.AllocComplete
 		}
 		return &allocations{Allocations: []*structs.AllocListStub{a}}, nil
 	})
-	return Serve(t, c, NewAgent(t.TempDir()))
+	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 }
 
 // A job that was purged has no row. The command explains the wait for its allocations all the same.
@@ -69,7 +70,7 @@ func TestJobStop_ExplainsTheEndOfAPurgedJob(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	CheckLines(t, out,
+	clitest.CheckLines(t, out,
 		"1 allocation still to end",
 		"waits: allocation a1a1a1a1 is stopping",
 		"-> berth alloc status a1a1a1a1",

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -42,12 +43,12 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
 	alloc := &structs.Allocation{
-		ID:            Alloc1,
+		ID:            clitest.Alloc1,
 		Name:          "db.g[0]",
 		Namespace:     "default",
 		JobID:         "db",
 		TaskGroup:     "g",
-		NodeID:        Node1,
+		NodeID:        clitest.Node1,
 		Job:           jobWithVolume(),
 		DesiredStatus: structs.AllocDesiredStop,
 		ClientStatus:  status,
@@ -67,7 +68,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 		QueryMeta: meta,
 		Volume: &structs.CSIVolumeDetail{
 			Attachments: []*structs.CSIAttachment{{
-				NodeID:    Node1,
+				NodeID:    clitest.Node1,
 				State:     structs.AttachmentAttaching,
 				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"},
 			}},
@@ -98,7 +99,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 			reads--
 			resp.Claims = append(resp.Claims, &structs.CSIClaim{
 				VolumeID:     "data",
-				AllocID:      Alloc1,
+				AllocID:      clitest.Alloc1,
 				JobID:        "db",
 				State:        structs.ClaimGranted,
 				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"},
@@ -106,7 +107,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 		}
 		return resp, nil
 	})
-	return Serve(t, c, NewAgent(t.TempDir()))
+	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 }
 
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
@@ -139,18 +140,18 @@ func stoppingCluster(
 		found, err := allocations(reads)
 		return &structs.AllocListResponse{Allocations: found}, err
 	})
-	return Serve(t, c, NewAgent(t.TempDir()))
+	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 }
 
 func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	addr := stoppingCluster(t, func(read int) ([]*structs.AllocListStub, error) {
 		before := &structs.AllocListStub{
-			ID:           Alloc1,
+			ID:           clitest.Alloc1,
 			Name:         "db.g[0]",
 			ClientStatus: structs.AllocComplete,
 		}
 		now := &structs.AllocListStub{
-			ID:           Alloc2,
+			ID:           clitest.Alloc2,
 			Name:         "db.g[0]",
 			ClientStatus: structs.AllocRunning,
 		}
@@ -190,7 +191,7 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 		structs.AllocRunning:  "granted",
 	} {
 		addr := heldCluster(t, status, 1)
-		_, out, _ := runLine(t, "alloc status "+Alloc1+" -address "+addr)
+		_, out, _ := runLine(t, "alloc status "+clitest.Alloc1+" -address "+addr)
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: got the output\n%s", status, out)
@@ -208,12 +209,12 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 	c.Out = &out
 	defer c.API.Close()
 	stub := &structs.AllocListStub{
-		ID:        Alloc1,
+		ID:        clitest.Alloc1,
 		Namespace: "default",
 		Name:      "db.g[0]",
 		JobID:     "db",
 		TaskGroup: "g",
-		NodeID:    Node1,
+		NodeID:    clitest.Node1,
 	}
 	err := New(c).reportClaims(t.Context(), jobWithVolume(), stub)
 	if err != nil {
@@ -256,17 +257,17 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 	c := &apitest.Caller{}
 	job := &structs.Job{ID: "db", TaskGroups: []*structs.TaskGroup{{Name: "g"}}}
 	alloc := &structs.Allocation{
-		ID:             Alloc1,
+		ID:             clitest.Alloc1,
 		JobID:          "db",
 		DesiredStatus:  structs.AllocDesiredStop,
 		ClientStatus:   structs.AllocComplete,
-		NextAllocation: Alloc2,
+		NextAllocation: clitest.Alloc2,
 	}
-	next := &structs.Allocation{ID: Alloc2, JobID: "db", ClientStatus: structs.AllocRunning}
+	next := &structs.Allocation{ID: clitest.Alloc2, JobID: "db", ClientStatus: structs.AllocRunning}
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
 	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{
 		Allocations: []*structs.AllocListStub{{
-			ID:            Alloc1,
+			ID:            clitest.Alloc1,
 			DesiredStatus: structs.AllocDesiredRun,
 			ClientStatus:  structs.AllocRunning,
 		}},
@@ -275,7 +276,7 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		*structs.AllocGetResponse, error,
 	) {
 		found := alloc
-		if r.AllocID == Alloc2 {
+		if r.AllocID == clitest.Alloc2 {
 			found = next
 		}
 		return &structs.AllocGetResponse{Alloc: found}, nil
@@ -292,7 +293,7 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		skips = append(skips, r.NoShutdownDelay)
 		return &structs.AllocStopResponse{}, nil
 	})
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	for _, command := range [][]string{
 		{"job", "stop", "-detach"},
 		{"alloc", "stop", "-detach"},
@@ -301,7 +302,7 @@ func TestNoShutdownDelay_OfEachCommand(t *testing.T) {
 		for _, flags := range [][]string{nil, {"-no-shutdown-delay"}} {
 			subject := "db"
 			if command[0] == "alloc" {
-				subject = Alloc1
+				subject = clitest.Alloc1
 			}
 			skips = nil
 			args := slices.Concat(command, flags, []string{"-address", addr, subject})
@@ -322,7 +323,7 @@ func TestJobStop_OfAJobThatDoesNotExist(t *testing.T) {
 		return nil, structs.NotFoundf("there is no job")
 	})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	code, _, errs := runLine(t, "job stop x -address "+addr)
 	if code == 0 || !strings.Contains(errs, "there is no job") {
 		t.Errorf("exit code %d: %s", code, errs)

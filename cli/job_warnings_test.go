@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -15,9 +16,9 @@ func TestJobRun_ShowsTheWarningsOfTheServers(t *testing.T) {
 	const warning = `job "j": group "g": task "t": driver "vn" is on no node that is up`
 	c := &apitest.Caller{}
 	apitest.Answer(c, structs.JobRegister, structs.JobRegisterResponse{Warnings: warning})
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	file := filepath.Join(t.TempDir(), "j.hcl")
-	WriteFile(t, file, []byte(`
+	clitest.WriteFile(t, file, []byte(`
 job "j" {
   group "g" {
     task "t" {

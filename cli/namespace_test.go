@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -28,7 +29,7 @@ func emptyNamespace() *apitest.Caller {
 
 // An empty list is an error if the namespace does not exist.
 func TestLists_RefuseANamespaceThatDoesNotExist(t *testing.T) {
-	addr := Serve(t, emptyNamespace(), NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, emptyNamespace(), clitest.NewAgent(t.TempDir()))
 	for _, command := range []string{
 		"job status", "job status -json", "alloc status", "eval status", "eval list",
 		"eval delete -filter a==b",
@@ -52,7 +53,7 @@ func TestNames_TellThatTheirNamespaceDoesNotExist(t *testing.T) {
 	apitest.Fail(c, structs.JobRevert, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.CSIVolumeDeregister, structs.NotFoundf("there is no volume"))
 	apitest.Answer(c, structs.ServiceGet, structs.ServiceGetResponse{})
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	for _, command := range []string{
 		"job history j", "job stop j", "job revert j 1", "job deployments j", "job why j", "alloc status a",
 		"eval status e", "deployment status d", "scaling policy info p", "service info s",
@@ -69,7 +70,7 @@ func TestNames_TellThatTheirNamespaceDoesNotExist(t *testing.T) {
 
 // The command that lists scaling policies is none of those named status.
 func TestScalingPolicyInfo_NamesTheCommandThatLists(t *testing.T) {
-	addr := Serve(t, emptyNamespace(), NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, emptyNamespace(), clitest.NewAgent(t.TempDir()))
 	_, _, errs := runLine(t, "scaling policy info p -address "+addr)
 	if !strings.Contains(errs, `"berth scaling policy list" lists all`) {
 		t.Error(errs)
@@ -80,7 +81,7 @@ func TestScalingPolicyInfo_NamesTheCommandThatLists(t *testing.T) {
 func TestPluginStatus_ListsInANamespaceThatDoesNotExist(t *testing.T) {
 	c := emptyNamespace()
 	apitest.Answer(c, structs.CSIPluginList, structs.CSIPluginListResponse{})
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	code, out, errs := runLine(t, "plugin status -namespace prd -address "+addr)
 	if code != 0 || out != "No plugins\n" {
 		t.Errorf("exit code %d, %s%s", code, out, errs)

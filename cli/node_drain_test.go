@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -39,8 +40,8 @@ func TestNodeDrain_SendsItsFlags(t *testing.T) {
 		"-disable -keep-ineligible -m later ": {Meta: meta{"cancel_message": "later"}},
 	} {
 		t.Run(flags, func(t *testing.T) {
-			w := NewCluster(t.TempDir())
-			addr := Serve(t, w.Caller, w.Agent)
+			w := clitest.NewCluster(t.TempDir())
+			addr := clitest.Serve(t, w.Caller, w.Agent)
 			line := "node drain " + strings.TrimSpace(flags) + " -address " + addr + " one"
 			if want.DrainSpec != nil {
 				line = strings.Replace(line, "-enable", "-enable -detach", 1)
@@ -50,7 +51,7 @@ func TestNodeDrain_SendsItsFlags(t *testing.T) {
 				t.Fatalf("got exit code %d and %d requests: %s", code, len(w.Drains), errs)
 			}
 			got := w.Drains[0]
-			if got.NodeID != Node1 || got.MarkEligible != want.MarkEligible ||
+			if got.NodeID != clitest.Node1 || got.MarkEligible != want.MarkEligible ||
 				!reflect.DeepEqual(got.DrainSpec, want.DrainSpec) ||
 				len(got.Meta)+len(want.Meta) > 0 && !reflect.DeepEqual(got.Meta, want.Meta) {
 				t.Errorf("got %+v with %+v, want %+v with %+v", got, got.DrainSpec, want, want.DrainSpec)
@@ -60,20 +61,22 @@ func TestNodeDrain_SendsItsFlags(t *testing.T) {
 }
 
 // drainingCluster serves a drain whose status is the next of a list at each read, and then the last one.
-func drainingCluster(t *testing.T, reads ...structs.NodeDrainStatusResponse) (w *Cluster, addr string) {
+func drainingCluster(t *testing.T, reads ...structs.NodeDrainStatusResponse) (
+	w *clitest.Cluster, addr string,
+) {
 	t.Helper()
-	w = NewCluster(t.TempDir())
+	w = clitest.NewCluster(t.TempDir())
 	read := 0
 	apitest.On(w.Caller, structs.NodeDrainStatus, func(context.Context, *structs.NodeGetRequest) (
 		*structs.NodeDrainStatusResponse, error,
 	) {
 		resp := reads[min(read, len(reads)-1)]
 		read++
-		resp.NodeID = Node1
+		resp.NodeID = clitest.Node1
 		resp.Index = uint64(10 + read)
 		return &resp, nil
 	})
-	return w, Serve(t, w.Caller, w.Agent)
+	return w, clitest.Serve(t, w.Caller, w.Agent)
 }
 
 func drainWaits(waits ...structs.DrainWait) structs.NodeDrainStatusResponse {
@@ -89,8 +92,12 @@ func drainEnded(status string) structs.NodeDrainStatusResponse {
 
 // The watch tells what each allocation waits for when that changes, and that it has left.
 func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
-	first := structs.DrainWait{AllocID: Alloc1, JobID: "web", Reason: "it is about to be moved"}
-	second := structs.DrainWait{AllocID: Alloc2, JobID: "db", Reason: "at most 1 of group g may be missing"}
+	first := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is about to be moved"}
+	second := structs.DrainWait{
+		AllocID: clitest.Alloc2,
+		JobID:   "db",
+		Reason:  "at most 1 of group g may be missing",
+	}
 	moving := second
 	moving.Reason = "it is stopping"
 	_, addr := drainingCluster(t,
@@ -101,25 +108,26 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: got exit code %d: %s", mode, code, errs)
 		}
 		if mode == "-monitor" {
-			CheckLines(t, out, "The drain of node "+command.ShortID(Node1)+" is complete")
+			clitest.CheckLines(t, out, "The drain of node "+command.ShortID(clitest.Node1)+" is complete")
 			continue
 		}
-		CheckLines(t, out,
-			"Node "+command.ShortID(Node1)+" drains",
-			"Allocation "+command.ShortID(Alloc1)+` of job "web": it is about to be moved`,
-			"Allocation "+command.ShortID(Alloc2)+` of job "db": at most 1 of group g may be missing`,
-			"Allocation "+command.ShortID(Alloc1)+` of job "web" has left`,
-			"Allocation "+command.ShortID(Alloc2)+` of job "db": it is stopping`,
-			"Allocation "+command.ShortID(Alloc2)+` of job "db" has left`,
-			"The drain of node "+command.ShortID(Node1)+" is complete",
-			"To let it take allocations again: berth node eligibility -enable "+command.ShortID(Node1),
+		clitest.CheckLines(t, out,
+			"Node "+command.ShortID(clitest.Node1)+" drains",
+			"Allocation "+command.ShortID(clitest.Alloc1)+` of job "web": it is about to be moved`,
+			"Allocation "+command.ShortID(clitest.Alloc2)+` of job "db": at most 1 of group g may be missing`,
+			"Allocation "+command.ShortID(clitest.Alloc1)+` of job "web" has left`,
+			"Allocation "+command.ShortID(clitest.Alloc2)+` of job "db": it is stopping`,
+			"Allocation "+command.ShortID(clitest.Alloc2)+` of job "db" has left`,
+			"The drain of node "+command.ShortID(clitest.Node1)+" is complete",
+			"To let it take allocations again: berth node eligibility -enable "+
+				command.ShortID(clitest.Node1),
 		)
 	}
 }
 
 // The tasks of an allocation that a node has when it goes down may run on.
 func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
-	wait := structs.DrainWait{AllocID: Alloc1, JobID: "web", Reason: "it is stopping"}
+	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
 	end := drainEnded(structs.DrainComplete)
 	end.NodeStatus = structs.NodeDown
 	_, addr := drainingCluster(t, drainWaits(wait), end)
@@ -127,7 +135,8 @@ func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
 	if code != 0 || strings.Contains(out, "has left") {
 		t.Errorf("got exit code %d: %s%s", code, out, errs)
 	}
-	CheckLines(t, out, `of job "web" is lost with its node, which is down; its tasks may still run there`)
+	clitest.CheckLines(t, out,
+		`of job "web" is lost with its node, which is down; its tasks may still run there`)
 }
 
 // There is nothing to watch at a node that does not drain, also if its last drain was cancelled.
@@ -145,15 +154,15 @@ func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
 
 // A watch of a drain that somebody cancels fails. -monitor sends nothing.
 func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
-	wait := structs.DrainWait{AllocID: Alloc1, JobID: "web", Reason: "it is stopping"}
+	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, drainWaits(wait), drainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
-	want := "the drain of node " + command.ShortID(Node1) +
-		" is canceled; to see why: berth node status " + Node1
+	want := "the drain of node " + command.ShortID(clitest.Node1) +
+		" is canceled; to see why: berth node status " + clitest.Node1
 	if code == 0 || !strings.Contains(errs, want) {
 		t.Errorf("got exit code %d: %s", code, errs)
 	}
-	CheckLines(t, out, `of job "web": it is stopping`)
+	clitest.CheckLines(t, out, `of job "web": it is stopping`)
 	if strings.Contains(out, "has left") {
 		t.Errorf("an allocation has left in\n%s", out)
 	}
@@ -164,17 +173,17 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 
 // The status of a node that drains has what the drain waits for.
 func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
-	wait := structs.DrainWait{AllocID: Alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
+	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
 	w, addr := drainingCluster(t, drainWaits(wait))
 	apitest.On(w.Caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
 		*structs.NodeGetResponse, error,
 	) {
-		n := structs.Node{ID: Node1, Name: "one", DrainStrategy: &structs.DrainStrategy{}}
+		n := structs.Node{ID: clitest.Node1, Name: "one", DrainStrategy: &structs.DrainStrategy{}}
 		return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: n}}, nil
 	})
 	code, out, errs := runLine(t, "node status -address "+addr+" one")
 	if code != 0 {
 		t.Fatalf("got exit code %d: %s", code, errs)
 	}
-	CheckLines(t, out, "Drain waits for", "it is stopping")
+	clitest.CheckLines(t, out, "Drain waits for", "it is stopping")
 }

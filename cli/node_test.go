@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -15,7 +16,7 @@ func TestNodeStatus_ShortensTexts(t *testing.T) {
 	text := strings.Repeat("no daemon\nanswers ", 30) + "at all"
 	drivers := map[string]*structs.DriverInfo{"docker": {Detected: true, HealthDescription: text}}
 	healthy := &structs.CSIInfo{
-		AllocID: Node1,
+		AllocID: clitest.Node1,
 		Healthy: true,
 		NodeInfo: &structs.CSINodeInfo{
 			MaxVolumes:         256,

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"berth/cli/clitest"
 )
 
 // TestOpenArchive_ReadsAPipe reads an archive that cannot seek, as `snapshot inspect /dev/stdin` does.
@@ -16,7 +18,7 @@ func TestOpenArchive_ReadsAPipe(t *testing.T) {
 	defer out.Close()
 	written := make(chan error, 1)
 	go func() {
-		_, err := in.Write(StateArchive(ValidState()))
+		_, err := in.Write(clitest.StateArchive(clitest.ValidState()))
 		_ = in.Close()
 		written <- err
 	}()

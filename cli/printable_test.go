@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -21,13 +22,13 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 	)
 	caller := &apitest.Caller{}
 	logs := t.TempDir()
-	agent := NewAgent(t.TempDir())
+	agent := clitest.NewAgent(t.TempDir())
 	agent.Logs = func(string, string, string) (string, error) { return logs, nil }
 	err := os.WriteFile(filepath.Join(logs, "t.stdout.0"), []byte(evil), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := Serve(t, caller, agent)
+	addr := clitest.Serve(t, caller, agent)
 	job := &structs.Job{
 		ID:                "j",
 		Name:              evil,

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/api"
+	"berth/cli/clitest"
 	"berth/cli/command"
 )
 
@@ -38,7 +39,7 @@ func (l leakChecked) Run() int {
 
 // berth is the command line of the scripts, at a fixed time.
 func berth() {
-	command.Now = func() time.Time { return Today }
+	command.Now = func() time.Time { return clitest.Today }
 	time.Local = time.UTC
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := Run(ctx, os.Args[1:], command.Stdio{
@@ -59,7 +60,7 @@ func TestCLI_Scripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"asked": asked},
 		Setup: func(e *testscript.Env) error {
-			w := NewCluster(e.WorkDir)
+			w := clitest.NewCluster(e.WorkDir)
 			srv := httptest.NewServer(api.NewHandler(api.Config{
 				Caller: w.Caller,
 				Agent:  w.Agent,
@@ -71,8 +72,8 @@ func TestCLI_Scripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer under -race
 			return errors.Join(
 				os.WriteFile(e.Cd+"/good.snap", w.Agent.Snapshot, 0o600),
-				os.WriteFile(e.Cd+"/sound.snap", StateArchive(ValidState()), 0o600),
-				os.WriteFile(e.Cd+"/broken.snap", StateArchive(BrokenState()), 0o600),
+				os.WriteFile(e.Cd+"/sound.snap", clitest.StateArchive(clitest.ValidState()), 0o600),
+				os.WriteFile(e.Cd+"/broken.snap", clitest.StateArchive(clitest.BrokenState()), 0o600),
 			)
 		},
 	})
@@ -87,7 +88,7 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: asked volume")
 	}
 	select {
-	case id := <-ts.Value(clusterKey{}).(*Cluster).Slow:
+	case id := <-ts.Value(clusterKey{}).(*clitest.Cluster).Slow:
 		if id != args[0] {
 			ts.Fatalf("got a request to delete %s, want %s", id, args[0])
 		}

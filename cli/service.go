@@ -108,7 +108,8 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 			return err
 		})
 		if err != nil {
-			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.ID(i.AllocID), err)
+			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.ID(i.AllocID),
+				err)
 		}
 		for _, check := range checks {
 			if check.Service == i.ServiceName {

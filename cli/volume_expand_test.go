@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -37,7 +38,7 @@ func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 		}
 		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still expanding", volume.ID)
 	})
-	return Serve(t, c, NewAgent(t.TempDir()))
+	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 }
 
 // A volume that has not grown yet does not have the requested size, although its state is ready.

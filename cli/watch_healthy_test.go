@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -21,7 +22,12 @@ func TestJobRun_EndsAtTheFirstHealthyMoment(t *testing.T) {
 	defer cancel()
 	c := &apitest.Caller{}
 	job := &structs.Job{ID: "counter", TaskGroups: []*structs.TaskGroup{{Name: "counter", Count: 1}}}
-	a := &structs.AllocListStub{ID: Alloc1, TaskGroup: "counter", ClientStatus: "running", DesiredStatus: "run"}
+	a := &structs.AllocListStub{
+		ID:            clitest.Alloc1,
+		TaskGroup:     "counter",
+		ClientStatus:  "running",
+		DesiredStatus: "run",
+	}
 	apitest.Answer(c, structs.JobRegister, structs.JobRegisterResponse{})
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job})
 	latest := structs.DeploymentGetResponse{Deployment: counterDeployment(0)}
@@ -41,14 +47,14 @@ func TestJobRun_EndsAtTheFirstHealthyMoment(t *testing.T) {
 	allocs := structs.AllocListResponse{Allocations: []*structs.AllocListStub{a}}
 	apitest.Answer(c, structs.DeploymentAllocations, allocs)
 	apitest.Answer(c, structs.JobAllocations, allocs)
-	addr := Serve(t, c, NewAgent(t.TempDir()))
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	var out strings.Builder
 	args := []string{"job", "run", "-address", addr, "../examples/counter.hcl"}
 	code := Run(ctx, args, command.Stdio{In: strings.NewReader(""), Out: &out, Err: io.Discard})
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out.String())
 	}
-	CheckLines(t, out.String(),
+	clitest.CheckLines(t, out.String(),
 		`Group "counter": 1 of 1 placed, 0 healthy`,
 		"of version 0 is successful",
 		`Group "counter": 1 of 1 placed, 1 healthy`,
@@ -79,9 +85,10 @@ func TestWatch_ExplainsForABoundedTime(t *testing.T) {
 	w := watchOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any { return &structs.WhyResponse{Waits: true} },
 		"/v1/job/web/allocations": func() any {
-			return []*structs.AllocListStub{{ID: Alloc1, ClientStatus: "running", DesiredStatus: "run"}}
+			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
+			return []*structs.AllocListStub{a}
 		},
-		"/v1/client/allocation/" + Alloc1 + "/checks": func() any {
+		"/v1/client/allocation/" + clitest.Alloc1 + "/checks": func() any {
 			asked.Store(true)
 			<-ctx.Done()
 			return nil
@@ -98,7 +105,7 @@ func TestWatch_ExplainsForABoundedTime(t *testing.T) {
 
 // counterDeployment is the deployment of the example, with this many healthy allocations of one.
 func counterDeployment(healthy int) *structs.Deployment {
-	d := WebDeployment()
+	d := clitest.WebDeployment()
 	d.JobID = "counter"
 	d.JobVersion = 0
 	d.StatusDescription = ""

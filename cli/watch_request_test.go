@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -78,8 +79,8 @@ func slowFiles(t *testing.T) (volume, archive string) {
 	dir := t.TempDir()
 	volume = filepath.Join(dir, "old.hcl")
 	archive = filepath.Join(dir, "good.snap")
-	WriteFile(t, volume, []byte(registeredVolume))
-	WriteFile(t, archive, NewCluster(dir).Agent.Snapshot)
+	clitest.WriteFile(t, volume, []byte(registeredVolume))
+	clitest.WriteFile(t, archive, clitest.NewCluster(dir).Agent.Snapshot)
 	return volume, archive
 }
 
@@ -88,7 +89,7 @@ func serveSlowly(
 	t *testing.T, s slowRequest, slow func(http.ResponseWriter, *http.Request, http.Handler),
 ) (addr string) {
 	t.Helper()
-	c := NewCluster(t.TempDir())
+	c := clitest.NewCluster(t.TempDir())
 	c.Agent.Exec = func(string, string) (api.ExecFunc, error) {
 		return func(context.Context, *api.Exec) (int, error) { return 0, nil }, nil
 	}
@@ -347,7 +348,7 @@ func TestVolumeCreate_ShowsTheRemedy(t *testing.T) {
 	for range 3 {
 		w.reportProgress(t.Context(), "", "data")
 	}
-	CheckLines(t, out.String(), `Volume "data" is creating: Unavailable: no answer (2 attempts`)
+	clitest.CheckLines(t, out.String(), `Volume "data" is creating: Unavailable: no answer (2 attempts`)
 	if got := strings.Count(out.String(), "-> to try now: berth volume retry data"); got != 1 {
 		t.Errorf("the remedy is written %d times, want once:\n%s", got, out.String())
 	}

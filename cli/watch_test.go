@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -107,25 +108,25 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 // TestWatch_EndsWhenTheCanariesAreHealthy checks that a watch advises a promotion only if it would be
 // accepted. Other allocations of the version, ended canaries and those of other groups do not count.
 func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
-	other := DeployedAlloc("app", false, true)
-	ended := DeployedAlloc("app", true, true)
+	other := clitest.DeployedAlloc("app", false, true)
+	ended := clitest.DeployedAlloc("app", true, true)
 	ended.ClientStatus = structs.AllocFailed
-	stopped := DeployedAlloc("app", true, true)
+	stopped := clitest.DeployedAlloc("app", true, true)
 	stopped.DesiredStatus = structs.AllocDesiredStop
 	for name, c := range map[string]struct {
 		alloc *structs.AllocListStub
 		done  bool
 	}{
-		"a healthy canary":     {DeployedAlloc("app", true, true), true},
-		"an unhealthy canary":  {DeployedAlloc("app", true, false), false},
+		"a healthy canary":     {clitest.DeployedAlloc("app", true, true), true},
+		"an unhealthy canary":  {clitest.DeployedAlloc("app", true, false), false},
 		"a healthy allocation": {other, false},
 		"an ended canary":      {ended, false},
 		"a stopped canary":     {stopped, false},
-		"one of another group": {DeployedAlloc("db", true, true), false},
+		"one of another group": {clitest.DeployedAlloc("db", true, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
-			done, err := endOfDeployment(w, WebDeployment(), []*structs.AllocListStub{c.alloc})
+			done, err := endOfDeployment(w, clitest.WebDeployment(), []*structs.AllocListStub{c.alloc})
 			if done != c.done || err != nil {
 				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
 			}
@@ -140,12 +141,12 @@ func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
 		structs.DeploymentRunning: "berth deployment promote -namespace prod d1d1d1d1",
 		structs.DeploymentPaused:  "berth deployment resume -namespace prod d1d1d1d1",
 	} {
-		d := WebDeployment()
+		d := clitest.WebDeployment()
 		d.Namespace = "prod"
 		d.Status = status
 		var out strings.Builder
 		w := New(&command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}})
-		done, err := endOfDeployment(w, d, []*structs.AllocListStub{DeployedAlloc("app", true, true)})
+		done, err := endOfDeployment(w, d, []*structs.AllocListStub{clitest.DeployedAlloc("app", true, true)})
 		if err != nil || !done || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
 		}
@@ -160,14 +161,14 @@ func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
 		structs.DeploymentSuccessful: true,
 	} {
 		awaited := false
-		read := WebDeployment()
+		read := clitest.WebDeployment()
 		if !awaits {
 			read.TaskGroups["app"].DesiredCanaries = 0
 		}
 		answers := map[string]func() any{
 			"/v1/job/web":            func() any { return &structs.Job{ID: "web", Version: 2} },
 			"/v1/job/web/deployment": func() any { return read },
-			"/v1/deployment/" + Deployment1: func() any {
+			"/v1/deployment/" + clitest.Deployment1: func() any {
 				d := *read
 				d.Status = status
 				return &d
@@ -176,7 +177,9 @@ func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
 				awaited = true
 				return []*structs.AllocListStub{}
 			},
-			"/v1/deployment/allocations/" + Deployment1: func() any { return []*structs.AllocListStub{} },
+			"/v1/deployment/allocations/" + clitest.Deployment1: func() any {
+				return []*structs.AllocListStub{}
+			},
 		}
 		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())

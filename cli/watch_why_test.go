@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -35,9 +36,12 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 			}
 		},
 		"/v1/job/web/allocations": func() any {
-			return []*structs.AllocListStub{{ID: Alloc1, ClientStatus: "running", DesiredStatus: "run"}}
+			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
+			return []*structs.AllocListStub{a}
 		},
-		"/v1/client/allocation/" + Alloc1 + "/checks": func() any { return ChecksOne()[Alloc1] },
+		"/v1/client/allocation/" + clitest.Alloc1 + "/checks": func() any {
+			return clitest.ChecksOne()[clitest.Alloc1]
+		},
 	})
 	w.WaitFor("job", "prod", "web")
 	for range 3 {
@@ -90,13 +94,13 @@ func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
 func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 	var out strings.Builder
 	waits := []structs.DrainWait{
-		{AllocID: Alloc2, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
-		{AllocID: Alloc3, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
-		{AllocID: Alloc3, Namespace: "prod", JobID: "db", Reason: "it is stopping"},
+		{AllocID: clitest.Alloc2, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
+		{AllocID: clitest.Alloc3, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
+		{AllocID: clitest.Alloc3, Namespace: "prod", JobID: "db", Reason: "it is stopping"},
 	}
 	reads := 0
 	w := watchOf(t, &out, map[string]func() any{
-		"/v1/node/" + Node1 + "/drain": func() any {
+		"/v1/node/" + clitest.Node1 + "/drain": func() any {
 			reads++
 			if reads > 1 {
 				return drainEnded(structs.DrainComplete)
@@ -114,17 +118,20 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 			return &structs.WhyResponse{Reasons: []*structs.Reason{{Text: "nothing waits"}}}
 		},
 		"/v1/job/web/allocations": func() any {
-			return []*structs.AllocListStub{{ID: Alloc1, ClientStatus: "running", DesiredStatus: "run"}}
+			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
+			return []*structs.AllocListStub{a}
 		},
-		"/v1/client/allocation/" + Alloc1 + "/checks": func() any { return ChecksOne()[Alloc1] },
+		"/v1/client/allocation/" + clitest.Alloc1 + "/checks": func() any {
+			return clitest.ChecksOne()[clitest.Alloc1]
+		},
 	})
 	w.Waits.next = time.Time{}
 	begun := true
-	err := awaitDrain(t.Context(), w, Node1, &begun)
+	err := awaitDrain(t.Context(), w, clitest.Node1, &begun)
 	if err != nil {
 		t.Fatal(err)
 	}
-	CheckLines(t, out.String(),
+	clitest.CheckLines(t, out.String(),
 		"waits: the checks of service web do not pass",
 		"-> berth alloc checks a1a1a1a1",
 		"failure (the answer has the status 503)",
@@ -133,7 +140,7 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 	if strings.Contains(out.String(), "nothing waits") {
 		t.Errorf("a job that waits for nothing is explained:\n%s", out.String())
 	}
-	if got := w.Advice(); !strings.HasSuffix(got, "berth node status "+Node1) {
+	if got := w.Advice(); !strings.HasSuffix(got, "berth node status "+clitest.Node1) {
 		t.Errorf("the advice at a timeout is %q", got)
 	}
 }
@@ -143,13 +150,13 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 func TestWatch_CountsTheJobsOfADrainThatItDoesNotExplain(t *testing.T) {
 	var out strings.Builder
 	w := watchOf(t, &out, nil)
-	w.WaitFor("node", "", Node1)
+	w.WaitFor("node", "", clitest.Node1)
 	for n := range mostDrained + 4 {
 		w.Waits.Jobs = append(w.Waits.Jobs, Named{"default", fmt.Sprint("job", n)})
 	}
 	w.explain(t.Context())
 	w.explain(t.Context())
-	CheckLines(t, out.String(), "and 4 more jobs: berth node status "+Node1)
+	clitest.CheckLines(t, out.String(), "and 4 more jobs: berth node status "+clitest.Node1)
 }
 
 // watchOf returns a watch of an agent with answers by path. The agent has no other paths.

@@ -125,7 +125,6 @@ func TestTestFunctions_AreSmall(t *testing.T) {
 // longTests are the functions of tests with more lines, and the most that each may have: a bound that only
 // falls.
 var longTests = map[string]int{
-	"cli.Cluster.answerEvals":                                       89,  // a case a request
 	"scheduler.randomCluster.changeAnything":                        106, // a case a change
 	"server/control.TestLoops_TakeAJobFromPlacementToDeletedVolume": 81,  // one story
 	"test/e2e.TestConsul_HasTheServicesOfJobs":                      88,  // one story

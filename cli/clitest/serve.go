@@ -1,4 +1,4 @@
-package cli
+package clitest
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func WriteFile(t *testing.T, name string, text []byte) {
 }
 
 // Run runs the command line of some arguments in this process, with the commands of a tree.
-func runTree(t *testing.T, tree []command.Command, args ...string) (code int, out, errs string) {
+func Run(t *testing.T, tree []command.Command, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	root := command.Command{Name: "berth", Sub: tree}

@@ -1,4 +1,4 @@
-package cli
+package clitest
 
 import (
 	"context"
@@ -73,8 +73,9 @@ func (w *Cluster) dispatch(_ context.Context, r *structs.JobDispatchRequest) (
 	defer w.mu.Unlock()
 	w.reads["dispatch "+r.IdempotencyToken]++
 	resp := &structs.JobDispatchResponse{
-		DispatchedJobID: fmt.Sprintf("%s/dispatch-%s%d-%d", r.JobID, r.IDPrefixTemplate, len(r.Payload), r.Priority),
-		EvalID:          eval1,
+		DispatchedJobID: fmt.Sprintf("%s/dispatch-%s%d-%d",
+			r.JobID, r.IDPrefixTemplate, len(r.Payload), r.Priority),
+		EvalID: eval1,
 	}
 	if r.IdempotencyToken != "" && w.reads["dispatch "+r.IdempotencyToken] > 1 {
 		resp.EvalID = ""
