@@ -2,116 +2,17 @@ package cli
 
 import (
 	"context"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 
-	"berth/api"
 	"berth/api/apitest"
 	"berth/cli/clitest"
-	"berth/cli/command"
 	"berth/structs"
 )
 
-// jobWithVolume is a job of one allocation that uses the volume data.
-func jobWithVolume() *structs.Job {
-	group := &structs.TaskGroup{
-		Name:  "g",
-		Count: 1,
-		Volumes: map[string]*structs.VolumeRequest{
-			"d": {
-				Name:       "d",
-				Type:       "csi",
-				Source:     "data",
-				AccessMode: structs.CSISingleNodeWriter,
-			},
-		},
-	}
-	return &structs.Job{
-		ID:         "db",
-		Namespace:  "default",
-		Type:       structs.JobService,
-		TaskGroups: []*structs.TaskGroup{group},
-	}
-}
-
-// heldCluster serves a job whose allocation has a status, and whose claim of the volume is released after a
-// number of reads.
-func heldCluster(t *testing.T, status string, reads int) (addr string) {
-	t.Helper()
-	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
-	c := &apitest.Caller{}
-	alloc := &structs.Allocation{
-		ID:            clitest.Alloc1,
-		Name:          "db.g[0]",
-		Namespace:     "default",
-		JobID:         "db",
-		TaskGroup:     "g",
-		NodeID:        clitest.Node1,
-		Job:           jobWithVolume(),
-		DesiredStatus: structs.AllocDesiredStop,
-		ClientStatus:  status,
-	}
-	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{
-		Job:       jobWithVolume(),
-		QueryMeta: meta,
-	})
-	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
-	apitest.Answer(c, structs.AllocGet, structs.AllocGetResponse{Alloc: alloc, QueryMeta: meta})
-	apitest.Answer(c, structs.JobAllocations,
-		structs.AllocListResponse{
-			Allocations: []*structs.AllocListStub{alloc.Stub()},
-			QueryMeta:   meta,
-		})
-	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{
-		QueryMeta: meta,
-		Volume: &structs.CSIVolumeDetail{
-			Attachments: []*structs.CSIAttachment{{
-				NodeID:    clitest.Node1,
-				State:     structs.AttachmentAttaching,
-				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"},
-			}},
-		},
-	})
-	type request = structs.CSIClaimListRequest
-	type response = structs.CSIClaimListResponse
-	apitest.On(c, structs.CSIClaimList, func(_ context.Context, q *request) (*response, error) {
-		resp := &response{QueryMeta: meta}
-		if q.VolumeID == "gone" {
-			return nil, structs.Errorf(structs.KindNotFound, "no volume gone")
-		}
-		switch q.Filter {
-		case "": // all claims, also those of a running job
-			resp.Claims = []*structs.CSIClaim{{
-				VolumeID: q.VolumeID,
-				JobID:    "other",
-				State:    structs.ClaimGranted,
-			}}
-		case `JobID == "db" and State == "granted"`:
-		default:
-			return nil, structs.Errorf(structs.KindInvalid, "unexpected filter %s", q.Filter)
-		}
-		if q.VolumeID != "data" {
-			return resp, nil
-		}
-		if reads > 0 {
-			reads--
-			resp.Claims = append(resp.Claims, &structs.CSIClaim{
-				VolumeID:     "data",
-				AllocID:      clitest.Alloc1,
-				JobID:        "db",
-				State:        structs.ClaimGranted,
-				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"},
-			})
-		}
-		return resp, nil
-	})
-	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
-}
-
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
-	addr := heldCluster(t, structs.AllocComplete, 2)
+	addr := HeldCluster(t, structs.AllocComplete, 2)
 	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 || errs != "" {
 		t.Fatalf("got exit code %d: %q", code, errs)
@@ -168,73 +69,17 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	}
 }
 
-func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
-	addr := heldCluster(t, structs.AllocComplete, 1)
-	c := &command.Call{
-		Command: &command.Command{},
-		API:     api.NewClient(api.ClientConfig{Address: addr}),
-	}
-	c.Out = io.Discard
-	defer c.API.Close()
-	w := New(c)
-	for _, want := range [][]string{{"data"}, nil} {
-		still, err := w.heldVolumes(t.Context(), "db", []string{"gone", "data", "free"})
-		if err != nil || !slices.Equal(still, want) {
-			t.Errorf("got %v, error %v, want %v", still, err, want)
-		}
-	}
-}
-
 func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 	for status, want := range map[string]string{
 		structs.AllocComplete: "granted, not released yet  Internal: target is busy",
 		structs.AllocRunning:  "granted",
 	} {
-		addr := heldCluster(t, status, 1)
+		addr := HeldCluster(t, status, 1)
 		_, out, _ := runLine(t, "alloc status "+clitest.Alloc1+" -address "+addr)
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: got the output\n%s", status, out)
 		}
-	}
-}
-
-func TestJobRun_ShowsAFailedAttach(t *testing.T) {
-	addr := heldCluster(t, structs.AllocPending, 1)
-	c := &command.Call{
-		Command: &command.Command{Flags: command.DetachFlags},
-		API:     api.NewClient(api.ClientConfig{Address: addr}),
-	}
-	var out strings.Builder
-	c.Out = &out
-	defer c.API.Close()
-	stub := &structs.AllocListStub{
-		ID:        clitest.Alloc1,
-		Namespace: "default",
-		Name:      "db.g[0]",
-		JobID:     "db",
-		TaskGroup: "g",
-		NodeID:    clitest.Node1,
-	}
-	err := New(c).reportClaims(t.Context(), jobWithVolume(), stub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), "volume data is attaching: Internal: the array is full") {
-		t.Errorf("got the output %q", out.String())
-	}
-}
-
-// The message of the node names the remedy. "berth volume retry" does not reach a node.
-func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
-	claim := &structs.CSIClaim{ReleaseError: &structs.OperationError{
-		Code:      "Unimplemented",
-		Message:   "Unimplemented: no; restart it",
-		Attempts:  1,
-		RetryTime: structs.NeverTry,
-	}}
-	if got := WhyHeld(claim); got != "Unimplemented: no; restart it" {
-		t.Errorf("got %q", got)
 	}
 }
 

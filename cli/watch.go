@@ -54,7 +54,7 @@ func New(c *command.Call) *Watch {
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
 		Failed:  map[string]bool{},
-		Waits:   Waiting{next: time.Now().Add(whyPause)},
+		Waits:   Waiting{Next: time.Now().Add(whyPause)},
 	}
 }
 

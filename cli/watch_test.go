@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -102,97 +100,5 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 	})
 	if err != nil || reads < 2 {
 		t.Errorf("after %d reads the watch ended with %v", reads, err)
-	}
-}
-
-// TestWatch_EndsWhenTheCanariesAreHealthy checks that a watch advises a promotion only if it would be
-// accepted. Other allocations of the version, ended canaries and those of other groups do not count.
-func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
-	other := clitest.DeployedAlloc("app", false, true)
-	ended := clitest.DeployedAlloc("app", true, true)
-	ended.ClientStatus = structs.AllocFailed
-	stopped := clitest.DeployedAlloc("app", true, true)
-	stopped.DesiredStatus = structs.AllocDesiredStop
-	for name, c := range map[string]struct {
-		alloc *structs.AllocListStub
-		done  bool
-	}{
-		"a healthy canary":     {clitest.DeployedAlloc("app", true, true), true},
-		"an unhealthy canary":  {clitest.DeployedAlloc("app", true, false), false},
-		"a healthy allocation": {other, false},
-		"an ended canary":      {ended, false},
-		"a stopped canary":     {stopped, false},
-		"one of another group": {clitest.DeployedAlloc("db", true, true), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
-			done, err := endOfDeployment(w, clitest.WebDeployment(), []*structs.AllocListStub{c.alloc})
-			if done != c.done || err != nil {
-				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
-			}
-		})
-	}
-}
-
-// TestWatch_AdvisesCommandsWithTheNamespace checks that the advice on a deployment finds it: it is in the
-// namespace of its job, which the user may have given in the file of the job.
-func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
-	for status, want := range map[string]string{
-		structs.DeploymentRunning: "berth deployment promote -namespace prod d1d1d1d1",
-		structs.DeploymentPaused:  "berth deployment resume -namespace prod d1d1d1d1",
-	} {
-		d := clitest.WebDeployment()
-		d.Namespace = "prod"
-		d.Status = status
-		var out strings.Builder
-		w := New(&command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}})
-		done, err := endOfDeployment(w, d, []*structs.AllocListStub{clitest.DeployedAlloc("app", true, true)})
-		if err != nil || !done || !strings.Contains(out.String(), want) {
-			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err, out.String(), want)
-		}
-	}
-}
-
-// TestWatch_ReadsTheEndOfADeployment checks that a watch of a job awaits the allocations of a deployment that
-// has succeeded, also with canaries that were promoted meanwhile, and those of no other.
-func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
-	for status, awaits := range map[string]bool{
-		structs.DeploymentPaused:     false,
-		structs.DeploymentSuccessful: true,
-	} {
-		awaited := false
-		read := clitest.WebDeployment()
-		if !awaits {
-			read.TaskGroups["app"].DesiredCanaries = 0
-		}
-		answers := map[string]func() any{
-			"/v1/job/web":            func() any { return &structs.Job{ID: "web", Version: 2} },
-			"/v1/job/web/deployment": func() any { return read },
-			"/v1/deployment/" + clitest.Deployment1: func() any {
-				d := *read
-				d.Status = status
-				return &d
-			},
-			"/v1/job/web/allocations": func() any {
-				awaited = true
-				return []*structs.AllocListStub{}
-			},
-			"/v1/deployment/allocations/" + clitest.Deployment1: func() any {
-				return []*structs.AllocListStub{}
-			},
-		}
-		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())
-		}))
-		w := New(&command.Call{
-			Stdio:   command.Stdio{Out: io.Discard},
-			Command: &command.Command{},
-			API:     api.NewClient(api.ClientConfig{Address: agent.URL}),
-		})
-		err := awaitJob(t.Context(), w, &structs.Job{ID: "web"}, "")
-		if err != nil || awaited != awaits {
-			t.Errorf("%s: the watch awaits allocations: %v (%v), want %v", status, awaited, err, awaits)
-		}
-		agent.Close()
 	}
 }

@@ -35,7 +35,7 @@ type Waiting struct {
 	ID        string
 	Step      string          // the next step of a wait for something else
 	Jobs      []Named         // those that a node waits for
-	next      time.Time       // of the explanation
+	Next      time.Time       // of the explanation
 	causes    map[string]bool // of the last one
 }
 
@@ -52,13 +52,13 @@ func (w *Watch) WaitFor(noun, namespace, id string) {
 // explainSometimes explains the wait if it has lasted for whyPause since the last explanation. A node that
 // does not answer with its checks holds the watch up for explainTime at most.
 func (w *Watch) explainSometimes(ctx context.Context) {
-	if time.Now().Before(w.Waits.next) {
+	if time.Now().Before(w.Waits.Next) {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, explainTime)
 	defer cancel()
 	w.explain(limited)
-	w.Waits.next = time.Now().Add(whyPause)
+	w.Waits.Next = time.Now().Add(whyPause)
 }
 
 // explain writes the causes of the wait that it has not just written, as "job why" and "volume why" tell

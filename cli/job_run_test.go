@@ -2,18 +2,65 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"berth/api"
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
 )
+
+// TestWatch_ReadsTheEndOfADeployment checks that a watch of a job awaits the allocations of a deployment that
+// has succeeded, also with canaries that were promoted meanwhile, and those of no other.
+func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
+	for status, awaits := range map[string]bool{
+		structs.DeploymentPaused:     false,
+		structs.DeploymentSuccessful: true,
+	} {
+		awaited := false
+		read := clitest.WebDeployment()
+		if !awaits {
+			read.TaskGroups["app"].DesiredCanaries = 0
+		}
+		answers := map[string]func() any{
+			"/v1/job/web":            func() any { return &structs.Job{ID: "web", Version: 2} },
+			"/v1/job/web/deployment": func() any { return read },
+			"/v1/deployment/" + clitest.Deployment1: func() any {
+				d := *read
+				d.Status = status
+				return &d
+			},
+			"/v1/job/web/allocations": func() any {
+				awaited = true
+				return []*structs.AllocListStub{}
+			},
+			"/v1/deployment/allocations/" + clitest.Deployment1: func() any {
+				return []*structs.AllocListStub{}
+			},
+		}
+		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())
+		}))
+		w := New(&command.Call{
+			Stdio:   command.Stdio{Out: io.Discard},
+			Command: &command.Command{},
+			API:     api.NewClient(api.ClientConfig{Address: agent.URL}),
+		})
+		err := awaitJob(t.Context(), w, &structs.Job{ID: "web"}, "")
+		if err != nil || awaited != awaits {
+			t.Errorf("%s: the watch awaits allocations: %v (%v), want %v", status, awaited, err, awaits)
+		}
+		agent.Close()
+	}
+}
 
 // TestJobRun_EndsAtTheFirstHealthyMoment checks that job run of the example of the README waits for the
 // change of its deployment, and that nothing it does after that waits for another change.
@@ -72,35 +119,6 @@ func TestJobRun_EndsAtTheFirstHealthyMoment(t *testing.T) {
 	if !slices.Equal(after, want) {
 		t.Errorf("after the change of its deployment it calls %v, want %v", after, want)
 	}
-}
-
-// TestWatch_ExplainsForABoundedTime checks that a watch goes on, to notice that the job runs, although the
-// node does not answer with the checks that explain the wait.
-func TestWatch_ExplainsForABoundedTime(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var asked atomic.Bool
-	var out strings.Builder
-	w := watchOf(t, &out, map[string]func() any{
-		"/v1/job/web/why": func() any { return &structs.WhyResponse{Waits: true} },
-		"/v1/job/web/allocations": func() any {
-			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
-			return []*structs.AllocListStub{a}
-		},
-		"/v1/client/allocation/" + clitest.Alloc1 + "/checks": func() any {
-			asked.Store(true)
-			<-ctx.Done()
-			return nil
-		},
-	})
-	w.WaitFor("job", "prod", "web")
-	w.Waits.next = time.Time{}
-	w.explainSometimes(ctx)
-	if ctx.Err() != nil || !asked.Load() {
-		t.Errorf("the explanation takes as long as the node is silent; asked for the checks: %v", asked.Load())
-	}
-	cancel()
 }
 
 // counterDeployment is the deployment of the example, with this many healthy allocations of one.
