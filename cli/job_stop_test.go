@@ -12,7 +12,7 @@ import (
 )
 
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
-	addr := HeldCluster(t, structs.AllocComplete, 2)
+	addr := clitest.HeldCluster(t, structs.AllocComplete, 2)
 	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 || errs != "" {
 		t.Fatalf("got exit code %d: %q", code, errs)
@@ -74,7 +74,7 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 		structs.AllocComplete: "granted, not released yet  Internal: target is busy",
 		structs.AllocRunning:  "granted",
 	} {
-		addr := HeldCluster(t, status, 1)
+		addr := clitest.HeldCluster(t, status, 1)
 		_, out, _ := runLine(t, "alloc status "+clitest.Alloc1+" -address "+addr)
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {

@@ -198,7 +198,7 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 		{AllocID: clitest.Alloc3, Namespace: "prod", JobID: "db", Reason: "it is stopping"},
 	}
 	reads := 0
-	w := New(CallOf(t, &out, map[string]func() any{
+	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/node/" + clitest.Node1 + "/drain": func() any {
 			reads++
 			if reads > 1 {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
-	addr := HeldCluster(t, structs.AllocComplete, 1)
+	addr := clitest.HeldCluster(t, structs.AllocComplete, 1)
 	c := &command.Call{
 		Command: &command.Command{},
 		API:     api.NewClient(api.ClientConfig{Address: addr}),
@@ -43,7 +43,7 @@ func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 }
 
 func TestJobRun_ShowsAFailedAttach(t *testing.T) {
-	addr := HeldCluster(t, structs.AllocPending, 1)
+	addr := clitest.HeldCluster(t, structs.AllocPending, 1)
 	c := &command.Call{
 		Command: &command.Command{Flags: command.DetachFlags},
 		API:     api.NewClient(api.ClientConfig{Address: addr}),
@@ -59,7 +59,7 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 		TaskGroup: "g",
 		NodeID:    clitest.Node1,
 	}
-	err := New(c).reportClaims(t.Context(), JobWithVolume(), stub)
+	err := New(c).reportClaims(t.Context(), clitest.JobWithVolume(), stub)
 	if err != nil {
 		t.Fatal(err)
 	}

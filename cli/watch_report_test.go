@@ -57,13 +57,17 @@ func TestVolumeCreate_ShowsTheRemedy(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	var out strings.Builder
-	w := New(CallOf(t, &out, map[string]func() any{
+	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/volume/csi/data": func() any {
 			attempts++
 			d := &structs.CSIVolumeDetail{}
 			d.ID = "data"
 			d.State = structs.VolumeCreating
-			d.LastError = &structs.OperationError{Code: "Unavailable", Message: "no answer", Attempts: attempts}
+			d.LastError = &structs.OperationError{
+				Code:     "Unavailable",
+				Message:  "no answer",
+				Attempts: attempts,
+			}
 			return d
 		},
 		"/v1/volume/csi/data/why": func() any {

@@ -18,7 +18,7 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 	reads := 0
 	cause := "the checks of service web do not pass"
 	var out strings.Builder
-	w := New(CallOf(t, &out, map[string]func() any{
+	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any {
 			reads++
 			leaf := &structs.Reason{
@@ -65,7 +65,7 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 // A user who reads the end of the output alone sees there what the watch has waited for.
 func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
 	var out strings.Builder
-	w := New(CallOf(t, &out, map[string]func() any{
+	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any {
 			return &structs.WhyResponse{
 				Waits:   true,
@@ -89,7 +89,7 @@ func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
 // of the first few.
 func TestWatch_CountsTheJobsOfADrainThatItDoesNotExplain(t *testing.T) {
 	var out strings.Builder
-	w := New(CallOf(t, &out, nil))
+	w := New(clitest.CallOf(t, &out, nil))
 	w.WaitFor("node", "", clitest.Node1)
 	for n := range mostDrained + 4 {
 		w.Waits.Jobs = append(w.Waits.Jobs, Named{"default", fmt.Sprint("job", n)})
@@ -107,7 +107,7 @@ func TestWatch_ExplainsForABoundedTime(t *testing.T) {
 	defer cancel()
 	var asked atomic.Bool
 	var out strings.Builder
-	w := New(CallOf(t, &out, map[string]func() any{
+	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any { return &structs.WhyResponse{Waits: true} },
 		"/v1/job/web/allocations": func() any {
 			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}

@@ -1,11 +1,10 @@
-package cli
+package clitest
 
 import (
 	"context"
 	"testing"
 
 	"berth/api/apitest"
-	"berth/cli/clitest"
 	"berth/structs"
 )
 
@@ -16,12 +15,12 @@ func HeldCluster(t *testing.T, status string, reads int) (addr string) {
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
 	alloc := &structs.Allocation{
-		ID:            clitest.Alloc1,
+		ID:            Alloc1,
 		Name:          "db.g[0]",
 		Namespace:     "default",
 		JobID:         "db",
 		TaskGroup:     "g",
-		NodeID:        clitest.Node1,
+		NodeID:        Node1,
 		Job:           JobWithVolume(),
 		DesiredStatus: structs.AllocDesiredStop,
 		ClientStatus:  status,
@@ -41,7 +40,7 @@ func HeldCluster(t *testing.T, status string, reads int) (addr string) {
 		QueryMeta: meta,
 		Volume: &structs.CSIVolumeDetail{
 			Attachments: []*structs.CSIAttachment{{
-				NodeID:    clitest.Node1,
+				NodeID:    Node1,
 				State:     structs.AttachmentAttaching,
 				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"},
 			}},
@@ -72,7 +71,7 @@ func HeldCluster(t *testing.T, status string, reads int) (addr string) {
 			reads--
 			resp.Claims = append(resp.Claims, &structs.CSIClaim{
 				VolumeID:     "data",
-				AllocID:      clitest.Alloc1,
+				AllocID:      Alloc1,
 				JobID:        "db",
 				State:        structs.ClaimGranted,
 				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"},
@@ -80,7 +79,7 @@ func HeldCluster(t *testing.T, status string, reads int) (addr string) {
 		}
 		return resp, nil
 	})
-	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
+	return Serve(t, c, NewAgent(t.TempDir()))
 }
 
 // JobWithVolume is a job of one allocation that uses the volume data.
