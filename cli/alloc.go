@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -168,7 +169,7 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 	printAllocNetwork(c, a)
 	printAllocDevices(c, a.AllocatedResources)
 	for name, state := range command.Sorted(a.TaskStates) {
-		printTask(c, taskTitle(GroupOf(a), name), state, a.ClientStatus)
+		printTask(c, taskTitle(watch.GroupOf(a), name), state, a.ClientStatus)
 	}
 	if c.Bool("stats") {
 		return printAllocStats(ctx, c, a.ID)
@@ -186,7 +187,7 @@ func shortIDs(ids []string) string {
 }
 
 func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocation) error {
-	claims, err := AllocClaims(ctx, c.API, a)
+	claims, err := watch.AllocClaims(ctx, c.API, a)
 	if err != nil || len(claims) == 0 {
 		return err
 	}
@@ -203,7 +204,7 @@ func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocati
 			a.ClientTerminal() &&
 			state == structs.ClaimGranted {
 			state = "granted, not released yet"
-			why = WhyHeld(v.Claim)
+			why = watch.WhyHeld(v.Claim)
 		}
 		rows.AddRow(
 			v.Alias,
@@ -255,7 +256,7 @@ func printTask(c *command.Call, title string, s *structs.TaskState, alloc string
 	first := max(0, len(s.Events)-eventsShown)
 	var rows command.Grid
 	for _, e := range slices.Backward(s.Events[first:]) {
-		rows.AddRow(command.Age(e.Time), e.Type, EventText(e))
+		rows.AddRow(command.Age(e.Time), e.Type, watch.EventText(e))
 	}
 	if len(rows) > 0 {
 		c.Table("Time|Event|Description", rows)
@@ -288,7 +289,7 @@ func allocStop(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Allocation %s is stopping", command.ShortID(id))
 		return w.AwaitAllocEnd(ctx, id)
 	})
@@ -300,7 +301,7 @@ func showAllocChecks(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	var checks map[string]*structs.CheckResult
-	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		checks, err = c.API.AllocChecks(ctx, id)
 		return err
 	})

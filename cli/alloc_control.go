@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 )
 
 // taskFlag names a task in the way of an argument.
@@ -67,7 +68,7 @@ var gcCommand = command.Command{
 		if err != nil {
 			return err
 		}
-		err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() error {
+		err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
 			return c.API.AllocGC(ctx, id)
 		})
 		if err != nil {
@@ -104,7 +105,7 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() error {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
 		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
@@ -131,7 +132,7 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	signal := c.String("s")
-	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() error {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
 		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 )
 
 // execFlags are the options of alloc exec.
@@ -89,7 +90,7 @@ func allocExec(ctx context.Context, c *command.Call) error {
 // execute runs a command in an allocation, and says what it waits for until the node has taken the command.
 func execute(ctx context.Context, c *command.Call, id string, x *api.Exec) (code int, err error) {
 	var run func(context.Context) (int, error)
-	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
 		return err
 	})

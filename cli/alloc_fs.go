@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 		path = "/"
 	}
 	var file *structs.AllocFileInfo
-	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		file, err = c.API.AllocFile(ctx, id, path)
 		return err
 	})
@@ -65,7 +66,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
 	var files []*structs.AllocFileInfo
-	err = New(c).Await(ctx, nodeOfAlloc(id), SeeAlloc(c, id), func() (err error) {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		files, err = c.API.AllocFiles(ctx, id, path)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -183,7 +184,7 @@ func copyStream(ctx context.Context, c *command.Call, w io.Writer, s allocStream
 
 // openStream waits for the first answer of the node.
 func openStream(ctx context.Context, c *command.Call, s allocStream) (from io.ReadCloser, err error) {
-	err = New(c).Await(ctx, nodeOfAlloc(s.alloc), SeeAlloc(c, s.alloc), func() (err error) {
+	err = watch.New(c).Await(ctx, nodeOfAlloc(s.alloc), watch.SeeAlloc(c, s.alloc), func() (err error) {
 		from, err = s.open(ctx)
 		return err
 	})
@@ -256,7 +257,7 @@ func defaultTask(ctx context.Context, c *command.Call, allocID string) (string, 
 		return "", err
 	}
 	var names []string
-	if group := GroupOf(alloc); group != nil {
+	if group := watch.GroupOf(alloc); group != nil {
 		for _, t := range group.Tasks {
 			if t.Leader {
 				return t.Name, nil

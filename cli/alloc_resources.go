@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -47,7 +48,7 @@ func printAllocDevices(c *command.Call, r *structs.AllocatedResources) {
 
 // printAllocHostVolumes shows the host volumes of an allocation.
 func printAllocHostVolumes(c *command.Call, a *structs.Allocation) {
-	group := GroupOf(a)
+	group := watch.GroupOf(a)
 	if group == nil {
 		return
 	}

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
 // printAllocStats measures the running tasks of an allocation.
 func printAllocStats(ctx context.Context, c *command.Call, allocID string) error {
 	var s *structs.AllocResourceUsage
-	err := New(c).Await(ctx, nodeOfAlloc(allocID), SeeAlloc(c, allocID), func() (err error) {
+	err := watch.New(c).Await(ctx, nodeOfAlloc(allocID), watch.SeeAlloc(c, allocID), func() (err error) {
 		s, err = c.API.AllocStats(ctx, allocID, "")
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -141,7 +142,7 @@ func changeDeployment(
 func followDeployment(
 	ctx context.Context, c *command.Call, answer *structs.DeploymentUpdateResponse, id string,
 ) error {
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		d, _, err := w.API.Deployment(ctx, id, nil)
 		if err != nil {
 			return err
@@ -167,7 +168,7 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	w := New(c)
+	w := watch.New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
 			d, _, err := c.API.Deployment(ctx, id, nil)

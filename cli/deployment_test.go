@@ -8,6 +8,7 @@ import (
 
 	"berth/cli/clitest"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -52,7 +53,7 @@ func TestWatch_EndsWhenTheCanariesAreHealthy(t *testing.T) {
 		"one of another group": {clitest.DeployedAlloc("db", true, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
+			w := watch.New(&command.Call{Stdio: command.Stdio{Out: io.Discard}, Command: &command.Command{}})
 			done, err := endOfDeployment(w, clitest.WebDeployment(), []*structs.AllocListStub{c.alloc})
 			if done != c.done || err != nil {
 				t.Errorf("the watch ends: %v (%v), want %v", done, err, c.done)
@@ -72,7 +73,7 @@ func TestWatch_AdvisesCommandsWithTheNamespace(t *testing.T) {
 		d.Namespace = "prod"
 		d.Status = status
 		var out strings.Builder
-		w := New(&command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}})
+		w := watch.New(&command.Call{Stdio: command.Stdio{Out: &out}, Command: &command.Command{}})
 		done, err := endOfDeployment(w, d, []*structs.AllocListStub{clitest.DeployedAlloc("app", true, true)})
 		if err != nil || !done || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: the watch ends: %v (%v), and says %q, want %q in it", status, done, err,

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -100,7 +101,7 @@ func evalStatusRun(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	w := New(c)
+	w := watch.New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
 			return w.AwaitPlacement(ctx, id, false)
@@ -145,7 +146,8 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
 	n := 0
-	err := New(c).Await(ctx, "the servers, which delete the evaluations", SeeServers, func() (err error) {
+	const servers = "the servers, which delete the evaluations"
+	err := watch.New(c).Await(ctx, servers, watch.SeeServers, func() (err error) {
 		n, err = c.API.EvaluationsDelete(ctx, which)
 		return err
 	})
@@ -180,10 +182,10 @@ func printEval(ctx context.Context, c *command.Call, e *structs.Evaluation) erro
 	)
 	if len(e.FailedTGAllocs) > 0 {
 		c.Printf("\nNot placed\n")
-		PrintFailures(c, e)
+		watch.PrintFailures(c, e)
 	}
 	if e.Status == structs.EvalPending {
-		err := PrintPaused(ctx, c)
+		err := watch.PrintPaused(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -178,7 +179,7 @@ func jobRun(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is registered", job.ID)
 		if job.StartsOthers() {
 			return nil // it runs nothing itself
@@ -189,7 +190,7 @@ func jobRun(ctx context.Context, c *command.Call) error {
 
 // awaitJob follows a registered job until it runs. The update of a job of every node goes on with further
 // evaluations.
-func awaitJob(ctx context.Context, w *Watch, job *structs.Job, evalID string) error {
+func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID string) error {
 	w.NextEval = ""
 	if evalID != "" {
 		err := w.AwaitPlacement(ctx, evalID, w.Call.Bool("wait"))
@@ -407,11 +408,11 @@ func printBlocked(ctx context.Context, c *command.Call, id string) error {
 	if newest >= 0 && slices.ContainsFunc(evals, waits) {
 		c.Printf("\nNot placed (evaluation %s)\n",
 			c.ID(evals[newest].ID))
-		PrintFailures(c, evals[newest])
+		watch.PrintFailures(c, evals[newest])
 	}
 	pending := func(e *structs.Evaluation) bool { return e.Status == structs.EvalPending }
 	if slices.ContainsFunc(evals, pending) {
-		return PrintPaused(ctx, c)
+		return watch.PrintPaused(ctx, c)
 	}
 	return nil
 }

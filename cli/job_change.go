@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -100,7 +101,7 @@ func followJob(
 	ctx context.Context, c *command.Call, answer *structs.JobRegisterResponse, change string,
 ) error {
 	id := c.Arg(0)
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q %s", id, change)
 		job, _, err := c.API.Job(ctx, id, nil)
 		if err != nil || job.StartsOthers() {
@@ -125,7 +126,8 @@ var jobEvalCommand = command.Command{
 		if err != nil {
 			return c.DidYouMean(ctx, "job", id, err)
 		}
-		return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+		w := watch.New(c)
+		return w.Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 			return w.AwaitPlacement(ctx, answer.EvalID, false)
 		})
 	},

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -75,7 +76,7 @@ func jobDispatch(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is dispatched", answer.DispatchedJobID)
 		if answer.EvalID == "" {
 			w.WriteChange("token", "An earlier dispatch with this token has started it")
@@ -108,7 +109,7 @@ func jobPeriodicForce(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is launched", id)
 		return awaitChild(ctx, w, answer.EvalID, "")
 	})
@@ -116,7 +117,7 @@ func jobPeriodicForce(ctx context.Context, c *command.Call) error {
 
 // awaitChild follows the placement of a child, and names the command that shows it. Without an ID the child
 // is the job of the evaluation.
-func awaitChild(ctx context.Context, w *Watch, evalID, child string) error {
+func awaitChild(ctx context.Context, w *watch.Watch, evalID, child string) error {
 	err := w.AwaitPlacement(ctx, evalID, false)
 	if err == nil {
 		writeChildStep(w, w.Waits.Namespace, cmp.Or(child, w.Waits.ID))
@@ -124,7 +125,7 @@ func awaitChild(ctx context.Context, w *Watch, evalID, child string) error {
 	return err
 }
 
-func writeChildStep(w *Watch, namespace, child string) {
+func writeChildStep(w *watch.Watch, namespace, child string) {
 	w.WriteLine("To see how it goes: %s", structs.CommandLine(namespace, "job status", child))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -63,7 +64,7 @@ func planJob(ctx context.Context, c *command.Call) (changes bool, err error) {
 	job := source.job
 	setNamespace(c, job)
 	var answer *api.JobPlanned
-	err = New(c).Await(ctx, "the servers, which plan the job", SeeServers, func() (err error) {
+	err = watch.New(c).Await(ctx, "the servers, which plan the job", watch.SeeServers, func() (err error) {
 		answer, err = c.API.JobPlan(ctx, job, c.Bool("diff"))
 		return err
 	})
@@ -102,7 +103,7 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 		c.Printf("- All allocations find a place.\n")
 	} else {
 		c.Printf("- Not all allocations find a place now:\n")
-		PrintFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
+		watch.PrintFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -216,7 +217,7 @@ func restartedTasks(c *command.Call, a *structs.AllocListStub) (names []string) 
 func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
 	defer cancel()
-	w := New(c)
+	w := watch.New(c)
 	w.WaitFor("job", a.Namespace, a.JobID)
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.ID(a.ID), a.Name)
@@ -250,7 +251,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 }
 
 // sendOrder sends a request about an allocation, and says what the answer waits for if it is late.
-func sendOrder(ctx context.Context, w *Watch, of string, send func() error) error {
+func sendOrder(ctx context.Context, w *watch.Watch, of string, send func() error) error {
 	err := w.AwaitAnswer(ctx, "the answer of "+of, send)
 	if err == nil || ctx.Err() != nil {
 		return lateError(ctx, w, err, "no answer of "+of)
@@ -259,22 +260,24 @@ func sendOrder(ctx context.Context, w *Watch, of string, send func() error) erro
 }
 
 // endedError returns the fault of an allocation that has ended where it was to run, with the next step.
-func endedError(w *Watch, a *structs.Allocation, what string) error {
+func endedError(w *watch.Watch, a *structs.Allocation, what string) error {
 	return structs.Preconditionf("%s; to see why: %s", what,
 		structs.CommandLine(a.Namespace, "alloc status", w.Call.ID(a.ID)))
 }
 
 // awaitRestarted returns when tasks of an allocation, which ran, have started again.
-func awaitRestarted(ctx context.Context, w *Watch, before *structs.AllocListStub, tasks []string) error {
+func awaitRestarted(
+	ctx context.Context, w *watch.Watch, before *structs.AllocListStub, tasks []string,
+) error {
 	missing := "it does not run again yet"
-	q := &api.Query{MaxWait: ReadWait}
+	q := &api.Query{MaxWait: watch.ReadWait}
 	for {
 		a, meta, err := w.API.Allocation(ctx, before.ID, q)
 		if err != nil {
 			return lateError(ctx, w, err, missing)
 		}
 		if a.ClientTerminal() {
-			return endedError(w, a, fmt.Sprintf("it is %s after the restart", EndText(a.Stub())))
+			return endedError(w, a, fmt.Sprintf("it is %s after the restart", watch.EndText(a.Stub())))
 		}
 		waits := func(name string) bool {
 			old := before.TaskStates[name]
@@ -288,7 +291,7 @@ func awaitRestarted(ctx context.Context, w *Watch, before *structs.AllocListStub
 		w.WaitFor("job", a.Namespace, a.JobID)
 		missing = fmt.Sprintf("task %q does not run again yet", tasks[i])
 		if q.MinIndex > 0 { // the node does not report the restart at once
-			w.WriteChange(a.ID, "  %s%s", missing, LastEvent(a.Stub()))
+			w.WriteChange(a.ID, "  %s%s", missing, watch.LastEvent(a.Stub()))
 		}
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
@@ -299,9 +302,9 @@ func awaitRestarted(ctx context.Context, w *Watch, before *structs.AllocListStub
 
 // awaitSuccessor returns when the allocation that replaces a stopped one runs. At first the stopped one still
 // runs, and is to run: an evaluation replaces it.
-func awaitSuccessor(ctx context.Context, w *Watch, stopped string) error {
+func awaitSuccessor(ctx context.Context, w *watch.Watch, stopped string) error {
 	id := stopped
-	q := &api.Query{MaxWait: ReadWait}
+	q := &api.Query{MaxWait: watch.ReadWait}
 	for {
 		a, meta, err := w.API.Allocation(ctx, id, q)
 		if err != nil {
@@ -310,18 +313,19 @@ func awaitSuccessor(ctx context.Context, w *Watch, stopped string) error {
 		switch next := a.NextAllocation; {
 		case next != "" && id != next && (id == stopped || a.ServerTerminal()):
 			id = next
-			q = &api.Query{MaxWait: ReadWait}
+			q = &api.Query{MaxWait: watch.ReadWait}
 			continue
 		case id == stopped, a.ServerTerminal():
 		case a.ClientStatus == structs.AllocRunning:
 			return nil
 		case a.ClientTerminal():
-			return endedError(w, a, fmt.Sprintf("its successor %s is %s", w.Call.ID(a.ID), EndText(a.Stub())))
+			what := fmt.Sprintf("its successor %s is %s", w.Call.ID(a.ID), watch.EndText(a.Stub()))
+			return endedError(w, a, what)
 		}
 		w.WaitFor("job", a.Namespace, a.JobID)
 		if id != stopped && q.MinIndex > 0 {
 			w.WriteChange(id, "  its successor %s is %s%s",
-				w.Call.ID(id), a.ClientStatus, LastEvent(a.Stub()))
+				w.Call.ID(id), a.ClientStatus, watch.LastEvent(a.Stub()))
 		}
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
@@ -332,7 +336,7 @@ func awaitSuccessor(ctx context.Context, w *Watch, stopped string) error {
 
 // lateError returns the error of a wait. If its time is over, it explains the wait once more, and the error
 // names the missing answer and the next step.
-func lateError(ctx context.Context, w *Watch, err error, missing string) error {
+func lateError(ctx context.Context, w *watch.Watch, err error, missing string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}

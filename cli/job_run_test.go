@@ -15,6 +15,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -49,7 +50,7 @@ func TestWatch_ReadsTheEndOfADeployment(t *testing.T) {
 		agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(answers[r.URL.Path]())
 		}))
-		w := New(&command.Call{
+		w := watch.New(&command.Call{
 			Stdio:   command.Stdio{Out: io.Discard},
 			Command: &command.Command{},
 			API:     api.NewClient(api.ClientConfig{Address: agent.URL}),

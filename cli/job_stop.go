@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -44,7 +45,7 @@ func jobStop(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
-	return New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *Watch) error {
+	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is stopping", id)
 		if answer.EvalID != "" {
 			_, err := w.AwaitEvaluation(ctx, answer.EvalID)

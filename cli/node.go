@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -310,7 +311,8 @@ func nodeGC(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	n := 0
-	err = New(c).Await(ctx, "the answer of node "+command.ShortID(id), SeeNode(id), func() (err error) {
+	answer := "the answer of node " + command.ShortID(id)
+	err = watch.New(c).Await(ctx, answer, watch.SeeNode(id), func() (err error) {
 		n, err = c.API.NodeGC(ctx, id)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -179,7 +180,7 @@ func drainMeta(c *command.Call) (map[string]string, error) {
 // watchDrain follows a drain until it ends. It writes for each allocation what it waits for. begun says that
 // the drain has begun: then its cancellation is an error.
 func watchDrain(ctx context.Context, c *command.Call, id string, begun bool) error {
-	w := New(c)
+	w := watch.New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
 			return awaitDrain(ctx, w, id, &begun)
@@ -187,9 +188,9 @@ func watchDrain(ctx context.Context, c *command.Call, id string, begun bool) err
 	})
 }
 
-func awaitDrain(ctx context.Context, w *Watch, id string, begun *bool) error {
+func awaitDrain(ctx context.Context, w *watch.Watch, id string, begun *bool) error {
 	w.WaitFor("node", "", id)
-	q := &api.Query{MaxWait: ReadWait}
+	q := &api.Query{MaxWait: watch.ReadWait}
 	there := map[string]structs.DrainWait{}
 	for {
 		s, meta, err := w.API.NodeDrainStatus(ctx, id, q)
@@ -225,9 +226,9 @@ func awaitDrain(ctx context.Context, w *Watch, id string, begun *bool) error {
 }
 
 // drainedJobs returns the jobs of the allocations that a drain waits for, each once.
-func drainedJobs(waits []structs.DrainWait) (jobs []Named) {
+func drainedJobs(waits []structs.DrainWait) (jobs []watch.Named) {
 	for _, a := range waits {
-		job := Named{Namespace: a.Namespace, ID: a.JobID}
+		job := watch.Named{Namespace: a.Namespace, ID: a.JobID}
 		if !slices.Contains(jobs, job) {
 			jobs = append(jobs, job)
 		}
@@ -248,7 +249,7 @@ func isComplete(s *structs.NodeDrainStatusResponse) bool {
 	return s.LastDrain != nil && s.LastDrain.Status == structs.DrainComplete
 }
 
-func reportDrainEnd(w *Watch, s *structs.NodeDrainStatusResponse, begun bool) error {
+func reportDrainEnd(w *watch.Watch, s *structs.NodeDrainStatusResponse, begun bool) error {
 	switch {
 	case s.LastDrain == nil:
 		w.WriteLine("Node %s does not drain", command.ShortID(s.NodeID))

@@ -10,6 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -198,7 +199,7 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 		{AllocID: clitest.Alloc3, Namespace: "prod", JobID: "db", Reason: "it is stopping"},
 	}
 	reads := 0
-	w := New(clitest.CallOf(t, &out, map[string]func() any{
+	w := watch.New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/node/" + clitest.Node1 + "/drain": func() any {
 			reads++
 			if reads > 1 {

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -175,7 +176,8 @@ func raftRemovePeer(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	err = New(c).Await(ctx, "the leader, which takes the vote of the server", SeePeers, func() error {
+	const leader = "the leader, which takes the vote of the server"
+	err = watch.New(c).Await(ctx, leader, watch.SeePeers, func() error {
 		return c.API.RaftRemovePeer(ctx, id, address)
 	})
 	if err != nil {
@@ -191,7 +193,7 @@ func raftTransfer(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	leader := fmt.Sprintf("server %s, which is to lead", id+address)
-	err = New(c).Await(ctx, leader, SeePeers, func() error {
+	err = watch.New(c).Await(ctx, leader, watch.SeePeers, func() error {
 		return c.API.RaftTransferLeadership(ctx, id, address)
 	})
 	if err != nil {

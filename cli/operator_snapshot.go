@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/internal/snaparchive"
 	"berth/structs"
 )
@@ -25,7 +26,7 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	err = New(c).Await(ctx, "the servers, which send the state", SeeServers, func() error {
+	err = watch.New(c).Await(ctx, "the servers, which send the state", watch.SeeServers, func() error {
 		return c.API.SnapshotSave(ctx, tmp)
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer command.CloseRead(f)
-	err = New(c).Await(ctx, "the servers, which replace their state", SeeServers, func() error {
+	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, f)
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -107,7 +108,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 		instanceRows("controller", p.Controllers, command.ShortID, whole),
 		instanceRows("node", p.Nodes, command.ShortID, whole)...)
 	c.Section("Instances", "Node"+instanceTitles, instances)
-	if rows := PluginProblems(p); len(rows) > 0 {
+	if rows := watch.PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}
 	allocSheet.Section(c, "Allocations", p.Allocations)

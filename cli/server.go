@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -62,7 +63,7 @@ there. A server that comes back afterwards joins the cluster again.`,
 		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
 			const leader = "the leader, which takes the vote of the server"
-			err := New(c).Await(ctx, leader, SeeServers, func() error {
+			err := watch.New(c).Await(ctx, leader, watch.SeeServers, func() error {
 				return c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
 			})
 			if err != nil {
@@ -110,7 +111,7 @@ func serverMembers(ctx context.Context, c *command.Call) error {
 func serverJoin(ctx context.Context, c *command.Call) error {
 	joined := 0
 	answers := "the answers of the servers: " + command.JoinComma(c.Args...)
-	err := New(c).Await(ctx, answers, SeeServers, func() (err error) {
+	err := watch.New(c).Await(ctx, answers, watch.SeeServers, func() (err error) {
 		joined, err = c.API.AgentJoin(ctx, c.Args)
 		return err
 	})
@@ -126,7 +127,8 @@ func serverLeave(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	err = New(c).Await(ctx, "the end of its leadership and of its vote", SeeServers, func() error {
+	const end = "the end of its leadership and of its vote"
+	err = watch.New(c).Await(ctx, end, watch.SeeServers, func() error {
 		return c.API.AgentLeave(ctx, c.Bool("force"))
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -103,8 +104,9 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 		}
 		read++
 		var checks []*structs.CheckResult
-		err := New(c).Await(ctx, nodeOfAlloc(i.AllocID), SeeAlloc(c, i.AllocID), func() (err error) {
-			checks, err = BadChecks(ctx, c, i.AllocID)
+		see := watch.SeeAlloc(c, i.AllocID)
+		err := watch.New(c).Await(ctx, nodeOfAlloc(i.AllocID), see, func() (err error) {
+			checks, err = watch.BadChecks(ctx, c, i.AllocID)
 			return err
 		})
 		if err != nil {

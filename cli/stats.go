@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -13,7 +14,7 @@ import (
 func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	var s *structs.HostStats
 	answer := "the answer of node " + command.ShortID(nodeID)
-	err := New(c).Await(ctx, answer, SeeNode(nodeID), func() (err error) {
+	err := watch.New(c).Await(ctx, answer, watch.SeeNode(nodeID), func() (err error) {
 		s, err = c.API.HostStats(ctx, nodeID)
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 )
 
 // systemCommands are the verbs of berth system.
@@ -13,7 +14,8 @@ var systemCommands = []command.Command{
 		Synopsis: "Delete rows that are past their retention",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := New(c).Await(ctx, "the servers, which delete the rows", SeeServers, func() error {
+			const servers = "the servers, which delete the rows"
+			err := watch.New(c).Await(ctx, servers, watch.SeeServers, func() error {
 				return c.API.SystemGC(ctx)
 			})
 			if err != nil {

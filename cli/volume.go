@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/jobspec"
 	"berth/structs"
 )
@@ -81,7 +82,7 @@ var volumeCommands = []command.Command{
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
-				return VolumeFault(ctx, c, id, err)
+				return watch.VolumeFault(ctx, c, id, err)
 			}
 			return c.Report(command.Changed{"VolumeID": id}, "Volume %q is deregistered", id)
 		},
@@ -120,7 +121,7 @@ attach and detach, and the growth of its content.`,
 			id := c.Arg(0)
 			err := c.API.VolumeRetry(ctx, id)
 			if err != nil {
-				return VolumeFault(ctx, c, id, err)
+				return watch.VolumeFault(ctx, c, id, err)
 			}
 			return c.Report(command.Changed{"VolumeID": id},
 				"The failed operations of volume %q are retried: %s", id,
@@ -204,7 +205,7 @@ func volumeCreate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	w := New(c)
+	w := watch.New(c)
 	w.WriteLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
 	return locate(w.WithTimeout(ctx, func(ctx context.Context) error {
 		return createVolume(ctx, w, v)
@@ -212,7 +213,7 @@ func volumeCreate(ctx context.Context, c *command.Call) error {
 }
 
 // createVolume creates or expands a volume and writes the reasons of a delay.
-func createVolume(ctx context.Context, w *Watch, v *structs.CSIVolume) error {
+func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) error {
 	var made *structs.CSIVolume
 	err := w.VolumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
 		made, err = w.API.VolumeCreate(ctx, v)
@@ -241,7 +242,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	var made *structs.CSIVolume
-	w := New(c)
+	w := watch.New(c)
 	w.Waits.Step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
 	what := fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
 	err = w.AwaitAnswer(ctx, what, func() (err error) {
@@ -269,7 +270,7 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	if structs.IsKind(err, structs.KindNotFound) { // other faults are also those of the next request
 		return c.DidYouMean(ctx, "volume", id, err)
 	}
-	w := New(c)
+	w := watch.New(c)
 	w.WriteLine("Volume %q is to be deleted", id)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		err := w.VolumeRequest(ctx, "", id, func() error {
@@ -315,7 +316,7 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	}
 	id := c.Arg(0)
 	var resp *structs.CSIVolumeDetachResponse
-	w := New(c)
+	w := watch.New(c)
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, node) }
 	err := w.Request(ctx, report, func() (err error) {
@@ -323,7 +324,7 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		return VolumeFault(ctx, c, id, err)
+		return watch.VolumeFault(ctx, c, id, err)
 	}
 	if err != nil {
 		return err

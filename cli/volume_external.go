@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -47,11 +48,11 @@ func showExternal(
 	all := externalListing{Volumes: vols}
 	for _, id := range ids {
 		var p *pluginVolumes
-		err := New(c).Await(ctx, fmt.Sprintf("plugin %q, which lists its volumes", id), SeePlugin(id),
-			func() (err error) {
-				p, err = listExternal(ctx, c, id)
-				return err
-			})
+		lists := fmt.Sprintf("plugin %q, which lists its volumes", id)
+		err := watch.New(c).Await(ctx, lists, watch.SeePlugin(id), func() (err error) {
+			p, err = listExternal(ctx, c, id)
+			return err
+		})
 		if err != nil && (len(ids) == 1 || ctx.Err() != nil) {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -111,9 +112,9 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Last error", command.ProblemText(v.LastError),
 		"In flight", callInFlight(v.Call),
 		"Capacity", command.FormatSize(v.Capacity),
-		"Grows to", GrowthText(v),
+		"Grows to", watch.GrowthText(v),
 		"Schedulable", command.YesNo(v.Schedulable),
-		"Blocked", BlockedText(v),
+		"Blocked", watch.BlockedText(v),
 		"Controllers healthy",
 		controllersText(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
 		"Nodes healthy", command.FormatCount(v.NodesHealthy, v.NodesExpected),

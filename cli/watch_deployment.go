@@ -8,11 +8,12 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 )
 
 // deploymentOf returns the deployment of the job's version, nil if it has none.
-func deploymentOf(ctx context.Context, w *Watch, job *structs.Job) (*structs.Deployment, error) {
+func deploymentOf(ctx context.Context, w *watch.Watch, job *structs.Job) (*structs.Deployment, error) {
 	d, _, err := w.API.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil || d == nil || d.JobVersion != job.Version {
 		return nil, err
@@ -22,9 +23,9 @@ func deploymentOf(ctx context.Context, w *Watch, job *structs.Job) (*structs.Dep
 
 // awaitDeployment follows a deployment until it ends, or until it does nothing without an operator. It
 // reports whether the deployment has succeeded.
-func awaitDeployment(ctx context.Context, w *Watch, d *structs.Deployment) (succeeded bool, err error) {
+func awaitDeployment(ctx context.Context, w *watch.Watch, d *structs.Deployment) (succeeded bool, err error) {
 	w.WaitFor("job", d.Namespace, d.JobID)
-	q := &api.Query{Namespace: d.Namespace, MaxWait: ReadWait}
+	q := &api.Query{Namespace: d.Namespace, MaxWait: watch.ReadWait}
 	for {
 		d, meta, err := w.API.Deployment(ctx, d.ID, q)
 		if err != nil {
@@ -51,7 +52,7 @@ func awaitDeployment(ctx context.Context, w *Watch, d *structs.Deployment) (succ
 
 // endOfDeployment reports whether a deployment has ended or waits for an operator.
 func endOfDeployment(
-	w *Watch, d *structs.Deployment, allocs []*structs.AllocListStub,
+	w *watch.Watch, d *structs.Deployment, allocs []*structs.AllocListStub,
 ) (done bool, err error) {
 	id := w.Call.ID(d.ID)
 	switch d.Status {
@@ -80,7 +81,7 @@ func endOfDeployment(
 
 // writeDeploymentStep writes the next step of an operator whose deployment does not run. After success there
 // is none.
-func writeDeploymentStep(w *Watch, d *structs.Deployment) {
+func writeDeploymentStep(w *watch.Watch, d *structs.Deployment) {
 	id := w.Call.ID(d.ID)
 	switch d.Status {
 	case structs.DeploymentSuccessful:
@@ -106,7 +107,7 @@ func healthyCanaries(allocs []*structs.AllocListStub) map[string]int {
 }
 
 // reportDeployment writes the change of a deployment and of its groups.
-func reportDeployment(w *Watch, d *structs.Deployment) {
+func reportDeployment(w *watch.Watch, d *structs.Deployment) {
 	w.WriteChange(d.ID, "Deployment %s of version %d is %s", w.Call.ID(d.ID), d.JobVersion,
 		command.WithDescription(d.Status, d.StatusDescription))
 	for name, s := range command.Sorted(d.TaskGroups) {
@@ -123,15 +124,15 @@ func reportDeployment(w *Watch, d *structs.Deployment) {
 }
 
 // reportDeployed writes the changes of the allocations of a deployment.
-func reportDeployed(w *Watch, allocs []*structs.AllocListStub) error {
+func reportDeployed(w *watch.Watch, allocs []*structs.AllocListStub) error {
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
 	for _, a := range allocs {
-		subject := fmt.Sprintf("Allocation %s (%s on %s)", w.Call.ID(a.ID), a.Name, NodeLabel(a))
+		subject := fmt.Sprintf("Allocation %s (%s on %s)", w.Call.ID(a.ID), a.Name, watch.NodeLabel(a))
 		switch {
 		case a.ClientTerminal():
-			w.WriteChange(a.ID, "%s is %s", subject, EndText(a))
+			w.WriteChange(a.ID, "%s is %s", subject, watch.EndText(a))
 			err := checkReplaced(w, a)
 			if err != nil {
 				return err
@@ -139,9 +140,9 @@ func reportDeployed(w *Watch, allocs []*structs.AllocListStub) error {
 		case a.DeploymentStatus.IsHealthy():
 			w.WriteChange(a.ID, "%s is healthy", subject)
 		case a.DeploymentStatus.IsUnhealthy():
-			w.WriteChange(a.ID, "%s is unhealthy%s", subject, LastEvent(a))
+			w.WriteChange(a.ID, "%s is unhealthy%s", subject, watch.LastEvent(a))
 		default:
-			w.WriteChange(a.ID, "%s is %s%s", subject, a.ClientStatus, LastEvent(a))
+			w.WriteChange(a.ID, "%s is %s%s", subject, a.ClientStatus, watch.LastEvent(a))
 		}
 	}
 	return nil
@@ -150,7 +151,7 @@ func reportDeployed(w *Watch, allocs []*structs.AllocListStub) error {
 // checkReplaced returns an error for a failed allocation that nothing replaces: the deployment cannot go on,
 // and fails at its deadline. The scheduler replaces others a moment after they failed, so the first read does
 // not count.
-func checkReplaced(w *Watch, a *structs.AllocListStub) error {
+func checkReplaced(w *watch.Watch, a *structs.AllocListStub) error {
 	failed := a.ClientStatus == structs.AllocFailed && a.DesiredStatus == structs.AllocDesiredRun
 	if !failed || a.FollowupEvalID != "" || a.NextAllocation != "" {
 		delete(w.Failed, a.ID)
@@ -160,5 +161,5 @@ func checkReplaced(w *Watch, a *structs.AllocListStub) error {
 		w.Failed[a.ID] = true
 		return nil
 	}
-	return structs.Internalf("allocation %s is %s", w.Call.ID(a.ID), EndText(a))
+	return structs.Internalf("allocation %s is %s", w.Call.ID(a.ID), watch.EndText(a))
 }

@@ -1,4 +1,4 @@
-package cli
+package watch
 
 import (
 	"context"
@@ -27,8 +27,11 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 				Remedy: "berth alloc checks a1a1a1a1",
 			}
 			return &structs.WhyResponse{
-				Waits:   true,
-				Reasons: []*structs.Reason{{Text: "the deployment is not complete", Because: []*structs.Reason{leaf}}},
+				Waits: true,
+				Reasons: []*structs.Reason{{
+					Text:    "the deployment is not complete",
+					Because: []*structs.Reason{leaf},
+				}},
 			}
 		},
 		"/v1/job/web/allocations": func() any {

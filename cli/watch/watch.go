@@ -1,4 +1,6 @@
-package cli
+// Package watch is what commands do while they wait: they follow a job, an allocation or a request until its
+// end, write each change, say why a wait is long, and name the next step at a fault.
+package watch
 
 import (
 	"cmp"
