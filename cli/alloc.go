@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// allocCommands are the verbs of berth alloc.
-var allocCommands = []command.Command{
+// Commands are the verbs of berth alloc.
+var Commands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[alloc]",
@@ -77,15 +77,15 @@ var allocCommands = []command.Command{
 		Args:     "<alloc>",
 		Synopsis: "Stop an allocation; the scheduler replaces it",
 		Acts:     true,
-		Flags:    append([]command.Flag{noShutdownDelay}, command.DetachFlags...),
+		Flags:    append([]command.Flag{NoShutdownDelay}, command.DetachFlags...),
 		Run:      allocStop,
 		Examples: "berth alloc stop 53b92b20\n" +
 			"berth alloc stop -no-shutdown-delay 53b92b20",
 	},
 }
 
-// jobAllocSheet shows the allocations of one job.
-var jobAllocSheet = command.Sheet[*structs.AllocListStub]{
+// SheetOfJob shows the allocations of one job.
+var SheetOfJob = command.Sheet[*structs.AllocListStub]{
 	Titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
 	Row: func(c *command.Call, a *structs.AllocListStub) []string {
 		return []string{
@@ -99,15 +99,16 @@ var jobAllocSheet = command.Sheet[*structs.AllocListStub]{
 			command.Age(a.ModifyTime),
 		}
 	},
-	Order: newestFirst,
+	Order: NewestFirst,
 }
 
-var allocSheet = command.Sheet[*structs.AllocListStub]{
-	Titles: "Job|" + jobAllocSheet.Titles,
+// Sheet shows allocations of several jobs.
+var Sheet = command.Sheet[*structs.AllocListStub]{
+	Titles: "Job|" + SheetOfJob.Titles,
 	Row: func(c *command.Call, a *structs.AllocListStub) []string {
-		return append([]string{a.JobID}, jobAllocSheet.Row(c, a)...)
+		return append([]string{a.JobID}, SheetOfJob.Row(c, a)...)
 	},
-	Order: newestFirst,
+	Order: NewestFirst,
 }
 
 // nodeName formats the name of a node with its ID.
@@ -118,8 +119,8 @@ func nodeName(c *command.Call, name, id string) string {
 	return fmt.Sprintf("%s (%s)", name, c.ID(id))
 }
 
-// newestFirst orders allocations by the time of their creation.
-func newestFirst(a, b *structs.AllocListStub) int {
+// NewestFirst orders allocations by the time of their creation.
+func NewestFirst(a, b *structs.AllocListStub) int {
 	return cmp.Or(
 		cmp.Compare(b.CreateIndex, a.CreateIndex),
 		cmp.Compare(a.Name, b.Name))
@@ -135,7 +136,7 @@ func allocStatus(ctx context.Context, c *command.Call) error {
 
 var oneOrAllAllocs = command.Status[*structs.AllocListStub, structs.Allocation]{
 	Kind:  "alloc",
-	Sheet: allocSheet,
+	Sheet: Sheet,
 	List:  (*api.Client).Allocations,
 	Get:   (*api.Client).Allocation,
 	Print: printAlloc,
@@ -270,14 +271,15 @@ func restartsText(s *structs.TaskState) string {
 	return fmt.Sprintf("%d, the last %s", s.Restarts, command.Ago(s.LastRestart))
 }
 
-// noShutdownDelay is the flag of the commands that stop allocations.
-var noShutdownDelay = command.Flag{
+// NoShutdownDelay is the flag of the commands that stop allocations.
+var NoShutdownDelay = command.Flag{
 	Name:  "no-shutdown-delay",
 	Usage: "Skip the shutdown_delay of groups and tasks, also one that has begun",
 }
 
-func stopOptions(c *command.Call) api.AllocStopOptions {
-	return api.AllocStopOptions{NoShutdownDelay: c.Bool(noShutdownDelay.Name)}
+// StopOptions returns the options of a request that stops an allocation.
+func StopOptions(c *command.Call) api.AllocStopOptions {
+	return api.AllocStopOptions{NoShutdownDelay: c.Bool(NoShutdownDelay.Name)}
 }
 
 func allocStop(ctx context.Context, c *command.Call) error {
@@ -285,7 +287,7 @@ func allocStop(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.API.AllocStop(ctx, id, stopOptions(c))
+	answer, err := c.API.AllocStop(ctx, id, StopOptions(c))
 	if err != nil {
 		return err
 	}

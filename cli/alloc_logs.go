@@ -231,7 +231,7 @@ func chooseAlloc(ctx context.Context, c *command.Call, task string) (string, err
 		return "", structs.NotFoundf("job %q has no allocations", job)
 	}
 	slices.SortFunc(all, func(a, b *structs.AllocListStub) int {
-		return cmp.Or(runningFirst(a, b), newestFirst(a, b))
+		return cmp.Or(runningFirst(a, b), NewestFirst(a, b))
 	})
 	if c.Bool("verbose") {
 		fmt.Fprintf(c.Err, "Allocation %s on node %s (%s)\n", all[0].ID, all[0].NodeName, all[0].NodeID)

@@ -220,7 +220,7 @@ func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment
 		return err
 	}
 	printRollout(c, d, allocs)
-	jobAllocSheet.Section(c, "Allocations", allocs)
+	SheetOfJob.Section(c, "Allocations", allocs)
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// evalCommands are the verbs of berth eval.
-var evalCommands = []command.Command{
+// EvalCommands are the verbs of berth eval.
+var EvalCommands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List evaluations, the newest first",
@@ -84,7 +84,7 @@ func evalList(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	return c.Show(evals, func() error {
-		evalSheet.Print(c, "evaluation", evals)
+		EvalSheet.Print(c, "evaluation", evals)
 		c.PrintNextPage(meta)
 		return nil
 	})
@@ -111,13 +111,14 @@ func evalStatusRun(ctx context.Context, c *command.Call) error {
 
 var evalStatus = command.Status[*structs.Evaluation, structs.Evaluation]{
 	Kind:  "eval",
-	Sheet: evalSheet,
+	Sheet: EvalSheet,
 	List:  (*api.Client).Evaluations,
 	Get:   (*api.Client).Evaluation,
 	Print: printEval,
 }
 
-var evalSheet = command.Sheet[*structs.Evaluation]{
+// EvalSheet shows evaluations.
+var EvalSheet = command.Sheet[*structs.Evaluation]{
 	Titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
 	Row: func(c *command.Call, e *structs.Evaluation) []string {
 		return []string{
@@ -130,7 +131,7 @@ var evalSheet = command.Sheet[*structs.Evaluation]{
 			command.Age(e.CreateTime),
 		}
 	},
-	Order: newestEvalFirst,
+	Order: NewestEvalFirst,
 }
 
 func evalDelete(ctx context.Context, c *command.Call) error {
@@ -158,7 +159,8 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 	return c.Report(command.Changed{"Count": strconv.Itoa(n)}, "Deleted %s", command.Plural(n, "evaluation"))
 }
 
-func newestEvalFirst(a, b *structs.Evaluation) int {
+// NewestEvalFirst orders evaluations by the time of their creation.
+func NewestEvalFirst(a, b *structs.Evaluation) int {
 	return cmp.Compare(b.CreateIndex, a.CreateIndex)
 }
 
@@ -195,7 +197,7 @@ func printEval(ctx context.Context, c *command.Call, e *structs.Evaluation) erro
 		return err
 	}
 	if len(allocs) > 0 {
-		jobAllocSheet.Section(c, "Allocations", allocs)
+		SheetOfJob.Section(c, "Allocations", allocs)
 	}
 	return nil
 }

@@ -357,7 +357,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	jobAllocSheet.Section(c, "Allocations", allocs)
+	SheetOfJob.Section(c, "Allocations", allocs)
 	return nil
 }
 
@@ -391,7 +391,7 @@ func printEvals(ctx context.Context, c *command.Call, id string) error {
 	if err != nil {
 		return err
 	}
-	evalSheet.Section(c, "Evaluations", evals)
+	EvalSheet.Section(c, "Evaluations", evals)
 	return nil
 }
 
@@ -401,7 +401,7 @@ func printBlocked(ctx context.Context, c *command.Call, id string) error {
 	if err != nil || len(evals) == 0 {
 		return err
 	}
-	slices.SortStableFunc(evals, newestEvalFirst)
+	slices.SortStableFunc(evals, NewestEvalFirst)
 	waits := func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked }
 	failed := func(e *structs.Evaluation) bool { return len(e.FailedTGAllocs) > 0 }
 	newest := slices.IndexFunc(evals, failed)

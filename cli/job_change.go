@@ -154,7 +154,7 @@ var jobAllocsCommand = command.Command{
 			return err
 		}
 		return c.Show(allocs, func() error {
-			jobAllocSheet.Section(c, "Allocations", allocs)
+			SheetOfJob.Section(c, "Allocations", allocs)
 			return nil
 		})
 	},

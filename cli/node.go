@@ -116,7 +116,7 @@ var nodeAllocSheet = command.Sheet[*structs.AllocListStub]{
 			command.Age(a.CreateTime),
 		}
 	},
-	Order: newestFirst,
+	Order: NewestFirst,
 }
 
 var nodeEventSheet = command.Sheet[*structs.NodeEvent]{

@@ -111,7 +111,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 	if rows := watch.PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}
-	allocSheet.Section(c, "Allocations", p.Allocations)
+	Sheet.Section(c, "Allocations", p.Allocations)
 	return nil
 }
 

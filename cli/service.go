@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// serviceCommands are the verbs of berth service.
-var serviceCommands = []command.Command{
+// ServiceCommands are the verbs of berth service.
+var ServiceCommands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List the services that allocations offer",

@@ -21,13 +21,13 @@ var tree = []command.Command{
 		Name:     "alloc",
 		Group:    command.GroupWork,
 		Synopsis: "Show, follow and stop allocations",
-		Sub:      allocCommands,
+		Sub:      Commands,
 	},
 	{
 		Name:     "eval",
 		Group:    command.GroupWork,
 		Synopsis: "Show evaluations",
-		Sub:      evalCommands,
+		Sub:      EvalCommands,
 	},
 	{
 		Name:     "deployment",
@@ -45,7 +45,7 @@ var tree = []command.Command{
 		Name:     "service",
 		Group:    command.GroupWork,
 		Synopsis: "Show the services that allocations offer",
-		Sub:      serviceCommands,
+		Sub:      ServiceCommands,
 	},
 	{
 		Name:     "volume",
