@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -220,7 +221,7 @@ func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment
 		return err
 	}
 	printRollout(c, d, allocs)
-	SheetOfJob.Section(c, "Allocations", allocs)
+	alloc.SheetOfJob.Section(c, "Allocations", allocs)
 	return nil
 }
 

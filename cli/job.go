@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -357,7 +358,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	SheetOfJob.Section(c, "Allocations", allocs)
+	alloc.SheetOfJob.Section(c, "Allocations", allocs)
 	return nil
 }
 
@@ -391,7 +392,7 @@ func printEvals(ctx context.Context, c *command.Call, id string) error {
 	if err != nil {
 		return err
 	}
-	EvalSheet.Section(c, "Evaluations", evals)
+	alloc.EvalSheet.Section(c, "Evaluations", evals)
 	return nil
 }
 
@@ -401,7 +402,7 @@ func printBlocked(ctx context.Context, c *command.Call, id string) error {
 	if err != nil || len(evals) == 0 {
 		return err
 	}
-	slices.SortStableFunc(evals, NewestEvalFirst)
+	slices.SortStableFunc(evals, alloc.NewestEvalFirst)
 	waits := func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked }
 	failed := func(e *structs.Evaluation) bool { return len(e.FailedTGAllocs) > 0 }
 	newest := slices.IndexFunc(evals, failed)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -154,7 +155,7 @@ var jobAllocsCommand = command.Command{
 			return err
 		}
 		return c.Show(allocs, func() error {
-			SheetOfJob.Section(c, "Allocations", allocs)
+			alloc.SheetOfJob.Section(c, "Allocations", allocs)
 			return nil
 		})
 	},

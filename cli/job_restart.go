@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -59,7 +60,10 @@ batch follows when the successors run.`,
 			Usage:   "How long to await one allocation",
 		},
 		{Name: "yes", Usage: "Answer each question with yes"},
-		{Name: NoShutdownDelay.Name, Usage: "With -reschedule, skip the shutdown_delay of groups and tasks"},
+		{
+			Name:  alloc.NoShutdownDelay.Name,
+			Usage: "With -reschedule, skip the shutdown_delay of groups and tasks",
+		},
 		command.VerboseFlag,
 	},
 	Run: jobRestart,
@@ -93,7 +97,7 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 			!c.Bool("reschedule") && len(restartedTasks(c, a)) == 0
 	})
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int { return strings.Compare(a.Name, b.Name) })
-	if c.Bool(NoShutdownDelay.Name) && !c.Bool("reschedule") {
+	if c.Bool(alloc.NoShutdownDelay.Name) && !c.Bool("reschedule") {
 		fmt.Fprintln(c.Err, "Warning: -no-shutdown-delay has an effect only with -reschedule")
 	}
 	done, failed, err := restartBatches(ctx, c, allocs)
@@ -222,7 +226,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 	if c.Bool("reschedule") {
 		c.Printf("Replacing allocation %s (%s)\n", c.ID(a.ID), a.Name)
 		err := sendOrder(ctx, w, "the servers, which stop it", func() error {
-			_, err := c.API.AllocStop(ctx, a.ID, StopOptions(c))
+			_, err := c.API.AllocStop(ctx, a.ID, alloc.StopOptions(c))
 			return err
 		})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -21,7 +22,7 @@ var jobStopCommand = command.Command{
 		evalPriority,
 		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
 		{Name: "global", Usage: "Accepted for the dialect; a job has one region"},
-		NoShutdownDelay,
+		alloc.NoShutdownDelay,
 	}, command.DetachFlags...),
 	Run: jobStop,
 	Examples: "berth job stop web\n" +
@@ -40,7 +41,7 @@ func jobStop(ctx context.Context, c *command.Call) error {
 	answer, err := c.API.JobDeregister(ctx, id, api.JobDeregisterOptions{
 		Purge:           c.Bool("purge"),
 		EvalPriority:    int(c.Number("eval-priority")),
-		NoShutdownDelay: c.Bool(NoShutdownDelay.Name),
+		NoShutdownDelay: c.Bool(alloc.NoShutdownDelay.Name),
 	})
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)

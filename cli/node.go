@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -116,7 +117,7 @@ var nodeAllocSheet = command.Sheet[*structs.AllocListStub]{
 			command.Age(a.CreateTime),
 		}
 	},
-	Order: NewestFirst,
+	Order: alloc.NewestFirst,
 }
 
 var nodeEventSheet = command.Sheet[*structs.NodeEvent]{

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -111,7 +112,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 	if rows := watch.PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}
-	Sheet.Section(c, "Allocations", p.Allocations)
+	alloc.Sheet.Section(c, "Allocations", p.Allocations)
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package cli
 
-import "berth/cli/command"
+import (
+	"berth/cli/alloc"
+	"berth/cli/command"
+)
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
@@ -21,13 +24,13 @@ var tree = []command.Command{
 		Name:     "alloc",
 		Group:    command.GroupWork,
 		Synopsis: "Show, follow and stop allocations",
-		Sub:      Commands,
+		Sub:      alloc.Commands,
 	},
 	{
 		Name:     "eval",
 		Group:    command.GroupWork,
 		Synopsis: "Show evaluations",
-		Sub:      EvalCommands,
+		Sub:      alloc.EvalCommands,
 	},
 	{
 		Name:     "deployment",
@@ -45,7 +48,7 @@ var tree = []command.Command{
 		Name:     "service",
 		Group:    command.GroupWork,
 		Synopsis: "Show the services that allocations offer",
-		Sub:      ServiceCommands,
+		Sub:      alloc.ServiceCommands,
 	},
 	{
 		Name:     "volume",

@@ -1,4 +1,6 @@
-package cli
+// Package alloc has the commands on allocations, on the evaluations that place them, and on the services that
+// they offer.
+package alloc
 
 import (
 	"cmp"
