@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// deploymentCommands are the verbs of berth deployment.
-var deploymentCommands = []command.Command{
+// Commands are the verbs of berth deployment.
+var Commands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List deployments, the newest first",
@@ -153,7 +153,7 @@ func followDeployment(
 			writeDeploymentStep(w, d)
 			return nil
 		}
-		_, err = awaitDeployment(ctx, w, d)
+		_, err = Await(ctx, w, d)
 		return err
 	})
 }
@@ -176,7 +176,7 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 			if err != nil {
 				return err
 			}
-			_, err = awaitDeployment(ctx, w, d)
+			_, err = Await(ctx, w, d)
 			return err
 		})
 	})
@@ -259,8 +259,8 @@ func progressUntil(d *structs.Deployment, s *structs.DeploymentState, healthyCan
 	return command.FormatNanos(s.RequireProgressBy.UnixNano())
 }
 
-// jobDeploymentsRun lists the deployments of a job.
-func jobDeploymentsRun(ctx context.Context, c *command.Call) error {
+// ListOfJob lists the deployments of a job.
+func ListOfJob(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -289,8 +289,8 @@ func jobLatestDeployment(ctx context.Context, c *command.Call, id string) error 
 	})
 }
 
-// jobPromote promotes the canaries of the newest deployment of a job.
-func jobPromote(ctx context.Context, c *command.Call) error {
+// PromoteOfJob promotes the canaries of the newest deployment of a job.
+func PromoteOfJob(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -309,8 +309,8 @@ func jobPromote(ctx context.Context, c *command.Call) error {
 	return followDeployment(ctx, c, answer, d.ID)
 }
 
-// printLatestDeployment writes the newest deployment of a job, if it has one.
-func printLatestDeployment(ctx context.Context, c *command.Call, id string) error {
+// PrintLatest writes the newest deployment of a job, if it has one.
+func PrintLatest(ctx context.Context, c *command.Call, id string) error {
 	d, _, err := c.API.JobDeployment(ctx, id, nil)
 	if err != nil || d == nil {
 		return err

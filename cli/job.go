@@ -85,7 +85,7 @@ if the file is invalid.`,
 			{Name: "all", Usage: "List also those of an earlier job with the same ID"},
 			command.VerboseFlag,
 		},
-		Run: jobDeploymentsRun,
+		Run: ListOfJob,
 		Examples: "berth job deployments web\n" +
 			"berth job deployments -latest web",
 	},
@@ -102,7 +102,7 @@ if the file is invalid.`,
 				Usage: "Promote only this group; may be repeated",
 			},
 		}, command.DetachFlags...),
-		Run: jobPromote,
+		Run: PromoteOfJob,
 		Examples: "berth job promote web\n" +
 			"berth job promote -group api web",
 	},
@@ -144,7 +144,7 @@ no node is up, it warns that the drivers are not checked.`,
 	jobWhyCommand,
 	jobRevertCommand,
 	jobScaleCommand,
-	jobScalingEventsCommand,
+	ScalingEventsCommand,
 	jobRestartCommand,
 	jobEvalCommand,
 	jobAllocsCommand,
@@ -203,7 +203,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 	if err != nil {
 		return err
 	}
-	d, err := deploymentOf(ctx, w, stored)
+	d, err := Of(ctx, w, stored)
 	switch {
 	case err != nil:
 		return err
@@ -215,7 +215,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 		w.WriteLine("The update goes on with evaluation %s", command.ShortID(w.NextEval))
 		return awaitJob(ctx, w, job, w.NextEval)
 	}
-	succeeded, err := awaitDeployment(ctx, w, d)
+	succeeded, err := Await(ctx, w, d)
 	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
@@ -347,7 +347,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 		printSummary,
 		printBlocked,
 		printEvals,
-		printLatestDeployment,
+		PrintLatest,
 	} {
 		err := print(ctx, c, j.ID)
 		if err != nil {

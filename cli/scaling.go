@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// scalingCommands are the verbs of berth scaling.
-var scalingCommands = []command.Command{{
+// ScalingCommands are the verbs of berth scaling.
+var ScalingCommands = []command.Command{{
 	Name:     "policy",
 	Synopsis: "Show the scaling policies of jobs",
 	Sub: []command.Command{

@@ -10,7 +10,8 @@ import (
 	"berth/structs"
 )
 
-var jobScalingEventsCommand = command.Command{
+// ScalingEventsCommand is the verb scaling-events of berth job.
+var ScalingEventsCommand = command.Command{
 	Name:     "scaling-events",
 	Args:     "<job>",
 	Synopsis: "List the requests that scaled the groups of a job",

@@ -36,13 +36,13 @@ var tree = []command.Command{
 		Name:     "deployment",
 		Group:    command.GroupWork,
 		Synopsis: "Show, promote and stop deployments of jobs",
-		Sub:      deploymentCommands,
+		Sub:      Commands,
 	},
 	{
 		Name:     "scaling",
 		Group:    command.GroupWork,
 		Synopsis: "Show the scaling policies of jobs",
-		Sub:      scalingCommands,
+		Sub:      ScalingCommands,
 	},
 	{
 		Name:     "service",
