@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
+	"berth/cli/deployment"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -85,7 +86,7 @@ if the file is invalid.`,
 			{Name: "all", Usage: "List also those of an earlier job with the same ID"},
 			command.VerboseFlag,
 		},
-		Run: ListOfJob,
+		Run: deployment.ListOfJob,
 		Examples: "berth job deployments web\n" +
 			"berth job deployments -latest web",
 	},
@@ -102,7 +103,7 @@ if the file is invalid.`,
 				Usage: "Promote only this group; may be repeated",
 			},
 		}, command.DetachFlags...),
-		Run: PromoteOfJob,
+		Run: deployment.PromoteOfJob,
 		Examples: "berth job promote web\n" +
 			"berth job promote -group api web",
 	},
@@ -144,7 +145,7 @@ no node is up, it warns that the drivers are not checked.`,
 	jobWhyCommand,
 	jobRevertCommand,
 	jobScaleCommand,
-	ScalingEventsCommand,
+	deployment.ScalingEventsCommand,
 	jobRestartCommand,
 	jobEvalCommand,
 	jobAllocsCommand,
@@ -203,7 +204,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 	if err != nil {
 		return err
 	}
-	d, err := Of(ctx, w, stored)
+	d, err := deployment.Of(ctx, w, stored)
 	switch {
 	case err != nil:
 		return err
@@ -215,7 +216,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 		w.WriteLine("The update goes on with evaluation %s", command.ShortID(w.NextEval))
 		return awaitJob(ctx, w, job, w.NextEval)
 	}
-	succeeded, err := Await(ctx, w, d)
+	succeeded, err := deployment.Await(ctx, w, d)
 	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
@@ -347,7 +348,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 		printSummary,
 		printBlocked,
 		printEvals,
-		PrintLatest,
+		deployment.PrintLatest,
 	} {
 		err := print(ctx, c, j.ID)
 		if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"berth/cli/alloc"
 	"berth/cli/command"
+	"berth/cli/deployment"
 )
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
@@ -36,13 +37,13 @@ var tree = []command.Command{
 		Name:     "deployment",
 		Group:    command.GroupWork,
 		Synopsis: "Show, promote and stop deployments of jobs",
-		Sub:      Commands,
+		Sub:      deployment.Commands,
 	},
 	{
 		Name:     "scaling",
 		Group:    command.GroupWork,
 		Synopsis: "Show the scaling policies of jobs",
-		Sub:      ScalingCommands,
+		Sub:      deployment.ScalingCommands,
 	},
 	{
 		Name:     "service",

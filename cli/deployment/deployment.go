@@ -1,4 +1,6 @@
-package cli
+// Package deployment has the commands on deployments of jobs and on scaling policies, and follows a
+// deployment until its end.
+package deployment
 
 import (
 	"cmp"
