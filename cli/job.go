@@ -17,8 +17,8 @@ import (
 	"berth/structs"
 )
 
-// jobCommands are the verbs of berth job.
-var jobCommands = []command.Command{
+// Commands are the verbs of berth job.
+var Commands = []command.Command{
 	{
 		Name:     "run",
 		Args:     "<file>",
@@ -282,13 +282,14 @@ func findVersion(versions []*structs.Job, id string, version uint64) (*structs.J
 
 var jobStatus = command.Status[*structs.JobListStub, structs.Job]{
 	Kind:  "job",
-	Sheet: jobSheet,
+	Sheet: Sheet,
 	List:  (*api.Client).Jobs,
 	Get:   (*api.Client).Job,
 	Print: printJob,
 }
 
-var jobSheet = command.Sheet[*structs.JobListStub]{
+// Sheet shows jobs.
+var Sheet = command.Sheet[*structs.JobListStub]{
 	Titles: "ID|Type|Priority|Status|Running|Submitted",
 	Row: func(_ *command.Call, j *structs.JobListStub) []string {
 		return []string{

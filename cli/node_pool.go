@@ -82,7 +82,7 @@ configuration says so: node_pool in the client block.`,
 			if err != nil {
 				return err
 			}
-			return jobSheet.List(c, "job", jobs)
+			return Sheet.List(c, "job", jobs)
 		},
 		Examples: "berth node pool jobs gpu\n" +
 			"berth node pool jobs -namespace '*' gpu",

@@ -19,7 +19,7 @@ var tree = []command.Command{
 		Name:     "job",
 		Group:    command.GroupWork,
 		Synopsis: "Run, watch and stop jobs",
-		Sub:      jobCommands,
+		Sub:      Commands,
 	},
 	{
 		Name:     "alloc",
