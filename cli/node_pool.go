@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/job"
 	"berth/jobspec"
 	"berth/structs"
 )
@@ -82,7 +83,7 @@ configuration says so: node_pool in the client block.`,
 			if err != nil {
 				return err
 			}
-			return Sheet.List(c, "job", jobs)
+			return job.Sheet.List(c, "job", jobs)
 		},
 		Examples: "berth node pool jobs gpu\n" +
 			"berth node pool jobs -namespace '*' gpu",

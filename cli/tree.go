@@ -4,6 +4,7 @@ import (
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
+	"berth/cli/job"
 )
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
@@ -19,7 +20,7 @@ var tree = []command.Command{
 		Name:     "job",
 		Group:    command.GroupWork,
 		Synopsis: "Run, watch and stop jobs",
-		Sub:      Commands,
+		Sub:      job.Commands,
 	},
 	{
 		Name:     "alloc",

@@ -1,4 +1,6 @@
-package cli
+// Package job has the commands on jobs: they read job files, and register, change, restart, stop and show
+// jobs.
+package job
 
 import (
 	"cmp"
