@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// namespaceCommands are the verbs of berth namespace.
-var namespaceCommands = []command.Command{
+// NamespaceCommands are the verbs of berth namespace.
+var NamespaceCommands = []command.Command{
 	{
 		Name:     "apply",
 		Args:     "<namespace>",

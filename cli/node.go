@@ -247,9 +247,9 @@ func printNodePlugins(c *command.Call, n *structs.NodeDetail) {
 	pluginID := func(id string) string { return id }
 	fit := func(text string, width int) string { return brief(c, text, width) }
 	instances := append(
-		instanceRows("node", n.CSINodePlugins, pluginID, fit),
-		instanceRows("controller", n.CSIControllerPlugins, pluginID, fit)...)
-	c.Section("CSI plugins", "Plugin"+instanceTitles, instances)
+		InstanceRows("node", n.CSINodePlugins, pluginID, fit),
+		InstanceRows("controller", n.CSIControllerPlugins, pluginID, fit)...)
+	c.Section("CSI plugins", "Plugin"+InstanceTitles, instances)
 }
 
 func printDrivers(c *command.Call, drivers map[string]*structs.DriverInfo) {

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// operatorCommands are the verbs of berth operator.
-var operatorCommands = []command.Command{
+// OperatorCommands are the verbs of berth operator.
+var OperatorCommands = []command.Command{
 	{
 		Name:     "raft",
 		Synopsis: "Show the Raft configuration and remove failed servers",

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// pluginCommands are the verbs of berth plugin.
-var pluginCommands = []command.Command{
+// PluginCommands are the verbs of berth plugin.
+var PluginCommands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[plugin]",
@@ -25,19 +25,19 @@ var pluginCommands = []command.Command{
 	},
 }
 
-// instanceTitles are those of instanceRows, without the first one.
-const instanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
+// InstanceTitles are those of InstanceRows, without the first one.
+const InstanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
 
-// The widths to which fit cuts the texts of instanceRows, so that a line has about 110 columns. A line of an
+// The widths to which fit cuts the texts of InstanceRows, so that a line has about 110 columns. A line of an
 // instance that is not healthy also has its description.
 const (
 	maxTopology   = 30
 	maxPluginText = 50
 )
 
-// instanceRows returns a row for each plugin instance. label formats the key of an instance, and fit fits its
+// InstanceRows returns a row for each plugin instance. label formats the key of an instance, and fit fits its
 // texts into a width.
-func instanceRows(
+func InstanceRows(
 	half string, infos map[string]*structs.CSIInfo, label func(key string) string,
 	fit func(text string, width int) string,
 ) command.Grid {
@@ -106,9 +106,9 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 	)
 	whole := func(text string, _ int) string { return text }
 	instances := append(
-		instanceRows("controller", p.Controllers, command.ShortID, whole),
-		instanceRows("node", p.Nodes, command.ShortID, whole)...)
-	c.Section("Instances", "Node"+instanceTitles, instances)
+		InstanceRows("controller", p.Controllers, command.ShortID, whole),
+		InstanceRows("node", p.Nodes, command.ShortID, whole)...)
+	c.Section("Instances", "Node"+InstanceTitles, instances)
 	if rows := watch.PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// serverCommands are the verbs of berth server.
-var serverCommands = []command.Command{
+// ServerCommands are the verbs of berth server.
+var ServerCommands = []command.Command{
 	{
 		Name:     "members",
 		Synopsis: "List the servers",

@@ -7,8 +7,8 @@ import (
 	"berth/cli/watch"
 )
 
-// systemCommands are the verbs of berth system.
-var systemCommands = []command.Command{
+// SystemCommands are the verbs of berth system.
+var SystemCommands = []command.Command{
 	{
 		Name:     "gc",
 		Synopsis: "Delete rows that are past their retention",

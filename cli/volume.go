@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// volumeCommands are the verbs of berth volume.
-var volumeCommands = []command.Command{
+// Commands are the verbs of berth volume.
+var Commands = []command.Command{
 	{
 		Name:     "init",
 		Args:     "[file]",
