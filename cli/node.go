@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
+	"berth/cli/volume"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -247,9 +248,9 @@ func printNodePlugins(c *command.Call, n *structs.NodeDetail) {
 	pluginID := func(id string) string { return id }
 	fit := func(text string, width int) string { return brief(c, text, width) }
 	instances := append(
-		InstanceRows("node", n.CSINodePlugins, pluginID, fit),
-		InstanceRows("controller", n.CSIControllerPlugins, pluginID, fit)...)
-	c.Section("CSI plugins", "Plugin"+InstanceTitles, instances)
+		volume.InstanceRows("node", n.CSINodePlugins, pluginID, fit),
+		volume.InstanceRows("controller", n.CSIControllerPlugins, pluginID, fit)...)
+	c.Section("CSI plugins", "Plugin"+volume.InstanceTitles, instances)
 }
 
 func printDrivers(c *command.Call, drivers map[string]*structs.DriverInfo) {

@@ -5,6 +5,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/deployment"
 	"berth/cli/job"
+	"berth/cli/volume"
 )
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
@@ -56,13 +57,13 @@ var tree = []command.Command{
 		Name:     "volume",
 		Group:    command.GroupStorage,
 		Synopsis: "Create, show and delete volumes",
-		Sub:      Commands,
+		Sub:      volume.Commands,
 	},
 	{
 		Name:     "plugin",
 		Group:    command.GroupStorage,
 		Synopsis: "Show CSI plugins",
-		Sub:      PluginCommands,
+		Sub:      volume.PluginCommands,
 	},
 	{
 		Name:     "node",

@@ -1,4 +1,5 @@
-package cli
+// Package volume has the commands on volumes and on the CSI plugins that have them.
+package volume
 
 import (
 	"cmp"
