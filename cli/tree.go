@@ -5,6 +5,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/deployment"
 	"berth/cli/job"
+	"berth/cli/operator"
 	"berth/cli/volume"
 )
 
@@ -75,25 +76,25 @@ var tree = []command.Command{
 		Name:     "namespace",
 		Group:    command.GroupCluster,
 		Synopsis: "Create, show and delete namespaces",
-		Sub:      NamespaceCommands,
+		Sub:      operator.NamespaceCommands,
 	},
 	{
 		Name:     "server",
 		Group:    command.GroupCluster,
 		Synopsis: "Show and remove servers",
-		Sub:      ServerCommands,
+		Sub:      operator.ServerCommands,
 	},
 	{
 		Name:     "operator",
 		Group:    command.GroupCluster,
 		Synopsis: "Operate the cluster",
-		Sub:      OperatorCommands,
+		Sub:      operator.Commands,
 	},
 	{
 		Name:     "system",
 		Group:    command.GroupCluster,
 		Synopsis: "Clean up",
-		Sub:      SystemCommands,
+		Sub:      operator.SystemCommands,
 	},
 	{
 		Name:     "completion",

@@ -1,4 +1,6 @@
-package cli
+// Package operator has the commands of those who operate the cluster: on servers, Raft, snapshots of the
+// state, the scheduler and namespaces.
+package operator
 
 import (
 	"bytes"
@@ -12,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// OperatorCommands are the verbs of berth operator.
-var OperatorCommands = []command.Command{
+// Commands are the verbs of berth operator.
+var Commands = []command.Command{
 	{
 		Name:     "raft",
 		Synopsis: "Show the Raft configuration and remove failed servers",
