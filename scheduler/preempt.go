@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/preempt"
 	"berth/state"
 	"berth/structs"
 )
@@ -17,12 +18,8 @@ const (
 	preemptionNodes = 64 // nodes with enough victims that are compared
 )
 
-// displacement are the allocations of a node that a placement displaces.
-type displacement struct {
-	view    *nodeView
-	victims []*structs.Allocation
-	order   [4]int // compared: number of victims, sum of their priorities, those beyond migrate, their room
-}
+// preemptionProtocol is the structs.NodeProtocol of the first agent that waits for the end of others.
+const preemptionProtocol = 1
 
 // mayPreempt reports whether the placement may displace others.
 func (p *planner) mayPreempt(w *placement) bool {
@@ -36,51 +33,51 @@ func (p *planner) placeByPreemption(w *placement, t *refusalCount) bool {
 	if !p.mayPreempt(w) {
 		return false
 	}
-	best := p.chooseDisplacement(w)
-	if best == nil {
+	v, victims := p.chooseVictims(w)
+	if len(victims) == 0 {
 		return false
 	}
-	for _, victim := range best.victims {
-		p.stopAlloc(victim, "", "")
-		w.victims = append(w.victims, victim.ID)
-		if s := p.spareOf(victim); s != nil {
-			s.left--
+	for _, victim := range victims {
+		p.stopAlloc(victim.Alloc, "", "")
+		w.victims = append(w.victims, victim.Alloc.ID)
+		if victim.Spare != nil {
+			victim.Spare.Left--
 		}
 	}
-	p.addToPlan(w, best.view, t)
+	p.addToPlan(w, v, t)
 	id := p.plan.Place[len(p.plan.Place)-1].ID
-	for _, s := range p.plan.Stop[len(p.plan.Stop)-len(best.victims):] {
+	for _, s := range p.plan.Stop[len(p.plan.Stop)-len(victims):] {
 		s.PreemptedBy = id
 		s.Description = "Preempted by alloc ID " + id
 	}
 	return true
 }
 
-// chooseDisplacement returns the best displacement: the fewest allocations, then those of the lowest
-// priorities, then those that their groups can miss, then the least room. It is nil if no node has one. Each
-// evaluation begins at another node, so that the same nodes do not always suffer.
-func (p *planner) chooseDisplacement(w *placement) *displacement {
+// chooseVictims returns the best victims of a node, none if no node has any. Each evaluation begins at
+// another node, so that the same nodes do not always suffer.
+func (p *planner) chooseVictims(w *placement) (node *nodeView, best []preempt.Candidate) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
 		w.plan.filterNodes(p.allNodes())
 		nodes = p.fromOrigin(w.plan.passing)
 	}
-	var best *displacement
 	found := 0
 	for _, n := range nodes {
-		d := p.displacementOn(w, p.viewOf(n))
-		if d == nil {
+		v := p.viewOf(n)
+		victims := p.victimsOn(w, v)
+		if len(victims) == 0 {
 			continue
 		}
-		if best == nil || d.betterThan(best) {
-			best = d
+		if node == nil || preempt.Compare(victims, best) < 0 {
+			node = v
+			best = victims
 		}
 		found++
 		if found == preemptionNodes {
 			break
 		}
 	}
-	return best
+	return node, best
 }
 
 // fromOrigin returns nodes, which are sorted by ID, from the evaluation's origin on.
@@ -90,90 +87,53 @@ func (p *planner) fromOrigin(nodes []*structs.Node) []*structs.Node {
 	return slices.Concat(nodes[first:], nodes[:first])
 }
 
-// displacementOn returns the best displacement on one node, nil if there is none.
-func (p *planner) displacementOn(w *placement, v *nodeView) *displacement {
+// victimsOn returns the victims on one node, none if they do not suffice.
+func (p *planner) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 	r := p.checkPlacement(w, v)
 	if r != nil && r.filter != filterResources {
 		return nil
 	}
 	from := p.displaceable(v)
-	all := allocsOf(from)
-	if len(all) == 0 || !p.fitsWithout(w, v, all) {
+	room := v.room
+	for _, c := range from {
+		room.Stop(c.Alloc)
+	}
+	if room.Short(w.plan.ask) != "" {
 		return nil
 	}
-	best, exact := p.searchVictims(w, v, from)
-	if exact {
-		return best
-	}
-	d := p.newDisplacement(v, p.withoutSuperfluous(w, v, all)...)
-	if best == nil || d.betterThan(best) {
-		best = d
-	}
-	return best
+	return preempt.Choose(&nodeTrial{p, w, v}, from)
 }
 
-func (d *displacement) betterThan(other *displacement) bool {
-	return slices.Compare(d.order[:], other.order[:]) < 0
-}
-
-// displaceable returns the allocations of a node that the job may displace: the least important first, then
-// those that their groups can miss, then the largest. An agent of an older version would not wait for their
-// end.
-func (p *planner) displaceable(v *nodeView) []candidateVictim {
+// displaceable returns the allocations of a node that the job may displace. An agent of an older version
+// would not wait for their end.
+func (p *planner) displaceable(v *nodeView) []preempt.Candidate {
 	if v.node.Protocol() < preemptionProtocol {
 		return nil
 	}
-	var all []candidateVictim
+	var all []preempt.Candidate
 	for a := range state.LiveAllocsByNode(p, v.node.ID) {
 		priority := state.AllocPriority(p, a)
 		if !p.stopped[a.ID] && len(a.CSIPlugins) == 0 && priority <= p.job.Priority-priorityGap {
-			all = append(all, candidateVictim{alloc: a, priority: priority})
+			all = append(all, preempt.Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}
-	slices.SortFunc(all, func(a, b candidateVictim) int {
-		return cmp.Or(
-			cmp.Compare(a.priority, b.priority),
-			cmp.Compare(roomOf(b.alloc), roomOf(a.alloc)),
-			cmp.Compare(a.alloc.ID, b.alloc.ID))
-	})
-	p.missedLast(all)
 	return all
 }
 
-// missedLast moves the allocations that their groups cannot miss behind the others of their priority.
-func (p *planner) missedLast(all []candidateVictim) {
-	counts := map[*spare]int{}
-	for i := range all {
-		if s := p.spareOf(all[i].alloc); s != nil {
-			counts[s]++
-			all[i].missed = max(0, counts[s]-s.left)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b candidateVictim) int {
-		return cmp.Or(
-			cmp.Compare(a.priority, b.priority),
-			cmp.Compare(a.missed, b.missed))
-	})
-}
-
-// spare is the number of allocations that a group can miss now: max_parallel of its migrate block without
-// those that it misses already.
-type spare struct{ left int }
-
 // spareOf returns the spare of an allocation's group, nil if the group has no pace.
-func (p *planner) spareOf(a *structs.Allocation) *spare {
+func (p *planner) spareOf(a *structs.Allocation) *preempt.Spare {
 	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	if s, known := p.spares[key]; known {
 		return s
 	}
-	var s *spare
+	var s *preempt.Spare
 	j := state.Job(p, a.Namespace, a.JobID)
 	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
 		g := j.Group(a.TaskGroup)
-		s = &spare{left: g.Migrate.MaxParallel - g.Count}
+		s = &preempt.Spare{Left: g.Migrate.MaxParallel - g.Count}
 		for other := range state.LiveAllocsByJob(p, a.Namespace, a.JobID) {
 			if other.TaskGroup == g.Name && !other.DeploymentStatus.IsCanary() {
-				s.left++
+				s.Left++
 			}
 		}
 	}
@@ -184,107 +144,81 @@ func (p *planner) spareOf(a *structs.Allocation) *spare {
 // jobGroup names a group of a job.
 type jobGroup struct{ ns, job, group string }
 
-// preemptionProtocol is the structs.NodeProtocol of the first agent that waits for the end of others.
-const preemptionProtocol = 1
-
-// roomOf returns the room of an allocation as one number, to compare.
-func roomOf(a *structs.Allocation) int {
-	if a.Resources == nil {
-		return 0
-	}
-	return a.Resources.CPU + a.Resources.MemoryMB + a.Resources.DiskMB
+// nodeTrial tries a placement on a node.
+type nodeTrial struct {
+	planner *planner
+	want    *placement
+	view    *nodeView
 }
 
-func (p *planner) newDisplacement(v *nodeView, victims ...*structs.Allocation) *displacement {
-	d := &displacement{view: v, victims: victims}
-	for i, a := range victims {
-		d.order[0]++
-		d.order[1] += state.AllocPriority(p, a)
-		d.order[3] += roomOf(a)
-		s := p.spareOf(a)
-		before := 0
-		for _, other := range victims[:i] {
-			if p.spareOf(other) == s {
-				before++
+// Fits reports whether the placement fits on the node as its view is.
+func (t *nodeTrial) Fits() bool {
+	return t.view.room.Short(t.want.plan.ask) == "" && t.planner.checkPlacement(t.want, t.view) == nil
+}
+
+// SetAside takes an allocation from the view of the node, to try the placement without it.
+func (t *nodeTrial) SetAside(a *structs.Allocation) {
+	t.planner.stopped[a.ID] = true
+	t.view.stop(t.planner, a)
+}
+
+// PutBack undoes SetAside.
+func (t *nodeTrial) PutBack(a *structs.Allocation) {
+	delete(t.planner.stopped, a.ID)
+	t.view.unstop(t.planner, a)
+}
+
+// Measure looks at devices and ports first: few allocations have those that a group demands, and their
+// capacity counts, too.
+func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
+	g := t.want.plan
+	lacks := t.view.room.Missing(g.ask)
+	_, device := chooseDevices(g.devices, t.view)
+	var port *structs.Port
+	if device == nil && len(g.ports) > 0 {
+		_, port = t.planner.choosePorts(g, t.view)
+	}
+
+	return func(a *structs.Allocation) (missing float64, helps bool) {
+		given := lacks.Least(*cmp.Or(a.Resources, &structs.Resources{}))
+		missing = shareOf(lacks.Sub(given), g.ask)
+		switch {
+		case device != nil:
+			held := devicesFor(a, device.demand)
+			return missing + float64(max(0, device.demand.Number()-held)), held > 0
+		case port != nil:
+			return missing, t.hasPortFor(a, port)
+		}
+		return missing, !given.Equal(structs.Resources{})
+	}
+}
+
+// shareOf returns the sum of the shares that amounts have of a demand.
+func shareOf(part, ask structs.Resources) float64 {
+	share := func(part, ask int) float64 { return float64(part) / float64(max(1, ask)) }
+	return share(part.CPU, ask.CPU) + share(part.MemoryMB, ask.MemoryMB) + share(part.DiskMB, ask.DiskMB)
+}
+
+// devicesFor returns the number of an allocation's devices with the name of a demand.
+func devicesFor(a *structs.Allocation, demand *structs.RequestedDevice) (n int) {
+	for _, devices := range a.Devices {
+		for _, d := range devices {
+			if demand.Matches(&structs.NodeDeviceResource{Vendor: d.Vendor, Type: d.Type, Name: d.Name}) {
+				n += len(d.DeviceIDs)
 			}
 		}
-		if s != nil && before >= s.left {
-			d.order[2]++
-		}
 	}
-	return d
+	return n
 }
 
-// demandsFrom reports whether an allocation has a static port that the group demands, or devices if the group
-// demands some.
-func (g *groupPlan) demandsFrom(a *structs.Allocation) bool {
-	if len(g.devices) > 0 && len(a.Devices) > 0 {
-		return true
+// hasPortFor reports whether an allocation has a port that meets a demand.
+func (t *nodeTrial) hasPortFor(a *structs.Allocation, demand *structs.Port) bool {
+	low, high := t.view.node.DynamicPorts()
+	if demand.Static() {
+		low = demand.Value
+		high = demand.Value
 	}
-	return slices.ContainsFunc(g.ports, func(d structs.Port) bool {
-		return d.Static() && slices.ContainsFunc(a.Ports, func(has structs.AllocatedPort) bool {
-			return has.Value == d.Value
-		})
+	return slices.ContainsFunc(a.Ports, func(p structs.AllocatedPort) bool {
+		return low <= p.Value && p.Value <= high
 	})
-}
-
-// withoutSuperfluous leaves out each allocation without which the others suffice: the most important and the
-// smallest first. A node may have many allocations, so each is tried once and alone.
-func (p *planner) withoutSuperfluous(
-	w *placement, v *nodeView, all []*structs.Allocation,
-) (victims []*structs.Allocation) {
-	p.setAside(v, all)
-	for _, a := range slices.Backward(all) {
-		p.putBack(v, a)
-		if !p.fitsNow(w, v) {
-			p.setAside(v, []*structs.Allocation{a})
-			victims = append(victims, a)
-		}
-	}
-	for _, a := range slices.Backward(victims) {
-		p.putBack(v, a)
-	}
-	slices.Reverse(victims)
-	return victims
-}
-
-// fitsWithout reports whether a placement fits on a node without some allocations.
-func (p *planner) fitsWithout(w *placement, v *nodeView, victims []*structs.Allocation) bool {
-	if !hasRoomWithout(w, v, victims) {
-		return false
-	}
-	p.setAside(v, victims)
-	fits := p.fitsNow(w, v)
-	for _, a := range slices.Backward(victims) {
-		p.putBack(v, a)
-	}
-	return fits
-}
-
-// hasRoomWithout reports whether the room of a node suffices without some allocations.
-func hasRoomWithout(w *placement, v *nodeView, victims []*structs.Allocation) bool {
-	room := v.room
-	for _, a := range victims {
-		room.Stop(a)
-	}
-	return room.Short(w.plan.ask) == ""
-}
-
-// fitsNow reports whether a placement fits on a node as its view is.
-func (p *planner) fitsNow(w *placement, v *nodeView) bool {
-	return v.room.Short(w.plan.ask) == "" && p.checkPlacement(w, v) == nil
-}
-
-// setAside takes allocations from the view of a node, to try a placement without them.
-func (p *planner) setAside(v *nodeView, allocs []*structs.Allocation) {
-	for _, a := range allocs {
-		p.stopped[a.ID] = true
-		v.stop(p, a)
-	}
-}
-
-// putBack undoes setAside for one allocation.
-func (p *planner) putBack(v *nodeView, a *structs.Allocation) {
-	delete(p.stopped, a.ID)
-	v.unstop(p, a)
 }

@@ -36,7 +36,7 @@ func TestPreemption_OnDenseNodes(t *testing.T) {
 		"a port and the room of one": {
 			[]*structs.Job{small(62, 5, 10), small(1, 10, 20), small(20, 5, 25), small(1, 5, 30, port("http", 80)),
 				small(1, 575, 45)},
-			both(cpu(15), port("http", 80)), "map[low20:1 low30:1]"},
+			both(cpu(15), port("http", 80)), "map[low10:2 low30:1]"},
 		"a device": {
 			[]*structs.Job{small(150, 5, 10), small(1, 5, 30, demand("gpu", 1))},
 			both(cpu(1), demand("gpu", 1)), "map[low30:1]"},

@@ -45,10 +45,10 @@ func TestPreemption_SparesGroupsThatMissSome(t *testing.T) {
 		"in one displacement": {
 			[]*structs.Job{low("a", 2, 300, 1), low("b", 1, 390, 1)}, 590, 1, "map[a:1 b:1]"},
 		"in a large one": {
-			[]*structs.Job{low("a", 4, 200, 1), low("b", 1, 100, 1), low("c", 1, 100, 1)}, 400, 1, "map[a:2]"},
+			[]*structs.Job{low("a", 4, 200, 1), low("b", 1, 100, 1), low("c", 1, 100, 1)}, 400, 1, "map[a:1 b:1 c:1]"},
 		"three": {
-			[]*structs.Job{low("a", 3, 170, 1), low("b", 1, 160, 1), low("c", 1, 165, 1), low("d", 1, 165, 1)},
-			480, 1, "map[b:1 c:1 d:1]"},
+			[]*structs.Job{low("a", 3, 170, 1), low("b", 1, 160, 1), low("c", 1, 164, 1), low("d", 1, 165, 1)},
+			480, 1, "map[a:1 b:1 d:1]"},
 		"beyond it if nothing else is there": {[]*structs.Job{low("a", 3, 300, 1)}, 300, 2, "map[a:2]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +199,10 @@ func TestPreemption_OfDevices(t *testing.T) {
 		"not of others": {map[string]func(*structs.Job){
 			"a": both(demand("acme/gpu/x1", 2), priority(45))},
 			demand("acme/gpu/x1", 1), ""},
+		"of the model before room": {map[string]func(*structs.Job){
+			"a": both(demand("acme/gpu/x1", 1), cpu(400), priority(30)),
+			"b": both(demand("acme/gpu/x2", 2), priority(35)), "c": cpu(400)},
+			both(demand("acme/gpu/x2", 1), cpu(500)), "b c"},
 		"with room": {map[string]func(*structs.Job){
 			"a": both(demand("acme/gpu/x1", 2), cpu(100)), "b": cpu(800)},
 			both(demand("acme/gpu/x1", 1), cpu(500)), "a b"},

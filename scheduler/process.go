@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/scheduler/preempt"
 	"berth/state"
 	"berth/structs"
 )
@@ -60,7 +61,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		nodes:          map[string]*structs.Node{},
 		intended:       map[string][]*structs.CSIClaim{},
 		former:         map[formerGroup]*groupPlan{},
-		spares:         map[jobGroup]*spare{},
+		spares:         map[jobGroup]*preempt.Spare{},
 	}
 	p.job = state.Job(tx, p.ns, eval.JobID)
 	return p, nil
@@ -120,17 +121,18 @@ type planner struct {
 	former         map[formerGroup]*groupPlan // groups in older versions, which are placed again
 	held           *state.HeldGroups          // by deployment
 	placements     []*placement
-	delayed        []classified        // ended allocations that are replaced later
-	stopped        map[string]bool     // allocations that the plan stops
-	nowhere        bool                // a per-node job runs on no node
-	moves          int                 // allocations that the plan stops and places again
-	placed         int                 // bytes of the allocations of the plan's last part, about
-	parts          []int               // the numbers of allocations at which later parts of the plan begin
-	spares         map[jobGroup]*spare // nil values are those of groups without a pace
-	more           bool                // another plan has to follow
-	waits          bool                // for the end of a plugin: see addRetryEval
-	nextWave       string              // ID of the evaluation that continues an update, or ""
-	exhaustedNodes map[string]bool     // by node: without capacity for an allocation of a per-node job
+	delayed        []classified    // ended allocations that are replaced later
+	stopped        map[string]bool // allocations that the plan stops
+	nowhere        bool            // a per-node job runs on no node
+	moves          int             // allocations that the plan stops and places again
+	placed         int             // bytes of the allocations of the plan's last part, about
+	parts          []int           // the numbers of allocations at which later parts of the plan begin
+	more           bool            // another plan has to follow
+	waits          bool            // for the end of a plugin: see addRetryEval
+	nextWave       string          // ID of the evaluation that continues an update, or ""
+	exhaustedNodes map[string]bool // by node: without capacity for an allocation of a per-node job
+
+	spares map[jobGroup]*preempt.Spare // nil values are those of groups without a pace
 
 	dataLeft map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 

@@ -2,12 +2,12 @@ package scheduler
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"berth/scheduler/preempt"
 	"berth/structs"
 )
 
@@ -57,74 +57,69 @@ func withVictims(t *rapid.T) *fixture {
 	return w
 }
 
-// On a node with few allocations the displacement is the best of all that suffice: nobody loses more, or more
-// important, allocations than needed.
-func TestPreemption_IsTheBestOfANode(t *testing.T) {
+// trialOf returns a trial of the placement of the job high on the only node, nil if it fits there.
+func trialOf(t *rapid.T, w *fixture) *nodeTrial {
+	p, err := newPlanner(w.s.Read(), w.eval("high"), w.clock, options{enough: enough})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.decide()
+	high := p.placements[0]
+	v := p.viewOf(p.allNodes()[0])
+	high.plan.filterNodes(p.allNodes())
+	if p.checkPlacement(high, v) == nil {
+		return nil
+	}
+	return &nodeTrial{p, high, v}
+}
+
+// fitsWithout reports whether the placement fits without some allocations.
+func (t *nodeTrial) fitsWithout(victims []preempt.Candidate) bool {
+	for _, c := range victims {
+		t.SetAside(c.Alloc)
+	}
+	fits := t.Fits()
+	for _, c := range victims {
+		t.PutBack(c.Alloc)
+	}
+	return fits
+}
+
+// A displacement suffices, no victim of it is superfluous, and there is one whenever all victims together
+// suffice.
+func TestPreemption_NoVictimIsSuperfluous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := withVictims(t)
-		p, err := newPlanner(w.s.Read(), w.eval("high"), w.clock, options{enough: enough})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.decide()
-		high := p.placements[0]
-		v := p.viewOf(p.allNodes()[0])
-		high.plan.filterNodes(p.allNodes())
-		if p.checkPlacement(high, v) == nil {
+		high := trialOf(t, w)
+		if high == nil {
 			t.Skip("it fits")
 		}
-		got := p.displacementOn(high, v)
-		want := bestOfAll(p, high, v)
-		if want != nil && len(want.victims) > mostSearched {
-			t.Skip("it takes too many")
-		}
-		if want != nil {
-			_, exact := p.searchVictims(high, v, p.displaceable(v))
-			if !exact {
-				t.Skip("it takes too many steps")
+		all := high.planner.displaceable(high.view)
+		victims := high.planner.victimsOn(high.want, high.view)
+		if len(victims) == 0 {
+			if high.fitsWithout(all) {
+				t.Fatalf("none is displaced, and %s would suffice", describeVictims(all))
 			}
+			return
 		}
-		if (got == nil) != (want == nil) || got != nil && got.order != want.order {
-			t.Fatalf("displaced %+v, the best is %+v", describeVictims(got), describeVictims(want))
+		if !high.fitsWithout(victims) {
+			t.Fatalf("%s do not suffice", describeVictims(victims))
 		}
-		if got != nil && p.newDisplacement(v, got.victims...).order != got.order {
-			t.Fatalf("%+v has another order", describeVictims(got))
+		for i := range victims {
+			others := slices.Delete(slices.Clone(victims), i, i+1)
+			if high.fitsWithout(others) {
+				t.Fatalf("of %s, %s suffice", describeVictims(victims), describeVictims(others))
+			}
 		}
 	})
 }
 
-// bestOfAll tries every set of victims.
-func bestOfAll(p *planner, w *placement, v *nodeView) (best *displacement) {
-	from := allocsOf(p.displaceable(v))
-	for set := 1; set < 1<<len(from); set++ {
-		if best != nil && bits.OnesCount(uint(set)) > best.order[0] {
-			continue
-		}
-		var victims []*structs.Allocation
-		for i, a := range from {
-			if set&(1<<i) != 0 {
-				victims = append(victims, a)
-			}
-		}
-		if !p.fitsWithout(w, v, victims) {
-			continue
-		}
-		d := p.newDisplacement(v, victims...)
-		if best == nil || d.betterThan(best) {
-			best = d
-		}
-	}
-	return best
-}
-
-func describeVictims(d *displacement) string {
-	if d == nil {
-		return "none"
-	}
+func describeVictims(victims []preempt.Candidate) string {
 	var all []string
-	for _, a := range d.victims {
-		all = append(all, fmt.Sprintf("%s (%d MHz, %d MiB)", a.JobID, a.Resources.CPU, a.Resources.MemoryMB))
+	for _, c := range victims {
+		all = append(all, fmt.Sprintf("%s (%d MHz, %d MiB)", c.Alloc.JobID, c.Alloc.Resources.CPU,
+			c.Alloc.Resources.MemoryMB))
 	}
 	slices.Sort(all)
-	return fmt.Sprint(d.order, all)
+	return fmt.Sprint(all)
 }

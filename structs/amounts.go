@@ -44,16 +44,3 @@ const (
 	dimensionMemory = "memory"
 	dimensionDisk   = "disk"
 )
-
-// exceeded names the first dimension in which o does not fit, "" if it fits.
-func (m amounts) exceeded(o amounts) string {
-	switch {
-	case o.cpu > m.cpu:
-		return dimensionCPU
-	case o.memoryMB > m.memoryMB:
-		return dimensionMemory
-	case o.diskMB > m.diskMB:
-		return dimensionDisk
-	}
-	return ""
-}

@@ -73,22 +73,22 @@ func (r *NodeRoom) Place(ask Resources) {
 	r.live.count(of)
 }
 
-// Short names the first dimension that lacks room for a placement, "" if it fits. The allocations that are to
-// run fit into the node. Those that end may need room besides: the ones that take their place wait for them.
-// The plan leaves no more of them than there were.
+// Short names the first dimension that lacks room for a placement, "" if it fits.
 func (r *NodeRoom) Short(ask Resources) string {
+	return Resources{}.Exceeded(r.Missing(ask))
+}
+
+// Missing returns the room that a placement lacks. The allocations that are to run fit into the node. Those
+// that end may need room besides: the ones that take their place wait for them. The plan leaves no more of
+// them than there were.
+func (r *NodeRoom) Missing(ask Resources) Resources {
 	used := r.used
 	used.count(amountsOf(&ask))
-	if r.have.exceeded(r.before) == "" {
-		return r.have.exceeded(used)
-	}
-	short := r.have.most(r.before).exceeded(used)
-	if short == "" {
-		live := r.live
-		live.count(amountsOf(&ask))
-		short = r.have.exceeded(live)
-	}
-	return short
+	used.count(r.have.most(r.before).negative())
+	live := r.live
+	live.count(amountsOf(&ask))
+	live.count(r.have.negative())
+	return used.most(live).most(amounts{}).resources()
 }
 
 // With returns the dimensions of the room with another placement: the room of the node, and its use.

@@ -60,23 +60,15 @@ func (r Resources) Least(o Resources) Resources {
 	}
 }
 
-// Most returns the larger amount of each dimension.
-func (r Resources) Most(o Resources) Resources {
-	r.CPU = max(r.CPU, o.CPU)
-	r.MemoryMB = max(r.MemoryMB, o.MemoryMB)
-	r.DiskMB = max(r.DiskMB, o.DiskMB)
-	return r
-}
-
 // Exceeded names the first dimension in which o does not fit into r, "" if it fits.
 func (r Resources) Exceeded(o Resources) string {
 	switch {
 	case o.CPU > r.CPU:
-		return "cpu"
+		return dimensionCPU
 	case o.MemoryMB > r.MemoryMB:
-		return "memory"
+		return dimensionMemory
 	case o.DiskMB > r.DiskMB:
-		return "disk"
+		return dimensionDisk
 	}
 	return ""
 }
