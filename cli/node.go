@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// nodeCommands are the verbs of berth node.
-var nodeCommands = []command.Command{
+// NodeCommands are the verbs of berth node.
+var NodeCommands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[node]",

@@ -10,7 +10,6 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/cli/command"
-	"berth/cli/watch"
 	"berth/structs"
 )
 
@@ -80,17 +79,6 @@ func drainingCluster(t *testing.T, reads ...structs.NodeDrainStatusResponse) (
 	return w, clitest.Serve(t, w.Caller, w.Agent)
 }
 
-func drainWaits(waits ...structs.DrainWait) structs.NodeDrainStatusResponse {
-	return structs.NodeDrainStatusResponse{
-		DrainStrategy: &structs.DrainStrategy{},
-		Waits:         waits,
-	}
-}
-
-func drainEnded(status string) structs.NodeDrainStatusResponse {
-	return structs.NodeDrainStatusResponse{LastDrain: &structs.DrainMetadata{Status: status}}
-}
-
 // The watch tells what each allocation waits for when that changes, and that it has left.
 func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 	first := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is about to be moved"}
@@ -102,7 +90,7 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 	moving := second
 	moving.Reason = "it is stopping"
 	_, addr := drainingCluster(t,
-		drainWaits(first, second), drainWaits(second), drainWaits(moving), drainEnded(structs.DrainComplete))
+		DrainWaits(first, second), DrainWaits(second), DrainWaits(moving), DrainEnded(structs.DrainComplete))
 	for _, mode := range []string{"-enable", "-monitor"} {
 		code, out, errs := runLine(t, "node drain "+mode+" -address "+addr+" one")
 		if code != 0 || errs != "" {
@@ -129,9 +117,9 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 // The tasks of an allocation that a node has when it goes down may run on.
 func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
-	end := drainEnded(structs.DrainComplete)
+	end := DrainEnded(structs.DrainComplete)
 	end.NodeStatus = structs.NodeDown
-	_, addr := drainingCluster(t, drainWaits(wait), end)
+	_, addr := drainingCluster(t, DrainWaits(wait), end)
 	code, out, errs := runLine(t, "node drain -enable -address "+addr+" one")
 	if code != 0 || strings.Contains(out, "has left") {
 		t.Errorf("got exit code %d: %s%s", code, out, errs)
@@ -142,7 +130,7 @@ func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
 
 // There is nothing to watch at a node that does not drain, also if its last drain was cancelled.
 func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
-	_, addr := drainingCluster(t, drainEnded(structs.DrainCanceled))
+	_, addr := drainingCluster(t, DrainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
 	if code != 0 || !strings.Contains(out, "does not drain; its last drain was canceled") {
 		t.Errorf("got exit code %d: %s%s", code, out, errs)
@@ -156,7 +144,7 @@ func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
 // A watch of a drain that somebody cancels fails. -monitor sends nothing.
 func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
-	w, addr := drainingCluster(t, drainWaits(wait), drainEnded(structs.DrainCanceled))
+	w, addr := drainingCluster(t, DrainWaits(wait), DrainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
 	want := "the drain of node " + command.ShortID(clitest.Node1) +
 		" is canceled; to see why: berth node status " + clitest.Node1
@@ -175,7 +163,7 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 // The status of a node that drains has what the drain waits for.
 func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
-	w, addr := drainingCluster(t, drainWaits(wait))
+	w, addr := drainingCluster(t, DrainWaits(wait))
 	apitest.On(w.Caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
 		*structs.NodeGetResponse, error,
 	) {
@@ -187,60 +175,4 @@ func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
 		t.Fatalf("got exit code %d: %s", code, errs)
 	}
 	clitest.CheckLines(t, out, "Drain waits for", "it is stopping")
-}
-
-// TestWatch_ExplainsTheJobsOfADrain checks that the watch of a drain writes why the jobs wait that it waits
-// for, with the remedy and the failing check.
-func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
-	var out strings.Builder
-	waits := []structs.DrainWait{
-		{AllocID: clitest.Alloc2, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
-		{AllocID: clitest.Alloc3, Namespace: "prod", JobID: "web", Reason: "group g may miss no more"},
-		{AllocID: clitest.Alloc3, Namespace: "prod", JobID: "db", Reason: "it is stopping"},
-	}
-	reads := 0
-	w := watch.New(clitest.CallOf(t, &out, map[string]func() any{
-		"/v1/node/" + clitest.Node1 + "/drain": func() any {
-			reads++
-			if reads > 1 {
-				return drainEnded(structs.DrainComplete)
-			}
-			return drainWaits(waits...)
-		},
-		"/v1/job/web/why": func() any {
-			cause := &structs.Reason{
-				Text:   "the checks of service web do not pass",
-				Remedy: "berth alloc checks a1a1a1a1",
-			}
-			return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{cause}}
-		},
-		"/v1/job/db/why": func() any {
-			return &structs.WhyResponse{Reasons: []*structs.Reason{{Text: "nothing waits"}}}
-		},
-		"/v1/job/web/allocations": func() any {
-			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
-			return []*structs.AllocListStub{a}
-		},
-		"/v1/client/allocation/" + clitest.Alloc1 + "/checks": func() any {
-			return clitest.ChecksOne()[clitest.Alloc1]
-		},
-	}))
-	w.Waits.Next = time.Time{}
-	begun := true
-	err := awaitDrain(t.Context(), w, clitest.Node1, &begun)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clitest.CheckLines(t, out.String(),
-		"waits: the checks of service web do not pass",
-		"-> berth alloc checks a1a1a1a1",
-		"failure (the answer has the status 503)",
-		"is complete",
-	)
-	if strings.Contains(out.String(), "nothing waits") {
-		t.Errorf("a job that waits for nothing is explained:\n%s", out.String())
-	}
-	if got := w.Advice(); !strings.HasSuffix(got, "berth node status "+clitest.Node1) {
-		t.Errorf("the advice at a timeout is %q", got)
-	}
 }

@@ -70,7 +70,7 @@ var tree = []command.Command{
 		Name:     "node",
 		Group:    command.GroupCluster,
 		Synopsis: "Show nodes and control placements on them",
-		Sub:      nodeCommands,
+		Sub:      NodeCommands,
 	},
 	{
 		Name:     "namespace",
