@@ -24,9 +24,9 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 		"/v1/node/" + clitest.Node1 + "/drain": func() any {
 			reads++
 			if reads > 1 {
-				return DrainEnded(structs.DrainComplete)
+				return clitest.DrainEnded(structs.DrainComplete)
 			}
-			return DrainWaits(waits...)
+			return clitest.DrainWaits(waits...)
 		},
 		"/v1/job/web/why": func() any {
 			cause := &structs.Reason{

@@ -90,7 +90,7 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 	moving := second
 	moving.Reason = "it is stopping"
 	_, addr := drainingCluster(t,
-		DrainWaits(first, second), DrainWaits(second), DrainWaits(moving), DrainEnded(structs.DrainComplete))
+		clitest.DrainWaits(first, second), clitest.DrainWaits(second), clitest.DrainWaits(moving), clitest.DrainEnded(structs.DrainComplete))
 	for _, mode := range []string{"-enable", "-monitor"} {
 		code, out, errs := runLine(t, "node drain "+mode+" -address "+addr+" one")
 		if code != 0 || errs != "" {
@@ -117,9 +117,9 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 // The tasks of an allocation that a node has when it goes down may run on.
 func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
-	end := DrainEnded(structs.DrainComplete)
+	end := clitest.DrainEnded(structs.DrainComplete)
 	end.NodeStatus = structs.NodeDown
-	_, addr := drainingCluster(t, DrainWaits(wait), end)
+	_, addr := drainingCluster(t, clitest.DrainWaits(wait), end)
 	code, out, errs := runLine(t, "node drain -enable -address "+addr+" one")
 	if code != 0 || strings.Contains(out, "has left") {
 		t.Errorf("got exit code %d: %s%s", code, out, errs)
@@ -130,7 +130,7 @@ func TestNodeDrain_TellsOfLostAllocations(t *testing.T) {
 
 // There is nothing to watch at a node that does not drain, also if its last drain was cancelled.
 func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
-	_, addr := drainingCluster(t, DrainEnded(structs.DrainCanceled))
+	_, addr := drainingCluster(t, clitest.DrainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
 	if code != 0 || !strings.Contains(out, "does not drain; its last drain was canceled") {
 		t.Errorf("got exit code %d: %s%s", code, out, errs)
@@ -144,7 +144,7 @@ func TestNodeDrain_MonitorsNoDrain(t *testing.T) {
 // A watch of a drain that somebody cancels fails. -monitor sends nothing.
 func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", Reason: "it is stopping"}
-	w, addr := drainingCluster(t, DrainWaits(wait), DrainEnded(structs.DrainCanceled))
+	w, addr := drainingCluster(t, clitest.DrainWaits(wait), clitest.DrainEnded(structs.DrainCanceled))
 	code, out, errs := runLine(t, "node drain -monitor -address "+addr+" one")
 	want := "the drain of node " + command.ShortID(clitest.Node1) +
 		" is canceled; to see why: berth node status " + clitest.Node1
@@ -163,7 +163,7 @@ func TestNodeDrain_FailsWhenItIsCancelled(t *testing.T) {
 // The status of a node that drains has what the drain waits for.
 func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
 	wait := structs.DrainWait{AllocID: clitest.Alloc1, JobID: "web", TaskGroup: "g", Reason: "it is stopping"}
-	w, addr := drainingCluster(t, DrainWaits(wait))
+	w, addr := drainingCluster(t, clitest.DrainWaits(wait))
 	apitest.On(w.Caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
 		*structs.NodeGetResponse, error,
 	) {

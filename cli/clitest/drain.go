@@ -1,4 +1,4 @@
-package cli
+package clitest
 
 import "berth/structs"
 
