@@ -90,7 +90,10 @@ func TestNodeDrain_ShowsWhatIsWaitedFor(t *testing.T) {
 	moving := second
 	moving.Reason = "it is stopping"
 	_, addr := drainingCluster(t,
-		clitest.DrainWaits(first, second), clitest.DrainWaits(second), clitest.DrainWaits(moving), clitest.DrainEnded(structs.DrainComplete))
+		clitest.DrainWaits(first, second),
+		clitest.DrainWaits(second),
+		clitest.DrainWaits(moving),
+		clitest.DrainEnded(structs.DrainComplete))
 	for _, mode := range []string{"-enable", "-monitor"} {
 		code, out, errs := runLine(t, "node drain "+mode+" -address "+addr+" one")
 		if code != 0 || errs != "" {

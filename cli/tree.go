@@ -5,6 +5,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/deployment"
 	"berth/cli/job"
+	"berth/cli/node"
 	"berth/cli/operator"
 	"berth/cli/volume"
 )
@@ -70,7 +71,7 @@ var tree = []command.Command{
 		Name:     "node",
 		Group:    command.GroupCluster,
 		Synopsis: "Show nodes and control placements on them",
-		Sub:      NodeCommands,
+		Sub:      node.Commands,
 	},
 	{
 		Name:     "namespace",

@@ -1,4 +1,5 @@
-package cli
+// Package node has the commands on nodes, their drains and their pools.
+package node
 
 import (
 	"context"
@@ -13,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// NodeCommands are the verbs of berth node.
-var NodeCommands = []command.Command{
+// Commands are the verbs of berth node.
+var Commands = []command.Command{
 	{
 		Name:     "status",
 		Args:     "[node]",
