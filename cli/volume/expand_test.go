@@ -1,4 +1,4 @@
-package cli
+package volume_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package cli
+package job_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/cli"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
@@ -48,8 +49,8 @@ func TestJobRun_EndsAtTheFirstHealthyMoment(t *testing.T) {
 	apitest.Answer(c, structs.JobAllocations, allocs)
 	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	var out strings.Builder
-	args := []string{"job", "run", "-address", addr, "../examples/counter.hcl"}
-	code := Run(ctx, args, command.Stdio{In: strings.NewReader(""), Out: &out, Err: io.Discard})
+	args := []string{"job", "run", "-address", addr, "../../examples/counter.hcl"}
+	code := cli.Run(ctx, args, command.Stdio{In: strings.NewReader(""), Out: &out, Err: io.Discard})
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out.String())
 	}

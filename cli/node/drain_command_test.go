@@ -1,4 +1,4 @@
-package cli
+package node_test
 
 import (
 	"context"
