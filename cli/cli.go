@@ -1,5 +1,6 @@
 // Package cli is the command line of berth: one tree of commands that call the HTTP API. tree.go lists the
-// nouns. The file of a noun lists its verbs.
+// nouns. The package of a noun lists its verbs (Commands). The packages of nouns build on cli/command, which
+// has the output, the flags and the client, and on cli/watch, which has the waits.
 //
 // Its rules:
 //

@@ -51,8 +51,8 @@ func berth() {
 	os.Exit(code)
 }
 
-// TestCLI_Scripts runs the command line in a separate process against the HTTP API of a fake cluster (see
-// fake_cluster_test.go). It compares the output with the scripts. -update writes the output into them.
+// TestCLI_Scripts runs the command line in a separate process against the HTTP API of the fake cluster of
+// clitest. It compares the output with the scripts. -update writes the output into them.
 func TestCLI_Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

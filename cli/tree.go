@@ -12,12 +12,12 @@ import (
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
-// Tree returns the commands of this package together with those of other packages.
+// Tree returns the commands that call an agent together with those of other packages.
 func Tree(extra ...command.Command) []command.Command {
 	return mergeCommands(tree, extra)
 }
 
-// tree lists the nouns in the order of help, group by group. The verbs of a noun are in its file.
+// tree lists the nouns in the order of help, group by group. The verbs of a noun are in its package.
 var tree = []command.Command{
 	{
 		Name:     "job",
