@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
-	"berth/api"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
@@ -81,27 +77,6 @@ func slowFiles(t *testing.T) (volume, archive string) {
 	clitest.WriteFile(t, volume, []byte(registeredVolume))
 	clitest.WriteFile(t, archive, clitest.NewCluster(dir).Agent.Snapshot)
 	return volume, archive
-}
-
-// serveSlowly serves the API of a fake cluster. The slow requests go to slow.
-func serveSlowly(
-	t *testing.T, s slowRequest, slow func(http.ResponseWriter, *http.Request, http.Handler),
-) (addr string) {
-	t.Helper()
-	c := clitest.NewCluster(t.TempDir())
-	c.Agent.Exec = func(string, string) (api.ExecFunc, error) {
-		return func(context.Context, *api.Exec) (int, error) { return 0, nil }, nil
-	}
-	h := api.NewHandler(api.Config{Caller: c.Caller, Agent: c.Agent, Logger: hclog.NewNullLogger()})
-	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.matches(r) {
-			slow(w, r, h)
-			return
-		}
-		h.ServeHTTP(w, r)
-	}))
-	t.Cleanup(agent.Close)
-	return agent.URL
 }
 
 // TestRequests_SayWhatTheyWaitFor checks that commands whose request takes long say what they wait for: the
@@ -180,7 +155,7 @@ func runUntilSaid(t *testing.T, s slowRequest, said *untilText, std command.Stdi
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	addr := serveSlowly(t, s, func(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	addr := clitest.ServeSlowly(t, s.matches, func(w http.ResponseWriter, r *http.Request, h http.Handler) {
 		select {
 		case <-said.has:
 		case <-ctx.Done():
@@ -245,10 +220,11 @@ func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(s.line, s.path, " ", status), func(t *testing.T) {
 				t.Parallel()
-				addr := serveSlowly(t, s, func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+				reject := func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 					w.Header().Set("X-Berth-Error-Kind", string(kind))
 					http.Error(w, "not now", status)
-				})
+				}
+				addr := clitest.ServeSlowly(t, s.matches, reject)
 				code, _, errs := runArgs(t, s.args(addr))
 				if code == 0 || !strings.HasSuffix(strings.TrimSpace(errs), "not now; "+s.want) {
 					t.Errorf("exit code %d, %q; want %q at its end", code, errs, s.want)
@@ -271,10 +247,11 @@ func TestRequests_SayThatAReadIsInterrupted(t *testing.T) {
 		t.Run(s.line, func(t *testing.T) {
 			t.Parallel()
 			ctx, interrupt := context.WithCancel(t.Context())
-			addr := serveSlowly(t, s, func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+			interrupted := func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 				interrupt()
 				<-r.Context().Done()
-			})
+			}
+			addr := clitest.ServeSlowly(t, s.matches, interrupted)
 			var errs bytes.Buffer
 			code := Run(ctx, s.args(addr),
 				command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs})

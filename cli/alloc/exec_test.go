@@ -1,4 +1,4 @@
-package cli
+package alloc_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli"
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/pty"
@@ -54,7 +55,7 @@ func TestAllocExec_RunsTheCommandAsItIs(t *testing.T) {
 		{"-address", addr, "-task", "web", execAlloc, "ls", "-l", "-task", "x", "--", "-h"},
 		{"-address=" + addr, "-i=false", "-e", "none", execAlloc, "--", "ls", "-l", "-task", "x", "--", "-h"},
 	} {
-		code, out, errs := runArgs(t, append([]string{"alloc", "exec"}, args...))
+		code, out, errs := clitest.Run(t, cli.Tree(), append([]string{"alloc", "exec"}, args...)...)
 		if code != 42 || out != "out\x1b[31m" || errs != "err\x1b[31m" {
 			t.Errorf("%q: got exit code %d, %q, %q", args, code, out, errs)
 		}
@@ -79,7 +80,7 @@ func TestAllocExec_Errors(t *testing.T) {
 		{"-e . " + execAlloc + " ls", 2, "expected one ASCII character"},
 		{execAlloc, 2, "<command> is missing"},
 	} {
-		code, _, errs := runLine(t, "alloc exec -address "+addr+" "+c.line)
+		code, _, errs := clitest.Run(t, cli.Tree(), strings.Fields("alloc exec -address "+addr+" "+c.line)...)
 		if code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: got exit code %d: %q", c.line, code, errs)
 		}
@@ -112,7 +113,7 @@ func atTerminal(t *testing.T, args ...string) *userAt {
 	u := &userAt{t: t, keys: keys, terminal: terminal, ended: make(chan int, 1)}
 	u.before = u.mode()
 	go func() {
-		u.ended <- Run(t.Context(), append([]string{"alloc", "exec"}, args...), command.Stdio{
+		u.ended <- cli.Run(t.Context(), append([]string{"alloc", "exec"}, args...), command.Stdio{
 			In:  terminal,
 			Out: terminal,
 			Err: terminal,
@@ -255,8 +256,8 @@ func TestAllocExec_RestoresTheTerminal(t *testing.T) {
 func TestAllocExec_SaysWhatItWaitsFor(t *testing.T) {
 	const want = "waits for the answer of the node of allocation a1a1a1a1\r\n"
 	said := make(chan struct{})
-	s := slowRequest{path: "/v1/client/allocation/"}
-	addr := serveSlowly(t, s, func(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	isExec := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/client/allocation/") }
+	addr := clitest.ServeSlowly(t, isExec, func(w http.ResponseWriter, r *http.Request, h http.Handler) {
 		select {
 		case <-said:
 		case <-t.Context().Done():
