@@ -75,20 +75,32 @@ func (r *NodeRoom) Place(ask Resources) {
 
 // Short names the first dimension that lacks room for a placement, "" if it fits.
 func (r *NodeRoom) Short(ask Resources) string {
-	return Resources{}.Exceeded(r.Missing(ask))
+	lacks := r.missing(amountsOf(&ask))
+	switch {
+	case lacks.cpu > 0:
+		return dimensionCPU
+	case lacks.memoryMB > 0:
+		return dimensionMemory
+	case lacks.diskMB > 0:
+		return dimensionDisk
+	}
+	return ""
 }
 
-// Missing returns the room that a placement lacks. The allocations that are to run fit into the node. Those
-// that end may need room besides: the ones that take their place wait for them. The plan leaves no more of
-// them than there were.
+// Missing returns the room that a placement lacks.
 func (r *NodeRoom) Missing(ask Resources) Resources {
+	return r.missing(amountsOf(&ask)).most(amounts{}).resources()
+}
+
+// missing returns what a placement lacks in each dimension, or a negative amount. The allocations that are to
+// run fit into the node. Those that end may need room besides: the ones that take their place wait for them.
+// The plan leaves no more of them than there were.
+func (r *NodeRoom) missing(ask amounts) amounts {
 	used := r.used
-	used.count(amountsOf(&ask))
-	used.count(r.have.most(r.before).negative())
+	used.count(ask)
 	live := r.live
-	live.count(amountsOf(&ask))
-	live.count(r.have.negative())
-	return used.most(live).most(amounts{}).resources()
+	live.count(ask)
+	return used.minus(r.have.most(r.before)).most(live.minus(r.have))
 }
 
 // With returns the dimensions of the room with another placement: the room of the node, and its use.
