@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/backoff"
 	"berth/internal/netfault"
 	"berth/structs"
 )
@@ -32,6 +31,9 @@ type ClientConfig struct {
 	Namespace string
 	Region    string
 	Token     string
+	// Late is called in the goroutine of the caller when the answer to a request takes longer than LateAfter. A
+	// blocking read waits for a change, so its answer is never late. Late may be nil.
+	Late func()
 }
 
 // Client calls one agent. An error has the kind that the agent gave it. The kind is unavailable if the agent
@@ -45,11 +47,7 @@ type Client struct {
 
 // NewClient returns a client. The calls of a client with an invalid address return an error.
 func NewClient(cfg ClientConfig) *Client {
-	cfg.Address = cmp.Or(
-		cfg.Address,
-		os.Getenv("BERTH_ADDR"),
-		DefaultAddress,
-	)
+	cfg.Address = cmp.Or(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
 	c := &Client{cfg: cfg}
 	c.base, c.bad = parseAddress(cfg.Address)
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
@@ -144,24 +142,17 @@ func setGiven(v url.Values, name, value string) {
 	}
 }
 
-// readTries bounds the attempts of a read while the servers are overloaded.
-const readTries = 6
-
 // open sends a request and returns a successful answer. It repeats a read that an overloaded server rejected,
-// after the delay that the server names.
+// and calls Late if the answer is late.
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
-	var pause backoff.Backoff // without delays of its own
-	for tries := 1; ; tries++ {
-		resp, err := c.openOnce(ctx, r)
-		if structs.RetryAfter(err) == 0 ||
-			r.route.method() != http.MethodGet ||
-			tries == readTries {
-			return resp, err
-		}
-		if !backoff.Sleep(ctx, pause.After(err)) {
-			return nil, err
-		}
+	send := func() (*http.Response, error) { return c.openOnce(ctx, r) }
+	if r.route.method() == http.MethodGet {
+		send = repeated(ctx, send)
 	}
+	if c.cfg.Late != nil && !r.query.Has("index") {
+		return tellLate(c.cfg.Late, send)
+	}
+	return send()
 }
 
 func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error) {
