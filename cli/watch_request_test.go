@@ -113,7 +113,10 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 			runUntilSaid(t, s, out, command.Stdio{Out: out, Err: &errs})
 		})
 	}
-	const plugin = `waits for plugin "hostpath", which lists its volumes`
+	const (
+		plugin = `waits for plugin "hostpath", which lists its volumes`
+		agent  = "to see whether it has a leader: berth server members"
+	)
 	for _, s := range []slowRequest{
 		{"alloc restart -json a1a1a1a1", node, ""},
 		{"system gc -json", "waits for the servers, which delete the rows", ""},
@@ -134,6 +137,10 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 		{"alloc exec -address ADDR a1a1a1a1 ls", node, ""},
 		{"eval delete -json e1e1e1e1", "waits for the servers, which delete the evaluations", ""},
 		{"service info web", node, ""},
+		{"job status web", agent, "/v1/job/"},
+		{"node status", agent, "/v1/nodes"},
+		{"volume status -json", agent, "/v1/volumes"},
+		{"namespace apply extra", agent, "/v1/namespace"},
 	} {
 		t.Run(s.line+s.path, func(t *testing.T) {
 			t.Parallel()

@@ -22,6 +22,7 @@ type Call struct {
 	values  map[string][]string
 	// outcome is the standard output of a command that acts with -json. Out is then the standard error.
 	outcome io.Writer
+	late    notice
 }
 
 // Changed has the names of the things that a command has changed.
@@ -69,6 +70,7 @@ func (c *Call) newClient() *api.Client {
 		Namespace: c.Namespace(),
 		Region:    cmp.Or(c.String("region"), os.Getenv("BERTH_REGION")),
 		Token:     os.Getenv("BERTH_TOKEN"),
+		Late:      c.sayLate,
 	})
 }
 

@@ -16,6 +16,7 @@ const firstReport = 500 * time.Millisecond
 // Request sends a request and reports meanwhile, once it has waited for firstReport, what delays the answer.
 // A report takes explainTime at most, and ends with the request.
 func (w *Watch) Request(ctx context.Context, report func(context.Context), send func() error) error {
+	defer w.Call.Explain()()
 	waits, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
