@@ -59,7 +59,6 @@ func (j jobs) registerFor(
 	}
 	job.SubmitTime = req.Now
 	req.Job = job
-	req.CheckNamespace = j.checksNamespaces()
 	req.Eval = registrationEval(job, trigger, req.Now)
 	err = req.Eval.SetPriority(req.EvalPriority)
 	if err == nil {
@@ -184,7 +183,6 @@ func (j jobs) deregister(
 	if err != nil {
 		return 0, err
 	}
-	req.ForgetStable = req.Purge && j.version() >= fsm.StableSince
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index

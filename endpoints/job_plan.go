@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"berth/fsm"
 	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
@@ -27,10 +26,9 @@ func (j jobs) plan(
 	now := j.now()
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{
-		Job:            job,
-		Eval:           registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
-		CheckNamespace: j.checksNamespaces(),
-		WriteOptions:   structs.WriteOptions{Now: now.UnixNano()},
+		Job:          job,
+		Eval:         registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 	}
 	err = state.JobRegister(draft, register)
 	if err != nil {
@@ -89,11 +87,9 @@ func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*stru
 	return register.Eval, err
 }
 
-// dryRun makes the plan that the leader would make, within the same limits. A server that does not lead may
-// not know the versions of the others, and then plans without limits.
+// dryRun makes the plan that the leader would make.
 func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
-	limits := fsm.PlanLimits(cmp.Or(j.version(), fsm.Version()))
-	return scheduler.DryRun(tx, eval, now, limits)
+	return scheduler.DryRun(tx, eval, now, structs.PlanLimits{})
 }
 
 // laterEvals returns the evaluations that continue a plan: those that it would add, and the one of an earlier

@@ -130,12 +130,6 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	if n := plan.Diff.TaskGroups[0].Updates[structs.UpdatePreemptions]; n != 1 {
 		t.Errorf("the difference counts %d preemptions", n)
 	}
-	s.version = func() int { return fsm.PlacementSince - 1 }
-	plan = must(s, structs.JobPlan, &structs.JobPlanRequest{Job: important("high", 50)})
-	if len(plan.Annotations.PreemptedAllocs) > 0 || len(plan.FailedTGAllocs) != 1 {
-		t.Errorf("beside an older server the plan displaces %+v, with failures %+v",
-			plan.Annotations.PreemptedAllocs, plan.FailedTGAllocs)
-	}
 }
 
 func TestJobVersions_HaveDifferences(t *testing.T) {
@@ -203,9 +197,8 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 	}
 }
 
-// The plan of a job has the limits of the plans of the leader: beside a server of an older version it places
-// no plugin on a node that takes nothing else.
-func TestJobPlan_HasTheLimitsOfTheLeader(t *testing.T) {
+// The plan of a job places a plugin on a node that takes nothing else, as the leader does.
+func TestJobPlan_ReturnsPlugins(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "")
 	s.addVolume("v")
@@ -224,16 +217,8 @@ func TestJobPlan_HasTheLimitsOfTheLeader(t *testing.T) {
 	g := job.TaskGroups[0]
 	g.Volumes = nil
 	g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode}
-	for version, want := range map[int]uint64{
-		fsm.PlacementSince - 1:       0,
-		fsm.ReturnedPluginsSince - 1: 0,
-		fsm.ReturnedPluginsSince:     1,
-		0:                            1, // it is not known
-	} {
-		s.version = func() int { return version }
-		u := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
-		if u == nil && want > 0 || u != nil && u.Place != want {
-			t.Errorf("version %d: the plan counts %+v, want %d placed", version, u, want)
-		}
+	u := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
+	if u == nil || u.Place != 1 {
+		t.Errorf("the plan counts %+v, want 1 placed", u)
 	}
 }

@@ -104,19 +104,15 @@ func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
 	refused(s, structs.KindNotFound, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
 }
 
-// An older server would leave the versions of a purged job stable, so beside one all servers do.
-func TestJobDeregister_ForgetsStableVersionsIfAllServersDo(t *testing.T) {
-	for version, stable := range map[int]bool{0: true, fsm.StableSince - 1: true, fsm.StableSince: false} {
-		s := newServer(t)
-		s.version = func() int { return version }
-		s.addNode("n1", "")
-		s.addAlloc("a", "n1")
-		job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
-		must(s, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
-		must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: true, ForgetStable: true})
-		if v := state.JobVersion(s.store.Read(), structs.DefaultNamespace, job, 0); v.Stable != stable {
-			t.Errorf("servers of version %d: stable %v, want %v", version, v.Stable, stable)
-		}
+func TestJobDeregister_ForgetsStableVersionsOfAPurgedJob(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "")
+	s.addAlloc("a", "n1")
+	job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
+	must(s, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
+	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: true})
+	if v := state.JobVersion(s.store.Read(), structs.DefaultNamespace, job, 0); v.Stable {
+		t.Error("the version of the purged job is stable still")
 	}
 }
 

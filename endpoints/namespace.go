@@ -47,9 +47,3 @@ func (n namespaces) apply(
 	}
 	return fsm.Propose(ctx, n.raft, fsm.NamespaceApply, req)
 }
-
-// checksNamespaces reports whether entries demand that their namespaces exist. An older server would apply
-// such an entry in another way.
-func (e *Endpoints) checksNamespaces() bool {
-	return e.version() >= fsm.PlacementSince
-}

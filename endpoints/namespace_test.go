@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/fsm"
 	"berth/structs"
 )
 
@@ -115,18 +114,4 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
 	refused(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	refused(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
-}
-
-// While a server of an older version may apply the entry, no entry demands that its namespace exists.
-func TestJobs_NeedNoNamespaceOnOlderServers(t *testing.T) {
-	for _, version := range []int{0, fsm.PlacementSince - 1} {
-		s := newServer(t)
-		s.version = func() int { return version }
-		job := testJob("j")
-		job.Namespace = "prod"
-		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-		if got := s.namespaceNames(structs.QueryOptions{}); got != "default prod" {
-			t.Errorf("got namespaces %q", got)
-		}
-	}
 }

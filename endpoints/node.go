@@ -109,11 +109,6 @@ func dropModes(node *structs.Node) bool {
 	return true
 }
 
-// recordsEvents reports whether all servers add events to the history of a node as they apply its report.
-func (n nodes) recordsEvents() bool {
-	return n.version() >= fsm.EventsSince
-}
-
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
 // nothing.
 func (n nodes) recordRegistration(
@@ -124,7 +119,6 @@ func (n nodes) recordRegistration(
 	if old == nil || req.Unsure ||
 		!nodeUnchanged(old, node) {
 		req.Node = node
-		req.RecordEvents = n.recordsEvents()
 		return fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
 	}
 	report := &structs.NodeUpdateCSIRequest{
@@ -132,7 +126,6 @@ func (n nodes) recordRegistration(
 		SecretID:     node.SecretID,
 		Upserts:      req.CSI,
 		Full:         true,
-		RecordEvents: n.recordsEvents(),
 		WriteOptions: req.WriteOptions,
 	}
 	if instancesUnchanged(n.store.Read(), report) {
@@ -254,7 +247,6 @@ func (n nodes) updateCSI(
 		instancesUnchanged(n.store.Read(), req) {
 		return node.ModifyIndex, nil
 	}
-	req.RecordEvents = n.recordsEvents()
 	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
 }
 

@@ -170,23 +170,3 @@ func TestNodeEvents_OfARepeatedReportAreWrittenOnce(t *testing.T) {
 		}
 	})
 }
-
-// TestNodeEvents_WaitForAllServers: a server of an earlier version would not add the events, and so its rows
-// would differ.
-func TestNodeEvents_WaitForAllServers(t *testing.T) {
-	version := 0
-	n := &reportingNode{server: newServer(t), report: testRegistration("n1")}
-	n.Endpoints.version = func() int { return version }
-	n.register()
-	for _, version = range []int{fsm.EventsSince - 1, 0, fsm.EventsSince} {
-		driver := n.report.Node.Drivers["exec"]
-		driver.Healthy = !driver.Healthy
-		plugin := n.report.CSI[0]
-		plugin.Healthy = !plugin.Healthy
-		n.updatePlugins()
-		n.register()
-		if has := n.news() != ""; has != (version == fsm.EventsSince) {
-			t.Errorf("version %d: there are events: %v", version, has)
-		}
-	}
-}

@@ -25,6 +25,9 @@ func searchFixture(t *testing.T) *server {
 			Job: &structs.Job{ID: fmt.Sprintf("many%02d", i), Name: "many"},
 		})
 	}
+	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
+		Definition: &structs.Namespace{Name: "other"},
+	})
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
 		ID:        "shop",
 		Name:      "The Shop",

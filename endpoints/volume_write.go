@@ -205,8 +205,7 @@ func (w volumeWrites) recordRows(
 	defer unlock()
 	tx := w.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{
-		CheckNamespace: w.checksNamespaces(),
-		WriteOptions:   given.WriteOptions,
+		WriteOptions: given.WriteOptions,
 	}
 	for _, v := range given.Volumes {
 		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)

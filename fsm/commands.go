@@ -14,16 +14,15 @@ import (
 var (
 	NodeRegister = command(1, "NodeRegister", state.NodeRegister, batched,
 		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks),
-		sinceField(EventsSince, registrationRecords), sinceField(TasksSince, nodeHasHostVolumes),
+		sinceField(TasksSince, nodeHasHostVolumes),
 		sinceField(NetworksSince, nodeHasModes))
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
-	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched,
-		sinceField(EventsSince, updateRecords))
-	NodeEvents  = command(6, "NodeEvents", state.NodeEvents)
-	NodeDrain   = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
-	NodeDrained = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince),
+	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched)
+	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
+	NodeDrain       = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
+	NodeDrained     = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince),
 		sinceField(PluginsOffSince, drainKeepsPluginsOff))
 
 	JobRegister = command(10, "JobRegister", state.JobRegister, batched,
@@ -34,7 +33,7 @@ var (
 		sinceField(RunDurationSince, jobBoundsRuns))
 	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
-		sinceField(PlacementSince, deregisterSkipsDelay), sinceField(StableSince, deregisterForgetsStable))
+		sinceField(PlacementSince, deregisterSkipsDelay))
 	JobReschedule   = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
 	JobRevert       = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
@@ -45,7 +44,6 @@ var (
 	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
 		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
 		sinceField(PlacementSince, planUsesPlacement), sinceField(ReturnedPluginsSince, planReturnsPlugins),
-		sinceField(RenewedDeadlinesSince, planRenewsDeadlines),
 		sinceField(StopCausesSince, planHasStopCauses))
 	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
 		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
@@ -58,8 +56,7 @@ var (
 	DeploymentPromote = command(61, "DeploymentPromote", state.DeploymentPromote, since(PlacementSince))
 	DeploymentHealth  = command(62, "DeploymentHealth", state.DeploymentHealth, since(PlacementSince))
 
-	VolumePut = command(30, "VolumePut", state.VolumePut, batched,
-		sinceField(PlacementSince, volumesCheckNamespace))
+	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)
 	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister, sinceField(3, deregisterSettles))
 	VolumeDelete      = command(32, "VolumeDelete", state.VolumeDelete)
 	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)

@@ -11,7 +11,6 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return NodeRegister.Encode(&structs.NodeRegisterRequest{
 			WriteOptions: d.now(),
 			CSI:          d.instances(),
-			RecordEvents: d.flip(),
 			Node: &structs.Node{
 				ID:         d.node(),
 				Attributes: map[string]string{"a": d.of("1", "2"), "b": "c"},
@@ -69,7 +68,6 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			NodeID:       d.node(),
 			Upserts:      d.instances(),
 			Full:         d.flip(),
-			RecordEvents: d.flip(),
 			WriteOptions: d.now(),
 			Removes: []structs.CSIInstanceKey{{
 				PluginID: "p",
@@ -87,13 +85,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"JobRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return JobRegister.Encode(&structs.JobRegisterRequest{
-			Job:            d.jobSpec(),
-			Eval:           d.eval(),
-			Submission:     d.submission(),
-			EnforceIndex:   d.flip(),
-			CheckNamespace: d.flip(),
-			Scaling:        d.scaling(),
-			WriteOptions:   d.now(),
+			Job:          d.jobSpec(),
+			Eval:         d.eval(),
+			Submission:   d.submission(),
+			EnforceIndex: d.flip(),
+			Scaling:      d.scaling(),
+			WriteOptions: d.now(),
 		})
 	},
 	"JobScalingEvent": func(d dice, _ *state.ReadTx) ([]byte, error) {

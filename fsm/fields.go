@@ -52,17 +52,6 @@ func nodeHasNetworks(p *structs.NodeRegisterRequest) bool {
 		kept != nil && kept.Networks != nil
 }
 
-// EventsSince is the version whose servers add events to the history of a node as they apply its report.
-const EventsSince = 6
-
-func registrationRecords(p *structs.NodeRegisterRequest) bool {
-	return p.RecordEvents
-}
-
-func updateRecords(p *structs.NodeUpdateCSIRequest) bool {
-	return p.RecordEvents
-}
-
 // TasksSince is the version whose servers know host volumes, the sources of jobs, and the lifecycle,
 // artifacts and templates of tasks, and pass on the data of allocations.
 const TasksSince = 7
@@ -90,23 +79,12 @@ const PlacementSince = 8
 
 func jobUsesPlacement(p *structs.JobRegisterRequest) bool {
 	j := p.Job
-	return p.CheckNamespace || p.PreserveCounts || p.Scaling != nil ||
+	return p.PreserveCounts || p.Scaling != nil ||
 		j != nil && (j.HasPreferences() || j.HasScaling() || hasUpdates(j) || j.StartsOthers())
-}
-
-func volumesCheckNamespace(p *structs.CSIVolumeRegisterRequest) bool {
-	return p.CheckNamespace
 }
 
 func deregisterSkipsDelay(p *structs.JobDeregisterRequest) bool {
 	return p.NoShutdownDelay
-}
-
-// StableSince is the version whose servers leave no version of a purged job stable.
-const StableSince = 13
-
-func deregisterForgetsStable(p *structs.JobDeregisterRequest) bool {
-	return p.ForgetStable
 }
 
 func stopSkipsDelay(p *structs.AllocStopRequest) bool {
@@ -158,7 +136,7 @@ func planKeepsRoom(p *structs.Plan) bool {
 	displaces := slices.ContainsFunc(p.Stop, func(s *structs.PlanStop) bool {
 		return s != nil && s.PreemptedBy != ""
 	})
-	return displaces || p.CountsEnding || slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
+	return displaces || slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
 		return a != nil && len(a.PreemptedAllocations)+len(a.AwaitedAllocations) > 0
 	})
 }
@@ -214,14 +192,6 @@ const OwnHealthSince = 12
 const ReturnedPluginsSince = 14
 
 func planReturnsPlugins(p *structs.Plan) bool { return p.ReturnsPlugins }
-
-// RenewedDeadlinesSince is the version whose servers give a group of a deployment its progress deadline again
-// after the loss of a healthy allocation.
-const RenewedDeadlinesSince = 15
-
-func planRenewsDeadlines(p *structs.Plan) bool {
-	return p.Deployment != nil && p.Deployment.RenewsDeadline
-}
 
 // AllAtOnceSince is the version whose servers refuse a plan of a job with AllAtOnce as a whole.
 const AllAtOnceSince = 16

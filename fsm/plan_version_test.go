@@ -19,19 +19,6 @@ func TestNeeds_CountsReturnedPlugins(t *testing.T) {
 	}
 }
 
-// An older server would not renew the deadlines of the deployment.
-func TestNeeds_CountsRenewedDeadlines(t *testing.T) {
-	for renews, want := range map[bool]int{false: 8, true: RenewedDeadlinesSince} {
-		entry, err := PlanApply.Encode(&structs.Plan{Deployment: &structs.Deployment{RenewsDeadline: renews}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := PlanApply.Needs(entry); got != want {
-			t.Errorf("a deployment that renews deadlines (%v) needs version %d, want %d", renews, got, want)
-		}
-	}
-}
-
 // An older server would store the allocation without the cause.
 func TestNeeds_CountsStopCauses(t *testing.T) {
 	for cause, want := range map[structs.StopCause]int{"": 0, structs.StopReplaced: StopCausesSince} {

@@ -20,23 +20,23 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		return fields
 	}
 	held := map[string]CommandInfo{
-		"NodeRegister":       {Batched: true, later: later(4, 5, 6, 7, 10)},
+		"NodeRegister":       {Batched: true, later: later(4, 5, 7, 10)},
 		"NodeDeregister":     {},
 		"NodeStatus":         {Batched: true},
 		"NodeEligibility":    {},
-		"NodeUpdateCSI":      {Batched: true, later: later(6)},
+		"NodeUpdateCSI":      {Batched: true},
 		"NodeEvents":         {},
 		"JobRegister":        {Batched: true, later: later(4, 5, 7, 8, 9, 10, 11, 16, 19)},
-		"JobDeregister":      {later: later(8, 13)},
+		"JobDeregister":      {later: later(8)},
 		"EvalUpdate":         {Batched: true},
-		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14, 15, 18)},
+		"PlanApply":          {Batched: true, later: later(4, 5, 8, 14, 18)},
 		"AllocsClientUpdate": {Batched: true, later: later(8, 9, 10, 12)},
 		"AllocStop":          {later: later(8)},
 		"NodeDrain":          {Since: PlacementSince},
 		"NodeDrained":        {Since: PlacementSince, later: later(17)},
 		"AllocsMigrate":      {Since: PlacementSince},
 		"Reap":               {},
-		"VolumePut":          {Batched: true, later: later(8)},
+		"VolumePut":          {Batched: true},
 		"VolumeDeregister":   {later: later(3)},
 		"VolumeDelete":       {},
 		"VolumeOutcome":      {Batched: true},
@@ -188,26 +188,6 @@ func TestNeeds_CountsDevicesAndPorts(t *testing.T) {
 		entry := c.entries(t)[0]
 		if got := NodeRegister.Needs(entry); got != 5 {
 			t.Errorf("a node with %s needs version %d, want 5", name, got)
-		}
-	}
-}
-
-// An older server would add no events to the history of a node.
-func TestNeeds_CountsEvents(t *testing.T) {
-	for _, record := range []bool{false, true} {
-		registration, err := NodeRegister.Encode(&structs.NodeRegisterRequest{RecordEvents: record})
-		if err != nil {
-			t.Fatal(err)
-		}
-		update, err := NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{RecordEvents: record})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range [][]byte{registration, update} {
-			c := CommandOf(entry)
-			if old := c.AppliedBy(EventsSince-1, entry); old == record || !c.AppliedBy(EventsSince, entry) {
-				t.Errorf("%s with events %v: a server without events applies it: %v", c.Name, record, old)
-			}
 		}
 	}
 }
@@ -431,20 +411,6 @@ func TestNeeds_CountsASkippedDelay(t *testing.T) {
 			if got := c.Needs(entry); got != want {
 				t.Errorf("%s that skips the delay (%v) needs version %d, want %d", c.Name, skip, got, want)
 			}
-		}
-	}
-}
-
-// An older server would leave the versions of a purged job stable.
-func TestNeeds_CountsForgottenVersions(t *testing.T) {
-	for forget, want := range map[bool]int{false: 0, true: StableSince} {
-		purge := &structs.JobDeregisterRequest{JobID: "j", Purge: true, ForgetStable: forget}
-		entry, err := JobDeregister.Encode(purge)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := JobDeregister.Needs(entry); got != want {
-			t.Errorf("forget %v: needs version %d, want %d", forget, got, want)
 		}
 	}
 }

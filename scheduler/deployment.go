@@ -180,7 +180,6 @@ func (p *planner) newDeployment() *structs.Deployment {
 		TaskGroups:         map[string]*structs.DeploymentState{},
 		Status:             structs.DeploymentRunning,
 		EvalPriority:       p.eval.Priority,
-		RenewsDeadline:     !p.FixedDeadlines,
 	}
 }
 

@@ -277,7 +277,7 @@ func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 }
 
 // older are the limits of a cluster with a server of a version before placements.
-var older = structs.PlanLimits{Older: true, OnlyReady: true, FixedDeadlines: true, NoCauses: true}
+var older = structs.PlanLimits{Older: true, OnlyReady: true, NoCauses: true}
 
 // processForOlder is process in a cluster with a server of an older version.
 func (w *fixture) processForOlder(e *structs.Evaluation) *structs.Plan {

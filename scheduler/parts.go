@@ -47,7 +47,6 @@ func (p *planner) splitParts() {
 			Eval:           moreFollow(whole.Eval),
 			Place:          whole.Place[from:to:to],
 			JobModifyIndex: whole.JobModifyIndex,
-			CountsEnding:   whole.CountsEnding,
 			ReturnsPlugins: whole.ReturnsPlugins,
 		}
 		for _, a := range part.Place {

@@ -55,7 +55,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		ns:             structs.NamespaceOr(eval.Namespace),
 		now:            now,
 		options:        o,
-		plan:           &structs.Plan{CountsEnding: !o.Older},
+		plan:           &structs.Plan{},
 		stopped:        map[string]bool{},
 		exhaustedNodes: map[string]bool{},
 		nodes:          map[string]*structs.Node{},

@@ -260,30 +260,3 @@ func TestPlan_RefusesRoomThatAPlacementDoesNotAwait(t *testing.T) {
 		t.Errorf("after another plan it waits for %v", got)
 	}
 }
-
-// Servers of an older version apply a plan without the new fields, as they always did.
-func TestProcess_ForOlderHasNothingNew(t *testing.T) {
-	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
-	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
-	w.run("a")
-	w.job(aJob("a", structs.JobService, cpu(750), func(j *structs.Job) {
-		j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 300 // an older version lets it count
-	}))
-	p := w.processForOlder(w.eval("a"))
-	if p.CountsEnding || len(p.Place) != 1 || len(p.Place[0].AwaitedAllocations) > 0 || p.Place[0].NoMemoryMax {
-		t.Errorf("the plan is %s with %+v", describe(p), p.Place)
-	}
-	w.stopJob("a")
-	old := w.process(w.eval("a"))
-	old.CountsEnding = false
-	w.job(aJob("b", structs.JobService, cpu(1000)))
-	b := state.Job(w.s.Read(), "default", "b")
-	old = &structs.Plan{
-		Eval:           w.eval("b"),
-		JobModifyIndex: b.JobModifyIndex,
-		Place: []*structs.Allocation{{ID: "x", JobID: "b", JobVersion: b.Version, TaskGroup: "g",
-			NodeID: "n1", Name: "b.g[0]"}},
-	}
-	w.apply(old)
-	w.wantPlaced("b", "0@n1")
-}

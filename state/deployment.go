@@ -194,17 +194,16 @@ func countInGroup(d *structs.Deployment, a *structs.Allocation, change deploymen
 	if change.placed > 0 && a.DeploymentStatus.IsCanary() {
 		s.PlacedCanaries = append(s.PlacedCanaries, a.ID)
 	}
-	if change.healthy > 0 || s.RequireProgressBy.IsZero() || lostHealthy(d, a, change) {
+	if change.healthy > 0 || s.RequireProgressBy.IsZero() || lostHealthy(a, change) {
 		extendDeadline(d, s, a.ModifyTime)
 	}
 }
 
 // lostHealthy reports whether a change takes a healthy allocation from its group without its fault: its node
 // is lost, or the servers stop it. Its deadline may have passed long ago, while the group had reached its aim
-// or waited for a promotion, and the successor of the allocation needs time. Deployments that began before
-// all servers knew this rule do without it.
-func lostHealthy(d *structs.Deployment, a *structs.Allocation, change deploymentCount) bool {
-	return d.RenewsDeadline && change.healthy < 0 && a.ServerTerminal()
+// or waited for a promotion, and the successor of the allocation needs time.
+func lostHealthy(a *structs.Allocation, change deploymentCount) bool {
+	return change.healthy < 0 && a.ServerTerminal()
 }
 
 // extendDeadline gives a group of a deployment that runs its time for the next progress, from now on.

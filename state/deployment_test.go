@@ -106,29 +106,22 @@ func TestDeployment_CountsItsAllocations(t *testing.T) {
 	}
 }
 
-// A deployment that began before all servers knew the rule does without it. So do allocations that end by
-// themselves.
+// An allocation that ends by itself renews no deadline.
 func TestDeployment_RenewsItsDeadlineAfterALoss(t *testing.T) {
-	for _, c := range []struct {
-		knows, stopped, want bool
-	}{{true, true, true}, {true, false, false}, {false, true, false}} {
+	for _, stopped := range []bool{true, false} {
 		w := onANode(t)
 		w.deployment("d", "j")
-		do(w, func(tx *WriteTx, knows *bool) error {
-			changeDeployment(tx, Deployment(tx, "d"), 0, func(d *structs.Deployment) { d.RenewsDeadline = *knows })
-			return nil
-		}, &c.knows)
 		w.deployed("a", "j", "d", false)
 		w.reportHealth("a", "d", true)
 		before := Deployment(w.s.Read(), "d").TaskGroups["g"].RequireProgressBy
-		if c.stopped {
+		if stopped {
 			w.stop("a", structs.AllocLost)
 		} else {
 			w.client("n1", "a", structs.AllocFailed)
 		}
 		s := Deployment(w.s.Read(), "d").TaskGroups["g"]
-		if renewed := s.RequireProgressBy.After(before); s.HealthyAllocs != 0 || renewed != c.want {
-			t.Errorf("%+v: the deadline was %s, and the group is %+v", c, before, s)
+		if renewed := s.RequireProgressBy.After(before); s.HealthyAllocs != 0 || renewed != stopped {
+			t.Errorf("stopped %v: the deadline was %s, and the group is %+v", stopped, before, s)
 		}
 	}
 }

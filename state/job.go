@@ -139,7 +139,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job) error {
 	old := Job(tx, j.Namespace, j.ID)
 	err := checkJobIndex(old, p)
-	if err == nil && p.CheckNamespace {
+	if err == nil {
 		err = CheckJobNamespace(tx, j)
 	}
 	if err != nil || old == nil {
@@ -270,7 +270,7 @@ func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64)
 }
 
 // JobDeregister stops a job. Purge deletes it at once. The versions that its allocations use stay until those
-// are gone.
+// are gone. None of them stays stable, so that no later job with the same ID goes back to one.
 func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	old := Job(tx, p.RequestNamespace(), p.JobID)
 	if old == nil {
@@ -289,8 +289,6 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	}
 	if p.Purge {
 		deleteJob(tx, j)
-	}
-	if p.Purge && p.ForgetStable {
 		forgetStable(tx, j)
 	}
 	putGivenEval(tx, p.Eval, j, p.Now)

@@ -39,26 +39,22 @@ func TestRevertJob_MakesAnEarlierVersionTheNewest(t *testing.T) {
 }
 
 // A deployment of a job that is registered again after a purge goes back to no version of the purged job,
-// although its allocations keep them. The entries of older servers have the effect that they had.
+// although its allocations keep them.
 func TestJobDeregister_LeavesNoVersionOfAPurgedJobStable(t *testing.T) {
-	for forget, salt := range map[bool]string{true: "1", false: "0"} {
-		w := onANode(t)
-		w.alloc("old", "j", "n1")
-		do(w, JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
-		purge := &structs.JobDeregisterRequest{JobID: "j", Purge: true, ForgetStable: forget, WriteOptions: w.now()}
-		do(w, JobDeregister, purge)
-		w.job(jobWithSalt("j", 1))
-		w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
-		w.deployed("a", "j", "d", false)
-		w.reportHealth("a", "d", false)
-		d := Deployment(w.s.Read(), "d")
-		none := structs.DeploymentFailedByAlloc + structs.DeploymentHasNoStable
-		if forget != (d.StatusDescription == none) {
-			t.Errorf("forget %v: the deployment is %s: %s", forget, d.Status, d.StatusDescription)
-		}
-		if j := Job(w.s.Read(), "default", "j"); j.Meta["salt"] != salt {
-			t.Errorf("forget %v: the job is at version %d with %v", forget, j.Version, j.Meta)
-		}
+	w := onANode(t)
+	w.alloc("old", "j", "n1")
+	do(w, JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	w.job(jobWithSalt("j", 1))
+	w.deployment("d", "j", &structs.DeploymentState{DesiredTotal: 1, AutoRevert: true})
+	w.deployed("a", "j", "d", false)
+	w.reportHealth("a", "d", false)
+	d := Deployment(w.s.Read(), "d")
+	if d.StatusDescription != structs.DeploymentFailedByAlloc+structs.DeploymentHasNoStable {
+		t.Errorf("the deployment is %s: %s", d.Status, d.StatusDescription)
+	}
+	if j := Job(w.s.Read(), "default", "j"); j.Meta["salt"] != "1" {
+		t.Errorf("the job is at version %d with %v", j.Version, j.Meta)
 	}
 }
 
@@ -67,7 +63,7 @@ func TestJobDeregister_KeepsTheStableVersionOfAStoppedJob(t *testing.T) {
 	w := onANode(t)
 	w.alloc("a", "j", "n1")
 	do(w, JobStable, &structs.JobStableRequest{JobID: "j", Stable: true})
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", ForgetStable: true, WriteOptions: w.now()})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
 	if !JobVersion(w.s.Read(), "default", "j", 0).Stable {
 		t.Error("the version is not stable any more")
 	}

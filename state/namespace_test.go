@@ -21,22 +21,20 @@ func jobIn(ns, id string) *structs.Job {
 func (w *fixture) registerChecked(j *structs.Job) error {
 	w.t.Helper()
 	return try(w, JobRegister, &structs.JobRegisterRequest{
-		Job:            j,
-		CheckNamespace: true,
-		WriteOptions:   w.now(),
+		Job:          j,
+		WriteOptions: w.now(),
 	})
 }
 
-// putVolumeIn registers a volume. If it is checked, its namespace must exist.
-func (w *fixture) putVolumeIn(ns, id string, checked bool) error {
+// putVolumeIn registers a volume. Its namespace must exist.
+func (w *fixture) putVolumeIn(ns, id string) error {
 	w.t.Helper()
 	v := aVolume(id, "p")
 	v.Namespace = ns
 	v.ExternalID = "" // else the volumes of two namespaces would be one
 	return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
-		Volumes:        []*structs.CSIVolume{v},
-		CheckNamespace: checked,
-		WriteOptions:   w.now(),
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: w.now(),
 	})
 }
 
@@ -84,14 +82,14 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	w := newFixture(t)
 	const remedy = "berth namespace apply prod"
 	wantRefused(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
-	wantRefused(t, w.putVolumeIn("prod", "v", true), structs.KindPrecondition, remedy, `volume "v"`)
+	wantRefused(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
 	w.wantNamespaces("default")
 	w.applyNamespace(&structs.Namespace{Name: "prod"})
 	w.wantNamespaces("default prod")
 	if err := w.registerChecked(jobIn("prod", "j")); err != nil {
 		t.Error(err)
 	}
-	if err := w.putVolumeIn("prod", "v", true); err != nil {
+	if err := w.putVolumeIn("prod", "v"); err != nil {
 		t.Error(err)
 	}
 	if err := w.registerChecked(jobIn("default", "j")); err != nil {
@@ -99,13 +97,20 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	}
 }
 
-// Rows of servers before namespaces had rows keep their namespaces.
 func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 	w := newFixture(t)
+	w.applyNamespace(&structs.Namespace{Name: "jobs"})
+	w.applyNamespace(&structs.Namespace{Name: "volumes"})
 	w.job(jobIn("jobs", "j"))
-	if err := w.putVolumeIn("volumes", "v", false); err != nil {
+	if err := w.putVolumeIn("volumes", "v"); err != nil {
 		t.Fatal(err)
 	}
+	do(w, func(tx *WriteTx, names *[]string) error {
+		for _, name := range *names {
+			namespaces.Delete(tx, namespaces.Get(tx, name))
+		}
+		return nil
+	}, &[]string{"jobs", "volumes"})
 	w.wantNamespaces("default jobs volumes")
 	if n := Namespace(w.s.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
 		t.Errorf("the namespace of the job is %+v", n)
@@ -125,6 +130,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 // A dead job does not keep its namespace.
 func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 	w := newFixture(t)
+	w.applyNamespace(&structs.Namespace{Name: "jobs"})
 	w.job(jobIn("jobs", "j"))
 	do(w, JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
@@ -132,6 +138,9 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 	})
 	if j := Job(w.s.Read(), "jobs", "j"); j == nil || j.Status != structs.JobDead {
 		t.Fatalf("the job is %+v", j)
+	}
+	if err := w.deleteNamespace("jobs"); err != nil {
+		t.Error(err)
 	}
 	w.wantNamespaces("default")
 	wantRefused(t, w.registerChecked(jobIn("jobs", "j")), structs.KindPrecondition, "berth namespace apply jobs")
@@ -143,7 +152,7 @@ func TestNamespaceDelete_RefusesAUsedOne(t *testing.T) {
 	w.applyNamespace(&structs.Namespace{Name: "default", Description: "ours"})
 	w.job(jobIn("prod", "a"))
 	w.job(jobIn("prod", "b"))
-	if err := w.putVolumeIn("prod", "v", false); err != nil {
+	if err := w.putVolumeIn("prod", "v"); err != nil {
 		t.Fatal(err)
 	}
 	wantRefused(t, w.deleteNamespace("prod"), structs.KindPrecondition, "2 jobs", `"a"`)
@@ -235,7 +244,7 @@ func TestNamespaces_FollowTheirRule(t *testing.T) {
 					held[ns]["j"] = true
 				}
 			case 3:
-				if err := w.putVolumeIn(ns, "v", true); (err == nil) != exists(ns) {
+				if err := w.putVolumeIn(ns, "v"); (err == nil) != exists(ns) {
 					rt.Fatalf("a volume in %s: %v", ns, err)
 				} else if err == nil {
 					held[ns]["v"] = true

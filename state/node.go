@@ -144,7 +144,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
 	var was nodeHealth
-	if old != nil && p.RecordEvents {
+	if old != nil {
 		was = healthOf(tx, old)
 	}
 	n := shallowCopy(p.Node)

@@ -163,7 +163,6 @@ func TestNodeEvents_TellWhatTheServersUse(t *testing.T) {
 			NodeID:       "n2",
 			Upserts:      ofDriver("b.csi")[:1],
 			Full:         true,
-			RecordEvents: true,
 			WriteOptions: w.now(),
 		})
 	}

@@ -96,22 +96,13 @@ type nodeUse struct {
 	placed  []*structs.TaskGroup // those with host volumes that the plan has placed here
 }
 
-// holders yields the allocations that have something of a node, those that are to end first. For a plan of an
-// older version these have nothing: servers of that version have applied it so.
-func (c *planCheck) holders(nodeID string) iter.Seq[*structs.Allocation] {
-	if c.plan.CountsEnding {
-		return HoldersByNode(c, nodeID)
-	}
-	return LiveAllocsByNode(c, nodeID)
-}
-
 // useOf counts the allocations that have something of a node.
 func (c *planCheck) useOf(n *structs.Node) *nodeUse {
 	use := &nodeUse{node: n, room: structs.NewNodeRoom(n)}
-	if sums := UseOfNode(c, n.ID); c.plan.CountsEnding && sums.Suffices() {
+	if sums := UseOfNode(c, n.ID); sums.Suffices() {
 		use.room.HoldAll(sums)
 	} else {
-		for a := range c.holders(n.ID) {
+		for a := range HoldersByNode(c, n.ID) {
 			use.room.Hold(a)
 			use.devices = use.devices.Add(a)
 		}
@@ -131,7 +122,7 @@ func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup)
 	if short != "" {
 		return "no " + short + " left"
 	}
-	if c.plan.CountsEnding && !u.takeRoom(a, ask) {
+	if !u.takeRoom(a, ask) {
 		return "no room left at once, and it waits for too few of those that end"
 	}
 	u.room.Place(ask)
@@ -189,7 +180,7 @@ func (u *nodeUse) takeRoom(a *structs.Allocation, ask structs.Resources) bool {
 
 // hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.
 func (u *nodeUse) hostVolumeRefusal(c *planCheck, g *structs.TaskGroup) string {
-	name, _ := hostVolumeHolder(c, c.holders(u.node.ID), g, c.stopped)
+	name, _ := hostVolumeHolder(c, HoldersByNode(c, u.node.ID), g, c.stopped)
 	for _, other := range u.placed {
 		if name == "" {
 			name = g.HostVolumeConflict(other)

@@ -145,14 +145,20 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 		{"a stop of the plan frees capacity", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
+			p.Place[0].AwaitedAllocations = []string{"there"}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
 			return p
 		}, "x", ""},
+		{"the capacity of one that the plan does not stop", func(w *fixture, j *structs.Job) *structs.Plan {
+			p := w.planOf(j, "x@n1")
+			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
+			p.Place[0].AwaitedAllocations = []string{"there"}
+			return p
+		}, "", "no cpu left"},
 		{"a placement that does not wait for its room", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
-			p.CountsEnding = true
 			return p
 		}, "", "no room left at once"},
 		{"a placement that waits for its room", func(w *fixture, j *structs.Job) *structs.Plan {
@@ -162,7 +168,6 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			p.Place[0].AwaitedAllocations = []string{"there"}
 			p.Place[1].AwaitedAllocations = []string{"there"}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
-			p.CountsEnding = true
 			return p
 		}, "x y", ""},
 		{"a running allocation uses capacity", func(w *fixture, j *structs.Job) *structs.Plan {

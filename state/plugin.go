@@ -185,10 +185,7 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 	if err != nil {
 		return err
 	}
-	var was nodeHealth
-	if p.RecordEvents {
-		was = healthOf(tx, old)
-	}
+	was := healthOf(tx, old)
 	n := old
 	halves := reportedHalves(tx, old, p)
 	if !slices.Equal(halves, old.CSIInstances()) {

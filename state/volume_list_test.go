@@ -69,6 +69,9 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		must(t, VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
+		must(t, NamespaceApply(tx, &structs.NamespaceApplyRequest{
+			Definition: &structs.Namespace{Name: "else"},
+		}))
 		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {
 			a := &structs.Allocation{

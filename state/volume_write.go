@@ -21,13 +21,11 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 		}
 		v := requested.Copy()
 		v.Namespace = cmp.Or(v.Namespace, p.RequestNamespace())
-		if p.CheckNamespace {
-			err := CheckNamespace(tx, v.Namespace)
-			if err != nil {
-				return fmt.Errorf("volume %q: %w", v.ID, err)
-			}
+		err := CheckNamespace(tx, v.Namespace)
+		if err != nil {
+			return fmt.Errorf("volume %q: %w", v.ID, err)
 		}
-		err := putVolume(tx, v, p.Now)
+		err = putVolume(tx, v, p.Now)
 		if err != nil {
 			return err
 		}

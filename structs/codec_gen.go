@@ -2953,10 +2953,7 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(7)
-	if !(v.CheckNamespace) {
-		n--
-	}
+	n := uint32(6)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -2972,10 +2969,6 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.CheckNamespace {
-		b = append(b, "\xaeCheckNamespace"...)
-		b = msgp.AppendBool(b, v.CheckNamespace)
-	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -3011,8 +3004,6 @@ func (v *CSIVolumeRegisterRequest) readField(name, b []byte) (_ []byte, known bo
 	switch string(name) {
 	case "Volumes":
 		b, err = wire.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
-	case "CheckNamespace":
-		b, err = wire.ReadBool(b, &v.CheckNamespace)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -3193,10 +3184,7 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(18)
-	if !(v.RenewsDeadline) {
-		n--
-	}
+	n := uint32(17)
 	if !(v.RevertedVersion != nil) {
 		n--
 	}
@@ -3227,10 +3215,6 @@ func (v *Deployment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
-	if v.RenewsDeadline {
-		b = append(b, "\xaeRenewsDeadline"...)
-		b = msgp.AppendBool(b, v.RenewsDeadline)
-	}
 	if v.RevertedVersion != nil {
 		b = append(b, "\xafRevertedVersion"...)
 		if b, err = wire.AppendOther(b, &v.RevertedVersion); err != nil {
@@ -3282,8 +3266,6 @@ func (v *Deployment) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "RevertedVersion":
 		b, err = wire.ReadOther(b, &v.RevertedVersion)
-	case "RenewsDeadline":
-		b, err = wire.ReadBool(b, &v.RenewsDeadline)
 	case "EvalPriority":
 		b, err = wire.ReadInt(b, &v.EvalPriority)
 	case "CreateTime":
@@ -3990,10 +3972,7 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
-	if !(v.CheckNamespace) {
-		n--
-	}
+	n := uint32(14)
 	if !(v.ConsulToken != "") {
 		n--
 	}
@@ -4024,10 +4003,6 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.CheckNamespace {
-		b = append(b, "\xaeCheckNamespace"...)
-		b = msgp.AppendBool(b, v.CheckNamespace)
-	}
 	if v.ConsulToken != "" {
 		b = append(b, "\xabConsulToken"...)
 		b = msgp.AppendString(b, string(v.ConsulToken))
@@ -4103,8 +4078,6 @@ func (v *JobRegisterRequest) readField(name, b []byte) (_ []byte, known bool, er
 		b, err = wire.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
 	case "Submission":
 		b, err = wire.ReadOther(b, &v.Submission)
-	case "CheckNamespace":
-		b, err = wire.ReadBool(b, &v.CheckNamespace)
 	case "PreserveCounts":
 		b, err = wire.ReadBool(b, &v.PreserveCounts)
 	case "EvalPriority":
@@ -4979,7 +4952,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(9)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4990,9 +4963,6 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.RecordEvents) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5030,10 +5000,6 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
-	if v.RecordEvents {
-		b = append(b, "\xacRecordEvents"...)
-		b = msgp.AppendBool(b, v.RecordEvents)
-	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -5063,8 +5029,6 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadOther(b, &v.Inventory)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
-	case "RecordEvents":
-		b, err = wire.ReadBool(b, &v.RecordEvents)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5439,7 +5403,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(11)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5447,9 +5411,6 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.RecordEvents) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5476,10 +5437,6 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
-	}
-	if v.RecordEvents {
-		b = append(b, "\xacRecordEvents"...)
-		b = msgp.AppendBool(b, v.RecordEvents)
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -5524,8 +5481,6 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadBool(b, &v.Full)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
-	case "RecordEvents":
-		b, err = wire.ReadBool(b, &v.RecordEvents)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5538,7 +5493,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(16)
+	n := uint32(15)
 	if !(v.Deployment != nil) {
 		n--
 	}
@@ -5567,8 +5522,6 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = v.Blocked.AppendMsgpack(b); err != nil {
 		return b, err
 	}
-	b = append(b, "\xacCountsEnding"...)
-	b = msgp.AppendBool(b, v.CountsEnding)
 	if v.Deployment != nil {
 		b = append(b, "\xaaDeployment"...)
 		if b, err = v.Deployment.AppendMsgpack(b); err != nil {
@@ -5654,8 +5607,6 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadOther(b, &v.DeploymentUpdates)
 	case "JobModifyIndex":
 		b, err = wire.ReadUint(b, &v.JobModifyIndex)
-	case "CountsEnding":
-		b, err = wire.ReadBool(b, &v.CountsEnding)
 	case "ReturnsPlugins":
 		b, err = wire.ReadBool(b, &v.ReturnsPlugins)
 	default:

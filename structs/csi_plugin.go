@@ -258,7 +258,5 @@ type NodeUpdateCSIRequest struct {
 	Removes  []CSIInstanceKey
 	Full     bool
 	Unsure   bool `json:",omitempty"`
-	// RecordEvents adds changes of health to the node's history. The leader sets it when all servers know it.
-	RecordEvents bool `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }

@@ -314,8 +314,6 @@ var (
 // conflict, so that no update is lost.
 type CSIVolumeRegisterRequest struct {
 	Volumes []*CSIVolume
-	// CheckNamespace is set by the server: the namespaces of the volumes must exist.
-	CheckNamespace bool `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

@@ -52,7 +52,6 @@ type Deployment struct {
 	Status             string
 	StatusDescription  string
 	RevertedVersion    *uint64 `json:",omitempty" codec:",omitempty"` // to which its failure led back
-	RenewsDeadline     bool    `json:",omitempty" codec:",omitempty"` // see state.lostHealthy
 	EvalPriority       int
 	CreateTime         int64
 	ModifyTime         int64

@@ -241,8 +241,6 @@ type Plan struct {
 	Deployment        *Deployment               `json:",omitempty" codec:",omitempty"`
 	DeploymentUpdates []*DeploymentStatusUpdate `json:",omitempty" codec:",omitempty"`
 	JobModifyIndex    uint64
-	// allocations that are to end have their room until their nodes report the end; the servers set it
-	CountsEnding bool
 	// ReturnsPlugins: it places CSI plugins on nodes that take nothing else and still have volumes of them
 	ReturnsPlugins bool `json:",omitempty" codec:",omitempty"`
 	// Rest has the plans that continue this one, each once the one before it is applied and nothing has
@@ -256,9 +254,7 @@ type Plan struct {
 type PlanLimits struct {
 	Older     bool // nothing that fsm.PlacementSince introduced
 	OnlyReady bool // nothing on nodes that drain or are not eligible: see fsm.ReturnedPluginsSince
-	// FixedDeadlines: no deployment that renews deadlines, see fsm.RenewedDeadlinesSince.
-	FixedDeadlines bool
-	NoCauses       bool // stops have no cause: see fsm.StopCausesSince
+	NoCauses  bool // stops have no cause: see fsm.StopCausesSince
 }
 
 // PlanStop stops an allocation.

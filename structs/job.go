@@ -379,8 +379,6 @@ type JobRegisterRequest struct {
 	JobModifyIndex uint64
 	Eval           *Evaluation    // set by the server: made together with the job
 	Submission     *JobSubmission `json:",omitempty" codec:",omitempty"` // the source of the job, or nil
-	// CheckNamespace is set by the server: the job's namespace must exist and allow its drivers.
-	CheckNamespace bool `json:",omitempty" codec:",omitempty"`
 	// PreserveCounts keeps the counts of the groups that the stored job has.
 	PreserveCounts bool `json:",omitempty" codec:",omitempty"`
 	EvalPriority   int  `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
@@ -418,15 +416,13 @@ func (g *TaskGroup) HasMemoryMax() bool {
 var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 
 // JobDeregisterRequest names the job. Purge also deletes it at once. NoShutdownDelay ends its tasks without
-// their shutdown_delay, also those that are being stopped already. ForgetStable leaves no version of a purged
-// job stable, so that no later job with its ID goes back to one. The leader sets it when all servers know it.
+// their shutdown_delay, also those that are being stopped already.
 type JobDeregisterRequest struct {
 	JobID           string
 	Purge           bool
 	Eval            *Evaluation // set by the server
 	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
 	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
-	ForgetStable    bool        `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

@@ -208,8 +208,6 @@ type NodeRegisterRequest struct {
 	CSI       []*CSIPluginInstance
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
-	// RecordEvents adds changes of health to the node's history. The leader sets it when all servers know it.
-	RecordEvents bool `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 

@@ -63,9 +63,9 @@ type Deps struct {
 	Drains sync.Locker
 }
 
-// makePlan makes the plan of an evaluation, one that all servers know.
+// makePlan makes the plan of an evaluation.
 func (d Deps) makePlan(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	return scheduler.Process(tx, eval, now, fsm.PlanLimits(d.version()))
+	return scheduler.Process(tx, eval, now, structs.PlanLimits{})
 }
 
 // version returns the version of commands that all servers have, 0 if it is not known.

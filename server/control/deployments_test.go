@@ -41,34 +41,6 @@ func (w *testEnv) addDeployment(id string, deadline time.Duration, policy *struc
 	})
 }
 
-// The loss of a healthy allocation renews the deadline of its group, in deployments that began when all
-// servers knew that.
-func TestMakePlan_RenewsDeadlinesIfAllServersDo(t *testing.T) {
-	w := newTestEnv(t)
-	w.addNode("n1", false)
-	job := &structs.Job{
-		ID:   "web",
-		Type: structs.JobService,
-		TaskGroups: []*structs.TaskGroup{{
-			Name:   "g",
-			Count:  1,
-			Update: &structs.UpdateStrategy{MaxParallel: 1, ProgressDeadline: time.Minute},
-		}},
-	}
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	for version, want := range map[int]bool{
-		fsm.RenewedDeadlinesSince - 1: false,
-		fsm.RenewedDeadlinesSince:     true,
-	} {
-		w.Commands = func() int { return version }
-		eval := &structs.Evaluation{ID: "e", JobID: "web", Status: structs.EvalPending}
-		p, err := w.makePlan(w.Store.Read(), eval, time.Now())
-		if err != nil || p.Deployment == nil || p.Deployment.RenewsDeadline != want {
-			t.Errorf("version %d: the plan begins %+v, %v", version, p.Deployment, err)
-		}
-	}
-}
-
 // A deployment fails at its deadline, whether it began before the loop or while the loop runs.
 func TestDeploymentLoop_FailsADeploymentAtItsDeadline(t *testing.T) {
 	for name, begin := range map[string]func(w *testEnv) (stop func()){

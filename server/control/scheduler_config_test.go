@@ -52,8 +52,7 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 	}
 }
 
-// A server of an older version would refuse a plugin on a node that takes nothing else.
-func TestMakePlan_ReturnsPluginsThatAllServersAccept(t *testing.T) {
+func TestMakePlan_ReturnsPlugins(t *testing.T) {
 	w := newTestEnv(t)
 	w.addNode("n1", true)
 	w.addVolume(aVolume("v", structs.VolumeReady))
@@ -73,18 +72,10 @@ func TestMakePlan_ReturnsPluginsThatAllServersAccept(t *testing.T) {
 	job.Canonicalize()
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	put(w, fsm.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
-	for version, want := range map[int]bool{
-		fsm.PlacementSince - 1:       false,
-		fsm.ReturnedPluginsSince - 1: false,
-		fsm.ReturnedPluginsSince:     true,
-	} {
-		w.Commands = func() int { return version }
-		eval := &structs.Evaluation{ID: "e", JobID: "csi", Status: structs.EvalPending}
-		p, err := w.makePlan(w.Store.Read(), eval, time.Now())
-		if err != nil || p.ReturnsPlugins != want || len(p.Place) > 0 != want {
-			t.Errorf("version %d: the plan of %d allocations returns plugins: %v, %v",
-				version, len(p.Place), p.ReturnsPlugins, err)
-		}
+	eval := &structs.Evaluation{ID: "e", JobID: "csi", Status: structs.EvalPending}
+	p, err := w.makePlan(w.Store.Read(), eval, time.Now())
+	if err != nil || !p.ReturnsPlugins || len(p.Place) != 1 {
+		t.Errorf("the plan of %d allocations returns plugins: %v, %v", len(p.Place), p.ReturnsPlugins, err)
 	}
 }
 

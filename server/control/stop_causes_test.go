@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-func TestMakePlan_GivesStopCausesIfAllServersStoreThem(t *testing.T) {
+func TestMakePlan_GivesStopCauses(t *testing.T) {
 	w := newTestEnv(t)
 	w.addNode("n1", true)
 	placeOnN1(w, &structs.Job{ID: "web", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{{
@@ -20,16 +20,10 @@ func TestMakePlan_GivesStopCausesIfAllServersStoreThem(t *testing.T) {
 		Status:       structs.NodeDown,
 		WriteOptions: now(),
 	})
-	for version, want := range map[int]structs.StopCause{
-		fsm.StopCausesSince - 1: "",
-		fsm.StopCausesSince:     structs.StopNodeDown,
-	} {
-		w.Commands = func() int { return version }
-		eval := &structs.Evaluation{ID: "e2", JobID: "web", Status: structs.EvalPending}
-		p, err := w.makePlan(w.Store.Read(), eval, time.Now())
-		if err != nil || len(p.Stop) != 1 ||
-			p.Stop[0].Cause != want || p.Stop[0].ClientStatus != structs.AllocLost {
-			t.Errorf("version %d: got stops %+v, %v; want one with the cause %q", version, p.Stop, err, want)
-		}
+	eval := &structs.Evaluation{ID: "e2", JobID: "web", Status: structs.EvalPending}
+	p, err := w.makePlan(w.Store.Read(), eval, time.Now())
+	if err != nil || len(p.Stop) != 1 ||
+		p.Stop[0].Cause != structs.StopNodeDown || p.Stop[0].ClientStatus != structs.AllocLost {
+		t.Errorf("got stops %+v, %v; want one with the cause %q", p.Stop, err, structs.StopNodeDown)
 	}
 }
