@@ -161,7 +161,6 @@ type Client struct {
 	reregister  chan struct{} // has a value if the servers have an outdated registration or none
 
 	restored       chan struct{} // closed: the allocations of an earlier agent have their runners
-	reportCut      atomic.Bool   // whether the servers did not keep all of the last registration
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
 	pullAnew       chan struct{} // has a value: runAllocs has to pull from index 0

@@ -182,8 +182,6 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 	})
 }
 
-// While a server of an older version is in the cluster, the servers drop the devices and networks of a node.
-// The node reports them until they are kept, without a restart or an order.
 func TestNode_ShowsWhyADevicePluginFails(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		const attribute = "unique.device_plugin.gpu.error"
@@ -201,26 +199,6 @@ func TestNode_ShowsWhyADevicePluginFails(t *testing.T) {
 		if got, has := r.known().Attributes[attribute]; has {
 			t.Errorf("the servers still know %q", got)
 		}
-	})
-}
-
-func TestRegistration_IsRepeatedUntilTheServersKeepAll(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newFixture(t)
-		r.servers.dropsFields = true
-		r.start(false)
-		defer r.stop()
-		r.pass(5 * time.Minute)
-		if n := len(r.servers.called("Node.Register")); n < 5 {
-			t.Errorf("%d registrations: the whole node is not reported again", n)
-		}
-		r.servers.mu.Lock()
-		r.servers.dropsFields = false
-		r.servers.mu.Unlock()
-		r.pass(time.Minute)
-		kept := len(r.servers.called("Node.Register"))
-		r.pass(5 * time.Minute)
-		r.wantRegistrations(kept)
 	})
 }
 

@@ -38,7 +38,6 @@ type fakeServers struct {
 	deaf        bool // blocking queries do not see that
 	rotates     bool // each heartbeat gets another leader
 
-	dropsFields bool // as a server of an older version
 	inventories [][]structs.CSIHeldClaim
 
 	waits map[string]string // the answer to Alloc.DataWaits, of the allocations that it names
@@ -139,7 +138,6 @@ func (p *fakeServers) register(ctx context.Context,
 	return &structs.NodeRegisterResponse{
 		HeartbeatTTL: p.ttl,
 		Servers:      p.servers,
-		KeepsAll:     !p.dropsFields,
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/internal/backoff"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -42,7 +43,7 @@ func (c *Client) buildNode() *structs.Node {
 		SchedulingEligibility: structs.NodeEligible,
 	}
 	n.Attributes["berth.version"] = cfg.Version
-	n.Attributes[structs.AttrNodeProtocol] = strconv.Itoa(structs.NodeProtocol)
+	n.Attributes[structs.AttrNodeLevel] = strconv.Itoa(level.Now)
 	if c.consul != nil {
 		maps.Copy(n.Attributes, c.consul.Attributes())
 	}
@@ -100,7 +101,7 @@ func (c *Client) runLease(ctx context.Context) {
 	var held lease
 	for ctx.Err() == nil {
 		beat := c.heartbeat
-		if unregistered || c.reportCut.Load() {
+		if unregistered {
 			beat = c.register
 		}
 		if held.ended(time.Now()) {
@@ -263,7 +264,6 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	c.ackedInstances = instancesByKey(instances)
 	c.inDoubt = false
-	c.reportCut.Store(!resp.KeepsAll)
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {

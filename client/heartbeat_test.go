@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/internal/level"
 	"berth/structs"
 )
 
@@ -37,7 +38,7 @@ func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 		}
 		n := req.Node
 		if n.Name != "node1" || n.SecretID == "" || n.Attributes["berth.version"] != "0.1" ||
-			n.Attributes["driver.fake"] != "1" || n.Protocol() != structs.NodeProtocol ||
+			n.Attributes["driver.fake"] != "1" || n.Level() != level.Now ||
 			n.Attributes["kernel.name"] != "linux" || n.NodeResources.Memory.MemoryMB == 0 {
 			t.Errorf("node: %+v", n)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/codec"
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
@@ -77,9 +78,9 @@ func TestJobPlan_ShowsTheProxies(t *testing.T) {
 	s.addNode("n1", "")
 	node := state.Node(s.store.Read(), "n1").Copy()
 	node.Attributes = map[string]string{
-		structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol),
-		"consul.version":         "1.15.4",
-		"consul.connect":         "true",
+		structs.AttrNodeLevel: strconv.Itoa(level.Now),
+		"consul.version":      "1.15.4",
+		"consul.connect":      "true",
 	}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})

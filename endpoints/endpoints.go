@@ -13,6 +13,7 @@ import (
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
+	"berth/internal/level"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -96,12 +97,8 @@ type Deps struct {
 	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
-	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
-	// server.
-	Commands func() int
-	// Gossiped returns the least version of commands that the servers announce, also on one that does not
-	// lead; nil: that of this server.
-	Gossiped func() int
+	// Level returns the least level of the servers; nil: that of this one.
+	Level func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
 	Drains sync.Locker
 }
@@ -121,8 +118,7 @@ type Endpoints struct {
 	source  int // see Deps.JobSource
 	now     func() time.Time
 	config  settings
-	version func() int // see Deps.Commands
-	gossip  func() int // see Deps.Gossiped
+	level   func() int // see Deps.Level
 	drains  sync.Locker
 
 	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
@@ -146,11 +142,8 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Gossiped == nil {
-		d.Gossiped = fsm.Version
-	}
-	if d.Commands == nil {
-		d.Commands = fsm.Version
+	if d.Level == nil {
+		d.Level = func() int { return level.Now }
 	}
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}
@@ -171,8 +164,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		source:      d.JobSource,
 		now:         d.Now,
 		config:      config,
-		version:     d.Commands,
-		gossip:      d.Gossiped,
+		level:       d.Level,
 		drains:      d.Drains,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
 		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},

@@ -4,7 +4,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -401,100 +400,5 @@ func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 	row := state.Job(s.store.Read(), "default", "j")
 	if row.Stable || row.StatusDescription != "" || row.Version != 0 {
 		t.Errorf("got the row %+v, want none of the given fields", row)
-	}
-}
-
-func filledNode() *structs.Node {
-	meta := func() map[string]string { return map[string]string{"k": "v"} }
-	return &structs.Node{
-		ID:         "n1",
-		SecretID:   "s",
-		Name:       "n",
-		Status:     structs.NodeReady,
-		Attributes: meta(),
-		Meta:       meta(),
-		NodeResources: &structs.NodeResources{
-			CPU: structs.NodeCPUResources{ReservableCpuCores: []uint16{1}},
-			Devices: []*structs.NodeDeviceResource{{
-				Vendor:    "acme",
-				Type:      "gpu",
-				Name:      "x1",
-				Instances: []*structs.NodeDevice{{ID: "0", Locality: &structs.NodeDeviceLocality{}}},
-				Attributes: map[string]*structs.DeviceAttribute{"a": {
-					Int:    new(int64(1)),
-					Float:  new(1.0),
-					String: new("s"),
-					Bool:   new(true),
-				}},
-			}},
-			NodeNetworks: []*structs.NodeNetworkResource{{
-				Mode: structs.NetworkModeHost,
-				Addresses: []*structs.NodeNetworkAddress{{
-					Family:  structs.FamilyIPv4,
-					Alias:   structs.DefaultHostNetwork,
-					Address: "10.0.0.1",
-				}},
-			}},
-			MinDynamicPort: 1000,
-			MaxDynamicPort: 2000,
-		},
-		ReservedResources: &structs.NodeReservedResources{Networks: &structs.NodeReservedNetworks{}},
-		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
-		HostVolumes:       map[string]*structs.HostVolume{"data": {Path: "/srv"}},
-		DrainStrategy:     &structs.DrainStrategy{},
-		LastDrain:         &structs.DrainMetadata{Meta: meta()},
-		Events:            []*structs.NodeEvent{{Details: meta()}},
-	}
-}
-
-func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
-	t.Parallel()
-	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1",
-		".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
-		".HostVolumes[].ReadOnly = the other",
-		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other",
-		".NodeResources.Devices[0].Instances[0].Healthy = the other",
-		".NodeResources.Devices[0].Attributes[].Bool = the other",
-		".NodeResources.Devices[0].Attributes[].Int = -5",
-		".NodeResources.Devices[0].Attributes[].Int = 2^63-1"}
-	put := func(s *server, n *structs.Node) (any, error) {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
-		return state.Node(s.store.Read(), "n1"), err
-	}
-	for _, path := range storedHostileFields(t, filledNode(), put) {
-		// A node's texts are those of its host.
-		noText := strings.HasSuffix(path, " = NUL") || strings.HasSuffix(path, " = bad UTF-8")
-		if !noText && !slices.Contains(own, path) {
-			t.Errorf("Node%s is stored", path)
-		}
-	}
-}
-
-func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	reported := &structs.AllocClientUpdate{
-		ID:           "a1",
-		ClientStatus: structs.AllocRunning,
-		TaskStates:   map[string]*structs.TaskState{},
-	}
-	reported.TaskStates["t"] = &structs.TaskState{State: structs.TaskRunning}
-	for n := range structs.MaxListed {
-		reported.TaskStates["a"+strconv.Itoa(n)] = &structs.TaskState{State: structs.TaskRunning}
-	}
-	request := &structs.AllocsClientUpdateRequest{
-		NodeID:   "n1",
-		SecretID: secretOf("n1"),
-		Allocs:   []*structs.AllocClientUpdate{reported},
-	}
-	must(s, structs.NodeUpdateAllocs, request)
-	written := s.raft.written()
-	if a := state.Alloc(s.store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
-		t.Errorf("%d tasks are stored", len(a.TaskStates))
-	}
-	must(s, structs.NodeUpdateAllocs, request)
-	if s.raft.written() != written || len(reported.TaskStates) != structs.MaxListed+1 {
-		t.Error("a repeated report was written, or the request itself was changed")
 	}
 }

@@ -94,20 +94,6 @@ func (j jobs) registerFor(
 	return index, nil
 }
 
-// checkUpdates refuses canaries that could never get their volumes. Beside a server of an older version it
-// leaves out the default strategy of updates, because that server would refuse every service job.
-func (j jobs) checkUpdates(job *structs.Job) error {
-	err := j.checkCanaries(job)
-	if err != nil {
-		return err
-	}
-	version := j.version()
-	if version != 0 && version < fsm.PlacementSince {
-		job.DropDefaultUpdates()
-	}
-	return nil
-}
-
 // checkCanaries refuses canaries of a new version that could never get their volumes.
 func (j jobs) checkCanaries(version *structs.Job) error {
 	why := state.CanaryConflict(j.store.Read(), version, version.TaskGroups)

@@ -192,10 +192,8 @@ func (j jobs) scale(
 		EnforceIndex:   true,
 		JobModifyIndex: job.JobModifyIndex,
 		Submission:     source,
+		Scaling:        event,
 		WriteOptions:   req.WriteOptions,
-	}
-	if version := j.version(); version == 0 || version >= fsm.PlacementSince {
-		register.Scaling = event
 	}
 	return j.registerFor(ctx, structs.TriggerScaling, register, resp)
 }

@@ -89,7 +89,7 @@ func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*stru
 
 // dryRun makes the plan that the leader would make.
 func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
-	return scheduler.DryRun(tx, eval, now, structs.PlanLimits{})
+	return scheduler.DryRun(tx, eval, now)
 }
 
 // laterEvals returns the evaluations that continue a plan: those that it would add, and the one of an earlier
@@ -128,7 +128,7 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 	job.Canonicalize()
 	err = job.Complete().Err()
 	if err == nil {
-		err = j.checkUpdates(job)
+		err = j.checkCanaries(job)
 	}
 	return job, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
@@ -64,7 +65,7 @@ func TestJobPlan_ShowsTheNextWave(t *testing.T) {
 	schedule := func() {
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		tx := s.store.Read()
-		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock, structs.PlanLimits{})
+		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "")
 	node := state.Node(s.store.Read(), "n1").Copy()
-	node.Attributes = map[string]string{structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol)}
+	node.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	config := structs.DefaultSchedulerConfiguration()
@@ -113,7 +114,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
 	tx := s.store.Read()
 	for e := range state.ReadyEvals(tx) {
-		plan, err := scheduler.Process(tx, e, s.clock, structs.PlanLimits{})
+		plan, err := scheduler.Process(tx, e, s.clock)
 		if err != nil || len(plan.Place) != 1 {
 			t.Fatalf("the plan is %+v, %v", plan, err)
 		}

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"berth/fsm"
 	"berth/rpc"
-	"berth/state"
 	"berth/structs"
 )
 
@@ -192,18 +190,9 @@ func TestJobScaleStatus_HasTheEvents(t *testing.T) {
 	}
 }
 
-// addHealthNode adds a node that reports the health of allocations in their deployments.
-func (s *server) addHealthNode(id string) {
-	s.t.Helper()
-	s.addNode(id, "a")
-	node := *state.Node(s.store.Read(), id)
-	node.Attributes = map[string]string{structs.AttrNodeProtocol: fmt.Sprint(structs.HealthProtocol)}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &node})
-}
-
 func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 	s := newServer(t)
-	s.addHealthNode("n1")
+	s.addNode("n1", "a")
 	job := s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 4 })
 	e := evaluationOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete

@@ -6,19 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
 
-// checkSource drops the source of a job that is too large, or that an older server would not store, and
-// returns a warning. The job itself does not depend on its source.
+// checkSource drops the source of a job that is too large, and returns a warning. The job itself does not
+// depend on its source.
 func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err error) {
 	s := req.Submission
 	if s == nil {
 		return "", nil
 	}
-	version := j.version()
 	size := s.Size()
 	switch {
 	case j.source == 0:
@@ -29,8 +27,6 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 	case size > j.source:
 		warning = fmt.Sprintf("the source of the job is not stored: it has %d bytes with its variables; "+
 			"the servers store at most %d (job_max_source_size)", size, j.source)
-	case version != 0 && version < fsm.TasksSince:
-		warning = "the source of the job is not stored: a server has an older version"
 	default:
 		return "", s.Validate()
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/fsm"
 	"berth/structs"
 )
 
@@ -39,20 +38,17 @@ func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
 	large := strings.Repeat("x", testJobSource)
 	for name, given := range map[string]struct {
 		source  structs.JobSubmission
-		version int // of all servers
 		warning string
 	}{
-		"large": {structs.JobSubmission{Source: large, Format: "hcl2"}, fsm.TasksSince, "1000004 bytes"},
+		"large": {structs.JobSubmission{Source: large, Format: "hcl2"}, "1000004 bytes"},
 		"large variables": {
-			structs.JobSubmission{Source: "x", Variables: large}, fsm.TasksSince,
+			structs.JobSubmission{Source: "x", Variables: large},
 			"store at most 1000000 (job_max_source_size)",
 		},
-		"an older server": {structs.JobSubmission{Source: "x", Format: "hcl2"}, fsm.TasksSince - 1, "older"},
-		"a fitting one":   {structs.JobSubmission{Source: large[4:], Format: "hcl2"}, fsm.TasksSince, ""},
+		"a fitting one": {structs.JobSubmission{Source: large[4:], Format: "hcl2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			s.version = func() int { return given.version }
 			job := testJob("j")
 			job.TaskGroups[0].Volumes = nil
 			got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job, Submission: &given.source})

@@ -3,12 +3,14 @@ package endpoints
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
 
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/state"
@@ -75,7 +77,8 @@ type delivered struct {
 	handle handler
 }
 
-// deliver serves a request here or forwards it to the leader, until one of them answers.
+// deliver serves a request here or forwards it to the leader, until one of them answers. A request with a
+// field that another server does not know goes nowhere: that server would drop the field and answer.
 func (e *Endpoints) deliver(
 	ctx context.Context,
 	d delivered,
@@ -83,6 +86,10 @@ func (e *Endpoints) deliver(
 ) (resp any, err error) {
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
+	err = level.Check(req, e.level())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.method.Name, err)
+	}
 	o := optionsOf(req, d.method.Write)
 	attempts := e.newDelivery(o)
 	for {
@@ -96,10 +103,6 @@ func (e *Endpoints) deliver(
 			resp, err = e.serveHere(ctx, d, req)
 			again, err = attempts.lostLeadership(ctx, err)
 		} else {
-			err = e.refuseDropped(req)
-			if err != nil {
-				return nil, err
-			}
 			*o.forwarded = true
 			resp = d.method.NewAnswer()
 			again, err = attempts.forward(ctx, leader, func(ctx context.Context) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"net"
-	"slices"
 	"time"
 
 	"berth/endpoints/query"
@@ -50,7 +49,6 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
-	resp.KeepsAll = n.dropNewFields(node)
 	index, err := n.recordRegistration(ctx, req, old, node)
 	if err != nil {
 		return 0, err
@@ -58,55 +56,6 @@ func (n nodes) register(
 	resp.HeartbeatTTL, resp.Servers = n.renewLease(
 		ctx, node.ID, &req.WriteOptions)
 	return index, nil
-}
-
-// dropNewFields drops networks of allocations, host volumes, devices and ports from the report of a node
-// while a server of an older version is in the cluster: that server would not store them. The node registers
-// without them, and again until the servers keep all, which it reports. While the version of the servers is
-// not known, the log rejects an entry with new fields.
-func (n nodes) dropNewFields(node *structs.Node) (keepsAll bool) {
-	version := n.version()
-	if version == 0 || version >= fsm.NetworksSince {
-		return true
-	}
-	keepsAll = !dropModes(node)
-	if version >= fsm.TasksSince {
-		return keepsAll
-	}
-	node.HostVolumes = nil
-	if version >= fsm.PortsSince {
-		return false
-	}
-	if node.NodeResources != nil {
-		resources := *node.NodeResources
-		resources.NodeNetworks = nil
-		resources.MinDynamicPort = 0
-		resources.MaxDynamicPort = 0
-		if version < fsm.DevicesSince {
-			resources.Devices = nil
-		}
-		node.NodeResources = &resources
-	}
-	if node.ReservedResources != nil {
-		reserved := *node.ReservedResources
-		reserved.Networks = nil
-		node.ReservedResources = &reserved
-	}
-	return false
-}
-
-// dropModes drops the networks of allocations from the report of a node and reports whether it had any.
-func dropModes(node *structs.Node) bool {
-	if len(node.NetworkModes()) == 0 {
-		return false
-	}
-	resources := *node.NodeResources
-	resources.NodeNetworks = slices.DeleteFunc(slices.Clone(resources.NodeNetworks),
-		func(n *structs.NodeNetworkResource) bool {
-			return n != nil && n.Mode != "" && n.Mode != structs.NetworkModeHost
-		})
-	node.NodeResources = &resources
-	return true
 }
 
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
@@ -285,7 +234,7 @@ func (n nodes) updateAllocs(
 		if a == nil || a.NodeID != req.NodeID {
 			continue
 		}
-		u = n.withKnownHealth(withKnownTasks(tx, a, u).Bounded())
+		u = withKnownTasks(tx, a, u).Bounded()
 		if allocUpdateUnchanged(a, u) {
 			continue
 		}
@@ -301,21 +250,6 @@ func (n nodes) updateAllocs(
 	}
 	index, err := fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
 	return index, cmp.Or(err, unknown)
-}
-
-// withKnownHealth returns the report without a health that an older server would not record: that of an
-// allocation in no deployment.
-func (n nodes) withKnownHealth(u *structs.AllocClientUpdate) *structs.AllocClientUpdate {
-	if u.DeploymentStatus == nil || u.DeploymentID != "" {
-		return u
-	}
-	version := n.version()
-	if version == 0 || version >= fsm.OwnHealthSince {
-		return u
-	}
-	own := *u
-	own.DeploymentStatus = nil
-	return &own
 }
 
 // withKnownTasks returns the report without tasks that the allocation does not have. The version of the job

@@ -284,22 +284,6 @@ func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
 	}
 }
 
-// The health of an allocation in no deployment is for servers of this version. An older one would not record
-// it, so the report goes without it.
-func TestNodeUpdateAllocs_DropsAHealthThatAnOlderServerIgnores(t *testing.T) {
-	for version, kept := range map[int]bool{fsm.OwnHealthSince - 1: false, fsm.OwnHealthSince: true} {
-		s := newServer(t)
-		s.version = func() int { return version }
-		s.addNode("n1", "a")
-		s.addAlloc("a1", "n1")
-		reportHealth(s, true)
-		a := state.Alloc(s.store.Read(), "a1")
-		if a.ClientStatus != structs.AllocRunning || a.DeploymentStatus.IsHealthy() != kept {
-			t.Errorf("version %d: the allocation is %s, its health %+v", version, a.ClientStatus, a.DeploymentStatus)
-		}
-	}
-}
-
 // registerNodes registers a number of nodes.
 func registerNodes(s *server, n int) {
 	for i := range n {

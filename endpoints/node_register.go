@@ -30,7 +30,6 @@ func completeNode(
 	node.DropServerFields()
 	if old != nil {
 		node.SchedulingEligibility = old.SchedulingEligibility
-		node.ComputedClass = old.ComputedClass // an earlier version wrote it; without it the row would differ
 	}
 	err := checkInstances(node.ID, "CSI", req.CSI)
 	if err != nil {

@@ -3,89 +3,77 @@ package fsm
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"berth/internal/codec"
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
 
-// This is the one list of commands, with a line for each. An ID never changes and is never used again. A new
-// command has the option since, with the version after Version, and so has a new field with its effect.
+// This is the one list of commands, with a line for each. An ID never changes and is never used again. A
+// command that is newer than the first release has the option since, with the level of its release. A newer
+// field of a payload names its level in its tag (see package level).
 var (
-	NodeRegister = command(1, "NodeRegister", state.NodeRegister, batched,
-		sinceField(DevicesSince, nodeHasDevices), sinceField(PortsSince, nodeHasNetworks),
-		sinceField(TasksSince, nodeHasHostVolumes),
-		sinceField(NetworksSince, nodeHasModes))
+	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched)
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
 	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
 	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched)
 	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
-	NodeDrain       = command(8, "NodeDrain", state.NodeDrain, since(PlacementSince))
-	NodeDrained     = command(9, "NodeDrained", state.NodeDrained, since(PlacementSince),
-		sinceField(PluginsOffSince, drainKeepsPluginsOff))
+	NodeDrain       = command(8, "NodeDrain", state.NodeDrain)
+	NodeDrained     = command(9, "NodeDrained", state.NodeDrained)
 
-	JobRegister = command(10, "JobRegister", state.JobRegister, batched,
-		sinceField(DevicesSince, jobWantsDevices), sinceField(PortsSince, jobWantsPorts),
-		sinceField(TasksSince, jobHasNewFields), sinceField(PlacementSince, jobUsesPlacement),
-		sinceField(ServicesSince, jobHasServices), sinceField(NetworksSince, jobWantsNetworks),
-		sinceField(ConnectSince, jobHasLaterFields), sinceField(AllAtOnceSince, jobIsAllAtOnce),
-		sinceField(RunDurationSince, jobBoundsRuns))
-	JobStable     = command(12, "JobStable", state.JobStable, since(PlacementSince))
-	JobDeregister = command(11, "JobDeregister", state.JobDeregister,
-		sinceField(PlacementSince, deregisterSkipsDelay))
-	JobReschedule   = command(16, "JobReschedule", state.JobReschedule, since(PlacementSince))
-	JobRevert       = command(15, "JobRevert", state.JobRevert, since(PlacementSince))
-	JobDispatch     = command(13, "JobDispatch", state.JobDispatch, since(PlacementSince))
-	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent, since(PlacementSince))
-	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch, since(PlacementSince))
+	JobRegister     = command(10, "JobRegister", state.JobRegister, batched)
+	JobStable       = command(12, "JobStable", state.JobStable)
+	JobDeregister   = command(11, "JobDeregister", state.JobDeregister)
+	JobReschedule   = command(16, "JobReschedule", state.JobReschedule)
+	JobRevert       = command(15, "JobRevert", state.JobRevert)
+	JobDispatch     = command(13, "JobDispatch", state.JobDispatch)
+	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent)
+	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch)
 
-	EvalUpdate = command(20, "EvalUpdate", state.EvalUpdate, batched)
-	PlanApply  = command(21, "PlanApply", state.PlanApply, batched,
-		sinceField(DevicesSince, planGivesDevices), sinceField(PortsSince, planGivesPorts),
-		sinceField(PlacementSince, planUsesPlacement), sinceField(ReturnedPluginsSince, planReturnsPlugins),
-		sinceField(StopCausesSince, planHasStopCauses))
-	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched,
-		sinceField(PlacementSince, reportsHealth), sinceField(ServicesSince, reportsServices),
-		sinceField(NetworksSince, reportsNetworks), sinceField(OwnHealthSince, reportsOwnHealth))
-	AllocStop     = command(23, "AllocStop", state.AllocStop, sinceField(PlacementSince, stopSkipsDelay))
-	AllocsMigrate = command(25, "AllocsMigrate", state.AllocsMigrate, since(PlacementSince))
-	Reap          = command(24, "Reap", state.Reap)
+	EvalUpdate         = command(20, "EvalUpdate", state.EvalUpdate, batched)
+	PlanApply          = command(21, "PlanApply", state.PlanApply, batched)
+	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
+	AllocStop          = command(23, "AllocStop", state.AllocStop)
+	AllocsMigrate      = command(25, "AllocsMigrate", state.AllocsMigrate)
+	Reap               = command(24, "Reap", state.Reap)
 
-	DeploymentStatus  = command(60, "DeploymentStatus", state.DeploymentStatus, since(PlacementSince))
-	DeploymentPromote = command(61, "DeploymentPromote", state.DeploymentPromote, since(PlacementSince))
-	DeploymentHealth  = command(62, "DeploymentHealth", state.DeploymentHealth, since(PlacementSince))
+	DeploymentStatus  = command(60, "DeploymentStatus", state.DeploymentStatus)
+	DeploymentPromote = command(61, "DeploymentPromote", state.DeploymentPromote)
+	DeploymentHealth  = command(62, "DeploymentHealth", state.DeploymentHealth)
 
 	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)
-	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister, sinceField(3, deregisterSettles))
+	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister)
 	VolumeDelete      = command(32, "VolumeDelete", state.VolumeDelete)
 	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
 	VolumeClaim       = command(34, "VolumeClaim", state.VolumeClaim, batched)
 	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish, batched)
 	AttachmentOutcome = command(36, "AttachmentOutcome", state.AttachmentOutcome, batched)
 	PluginDelete      = command(37, "PluginDelete", state.PluginDelete)
-	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded, since(2))
-	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry, since(2))
-	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound, since(2))
-	VolumeForce       = command(50, "VolumeForce", state.VolumeForce, since(2), sinceField(3, forceSettles))
-	CallNote          = command(51, "CallNote", state.CallNote, since(2))
+	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded)
+	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry)
+	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
+	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
+	CallNote          = command(51, "CallNote", state.CallNote)
 
-	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet, since(PlacementSince))
+	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet)
 
-	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply, since(PlacementSince))
-	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete, since(PlacementSince))
-	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply, since(PlacementSince))
-	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete, since(PlacementSince))
+	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
+	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)
+	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)
+	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete)
 
-	SITokensRegister   = command(80, "SITokensRegister", state.SITokensRegister, batched, since(ConnectSince))
-	SITokensGiveUp     = command(81, "SITokensGiveUp", state.SITokensGiveUp, since(ConnectSince))
-	SITokensDeregister = command(82, "SITokensDeregister", state.SITokensDeregister, batched,
-		since(ConnectSince))
+	SITokensRegister   = command(80, "SITokensRegister", state.SITokensRegister, batched)
+	SITokensGiveUp     = command(81, "SITokensGiveUp", state.SITokensGiveUp)
+	SITokensDeregister = command(82, "SITokensDeregister", state.SITokensDeregister, batched)
 
 	// Batch is the command that carries entries of other commands.
 	Batch = batchCommand{register(&CommandInfo{
-		ID:   40,
-		Name: "Batch",
+		ID:    40,
+		Name:  "Batch",
+		Level: level.First,
 	})}
 )
 
@@ -96,22 +84,14 @@ var commands []*CommandInfo
 type CommandInfo struct {
 	ID   uint8
 	Name string
-	// Since is the version that introduced the command: an older server cannot decode it. It is 0 for the first
-	// commands, and for Batch, which is older than versions.
-	Since int
+	// Level is the level that a server needs to apply the command: one of a lower level cannot decode it.
+	Level int
 	// Batched lets entries share a batch with others (see batch.go).
 	Batched bool
 
 	payload func() any // returns a new payload; nil for Batch
 	apply   func(tx *state.WriteTx, payload any) error
-
-	later []laterField // in the order of their versions
-}
-
-// laterField is a field that a later version than the command introduced: see sinceField.
-type laterField struct {
-	since int
-	isSet func(payload any) bool // reports whether a payload uses it
+	fields  func() int // returns the highest level that a field of the payload names
 }
 
 // Command is a type of log entry with a payload of type P.
@@ -123,7 +103,13 @@ func command[P any](
 	apply func(*state.WriteTx, *P) error,
 	options ...func(*CommandInfo),
 ) Command[P] {
-	info := &CommandInfo{ID: id, Name: name}
+	info := &CommandInfo{
+		ID:    id,
+		Name:  name,
+		Level: level.First,
+		// Not at once: each run of a command line would walk all payloads.
+		fields: sync.OnceValue(func() int { return level.Highest(new(P)) }),
+	}
 	info.payload = func() any {
 		return new(P)
 	}
@@ -147,69 +133,30 @@ func batched(c *CommandInfo) {
 	c.Batched = true
 }
 
-// since is the option of a command that a later version than the first introduced.
-func since(version int) func(*CommandInfo) {
+// since is the option of a command that is newer than the first release.
+func since(of int) func(*CommandInfo) {
 	return func(c *CommandInfo) {
-		c.Since = version
+		c.Level = of
 	}
 }
 
-// sinceField is the option of a command whose payload has a field that a later version introduced. Where
-// isSet reports true, an older server would ignore the field, and its rows would differ from then on.
-func sinceField[P any](version int, isSet func(*P) bool) func(*CommandInfo) {
-	return func(c *CommandInfo) {
-		c.later = append(c.later, laterField{
-			since: version,
-			isSet: func(payload any) bool {
-				return isSet(payload.(*P))
-			},
-		})
-	}
-}
-
-// Needs returns the version that a server needs to apply an entry of the command as this one does.
-func (c *CommandInfo) Needs(entry []byte) int {
-	needs := c.Since
-	if len(c.later) == 0 {
-		return needs
+// CheckLevel returns an error, of kind precondition, if a server of the least level among all servers would
+// not apply an entry as this one does: it does not know the command, or a field of its payload that is set.
+// It decodes the entry only if the payload may have such a field.
+func CheckLevel(entry []byte, least int) error {
+	c := CommandOf(entry)
+	switch {
+	case c.Level > least:
+		return level.Missing("the command "+c.Name, c.Level, least)
+	case c.payload == nil, c.fields() <= least:
+		return nil
 	}
 	payload := c.payload()
 	err := codec.Decode(entry[1:], payload)
 	if err != nil {
-		return needs
+		return structs.Internalf("reading the payload of %s: %w", c.Name, err)
 	}
-	for _, f := range c.later {
-		if f.isSet(payload) {
-			needs = f.since
-		}
-	}
-	return needs
-}
-
-// newest is the version that knows every payload of the command.
-func (c *CommandInfo) newest() int {
-	newest := c.Since
-	for _, f := range c.later {
-		newest = max(newest, f.since)
-	}
-	return newest
-}
-
-// AppliedBy reports whether a server of a version applies an entry of the command as this one does. It
-// decodes the entry only if the version decides.
-func (c *CommandInfo) AppliedBy(version int, entry []byte) bool {
-	return version >= c.newest() || version >= c.Needs(entry)
-}
-
-// Version counts how often commands, or fields with an effect, were added. Servers gossip their version. A
-// server does not propose an entry that another server of the cluster cannot decode, because that server
-// would stop, or whose effect there would differ.
-func Version() int {
-	newest := 0
-	for _, c := range commands {
-		newest = max(newest, c.newest())
-	}
-	return newest
+	return level.Check(payload, least)
 }
 
 // List describes all commands in the order of their declaration. It must not be changed.

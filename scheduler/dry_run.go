@@ -14,13 +14,10 @@ type Preview struct {
 	Preempted []*structs.AllocListStub           // the allocations that the plan displaces
 }
 
-// DryRun computes the effects of an evaluation for a user, within the limits of Process but in one plan of
-// any size: it never becomes a log entry.
-func DryRun(
-	tx *state.ReadTx, eval *structs.Evaluation, now time.Time, limits structs.PlanLimits,
-) (*Preview, error) {
-	o := options{PlanLimits: limits, enough: enough}
-	p, err := newPlanner(tx, eval, now, o)
+// DryRun computes the effects of an evaluation for a user, as Process does but in one plan of any size: it
+// never becomes a log entry.
+func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview, error) {
+	p, err := newPlanner(tx, eval, now, options{enough: enough})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (w *fixture) preview(j *structs.Job) (*Preview, *structs.Evaluation) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p, err := DryRun(draft.ReadTx, state.Eval(draft, e.ID), w.clock, structs.PlanLimits{})
+	p, err := DryRun(draft.ReadTx, state.Eval(draft, e.ID), w.clock)
 	if err != nil {
 		w.t.Fatal(err)
 	}

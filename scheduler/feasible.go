@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
@@ -16,7 +17,7 @@ const (
 	filterEligibility = "eligibility"
 	filterDatacenter  = "datacenter"
 	filterPool        = "node-pool"
-	filterProtocol    = "protocol"
+	filterLevel       = "level"
 	filterDriver      = "driver"
 	filterConstraint  = "constraint"
 	filterDevice      = "device"
@@ -48,7 +49,7 @@ var groupFilters = []groupFilter{
 	{filterEligibility, eligible},
 	{filterDatacenter, inDatacenter},
 	{filterPool, inPool},
-	{filterProtocol, knowsFields},
+	{filterLevel, knowsFields},
 	{filterDriver, hasDrivers},
 	{filterConstraint, meetsConstraints},
 	{filterDevice, hasDevices},
@@ -85,7 +86,7 @@ type groupPlan struct {
 	network       *structs.NetworkResource // nil: none
 	ports         []structs.Port
 	hostVolumes   []*structs.VolumeRequest
-	newest        *protocolField // that the agent of a node has to know, or nil
+	newest        level.Part // that the agent of a node has to know
 	drivers       []string
 	specified     [][]*structs.Constraint // those of the job, the group and the tasks
 	constraints   []constraint            // all of specified, compiled
@@ -161,7 +162,7 @@ func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *gr
 	g := newGroupPlan(version, group)
 	g.planner = p
 	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
-	g.noMemoryMax = !p.Older && group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
+	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	p.groups = append(p.groups, g)
 	return g
 }
@@ -229,7 +230,7 @@ func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
-		case filterEligibility, filterProtocol, filterDriver, filterDevice, filterNetwork, filterHostVolume:
+		case filterEligibility, filterLevel, filterDriver, filterDevice, filterNetwork, filterHostVolume:
 			continue
 		}
 		if why := f.check(g, n); why != "" {
@@ -254,7 +255,7 @@ func eligible(g *groupPlan, n *structs.Node) string {
 // returnsPlugin reports whether a node that takes nothing else gets its CSI plugin back.
 func (g *groupPlan) returnsPlugin(n *structs.Node) bool {
 	p := g.planner
-	return !p.OnlyReady && state.NeedsPlugin(p, n, g.job, g.group)
+	return state.NeedsPlugin(p, n, g.job, g.group)
 }
 
 func inDatacenter(g *groupPlan, n *structs.Node) string {

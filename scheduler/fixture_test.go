@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
@@ -65,9 +66,9 @@ func aNode(id string) *structs.Node {
 		Datacenter: "dc1",
 		Status:     structs.NodeReady,
 		Attributes: map[string]string{
-			"kernel.name":            "linux",
-			"kernel.version":         "6.1.0",
-			structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol),
+			"kernel.name":         "linux",
+			"kernel.version":      "6.1.0",
+			structs.AttrNodeLevel: strconv.Itoa(level.Now),
 		},
 		Meta:    map[string]string{"rack": "r1"},
 		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
@@ -266,25 +267,12 @@ func (w *fixture) eval(job string) *structs.Evaluation {
 func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 	w.t.Helper()
 	tx := w.s.Read()
-	p, err := Process(tx, e, w.clock, structs.PlanLimits{})
+	p, err := Process(tx, e, w.clock)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if p.Eval.SnapshotIndex > w.index {
 		w.t.Fatalf("snapshot index %d is above %d", p.Eval.SnapshotIndex, w.index)
-	}
-	return p
-}
-
-// older are the limits of a cluster with a server of a version before placements.
-var older = structs.PlanLimits{Older: true, OnlyReady: true, NoCauses: true}
-
-// processForOlder is process in a cluster with a server of an older version.
-func (w *fixture) processForOlder(e *structs.Evaluation) *structs.Plan {
-	w.t.Helper()
-	p, err := Process(w.s.Read(), e, w.clock, older)
-	if err != nil {
-		w.t.Fatal(err)
 	}
 	return p
 }

@@ -227,64 +227,6 @@ func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	w.wantPlaced("b", "0@n1")
 }
 
-// TestBlockedEval_OutlivesOlderServers: a plan that an older server knows displaces none.
-// When that server is gone, nothing is unblocked, but the job is tried again after a while, once.
-func TestBlockedEval_OutlivesOlderServers(t *testing.T) {
-	displacing := func(t *testing.T) *fixture {
-		w := newFixture(t)
-		w.nodes("n1", "n2")
-		w.job(aJob("low", structs.JobSystem, priority(20), cpu(800)))
-		w.run("low")
-		return w
-	}
-	for name, c := range map[string]struct {
-		before func(t *testing.T) *fixture
-		job    func() *structs.Job
-		nodes  []string // to evaluate
-	}{
-		"a job on every node": {
-			before: displacing,
-			job: func() *structs.Job {
-				return aJob("a", structs.JobSystem, priority(50), cpu(800))
-			},
-			nodes: []string{""},
-		},
-		"a job on every node, evaluated for each": {
-			before: displacing,
-			job: func() *structs.Job {
-				return aJob("a", structs.JobSystem, priority(50), cpu(800))
-			},
-			nodes: []string{"n1", "n2"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := &settling{c.before(t)}
-			x.job(c.job())
-			for range 2 {
-				for _, node := range c.nodes {
-					e := x.eval("a")
-					e.NodeID = node
-					e.Type = state.Job(x.s.Read(), "default", "a").Type
-					p := x.processForOlder(e)
-					if len(p.Place) > 0 {
-						t.Fatalf("the plan for an older server: %s", describe(p))
-					}
-					x.applyLate(p)
-				}
-			}
-			later := slices.Collect(state.LaterEvals(x.s.Read()))
-			if len(later) != 1 || later[0].WaitUntil != x.clock.Add(retryDelay).UnixNano() {
-				t.Fatalf("%d evaluations follow: %+v", len(later), later)
-			}
-			x.settle()
-			all := 2 // groups, or nodes
-			if got := x.onNewest("a"); got != all {
-				t.Errorf("%d of %d allocations of the newest version run", got, all)
-			}
-		})
-	}
-}
-
 // TestBlockedEval_AfterAChangeOfTheJobsType: a service becomes a system job, and an evaluation from before,
 // for one node, comes after.
 func TestBlockedEval_AfterAChangeOfTheJobsType(t *testing.T) {

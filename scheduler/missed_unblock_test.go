@@ -19,8 +19,7 @@ import (
 
 // TestBlockedEval_MissesNoUnblock makes random changes to a small cluster. Its evaluations are planned one
 // after the other, each with a state that is older than the one to which its plan is applied. At the end no
-// blocked evaluation would find capacity, and no new evaluation of a job would change anything. Some clusters
-// have a server of an older version at first.
+// blocked evaluation would find capacity, and no new evaluation of a job would change anything.
 func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		c := &randomCluster{
@@ -28,9 +27,8 @@ func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 			r:       rand.New(rand.NewPCG(seed, 1)),
 			givenUp: map[string]bool{},
 		}
-		c.older = seed%3 == 2
-		if c.older {
-			c.preempting() // once that server is gone
+		if seed%3 == 2 {
+			c.preempting()
 		}
 		c.many = c.r.IntN(3) == 0
 		if c.r.IntN(4) == 0 {
@@ -43,11 +41,6 @@ func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 			c.step()
 			if step%15 == 14 {
 				c.settle(fmt.Sprintf("seed %d, step %d", seed, step))
-			}
-			if c.older && step == 29 {
-				c.older = false
-				c.logf("the last server of an older version is gone")
-				c.settle(fmt.Sprintf("seed %d, without an older server", seed))
 			}
 		}
 		if t.Failed() {
@@ -71,7 +64,6 @@ type randomCluster struct {
 	*fixture
 	r       *rand.Rand
 	many    bool            // jobs
-	older   bool            // a server has an older version
 	plans   []*structs.Plan // in flight
 	givenUp map[string]bool
 	history []string
@@ -105,15 +97,6 @@ func (c *randomCluster) step() {
 		return
 	}
 	c.changeAnything()
-}
-
-// process is fixture.process with the plans that all servers know.
-func (c *randomCluster) process(e *structs.Evaluation) *structs.Plan {
-	c.t.Helper()
-	if c.older {
-		return c.processForOlder(e)
-	}
-	return c.fixture.process(e)
 }
 
 // fleet adds nodes without free capacity.

@@ -10,7 +10,7 @@ const mostParts = 64
 // beginPart begins another part of the plan, and reports whether the plan may have one. Only allocations on
 // nodes of their own are placed in later parts, so that no part depends on a former one.
 func (p *planner) beginPart() bool {
-	if p.Older || len(p.parts) == mostParts-1 {
+	if len(p.parts) == mostParts-1 {
 		return false
 	}
 	p.parts = append(p.parts, len(p.plan.Place))
@@ -47,7 +47,6 @@ func (p *planner) splitParts() {
 			Eval:           moreFollow(whole.Eval),
 			Place:          whole.Place[from:to:to],
 			JobModifyIndex: whole.JobModifyIndex,
-			ReturnsPlugins: whole.ReturnsPlugins,
 		}
 		for _, a := range part.Place {
 			partOf[a.ID] = i

@@ -7,14 +7,13 @@ import (
 )
 
 // Those that an allocation displaces stop with the part that places it. The last part completes the
-// evaluation. All of them return plugins if the plan does.
+// evaluation.
 func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 	e := &structs.Evaluation{ID: "e", Status: structs.EvalComplete}
 	p := &planner{parts: []int{1, 2}, plan: &structs.Plan{
-		Eval:           e,
-		ReturnsPlugins: true,
-		Blocked:        &structs.Evaluation{ID: "b"},
-		Place:          []*structs.Allocation{{ID: "x"}, {ID: "y"}, {ID: "z"}},
+		Eval:    e,
+		Blocked: &structs.Evaluation{ID: "b"},
+		Place:   []*structs.Allocation{{ID: "x"}, {ID: "y"}, {ID: "z"}},
 		Stop: []*structs.PlanStop{
 			{AllocID: "old"},
 			{AllocID: "of z", PreemptedBy: "z"},
@@ -33,9 +32,6 @@ func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 		{"z", structs.EvalComplete, 1, true},
 	} {
 		got := parts[i]
-		if !got.ReturnsPlugins {
-			t.Errorf("part %d returns no plugins", i)
-		}
 		if len(got.Place) != 1 || got.Place[0].ID != want.place || len(got.Stop) != want.stops ||
 			got.Eval.Status != want.status || (got.Blocked != nil) != want.blocked {
 			t.Errorf("part %d: got %d allocations, %d stops, evaluation %s, blocked %v; want %+v",

@@ -345,7 +345,6 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	}
 	p.nameAwaited(a, v)
 	p.plan.Place = append(p.plan.Place, a)
-	p.plan.ReturnsPlugins = p.plan.ReturnsPlugins || !v.node.Ready()
 	p.placed += allocBytes(a)
 	v.place(p, a)
 	if len(w.plan.hostVolumes) > 0 {

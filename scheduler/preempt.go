@@ -18,13 +18,10 @@ const (
 	preemptionNodes = 64 // nodes with enough victims that are compared
 )
 
-// preemptionProtocol is the structs.NodeProtocol of the first agent that waits for the end of others.
-const preemptionProtocol = 1
-
 // mayPreempt reports whether the placement may displace others.
 func (p *planner) mayPreempt(w *placement) bool {
 	config := state.SchedulerConfig(p).PreemptionConfig
-	return !p.Older && config.Enabled(p.job.Type) && p.blockedEverywhere(w) == nil
+	return config.Enabled(p.job.Type) && p.blockedEverywhere(w) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
@@ -104,12 +101,8 @@ func (p *planner) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 	return preempt.Choose(&nodeTrial{p, w, v}, from)
 }
 
-// displaceable returns the allocations of a node that the job may displace. An agent of an older version
-// would not wait for their end.
+// displaceable returns the allocations of a node that the job may displace.
 func (p *planner) displaceable(v *nodeView) []preempt.Candidate {
-	if v.node.Protocol() < preemptionProtocol {
-		return nil
-	}
 	var all []preempt.Candidate
 	for a := range state.LiveAllocsByNode(p, v.node.ID) {
 		priority := state.AllocPriority(p, a)

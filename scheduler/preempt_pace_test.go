@@ -141,20 +141,6 @@ func TestPreemption_TakesNothingElse(t *testing.T) {
 	}
 }
 
-// While a server has an older version, none is displaced.
-func TestProcess_ForOlderDisplacesNone(t *testing.T) {
-	w := newFixture(t)
-	w.preempting()
-	w.nodes("n1")
-	w.job(aJob("low", structs.JobService, priority(20), cpu(800)))
-	w.run("low")
-	w.job(aJob("high", structs.JobService, priority(50), cpu(800)))
-	p, err := Process(w.s.Read(), w.eval("high"), w.clock, older)
-	if err != nil || len(p.Stop)+len(p.Place) > 0 {
-		t.Errorf("%v, %s", err, describe(p))
-	}
-}
-
 // An allocation that has ended since the plan was made is not displaced.
 func TestPlan_DisplacesNoneThatHasEnded(t *testing.T) {
 	w := newFixture(t)

@@ -138,26 +138,20 @@ func TestPreemption_IsLimited(t *testing.T) {
 		all     bool
 		kind    string
 		low     func(*structs.Job)
-		old     bool
 		evicted string
 	}{
-		"system by default":  {false, structs.JobSystem, priority(20), false, "low"},
-		"service by default": {false, structs.JobService, priority(20), false, ""},
-		"batch by default":   {false, structs.JobBatch, priority(20), false, ""},
-		"batch":              {true, structs.JobBatch, priority(20), false, "low"},
-		"a plugin":           {true, structs.JobService, plugin, false, ""},
-		"an older agent":     {true, structs.JobService, priority(20), true, ""},
+		"system by default":  {false, structs.JobSystem, priority(20), "low"},
+		"service by default": {false, structs.JobService, priority(20), ""},
+		"batch by default":   {false, structs.JobBatch, priority(20), ""},
+		"batch":              {true, structs.JobBatch, priority(20), "low"},
+		"a plugin":           {true, structs.JobService, plugin, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
 			if c.all {
 				w.preempting()
 			}
-			n := aNode("n1")
-			if c.old {
-				n = oldNode("n1")
-			}
-			w.node(n)
+			w.nodes("n1")
 			w.job(aJob("low", structs.JobService, cpu(800), priority(20), c.low))
 			w.run("low")
 			w.job(aJob("high", c.kind, cpu(800), priority(60)))

@@ -13,20 +13,15 @@ import (
 	"berth/structs"
 )
 
-// Process computes the plan for an evaluation within limits. The evaluation in the plan is complete, or
-// blocked again if it was a blocked one. Its FailedTGAllocs holds the groups without a place, and another
-// blocked evaluation waits for capacity. Nothing tells when the limits of Older end, so an evaluation without
-// capacity is then also retried.
-func Process(
-	tx *state.ReadTx, eval *structs.Evaluation, now time.Time, limits structs.PlanLimits,
-) (*structs.Plan, error) {
-	return process(tx, eval, now, options{PlanLimits: limits, enough: enough})
+// Process computes the plan for an evaluation. The evaluation in the plan is complete, or blocked again if it
+// was a blocked one. Its FailedTGAllocs holds the groups without a place, and another blocked evaluation
+// waits for capacity.
+func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+	return process(tx, eval, now, options{enough: enough})
 }
 
 // options are the inputs of process besides the state.
 type options struct {
-	structs.PlanLimits
-
 	enough int  // feasible nodes of a sample
 	anew   bool // repeats no trial of a node: tests compare both
 }
@@ -254,10 +249,9 @@ func (p *planner) finishEval() {
 }
 
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
-// one may find capacity: the keys were too many to name, the plan was one for older servers, or a plugin
-// leaves its node.
+// one may find capacity: the keys were too many to name, or a plugin leaves its node.
 func (p *planner) addRetryEval() {
-	if !p.tooManyKeys && !p.Older && !p.waits {
+	if !p.tooManyKeys && !p.waits {
 		return
 	}
 	due := p.now.Add(retryDelay).UnixNano()
@@ -273,7 +267,7 @@ func (p *planner) addRetryEval() {
 		}
 	}
 	e := p.evalAt(due)
-	if p.Older || p.waits {
+	if p.waits {
 		e.NodeID = "" // one for all nodes of a per-node job
 	}
 	p.plan.Followups = append(p.plan.Followups, e)

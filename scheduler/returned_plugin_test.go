@@ -188,39 +188,18 @@ func TestSystemJob_BringsNoPluginForAClaimThatWaits(t *testing.T) {
 	w.wantPlaced("csi", "0@n2")
 }
 
-// The entry refuses the plugin if its node has let go of the volumes meanwhile, and in a plan that does not
-// say that it returns plugins: servers of an older version apply such a plan so.
+// The entry rejects the plugin if its node has let go of the volumes meanwhile.
 func TestSystemJob_ReturnedPluginIsCheckedAgain(t *testing.T) {
-	for name, edit := range map[string]func(*fixture, *structs.Allocation, *structs.Plan){
-		"let go":      func(w *fixture, a *structs.Allocation, _ *structs.Plan) { w.release(a) },
-		"it is plain": func(_ *fixture, _ *structs.Allocation, p *structs.Plan) { p.ReturnsPlugins = false },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, a := heldWithoutPlugin(t, ineligible)
-			p := w.process(w.eval("csi"))
-			if len(p.Place) != 1 || !p.ReturnsPlugins {
-				t.Fatalf("returns plugins %v: %s", p.ReturnsPlugins, describe(p))
-			}
-			edit(w, a, p)
-			p.WriteOptions = w.now()
-			do(w, state.PlanApply, p)
-			w.wantPlaced("csi", "")
-			if why := state.Eval(w.s.Read(), p.Eval.ID).StatusDescription; !strings.Contains(why, "ineligible") {
-				t.Errorf("the evaluation: %s", why)
-			}
-		})
+	w, a := heldWithoutPlugin(t, ineligible)
+	p := w.process(w.eval("csi"))
+	if len(p.Place) != 1 {
+		t.Fatal(describe(p))
 	}
-}
-
-func TestProcess_ForOnlyReadyNodesReturnsNoPlugin(t *testing.T) {
-	w, _ := heldWithoutPlugin(t, ineligible)
-	for name, limits := range map[string]structs.PlanLimits{
-		"a version before": {OnlyReady: true},
-		"a much older one": older,
-	} {
-		p, err := Process(w.s.Read(), w.eval("csi"), w.clock, limits)
-		if err != nil || len(p.Place) > 0 || p.ReturnsPlugins {
-			t.Errorf("%s: %v, %s", name, err, describe(p))
-		}
+	w.release(a)
+	p.WriteOptions = w.now()
+	do(w, state.PlanApply, p)
+	w.wantPlaced("csi", "")
+	if why := state.Eval(w.s.Read(), p.Eval.ID).StatusDescription; !strings.Contains(why, "ineligible") {
+		t.Errorf("the evaluation: %s", why)
 	}
 }

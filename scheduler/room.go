@@ -59,9 +59,6 @@ func (g *givenRoom) take(need *structs.Resources) bool {
 // before them.
 func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
 	from := v.takeRoom(a)
-	if p.Older {
-		return
-	}
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {
 		return
 	}

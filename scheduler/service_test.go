@@ -420,7 +420,7 @@ func TestDistinctHosts_MayBeOff(t *testing.T) {
 }
 
 func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
-	_, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now(), structs.PlanLimits{})
+	_, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now())
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("error: %v", err)
 	}
@@ -440,5 +440,16 @@ func TestReconcile_KeepsTasksWhenTheirScalingChanges(t *testing.T) {
 	p := w.run("web")
 	if len(p.Place) != 0 || len(p.Update) != 2 {
 		t.Errorf("the plan is %s", describe(p))
+	}
+}
+
+// A stop tells its cause as data: the state and the commands decide by it.
+func TestProcess_GivesStopsTheirCauses(t *testing.T) {
+	w := running(t, aJob("a", structs.JobService), "n1")
+	w.status("n1", structs.NodeDown)
+	p := w.process(w.eval("a"))
+	if len(p.Stop) != 1 || p.Stop[0].Cause != structs.StopNodeDown ||
+		p.Stop[0].ClientStatus != structs.AllocLost {
+		t.Errorf("got stops %+v", p.Stop)
 	}
 }

@@ -21,7 +21,7 @@ type groupShape struct {
 	Devices             []*structs.RequestedDevice `codec:",omitempty"`
 	Ports               []structs.Port             `codec:",omitempty"` // without labels
 	Network             string                     `codec:",omitempty"` // the mode of a network of its own
-	Protocol            int                        `codec:",omitempty"` // of the agent
+	Level               int                        `codec:",omitempty"` // of the agent
 	Type                string                     // of the job: it decides whether others are displaced
 }
 
@@ -49,9 +49,7 @@ func (p *planner) shape() string {
 			Type:        p.job.Type,
 			Volumes:     g.group.Volumes,
 			Constraints: g.specified,
-		}
-		if g.newest != nil {
-			s.Protocol = g.newest.since
+			Level:       g.newest.Level,
 		}
 		if g.network.Isolated() {
 			s.Network = g.network.Mode

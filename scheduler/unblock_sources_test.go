@@ -98,9 +98,6 @@ var unblockSources = map[string]unblockSource{
 	"a device comes":       replaced(func(*structs.Node) {}, demand("gpu", 1)),
 	"a host network comes": replaced(func(*structs.Node) {}, port("http", 80)),
 	"a host volume comes":  replaced(func(*structs.Node) {}, hostVolume("", true)),
-	"an agent is updated": replaced(func(n *structs.Node) {
-		delete(n.Attributes, structs.AttrNodeProtocol)
-	}, hostVolume("", true)),
 
 	// allocations
 	"an allocation ends": {

@@ -269,12 +269,13 @@ func (p *planner) stopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 		return
 	}
 	p.stopped[a.ID] = true
-	s := &structs.PlanStop{AllocID: a.ID, Description: why}
+	s := &structs.PlanStop{
+		AllocID:     a.ID,
+		Description: why,
+		Cause:       cause,
+	}
 	if cause == structs.StopNodeDown {
 		s.ClientStatus = structs.AllocLost
-	}
-	if !p.NoCauses {
-		s.Cause = cause
 	}
 	p.plan.Stop = append(p.plan.Stop, s)
 	p.countValues(a, -1)

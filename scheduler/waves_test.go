@@ -322,7 +322,7 @@ func TestSystemUpdate_OfVolumes(t *testing.T) {
 func TestDryRun_CountsAllWaves(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3")
 	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
-	p, err := DryRun(w.s.Read(), w.eval("log"), w.clock, structs.PlanLimits{})
+	p, err := DryRun(w.s.Read(), w.eval("log"), w.clock)
 	if err != nil {
 		t.Fatal(err)
 	}

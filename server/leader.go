@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
 	"berth/internal/backoff"
@@ -63,7 +62,6 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 		if !s.caughtUp(ctx) {
 			return
 		}
-		s.learnVersions(s.members.peers())
 		s.logger.Info("leadership gained", "term", term)
 		s.leading.Store(&leadership{term, make(chan struct{})})
 		for _, loop := range s.loops() {
@@ -137,7 +135,6 @@ func (s *Server) leaderLoops() []control.Loop {
 		Consul:   s.cfg.Consul,
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
-		Commands: s.commands,
 		Drains:   &s.drains,
 	})
 	members := control.Loop{
@@ -150,23 +147,4 @@ func (s *Server) leaderLoops() []control.Loop {
 // collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
 	return control.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
-}
-
-// learnVersions records the versions that every server can read.
-func (s *Server) learnVersions(peers []peer) {
-	s.consensus.commands.Store(int32(leastCommands(peers)))
-}
-
-// commands returns the version of commands that every server reads, 0 if it is not known.
-func (s *Server) commands() int { return int(s.consensus.commands.Load()) }
-
-// leastCommands is the version of commands that every server reads.
-func leastCommands(peers []peer) int {
-	least := fsm.Version()
-	for _, p := range peers {
-		if p.status != serf.StatusLeft {
-			least = min(least, p.commands)
-		}
-	}
-	return least
 }

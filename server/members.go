@@ -16,10 +16,8 @@ const membersInterval = 30 * time.Second
 // a vote. A failed server keeps its vote, because it is expected back. The vote of a server ends when the
 // server has left, when another server has its name or its address, and when the gossip has dropped it.
 func (s *Server) reconcileMembers(ctx context.Context) {
-	defer s.learnVersions([]peer{{}})
 	for {
 		peers := s.members.peers()
-		s.learnVersions(peers)
 		err := s.dismissMembers(peers)
 		if err != nil && ctx.Err() == nil {
 			s.logger.Warn("failed to remove a server from the raft configuration", "error", err)

@@ -10,13 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/serf/serf"
 
-	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/internal/level"
 	"berth/structs"
 )
 
@@ -32,8 +33,7 @@ const (
 	tagExpect    = "expect"
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
-	tagBatches   = "packs"    // for older servers: this one reads batches, see commit_batch.go
-	tagCommands  = "commands" // the fsm.Version of this server
+	tagLevel     = "level" // see package level
 
 	roleServer = "berth-server"
 )
@@ -41,7 +41,7 @@ const (
 // peer is another server as the gossip sees it.
 type peer struct {
 	name, id, rpcAddr, httpAddr string
-	expect, commands            int
+	expect, level               int
 	bootstrapped                bool
 	status                      serf.MemberStatus
 }
@@ -56,6 +56,7 @@ type membership struct {
 	changed chan struct{}
 	tagLock sync.Mutex
 	history history
+	least   atomic.Int32 // the least level of the servers
 	// joined is closed when another server has answered, or if none is configured.
 	joined chan struct{}
 }
@@ -85,8 +86,7 @@ func startMembership(
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
 	sc.Tags = tags
-	sc.Tags[tagBatches] = "1"
-	sc.Tags[tagCommands] = strconv.Itoa(fsm.Version())
+	sc.Tags[tagLevel] = strconv.Itoa(level.Now)
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true
@@ -103,6 +103,7 @@ func startMembership(
 		err = structs.Internalf("starting the gossip on %s: %w", cfg.SerfBind, err)
 		return nil, errors.Join(err, transport.Shutdown())
 	}
+	m.learnLevel()
 	return m, nil
 }
 
@@ -112,6 +113,7 @@ func (m *membership) run(ctx context.Context) {
 		select {
 		case e := <-m.events:
 			m.history.recordEvent(e)
+			m.learnLevel()
 			select {
 			case m.changed <- struct{}{}:
 			default:
@@ -222,14 +224,14 @@ func (m *membership) peers() []peer {
 			continue
 		}
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
-		commands, _ := strconv.Atoi(member.Tags[tagCommands]) // an older server has no such tag
+		of, _ := strconv.Atoi(member.Tags[tagLevel])
 		out = append(out, peer{
 			name:         member.Name,
 			id:           member.Tags[tagID],
 			rpcAddr:      member.Tags[tagRPCAddr],
 			httpAddr:     member.Tags[tagHTTPAddr],
 			expect:       expect,
-			commands:     commands,
+			level:        of,
 			bootstrapped: member.Tags[tagBootstrap] == "1",
 			status:       member.Status,
 		})
@@ -239,6 +241,26 @@ func (m *membership) peers() []peer {
 	})
 	return out
 }
+
+// learnLevel records the least level of the servers.
+func (m *membership) learnLevel() {
+	m.least.Store(int32(leastLevel(m.peers())))
+}
+
+// leastLevel returns the least level of servers: one that has failed is expected back, one that has left is
+// not.
+func leastLevel(peers []peer) int {
+	least := level.Now
+	for _, p := range peers {
+		if p.status != serf.StatusLeft {
+			least = min(least, p.level)
+		}
+	}
+	return least
+}
+
+// level returns the least level of the servers.
+func (s *Server) level() int { return int(s.members.least.Load()) }
 
 // markBootstrapped announces in the gossip that there is a cluster, so that no other server forms a second
 // one.

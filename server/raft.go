@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -30,7 +29,6 @@ type consensus struct {
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	batcher   *batcher
-	commands  atomic.Int32 // the fsm.Version that every server has; 0: there may be one that reads no batches
 	// verifier merges concurrent questions whether this server still leads. A question that comes while one is
 	// in flight shares the answer of the next one, which begins after it came.
 	verifier coalesce.Batcher[struct{}, struct{}]
@@ -189,18 +187,10 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 		return 0, nil, err
 	}
 	defer c.inside.Done()
-	command := fsm.CommandOf(entry)
-	version := int(c.commands.Load())
-	if !command.AppliedBy(version, entry) {
-		_, leads, _, _ := s.Leader()
-		if !leads { // it has forgotten the versions of the others
-			return 0, nil, raftError(raft.ErrNotLeader)
-		}
-		return 0, nil, structs.Preconditionf(
-			"the log entry was not written: servers of an older version would not apply it alike; " +
-				"upgrade them, or remove one that is gone: berth server force-leave NAME")
+	if err := fsm.CheckLevel(entry, s.level()); err != nil {
+		return 0, nil, fmt.Errorf("the log entry was not written: %w", err)
 	}
-	if mayBatch(command, version) {
+	if fsm.CommandOf(entry).Batched {
 		return c.batcher.propose(ctx, entry)
 	}
 	f := c.send(entry)
@@ -208,12 +198,6 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 		return 0, nil, raftError(err)
 	}
 	return f.Index(), f.Response(), nil
-}
-
-// mayBatch reports whether an entry of the command may share a batch in a cluster whose servers all have the
-// version. A server without a version may be unable to read batches: it would stop at the first one.
-func mayBatch(command *fsm.CommandInfo, version int) bool {
-	return version > 0 && command.Batched
 }
 
 // checkSize refuses an entry that the log could not give back: its reader has a bound, its writer has none. A

@@ -135,8 +135,7 @@ func (s *Server) createServices(ln net.Listener) {
 		JobSource:      int(cfg.JobSource),
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
-		Commands:       s.commands,
-		Gossiped:       func() int { return leastCommands(s.members.peers()) },
+		Level:          s.level,
 		Drains:         &s.drains,
 	})
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)

@@ -9,8 +9,7 @@ import (
 
 // reportedHealth returns the health of an allocation after a report of its node. A health that is known
 // stays; only an unhealthy allocation in no deployment may become healthy. An allocation that ends in a
-// deployment was not healthy. If the agent is too old to report the health, an allocation that runs in a
-// deployment is healthy.
+// deployment was not healthy.
 func reportedHealth(
 	tx *WriteTx, a *structs.Allocation, u *structs.AllocClientUpdate, now int64,
 ) *structs.AllocDeploymentStatus {
@@ -26,18 +25,10 @@ func reportedHealth(
 		return old
 	case a.ClientTerminal() && a.ClientStatus != structs.AllocLost:
 		return decidedHealth(tx, old, false, now)
-	case a.ClientStatus == structs.AllocRunning && agentIsOlder(tx, a):
-		return decidedHealth(tx, old, true, now)
 	case reported:
 		return decidedHealth(tx, old, *h.Healthy, now)
 	}
 	return old
-}
-
-// agentIsOlder reports whether the agent of an allocation's node reports no health.
-func agentIsOlder(tx Reader, a *structs.Allocation) bool {
-	n := Node(tx, a.NodeID)
-	return n != nil && n.Protocol() < structs.HealthProtocol
 }
 
 func decidedHealth(

@@ -69,12 +69,10 @@ func (w *fixture) reportHealth(id, deployment string, healthy bool) {
 	})
 }
 
-// onANode returns a fixture with a node whose agent reports health, and a job.
+// onANode returns a fixture with a node and a job.
 func onANode(t *testing.T) *fixture {
 	w := newFixture(t)
-	n := aNode("n1")
-	n.Attributes = map[string]string{structs.AttrNodeProtocol: "1"}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, WriteOptions: w.now()})
+	w.node("n1")
 	w.job(jobWithSalt("j", 0))
 	return w
 }
@@ -205,21 +203,6 @@ func TestDeploymentStatus_IgnoresAFormerRow(t *testing.T) {
 	}
 	p.RowIndex = 0
 	wantKind(t, try(w, DeploymentStatus, p), structs.KindPrecondition)
-}
-
-// An agent of an older version reports no health.
-func TestDeployment_TakesARunningAllocationOfAnOlderAgentForHealthy(t *testing.T) {
-	w := onANode(t)
-	w.node("n1") // without a protocol
-	w.deployment("d", "j")
-	w.deployed("a", "j", "d", false)
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
-		Allocs:       []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocRunning}},
-		WriteOptions: w.now(),
-	})
-	if !Alloc(w.s.Read(), "a").DeploymentStatus.IsHealthy() {
-		t.Error("the allocation is not healthy")
-	}
 }
 
 func TestJobVersions_KeepTheNewestStable(t *testing.T) {

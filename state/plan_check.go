@@ -71,7 +71,7 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 			a.JobVersion, a.JobID, a.TaskGroup)
 	}
 	n := use.node
-	if !n.Ready() && !(c.plan.ReturnsPlugins && NeedsPlugin(c, n, job, job.Group(a.TaskGroup))) {
+	if !n.Ready() && !NeedsPlugin(c, n, job, job.Group(a.TaskGroup)) {
 		return fmt.Sprintf("it is %s and %s",
 			n.Status, n.SchedulingEligibility)
 	}

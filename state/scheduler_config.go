@@ -35,9 +35,7 @@ func MemoryOversubscribed(tx Reader, pool string) bool {
 }
 
 // SchedulerConfigSet stores the configuration of the scheduler. If jobs of more types may displace
-// allocations by it, it unblocks the evaluations that wait for capacity. The first configuration unblocks
-// them, too: a scheduler of an older version, which knew neither displacements nor exchanges, has blocked
-// some of them. The error is of kind conflict if the
+// allocations by it, it unblocks the evaluations that wait for capacity. The error is of kind conflict if the
 // request demands another version than the stored one.
 func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 	config := p.Config
@@ -52,7 +50,7 @@ func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 			stored.ModifyIndex, config.ModifyIndex)
 	}
 	schedulerConfig.Put(tx, &config)
-	if stored.ModifyIndex == 0 || config.PreemptionConfig.Exceeds(stored.PreemptionConfig) {
+	if config.PreemptionConfig.Exceeds(stored.PreemptionConfig) {
 		unblockPreemption(tx)
 	}
 	return nil

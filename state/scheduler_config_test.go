@@ -95,22 +95,6 @@ func TestSchedulerConfigSet_UnblocksWhatWaitsForCapacity(t *testing.T) {
 	}
 }
 
-// A scheduler of an older version, which stored no configuration, has blocked what the first one unblocks.
-func TestSchedulerConfigSet_TheFirstUnblocks(t *testing.T) {
-	w := newFixture(t)
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
-		ID:            "e",
-		JobID:         "j",
-		Status:        structs.EvalBlocked,
-		BlockedOn:     []string{structs.WakeCapacity},
-		SnapshotIndex: w.s.Index(),
-	}}})
-	do(w, SchedulerConfigSet, preempting(false))
-	if n := pendingOf(w.s.Read()); n != 1 {
-		t.Errorf("the first configuration unblocks %d evaluations, want 1", n)
-	}
-}
-
 // A lower priority of a job unblocks what waits for capacity, if jobs of any type displace others.
 func TestJobRegister_OfALowerPriorityUnblocks(t *testing.T) {
 	for name, preempts := range map[string]bool{"preemption": true, "no preemption": false} {

@@ -5041,7 +5041,7 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(4)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7EvalIDs"...)
 	b = wire.AppendStrings(b, v.EvalIDs)
@@ -5049,8 +5049,6 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
-	b = append(b, "\xa8KeepsAll"...)
-	b = msgp.AppendBool(b, v.KeepsAll)
 	b = append(b, "\xa7Servers"...)
 	b = wire.AppendStrings(b, v.Servers)
 	return b, nil
@@ -5072,8 +5070,6 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
 		b, err = wire.ReadStrings(b, &v.EvalIDs)
-	case "KeepsAll":
-		b, err = wire.ReadBool(b, &v.KeepsAll)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -5493,7 +5489,7 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(14)
 	if !(v.Deployment != nil) {
 		n--
 	}
@@ -5510,9 +5506,6 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	if !(v.ReturnsPlugins) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5564,10 +5557,6 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
-	if v.ReturnsPlugins {
-		b = append(b, "\xaeReturnsPlugins"...)
-		b = msgp.AppendBool(b, v.ReturnsPlugins)
-	}
 	b = append(b, "\xa4Stop"...)
 	if b, err = wire.AppendPointers(b, v.Stop, (*PlanStop).AppendMsgpack); err != nil {
 		return b, err
@@ -5607,8 +5596,6 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadOther(b, &v.DeploymentUpdates)
 	case "JobModifyIndex":
 		b, err = wire.ReadUint(b, &v.JobModifyIndex)
-	case "ReturnsPlugins":
-		b, err = wire.ReadBool(b, &v.ReturnsPlugins)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

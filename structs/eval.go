@@ -241,20 +241,10 @@ type Plan struct {
 	Deployment        *Deployment               `json:",omitempty" codec:",omitempty"`
 	DeploymentUpdates []*DeploymentStatusUpdate `json:",omitempty" codec:",omitempty"`
 	JobModifyIndex    uint64
-	// ReturnsPlugins: it places CSI plugins on nodes that take nothing else and still have volumes of them
-	ReturnsPlugins bool `json:",omitempty" codec:",omitempty"`
 	// Rest has the plans that continue this one, each once the one before it is applied and nothing has
 	// changed the evaluation. Each is a log entry of its own, and none has a rest.
 	Rest []*Plan `json:"-" codec:"-"`
 	WriteOptions
-}
-
-// PlanLimits tell what plans do not have because a server of the cluster has an older version. That server
-// would apply the log entry in another way. The zero value has no limits.
-type PlanLimits struct {
-	Older     bool // nothing that fsm.PlacementSince introduced
-	OnlyReady bool // nothing on nodes that drain or are not eligible: see fsm.ReturnedPluginsSince
-	NoCauses  bool // stops have no cause: see fsm.StopCausesSince
 }
 
 // PlanStop stops an allocation.

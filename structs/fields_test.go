@@ -46,7 +46,8 @@ func TestFields_OnlyGrow(t *testing.T) {
 	}
 }
 
-// wireFields lists the fields of the package's exported structs as "Type.Field type json=x msgpack=y".
+// wireFields lists the fields of the package's exported structs as "Type.Field type json=x msgpack=y", with
+// " level=z" for a field that names its level.
 func wireFields(t *testing.T) (lines []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -92,7 +93,11 @@ func fieldsOf(name string, s *ast.StructType) (lines []string) {
 			}
 			asJSON := nameIn(tag.Get("json"), n.Name)
 			asMsgpack := nameIn(tag.Get("codec"), asJSON)
-			lines = append(lines, name+"."+n.Name+" "+typ+" json="+asJSON+" msgpack="+asMsgpack)
+			line := name + "." + n.Name + " " + typ + " json=" + asJSON + " msgpack=" + asMsgpack
+			if of, ok := tag.Lookup("level"); ok { // see package level
+				line += " level=" + of
+			}
+			lines = append(lines, line)
 		}
 	}
 	return lines

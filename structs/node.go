@@ -216,9 +216,6 @@ type NodeRegisterResponse struct {
 	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
 	Servers      []string      // RPC addresses of the servers, the leader's first
 	EvalIDs      []string      // always empty; the dialect has it
-	// KeepsAll reports whether the servers keep all of the report. Servers of an older version know neither
-	// devices nor networks.
-	KeepsAll bool
 	WriteMeta
 }
 

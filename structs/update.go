@@ -162,20 +162,6 @@ func (m *MigrateStrategy) withDefaults(j *Job) *MigrateStrategy {
 	return m
 }
 
-// DropDefaultUpdates removes the strategies that are the default, for servers of a former version: they
-// replace all allocations at once.
-func (j *Job) DropDefaultUpdates() {
-	j.Update = nil
-	for _, g := range j.TaskGroups {
-		if g.Update != nil && *g.Update == DefaultUpdateStrategy() {
-			g.Update = nil
-		}
-		if g.Migrate != nil && *g.Migrate == DefaultMigrateStrategy() {
-			g.Migrate = nil
-		}
-	}
-}
-
 // validateUpdate checks what the job keeps of its strategy.
 func (j *Job) validateUpdate(f fieldErrors) {
 	if j.Update != nil {

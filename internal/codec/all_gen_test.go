@@ -294,7 +294,6 @@ var all = []any{
 	new(structs.PlacementRefusal),
 	new(structs.Plan),
 	new(structs.PlanAnnotations),
-	new(structs.PlanLimits),
 	new(structs.PlanStop),
 	new(structs.PlanUpdate),
 	new(structs.Port),

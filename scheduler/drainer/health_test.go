@@ -37,14 +37,6 @@ func (f *fleet) reportHealth(a *structs.Allocation, healthy bool) {
 	})
 }
 
-// olderAgents lets the agents of all nodes tell no health of allocations that are in no deployment.
-func (f *fleet) olderAgents() {
-	f.T.Helper()
-	for _, id := range []string{"n0", "n1"} {
-		f.Node(id, func(n *structs.Node) { n.Attributes[structs.AttrNodeProtocol] = "4" })
-	}
-}
-
 // A service that has just started loses no more than another: its allocations run, although nobody knows yet
 // whether they are healthy.
 func TestDrain_NewAllocationsLeaveOneByOne(t *testing.T) {
@@ -141,13 +133,14 @@ func TestDrain_NeedsAllTasks(t *testing.T) {
 	f.wantNext("when it runs", "web")
 }
 
-// The states of the tasks decide where the agents are older. A task that has restarted begins anew, and one
-// that restarts again and again makes no drain wait.
-func TestDrain_OfOlderAgentsLooksAtTheTasks(t *testing.T) {
+// The states of the tasks decide where an operator decides on the health. A task that has restarted begins
+// anew, and one that restarts again and again makes no drain wait.
+func TestDrain_LooksAtTheTasksWithoutAReport(t *testing.T) {
 	f := newFleet(t, 1)
-	f.olderAgents()
-	f.Failing["web"] = true // they report no health
-	f.register("web", structs.JobService, 3, checked)
+	f.register("web", structs.JobService, 3, checked, func(g *structs.TaskGroup) {
+		g.Update = new(structs.DefaultUpdateStrategy())
+		g.Update.HealthCheck = structs.HealthManual
+	})
 	f.drain("n0", structs.DrainSpec{})
 	f.wantNext("with three healthy ones", "web")
 	f.restart(f.Allocs("web")[0], time.Second)
@@ -161,8 +154,7 @@ func TestDrain_OfOlderAgentsLooksAtTheTasks(t *testing.T) {
 		Next(f.Store.Read(), f.Clock).Migrate[0] == f.Allocs("web")[0].ID)
 }
 
-// The report of the health may have been lost while a server was older. Long after its deadline the tasks
-// decide.
+// Long after the deadline of the health the tasks decide.
 func TestDrain_DoesNotWaitForAReportThatDoesNotCome(t *testing.T) {
 	f := newFleet(t, 1)
 	f.Failing["web"] = true

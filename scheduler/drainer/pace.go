@@ -172,13 +172,9 @@ func (p *planner) conditionOf(a *structs.Allocation) condition {
 	return isNew
 }
 
-// reportsHealth reports whether the node of an allocation tells its health. That in a deployment counts only
-// until its end.
+// reportsHealth reports whether the servers are told the health of an allocation. That in a deployment counts
+// only until its end.
 func (p *planner) reportsHealth(a *structs.Allocation) bool {
-	n := state.Node(p.tx, a.NodeID)
-	if n == nil || n.Protocol() < structs.MigrateHealthProtocol {
-		return false
-	}
 	d := state.Deployment(p.tx, a.DeploymentID)
 	return a.DeploymentID == "" || d != nil && d.Active()
 }

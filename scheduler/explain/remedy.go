@@ -110,7 +110,7 @@ var remedies = map[string]string{
 		"or berth node drain -disable NODE",
 	"datacenter": "set datacenters in the job, or datacenter in the client block of the nodes",
 	"node-pool":  "set node_pool in the job, or in the client block of the nodes",
-	"protocol":   "update the agents of these nodes",
+	"level":      "update the agents of these nodes",
 	"driver": "berth node status NODE shows the drivers; enable the driver in the client block " +
 		"of the nodes",
 	"constraint":  "berth node status -verbose NODE shows the attributes; change the constraint or the nodes",

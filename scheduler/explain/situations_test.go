@@ -77,11 +77,6 @@ var situations = []situation{
 		f.Register(schedtest.Job("db", structs.JobService, 1, hostVolume))
 		f.Schedule()
 	}, placed(1, hostVolume))},
-	{name: "an agent that is too old", nodes: 1, make: after(node("n0", func(n *structs.Node) {
-		delete(n.Attributes, structs.AttrNodeProtocol)
-	}), placed(1, func(g *structs.TaskGroup) {
-		g.Tasks[0].Templates = []*structs.Template{{EmbeddedTmpl: "x", DestPath: "local/x"}}
-	}))},
 	{name: "a volume that does not exist", nodes: 1, make: placed(1, usesVolume(structs.CSISingleNodeWriter))},
 	{name: "a volume that another job holds", nodes: 2, make: after(volume(), other(structs.CSISingleNodeWriter),
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/internal/level"
 	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
@@ -52,7 +53,7 @@ func (f *Fleet) Node(id string, edits ...func(*structs.Node)) {
 		SecretID:   "s",
 		Datacenter: "dc1",
 		Status:     structs.NodeReady,
-		Attributes: map[string]string{structs.AttrNodeProtocol: fmt.Sprint(structs.NodeProtocol)},
+		Attributes: map[string]string{structs.AttrNodeLevel: fmt.Sprint(level.Now)},
 		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
 		NodeResources: &structs.NodeResources{
 			CPU:    structs.NodeCPUResources{CpuShares: 100000},
@@ -149,7 +150,7 @@ func (f *Fleet) Schedule() {
 		if len(evals) == 0 {
 			return
 		}
-		plan, err := scheduler.Process(f.Store.Read(), evals[0], f.Clock, structs.PlanLimits{})
+		plan, err := scheduler.Process(f.Store.Read(), evals[0], f.Clock)
 		if err != nil {
 			f.T.Fatal(err)
 		}

@@ -56,12 +56,7 @@ func (c controllerLoop) recordingCalls(
 			Op:     op,
 			Time:   note.Now,
 		}
-		err := propose(ctx, c.Deps, fsm.CallNote, &note)
-		if structs.IsKind(err, structs.KindPrecondition) {
-			// a server of an older version is among the voters, so no server keeps such a record
-			return nil
-		}
-		return err
+		return propose(ctx, c.Deps, fsm.CallNote, &note)
 	}
 	return c
 }

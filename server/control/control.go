@@ -55,25 +55,9 @@ type Deps struct {
 	Consul   Consul // nil: the servers use no Consul
 	Logger   hclog.Logger
 	Config   Config
-	// Commands returns the version of commands that all servers have, 0 if it is not known; nil: that of this
-	// server.
-	Commands func() int
 	// Drains is held while a drain takes a step, and while a request changes one: a step is that of the drain
 	// for which it was planned. nil: nothing else changes drains.
 	Drains sync.Locker
-}
-
-// makePlan makes the plan of an evaluation.
-func (d Deps) makePlan(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	return scheduler.Process(tx, eval, now, structs.PlanLimits{})
-}
-
-// version returns the version of commands that all servers have, 0 if it is not known.
-func (d Deps) version() int {
-	if d.Commands == nil {
-		return fsm.Version()
-	}
-	return d.Commands()
 }
 
 // propose executes a command on all servers.
@@ -96,7 +80,7 @@ func Loops(d Deps) []Loop {
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
 		{"scheduler_config", schedulerConfigLoop{d}.run},
-		{"schedule", scheduleLoop{d, d.makePlan}.run},
+		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"deployments", deploymentLoop{d}.runner().Run},

@@ -48,11 +48,6 @@ func (d drainLoop) takeStep(ctx context.Context) error {
 		}
 		events = nil
 	}
-	if d.version() < fsm.PluginsOffSince {
-		for i := range step.Ended {
-			step.Ended[i].PluginsOff = false
-		}
-	}
 	for some := range slices.Chunk(step.Ended, migratedTogether) {
 		err := propose(ctx, d.Deps, fsm.NodeDrained, &structs.NodeDrainedUpdate{
 			Nodes:        some,

@@ -42,23 +42,18 @@ func TestDrainLoop_MovesAllocationsAndEndsTheDrain(t *testing.T) {
 	})
 }
 
-// The plugins stay off after a drain by force, once all servers know that. One that leaves the system jobs
-// alone keeps none off.
+// The plugins stay off after a drain by force. One that leaves the system jobs alone keeps none off.
 func TestDrainLoop_KeepsPluginsOffAfterAForcedDrain(t *testing.T) {
-	force := structs.DrainSpec{Deadline: -1}
 	for _, c := range []struct {
-		version int
-		spec    structs.DrainSpec
-		want    bool
+		spec structs.DrainSpec
+		want bool
 	}{
-		{fsm.PluginsOffSince - 1, force, false},
-		{fsm.PluginsOffSince, force, true},
-		{fsm.PluginsOffSince, structs.DrainSpec{}, false},
-		{fsm.PluginsOffSince, structs.DrainSpec{Deadline: -1, IgnoreSystemJobs: true}, false},
-		{fsm.PluginsOffSince, structs.DrainSpec{Deadline: time.Hour, Force: true}, false}, // it ends before that
+		{structs.DrainSpec{Deadline: -1}, true},
+		{structs.DrainSpec{}, false},
+		{structs.DrainSpec{Deadline: -1, IgnoreSystemJobs: true}, false},
+		{structs.DrainSpec{Deadline: time.Hour, Force: true}, false}, // it ends before that
 	} {
 		virtual(t, func(t *testing.T, w *testEnv) {
-			w.Commands = func() int { return c.version }
 			w.addNode("n1", false)
 			put(w, fsm.NodeDrain, &structs.NodeDrainRequest{
 				NodeID:       "n1",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
@@ -16,8 +17,8 @@ import (
 func TestCollection_KeepsAtMostSoManyRows(t *testing.T) {
 	w := newTestEnv(t)
 	w.addSizedNode("n", 40, map[string]string{
-		"kernel.name":            "linux",
-		structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol),
+		"kernel.name":         "linux",
+		structs.AttrNodeLevel: strconv.Itoa(level.Now),
 	})
 	for i := range 6 {
 		w.runShortJob(fmt.Sprint("j", i))

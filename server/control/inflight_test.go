@@ -11,6 +11,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/codec"
+	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
 )
@@ -267,7 +268,7 @@ func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 		for i := range 50 {
 			w.addJob(fmt.Sprint("j", i), 1, 100)
 		}
-		stop := w.schedule(w.makePlan)
+		stop := w.schedule(scheduler.Process)
 		synctest.Wait()
 		if n := l.inFlightCount(); n != mostInFlight {
 			t.Errorf("%d plans in flight", n)
@@ -276,7 +277,7 @@ func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 		if n := l.inFlightCount(); n != 0 {
 			t.Errorf("%d evaluations remain", n)
 		}
-		stop = w.schedule(w.makePlan)
+		stop = w.schedule(scheduler.Process)
 		w.until("all is done", nothingReady)
 		stop()
 		if n := len(w.runningAllocs()); n != 50 {

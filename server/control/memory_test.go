@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/level"
+	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
 )
@@ -52,7 +54,7 @@ func (w *testEnv) planPending() {
 	w.t.Helper()
 	tx := w.Store.Read()
 	for e := range state.ReadyEvals(tx) {
-		p, err := w.makePlan(tx, e, time.Now())
+		p, err := scheduler.Process(tx, e, time.Now())
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -129,8 +131,8 @@ func heapOfShortJobs(t testing.TB, jobs int) (size, objects float64) {
 	w := newTestEnv(t)
 	for n := range 10 {
 		w.addSizedNode(fmt.Sprint("n", n), 40, map[string]string{
-			"kernel.name":            "linux",
-			structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol),
+			"kernel.name":         "linux",
+			structs.AttrNodeLevel: strconv.Itoa(level.Now),
 		})
 	}
 	for i := range 1500 { // the readers' memory of changes is full

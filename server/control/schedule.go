@@ -16,7 +16,7 @@ import (
 // scheduleLoop processes the pending evaluations, the most important first.
 type scheduleLoop struct {
 	Deps
-	// plan is Deps.makePlan.
+	// plan is scheduler.Process.
 	plan func(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error)
 }
 

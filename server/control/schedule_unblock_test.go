@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/scheduler"
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
@@ -84,7 +85,7 @@ func (w *testEnv) checkIdle(when string) (waiting int) {
 	}
 	for e := range statetest.EvalsByStatus(tx, structs.EvalBlocked) {
 		waiting++
-		p, err := w.makePlan(tx, e, time.Now())
+		p, err := scheduler.Process(tx, e, time.Now())
 		if err != nil || len(p.Place) > 0 {
 			w.t.Errorf("%s: %s is blocked although capacity is free: %v, %+v", when, e.JobID, err, e)
 		}
@@ -160,7 +161,7 @@ func TestSchedule_CapacityForOneUnblocksFew(t *testing.T) {
 		virtual(t, func(t *testing.T, w *testEnv) {
 			stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 				made++
-				return w.makePlan(tx, e, now)
+				return scheduler.Process(tx, e, now)
 			})
 			defer stop()
 			w.addSizedNode("n0", 2, nil)
@@ -204,7 +205,7 @@ func TestSchedule_PlansAFleetThatRegistersTogether(t *testing.T) {
 		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made++
 			<-turn
-			return w.makePlan(tx, e, now)
+			return scheduler.Process(tx, e, now)
 		})
 		w.addJob("csi", 1, 100, func(j *structs.Job) {
 			j.Type = structs.JobSystem
@@ -232,7 +233,7 @@ func TestSchedule_CapacityElsewhereUnblocksNoSystemJob(t *testing.T) {
 		made := map[string]int{}
 		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made[e.JobID]++
-			return w.makePlan(tx, e, now)
+			return scheduler.Process(tx, e, now)
 		})
 		defer stop()
 		pinned := func(node string) func(*structs.Job) {

@@ -10,18 +10,13 @@ import (
 )
 
 // schedulerConfigLoop stores the configuration of the scheduler that the server's own configuration has, if
-// none is stored. It does so when all servers know the scheduler of this version: the first configuration
-// unblocks the evaluations that one of an older version has blocked.
+// none is stored.
 type schedulerConfigLoop struct{ Deps }
 
 func (s schedulerConfigLoop) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
 			return
-		}
-		if s.version() < fsm.PlacementSince {
-			backoff.Sleep(ctx, s.Config.Retry.Delay(failures))
-			continue
 		}
 		request := &structs.SchedulerConfigRequest{
 			Config:       s.Config.Scheduler,

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,47 +51,12 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 	}
 }
 
-func TestMakePlan_ReturnsPlugins(t *testing.T) {
-	w := newTestEnv(t)
-	w.addNode("n1", true)
-	w.addVolume(aVolume("v", structs.VolumeReady))
-	w.addClaim("v", "a", "n1")
-	n := state.Node(w.Store.Read(), "n1").Copy()
-	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: n}) // and its plugin is gone
-	job := &structs.Job{
-		ID:   "csi",
-		Type: structs.JobSystem,
-		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{
-			Name:            "t",
-			Driver:          "exec",
-			CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
-		}}}},
-	}
-	job.Canonicalize()
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	put(w, fsm.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
-	eval := &structs.Evaluation{ID: "e", JobID: "csi", Status: structs.EvalPending}
-	p, err := w.makePlan(w.Store.Read(), eval, time.Now())
-	if err != nil || !p.ReturnsPlugins || len(p.Place) != 1 {
-		t.Errorf("the plan of %d allocations returns plugins: %v, %v", len(p.Place), p.ReturnsPlugins, err)
-	}
-}
-
 func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		var commands atomic.Int64
-		commands.Store(fsm.PlacementSince - 1)
-		w.Commands = func() int { return int(commands.Load()) }
 		w.Config.Scheduler.SchedulerAlgorithm = structs.AlgorithmSpread
+		w.logDown(structs.Unavailablef("no quorum"))
 		stop := start(schedulerConfigLoop{w.Deps}.run)
 		defer stop()
-		after(time.Minute)
-		if got := w.schedulerConfig(); got.ModifyIndex != 0 {
-			t.Errorf("%+v was stored for a server of an older version", got)
-		}
-		w.logDown(structs.Unavailablef("no quorum"))
-		commands.Store(fsm.PlacementSince)
 		after(time.Minute)
 		w.logDown(nil)
 		after(time.Minute)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
 )
@@ -41,7 +42,7 @@ func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
 		var made []time.Time
 		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made = append(made, time.Now())
-			return w.makePlan(tx, e, now)
+			return scheduler.Process(tx, e, now)
 		})
 		defer stop()
 		after(time.Hour)

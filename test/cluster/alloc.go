@@ -89,7 +89,7 @@ func (n *Node) runAlloc(node, life context.Context, r *running) {
 	switch {
 	case err == nil:
 		n.setWorks(r, true)
-		n.reportStatus(life, r.alloc.ID, structs.AllocRunning)
+		n.reportStatus(life, r.alloc, structs.AllocRunning)
 		select {
 		case <-life.Done():
 			n.awaitStopDelay(node)
@@ -120,7 +120,7 @@ func (n *Node) runAlloc(node, life context.Context, r *running) {
 	delete(n.allocs, r.alloc.ID)
 	n.ended[r.alloc.ID] = status
 	n.mu.Unlock()
-	n.reportStatus(node, r.alloc.ID, status)
+	n.reportStatus(node, r.alloc, status)
 }
 
 // awaitStopDelay waits as long as a task takes to stop.
@@ -140,13 +140,18 @@ func (n *Node) setWorks(r *running, works bool) {
 	r.works = works
 }
 
-// reportStatus reports the status of an allocation to the servers.
-func (n *Node) reportStatus(ctx context.Context, alloc, status string) {
+// reportStatus reports the status of an allocation to the servers. One that runs is healthy.
+func (n *Node) reportStatus(ctx context.Context, a *structs.Allocation, status string) {
+	update := &structs.AllocClientUpdate{ID: a.ID, ClientStatus: status}
+	if status == structs.AllocRunning {
+		update.DeploymentID = a.DeploymentID
+		update.DeploymentStatus = &structs.AllocDeploymentStatus{Healthy: new(true)}
+	}
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   n.ID,
 			SecretID: n.secret(),
-			Allocs:   []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}},
+			Allocs:   []*structs.AllocClientUpdate{update},
 		})
 		return err
 	})

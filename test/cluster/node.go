@@ -361,11 +361,11 @@ func (n *Node) syncAllocs(ctx context.Context, ids []string) {
 		case r != nil && a.Terminal():
 			r.stop()
 		case r == nil && ended != "" && !a.ClientTerminal():
-			n.reportStatus(ctx, a.ID, ended)
+			n.reportStatus(ctx, a, ended)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredRun && !a.ClientTerminal():
 			n.startAlloc(ctx, a)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredStop && !a.ClientTerminal():
-			n.reportStatus(ctx, a.ID, structs.AllocComplete)
+			n.reportStatus(ctx, a, structs.AllocComplete)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/level"
 	"berth/structs"
 )
 
@@ -43,8 +44,8 @@ func (w *world) randomNode(index int) *structs.Node {
 		NodePool:   oneOf(w, structs.DefaultNodePool, structs.DefaultNodePool, structs.DefaultNodePool, "special"),
 		Status:     structs.NodeReady,
 		Attributes: map[string]string{
-			"kernel.name":            "linux",
-			structs.AttrNodeProtocol: strconv.Itoa(structs.NodeProtocol),
+			"kernel.name":         "linux",
+			structs.AttrNodeLevel: strconv.Itoa(level.Now),
 		},
 		Meta:        map[string]string{"rack": oneOf(w, "r1", "r2")},
 		Drivers:     map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},

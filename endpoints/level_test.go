@@ -1,0 +1,54 @@
+package endpoints
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// newerRequest is a request with a field of a later release.
+type newerRequest struct {
+	Name  string
+	Bound *int `level:"2"`
+	structs.WriteOptions
+}
+
+// TestRequests_GoNowhereWithAFieldThatAServerDrops has a server that leads or forwards, and another one of
+// the level before the field. It would drop the field, and the answer would not say so.
+func TestRequests_GoNowhereWithAFieldThatAServerDrops(t *testing.T) {
+	const why = "Test.Bound: Bound needs level 2, and a server of the cluster has level 1"
+	for name, c := range map[string]struct {
+		least  int
+		bound  *int
+		served bool
+	}{
+		"a server is older":    {1, new(7), false},
+		"the field is not set": {1, nil, true},
+		"all servers know it":  {2, new(7), true},
+	} {
+		for _, leads := range []bool{true, false} {
+			s := newServer(t)
+			s.level = func() int { return c.least }
+			s.raft.isMe = leads
+			s.raft.forward = func(string, any, any) error { return nil }
+			served := 0
+			m := structs.Method[newerRequest, structs.Empty]{Name: "Test.Bound", Write: true}
+			e := write(s.Endpoints, m, anyone, func(
+				context.Context, *newerRequest, *structs.Empty,
+			) (uint64, error) {
+				served++
+				return 1, nil
+			})
+			_, err := e.Serve(t.Context(), &newerRequest{Name: "x", Bound: c.bound})
+			if went := served+len(s.raft.forwards) == 1; went != c.served || (err == nil) != c.served {
+				t.Errorf("%s, this one leads: %v: served or forwarded: %v, %v", name, leads, went, err)
+			}
+			if err != nil && (!structs.IsKind(err, structs.KindPrecondition) ||
+				!strings.Contains(err.Error(), why)) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+
+	"berth/internal/level"
+	"berth/structs"
+)
+
+// fieldsAbove is level.Above. Tests add fields to it.
+var fieldsAbove = level.Above
+
+// newestField returns the field of a group that needs the newest agent, the zero value if every agent knows
+// the group. An older agent drops the field as it decodes the job, and would run the tasks without it.
+func newestField(g *structs.TaskGroup) level.Part {
+	return level.Newest(fieldsAbove(g, level.First))
+}
+
+// agentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
+// field that the agent of the node does not know. They would run on without the change.
+func (g *groupPlan) agentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
+	if n.Level() >= g.newest.Level {
+		return false
+	}
+	return !reflect.DeepEqual(fieldsAbove(older, n.Level()), fieldsAbove(g.group, n.Level()))
+}
+
+// knowsFields is a group filter: the agent of the node knows every field of the group.
+func knowsFields(g *groupPlan, n *structs.Node) string {
+	if n.Level() >= g.newest.Level {
+		return ""
+	}
+	return fmt.Sprintf("the agent of the node has %s %d (version %s); %s needs %d or later: update the agent",
+		structs.AttrNodeLevel, n.Level(),
+		structs.Cut(cmp.Or(n.Attributes["berth.version"], "unknown"), structs.MaxName),
+		g.newest.Path, g.newest.Level)
+}
