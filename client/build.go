@@ -248,7 +248,7 @@ func allocHooks(
 }
 
 func artifactConfig(p Parts) artifact.Config {
-	command, _ := executor.DefaultCommand() // the drivers have it too: see drivermanager.New
+	command, _ := executor.DefaultCommand() // the drivers have it too: see manager.New
 	return artifact.Config{
 		Settings: p.Config.Artifact,
 		Dir:      p.Config.ArtifactDir(),

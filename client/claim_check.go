@@ -99,7 +99,7 @@ func stillGranted(claim *structs.CSIClaim, grant uint64) bool {
 func (c *Client) loseVolume(k structs.CSIClaimKey) {
 	r := c.runner(k.AllocID)
 	if r == nil {
-		return // csimanager.Volumes.Reconcile releases the volumes of allocations without a runner
+		return // volumes.Volumes.Reconcile releases the volumes of allocations without a runner
 	}
 	c.logger.Error("volume taken from this node, killing its allocation",
 		"volume_id", k.VolumeID, "namespace", k.Namespace,

@@ -10,5 +10,5 @@
 //     registers the plugin when it is healthy for the first time, and deregisters it when its process ends.
 //   - An allocation removes only its own registration.
 //
-// Package csimanager does the steps on the volumes.
+// Package volumes does the steps on the volumes.
 package hooks

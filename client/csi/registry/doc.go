@@ -10,6 +10,6 @@
 //   - The registry survives a restart of the agent: a change is on disk before it is visible.
 //   - Nothing waits for a subscriber. Each gets every change, in order.
 //
-// csimanager decides whether an instance is healthy. The hook that registers an instance decides on the life
-// of its process.
+// Package volumes decides whether an instance is healthy. The hook that registers an instance decides on the
+// life of its process.
 package registry

@@ -2,7 +2,7 @@
 // or devices over gRPC. The catalog asks each program once for its name, its type and the schema of its
 // configuration, and checks the operator's configuration against it. Later it starts processes, and finds
 // those again that an earlier agent started. A plugin that runs as a CSI task is not its subject (see
-// dynamicplugins).
+// registry).
 //
 // A process runs in a session of its own and may outlive the agent. Its socket is in a private directory,
 // because whoever reaches the socket of a driver can start processes as root. A file beside the socket names

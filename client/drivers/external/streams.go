@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// The bounds of a report keep the row of a node with plugincatalog.MaxPrograms drivers within the limits of
+// The bounds of a report keep the row of a node with catalog.MaxPrograms drivers within the limits of
 // the servers: the row has each attribute twice. An event with more details would lose all of them there.
 const (
 	maxText           = 1024 // bytes of a description, an event or a value

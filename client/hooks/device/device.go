@@ -18,7 +18,7 @@ import (
 
 // Config has the parts of the agent that the hook needs.
 type Config struct {
-	// Reserve prepares devices for an allocation (see devicemanager.Manager).
+	// Reserve prepares devices for an allocation (see devices.Manager).
 	Reserve Reserve
 	// Holder returns another allocation of this node that has not ended and keeps one of the devices of the
 	// allocation, "" if there is none.
@@ -27,7 +27,7 @@ type Config struct {
 	Progress func(allocID, reason string)
 }
 
-// Reserve is the type of devicemanager.Manager.Reserve.
+// Reserve is the type of devices.Manager.Reserve.
 type Reserve func(
 	ctx context.Context, alloc string, held []*structs.AllocatedDeviceResource,
 ) (*devices.Reservation, error)
