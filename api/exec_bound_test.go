@@ -94,7 +94,7 @@ func (f *forwarder) begin(t *testing.T) *forwarded {
 // checkRefused checks that one more command is refused.
 func (f *forwarder) checkRefused(t *testing.T) {
 	t.Helper()
-	_, err := newClient(t, f.server).AllocExec(t.Context(), "here", "", &api.Exec{Command: []string{"sh"}})
+	_, err := runExec(t.Context(), newClient(t, f.server), "here", "", &api.Exec{Command: []string{"sh"}})
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "forwards 2 commands") {
 		t.Fatalf("one command more: %v", err)
 	}

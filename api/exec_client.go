@@ -17,19 +17,10 @@ import (
 	"berth/structs"
 )
 
-// AllocExec runs a command in a running task of an allocation, "" for its only task or its leader, and
-// returns the exit code. It returns when the command has ended, or with ctx, whose end kills the command. A
-// Read of Stdin that waits outlasts it.
-func (c *Client) AllocExec(ctx context.Context, id, task string, x *Exec) (exitCode int, err error) {
-	run, err := c.OpenExec(ctx, id, task, x)
-	if err != nil {
-		return 0, err
-	}
-	return run(ctx)
-}
-
-// OpenExec is the part of AllocExec that waits for the node to take the command. The caller calls run, which
-// is the rest of it.
+// OpenExec starts a command in a running task of an allocation, "" for its only task or its leader. It
+// returns when the node has taken the command. run passes the streams on and returns the exit code. It
+// returns when the command has ended, or with ctx, whose end kills the command. A Read of Stdin that waits
+// outlasts it.
 func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
 	run func(context.Context) (exitCode int, err error), err error,
 ) {

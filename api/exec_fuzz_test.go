@@ -147,7 +147,7 @@ func FuzzExecOutput(f *testing.F) {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.AllocExec(ctx, "here", "", &api.Exec{
+		_, err := runExec(ctx, c, "here", "", &api.Exec{
 			Command: []string{"sh"},
 			Stdout:  io.Discard,
 			Stderr:  io.Discard,

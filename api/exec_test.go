@@ -55,6 +55,15 @@ func newClient(t *testing.T, s *server) *api.Client {
 	return c
 }
 
+// runExec runs a command in a task from its opening to its end.
+func runExec(ctx context.Context, c *api.Client, id, task string, x *api.Exec) (exitCode int, err error) {
+	run, err := c.OpenExec(ctx, id, task, x)
+	if err != nil {
+		return 0, err
+	}
+	return run(ctx)
+}
+
 // TestExec_RunsAtTheNodesAgent: another agent forwards the websocket, once.
 func TestExec_RunsAtTheNodesAgent(t *testing.T) {
 	far, near := newServer(t), newServer(t)
@@ -66,7 +75,7 @@ func TestExec_RunsAtTheNodesAgent(t *testing.T) {
 	for _, s := range []*server{far, near} {
 		for _, task := range []string{"", "web"} {
 			var out, errs bytes.Buffer
-			code, err := newClient(t, s).AllocExec(t.Context(), "here", task, &api.Exec{
+			code, err := runExec(t.Context(), newClient(t, s), "here", task, &api.Exec{
 				Command: []string{"a b", `"c"`, "d&e"},
 				Stdin:   strings.NewReader(text),
 				Stdout:  &out,
@@ -85,7 +94,7 @@ func TestExec_SendsTheSizeOfTheTerminal(t *testing.T) {
 	sizes := make(chan structs.TerminalSize, 1)
 	sizes <- structs.TerminalSize{Height: 2, Width: 3}
 	var out bytes.Buffer
-	_, err := newClient(t, s).AllocExec(t.Context(), "here", "", &api.Exec{
+	_, err := runExec(t.Context(), newClient(t, s), "here", "", &api.Exec{
 		Command: []string{"sh"},
 		TTY:     true,
 		Stdin:   strings.NewReader("x"),
@@ -109,26 +118,26 @@ func TestExec_PassesErrorsOn(t *testing.T) {
 	command := &api.Exec{Command: []string{"sh"}, Stdout: io.Discard, Stderr: io.Discard}
 	for _, s := range []*server{far, near} {
 		c := newClient(t, s)
-		_, err := c.AllocExec(t.Context(), "here", "", command)
+		_, err := runExec(t.Context(), c, "here", "", command)
 		if !structs.IsKind(err, structs.KindConflict) || !strings.HasPrefix(err.Error(), "the task has ended: ää") {
 			t.Errorf("an error of the command: %v", err)
 		}
-		_, err = c.AllocExec(t.Context(), "here", "db", command)
+		_, err = runExec(t.Context(), c, "here", "db", command)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "expected one of: web") {
 			t.Errorf("an unknown task: %v", err)
 		}
-		_, err = c.AllocExec(t.Context(), "here", "", &api.Exec{})
+		_, err = runExec(t.Context(), c, "here", "", &api.Exec{})
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("no command: %v", err)
 		}
 	}
-	if _, err := newClient(t, near).AllocExec(t.Context(), "gone", "", command); !structs.IsKind(err,
+	if _, err := runExec(t.Context(), newClient(t, near), "gone", "", command); !structs.IsKind(err,
 		structs.KindNotFound) {
 		t.Errorf("an allocation that no agent runs: %v", err)
 	}
 	http.DefaultClient.CloseIdleConnections()
 	far.Close()
-	_, err := newClient(t, near).AllocExec(t.Context(), "here", "", command)
+	_, err := runExec(t.Context(), newClient(t, near), "here", "", command)
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), addr) {
 		t.Errorf("a node that cannot be reached: %v", err)
 	}
@@ -160,7 +169,7 @@ func TestExec_EndsWithItsUser(t *testing.T) {
 			<-command.began
 			cancel()
 		}()
-		_, err := newClient(t, s).AllocExec(ctx, "here", "", &api.Exec{
+		_, err := runExec(ctx, newClient(t, s), "here", "", &api.Exec{
 			Command: []string{"sh"},
 			Stdout:  io.Discard,
 			Stderr:  io.Discard,
@@ -190,7 +199,7 @@ func TestExec_EndsWithTheAgent(t *testing.T) {
 		<-command.began
 		stop()
 	}()
-	_, err := newClient(t, s).AllocExec(t.Context(), "here", "", &api.Exec{
+	_, err := runExec(t.Context(), newClient(t, s), "here", "", &api.Exec{
 		Command: []string{"sh"},
 		Stdout:  io.Discard,
 		Stderr:  io.Discard,
@@ -321,7 +330,7 @@ func TestExec_EndsAfterABadMessage(t *testing.T) {
 func TestExec_DropsInputThatNobodyReads(t *testing.T) {
 	s := newServer(t)
 	runsCommands(s, func(context.Context, *api.Exec) (int, error) { return 3, nil })
-	code, err := newClient(t, s).AllocExec(t.Context(), "here", "", &api.Exec{
+	code, err := runExec(t.Context(), newClient(t, s), "here", "", &api.Exec{
 		Command: []string{"true"},
 		Stdin:   strings.NewReader(strings.Repeat("x", 1<<20)),
 		Stdout:  io.Discard,

@@ -200,7 +200,7 @@ func TestNodeRoutes_AnswerAlikeAtEveryAgent(t *testing.T) {
 func resultOf(t *testing.T, s *server, task string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code, err := newClient(t, s).AllocExec(t.Context(), "here", task, &api.Exec{
+	code, err := runExec(t.Context(), newClient(t, s), "here", task, &api.Exec{
 		Command: []string{"sh"},
 		Stdin:   strings.NewReader("input"),
 		Stdout:  &out,
