@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/cli/clitest"
 	"berth/cli/command"
@@ -250,6 +253,7 @@ func TestRequests_SayThatAReadIsInterrupted(t *testing.T) {
 		{"alloc gc a1a1a1a1", "Error: interrupted; the operation may continue; " +
 			"to see its state: berth alloc status a1a1a1a1\n", ""},
 		{"alloc logs -f a1a1a1a1", "", ""},
+		{"service info web", "Error: interrupted; to see its state: berth alloc status a1a1a1a1\n", ""},
 	} {
 		t.Run(s.line, func(t *testing.T) {
 			t.Parallel()
@@ -266,6 +270,69 @@ func TestRequests_SayThatAReadIsInterrupted(t *testing.T) {
 				t.Errorf("exit code %d, %q; want %q", code, errs.String(), s.want)
 			}
 		})
+	}
+}
+
+// slowArchive is a pipe with an archive, whose end is written when write ends.
+func slowArchive(t *testing.T, write <-chan struct{}) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "slow.snap")
+	err := unix.Mkfifo(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := clitest.StateArchive(clitest.ValidState())
+	half := len(archive) / 2
+	_, err = pipe.Write(archive[:half])
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-write:
+		case <-time.After(time.Minute): // the command says nothing
+		}
+		_, _ = pipe.Write(archive[half:])
+		_ = pipe.Close()
+	}()
+	t.Cleanup(func() { <-done })
+	return path
+}
+
+// TestSnapshotInspect_SaysThatItReads reads an archive that arrives slowly.
+func TestSnapshotInspect_SaysThatItReads(t *testing.T) {
+	t.Parallel()
+	errs := &untilText{text: "waits for the end of the archive", has: make(chan struct{})}
+	path := slowArchive(t, errs.has)
+	var out bytes.Buffer
+	code := Run(t.Context(), []string{"operator", "snapshot", "inspect", "-json", path},
+		command.Stdio{In: strings.NewReader(""), Out: &out, Err: errs})
+	if code != 0 || !json.Valid(out.Bytes()) {
+		t.Errorf("exit code %d, %s, %s", code, out.String(), errs)
+	}
+}
+
+// TestSnapshotRestore_EndsWhileItReads interrupts the command before its request has begun.
+func TestSnapshotRestore_EndsWhileItReads(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &untilText{text: "waits for the end of the archive", has: make(chan struct{})}
+	path := slowArchive(t, ctx.Done())
+	go func() {
+		<-out.has
+		interrupt()
+	}()
+	var errs bytes.Buffer
+	code := Run(ctx, []string{"operator", "snapshot", "restore", path},
+		command.Stdio{In: strings.NewReader(""), Out: out, Err: &errs})
+	if code == 0 || !strings.HasSuffix(errs.String(), "slow.snap: interrupted\n") {
+		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }
 

@@ -76,8 +76,7 @@ func serviceInfo(ctx context.Context, c *command.Call) error {
 			return structs.NotFoundf("no allocation offers a service %q", c.Arg(0))
 		}
 		printInstances(c, instances)
-		printBadChecks(ctx, c, instances)
-		return nil
+		return printBadChecks(ctx, c, instances)
 	})
 }
 
@@ -93,8 +92,9 @@ func printInstances(c *command.Call, instances []*structs.ServiceRegistration) {
 // mostBadInstances bounds the instances of a service whose checks are shown.
 const mostBadInstances = 5
 
-// printBadChecks shows the checks of the first instances that do not pass, with their last output.
-func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.ServiceRegistration) {
+// printBadChecks shows the checks of the first instances that do not pass, with their last output. It returns
+// an error only if the user interrupts it.
+func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.ServiceRegistration) error {
 	var rows command.Grid
 	read := 0
 	for _, i := range instances {
@@ -109,6 +109,9 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 			checks, err = watch.BadChecks(ctx, c, i.AllocID)
 			return err
 		})
+		if ctx.Err() != nil {
+			return err
+		}
 		if err != nil {
 			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.ID(i.AllocID),
 				err)
@@ -122,6 +125,7 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 	if len(rows) > 0 {
 		c.Section("Checks that do not pass", "Alloc|Check|Status|Last output", rows)
 	}
+	return nil
 }
 
 func instanceAddress(i *structs.ServiceRegistration) string {

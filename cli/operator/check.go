@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/fsm"
 	"berth/internal/snaparchive"
 	"berth/state"
@@ -28,19 +29,23 @@ type checkedState struct {
 	Faults []string
 }
 
-func operatorCheck(_ context.Context, c *command.Call) error {
-	f, meta, err := openVerified(c.Arg(0))
+func operatorCheck(ctx context.Context, c *command.Call) error {
+	f, meta, err := openVerified(ctx, c, c.Arg(0))
 	if err != nil {
 		return err
 	}
 	defer command.CloseRead(f)
-	store, err := loadState(f, meta.Index)
+	checked := checkedState{Meta: meta}
+	err = watch.New(c).AwaitAnswer(ctx, "the check of the state", func() error {
+		store, err := loadState(f, meta.Index)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Arg(0), err)
+		}
+		checked.Faults = state.Check(store.Read())
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Arg(0), err)
-	}
-	checked := checkedState{
-		Meta:   meta,
-		Faults: state.Check(store.Read()),
+		return err
 	}
 	err = c.Show(checked, func() error {
 		for _, fault := range checked.Faults {

@@ -36,7 +36,7 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 	if err != nil {
 		return err
 	}
-	meta, err := snaparchive.Read(tmp, io.Discard)
+	meta, err := readArchive(ctx, c, tmp, io.Discard)
 	if err != nil {
 		return fmt.Errorf("verifying the archive: %w", err)
 	}
@@ -51,14 +51,30 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 	return c.Report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
+// readArchive verifies all of an archive and writes the state in it to state. It says so if that takes long.
+func readArchive(
+	ctx context.Context, c *command.Call, archive io.Reader, state io.Writer,
+) (meta *snaparchive.Meta, err error) {
+	err = watch.New(c).AwaitAnswer(ctx, "the end of the archive, which it verifies", func() (err error) {
+		meta, err = snaparchive.Read(interruptible{ctx, archive}, state)
+		return err
+	})
+	if ctx.Err() != nil { // no request has begun
+		return nil, structs.Timeoutf("interrupted")
+	}
+	return meta, err
+}
+
 // openArchive opens an archive, verifies all of it and writes the state in it to state. It never seeks, so an
 // archive may come through a pipe.
-func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, error) {
+func openArchive(
+	ctx context.Context, c *command.Call, name string, state io.Writer,
+) (*os.File, *snaparchive.Meta, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, structs.Invalidf("%w", err)
 	}
-	meta, err := snaparchive.Read(f, state)
+	meta, err := readArchive(ctx, c, f, state)
 	if err != nil {
 		_ = f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -66,9 +82,22 @@ func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, err
 	return f, meta, nil
 }
 
+// interruptible reads until its context ends.
+type interruptible struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r interruptible) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, r.ctx.Err()
+	}
+	return r.Reader.Read(p)
+}
+
 // openVerified opens and verifies an archive that is read a second time: the file is at its start.
-func openVerified(name string) (*os.File, *snaparchive.Meta, error) {
-	f, meta, err := openArchive(name, io.Discard)
+func openVerified(ctx context.Context, c *command.Call, name string) (*os.File, *snaparchive.Meta, error) {
+	f, meta, err := openArchive(ctx, c, name, io.Discard)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +110,7 @@ func openVerified(name string) (*os.File, *snaparchive.Meta, error) {
 }
 
 func snapshotRestore(ctx context.Context, c *command.Call) error {
-	f, meta, err := openVerified(c.Arg(0))
+	f, meta, err := openVerified(ctx, c, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -102,9 +131,9 @@ type snapshotFile struct {
 	StateSize int64
 }
 
-func snapshotInspect(_ context.Context, c *command.Call) error {
+func snapshotInspect(ctx context.Context, c *command.Call) error {
 	state := &counter{}
-	f, meta, err := openArchive(c.Arg(0), state)
+	f, meta, err := openArchive(ctx, c, c.Arg(0), state)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"berth/cli/clitest"
@@ -22,7 +23,8 @@ func TestOpenArchive_ReadsAPipe(t *testing.T) {
 		_ = in.Close()
 		written <- err
 	}()
-	f, meta, err := openArchive(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), io.Discard)
+	f, meta, err := openArchive(t.Context(), clitest.CallOf(t, &strings.Builder{}, nil),
+		fmt.Sprintf("/proc/self/fd/%d", out.Fd()), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

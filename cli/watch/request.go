@@ -72,12 +72,9 @@ func SeePlugin(id string) string {
 }
 
 // Await sends a request, and says what the answer waits for if it is late. The fault of the request names the
-// next step. The standard output of a command that changes nothing is for the answer alone.
+// next step.
 func (w *Watch) Await(ctx context.Context, what, step string, send func() error) error {
 	w.Waits.Step = step
-	if !w.Call.Command.Acts {
-		w.out = w.Call.Err
-	}
 	err := w.AwaitAnswer(ctx, what, send)
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -85,8 +82,12 @@ func (w *Watch) Await(ctx context.Context, what, step string, send func() error)
 	return w.WithNextStep(ctx, err)
 }
 
-// AwaitAnswer sends a request, and says what the answer waits for if it is late.
+// AwaitAnswer sends a request, and says what the answer waits for if it is late. The standard output of a
+// command that changes nothing is for the answer alone.
 func (w *Watch) AwaitAnswer(ctx context.Context, what string, send func() error) error {
+	if !w.Call.Command.Acts {
+		w.out = w.Call.Err
+	}
 	return w.Request(ctx, func(context.Context) { w.WriteChange("request", "  waits for %s", what) }, send)
 }
 
