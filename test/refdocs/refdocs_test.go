@@ -33,6 +33,7 @@ var pages = []struct {
 	{"schema.md", schema},
 	{"metrics.md", metricNames},
 	{"limits.md", limits},
+	{"settings.md", settingsPage},
 }
 
 func TestReference_IsCurrent(t *testing.T) {

@@ -1,60 +1,18 @@
 package refdocs
 
 import (
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
-	"berth/agent"
 	"berth/client/config"
 )
 
-// operations returns all pages of docs/operations, one behind the other.
-func operations(t *testing.T) string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join("..", "..", "docs", "operations", "*.md"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("docs/operations has %d pages, %v", len(names), err)
-	}
-
-	var all strings.Builder
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Write(text)
-	}
-	return all.String()
-}
-
-// TestOperations_ExplainsEverySetting holds docs/operations against the configuration.
-func TestOperations_ExplainsEverySetting(t *testing.T) {
-	words := strings.FieldsFunc(operations(t), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_')
-	})
-	known := map[string]bool{}
-	for _, w := range words {
-		known[w] = true
-	}
-	for _, name := range settings(reflect.TypeFor[agent.Config]()) {
-		if !known[name] {
-			t.Errorf("docs/operations does not explain %s", name)
-		}
-	}
-}
-
-// TestOperations_ListsEveryLiveSetting holds the table of the settings that change at once against the node
-// agent: it changes each setting of a configuration and looks for those that a running agent takes over.
-func TestOperations_ListsEveryLiveSetting(t *testing.T) {
-	page := readDoc(t, "docs/operations/configure.md")
-	_, section, _ := strings.Cut(page, "## Changing settings of a running agent")
-	section, _, _ = strings.Cut(section, "\n#")
+// liveSettings returns the settings and blocks of a node that a running agent takes over: it changes each of
+// them in a configuration and looks for an effect.
+func liveSettings() (names []string) {
 	old := reflect.ValueOf(config.DefaultConfig()).Elem()
-	found := 0
 	for _, f := range reflect.VisibleFields(old.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
 		if name == "" || f.Anonymous {
@@ -63,17 +21,49 @@ func TestOperations_ListsEveryLiveSetting(t *testing.T) {
 		next := config.DefaultConfig()
 		change(reflect.ValueOf(next).Elem().FieldByIndex(f.Index))
 		now := reflect.ValueOf(config.DefaultConfig().WithLive(next)).Elem()
-		if reflect.DeepEqual(now.FieldByIndex(f.Index).Interface(), old.FieldByIndex(f.Index).Interface()) {
-			continue
+		if !reflect.DeepEqual(now.FieldByIndex(f.Index).Interface(), old.FieldByIndex(f.Index).Interface()) {
+			names = append(names, name)
 		}
-		found++
+	}
+	return names
+}
+
+// TestOperations_ListsEveryLiveSetting holds the table of the settings that change at once against the node
+// agent.
+func TestOperations_ListsEveryLiveSetting(t *testing.T) {
+	page := readDoc(t, "docs/operations/configure.md")
+	_, section, _ := strings.Cut(page, "## Changing settings of a running agent")
+	section, _, _ = strings.Cut(section, "\n#")
+	live := liveSettings()
+	if len(live) == 0 {
+		t.Error("no setting is live")
+	}
+	for _, name := range live {
 		listed := regexp.MustCompile("(?m)^\\| `client \\{[^|]*\\b" + name + "\\b[^|]*` \\|")
 		if !listed.MatchString(section) {
 			t.Errorf("the table of docs/operations/configure.md lacks the live setting %s", name)
 		}
 	}
-	if found == 0 {
-		t.Error("no setting is live")
+}
+
+// TestSettings_SayWhichAreLive holds the marks of docs/reference/settings.md against the node agent.
+func TestSettings_SayWhichAreLive(t *testing.T) {
+	const mark = "*live*"
+	marked := map[string]bool{}
+	for _, b := range settingTexts {
+		marked[b.Block] = strings.Contains(b.Intro, mark)
+		for _, s := range b.Settings {
+			marked[strings.TrimPrefix(b.Block+"."+s.Name, ".")] = strings.Contains(s.Text, mark)
+		}
+	}
+	want := map[string]bool{"log_level": true} // the agent's own, see its tests of a reload
+	for _, name := range liveSettings() {
+		want["client."+name] = true
+	}
+	for name, is := range marked {
+		if is != want[name] {
+			t.Errorf("%s: marked as live is %t, expected %t", name, is, want[name])
+		}
 	}
 }
 
@@ -105,21 +95,4 @@ func change(v reflect.Value) {
 			v.SetUint(v.Uint() + 1)
 		}
 	}
-}
-
-func settings(typ reflect.Type) (names []string) {
-	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
-		typ = typ.Elem()
-	}
-	if typ.Kind() != reflect.Struct {
-		return nil
-	}
-	for _, f := range reflect.VisibleFields(typ) {
-		name, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
-		if name != "" {
-			names = append(names, name)
-			names = append(names, settings(f.Type)...)
-		}
-	}
-	return names
 }

@@ -1,16 +1,13 @@
 package refdocs
 
 import (
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"berth/agent"
 )
@@ -26,7 +23,6 @@ var (
 	optionRow  = regexp.MustCompile("^\\| `-([a-z-]+)( <[^`]*>)?` \\|")
 	blockLine  = regexp.MustCompile(`^(?:sudo )?(?:\./bin/)?berth (.*)$`)
 	inlineSpan = regexp.MustCompile("`berth ([^`]*)`")
-	settingRow = regexp.MustCompile("^\\| `([a-z_]+ \\{[a-z_{ }]*)` \\| default \\|")
 )
 
 // referenceCommands reads the commands of the reference by their path, "job run".
@@ -230,101 +226,21 @@ func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
 	}
 }
 
-// TestOperations_ListsSettingsAsTheyAre holds the tables of settings against the configuration: each name in
-// the first column is a setting of the block that heads the table, and has the default of the second column.
-func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
-	var block reflect.Value
-	rows, defaults := 0, 0
-	for line := range strings.Lines(operations(t)) {
-		if m := settingRow.FindStringSubmatch(line); m != nil {
-			path := strings.Fields(strings.NewReplacer("{", "", "}", "").Replace(m[1]))
-			block = blockAt(t, reflect.ValueOf(agent.DefaultConfig()), path)
-			continue
-		}
-		if !strings.HasPrefix(line, "|") {
-			block = reflect.Value{}
-		}
-		if !block.IsValid() || strings.HasPrefix(line, "|--") {
-			continue
-		}
-		known := settings(block.Type())
-		names := settingNames(line)
-		for _, name := range names {
-			rows++
-			if !slices.Contains(known, name) {
-				t.Errorf("docs/operations lists %s, which is no setting of %s", name, block.Type())
-			}
-		}
-		said := strings.Split(strings.TrimSpace(strings.Split(line, "|")[2]), ", ")
-		if len(said) != len(names) || said[0] == "" {
-			continue
-		}
-		for n, name := range names {
-			if is, plain := plainDefault(field(block, name)); plain && isPlain.MatchString(said[n]) {
-				defaults++
-				if said[n] != is {
-					t.Errorf("docs/operations says that %s is %s by default; it is %s", name, said[n], is)
-				}
-			}
-		}
-	}
-	if rows < 40 || defaults < 25 {
-		t.Errorf("found %d settings in tables, %d with a default", rows, defaults)
-	}
-}
-
-// isPlain matches a default that is a value and not its description.
-var isPlain = regexp.MustCompile(`^(-?[0-9]+[a-z]*|true|false|default|berth)$`)
-
-// plainDefault returns a value in the form of the tables. plain reports whether it is a number, a duration, a
-// word or a bool.
-func plainDefault(v reflect.Value) (text string, plain bool) {
-	if !v.IsValid() {
-		return "", false
-	}
-	if d, ok := v.Interface().(time.Duration); ok {
-		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String()), true
-	}
-	switch v.Kind() {
-	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.String:
-		return fmt.Sprint(v.Interface()), true
-	}
-	return "", false
-}
-
-// settingNames returns the names in the first column of a row, without the values of examples.
-func settingNames(row string) (names []string) {
-	cell, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
-	for i, span := range strings.Split(cell, "`") {
-		if i%2 == 0 {
-			continue
-		}
-		span, _, _ = strings.Cut(span, "=")
-		names = append(names, regexp.MustCompile(`[a-z_0-9]+`).FindAllString(span, -1)...)
-	}
-	return names
-}
-
-// blockAt returns the block at a path of names.
-func blockAt(t *testing.T, v reflect.Value, path []string) reflect.Value {
+// operations returns all pages of docs/operations, one behind the other.
+func operations(t *testing.T) string {
 	t.Helper()
-	for _, name := range path {
-		inner := field(v, name)
-		if !inner.IsValid() {
-			t.Fatalf("docs/operations has a table of the block %s, which %s does not have", name, v.Type())
-		}
-		v = inner
+	names, err := filepath.Glob(filepath.Join("..", "..", "docs", "operations", "*.md"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("docs/operations has %d pages, %v", len(names), err)
 	}
-	return v
-}
 
-// field returns the value of a setting of a block, the zero Value if the block lacks the setting.
-func field(block reflect.Value, name string) reflect.Value {
-	for _, f := range reflect.VisibleFields(block.Type()) {
-		tag, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
-		if tag == name {
-			return reflect.Indirect(block.FieldByIndex(f.Index))
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all.Write(text)
 	}
-	return reflect.Value{}
+	return all.String()
 }
