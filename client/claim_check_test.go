@@ -1,15 +1,12 @@
 package client
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
+	"berth/client/store"
 	"berth/structs"
 )
 
@@ -160,26 +157,22 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 	}
 }
 
-// damage overwrites every record of a kind.
+// damage overwrites every record of a kind, as a fault of the agent would.
 func (r *fixture) damage(bucket string) {
-	db, err := bbolt.Open(filepath.Join(r.client.config().StateDir(), "client.db"),
-		0o600, nil)
+	r.t.Helper()
+	db, err := store.Open(r.client.config().StateDir())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer db.Close()
-	if err := os.Remove(filepath.Join(r.client.config().StateDir(), "client.lock")); err != nil {
+	defer func() { _ = db.Close() }()
+	records, err := store.NewTable[any](bucket).All(db, "")
+	if err != nil {
 		r.t.Fatal(err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		if err := tx.DeleteBucket([]byte("digests")); err != nil { // as in a file of an older version
-			return err
+	for _, record := range records {
+		if err := store.NewTable[string](bucket).Put(db, record.Key, new("damaged")); err != nil {
+			r.t.Fatal(err)
 		}
-		b := tx.Bucket([]byte(bucket))
-		return b.ForEach(func(k, _ []byte) error { return b.Put(k, []byte{0xc1}) })
-	})
-	if err != nil {
-		r.t.Fatal(err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -183,48 +182,6 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	if got := PluginSpread(tx, "p"); got != 5 {
 		t.Errorf("the plugin is on %d nodes, want 5", got)
 	}
-}
-
-// TestAllocs_OfOlderSnapshotsNameTheirVolumes loads rows that do not name their volumes.
-func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
-	w := threeNodesWithDB(t)
-	w.alloc("d1", "db", "n1")
-	w.alloc("d2", "db", "n2")
-	w.client("n2", "d2", structs.AllocFailed)
-	for _, id := range []string{"d1", "d2"} {
-		w.index++
-		if err := w.s.Write(w.index, func(tx *WriteTx) error {
-			a := Alloc(tx.ReadTx, id).Copy()
-			a.CSIVolumes = nil
-			allocs.Put(tx, a)
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	against := aClaim("v", "c1", wr, snw)
-	if got := intendedUsers(w.s.Read(), against); got != "" {
-		t.Fatalf("a row without volumes intends to use one: %q", got)
-	}
-	var saved bytes.Buffer
-	if err := w.s.Save(&saved); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.s.Load(&saved); err != nil {
-		t.Fatal(err)
-	}
-	if got := intendedUsers(w.s.Read(), against); got != "d1" {
-		t.Errorf("after the load: got %q, want d1", got)
-	}
-	w.client("n1", "d1", structs.AllocRunning) // its row is put again
-	if got := intendedUsers(w.s.Read(), against); got != "d1" {
-		t.Errorf("when it runs: got %q, want d1", got)
-	}
-	w.client("n1", "d1", structs.AllocFailed)
-	if got := intendedUsers(w.s.Read(), against); got != "" {
-		t.Errorf("after its end: got %q, want none", got)
-	}
-	w.check()
 }
 
 // TestNewestForPlans_FollowsTheTablesThatUnblock: and no other.

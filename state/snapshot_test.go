@@ -86,7 +86,7 @@ func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 
 // TestLoad_KeepsTheBytesOfAnEarlierFile, which has rows in every table of its version.
 func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
-	file, err := os.ReadFile("testdata/snapshot_v2.bin")
+	file, err := os.ReadFile("testdata/snapshot_v1.bin")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,28 +37,9 @@ func New() *Store {
 	return &Store{mvcc.Open(&schema)}
 }
 
-// Load replaces the state by a snapshot file, also by one of an older version. See mvcc.DB.Load.
+// Load replaces the state by a snapshot file. See mvcc.DB.Load.
 func (s *Store) Load(r io.Reader) error {
-	return s.DB.Load(r, nameVolumes, linkInstances, countEvalAllocs)
-}
-
-// nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.
-func nameVolumes(tx *mvcc.LoadTx) {
-	for a := range allocs.Scan(tx) {
-		if a.Terminal() || a.CSIVolumes != nil {
-			continue
-		}
-		g := groupOf(tx, a)
-		if g == nil {
-			continue
-		}
-		uses := g.CSIUses(a.Index())
-		if uses != nil {
-			allocs.Amend(tx, a, func(a *structs.Allocation) {
-				a.CSIVolumes = uses
-			})
-		}
-	}
+	return s.DB.Load(r, linkInstances, countEvalAllocs)
 }
 
 // linkInstances sets in each node the keys of its plugin instances, which a snapshot file does not hold.

@@ -53,9 +53,6 @@ func changeRecord(tx *bbolt.Tx, name string, key, value []byte) error {
 		return err
 	}
 	sums := tx.Bucket(digests)
-	if sums == nil { // of an older version, on a disk that was full at the start
-		return putRecord(bucket, key, value)
-	}
 	d, err := decodeDigest(sums.Get([]byte(name)))
 	if err != nil {
 		return err
@@ -99,20 +96,18 @@ func copyAll(to, from *bbolt.Tx) error {
 }
 
 // check checks a file before its records are read.
-func check(tx *bbolt.Tx, older bool) error {
-	if err := checkLevel(tx); err != nil {
+func check(tx *bbolt.Tx) error {
+	_, err := readLevel(tx)
+	if err != nil {
 		return err
 	}
-	return checkAll(tx, older)
+	return checkAll(tx)
 }
 
-// checkAll compares all records with their digests. Only a file of an older version has none.
-func checkAll(tx *bbolt.Tx, older bool) error {
+// checkAll compares all records with their digests.
+func checkAll(tx *bbolt.Tx) error {
 	sums := tx.Bucket(digests)
-	switch {
-	case sums == nil && older:
-		return nil
-	case sums == nil:
+	if sums == nil {
 		return errors.New("the digests of the records are missing")
 	}
 	err := tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {

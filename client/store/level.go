@@ -6,40 +6,56 @@ import (
 	"fmt"
 
 	"go.etcd.io/bbolt"
+
+	"berth/internal/level"
 )
 
-// level is the format of the records that this version writes. A version whose records an older one must not
-// write raises it: the older one would drop their new fields. A file of before the levels has none.
-const level = 1
-
-// formatBucket has the level of the file under levelKey, with a digest as other records. So a version of
-// before the levels keeps it.
+// formatBucket has the level of the version that wrote the file under levelKey (see package level), with a
+// digest as other records.
 const (
 	formatBucket = "format"
 	levelKey     = "level"
 )
 
-// errNewer is the error for a file that a newer version has written.
-var errNewer = errors.New("a newer version of berth has written the records of this node")
+// The errors for files of other versions. An older version would drop fields of the records that it writes.
+var (
+	errNewer   = errors.New("a newer version of berth has written the records of this node")
+	errNoLevel = errors.New("the records of this node have no level: a version before 0.1.0 has written them")
+)
 
-// checkLevel returns errNewer for a file of a higher level. It comes before the digests, which a newer
-// version may compute in another way.
-func checkLevel(tx *bbolt.Tx) error {
+// readLevel returns the level of a file. It comes before the digests, which a newer version may compute in
+// another way.
+func readLevel(tx *bbolt.Tx) (uint64, error) {
 	bucket := tx.Bucket([]byte(formatBucket))
 	if bucket == nil {
-		return nil
+		return 0, errNoLevel
 	}
 	text := bucket.Get([]byte(levelKey))
 	if len(text) != 8 {
-		return fmt.Errorf("a level of %d bytes", len(text))
+		return 0, fmt.Errorf("a level of %d bytes", len(text))
 	}
-	if of := binary.BigEndian.Uint64(text); of > level {
-		return fmt.Errorf("%w, with level %d; this version reads up to level %d", errNewer, of, level)
+	of := binary.BigEndian.Uint64(text)
+	if of > level.Now {
+		return 0, fmt.Errorf("%w, with level %d; this version reads up to level %d", errNewer, of, level.Now)
 	}
-	return nil
+	return of, nil
 }
 
+// putLevel gives a file the level of this version.
 func putLevel(tx *bbolt.Tx) error {
-	text := binary.BigEndian.AppendUint64(nil, level)
+	text := binary.BigEndian.AppendUint64(nil, level.Now)
 	return changeRecord(tx, formatBucket, []byte(levelKey), text)
+}
+
+// raiseLevel gives a file of a lower level that of this version, before a record is written.
+func raiseLevel(b *bbolt.DB) error {
+	var of uint64
+	err := b.View(func(tx *bbolt.Tx) (err error) {
+		of, err = readLevel(tx)
+		return err
+	})
+	if err != nil || of == level.Now {
+		return err
+	}
+	return b.Update(putLevel)
 }

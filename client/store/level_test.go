@@ -11,22 +11,42 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"berth/internal/level"
 	"berth/structs"
 )
 
-// setLevel gives a closed file a level as another version would write it, without the digest of it.
-func setLevel(t *testing.T, path string, of uint64) {
+// edit changes a closed file.
+func edit(t *testing.T, path string, change func(*bbolt.Tx) error) {
 	t.Helper()
 	b, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.Update(func(tx *bbolt.Tx) error {
-		text := binary.BigEndian.AppendUint64(nil, of)
-		return tx.Bucket([]byte(formatBucket)).Put([]byte(levelKey), text)
-	})
-	if err := errors.Join(err, b.Close()); err != nil {
+	if err := errors.Join(b.Update(change), b.Close()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// setLevel gives a closed file a level as another version would write it.
+func setLevel(t *testing.T, path string, of uint64) {
+	t.Helper()
+	edit(t, path, func(tx *bbolt.Tx) error {
+		return changeRecord(tx, formatBucket, []byte(levelKey), binary.BigEndian.AppendUint64(nil, of))
+	})
+}
+
+// wantLevel checks the level of an open file.
+func wantLevel(t *testing.T, db *DB, want uint64) {
+	t.Helper()
+	err := db.bolt.View(func(tx *bbolt.Tx) error {
+		of, err := readLevel(tx)
+		if of != want {
+			t.Errorf("the level is %d, want %d", of, want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -34,7 +54,7 @@ func setLevel(t *testing.T, path string, of uint64) {
 func TestOpen_RefusesAFileOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	path, whole, _ := makeUsedFile(t)
-	setLevel(t, path, level+1)
+	setLevel(t, path, level.Now+1)
 	newer, err := os.ReadFile(path)
 	if err != nil || bytes.Equal(newer, whole) {
 		t.Fatalf("the file has no other level: %v", err)
@@ -50,37 +70,43 @@ func TestOpen_RefusesAFileOfANewerVersion(t *testing.T) {
 	}
 }
 
-// A file of before the levels gets the level of this version, and its records stay.
-func TestOpen_GivesAFileItsLevel(t *testing.T) {
+// A version before 0.1.0 wrote files without a level. The error tells it from damage.
+func TestOpen_RejectsAFileWithoutALevel(t *testing.T) {
 	t.Parallel()
-	path, _, want := makeUsedFile(t)
-	b, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = b.Update(func(tx *bbolt.Tx) error {
+	path, _, _ := makeUsedFile(t)
+	edit(t, path, func(tx *bbolt.Tx) error {
 		return errors.Join(tx.DeleteBucket([]byte(formatBucket)),
 			tx.Bucket(digests).Delete([]byte(formatBucket)))
 	})
-	if err := errors.Join(err, b.Close()); err != nil {
+	without, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
+	_, err = Open(filepath.Dir(path))
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), path+": the records of this node have no level") ||
+		!strings.Contains(err.Error(), "Remove the file and start the agent again") ||
+		strings.Contains(err.Error(), "damaged:") {
+		t.Errorf("%v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, without) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+// A file of a lower level gets that of this version, and its records stay.
+func TestOpen_RaisesTheLevel(t *testing.T) {
+	t.Parallel()
+	path, _, want := makeUsedFile(t)
+	setLevel(t, path, level.Now-1)
 	db := open(t, filepath.Dir(path))
 	if got, err := storedText(db); got != want || err != nil {
 		t.Errorf("%v, %s", err, got)
 	}
-	err = db.bolt.View(func(tx *bbolt.Tx) error {
-		format := tx.Bucket([]byte(formatBucket))
-		if format == nil {
-			return errors.New("it has no level")
-		}
-		text := format.Get([]byte(levelKey))
-		if len(text) != 8 || binary.BigEndian.Uint64(text) != level {
-			t.Errorf("the level is % x", text)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	wantLevel(t, db, level.Now)
+}
+
+func TestOpen_GivesANewFileItsLevel(t *testing.T) {
+	t.Parallel()
+	wantLevel(t, open(t, t.TempDir()), level.Now)
 }

@@ -34,7 +34,7 @@ func Open(dir string) (*DB, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, "client.db")
-	if err := prepareFile(path, lock); err != nil {
+	if err := prepareFile(path); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience})
@@ -42,34 +42,23 @@ func Open(dir string) (*DB, error) {
 		err = fmt.Errorf("opening %s: %w", path, err)
 		return nil, errors.Join(err, lock.Close())
 	}
+	if err := raiseLevel(b); err != nil {
+		err = fmt.Errorf("raising the level of %s: %w", path, err)
+		return nil, errors.Join(err, b.Close(), lock.Close())
+	}
 	db := &DB{bolt: b, lock: lock}
 	db.commits.Propose = db.commitAll
 	return db, nil
 }
 
-// hasDigests is the content of the lock file once the file of the records has digests. A file that has lost
-// them then does not count as one of an older version.
-const hasDigests = "client.db has digests\n"
-
 // prepareFile renews the file, or only checks it if there is no space for another.
-func prepareFile(path string, lock *os.File) error {
-	info, err := lock.Stat()
-	if err != nil {
-		return err
-	}
-	older := info.Size() == 0
-	err = copyFile(path, older)
+func prepareFile(path string) error {
+	err := copyFile(path)
 	_, missing := os.Lstat(path)
 	if diskfault.NoSpace(err) && missing == nil {
-		return readRecords(path, func(tx *bbolt.Tx) error {
-			return check(tx, older)
-		})
+		return readRecords(path, check)
 	}
-	if err != nil || !older {
-		return err
-	}
-	_, err = lock.WriteString(hasDigests)
-	return errors.Join(err, lock.Sync())
+	return err
 }
 
 // lockDir keeps other agents out of the directory.
@@ -97,7 +86,7 @@ func inUse(path string, err error) error {
 }
 
 // copyFile writes the records of the file to a new one and puts it in the place of the file.
-func copyFile(path string, older bool) error {
+func copyFile(path string) error {
 	tmp := path + ".tmp"
 	err := os.Remove(tmp)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -116,12 +105,10 @@ func copyFile(path string, older bool) error {
 		})
 	case err == nil: // the source has to stay until the copy is committed
 		err = readRecords(path, func(from *bbolt.Tx) error {
-			if err := check(from, older); err != nil {
+			if err := check(from); err != nil {
 				return err
 			}
-			return dst.Update(func(tx *bbolt.Tx) error {
-				return errors.Join(copyAll(tx, from), putLevel(tx))
-			})
+			return dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, from) })
 		})
 	}
 	if err := errors.Join(err, dst.Sync(), dst.Close()); err != nil {
@@ -129,6 +116,10 @@ func copyFile(path string, older bool) error {
 	}
 	return durable.Rename(tmp, path)
 }
+
+// renew is the way out if the records cannot be used.
+const renew = "Remove the file and start the agent again: it finds the tasks and mounts that the servers " +
+	"still want there (see Damaged files in docs/operations/troubleshoot.md)"
 
 // readRecords calls read with a file's records. Its error names the remedy for damage.
 func readRecords(path string, read func(*bbolt.Tx) error) error {
@@ -143,13 +134,13 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 		return nil
 	case errors.Is(err, errNewer):
 		return structs.Preconditionf("%s: %w. Start that version again, or a later one "+
-			"(see Upgrades in docs/operations/upgrade.md)", path, err)
+			"(see Files of several versions in docs/operations/upgrade.md)", path, err)
+	case errors.Is(err, errNoLevel):
+		return structs.Preconditionf("%s: %w. "+renew, path, err)
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
-	return structs.Internalf("%s: the records of this node are damaged: %w. "+
-		"Remove the file and start the agent again: it finds the tasks and mounts that the servers "+
-		"still want there (see Damaged files in docs/operations/troubleshoot.md)", path, err)
+	return structs.Internalf("%s: the records of this node are damaged: %w. "+renew, path, err)
 }
 
 // readGuarded turns the panics of bbolt, which trusts its pages, into errors. A page behind the end of a cut

@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/diskfault"
+	"berth/internal/level"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -329,36 +330,6 @@ func TestOpen_RefusesMissingRecords(t *testing.T) {
 	}
 }
 
-// removeDigests makes a file one of an older version.
-func removeDigests(t *testing.T, path string) {
-	t.Helper()
-	b, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = b.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(digests) })
-	err = errors.Join(err, b.Close(),
-		os.Remove(filepath.Join(filepath.Dir(path), "client.lock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestOpen_AcceptsAFileOfAnOlderVersion(t *testing.T) {
-	t.Parallel()
-	path, _, want := makeUsedFile(t)
-	removeDigests(t, path)
-	for range 2 {
-		db := open(t, filepath.Dir(path))
-		if got, err := storedText(db); got != want || err != nil {
-			t.Errorf("%v, %s", err, got)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestOpen_StartsOnAFullDisk fills a separate file system.
 func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -383,7 +354,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if openFails(t, path, whole, want) {
 		t.Error("Open reports a full disk as damage")
 	}
-	removeDigests(t, path)
+	setLevel(t, path, level.Now-1)
 	db := open(t, dir)
 	if err := things.Put(db, "one", &testRecord{"more", 1}); err != nil {
 		t.Error(err)
@@ -391,7 +362,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	setLevel(t, path, level+1)
+	setLevel(t, path, level.Now+1)
 	newer, err := Open(dir)
 	if err == nil {
 		_ = newer.Close()

@@ -22,7 +22,7 @@ import (
 // out, so that a server of a version before the table can read the file.
 const (
 	snapshotFormat  = "berth-state"
-	snapshotVersion = 2
+	snapshotVersion = 1
 	chunkRows       = 128
 )
 
@@ -93,8 +93,8 @@ func (t *table) saveRows(rows []any, out pieceWriter) error {
 }
 
 // Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The
-// fixups complete the rows of older files. They run before any reader sees the state, and before there are
-// Sums. If Load fails, it has changed nothing.
+// fixups add what a file does not hold. They run before any reader sees the state, and before there are Sums.
+// If Load fails, it has changed nothing.
 func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	fresh := emptyView(db.schema)
 	l := &loading{
@@ -144,38 +144,6 @@ func (t *table) insert(tx *LoadTx, r any) {
 	s := &slot{number: v.slots.fresh()}
 	v.rows.set(tx.loading.writing, s.number, r)
 	v.tree.setSlot(tx.txn, t.at(t.key(r)), s)
-}
-
-// Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row,
-// nor that in a list index. The LoadTx does not see the change of the indexes.
-func (t *Table[R]) Amend(tx *LoadTx, r R, edit func(R)) {
-	t.table.amend(tx, r, func() { edit(r) })
-}
-
-func (t *table) amend(tx *LoadTx, r any, edit func()) {
-	id := t.key(r)
-	s := tx.inTree(t.at(id))
-	tree := tx.view.tree
-	for x := range t.otherTrees {
-		for _, k := range sortDistinct(x.keysOf(r, id)) {
-			tree.drop(tx.txn, x.at(k))
-		}
-	}
-	edit()
-	for x := range t.otherTrees {
-		for _, k := range x.keysOf(r, id) {
-			tree.setSlot(tx.txn, x.at(k), s)
-		}
-	}
-}
-
-// otherTrees yields the other indexes that have a key in their tree for each row.
-func (t *table) otherTrees(yield func(*index) bool) {
-	for _, x := range t.others {
-		if !x.lists && !yield(x) {
-			return
-		}
-	}
 }
 
 // loading fills a view in one memdb transaction.

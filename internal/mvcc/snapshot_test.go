@@ -52,32 +52,6 @@ func TestLoad_RestoresEveryTable(t *testing.T) {
 	checkConsistent(t, restored)
 }
 
-func TestLoad_RunsFixups(t *testing.T) {
-	restored := openDB()
-	file := bytes.NewReader(snapshotFile(t, fullDB(t)))
-	err := restored.Load(file, func(tx *LoadTx) {
-		for i := range items.Scan(tx.ReadTx, "7") {
-			items.Amend(tx, i, func(i *item) {
-				i.Group = "amended"
-				i.Tags = []string{"b", "c"}
-			})
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx := restored.Read()
-	id := func(i *item) string { return i.ID }
-	got := render(itemsByTag.Scan(tx, "c"), id) + render(itemsByGroup.Scan(tx, "s", "amended"), id)
-	if got != "77" {
-		t.Errorf("found %q by the new keys, want item 7 twice", got)
-	}
-	if i := items.Get(tx, "7"); i.ModifyIndex != 7 {
-		t.Errorf("the amended row has ModifyIndex %d, want 7", i.ModifyIndex)
-	}
-	checkConsistent(t, restored)
-}
-
 func TestLoad_RejectsInvalidFiles(t *testing.T) {
 	encode := func(vs ...any) []byte {
 		var b bytes.Buffer

@@ -17,6 +17,7 @@ import (
 	"io"
 	"time"
 
+	"berth/internal/level"
 	"berth/structs"
 )
 
@@ -28,7 +29,8 @@ type Meta struct {
 	Index   uint64    // the Raft index of its last entry
 	Term    uint64    // the term of that entry
 	Size    int64     // of the state; Write sets it
-	Berth   string    // the version of berth that wrote it
+	Level   int       // of the version that wrote it: see package level; Write sets it
+	Berth   string    // the name of that version
 	Created time.Time // the time at which it was saved
 	Region  string    `json:",omitempty"`
 }
@@ -53,6 +55,7 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	meta.Version = raftVersion
 	meta.ID = fmt.Sprintf("%d-%d-%d", meta.Term, meta.Index, meta.Created.UnixMilli())
 	meta.Size = size
+	meta.Level = level.Now
 	head, err := json.MarshalIndent(meta, "", "  ")
 	if err == nil {
 		err = out.writeFile(metaName,
@@ -126,9 +129,14 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := decodeMeta(head.Bytes())
+	meta := &Meta{}
+	err = json.Unmarshal(head.Bytes(), meta)
 	if err != nil {
 		return nil, structs.Invalidf("%s: %w", metaName, err)
+	}
+	err = checkLevel(meta)
+	if err != nil {
+		return nil, err
 	}
 	if max(meta.Index, meta.Term) > structs.MaxArchiveIndex {
 		return nil, structs.Invalidf("%s: the index %d or the term %d is larger than %d",
@@ -150,20 +158,19 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	return meta, in.readEnd(zip)
 }
 
-// decodeMeta decodes meta.json. Older archives have the version of berth in the field Version.
-func decodeMeta(text []byte) (*Meta, error) {
-	var stored struct {
-		Meta
-		Version json.RawMessage
+// checkLevel rejects an archive whose rows this version could not keep as they are.
+func checkLevel(meta *Meta) error {
+	switch {
+	case meta.Level > level.Now:
+		return structs.Preconditionf("a newer version of berth (%s) has saved this snapshot: "+
+			"it has level %d, and this version reads up to level %d; "+
+			"restore it with that version, or a later one",
+			structs.Cut(meta.Berth, structs.MaxName), meta.Level, level.Now)
+	case meta.Level < level.First:
+		return structs.Preconditionf("the snapshot has no level: a version before 0.1.0 has saved it, " +
+			"and no version restores it; register the jobs and volumes again")
 	}
-	err := json.Unmarshal(text, &stored)
-	if err != nil || len(stored.Version) == 0 {
-		return &stored.Meta, err
-	}
-	if stored.Version[0] == '"' {
-		return &stored.Meta, json.Unmarshal(stored.Version, &stored.Berth)
-	}
-	return &stored.Meta, json.Unmarshal(stored.Version, &stored.Meta.Version)
+	return nil
 }
 
 type reader struct {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/level"
 	"berth/structs"
 )
 
@@ -41,6 +42,7 @@ func TestRead_ReturnsTheStateThatWasWritten(t *testing.T) {
 		Index:   42,
 		Term:    3,
 		Size:    600_000,
+		Level:   level.Now,
 		Berth:   "0.1.0",
 		Created: created,
 		Region:  "global",
@@ -50,22 +52,19 @@ func TestRead_ReturnsTheStateThatWasWritten(t *testing.T) {
 	}
 }
 
-// TestRead_KnowsTheVersionOfAnOlderArchive checks that an archive from before Version was a number is read.
-func TestRead_KnowsTheVersionOfAnOlderArchive(t *testing.T) {
-	for text, want := range map[string]Meta{
-		`{"Index":9,"Term":2,"Version":"0.1.0"}`:              {Index: 9, Term: 2, Berth: "0.1.0"},
-		`{"Index":9,"Term":2,"Version":1,"Berth":"0.2.0"}`:    {Index: 9, Term: 2, Version: 1, Berth: "0.2.0"},
-		`{"Index":9,"Term":2,"Version":null,"Berth":"0.2.0"}`: {Index: 9, Term: 2, Berth: "0.2.0"},
-		`{"Index":9,"Term":2}`:                                {Index: 9, Term: 2},
+// TestRead_RejectsOtherLevels: a version that does not know a field of the rows would drop it.
+func TestRead_RejectsOtherLevels(t *testing.T) {
+	newer := fmt.Sprintf(`{"Index":9,"Term":2,"Level":%d,"Berth":"9.0"}`, level.Now+1)
+	for text, want := range map[string]string{
+		fmt.Sprintf(`{"Index":9,"Term":2,"Level":%d}`, level.Now): "",
+		newer:                                    "a newer version of berth (9.0)",
+		`{"Index":9,"Term":2,"Version":"0.1.0"}`: "meta.json",
+		`{"Index":9,"Term":2,"Version":1}`:       "the snapshot has no level",
 	} {
-		meta, err := Read(bytes.NewReader(craftArchive(t, text, 0, 0)), io.Discard)
-		if err != nil || *meta != want {
-			t.Errorf("%s: got %+v and %v, want %+v", text, meta, err, want)
+		_, err := Read(bytes.NewReader(craftArchive(t, text, 0, 0)), io.Discard)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
-	}
-	_, err := Read(bytes.NewReader(craftArchive(t, `{"Version":{}}`, 0, 0)), io.Discard)
-	if !structs.IsKind(err, structs.KindInvalid) {
-		t.Errorf("a version that is an object: got %v, want invalid", err)
 	}
 }
 
@@ -97,7 +96,7 @@ func TestRead_RejectsStateThatDiffersFromItsSum(t *testing.T) {
 	zip := gzip.NewWriter(&b)
 	w := tar.NewWriter(zip)
 	for _, f := range [][2]string{
-		{metaName, "{}"},
+		{metaName, `{"Level":1}`},
 		{stateName, "evil"},
 		{sumsName, "00  meta.json\n00  state.bin\n"},
 	} {
@@ -163,13 +162,13 @@ func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
 		behind int
 		want   string
 	}{
-		"honest":        {`{"Index":9007199254740992,"Term":9}`, 0, 0, ""},
-		"index":         {`{"Index":18446744073709551614,"Term":9}`, 0, 0, "index"},
-		"index by one":  {`{"Index":9007199254740993,"Term":9}`, 0, 0, "index"},
-		"term":          {`{"Index":9,"Term":18446744073709551614}`, 0, 0, "term"},
-		"state":         {`{"Index":9,"Term":9}`, structs.MaxArchive + 1, 0, stateName},
-		"behind":        {`{"Index":9,"Term":9}`, 0, smallSize + 1<<16, "after the end"},
-		"behind, a bit": {`{"Index":9,"Term":9}`, 0, 1 << 10, ""},
+		"honest":        {`{"Index":9007199254740992,"Term":9,"Level":1}`, 0, 0, ""},
+		"index":         {`{"Index":18446744073709551614,"Term":9,"Level":1}`, 0, 0, "index"},
+		"index by one":  {`{"Index":9007199254740993,"Term":9,"Level":1}`, 0, 0, "index"},
+		"term":          {`{"Index":9,"Term":18446744073709551614,"Level":1}`, 0, 0, "term"},
+		"state":         {`{"Index":9,"Term":9,"Level":1}`, structs.MaxArchive + 1, 0, stateName},
+		"behind":        {`{"Index":9,"Term":9,"Level":1}`, 0, smallSize + 1<<16, "after the end"},
+		"behind, a bit": {`{"Index":9,"Term":9,"Level":1}`, 0, 1 << 10, ""},
 	} {
 		_, err := Read(bytes.NewReader(craftArchive(t, c.meta, c.size, c.behind)), io.Discard)
 		switch {

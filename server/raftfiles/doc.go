@@ -8,6 +8,6 @@
 // The log-end mark (file log-end) is outside the directory of Raft. It records the index of the last durable
 // entry. It shows Open whether a write was interrupted by a power cut, which Open drops, or whether a file is
 // damaged or missing, which Open rejects.
-//
-// Files of versions without checksums are accepted. Open adds the checksums that it can compute.
+// It also has the level of the version that wrote the files (ADR 52): Open rejects those of a newer version,
+// and files without a level.
 package raftfiles

@@ -7,11 +7,13 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/internal/level"
 	"berth/structs"
 )
 
 func FuzzDecodeMark(f *testing.F) {
 	f.Add(markRecord{
+		level:    level.Now,
 		id:       structs.NewID(),
 		last:     7,
 		snapshot: 3,
@@ -29,7 +31,7 @@ func FuzzDecodeMeta(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add([]byte(metaKind))
+	f.Add([]byte("berth wal-meta 1 "))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := decodeMeta(b); err == nil {
 			if _, err := c.encode(); err != nil {

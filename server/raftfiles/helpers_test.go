@@ -14,9 +14,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
-
-	"berth/structs"
 )
 
 const testSegment = 8 << 10
@@ -212,35 +209,4 @@ func editFile(t *testing.T, path string, change func([]byte) []byte) {
 	if err := os.WriteFile(path, change(b), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// makeOlder makes the files of a version that wrote no checksums.
-func makeOlder(t *testing.T, dir string) {
-	t.Helper()
-	walDir := filepath.Join(dir, "raft", "wal")
-	if err := os.MkdirAll(walDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	log, err := wal.Open(walDir, wal.WithSegmentSize(testSegment), wal.WithLogger(hclog.NewNullLogger()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range uint64(100) {
-		if err := log.StoreLog(entry(i + 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(log.SetUint64([]byte("CurrentTerm"), 3), log.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, idName), []byte(structs.NewID()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func olderDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	makeOlder(t, dir)
-	return dir
 }

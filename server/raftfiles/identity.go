@@ -26,9 +26,7 @@ func ServerID(dataDir string) (string, error) {
 	}
 	path := filepath.Join(dataDir, idName)
 	b, err := readLimited(path, 4096)
-	if errors.Is(err, os.ErrNotExist) &&
-		record.id == "" &&
-		!hasLog(dataDir) {
+	if errors.Is(err, os.ErrNotExist) && record.id == "" {
 		id := structs.NewID()
 		if err := durable.WriteFile(path, []byte(id+"\n")); err != nil {
 			return "", fmt.Errorf("keeping the server's id: %w", err)
@@ -44,7 +42,7 @@ func ServerID(dataDir string) (string, error) {
 		remedy := fmt.Sprintf("Write the line %s into the file and start the server again", record.id)
 		return "", remedyError(path, fault, remedy)
 	case err != nil:
-		return "", damageError(dataDir, path, "the server's id is gone, its log is there: %w", err)
+		return "", damageError(dataDir, path, "the file cannot be read: %w", err)
 	case !idForm.MatchString(id):
 		return "", damageError(dataDir, path, "the file does not hold a server's id")
 	}

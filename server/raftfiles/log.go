@@ -13,8 +13,7 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 )
 
-// sumMark follows the checksum of an entry. No byte of it is 0 or a length, so a changed byte cannot make an
-// entry with a checksum look like one without.
+// sumMark follows the checksum of an entry.
 var sumMark = []byte{0xbe, 0x97, 0x83, 0xe5}
 
 // sumSize is the size of a checksum with its mark, the end of an entry's extensions.
@@ -43,8 +42,8 @@ func (l *Log) StoreLog(entry *raft.Log) error {
 	return l.StoreLogs([]*raft.Log{entry})
 }
 
-// StoreLogs appends entries (raft.LogStore). It refuses an entry that GetLog could not read: raft-wal writes
-// it all the same. No server proposes one (structs.MaxEntry), so it comes from a leader of an older version.
+// StoreLogs appends entries (raft.LogStore). It rejects an entry that GetLog could not read: raft-wal writes
+// it all the same. No server proposes one (structs.MaxEntry).
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
@@ -75,13 +74,8 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too
 		return err
 	}
-	path, base := l.meta.segmentOf(index)
-	size := storedSize(path, index-base)
-	if size > segment.MaxEntrySize {
-		err = oversizedError(l.dataDir, path, index, size)
-	} else {
-		err = damageError(l.dataDir, path, "the log entry %d is damaged: %w", index, err)
-	}
+	path := l.meta.segmentOf(index)
+	err = damageError(l.dataDir, path, "the log entry %d is damaged: %w", index, err)
 	if l.serving.Load() {
 		l.fatal(err)
 	}
@@ -149,12 +143,8 @@ func addSum(e *raft.Log) []byte {
 	return append(b, sumMark...)
 }
 
-// removeSum removes the checksum from an entry and compares it. An entry without extensions is of an older
-// version, which wrote none.
+// removeSum removes the checksum from an entry and compares it.
 func removeSum(e *raft.Log) error {
-	if len(e.Extensions) == 0 {
-		return nil
-	}
 	n := len(e.Extensions) - sumSize
 	if n < 0 || !bytes.HasSuffix(e.Extensions, sumMark) {
 		return errors.New("the entry has no checksum")

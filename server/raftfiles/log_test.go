@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/hashicorp/raft-wal/segment"
 )
 
 // TestLog_RefusesADamagedEntryAtReading changes a byte while the log is open.
@@ -19,7 +20,7 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 	f.Log.fatal = func(err error) { fatal = err }
 	f.Log.Serve()
 	for _, index := range []uint64{60, 120} { // of a full segment and of the last one
-		path, _ := f.Log.meta.segmentOf(index)
+		path := f.Log.meta.segmentOf(index)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -54,15 +55,16 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 	}
 }
 
-// TestLog_RefusesAnotherEntry changes the table of a full segment of an older version, whose entries have no
-// checksums.
+// TestLog_RefusesAnotherEntry changes the table of a full segment.
 func TestLog_RefusesAnotherEntry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	makeOlder(t, dir)
 	f := mustOpen(t, dir)
+	appendEntries(t, f, 1, 100)
+	mustClose(t, f) // an open log knows where the entries are that it wrote
+	f = mustOpen(t, dir)
 	info := f.Log.meta.state().Segments[0]
-	path, _ := f.Log.meta.segmentOf(2)
+	path := f.Log.meta.segmentOf(2)
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +87,8 @@ func TestRemoveSum_CoversEveryField(t *testing.T) {
 		"nothing": func(*raft.Log) {}, "index": func(e *raft.Log) { e.Index++ },
 		"term": func(e *raft.Log) { e.Term++ }, "type": func(e *raft.Log) { e.Type++ },
 		"data": func(e *raft.Log) { e.Data[3]++ }, "time": func(e *raft.Log) { e.AppendedAt = e.AppendedAt.Add(1) },
-		"extensions": func(e *raft.Log) { e.Extensions[0]++ },
+		"extensions":     func(e *raft.Log) { e.Extensions[0]++ },
+		"all extensions": func(e *raft.Log) { e.Extensions = nil },
 	} {
 		e := entry(7)
 		e.Extensions = []byte("of another layer")
@@ -96,6 +99,36 @@ func TestRemoveSum_CoversEveryField(t *testing.T) {
 		}
 		if string(e.Extensions) != "of another layer" && what == "nothing" {
 			t.Errorf("extensions %q", e.Extensions)
+		}
+	}
+}
+
+// oversized is an entry that raft-wal writes and does not read.
+func oversized(index uint64) *raft.Log {
+	e := entry(index)
+	e.Data = make([]byte, segment.MaxEntrySize+1)
+	return e
+}
+
+func TestStoreLogs_RejectsUnreadableEntries(t *testing.T) {
+	dir := t.TempDir()
+	f := mustOpen(t, dir)
+	appendEntries(t, f, 1, 3)
+	err := f.Log.StoreLogs([]*raft.Log{entry(4), oversized(5)})
+	if err == nil || !strings.Contains(err.Error(), "the log entry 5 has ") {
+		t.Errorf("entry is stored: %v", err)
+	}
+	large := entry(4)
+	large.Data = make([]byte, segment.MaxEntrySize-recordOverhead-sumSize)
+	if err := f.Log.StoreLogs([]*raft.Log{large}); err != nil {
+		t.Errorf("the largest entry: %v", err)
+	}
+	appendEntries(t, f, 5, 6)
+	mustClose(t, f)
+	f = mustOpen(t, dir)
+	for i := uint64(1); i <= 6; i++ {
+		if err := f.Log.GetLog(i, &raft.Log{}); err != nil {
+			t.Errorf("entry %d: %v", i, err)
 		}
 	}
 }

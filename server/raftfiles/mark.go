@@ -12,6 +12,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/durable"
+	"berth/internal/level"
+	"berth/structs"
 )
 
 // castagnoli is the polynomial of all CRC-32 checksums here.
@@ -23,48 +25,75 @@ func checksum(b []byte) uint32 {
 
 const (
 	markName = "log-end"
+	// markKind begins the file in every version, and a level follows it.
+	markKind = "berth log-end level="
 	// markHead and markTail have a fixed length: the record is rewritten in place.
-	markHead = "berth log-end 1 id=%-36s last=%020d snapshot=%020d"
+	markHead = markKind + "%03d id=%-36s last=%020d snapshot=%020d"
 	markTail = " crc=%08x\n"
-	markScan = "berth log-end 1 id=%s last=%d snapshot=%d" // reads the output of markHead
+	markScan = markKind + "%d id=%s last=%d snapshot=%d" // reads the output of markHead
 )
 
 // markRecord is the content of the file log-end.
 type markRecord struct {
+	level    int    // of the version that has written the server's files: see package level
 	id       string // the server's id
 	last     uint64 // every entry up to this index was durable; an emptied log has 0
 	snapshot uint64 // the index of the newest snapshot, 0 without one
 }
 
 func (r markRecord) encode() []byte {
-	head := fmt.Appendf(nil, markHead, r.id, r.last, r.snapshot)
+	head := fmt.Appendf(nil, markHead, r.level, r.id, r.last, r.snapshot)
 	return fmt.Appendf(head, markTail, checksum(head))
 }
 
-// decodeMark accepts exactly the bytes that encode makes.
+// The errors of decodeMark for files of other versions.
+var (
+	errNewer   = errors.New("a newer version of berth has written the files of this server")
+	errNoLevel = errors.New("the files of this server have no level: " +
+		"a version before 0.1.0 has written them, or this file is lost")
+)
+
+// decodeMark accepts exactly the bytes that encode makes. It reads the level first: a newer version may write
+// another record behind it.
 func decodeMark(b []byte) (markRecord, error) {
 	var r markRecord
-	_, err := fmt.Sscanf(string(b), markScan, &r.id, &r.last, &r.snapshot)
+	if !bytes.HasPrefix(b, []byte(markKind)) {
+		return r, errNoLevel
+	}
+	_, err := fmt.Sscanf(string(b), markKind+"%d", &r.level)
+	if err == nil && r.level > level.Now {
+		return r, fmt.Errorf("%w: they have level %d, and this version reads up to level %d",
+			errNewer, r.level, level.Now)
+	}
+	_, err = fmt.Sscanf(string(b), markScan, &r.level, &r.id, &r.last, &r.snapshot)
 	if err == nil && !bytes.Equal(r.encode(), b) {
 		err = errors.New("the checksum does not match")
 	}
 	return r, err
 }
 
-// readMark returns a record without an id if there is no mark: the directory is new or of an older version.
+// readMark returns a record without an id if the directory is new.
 func readMark(dataDir string) (r markRecord, err error) {
 	path := filepath.Join(dataDir, markName)
 	b, err := readLimited(path, 4096)
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !hasLog(dataDir):
 		return r, nil
-	}
-	if err == nil {
+	case errors.Is(err, os.ErrNotExist):
+		err = errNoLevel
+	case err == nil:
 		r, err = decodeMark(b)
 	}
-	if err != nil {
-		err = damageError(dataDir, path, "the file is damaged: %w", err)
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, errNewer):
+		return r, structs.Preconditionf("%s: %w. Start that version again, or a later one "+
+			"(see Files of several versions in docs/operations/upgrade.md)", path, err)
+	case errors.Is(err, errNoLevel):
+		return r, damageError(dataDir, path, "%w", err)
 	}
-	return r, err
+	return r, damageError(dataDir, path, "the file is damaged: %w", err)
 }
 
 // mark keeps the file log-end. An ordinary update is not synced: the record may be older than the log after a
@@ -78,7 +107,7 @@ type mark struct {
 }
 
 // openMark creates the file with the record, or writes the record into the existing file, which needs no free
-// space.
+// space. From then on an older version rejects the files.
 func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, error) {
 	path := filepath.Join(dataDir, markName)
 	if !pathExists(path) {

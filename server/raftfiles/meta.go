@@ -8,11 +8,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 
-	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 
@@ -20,11 +18,8 @@ import (
 )
 
 const (
-	// metaName is the name of the bbolt file of older versions, which Open replaces. An older version refuses
-	// the new content; without a file it would delete all segments.
-	metaName = metadb.FileName
+	metaName = "wal-meta.db"
 	metaHead = "berth wal-meta 1 crc=%08x\n"
-	metaKind = "berth wal-meta 1 "
 	// metaLimit bounds the file: a segment takes some 300 bytes and holds at least one entry.
 	metaLimit = 64 << 20
 )
@@ -63,8 +58,8 @@ type metaStore struct {
 	content metaContent
 }
 
-// loadMeta reads the file, or the bbolt file of an older version if that is still allowed, which it replaces.
-func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
+// loadMeta reads the file.
+func loadMeta(dir string) (*metaStore, error) {
 	m := &metaStore{path: filepath.Join(dir, metaName)}
 	m.content.Stable = map[string][]byte{}
 	b, err := readLimited(m.path, metaLimit)
@@ -75,42 +70,9 @@ func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
 		return nil, err
 	case len(b) == 0:
 		return nil, errors.New("the file is empty")
-	case olderAllowed && !bytes.HasPrefix(b, []byte(metaKind)):
-		m.content, err = readBolt(dir)
-		if err != nil {
-			return nil, err
-		}
-		return m, m.replaceContent(m.content)
 	}
 	m.content, err = decodeMeta(b)
 	return m, err
-}
-
-// readBolt reads the file of an older version. bbolt panics, or reads memory that is not there, on some
-// damage.
-func readBolt(dir string) (c metaContent, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the file is damaged: %v", r)
-		}
-	}()
-	db := &metadb.BoltMetaDB{}
-	c.Stable = map[string][]byte{}
-	c.State, err = db.Load(dir)
-	if err != nil {
-		return c, err
-	}
-	for _, key := range stableKeys {
-		v, err := db.GetStable([]byte(key))
-		if err != nil {
-			return c, errors.Join(err, db.Close())
-		}
-		if v != nil {
-			c.Stable[key] = v
-		}
-	}
-	return c, db.Close()
 }
 
 // replaceContent makes c the content, on disk first.
@@ -173,13 +135,13 @@ func (m *metaStore) SetStable(key, value []byte) error {
 // Close does nothing: the file is open only while it is written (types.MetaStore).
 func (m *metaStore) Close() error { return nil }
 
-// segmentOf returns the path of the segment that holds an entry, and the index of its first entry.
-func (m *metaStore) segmentOf(index uint64) (path string, base uint64) {
+// segmentOf returns the path of the segment that holds an entry.
+func (m *metaStore) segmentOf(index uint64) string {
 	dir := filepath.Dir(m.path)
 	for _, s := range slices.Backward(m.state().Segments) {
 		if s.BaseIndex <= index {
-			return filepath.Join(dir, segment.FileName(s)), s.BaseIndex
+			return filepath.Join(dir, segment.FileName(s))
 		}
 	}
-	return dir, index
+	return dir
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	walmetrics "github.com/hashicorp/raft-wal/metrics"
+
+	"berth/internal/level"
 )
 
 // Options are the paths and settings of Open.
@@ -41,7 +43,7 @@ type opening struct {
 	Options
 	walDir  string
 	snapDir string
-	mark    markRecord // without an id if there is none
+	mark    markRecord // without an id in a new directory
 	meta    *metaStore
 }
 
@@ -68,7 +70,7 @@ func Open(options Options) (*Files, error) {
 	if err := os.MkdirAll(o.walDir, 0o700); err != nil {
 		return nil, err
 	}
-	o.meta, err = loadMeta(o.walDir, o.mark.id == "")
+	o.meta, err = loadMeta(o.walDir)
 	if err != nil {
 		path := filepath.Join(o.walDir, metaName)
 		return nil, o.damage(path, "the list of the log's segments is damaged: %w", err)
@@ -114,11 +116,6 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 	if err != nil {
 		return record, err
 	}
-	if o.mark.id == "" && last > 0 {
-		o.Logger.Warn("creating the record of the log's end",
-			"path", filepath.Join(o.DataDir, markName),
-			"last", last)
-	}
 	segments := o.meta.state().Segments
 	switch {
 	case last < o.mark.last:
@@ -132,14 +129,36 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 			"the snapshot of the entries before %d is missing", segments[0].MinIndex)
 	}
 	return markRecord{
+		level:    level.Now,
 		id:       o.ID,
 		last:     last,
 		snapshot: snapshot,
 	}, nil
 }
 
-// openFiles opens the files, which are whole.
+// openFiles opens the files, which are whole. The first is the one with the level.
 func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
+	mark, err := openMark(o.DataDir, record, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	f, err := o.openLog(raftDir, mark)
+	if err != nil {
+		return nil, errors.Join(err, mark.close())
+	}
+	if record.last > 0 && record.last < record.snapshot {
+		// A snapshot was installed, and the log that it replaces was not removed yet. The next entry would
+		// not fit behind it.
+		if err := f.Log.DeleteRange(1, record.last); err != nil {
+			err = fmt.Errorf("%s: removing the entries before the snapshot: %w", o.walDir, err)
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return f, nil
+}
+
+// openLog opens the log and the store of snapshots.
+func (o *opening) openLog(raftDir string, mark *mark) (*Files, error) {
 	collector := walmetrics.NewGoMetricsCollector([]string{"raft", "wal"}, nil, nil)
 	log, err := wal.Open(o.walDir,
 		wal.WithMetaStore(o.meta),
@@ -150,8 +169,8 @@ func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
 		return nil, o.damage(o.walDir, "opening the log: %w", err)
 	}
 	last, _ := log.LastIndex()
-	if last != record.last {
-		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, record.last)
+	if last != mark.record.last {
+		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, mark.record.last)
 		return nil, errors.Join(err, log.Close())
 	}
 	logger := o.Logger.Named("snapshot")
@@ -160,11 +179,7 @@ func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
 		err = fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err)
 		return nil, errors.Join(err, log.Close())
 	}
-	mark, err := openMark(o.DataDir, record, o.Logger)
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	f := &Files{
+	return &Files{
 		Log: &Log{
 			WAL:     log,
 			dataDir: o.DataDir,
@@ -177,14 +192,5 @@ func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
 			dir:               o.snapDir,
 			mark:              mark,
 		},
-	}
-	if record.last > 0 && record.last < record.snapshot {
-		// A snapshot was installed, and the log that it replaces was not removed yet. The next entry would
-		// not fit behind it.
-		if err := f.Log.DeleteRange(1, record.last); err != nil {
-			err = fmt.Errorf("%s: removing the entries before the snapshot: %w", o.walDir, err)
-			return nil, errors.Join(err, f.Close())
-		}
-	}
-	return f, nil
+	}, nil
 }

@@ -1,9 +1,7 @@
 package raftfiles
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,61 +54,6 @@ func TestServerID_NamesTheIDOfItsLog(t *testing.T) {
 	}
 }
 
-func TestOpen_AcceptsAndCompletesFilesOfAnOlderVersion(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	makeOlder(t, dir)
-	f := mustOpen(t, dir)
-	appendEntries(t, f, 101, 120)
-	term, err := f.Log.GetUint64([]byte("CurrentTerm"))
-	if err != nil || term != 3 {
-		t.Errorf("term %d, %v", term, err)
-	}
-	mustClose(t, f)
-	text := mustContent(t, dir)
-	for i := range uint64(120) {
-		if !strings.Contains(text, fmt.Sprintf("%d 3 0 %x  %d\n", i+1, entry(i+1).Data,
-			entry(i+1).AppendedAt.UnixNano())) {
-			t.Fatalf("entry %d differs", i+1)
-		}
-	}
-	first := filepath.Join(dir, filesOf(t, dir)[0])
-	for _, name := range filesOf(t, filepath.Join(dir, "raft", "wal")) {
-		first = filepath.Join(dir, "raft", "wal", name) // the first segment, of the older version
-		break
-	}
-	editFile(t, first, func(b []byte) []byte {
-		b[100] ^= 1
-		return b
-	})
-	if _, err := openFiles(dir); err == nil || !strings.Contains(err.Error(), first) {
-		t.Errorf("an older entry was changed: %v", err)
-	}
-}
-
-func TestOpen_NamesADamagedListOfAnOlderVersion(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	makeOlder(t, dir)
-	whole, err := os.ReadFile(filepath.Join(dir, "raft", "wal", metaName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, b := range map[string][]byte{
-		"empty": {}, "cut": whole[:len(whole)/4], "noise": bytes.Repeat([]byte("noise"), 5000),
-		"short": whole[:5000], "pages": append(bytes.Clone(whole[:8192]), make([]byte, len(whole)-8192)...),
-	} {
-		to := copyDir(t, dir) // bbolt keeps its lock when it panics
-		path := filepath.Join(to, "raft", "wal", metaName)
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := openFiles(to); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
 // TestOpen_DropsAnInterruptedWrite cuts the last write, which was not acknowledged.
 func TestOpen_DropsAnInterruptedWrite(t *testing.T) {
 	t.Parallel()
@@ -119,7 +62,7 @@ func TestOpen_DropsAnInterruptedWrite(t *testing.T) {
 		f := mustOpen(t, dir)
 		appendEntries(t, f, 1, 10)
 		keep := f.Log.mark.record
-		path, _ := f.Log.meta.segmentOf(10)
+		path := f.Log.meta.segmentOf(10)
 		before, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +117,7 @@ func TestOpen_FinishesAFullSegment(t *testing.T) {
 		f.Log.WAL.DeleteRange(0, 0) // waits for the list to be written
 	}
 	mustClose(t, f)
-	next, _ := f.Log.meta.segmentOf(last + 1)
+	next := f.Log.meta.segmentOf(last + 1)
 	if err := errors.Join(os.WriteFile(list, before, 0o600), os.Remove(next)); err != nil {
 		t.Fatal(err)
 	}

@@ -64,19 +64,6 @@ func scanSegment(b []byte) segmentContent {
 	return whole
 }
 
-// storedSize returns the size of the n-th entry of a segment according to its frame, 0 if there is none.
-func storedSize(path string, n uint64) int {
-	b, err := readLimited(path, segmentLimit)
-	if err != nil {
-		return 0
-	}
-	offsets := scanSegment(b).offsets
-	if n >= uint64(len(offsets)) {
-		return 0
-	}
-	return int(binary.LittleEndian.Uint32(b[offsets[n]+4:]))
-}
-
 // checkSealed compares a sealed segment with the list of segments.
 func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 	if c.indexStart == 0 || c.indexStart != info.IndexStart ||

@@ -162,7 +162,7 @@ func readMeta(dir string) (meta *stateMeta, file string, err error) {
 		return nil, snapshotMeta, err
 	}
 	sum, err := readLimited(filepath.Join(dir, snapshotSum), 64)
-	noSum := errors.Is(err, os.ErrNotExist) // of an older version, or interrupted at its very end
+	noSum := errors.Is(err, os.ErrNotExist) // it was interrupted at its very end
 	if err != nil && !noSum {
 		return nil, snapshotSum, err
 	}
