@@ -28,7 +28,7 @@ func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 }
 
 // withNotesOf returns a cancellation with the notes of the drain beside its own, and a change of a drain that
-// has no notes with those of the drain. An older server, too, stores those of the request.
+// has no notes with those of the drain.
 func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.NodeDrainRequest {
 	if node.LastDrain == nil {
 		return req

@@ -283,17 +283,15 @@ func pendingName(v *structs.CSIVolume) string {
 }
 
 // deregister deletes the row of a volume. Without force it is rejected while a controller call for the
-// volume may still take effect. Servers of an earlier version wait for no call, so only a row with a call
-// demands that all have this one.
+// volume may still take effect.
 func (w volumeWrites) deregister(
 	ctx context.Context,
 	req *structs.CSIVolumeDeregisterRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
-	req.Settle = 0
-	v := state.Volume(w.store.Read(), req.RequestNamespace(), req.ID)
-	if !req.Force && v != nil && v.Call != nil {
-		req.Settle = structs.CallSettles
+	req.Settle = structs.CallSettles
+	if req.Force {
+		req.Settle = 0
 	}
 	return fsm.Propose(ctx, w.raft, fsm.VolumeDeregister, req)
 }

@@ -229,9 +229,6 @@ func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
 func describeTopologies(v *structs.CSIVolume) string {
 	var out []string
 	for _, t := range v.Topologies {
-		if t == nil { // an older version let it in
-			continue
-		}
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(t.Segments)) {
 			parts = append(parts, k+"="+t.Segments[k])

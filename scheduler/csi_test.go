@@ -255,19 +255,6 @@ func TestDuty_E3_TopologyDecidesThePlace(t *testing.T) {
 	w.wantPlaced("db", "0@n3")
 }
 
-// An older version let volumes in with a topology that is null.
-func TestTopology_NullIsEverywhere(t *testing.T) {
-	w := newFixture(t)
-	w.node(aNode("n1"), half("hostpath", structs.CSIKindNode))
-	w.volume("db", "hostpath", nil, &structs.CSITopology{Segments: map[string]string{"node": "n3"}})
-	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
-	w.run("db")
-	w.wantPlaced("db", "0@n1")
-	if got := describeTopologies(state.Volume(w.s.Read(), structs.DefaultNamespace, "db")); got != "node=n3" {
-		t.Errorf("got reason %q", got)
-	}
-}
-
 func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w := newFixture(t)
 	n, k := half("ebs", structs.CSIKindNode), half("ebs", structs.CSIKindController)

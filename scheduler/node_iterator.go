@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -69,7 +68,6 @@ func (p *planner) pluginSource(uses []volumeUse, plugin string) source {
 		}
 		volumes = append(volumes, v)
 		for _, t := range v.Topologies {
-			t = cmp.Or(t, &structs.CSITopology{})  // an older version stored nil, which stands for every topology
 			name += fmt.Sprintf(" %q", t.Segments) // the keys are sorted
 		}
 		name += ";"

@@ -119,7 +119,7 @@ func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.
 }
 
 // settleRemedy returns how a request gets past a controller call that may still take effect, and "" if none
-// may. settle is how long one may after it was sent. 0, as in an entry of an earlier version, waits for none.
+// may. settle is how long one may after it was sent; 0 waits for none.
 func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again string) string {
 	if call == nil || settle == 0 ||
 		now >= call.Time+int64(settle) {

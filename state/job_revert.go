@@ -38,8 +38,7 @@ func forgetStable(tx *WriteTx, j *structs.Job) {
 }
 
 // IsVersionOf reports whether a stored version is one of the job, and not one of a purged job that had the ID
-// before and whose allocations use it. It is for requests: servers of older versions apply an entry without
-// this question.
+// before and whose allocations use it.
 func IsVersionOf(version, job *structs.Job) bool {
 	return version.CreateIndex >= job.CreateIndex
 }

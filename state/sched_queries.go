@@ -156,7 +156,7 @@ func PluginNodesAt(
 	plugin string,
 	topology *structs.CSITopology,
 ) (at []*structs.Node, own bool) {
-	if topology == nil { // an older version stored nil, which stands for every topology
+	if topology == nil { // it stands for every topology
 		return nil, false
 	}
 	for _, k := range slices.Sorted(maps.Keys(topology.Segments)) {

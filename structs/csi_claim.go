@@ -261,8 +261,8 @@ type CSIVolumeForceRequest struct {
 	NodeID     string
 	Claims     []CSIClaimKey
 	Attachment uint64 // CreateIndex of the attachment to delete, 0 for none
-	// Settle is how long after it was sent a controller call for the attachment may still take effect. 0,
-	// as in an entry of an earlier version, does not wait for any.
+	// Settle is how long after it was sent a controller call for the attachment may still take effect. 0 does
+	// not wait for any.
 	Settle time.Duration
 	What   string // the decision and its evidence, as CSIForced keeps it
 	By     string // the name of the operator, unverified

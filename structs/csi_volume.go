@@ -335,7 +335,7 @@ type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool
 	// Settle is how long a controller call for the volume may still take effect after it was sent. The
-	// server sets it. 0, also in an entry of an earlier version, waits for no call.
+	// server sets it. 0 waits for no call.
 	Settle time.Duration
 	WriteOptions
 }

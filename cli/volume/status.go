@@ -192,7 +192,7 @@ func mountOptions(o *structs.CSIMountOptions) string {
 func topologies(ts []*structs.CSITopology) string {
 	var parts []string
 	for _, t := range ts {
-		if t != nil { // an older server may have stored nil
+		if t != nil { // JSON may have null in the list
 			parts = append(parts, command.KeyValues(t.Segments))
 		}
 	}

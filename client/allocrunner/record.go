@@ -18,7 +18,7 @@ type allocRecord struct {
 	// it lost a volume (Lost).
 	Failure string
 	Lost    bool
-	// Received is the time at which the allocation came to this node, zero in the record of an older agent.
+	// Received is the time at which the allocation came to this node.
 	Received time.Time
 	// Expired is set once the allocation is to end because of its group's max_run_duration.
 	Expired bool `codec:",omitempty"`

@@ -43,14 +43,10 @@ func (r *Runner) noteUpdate() {
 	}
 }
 
-// received returns the time at which the allocation came to the node. The record of an older agent lacks it:
-// then it is the time of the creation.
+// received returns the time at which the allocation came to the node.
 func (r *Runner) received() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.rec.Received.IsZero() {
-		return time.Unix(0, r.rec.Alloc.CreateTime)
-	}
 	return r.rec.Received
 }
 

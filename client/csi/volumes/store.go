@@ -37,7 +37,7 @@ type stageRecord struct {
 	ExternalID string
 	Dir        string // the volume's directory, relative to the root
 	State      string
-	Provider   string // the driver that was called, "" in records of earlier versions
+	Provider   string // the driver that was called
 	Use        string // digest of the capability it was staged with
 	BootID     string // of the kernel that it was staged under
 	Mounted    bool   // a mount was seen at the staging path when it had been staged
@@ -51,7 +51,7 @@ type publishRecord struct {
 	AllocID        string
 	PluginID       string
 	ExternalID     string
-	Provider       string // the driver that was called, "" in records of earlier versions
+	Provider       string // the driver that was called
 	Dir            string // the volume's directory, relative to the root
 	AttachmentMode structs.CSIAttachmentMode
 	AccessMode     structs.CSIAccessMode

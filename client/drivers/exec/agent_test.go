@@ -324,8 +324,8 @@ func TestRecover_AfterAReboot(t *testing.T) {
 	t.Cleanup(func() { r.killAgent(bystander) })
 	pid := bystander.Process.Pid
 	record := fmt.Sprintf(
-		`{"TaskID":%q,"Boot":"another","Supervisor":{"PID":%d},"Task":{"PID":%d}}`, cfg.ID, pid, pid)
-	if err := os.WriteFile(filepath.Join(dir, "task.json"), []byte(record), 0o600); err != nil {
+		`{"TaskID":%q,"Boot":"another","Supervisor":{"PID":%d},"Task":{"PID":%d}`, cfg.ID, pid, pid)
+	if err := os.WriteFile(filepath.Join(dir, "task.json"), withSum(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dir, "exit.json")); err != nil {

@@ -81,7 +81,7 @@ func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
 	const list = `stat -c '%n %u:%g %a' /local /secrets /tmp /local/*; `
 	cfg := r.task("t", list+`touch /local/file`)
 	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
-		if err := os.Chmod(dir, 0o777); err != nil { // as an older version made them
+		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -344,19 +344,6 @@ func TestExec_InATaskOfAnEarlierAgent(t *testing.T) {
 	}
 }
 
-// An older supervisor has no socket for commands.
-func TestExec_OfATaskOfAnOlderAgent(t *testing.T) {
-	r := newFixture(t)
-	cfg := r.sleeping(nil)
-	if err := os.Remove(r.DirOf(cfg.ID) + "/exec"); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := r.command(cfg.ID, "true")
-	if !structs.IsKind(err, structs.KindPrecondition) || !contains(err.Error(), "restart the task") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A process that the task has started cannot reach the socket, nor pid 1 that serves it.
 func TestExec_IsNotForTheTask(t *testing.T) {
 	r := newFixture(t)

@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -45,8 +46,8 @@ func TestStart_RefusesAnOlderExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := fmt.Sprintf(`{"PID":%d,"Start":%d}`, ref.PID, ref.Start)
-	record := fmt.Sprintf(`{"TaskID":%q,"Boot":%q,"Supervisor":%s,"Task":%s}`, cfg.ID, boot, named, named)
-	if err := os.WriteFile(filepath.Join(r.dir, "record"), []byte(record), 0o600); err != nil {
+	record := fmt.Sprintf(`{"TaskID":%q,"Boot":%q,"Supervisor":%s,"Task":%s`, cfg.ID, boot, named, named)
+	if err := os.WriteFile(filepath.Join(r.dir, "record"), withSum(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	old := executorConfig(r.dir)
@@ -60,4 +61,10 @@ func TestStart_RefusesAnOlderExecutable(t *testing.T) {
 		t.Errorf("the start has signalled another process: its state is %s", state)
 	}
 	r.checkClean(cfg)
+}
+
+// withSum ends the record of a task, an object that is still open, with its checksum.
+func withSum(record string) []byte {
+	sum := crc32.Checksum([]byte(record), crc32.MakeTable(crc32.Castagnoli))
+	return fmt.Appendf(nil, `%s,"Sum":"%08x"}`, record, sum)
 }

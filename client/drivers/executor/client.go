@@ -274,7 +274,6 @@ var filesOfTask = []string{
 	exitFile,
 	exitFile + ".tmp",
 	logFile,
-	formerRootDir,
 	recordFile + ".tmp",
 	recordFile,
 	lockFile,

@@ -54,7 +54,7 @@ func (t *task) openSession(ctx context.Context, x *driver.ExecConfig) (*session,
 	defer cancel()
 	conn, err := t.dial(limited, sessionFile)
 	if err != nil {
-		return nil, t.explainNoSession(err)
+		return nil, t.noSession(err)
 	}
 	s := &session{task: t, conn: conn.(*net.UnixConn), tty: x.TTY}
 	stop := interruptAtEnd(limited, conn)
@@ -74,20 +74,12 @@ func (t *task) openSession(ctx context.Context, x *driver.ExecConfig) (*session,
 	return nil, err
 }
 
-// explainNoSession describes why no process serves the sessions of a task. A supervisor that an older version
-// of the agent started serves none.
-func (t *task) explainNoSession(err error) error {
-	if !structs.IsKind(err, structs.KindPrecondition) {
-		return err
+// noSession describes why no process serves the sessions of a task.
+func (t *task) noSession(err error) error {
+	if structs.IsKind(err, structs.KindPrecondition) {
+		return t.hasEnded()
 	}
-	alive, aliveErr := supervised(t.dir)
-	_, statErr := os.Stat(t.dir + "/" + sessionFile)
-	if aliveErr == nil && alive && errors.Is(statErr, os.ErrNotExist) {
-		return structs.Preconditionf(
-			"task %q was started by an earlier version of berth, which runs no commands in tasks; restart the task",
-			t.id)
-	}
-	return t.hasEnded()
+	return err
 }
 
 func (t *task) hasEnded() error { return structs.Conflictf("task %q has ended", t.id) }

@@ -74,9 +74,6 @@ const (
 	logFile    = "log"
 
 	sessionFile = "exec"
-
-	// formerRootDir is of a task that an older version has started: its sandbox mounted the root there.
-	formerRootDir = "root"
 )
 
 // request is the agent's request on a connection. The answer is one reply. The answer to opWait is the end of
@@ -141,9 +138,6 @@ func readSpec(from *json.Decoder) (*Spec, error) {
 	}
 	if s.Sandbox != nil && s.Program != nil {
 		return nil, structs.Internalf("the spec of task %q has both a Sandbox and a Program", s.TaskID)
-	}
-	if s.Cgroup != nil && s.Cgroup.Machine == nil { // the agent is of an older version
-		s.Cgroup.Machine = cgroups.Detect()
 	}
 	return s, nil
 }

@@ -33,17 +33,6 @@ func FuzzReadSpec(f *testing.F) {
 	})
 }
 
-// TestReadSpec_DetectsTheHierarchiesOfAnOlderAgent: such an agent does not name them.
-func TestDecodeSpec_DetectsTheHierarchiesOfAnOlderAgent(t *testing.T) {
-	s, err := specOf(`{"TaskID":"x","Program":{},"Cgroup":{"Parent":"berth"}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(s.Cgroup.Machine, cgroups.Detect()) {
-		t.Errorf("got the hierarchies %+v, want those of this machine", s.Cgroup.Machine)
-	}
-}
-
 func TestWriteExit_OnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root to mount a small file system")

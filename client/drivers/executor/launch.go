@@ -32,8 +32,7 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	defer s.close()
 	defer interruptAtEnd(ctx, s.spec)()
 	defer interruptAtEnd(ctx, s.answer)()
-	// A supervisor that could not prepare the task has ended, and its answer says why. One of an older version
-	// reads up to the end of the file.
+	// A supervisor that could not prepare the task has ended, and its answer says why.
 	unsent := errors.Join(s.send(spec), s.spec.Close())
 	answer := &reply{}
 	err = json.NewDecoder(s.answer).Decode(answer)

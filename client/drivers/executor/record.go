@@ -153,16 +153,12 @@ func encodeSummed(v any) ([]byte, error) {
 	return fmt.Appendf(b, sumField, sumOf(b)), nil
 }
 
-// decodeSummed decodes the result of encodeSummed, or a file without the checksum: a supervisor of an older
-// version writes none.
+// decodeSummed decodes the result of encodeSummed.
 func decodeSummed(b []byte, v any) error {
 	b = bytes.TrimRight(b, " ") // of reserveExit
 	at := len(b) - len(fmt.Sprintf(sumField, 0))
-	if at > 0 && bytes.Contains(b, []byte(`"Sum"`)) {
-		want := fmt.Sprintf(sumField, sumOf(b[:at]))
-		if string(b[at:]) != want {
-			return errors.New("the checksum does not match")
-		}
+	if at < 0 || string(b[at:]) != fmt.Sprintf(sumField, sumOf(b[:at])) {
+		return errors.New("the checksum does not match")
 	}
 	return json.Unmarshal(b, v)
 }

@@ -25,7 +25,7 @@ type Program struct {
 	Dir      string
 	User     *User // nil: the caller's user
 	Restrict bool  // keep few capabilities, and gain none by set-uid files
-	// Seccomp, with Restrict, bounds the system calls by Filter. An agent of an older version has no Filter.
+	// Seccomp, with Restrict, bounds the system calls by Filter.
 	Seccomp bool
 	Filter  filter.Filter
 	NoFile  uint64

@@ -3,7 +3,7 @@
 // secret, outlives the agent, and never reaches a disk.
 //
 // The directory stays on the disk where the agent may not mount, where the configuration says so, and for an
-// allocation that an earlier version of berth has begun: a mount would hide its files.
+// allocation that has begun on the disk: a mount would hide its files.
 //
 // The package also writes and reads the files of the agent in the directory. The task can put anything in
 // their place. So no symbolic link is followed, and a read is bounded.
