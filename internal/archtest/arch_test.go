@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -54,23 +55,30 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
+	list, err := listPackages()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return list
+}
+
+var listPackages = sync.OnceValues(func() (list []pkg, _ error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "berth/...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, err
 	}
-	var list []pkg
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return list
+			return list, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		list = append(list, p)
 	}
-}
+})
 
 // layerOf returns the number of a package's line in the list of layers, and the entry that put it there.
 func layerOf(path string) (number int, entry string) {

@@ -11,9 +11,8 @@ import (
 // TestStatements_DoOneThing rejects assignments of three or more values in one statement (results of one
 // function are exempt), and initialisers of `if` that do more than declare a value.
 func TestStatements_DoOneThing(t *testing.T) {
-	files := token.NewFileSet()
 	for _, path := range sources(t) {
-		for n := range ast.Preorder(parseFile(t, files, path)) {
+		for n := range ast.Preorder(parseFile(t, path)) {
 			if fault := denseFault(n); fault != "" {
 				t.Errorf("%s: %s", files.Position(n.Pos()), fault)
 			}

@@ -33,8 +33,7 @@ var givenSignatures = []string{
 func TestFunctions_AreSmall(t *testing.T) {
 	long := map[string]bool{}
 	wide := map[string]bool{}
-	files := token.NewFileSet()
-	eachDecl(t, files, func(name string, d ast.Decl) {
+	eachDecl(t, func(name string, d ast.Decl) {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok {
 			return
@@ -49,14 +48,14 @@ func TestFunctions_AreSmall(t *testing.T) {
 
 // eachDecl calls visit for each declaration of the product. The name is that of the package with that of the
 // function, or with "var" for another declaration.
-func eachDecl(t *testing.T, files *token.FileSet, visit func(name string, d ast.Decl)) {
+func eachDecl(t *testing.T, visit func(name string, d ast.Decl)) {
 	t.Helper()
 	for _, path := range sources(t) {
 		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
 		if !isProduct(dir, path) {
 			continue
 		}
-		for _, d := range parseFile(t, files, path).Decls {
+		for _, d := range parseFile(t, path).Decls {
 			name := dir + ".var"
 			if f, ok := d.(*ast.FuncDecl); ok {
 				name = dir + "." + receiverOf(f) + f.Name.Name
@@ -105,17 +104,16 @@ const maxTestLines = 80
 // TestTestFunctions_AreSmall holds the lines of the functions of tests. The lines of composite literals do
 // not count: tables may be long.
 func TestTestFunctions_AreSmall(t *testing.T) {
-	files := token.NewFileSet()
 	long := map[string]int{}
 	for _, path := range sources(t) {
 		if !strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
-		for _, d := range parseFile(t, files, path).Decls {
+		for _, d := range parseFile(t, path).Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if ok && f.Body != nil {
-				long[dir+"."+receiverOf(f)+f.Name.Name] = linesOutsideTables(files, f)
+				long[dir+"."+receiverOf(f)+f.Name.Name] = linesOutsideTables(f)
 			}
 		}
 	}
@@ -132,7 +130,7 @@ var longTests = map[string]int{
 }
 
 // linesOutsideTables counts the lines of a function without those of its composite literals.
-func linesOutsideTables(files *token.FileSet, f *ast.FuncDecl) int {
+func linesOutsideTables(f *ast.FuncDecl) int {
 	line := func(p token.Pos) int { return files.Position(p).Line }
 	lines := line(f.End()) - line(f.Pos()) + 1
 	ast.Inspect(f.Body, func(n ast.Node) bool {

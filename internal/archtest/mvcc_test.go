@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"go/ast"
-	"go/token"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,15 +12,15 @@ import (
 var mvccUses = []string{"Indexes", "Invalidf", "TableIndex"}
 
 func TestMVCC_KnowsNoRowType(t *testing.T) {
-	files, err := filepath.Glob("../mvcc/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("got %d files, %v; want those of mvcc", len(files), err)
+	paths, err := filepath.Glob("../mvcc/*.go")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("got %d files, %v; want those of mvcc", len(paths), err)
 	}
-	for _, path := range files {
+	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		for n := range ast.Preorder(parseFile(t, token.NewFileSet(), path)) {
+		for n := range ast.Preorder(parseFile(t, path)) {
 			s, ok := n.(*ast.SelectorExpr)
 			if !ok {
 				continue

@@ -3,7 +3,6 @@ package archtest
 import (
 	"bytes"
 	"go/ast"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -76,7 +75,7 @@ func TestPackages_AreSmall(t *testing.T) {
 // TestTypes_AreSmall holds the number of methods of each type of the product.
 func TestTypes_AreSmall(t *testing.T) {
 	methods := map[string]int{}
-	eachDecl(t, token.NewFileSet(), func(name string, d ast.Decl) {
+	eachDecl(t, func(name string, d ast.Decl) {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Recv == nil {
 			return

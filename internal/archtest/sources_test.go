@@ -7,17 +7,31 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // root is the folder of the repository.
 const root = "../.."
 
+// The tests share what they read: each file is parsed once, and each list is made once.
+var (
+	files  = token.NewFileSet() // of all parsed files
+	parsed = map[string]*ast.File{}
+)
+
 // sources returns all Go files of the repository but generated ones: production code, tests, and the modules
 // of their own, which neither `go list` nor the linters read.
 func sources(t *testing.T) []string {
 	t.Helper()
-	var paths []string
+	paths, err := findSources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+var findSources = sync.OnceValues(func() (paths []string, _ error) {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -30,11 +44,8 @@ func sources(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
+	return paths, err
+})
 
 // generated reports whether a program writes a file. Such a file has no readers.
 func generated(path string) bool {
@@ -46,12 +57,17 @@ func generated(path string) bool {
 	return false
 }
 
-func parseFile(t *testing.T, files *token.FileSet, path string) *ast.File {
+// parseFile returns a file with its positions in files. Its readers do not change it.
+func parseFile(t *testing.T, path string) *ast.File {
 	t.Helper()
-	f, err := parser.ParseFile(files, path, nil, 0)
+	if f := parsed[path]; f != nil {
+		return f
+	}
+	f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
+	parsed[path] = f
 	return f
 }
 

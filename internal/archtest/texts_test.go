@@ -25,7 +25,7 @@ var shownOnce = []string{"cli/command.ProblemText", "cli/watch.EndText"}
 // TestTexts_DecideNothing: a text for people may change at any time, so code decides by typed fields.
 func TestTexts_DecideNothing(t *testing.T) {
 	found := map[string]bool{}
-	eachDecl(t, token.NewFileSet(), func(name string, d ast.Decl) {
+	eachDecl(t, func(name string, d ast.Decl) {
 		if len(textDecisions(d)) > 0 {
 			found[name] = true
 		}

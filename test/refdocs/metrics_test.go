@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	wal "github.com/hashicorp/raft-wal"
@@ -116,14 +117,23 @@ func walMetrics(b *strings.Builder) {
 	}
 }
 
-// scanMetrics reads the source of all packages of the agent that may emit, in the order of names.
+// scanMetrics returns the metrics in the source of the agent's packages that may emit, in the order of names.
 func scanMetrics(t *testing.T) []emitted {
 	t.Helper()
+	found, err := readMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// readMetrics reads the source once for all tests.
+var readMetrics = sync.OnceValues(func() ([]emitted, error) {
 	cmd := exec.Command("go", "list", "-deps", "-tags", "hashicorpmetrics",
 		"-json=ImportPath,Dir,GoFiles,Module", "berth/cmd/berth")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	found := map[emitted]bool{}
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
@@ -137,20 +147,23 @@ func scanMetrics(t *testing.T) []emitted {
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if p.Module == nil || !emits(p.Module.Path, p.ImportPath) {
 			continue
 		}
-		for _, m := range scanPackage(t, p.Dir, p.GoFiles) {
+		metrics, err := scanPackage(p.Dir, p.GoFiles)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range metrics {
 			m.module = p.Module.Path
 			found[m] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b emitted) int {
-		return strings.Compare(a.name+a.kind, b.name+b.kind)
-	})
-}
+	byName := func(a, b emitted) int { return strings.Compare(a.name+a.kind, b.name+b.kind) }
+	return slices.SortedFunc(maps.Keys(found), byName), nil
+})
 
 func emits(module, pkg string) bool {
 	_, known := emitting[module]
@@ -159,13 +172,12 @@ func emits(module, pkg string) bool {
 	})
 }
 
-func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
-	t.Helper()
+func scanPackage(dir string, names []string) (found []emitted, _ error) {
 	var files []*ast.File
 	for _, name := range names {
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		files = append(files, f)
 	}
@@ -195,7 +207,7 @@ func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
 			return true
 		})
 	}
-	return found
+	return found, nil
 }
 
 func calledName(call *ast.CallExpr) string {
