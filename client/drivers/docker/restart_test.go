@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -124,6 +125,7 @@ func TestDaemon_SaysWhyContainersEndWithIt(t *testing.T) {
 				}
 				ended <- result
 			}()
+			n.until("the driver waits for the end", isAwaitingEnd)
 			end(n)
 			n.Run()
 			if got := <-ended; !strings.Contains(got.Err, "live-restore is off") {
@@ -132,6 +134,19 @@ func TestDaemon_SaysWhyContainersEndWithIt(t *testing.T) {
 			n.destroy(d, cfg)
 		})
 	}
+}
+
+// isAwaitingEnd reports whether a goroutine of TestDaemon_SaysWhyContainersEndWithIt has seen its container
+// running and waits for the end. One that begins later knows nothing of the daemon's end.
+func isAwaitingEnd() bool {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "AwaitEnd") && strings.Contains(stack, "TestDaemon_SaysWhy") {
+			return true
+		}
+	}
+	return false
 }
 
 // TestDaemon_ReplacesAHelperThatWasKilled loses nothing of the output, and repeats at most what was written
