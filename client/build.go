@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
-	csihooks "berth/client/csi/hooks"
+	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"

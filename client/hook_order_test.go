@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
-	csihooks "berth/client/csi/hooks"
+	"berth/client/csi/csihooks"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"

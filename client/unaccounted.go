@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/csi/hooks"
+	"berth/client/csi/csihooks"
 	"berth/structs"
 )
 
@@ -52,7 +52,7 @@ func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration 
 // while one of the two fails.
 func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
 	if c.unaccounted.IsZero() ||
-		time.Since(c.unaccounted) < hooks.ConfirmAfter {
+		time.Since(c.unaccounted) < csihooks.ConfirmAfter {
 		return nil
 	}
 	c.resendAllocStates()

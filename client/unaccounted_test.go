@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/csi/hooks"
+	"berth/client/csi/csihooks"
 	"berth/structs"
 )
 
@@ -146,7 +146,7 @@ func TestRestore_ANodeReportsAfterEarlierAnswersExpire(t *testing.T) {
 				reported = c.at
 			}
 		}
-		if age := reported.Sub(unaccounted); age < hooks.ConfirmAfter {
+		if age := reported.Sub(unaccounted); age < csihooks.ConfirmAfter {
 			t.Errorf("the report comes %s after the servers first asked for it", age)
 		}
 	})

@@ -1,4 +1,4 @@
-// Package hooks has the two hooks that connect allocations with CSI. Volumes mounts a group's volumes and
+// Package csihooks has the two hooks that connect allocations with CSI. Volumes mounts a group's volumes and
 // unmounts them. The plugin supervisor watches a task that is itself a CSI plugin.
 //
 // Its rules:
@@ -11,4 +11,4 @@
 //   - An allocation removes only its own registration.
 //
 // Package volumes does the steps on the volumes.
-package hooks
+package csihooks
