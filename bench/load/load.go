@@ -84,7 +84,7 @@ func (o *outcome) measure(c client, n int) (more bool) {
 	return true
 }
 
-// addKind makes room for the results of a kind.
+// addKind adds the results of a kind.
 func (o *outcome) addKind(kind int) {
 	for len(o.took) <= kind {
 		o.took = append(o.took, nil)

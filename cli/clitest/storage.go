@@ -308,7 +308,7 @@ func dataVolume() *structs.CSIVolumeDetail {
 				AccessMode: structs.CSISingleNodeWriter,
 				State:      "waiting",
 				CreateTime: nanosBefore(time.Hour),
-				Reason:     "allocation a1a1a1a1 on node one writes to it; stop it to make room",
+				Reason:     "allocation a1a1a1a1 on node one writes to it; stop it to free the volume",
 			},
 		},
 		Attachments: []*structs.CSIAttachment{{

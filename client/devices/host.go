@@ -193,13 +193,13 @@ type hostScan struct {
 // find returns the devices of the group's patterns, and those that were seen before, by path. A second path
 // to a device is unhealthy: two tasks would get one device.
 func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevice {
-	room := max(s.left-len(seen), 0)
+	free := max(s.left-len(seen), 0)
 	for _, pattern := range g.Paths {
 		found, _ := filepath.Glob(pattern) // Validate has checked the pattern
 		for _, path := range found {
-			if !seen[path] && room > 0 && utf8.ValidString(path) {
+			if !seen[path] && free > 0 && utf8.ValidString(path) {
 				seen[path] = true
-				room--
+				free--
 			}
 		}
 	}

@@ -191,19 +191,20 @@ func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
 	o.writeWithinBounds(800)
 	before := o.writeWithinBounds(1200)
 	idle := runtime.NumGoroutine()
-	const room = 512 + 1024 // admitted, and queued
+	const admitted = 512 + 1024 // in flight, and queued
 	for n := 1; ; n++ {
 		refused := o.refused
-		f := o.offerWrites(2*before, 2*room+int(before))
+		f := o.offerWrites(2*before, 2*admitted+int(before))
 		refused = o.refused - refused
 		after := o.writeWithinBounds(1200)
 		t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
 			before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
-		if refused == 0 && f.open > room*5/4 { // open counts answers in transit, which the server no longer counts
+		// open counts answers in transit, which the server no longer counts.
+		if refused == 0 && f.open > admitted*5/4 {
 			t.Errorf("none was refused while %d were open", f.open)
 		}
-		if f.goroutines-idle > 2*room {
-			t.Errorf("%d goroutines more than before; expected at most %d", f.goroutines-idle, 2*room)
+		if f.goroutines-idle > 2*admitted {
+			t.Errorf("%d goroutines more than before; expected at most %d", f.goroutines-idle, 2*admitted)
 		}
 		if f.goodput >= min(before, after)/4 && after >= before/4 {
 			break

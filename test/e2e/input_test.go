@@ -268,12 +268,12 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	}
 	eventually(t, "the server accepts writes again", func() error {
 		_, err := a.run("job", "run", "-detach",
-			a.writeJob(jobFile{name: "room", script: "sleep 1000"}))
+			a.writeJob(jobFile{name: "late", script: "sleep 1000"}))
 		return err
 	})
 	a.stop()
 	a.start()
-	for _, job := range []string{"before", "big0", "room"} {
+	for _, job := range []string{"before", "big0", "late"} {
 		a.must("job", "inspect", job)
 	}
 	a.must("job", "run", "-detach",

@@ -9,13 +9,13 @@ import (
 	"berth/structs"
 )
 
-// agentWithRoomForOne starts an agent with the shelf plugin, on which service jobs may displace others. One
-// big job has room there.
-func agentWithRoomForOne(t *testing.T) (*storage, *agent) {
+// agentThatFitsOne starts an agent with the shelf plugin, on which service jobs may displace others. One
+// big job fits there.
+func agentThatFitsOne(t *testing.T) (*storage, *agent) {
 	t.Helper()
 	st := newStorage(t)
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
-	a.args = append(a.args, "-config", a.writeFile("room.hcl", "client {\n  memory_total_mb = 1000\n}\n"))
+	a.args = append(a.args, "-config", a.writeFile("small.hcl", "client {\n  memory_total_mb = 1000\n}\n"))
 	a.start()
 	a.must("operator", "scheduler", "set-config", "-preempt-service-scheduler=true")
 	a.must("job", "run", "-detach", st.writePluginJob(a, "shelf", "system", "monolith"))
@@ -82,7 +82,7 @@ func (st *storage) lastCall(rpc, volume string) int {
 // waiting, also over a crash of the agent. The successor is prepared when nothing of the victim is left.
 func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
 	t.Parallel()
-	st, a := agentWithRoomForOne(t)
+	st, a := agentThatFitsOne(t)
 	st.createVolume(a, "low", 300)
 	st.createVolume(a, "high", 300)
 	const stubborn = "trap '' TERM INT; echo up; while :; do sleep 0.1; echo low >> /data/words; done"

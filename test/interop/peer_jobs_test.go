@@ -285,7 +285,7 @@ func testPeerDrains(t *testing.T, peer peerCLI, web peerJob) {
 	check("a node that was made eligible", "eligible")
 	peer.exits(1, "node", "eligibility", "-self")
 
-	// No other node has room for what follows the first allocation that moves, so the rest wait for the
+	// No other node has capacity for what follows the first allocation that moves, so the rest wait for the
 	// deadline.
 	peer.checkOutput(peer.run("node", "drain", "-enable", "-yes", "-deadline", "5s", "-m", "new disk", "-self"),
 		"drain strategy set", "have stopped", "Drain complete for node")

@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// RoomOnNodes finds nodes whose allocations that may run now have more cpu, memory or disk than the node.
-func RoomOnNodes(v *View) (faults []string) {
+// CapacityOfNodes finds nodes whose allocations that may run now have more cpu, memory or disk than the node.
+func CapacityOfNodes(v *View) (faults []string) {
 	for id, n := range v.Nodes {
 		var used structs.Resources
 		for _, a := range v.mayRun(id) {

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// DeploymentsEnd finds deployments that have not ended, without those of jobs that wait for room.
+// DeploymentsEnd finds deployments that have not ended, without those of jobs that wait for capacity.
 func DeploymentsEnd(v *View) (faults []string) {
 	for key, d := range v.Deployments {
 		if d.Active() && !v.blocked(key) {
@@ -19,7 +19,7 @@ func DeploymentsEnd(v *View) (faults []string) {
 	return faults
 }
 
-// blocked reports whether a job waits for room.
+// blocked reports whether a job waits for capacity.
 func (v *View) blocked(key structs.JobKey) bool {
 	for _, e := range v.Open[key] {
 		if e.Status == structs.EvalBlocked {
@@ -49,8 +49,8 @@ func NothingPending(v *View) (faults []string) {
 	return faults
 }
 
-// DrainsEnd finds drains that have not ended, without those that wait for jobs without room, or for groups
-// that miss unhealthy allocations.
+// DrainsEnd finds drains that have not ended, without those that wait for jobs without capacity, or for
+// groups that miss unhealthy allocations.
 func DrainsEnd(v *View) (faults []string) {
 	for id, n := range v.Nodes {
 		if n.DrainStrategy == nil {

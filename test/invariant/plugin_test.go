@@ -23,14 +23,14 @@ var plugins = []breach{
 		endPlugin(v, 0)
 		v.alloc("late", 0, func(a *structs.Allocation) { a.CreateIndex = 0 })
 	}},
-	{rule: "nothing is missing although there is room", name: "the plugin ends", fleet: placeLate,
+	{rule: "nothing is missing although there is capacity", name: "the plugin ends", fleet: placeLate,
 		view: func(v *View) {
 			endPlugin(v, 0)
 			v.remove(v.ByJob[jobKey("late")][0])
 		}},
-	{rule: "nothing is missing although there is room", name: "its volume is free", want: "late of version 0",
+	{rule: "nothing is missing although there is capacity", name: "its volume is free", want: "late of version 0",
 		fleet: placeLate, view: func(v *View) { v.remove(v.ByJob[jobKey("late")][0]) }},
-	{rule: "nothing is missing although there is room", name: "it is tried later", fleet: placeLate,
+	{rule: "nothing is missing although there is capacity", name: "it is tried later", fleet: placeLate,
 		view: func(v *View) {
 			v.remove(v.ByJob[jobKey("late")][0])
 			v.open("late", structs.EvalPending)

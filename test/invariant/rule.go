@@ -15,7 +15,7 @@ type Rule struct {
 
 // Always lists the rules that hold after each log entry.
 var Always = []Rule{
-	{"no node runs more than it has", RoomOnNodes},
+	{"no node runs more than it has", CapacityOfNodes},
 	{"no device is given twice", DevicesOnce},
 	{"no port is given twice", PortsOnce},
 	{"no host volume has two writers", HostVolumeWriters},
@@ -31,8 +31,8 @@ var Always = []Rule{
 
 // Settled lists the rules that hold while the servers have nothing to do at once.
 var Settled = []Rule{
-	{"nobody sleeps although there is room", NobodySleeps},
-	{"nothing is missing although there is room", NothingMissing},
+	{"no evaluation stays blocked although there is capacity", NothingStaysBlocked},
+	{"nothing is missing although there is capacity", NothingMissing},
 	{"each node of a per-node job is served", NodesServed},
 	{"no claim waits for an allocation that stays", ClaimsWaitForEnding},
 	{"nothing runs that no job wants", NothingUnwanted},
@@ -50,8 +50,8 @@ var Calm = []Rule{
 	{"every attachment is used", AttachmentsUsed},
 }
 
-// Roomy lists the rules that hold besides on a fleet with room for everything.
-var Roomy = []Rule{
+// Ample lists the rules that hold besides on a fleet with capacity for everything.
+var Ample = []Rule{
 	{"no update waits for its own job", UpdatesNeedNoOthers},
 }
 

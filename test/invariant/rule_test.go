@@ -141,20 +141,20 @@ var always = []breach{
 }
 
 var settled = []breach{
-	{rule: "nobody sleeps although there is room", want: "evaluation e of job web waits for",
+	{rule: "no evaluation stays blocked although there is capacity", want: "evaluation e of job web waits for",
 		view: func(v *View) {
 			v.open("web", structs.EvalBlocked, "g")
 		}},
-	{rule: "nobody sleeps although there is room", name: "no room", view: func(v *View) {
+	{rule: "no evaluation stays blocked although there is capacity", name: "no capacity", view: func(v *View) {
 		for id := range v.Nodes {
 			v.node(id, func(n *structs.Node) { n.NodeResources = &structs.NodeResources{} })
 		}
 		v.open("web", structs.EvalBlocked, "g")
 	}},
-	{rule: "nothing is missing although there is room", want: "has no allocation g[", view: func(v *View) {
+	{rule: "nothing is missing although there is capacity", want: "has no allocation g[", view: func(v *View) {
 		v.remove(v.ByJob[jobKey("web")][1])
 	}},
-	{rule: "nothing is missing although there is room", name: "it is held", view: func(v *View) {
+	{rule: "nothing is missing although there is capacity", name: "it is held", view: func(v *View) {
 		v.remove(v.ByJob[jobKey("web")][1])
 		v.deploy("web", structs.DeploymentPaused)
 	}},
@@ -192,7 +192,7 @@ var calm = []breach{
 	{rule: "every deployment ends", want: "job web, version 0: running", view: func(v *View) {
 		v.deploy("web", structs.DeploymentRunning)
 	}},
-	{rule: "every deployment ends", name: "the job waits for room", view: func(v *View) {
+	{rule: "every deployment ends", name: "the job waits for capacity", view: func(v *View) {
 		v.deploy("web", structs.DeploymentRunning)
 		v.open("web", structs.EvalBlocked)
 	}},
@@ -200,7 +200,7 @@ var calm = []breach{
 		v.open("web", structs.EvalPending)
 	}},
 	{rule: "every drain ends", want: "node n0, with", view: func(v *View) { v.node("n0", drains) }},
-	{rule: "every drain ends", name: "a job waits for room", view: func(v *View) {
+	{rule: "every drain ends", name: "a job waits for capacity", view: func(v *View) {
 		v.node("n0", drains)
 		v.open("sys", structs.EvalBlocked)
 	}},
@@ -220,7 +220,7 @@ var calm = []breach{
 	{rule: "every attachment is used", want: "volume attached on node n0 is attaching", fleet: attachOne},
 }
 
-var roomy = []breach{
+var ample = []breach{
 	{rule: "no update waits for its own job", want: "job web, version 0, group g: running",
 		view: func(v *View) {
 			v.deploy("web", structs.DeploymentRunning)
@@ -293,14 +293,14 @@ func attachOne(f *schedtest.Fleet) {
 // Each rule finds the change that breaks it, and no rule finds anything in a calm fleet.
 func TestRules_FindWhatBreaksThem(t *testing.T) {
 	rules := map[string]Rule{}
-	for _, r := range slices.Concat(Always, Settled, Calm, Roomy) {
+	for _, r := range slices.Concat(Always, Settled, Calm, Ample) {
 		rules[r.Name] = r
 		if faults := r.Faults(calmFleet(t)); len(faults) > 0 {
 			t.Errorf("%s: a calm fleet has the faults %q", r.Name, faults)
 		}
 	}
 	broken := map[string]bool{}
-	for _, b := range slices.Concat(always, paces, plugins, settled, calm, roomy) {
+	for _, b := range slices.Concat(always, paces, plugins, settled, calm, ample) {
 		broken[b.rule] = broken[b.rule] || b.want != ""
 		t.Run(b.rule+"/"+b.name, func(t *testing.T) {
 			var edits []func(*schedtest.Fleet)

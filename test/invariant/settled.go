@@ -51,17 +51,17 @@ func (v *View) counted() (jobs []*structs.Job) {
 	return jobs
 }
 
-// NobodySleeps finds blocked evaluations with a group for which there is room now.
-func NobodySleeps(v *View) (faults []string) {
+// NothingStaysBlocked finds blocked evaluations with a group for which there is capacity now.
+func NothingStaysBlocked(v *View) (faults []string) {
 	for _, j := range v.counted() {
 		for _, e := range v.Open[keyOf(j)] {
 			if e.Status != structs.EvalBlocked {
 				continue
 			}
 			for name := range e.FailedTGAllocs {
-				node := v.roomForBlocked(j, name)
+				node := v.nodeForBlocked(j, name)
 				if node != "" {
-					faults = append(faults, fmt.Sprintf("evaluation %s of job %s waits for %v, and node %s has room for %s",
+					faults = append(faults, fmt.Sprintf("evaluation %s of job %s waits for %v, and node %s has capacity for %s",
 						e.ID, j.ID, e.BlockedOn, node, name))
 				}
 			}
@@ -70,9 +70,9 @@ func NobodySleeps(v *View) (faults []string) {
 	return faults
 }
 
-// roomForBlocked returns a node with room for one more allocation of a group, in whichever version of the job
-// it may be placed; "" if there is none.
-func (v *View) roomForBlocked(j *structs.Job, group string) (node string) {
+// nodeForBlocked returns a node with capacity for one more allocation of a group, in whichever version of the
+// job it may be placed; "" if there is none.
+func (v *View) nodeForBlocked(j *structs.Job, group string) (node string) {
 	g := j.Group(group)
 	if g == nil {
 		return ""
@@ -93,7 +93,7 @@ func (v *View) roomForBlocked(j *structs.Job, group string) (node string) {
 		}
 	}
 	for _, w := range wanted {
-		node = v.roomAnywhere(w)
+		node = v.nodeThatFits(w)
 		if node == "" {
 			return ""
 		}
@@ -114,14 +114,15 @@ func (v *View) wantedOf(old *structs.Job, group string, count int) (all []want) 
 	return all
 }
 
-// NothingMissing finds groups with fewer allocations than their count although there is room for one more.
+// NothingMissing finds groups with fewer allocations than their count although there is capacity for one
+// more.
 func NothingMissing(v *View) (faults []string) {
 	for _, j := range v.counted() {
 		for _, g := range j.TaskGroups {
 			for _, index := range v.missing(j, g) {
-				node := v.roomAnywhere(want{j, g, index})
+				node := v.nodeThatFits(want{j, g, index})
 				if node != "" {
-					faults = append(faults, fmt.Sprintf("job %s of version %d has no allocation %s[%d], and node %s has room",
+					faults = append(faults, fmt.Sprintf("job %s of version %d has no allocation %s[%d], and node %s has capacity",
 						j.ID, j.Version, g.Name, index, node))
 				}
 			}
@@ -130,7 +131,7 @@ func NothingMissing(v *View) (faults []string) {
 	return faults
 }
 
-// NodesServed finds nodes with room that have no allocation of a per-node job.
+// NodesServed finds nodes with capacity that have no allocation of a per-node job.
 func NodesServed(v *View) (faults []string) {
 	for _, j := range v.Jobs {
 		if j.Stop || j.StartsOthers() || !j.PerNode() {
@@ -142,7 +143,7 @@ func NodesServed(v *View) (faults []string) {
 					stays := !a.ClientTerminal() || a.JobVersion == j.Version && a.ClientStatus != structs.AllocLost
 					return a.NodeID == id && a.TaskGroup == g.Name && !a.ServerTerminal() && stays
 				})
-				if !served && v.hasRoom(n, want{j, g, 0}) {
+				if !served && v.fitsOn(n, want{j, g, 0}) {
 					faults = append(faults, fmt.Sprintf("job %s has no allocation of group %s on node %s", j.ID, g.Name, id))
 				}
 			}
@@ -248,13 +249,13 @@ func (v *View) indexTaken(j *structs.Job, a *structs.Allocation) bool {
 }
 
 // replacedOnNode reports whether a newer allocation of a per-node job serves the node, or the node has no
-// room for one.
+// capacity for one.
 func (v *View) replacedOnNode(j *structs.Job, a *structs.Allocation) bool {
 	if !j.PerNode() {
 		return false
 	}
 	n := v.Nodes[a.NodeID]
-	if n == nil || !v.hasRoom(n, want{j, j.Group(a.TaskGroup), 0}) {
+	if n == nil || !v.fitsOn(n, want{j, j.Group(a.TaskGroup), 0}) {
 		return true
 	}
 	return slices.ContainsFunc(v.ByJob[keyOf(j)], func(other *structs.Allocation) bool {

@@ -20,9 +20,9 @@ const (
 )
 
 var (
-	boldWord  = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
-	roomRow   = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ([0-9,]+) \\| (.+) \\|$")
-	changeRow = regexp.MustCompile("^\\| [^|]+ \\| `([a-z_0-9/]+\\.go)`: (`[^`]+`(?:, `[^`]+`)*) \\|$")
+	boldWord   = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
+	packageRow = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ([0-9,]+) \\| (.+) \\|$")
+	changeRow  = regexp.MustCompile("^\\| [^|]+ \\| `([a-z_0-9/]+\\.go)`: (`[^`]+`(?:, `[^`]+`)*) \\|$")
 )
 
 // mapSection returns the text below a heading of the second level of docs/map.md.
@@ -51,14 +51,14 @@ func TestMap_HasWordsOfTheGlossary(t *testing.T) {
 	}
 }
 
-// TestMap_ListsTheRooms holds the folders with product code, and their sizes to a quarter. -update writes the
-// sizes again.
-func TestMap_ListsTheRooms(t *testing.T) {
+// TestMap_ListsThePackages holds the folders with product code, and their sizes to a quarter. -update writes
+// the sizes again.
+func TestMap_ListsThePackages(t *testing.T) {
 	sizes := folderSizes(t)
 	listed := map[string]bool{}
 	page := readDoc(t, mapPage)
-	now := roomRow.ReplaceAllStringFunc(page, func(line string) string {
-		m := roomRow.FindStringSubmatch(line)
+	now := packageRow.ReplaceAllStringFunc(page, func(line string) string {
+		m := packageRow.FindStringSubmatch(line)
 		listed[m[1]] = true
 		said, err := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
 		is := sizes[m[1]]
@@ -75,7 +75,7 @@ func TestMap_ListsTheRooms(t *testing.T) {
 	for folder, lines := range sizes {
 		depth := strings.Count(folder, "/") + 1
 		if !listed[folder] && (depth == 1 || depth == 2 && lines >= mostUnlisted) {
-			t.Errorf("%s lacks the room %s, which has %d lines", mapPage, folder, lines)
+			t.Errorf("%s lacks the package %s, which has %d lines", mapPage, folder, lines)
 		}
 	}
 	writePage(t, mapPage, page, now)

@@ -81,7 +81,7 @@ func (w *world) randomNode(index int) *structs.Node {
 	return n
 }
 
-// largeNode returns the row of a node that has room for everything.
+// largeNode returns the row of a node that has capacity for everything.
 func (w *world) largeNode(index int, datacenter, pool, rack string) *structs.Node {
 	n := w.randomNode(index)
 	n.Datacenter = datacenter

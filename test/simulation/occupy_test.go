@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// occupy gives the tasks their room, devices and ports of the machine, and fails the test if these are not
-// there. What the servers took for lost may run beside others until the node has ended it.
+// occupy gives the tasks their capacity, devices and ports of the machine, and fails the test if these are
+// not there. What the servers took for lost may run beside others until the node has ended it.
 func (r *run) occupy() bool {
 	n := r.n
 	own := r.row()

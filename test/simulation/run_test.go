@@ -31,7 +31,7 @@ type run struct {
 	unwound chan struct{} // closed when nothing of it is left
 
 	works    bool // its tasks run; guarded by n.mu
-	occupies bool // it has its room, devices and ports; guarded by n.mu
+	occupies bool // it has its capacity, devices and ports; guarded by n.mu
 
 	mu      sync.Mutex
 	alloc   *structs.Allocation

@@ -91,7 +91,7 @@ func (w *world) begin() {
 	time.Sleep(10 * time.Second)
 }
 
-// calmDown lets everything answer and checks that all ends: with the nodes that are there, with room for
+// calmDown lets everything answer and checks that all ends: with the nodes that are there, with capacity for
 // everything, and with all jobs stopped.
 func (w *world) calmDown() {
 	w.record("calm")
@@ -99,7 +99,7 @@ func (w *world) calmDown() {
 	for _, n := range w.nodes {
 		n.cut(false)
 	}
-	// Without it a node may have no room for its plugin, which is needed to unmount.
+	// Without it a node may have no capacity for its plugin, which is needed to unmount.
 	w.setConfig(structs.SchedulerConfiguration{
 		PreemptionConfig: structs.PreemptionConfig{SystemSchedulerEnabled: true},
 	})
@@ -117,7 +117,7 @@ func (w *world) calmDown() {
 			}
 		}
 	}
-	w.checkCalm("with more nodes", invariant.Roomy...)
+	w.checkCalm("with more nodes", invariant.Ample...)
 	if w.failed() {
 		return
 	}

@@ -183,7 +183,7 @@ func reasonIn(text string) string {
 type boundedBuffer struct{ kept bytes.Buffer }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	room := maxAuthFile - b.kept.Len()
-	b.kept.Write(p[:min(len(p), room)])
+	left := maxAuthFile - b.kept.Len()
+	b.kept.Write(p[:min(len(p), left)])
 	return len(p), nil
 }

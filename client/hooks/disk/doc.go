@@ -15,6 +15,6 @@
 //   - No symbolic link is followed (openat2), because tasks may have made any.
 //   - Data of a node that is down stays there. An event of the tasks says so, and the allocation starts with
 //     an empty disk.
-//   - For data that cannot come now, because there is no room or its node cannot read it, the allocation
+//   - For data that cannot come now, because there is no space or its node cannot read it, the allocation
 //     waits.
 package disk

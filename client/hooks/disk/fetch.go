@@ -22,8 +22,8 @@ const (
 	progressEvery = 2 * time.Second
 )
 
-// roomPause is the pause between two tries to copy data for which there is no room.
-var roomPause = backoff.Backoff{Min: 15 * time.Second, Max: 5 * time.Minute}
+// spacePause is the pause between two tries to copy data for which there is no space.
+var spacePause = backoff.Backoff{Min: 15 * time.Second, Max: 5 * time.Minute}
 
 // retryPause is the pause between two tries to reach the servers or, through them, the other node.
 var retryPause = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
@@ -38,7 +38,7 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 	if previous.NodeID == d.NodeID {
 		return "", stays("this node has removed the directory of allocation %s", from)
 	}
-	pause := roomPause
+	pause := spacePause
 	reported := false
 	for {
 		instead, err := d.copyData(ctx, previous)
@@ -76,7 +76,7 @@ func (d *disk) copyData(ctx context.Context, previous *structs.Allocation) (inst
 	}
 	err = u.commit()
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return "", errors.Join(waits("there is no room on this node for %s", u.moved()), u.remove())
+		return "", errors.Join(waits("there is no space on this node for %s", u.moved()), u.remove())
 	}
 	if err == nil {
 		err = moveDirs(filepath.Join(d.env.Dir, ownDir, wholeName), d.env.Dir, dirs)
@@ -88,9 +88,9 @@ func (d *disk) copyData(ctx context.Context, previous *structs.Allocation) (inst
 	return "", err
 }
 
-// checkRoom returns a waitError if data with a number of bytes and files may not come, or has no room beside
-// what has come.
-func (d *disk) checkRoom(u *unpacker, bytes int64, files int) error {
+// checkSpace returns a waitError if data with a number of bytes and files may not come, or has no space
+// beside what has come.
+func (d *disk) checkSpace(u *unpacker, bytes int64, files int) error {
 	s := d.Settings()
 	if bytes > int64(s.MaxSize) {
 		return waits("it has %s, more than the %s of client.moved_data.max_size on this node; raise that",
@@ -182,7 +182,7 @@ func (d *disk) copyAll(
 		if req.After == "" {
 			sum = fmt.Sprintf(" of %.1f MiB", float64(resp.Bytes)/(1<<20))
 		}
-		err = d.checkRoom(u, max(resp.Bytes, u.size+pageBytes(resp)), max(resp.Files, u.made+len(resp.Entries)))
+		err = d.checkSpace(u, max(resp.Bytes, u.size+pageBytes(resp)), max(resp.Files, u.made+len(resp.Entries)))
 		if err != nil {
 			return "", err
 		}

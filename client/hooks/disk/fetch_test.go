@@ -421,7 +421,7 @@ func TestPager_PagesHaveEachFileOnce(t *testing.T) {
 		must(t, err)
 		req := &structs.AllocDataRequest{}
 		for done := false; !done; {
-			p := &pager{root: root, room: 1 + random.IntN(4000)}
+			p := &pager{root: root, left: 1 + random.IntN(4000)}
 			resp, err := p.read([]string{"alloc/data"}, req)
 			must(t, err)
 			for _, e := range resp.Entries {

@@ -45,7 +45,7 @@ func (c Config) serve(
 		return nil, err
 	}
 	defer closeDir(root)
-	p := &pager{root: root, room: structs.AllocDataPage}
+	p := &pager{root: root, left: structs.AllocDataPage}
 	dirs := dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup))
 	resp, err := p.read(dirs, req)
 	if err == nil && req.After == "" {
@@ -58,7 +58,7 @@ func (c Config) serve(
 // its content.
 type pager struct {
 	root    *os.File
-	room    int // bytes that are left of the page
+	left    int // bytes of the page
 	entries []*structs.AllocDataEntry
 }
 
@@ -203,8 +203,8 @@ func (p *pager) stat(path string) (st unix.Stat_t, err error) {
 // add adds a file, or its bytes from an offset. It leaves out what is neither a file nor a directory nor a
 // link, and mounts.
 func (p *pager) add(path string, offset int64) (isDir bool, err error) {
-	p.room -= len(path) + 128
-	if len(p.entries) > 0 && (p.room <= 0 || len(p.entries) >= structs.AllocDataEntries) {
+	p.left -= len(path) + 128
+	if len(p.entries) > 0 && (p.left <= 0 || len(p.entries) >= structs.AllocDataEntries) {
 		return false, errFull
 	}
 	f, err := openBelow(p.root, path, unix.O_PATH)
@@ -234,7 +234,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 		err = p.fill(e)
 	case unix.S_IFLNK:
 		e.Link, err = readLink(f)
-		p.room -= len(e.Link)
+		p.left -= len(e.Link)
 	default:
 		return false, nil
 	}
@@ -260,14 +260,14 @@ func (p *pager) fill(e *structs.AllocDataEntry) error {
 		return err
 	}
 	left := max(0, info.Size()-e.Offset)
-	data := make([]byte, min(left, int64(max(p.room, 1))))
+	data := make([]byte, min(left, int64(max(p.left, 1))))
 	_, err = f.ReadAt(data, e.Offset)
 	if errors.Is(err, io.EOF) {
 		err = structs.Internalf("%s became shorter", e.Path)
 	}
 	e.Data = string(data)
 	e.More = int64(len(data)) < left
-	p.room -= len(e.Data)
+	p.left -= len(e.Data)
 	return err
 }
 

@@ -64,7 +64,7 @@ func (u *unpacker) commit() error {
 	return os.Rename(u.root.Name(), filepath.Join(own, wholeName))
 }
 
-// remove gives back the room of data that is not whole.
+// remove frees the space of data that is not whole.
 func (u *unpacker) remove() error { return os.RemoveAll(u.root.Name()) }
 
 // free returns the bytes that are free for the data.
@@ -75,7 +75,7 @@ func (u *unpacker) free() (int64, error) {
 }
 
 // add writes an entry. It leaves out an entry of another directory. The error is a waitError if the entry
-// makes no sense or has no room.
+// makes no sense or has no space.
 func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	if !u.continues(e) {
 		return waits("the data has the faulty part %d of %.100q", e.Offset, e.Path)
@@ -96,7 +96,7 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	}
 	err := u.write(e)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return waits("there is no more room on this node after %s", u.moved())
+		return waits("there is no more space on this node after %s", u.moved())
 	}
 	return err
 }

@@ -194,7 +194,7 @@ func tooLate(faults ...error) error {
 }
 
 // work asks the servers until they have made the token, an error is final, or ctx ends. No send waits for a
-// reader after ctx: the channel has room for one.
+// reader after ctx: the channel holds one.
 func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 	report := func(a answer) {
 		select {

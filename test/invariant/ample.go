@@ -8,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// UpdatesNeedNoOthers finds active deployments whose job waits for room although nobody else has anything
+// UpdatesNeedNoOthers finds active deployments whose job waits for capacity although nobody else has anything
 // that it needs: such an update waits for the allocations of its own group, for ever. It holds on a fleet
-// with room for everything.
+// with capacity for everything.
 func UpdatesNeedNoOthers(v *View) (faults []string) {
 	for _, j := range v.counted() {
 		d := v.Deployments[keyOf(j)]

@@ -30,19 +30,19 @@ type want struct {
 	index int
 }
 
-// roomAnywhere returns a node on which the allocation fits, "" if there is none.
-func (v *View) roomAnywhere(w want) string {
+// nodeThatFits returns a node on which the allocation fits, "" if there is none.
+func (v *View) nodeThatFits(w want) string {
 	for id := range v.Nodes {
-		if v.hasRoom(v.Nodes[id], w) {
+		if v.fitsOn(v.Nodes[id], w) {
 			return id
 		}
 	}
 	return ""
 }
 
-// hasRoom reports whether an allocation fits on a node beside all that has not ended there. It knows only the
+// fitsOn reports whether an allocation fits on a node beside all that has not ended there. It knows only the
 // constraints below. With any other it reports false.
-func (v *View) hasRoom(n *structs.Node, w want) bool {
+func (v *View) fitsOn(n *structs.Node, w want) bool {
 	return accepts(n) && suits(n, w.job, w.group) &&
 		v.distinct(n, w) && v.resourcesLeft(n, w.group) && v.devicesLeft(n, w.group) &&
 		v.portsLeft(n, w.group) && v.hostVolumesLeft(n, w.group) && v.volumesLeft(n, w)
