@@ -68,7 +68,7 @@ func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
 		return state.Node(s.store.Read(), "n1"), err
 	}
-	for _, path := range storedHostileFields(t, filledNode(), put) {
+	for _, path := range storedHostileFields(t, filledNode(), nil, put) {
 		// A node's texts are those of its host.
 		noText := strings.HasSuffix(path, " = NUL") || strings.HasSuffix(path, " = bad UTF-8")
 		if !noText && !slices.Contains(own, path) {

@@ -116,9 +116,9 @@ func requireFilled(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
-// storedHostileFields checks each hostile field: put either rejects the request, or stores the same row as
-// without the field, by a small log entry. It returns the fields for which put does neither.
-func storedHostileFields[T any](t *testing.T, given *T,
+// storedHostileFields checks each hostile field that was not tried: put either rejects the request, or stores
+// the same row as without the field, by a small log entry. It returns the fields for which put does neither.
+func storedHostileFields[T any](t *testing.T, given *T, tried map[string]bool,
 	put func(*server, *T) (row any, err error),
 ) (taken []string) {
 	t.Helper()
@@ -138,15 +138,21 @@ func storedHostileFields[T any](t *testing.T, given *T,
 	if err != nil {
 		t.Fatalf("the fixture itself is rejected: %v", err)
 	}
-	for i := range hostiles("", reflect.ValueOf(fresh())) {
-		bad := fresh()
-		change := hostiles("", reflect.ValueOf(bad))[i]
-		change.do()
-		s := newServer(t)
-		row, err := put(s, bad)
-		if err == nil && (!codec.SameBytes(good, row) || s.raft.largest > 64<<10) {
-			taken = append(taken, change.path)
+	s := newServer(t)
+	for i, h := range hostiles("", reflect.ValueOf(fresh())) {
+		if tried[h.path] {
+			continue
 		}
+		bad := fresh()
+		hostiles("", reflect.ValueOf(bad))[i].do()
+		row, err := put(s, bad)
+		if err != nil {
+			continue // the server has no row of it
+		}
+		if !codec.SameBytes(good, row) || s.raft.largest > 64<<10 {
+			taken = append(taken, h.path)
+		}
+		s = newServer(t)
 	}
 	return taken
 }
@@ -179,7 +185,7 @@ func TestRegisterVolume_RefusesOrDropsHostileFields(t *testing.T) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeRegister, registerRequest(v))
 		return state.Volume(s.store.Read(), "default", "v"), err
 	}
-	for _, path := range storedHostileFields(t, filledVolume(), put) {
+	for _, path := range storedHostileFields(t, filledVolume(), nil, put) {
 		t.Errorf("CSIVolume%s is stored", path)
 	}
 }
@@ -203,7 +209,7 @@ func TestCreateVolume_RefusesOrDropsHostileFields(t *testing.T) {
 		}
 		return row, err
 	}
-	for _, path := range storedHostileFields(t, given, put) {
+	for _, path := range storedHostileFields(t, given, nil, put) {
 		t.Errorf("CSIVolume%s is stored", path)
 	}
 }
@@ -381,13 +387,19 @@ func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 		_, err := rpc.Call(t.Context(), withConsul(s).rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.store.Read(), "default", "j"), err
 	}
-	for _, j := range slices.Concat(filledParents(), filledMesh(), []*structs.Job{filledJob()}) {
-		for _, path := range storedHostileFields(t, j, put) {
+	tried := map[string]bool{} // all kinds of jobs have the fields of the first
+	for _, j := range slices.Concat([]*structs.Job{filledJob()}, filledParents(), filledMesh()) {
+		for _, path := range storedHostileFields(t, j, tried, put) {
 			driversOwn := strings.Contains(path, ".Config") ||
 				strings.Contains(path, ".Scaling.Policy") // bounded with the job
 			authorsOwn := strings.Contains(path, ".EmbeddedTmpl") // a file with any bytes
 			if !driversOwn && !authorsOwn && !strings.HasSuffix(path, " = the other") {
 				t.Errorf("Job%s is stored", path)
+			}
+		}
+		if len(tried) == 0 {
+			for _, h := range hostiles("", reflect.ValueOf(j)) {
+				tried[h.path] = true
 			}
 		}
 	}
