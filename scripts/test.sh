@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs all tests: the packages with the race detector, and beside them those of the built binary, then the public
-# Go client and the command line of the dialect against the binary. `make test` first installs the packages that
-# the tests need, and builds the binary. A random test that fails names its seed: BERTH_TEST_SEED=... repeats its
-# choices.
+# Runs all tests: most with the race detector, and those that compute on one goroutine without it. Beside them run
+# the tests of the built binary, and the public Go client and the command line of the dialect against the binary.
+# `make test` first installs the packages that the tests need, and builds the binary. A random test that fails names
+# its seed: BERTH_TEST_SEED=... repeats its choices.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BERTH_BIN=$PWD/bin/berth
@@ -13,6 +13,7 @@ BERTH_SKIPS=$(mktemp) # see internal/testskip
 export BERTH_SKIPS
 beside_log=$(mktemp)
 interop_log=$(mktemp)
+computing_log=$(mktemp)
 running=() # process groups
 tell_skips() {
 	[ ! -s "$BERTH_SKIPS" ] || { echo "test: skipped, because this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
@@ -22,7 +23,7 @@ end_all() {
 	for group in "${running[@]}"; do
 		kill -- "-$group" 2>/dev/null || true
 	done
-	rm -f "$beside_log" "$interop_log"
+	rm -f "$beside_log" "$interop_log" "$computing_log"
 	tell_skips
 }
 trap end_all EXIT
@@ -39,7 +40,13 @@ export INTEROP_TOOLS
 
 # Both start programs that the test cache does not know, so they run each time.
 outside=(berth/test/e2e berth/test/guest)
-mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -vxF "$(printf '%s\n' "${outside[@]}")")
+# Most tests of these packages compute on one goroutine. The race detector has nothing to compare there, and makes
+# them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
+computing=(scheduler scheduler/drainer scheduler/explain scheduler/preempt state fsm structs jobspec internal/codec
+	internal/codecgen internal/hclconf internal/archtest internal/racetests internal/sizes test/invariant test/refdocs
+	client/hooks/template)
+mapfile -t packages < <(go list -tags hashicorpmetrics ./... |
+	grep -vxF "$(printf '%s\n' "${outside[@]}" "${computing[@]/#/berth/}")")
 if [ "$(id -u)" -ne 0 ]; then
 	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and" \
 		"${outside[*]}" >&2
@@ -47,7 +54,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 # go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
 # the end.
-longest=(scheduler test/cluster state plugins/hostpath endpoints client/drivers/docker server test/scenario api client client/drivers/external client/csi/volumes)
+longest=(endpoints test/cluster plugins/hostpath client/drivers/docker server test/scenario api client client/drivers/external client/csi/volumes)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Most tests wait for processes, elections and leases, so more of them than cores run at once.
 many=$(($(nproc) + 2))
@@ -67,16 +74,28 @@ test_interop() {
 	go test -tags hashicorpmetrics -timeout 30m -count 1 ./...
 }
 
+test_computing() {
+	CGO_ENABLED=0 RAPID_CHECKS=50 go test -tags hashicorpmetrics -timeout 30m "${computing[@]/#/./}" || return
+	local starting
+	starting=$(go run ./internal/racetests "${computing[@]}") || return
+	while read -r folder tests; do
+		go test -race -tags hashicorpmetrics -timeout 30m -run "$tests" "./$folder" || return
+	done <<<"$starting"
+}
+
 test_packages() {
 	go test -race -p "$many" -tags hashicorpmetrics -timeout 30m "${packages[@]}"
 }
 
-echo "test: ${outside[*]} berth/test/interop run beside the packages; their output follows at the end"
+echo "test: ${outside[*]} berth/test/interop and the tests that compute run beside the others;" \
+	"their output follows at the end"
 echo "test: go compiles everything for the race detector first: some minutes, if its cache does not have it yet"
 set -m # each in a process group of its own, which ends as a whole
 test_outside >"$beside_log" 2>&1 &
 running+=($!)
 test_interop >"$interop_log" 2>&1 &
+running+=($!)
+test_computing >"$computing_log" 2>&1 &
 running+=($!)
 test_packages &
 running+=($!)
@@ -86,6 +105,6 @@ for group in "${running[@]}"; do
 	wait "$group" || status=1
 done
 running=()
-cat "$beside_log" "$interop_log"
+cat "$computing_log" "$beside_log" "$interop_log"
 echo "test: took $SECONDS s, with what it built"
 exit "$status"
