@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/endpoints"
+	"berth/internal/level"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/state"
@@ -34,6 +35,7 @@ func procedures() []rpc.Endpoint {
 		Store:  state.New(),
 		Raft:   soleServer{},
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	}).List()
 }
 

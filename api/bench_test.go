@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/endpoints"
 	"berth/internal/benchshape"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -95,6 +96,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		Raft:   soleServer{},
 		Leases: noLeases{},
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	t.Cleanup(s.Close)

@@ -11,6 +11,7 @@ import (
 	"berth/endpoints"
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
 	"berth/state"
@@ -40,6 +41,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		Raft:   raft,
 		Leases: leases,
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	b.Cleanup(s.Close)

@@ -13,7 +13,6 @@ import (
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
-	"berth/internal/level"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -97,7 +96,7 @@ type Deps struct {
 	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
-	// Level returns the least level of the servers; nil: that of this one.
+	// Level returns the least level of the servers.
 	Level func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
 	Drains sync.Locker
@@ -141,9 +140,6 @@ func New(d Deps) *Endpoints {
 func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
-	}
-	if d.Level == nil {
-		d.Level = func() int { return level.Now }
 	}
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -186,6 +187,7 @@ func newServer(t testing.TB, config ...settings) *server {
 		Leases:         s.leases,
 		Nodes:          nodeconn.NewSessions(),
 		Logger:         hclog.NewNullLogger(),
+		Level:          func() int { return level.Now },
 		Now:            func() time.Time { return s.clock },
 		JobSource:      testJobSource,
 		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },

@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -31,6 +32,7 @@ func BenchmarkFilterList(b *testing.B) {
 			Raft:   raft,
 			Leases: &noLeases{},
 			Logger: hclog.NewNullLogger(),
+			Level:  func() int { return level.Now },
 		}).List()...)
 	b.Cleanup(s.Close)
 	batch, put := store.Begin(), &structs.CSIVolumeRegisterRequest{}

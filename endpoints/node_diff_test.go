@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -342,6 +343,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		Leases: &countingLeases{},
 		Nodes:  nodeconn.NewSessions(),
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	})
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	defer s.rpc.Close()

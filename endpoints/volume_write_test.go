@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -47,6 +48,7 @@ func newHolding(t *testing.T, c settings) (*server, *holdingRaft) {
 		Leases: s.leases,
 		Nodes:  s.nodes,
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	}
 	s.Endpoints = newEndpoints(d, c)
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -74,6 +75,7 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 		Raft:   l.paced,
 		Leases: l.leases,
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	}
 	l.Endpoints = newEndpoints(d, c)
 	l.rpc = rpc.NewServer(hclog.NewNullLogger(), l.List()...)

@@ -89,9 +89,11 @@ type CommandInfo struct {
 	// Batched lets entries share a batch with others (see batch.go).
 	Batched bool
 
-	payload func() any // returns a new payload; nil for Batch
-	apply   func(tx *state.WriteTx, payload any) error
-	fields  func() int // returns the highest level that a field of the payload names
+	// Payload returns a new payload. It is nil for Batch.
+	Payload func() any
+
+	apply  func(tx *state.WriteTx, payload any) error
+	fields func() int // returns the highest level that a field of the payload names
 }
 
 // Command is a type of log entry with a payload of type P.
@@ -110,7 +112,7 @@ func command[P any](
 		// Not at once: each run of a command line would walk all payloads.
 		fields: sync.OnceValue(func() int { return level.Highest(new(P)) }),
 	}
-	info.payload = func() any {
+	info.Payload = func() any {
 		return new(P)
 	}
 	info.apply = func(tx *state.WriteTx, payload any) error {
@@ -148,10 +150,10 @@ func CheckLevel(entry []byte, least int) error {
 	switch {
 	case c.Level > least:
 		return level.Missing("the command "+c.Name, c.Level, least)
-	case c.payload == nil, c.fields() <= least:
+	case c.Payload == nil, c.fields() <= least:
 		return nil
 	}
-	payload := c.payload()
+	payload := c.Payload()
 	err := codec.Decode(entry[1:], payload)
 	if err != nil {
 		return structs.Internalf("reading the payload of %s: %w", c.Name, err)
@@ -200,10 +202,10 @@ func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 	case c == unknown:
 		return "", nil, fmt.Errorf(
 			"this version knows no command %d: was the log written by a newer one?", entry[0])
-	case c.payload == nil:
+	case c.Payload == nil:
 		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
 	}
-	payload := c.payload()
+	payload := c.Payload()
 	err := codec.Decode(entry[1:], payload)
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the payload of %s: %w", c.Name, err)

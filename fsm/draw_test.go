@@ -394,7 +394,7 @@ func (d dice) entry(tx *state.ReadTx) []byte {
 func (d dice) command() string {
 	var names []string
 	for _, c := range commands {
-		if c.payload != nil {
+		if c.Payload != nil {
 			names = append(names, c.Name)
 		}
 	}
@@ -406,7 +406,7 @@ func (d dice) entryOf(tx *state.ReadTx, command string) []byte {
 		return must(d.t)(draw(d, tx))
 	}
 	n := slices.IndexFunc(commands, func(c *CommandInfo) bool { return c.Name == command })
-	payload := commands[n].payload()
+	payload := commands[n].Payload()
 	d.fill(reflect.ValueOf(payload).Elem(), "")
 	return must(d.t)(codec.EncodeAfter([]byte{commands[n].ID}, payload))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -90,6 +91,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 		Leases: w.Leases,
 		Nodes:  nodes,
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	})
 	srv := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

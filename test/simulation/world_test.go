@@ -16,6 +16,7 @@ import (
 
 	"berth/endpoints"
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
 	"berth/server/nodeconn"
@@ -76,6 +77,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Leases: w.deps.Leases,
 		Nodes:  nodeconn.NewSessions(),
 		Logger: hclog.NewNullLogger(),
+		Level:  func() int { return level.Now },
 	})
 	w.rpc = rpc.NewServer(hclog.NewNullLogger(), serve.List()...)
 	w.lead()
