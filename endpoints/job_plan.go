@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/scheduler"
+	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
 )
@@ -58,7 +59,7 @@ func (j jobs) plan(
 	}
 	if req.Diff {
 		resp.Diff = structs.DiffJobs(old, job, true)
-		scheduler.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
+		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/rejects"
 	"berth/structs"
 )
 
@@ -29,7 +30,7 @@ type candidateSet struct {
 	front    []*candidate    // the next ones, of any class
 	classes  []*nodeClass
 	byKey    map[string]*nodeClass
-	refusals *refusalCount // of nodes that the group's filters refused, or that are full
+	refusals *rejects.Count // of nodes that the group's filters refused, or that are full
 }
 
 // candidate is a node that a group may get.
@@ -70,7 +71,7 @@ func (p *planner) candidatesOf(w *placement) *candidateSet {
 			moved:    map[string]bool{},
 			full:     map[string]bool{},
 			byKey:    map[string]*nodeClass{},
-			refusals: newRefusalCount(),
+			refusals: rejects.NewCount(),
 		}
 		w.plan.candidateSets[s.name] = o
 	}
@@ -192,7 +193,7 @@ type sample struct {
 
 type refused struct {
 	node *structs.Node
-	why  *refusal
+	why  *rejects.Rejection
 }
 
 func (s *sample) ended() bool {
@@ -218,7 +219,7 @@ func (s *sample) try(p *planner, w *placement, c *nodeClass, n *candidate) {
 }
 
 // rate returns the mean of the scores of a node, or its refusal, which it records.
-func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *refusal) {
+func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *rejects.Rejection) {
 	if s.repeats && v.fits.plan == w.plan {
 		return v.fits.mean, nil
 	}
@@ -245,13 +246,15 @@ func (p *planner) repeats(w *placement) bool {
 
 // leavesFull reports whether a node that has refused an allocation of the group refuses all others of the
 // plan.
-func leavesFull(r *refusal) bool {
-	return r.filter == filterResources || r.filter == filterHosts
+func leavesFull(r *rejects.Rejection) bool {
+	return r.Filter == rejects.FilterResources || r.Filter == rejects.FilterHosts
 }
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
 // reports whether it has the results of every node.
-func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *refusalCount, all bool) {
+func (p *planner) sampleNodes(
+	w *placement, o *candidateSet, most int,
+) (top topN, t *rejects.Count, all bool) {
 	s := sample{
 		enough: p.enough,
 		bound:  cmp.Or(most, max(maxSampled, p.enough)),
@@ -283,10 +286,10 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 		p.tryChosen(w, c, &s)
 	}
 	o.settle(&s)
-	t = o.refusals.clone()
+	t = o.refusals.Clone()
 	for _, r := range s.reason {
 		if !o.full[r.node.ID] {
-			t.countRefusal(r.node, *r.why)
+			t.AddRejection(r.node, *r.why)
 		}
 	}
 	return s.top, t, all
@@ -343,7 +346,7 @@ func (o *candidateSet) settle(s *sample) {
 	for _, r := range s.reason {
 		if leavesFull(r.why) && !o.full[r.node.ID] {
 			o.full[r.node.ID] = true
-			o.refusals.countRefusal(r.node, *r.why)
+			o.refusals.AddRejection(r.node, *r.why)
 		}
 	}
 	var best *nodeView

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"berth/scheduler/change"
 	"berth/structs"
 )
 
@@ -83,7 +84,7 @@ func TestSameRunSpec_KnowsWhatProxiesLearnLater(t *testing.T) {
 			}}
 		}
 	}
-	same := func(a, b *structs.Job) bool { return sameRunSpec(a, a.TaskGroups[0], b, b.TaskGroups[0]) }
+	same := func(a, b *structs.Job) bool { return change.SameRunSpec(a, a.TaskGroups[0], b, b.TaskGroups[0]) }
 	old := spec(func(*structs.Service) {})
 	upstreams := spec(func(s *structs.Service) {
 		s.Connect.SidecarService.Proxy.Upstreams = []*structs.ConnectUpstream{{DestinationName: "api"}}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -47,17 +48,17 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 
 // blockedEverywhere returns the reason for which every node refuses alike: a volume is missing, not ready, or
 // held by a claim that excludes this one.
-func (p *planner) blockedEverywhere(w *placement) *refusal {
+func (p *planner) blockedEverywhere(w *placement) *rejects.Rejection {
 	if !w.looked {
 		w.uses = p.usesOf(w.plan.group, w.index)
 		w.looked = true
 	}
 	for _, u := range w.uses {
 		if why := p.unclaimableReason(u); why != "" {
-			return &refusal{
-				filter: filterVolume,
-				reason: "CSI volume " + u.claim.VolumeID + ": " + why,
-				keys:   u.keys,
+			return &rejects.Rejection{
+				Filter: rejects.FilterVolume,
+				Reason: "CSI volume " + u.claim.VolumeID + ": " + why,
+				Keys:   u.keys,
 			}
 		}
 	}
@@ -193,21 +194,21 @@ func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 // pluginsServe checks that each plugin is healthy on the node, and stays. One that leaves is still healthy
 // until its node stops it: with a volume the node would have the room of the plugin's next allocation. No key
 // tells of that one if it takes over from a healthy one.
-func pluginsServe(p *planner, w *placement, v *nodeView) *refusal {
+func pluginsServe(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	for _, u := range w.uses {
 		s := p.storageOn(v, u.volume.PluginID)
 		p.waits = p.waits || s.leaves
 		if s.unfit != "" {
-			return &refusal{
-				reason: s.unfit,
-				keys:   u.keys,
+			return &rejects.Rejection{
+				Reason: s.unfit,
+				Keys:   u.keys,
 			}
 		}
 	}
 	return nil
 }
 
-func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
+func volumesReachable(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	for i := range w.uses {
 		u := &w.uses[i]
 		half := p.storageOn(v, u.volume.PluginID).half
@@ -217,9 +218,9 @@ func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
 		if u.where == "" {
 			u.where = describeTopologies(u.volume)
 		}
-		return &refusal{
-			reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where,
-			keys:   u.keys,
+		return &rejects.Rejection{
+			Reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where,
+			Keys:   u.keys,
 		}
 	}
 	return nil

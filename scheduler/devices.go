@@ -5,105 +5,26 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/scheduler/match"
+	"berth/scheduler/rejects"
 	"berth/structs"
 )
-
-// deviceDemand is a demand of a task for devices, compiled for many nodes.
-type deviceDemand struct {
-	task        string
-	demand      *structs.RequestedDevice
-	constraints []deviceConstraint
-	affinities  []deviceAffinity
-}
-
-// deviceAffinity is a preference with its weight, from -1 to 1.
-type deviceAffinity struct {
-	deviceConstraint
-	weight float64
-}
-
-// deviceDemands compiles the demands of a group's tasks.
-func deviceDemands(g *structs.TaskGroup) []*deviceDemand {
-	var all []*deviceDemand
-	for _, t := range g.Tasks {
-		if t.Resources == nil {
-			continue
-		}
-		for _, r := range t.Resources.Devices {
-			all = append(all, newDeviceDemand(t.Name, r))
-		}
-	}
-	return all
-}
-
-func newDeviceDemand(task string, r *structs.RequestedDevice) *deviceDemand {
-	d := &deviceDemand{task: task, demand: r}
-	for _, c := range r.Constraints {
-		d.constraints = append(d.constraints, compileDevice(c.LTarget, c.Operand, c.RTarget))
-	}
-	for _, a := range r.Affinities {
-		d.affinities = append(d.affinities, deviceAffinity{
-			compileDevice(a.LTarget, a.Operand, a.RTarget),
-			float64(a.Weight) / 100,
-		})
-	}
-	return d
-}
-
-// accepts reports whether the demand may be met from a group.
-func (d *deviceDemand) accepts(g *structs.NodeDeviceResource) bool {
-	if !d.demand.Matches(g) {
-		return false
-	}
-	for _, c := range d.constraints {
-		if !c.metBy(g) {
-			return false
-		}
-	}
-	return true
-}
-
-// usable returns the healthy devices of a group that the demand may have.
-func (d *deviceDemand) usable(g *structs.NodeDeviceResource) []string {
-	ids := g.Healthy()
-	for _, c := range d.constraints {
-		if c.ids != nil {
-			ids = slices.DeleteFunc(ids, func(id string) bool { return !slices.Contains(c.ids, id) })
-		}
-	}
-	return ids
-}
-
-// score is the mean weight of the affinities that hold for a group, from -1 to 1.
-func (d *deviceDemand) score(g *structs.NodeDeviceResource) float64 {
-	sum := 0.0
-	most := 0.0
-	for _, a := range d.affinities {
-		most += max(a.weight, -a.weight)
-		if a.metBy(g) {
-			sum += a.weight
-		}
-	}
-	if most == 0 {
-		return 0
-	}
-	return sum / most
-}
 
 // hasDevices is a group filter: the node has healthy devices for each demand by itself.
 func hasDevices(g *groupPlan, n *structs.Node) string {
 	for _, d := range g.devices {
 		most := 0
 		for _, group := range nodeDevices(n) {
-			if d.accepts(group) {
-				most = max(most, len(d.usable(group)))
+			if d.Accepts(group) {
+				most = max(most, len(d.Usable(group)))
 			}
 		}
 		switch {
 		case most == 0:
-			return fmt.Sprintf("no healthy device matches %s", d.demand.Name)
-		case most < d.demand.Number():
-			return fmt.Sprintf("%d healthy devices match %s, %d are demanded", most, d.demand.Name, d.demand.Number())
+			return fmt.Sprintf("no healthy device matches %s", d.Demand.Name)
+		case most < d.Demand.Number():
+			return fmt.Sprintf("%d healthy devices match %s, %d are demanded",
+				most, d.Demand.Name, d.Demand.Number())
 		}
 	}
 	return ""
@@ -126,19 +47,19 @@ type deviceChoice struct {
 // chooseDevices chooses free devices of a node for each demand: those of the group with the best score.
 // Demands that few groups meet come first, so that a demand for any device leaves them the only one that they
 // accept. It returns the first demand without enough free devices, nil if there is none.
-func chooseDevices(demands []*deviceDemand, v *nodeView) (deviceChoice, *deviceDemand) {
+func chooseDevices(demands []*match.DeviceDemand, v *nodeView) (deviceChoice, *match.DeviceDemand) {
 	c := deviceChoice{devices: map[string][]*structs.AllocatedDeviceResource{}}
 	taken := structs.DeviceUse{}
 	sum := 0.0
 	scored := 0.0
 	for _, d := range hardestFirst(demands, v.node) {
-		best, ids := d.chooseGroup(v, taken)
+		best, ids := chooseGroup(d, v, taken)
 		if best == nil {
 			return c, d
 		}
-		taken.AddDevices(d.task, c.give(d.task, best, ids))
-		if len(d.affinities) > 0 {
-			sum += d.score(best)
+		taken.AddDevices(d.Task, c.give(d.Task, best, ids))
+		if len(d.Affinities) > 0 {
+			sum += d.Score(best)
 			scored++
 		}
 	}
@@ -151,44 +72,44 @@ func chooseDevices(demands []*deviceDemand, v *nodeView) (deviceChoice, *deviceD
 
 // hardestFirst orders demands by the number of groups of the node that accept them, equal ones by the devices
 // that they want: most first.
-func hardestFirst(demands []*deviceDemand, n *structs.Node) []*deviceDemand {
+func hardestFirst(demands []*match.DeviceDemand, n *structs.Node) []*match.DeviceDemand {
 	if len(demands) < 2 {
 		return demands
 	}
-	choices := map[*deviceDemand]int{}
+	choices := map[*match.DeviceDemand]int{}
 	for _, d := range demands {
 		for _, g := range nodeDevices(n) {
-			if d.accepts(g) {
+			if d.Accepts(g) {
 				choices[d]++
 			}
 		}
 	}
-	return slices.SortedStableFunc(slices.Values(demands), func(a, b *deviceDemand) int {
+	return slices.SortedStableFunc(slices.Values(demands), func(a, b *match.DeviceDemand) int {
 		return cmp.Or(
 			cmp.Compare(choices[a], choices[b]),
-			cmp.Compare(b.demand.Number(), a.demand.Number()))
+			cmp.Compare(b.Demand.Number(), a.Demand.Number()))
 	})
 }
 
-// chooseGroup returns the group with the best score that has enough free devices, and these.
-func (d *deviceDemand) chooseGroup(
-	v *nodeView, taken structs.DeviceUse,
+// chooseGroup returns the group with the best score that has enough free devices for a demand, and these.
+func chooseGroup(
+	d *match.DeviceDemand, v *nodeView, taken structs.DeviceUse,
 ) (best *structs.NodeDeviceResource, ids []string) {
 	most := 0.0
 	for _, g := range nodeDevices(v.node) {
-		if !d.accepts(g) {
+		if !d.Accepts(g) {
 			continue
 		}
 		group := g.ID()
-		free := slices.DeleteFunc(d.usable(g), func(id string) bool {
+		free := slices.DeleteFunc(d.Usable(g), func(id string) bool {
 			return v.devices[group][id] != "" || taken[group][id] != ""
 		})
-		score := d.score(g)
-		if len(free) >= d.demand.Number() &&
+		score := d.Score(g)
+		if len(free) >= d.Demand.Number() &&
 			(best == nil || score > most) {
 			best = g
 			most = score
-			ids = free[:d.demand.Number()]
+			ids = free[:d.Demand.Number()]
 		}
 	}
 	return best, ids
@@ -216,7 +137,7 @@ func (c *deviceChoice) give(
 }
 
 // devicesFree checks that the node has free devices for the allocation.
-func devicesFree(w *placement, v *nodeView) *refusal {
+func devicesFree(w *placement, v *nodeView) *rejects.Rejection {
 	if len(w.plan.devices) == 0 {
 		return nil
 	}
@@ -224,9 +145,9 @@ func devicesFree(w *placement, v *nodeView) *refusal {
 	if short == nil {
 		return nil
 	}
-	return &refusal{
-		reason:    fmt.Sprintf("devices %s exhausted", short.demand.Name),
-		dimension: "devices",
+	return &rejects.Rejection{
+		Reason:    fmt.Sprintf("devices %s exhausted", short.Demand.Name),
+		Dimension: "devices",
 	}
 }
 

@@ -3,19 +3,20 @@ package scheduler
 import (
 	"cmp"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
 
 // placeSticky returns the node of the replaced allocation if the group keeps its data and the node is
 // feasible, else none.
-func (p *planner) placeSticky(w *placement) (topN, *refusalCount) {
+func (p *planner) placeSticky(w *placement) (topN, *rejects.Count) {
 	prev := cmp.Or(w.prev, w.data)
 	if prev == nil || !w.plan.group.KeepsData() {
 		return nil, nil
 	}
 	n := state.Node(p, prev.NodeID)
-	t := newRefusalCount()
+	t := rejects.NewCount()
 	if n == nil || !w.plan.admit(t, n) {
 		return nil, nil
 	}

@@ -83,12 +83,12 @@ func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 		add(placeOfLimit{-1, a.NodeID}, 1)
 	}
 	for i, limit := range g.properties {
-		if limit.count.group != "" && !own {
+		if limit.count.Group != "" && !own {
 			continue
 		}
-		is := limit.count.on(state.Node(g.planner, a.NodeID))
-		if is.set {
-			add(placeOfLimit{i, is.text}, limit.most)
+		is := limit.count.On(state.Node(g.planner, a.NodeID))
+		if is.Set {
+			add(placeOfLimit{i, is.Text}, limit.most)
 		} else {
 			within = false
 		}

@@ -23,5 +23,6 @@
 //
 // Reading order: process.go (the frame), reconcile.go and pernode.go (the job against its allocations),
 // place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the
-// scores).
+// scores). match compiles constraints, rejects counts the nodes that reject an allocation, change compares
+// versions of a job.
 package scheduler

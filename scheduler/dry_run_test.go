@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
 )
@@ -248,7 +249,7 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 		g.Tasks = append(g.Tasks, &structs.Task{Name: "side", Driver: "exec"})
 	})
 	diff := structs.DiffJobs(old, now, false)
-	Annotate(diff, old, now, map[string]*structs.DesiredUpdates{
+	change.Annotate(diff, old, now, map[string]*structs.DesiredUpdates{
 		"g":    {Place: 11, DestructiveUpdate: 1},
 		"gone": {Stop: 1},
 	})
@@ -263,20 +264,20 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 			t.Errorf("got the annotations %q, want %q", got, want)
 		}
 	}
-	checkNote(g.Fields[0].Annotations, forcesCreate)
-	checkNote(g.Tasks[0].Annotations, forcesDestructive)
-	checkNote(g.Tasks[1].Annotations, forcesDestructive)
+	checkNote(g.Fields[0].Annotations, change.ForcesCreate)
+	checkNote(g.Tasks[0].Annotations, change.ForcesDestructive)
+	checkNote(g.Tasks[1].Annotations, change.ForcesDestructive)
 
 	back := structs.DiffJobs(now, old, false)
-	Annotate(back, now, old, nil)
-	checkNote(back.TaskGroups[0].Fields[0].Annotations, forcesDestroy)
-	checkNote(back.TaskGroups[0].Tasks[1].Annotations, forcesDestructive)
+	change.Annotate(back, now, old, nil)
+	checkNote(back.TaskGroups[0].Fields[0].Annotations, change.ForcesDestroy)
+	checkNote(back.TaskGroups[0].Tasks[1].Annotations, change.ForcesDestructive)
 
 	moved := aJob("web", structs.JobService, func(j *structs.Job) {
 		j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${meta.rack}", RTarget: "r1",
 			Operand: "="}}
 	})
 	inPlace := structs.DiffJobs(old, moved, false)
-	Annotate(inPlace, old, moved, nil)
-	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, forcesInPlace)
+	change.Annotate(inPlace, old, moved, nil)
+	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, change.ForcesInPlace)
 }

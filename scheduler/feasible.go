@@ -8,35 +8,11 @@ import (
 	"strings"
 
 	"berth/internal/level"
+	"berth/scheduler/match"
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
-
-// The names of the filters, in the order of their application.
-const (
-	filterEligibility = "eligibility"
-	filterDatacenter  = "datacenter"
-	filterPool        = "node-pool"
-	filterLevel       = "level"
-	filterDriver      = "driver"
-	filterConstraint  = "constraint"
-	filterDevice      = "device"
-	filterNetwork     = "network"
-	filterHostVolume  = "host-volume"
-	filterHosts       = "distinct-hosts"
-	filterProperty    = "distinct-property"
-	filterPlugin      = "csi-plugin"
-	filterVolume      = "csi-volume"
-	filterLimit       = "csi-limit"
-	filterResources   = "resources"
-)
-
-// notCandidates are the filters whose rejection means that a node is no candidate of the job.
-var notCandidates = map[string]bool{
-	filterEligibility: true,
-	filterDatacenter:  true,
-	filterPool:        true,
-}
 
 // groupFilter checks a condition that is the same for every allocation of a group. It returns "" or the
 // reason of the refusal.
@@ -46,31 +22,31 @@ type groupFilter struct {
 }
 
 var groupFilters = []groupFilter{
-	{filterEligibility, eligible},
-	{filterDatacenter, inDatacenter},
-	{filterPool, inPool},
-	{filterLevel, knowsFields},
-	{filterDriver, hasDrivers},
-	{filterConstraint, meetsConstraints},
-	{filterDevice, hasDevices},
-	{filterNetwork, hasNetwork},
-	{filterHostVolume, hasHostVolumes},
+	{rejects.FilterEligibility, eligible},
+	{rejects.FilterDatacenter, inDatacenter},
+	{rejects.FilterPool, inPool},
+	{rejects.FilterLevel, knowsFields},
+	{rejects.FilterDriver, hasDrivers},
+	{rejects.FilterConstraint, meetsConstraints},
+	{rejects.FilterDevice, hasDevices},
+	{rejects.FilterNetwork, hasNetwork},
+	{rejects.FilterHostVolume, hasHostVolumes},
 }
 
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
 type placeFilter struct {
 	name  string
-	check func(p *planner, w *placement, v *nodeView) *refusal
+	check func(p *planner, w *placement, v *nodeView) *rejects.Rejection
 }
 
 var placeFilters = []placeFilter{
-	{filterHosts, onDistinctHosts},
-	{filterProperty, withinPropertyLimits},
-	{filterHostVolume, hostVolumesFree},
-	{filterPlugin, pluginsServe},
-	{filterVolume, volumesReachable},
-	{filterLimit, volumesWithinLimit},
-	{filterResources, resourcesFit},
+	{rejects.FilterHosts, onDistinctHosts},
+	{rejects.FilterProperty, withinPropertyLimits},
+	{rejects.FilterHostVolume, hostVolumesFree},
+	{rejects.FilterPlugin, pluginsServe},
+	{rejects.FilterVolume, volumesReachable},
+	{rejects.FilterLimit, volumesWithinLimit},
+	{rejects.FilterResources, resourcesFit},
 }
 
 // groupPlan is a group with values that are computed once for all its allocations.
@@ -82,14 +58,14 @@ type groupPlan struct {
 	group         *structs.TaskGroup
 	ask           structs.Resources
 	kept          *structs.Resources // ask, as all its allocations keep it
-	devices       []*deviceDemand
+	devices       []*match.DeviceDemand
 	network       *structs.NetworkResource // nil: none
 	ports         []structs.Port
 	hostVolumes   []*structs.VolumeRequest
 	newest        level.Part // that the agent of a node has to know
 	drivers       []string
 	specified     [][]*structs.Constraint // those of the job, the group and the tasks
-	constraints   []constraint            // all of specified, compiled
+	constraints   []match.Constraint      // all of specified, compiled
 	distinct      string                  // distinct_hosts: "job", "group" or ""
 	properties    []propertyLimit         // distinct_property
 	crowded       map[string]bool         // allocations beyond these two; nil until needed
@@ -97,8 +73,8 @@ type groupPlan struct {
 	only          string                   // the ID of the one node that constraints allow, ""
 	candidateSets map[string]*candidateSet // by source
 	passing       []*structs.Node          // of all nodes, by ID
-	static        *refusalCount            // of all nodes; nil until a reader needs all
-	failed        *refusalCount            // the first failure to place
+	static        *rejects.Count           // of all nodes; nil until a reader needs all
+	failed        *rejects.Count           // the first failure to place
 	queued        int
 	updates       *rollout // nil: all allocations of older versions are replaced at once
 	settled       bool     // its part of the deployment has reached its aim
@@ -113,7 +89,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		group:         g,
 		ask:           ask,
 		kept:          &ask,
-		devices:       deviceDemands(g),
+		devices:       match.DeviceDemands(g),
 		network:       g.Network(),
 		ports:         g.PortDemands(),
 		hostVolumes:   g.HostVolumes(),
@@ -127,20 +103,20 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 			p.drivers = append(p.drivers, t.Driver)
 		}
 	}
-	p.constraints = compileConstraints(p.specified...)
+	p.constraints = match.CompileConstraints(p.specified...)
 	if g.HasConsulServices() {
-		c := compileConstraint(consulConstraint)
-		c.text = "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
+		c := match.CompileConstraint(consulConstraint)
+		c.Text = "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
 	}
 	if g.UsesConnect() {
-		c := compileConstraint(connectConstraint)
-		c.text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
+		c := match.CompileConstraint(connectConstraint)
+		c.Text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
 	}
-	p.only = onlyNode(p.specified...)
+	p.only = match.OnlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
 	switch {
@@ -182,7 +158,7 @@ func (g *groupPlan) filterNodes(nodes []*structs.Node) {
 	if g.static != nil {
 		return
 	}
-	g.static = newRefusalCount()
+	g.static = rejects.NewCount()
 	for _, n := range nodes {
 		if g.admit(g.static, n) {
 			g.passing = append(g.passing, n)
@@ -191,35 +167,21 @@ func (g *groupPlan) filterNodes(nodes []*structs.Node) {
 }
 
 // admit counts a node and reports whether it passes the group's own filters.
-func (g *groupPlan) admit(t *refusalCount, n *structs.Node) bool {
+func (g *groupPlan) admit(t *rejects.Count, n *structs.Node) bool {
 	r := g.checkNode(n)
 	if r == nil {
-		t.countNode(n, "")
+		t.CountNode(n, "")
 		return true
 	}
-	t.countRefusal(n, *r)
-	t.countNode(n, r.filter)
+	t.AddRejection(n, *r)
+	t.CountNode(n, r.Filter)
 	return false
 }
 
-// countNode counts a node as the Nomad HTTP API defines: in the pool, in the datacenters, evaluated.
-func (t *refusalCount) countNode(n *structs.Node, refusedBy string) {
-	switch refusedBy {
-	case filterEligibility, filterPool:
-		return
-	case filterDatacenter:
-		t.metric.NodesInPool++
-		return
-	}
-	t.metric.NodesInPool++
-	t.count(nodesAvailable, n.Datacenter, 1)
-	t.metric.NodesEvaluated++
-}
-
-func (g *groupPlan) checkNode(n *structs.Node) *refusal {
+func (g *groupPlan) checkNode(n *structs.Node) *rejects.Rejection {
 	for _, f := range groupFilters {
 		if why := f.check(g, n); why != "" {
-			return &refusal{filter: f.name, reason: why}
+			return &rejects.Rejection{Filter: f.name, Reason: why}
 		}
 	}
 	return nil
@@ -230,7 +192,8 @@ func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
-		case filterEligibility, filterLevel, filterDriver, filterDevice, filterNetwork, filterHostVolume:
+		case rejects.FilterEligibility, rejects.FilterLevel, rejects.FilterDriver,
+			rejects.FilterDevice, rejects.FilterNetwork, rejects.FilterHostVolume:
 			continue
 		}
 		if why := f.check(g, n); why != "" {
@@ -332,37 +295,37 @@ var connectConstraint = &structs.Constraint{
 
 func meetsConstraints(g *groupPlan, n *structs.Node) string {
 	for _, c := range g.constraints {
-		if !c.metBy(n) {
-			return c.text
+		if !c.MetBy(n) {
+			return c.Text
 		}
 	}
 	return ""
 }
 
-func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
+func onDistinctHosts(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	switch {
 	case w.plan.distinct == "job" && v.jobAllocs() > 0:
-		return &refusal{reason: "distinct_hosts: the node has an allocation of the job"}
+		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the job"}
 	case w.plan.distinct == "group" && v.ofGroup(w.plan.group.Name) > 0:
-		return &refusal{reason: "distinct_hosts: the node has an allocation of the group"}
+		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the group"}
 	}
 	return nil
 }
 
 // exhausted has the refusal for each dimension of a node's room.
-var exhausted = func() map[string]*refusal {
-	all := map[string]*refusal{}
+var exhausted = func() map[string]*rejects.Rejection {
+	all := map[string]*rejects.Rejection{}
 	for _, dimension := range structs.RoomDimensions() {
-		all[dimension] = &refusal{
-			filter:    filterResources,
-			reason:    dimension + " exhausted",
-			dimension: dimension,
+		all[dimension] = &rejects.Rejection{
+			Filter:    rejects.FilterResources,
+			Reason:    dimension + " exhausted",
+			Dimension: dimension,
 		}
 	}
 	return all
 }()
 
-func resourcesFit(p *planner, w *placement, v *nodeView) *refusal {
+func resourcesFit(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	short := v.room.Short(w.plan.ask)
 	if short != "" {
 		return exhausted[short]

@@ -1,9 +1,13 @@
 package scheduler
 
+import (
+	"berth/scheduler/rejects"
+)
+
 // Filters lists the names of all filters, as the reasons of a group without a place name them
 // (structs.PlacementRefusal).
 func Filters() []string {
-	names := []string{filterResources}
+	names := []string{rejects.FilterResources}
 	for _, f := range groupFilters {
 		names = append(names, f.name)
 	}

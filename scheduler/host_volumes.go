@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -24,20 +25,20 @@ func hasHostVolumes(g *groupPlan, n *structs.Node) string {
 
 // hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
 // volumes.
-func hostVolumesFree(p *planner, w *placement, v *nodeView) *refusal {
+func hostVolumesFree(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	if len(w.plan.hostVolumes) == 0 {
 		return nil
 	}
 	g := w.plan.group
 	name, holder := state.HostVolumeHolder(p, v.node.ID, g, p.stopped)
 	if name != "" {
-		return &refusal{reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,
+		return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,
 			structs.ShortID(holder))}
 	}
 	for _, other := range v.writers {
 		name = g.HostVolumeConflict(other)
 		if name != "" {
-			return &refusal{reason: fmt.Sprintf("host volume %q has a writer of this job", name)}
+			return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer of this job", name)}
 		}
 	}
 	return nil

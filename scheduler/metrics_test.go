@@ -1,13 +1,12 @@
 package scheduler
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
 	"berth/internal/codec"
+	"berth/scheduler/rejects"
 	"berth/structs"
 )
 
@@ -42,54 +41,6 @@ func groups(n int) func(*structs.Job) {
 	}
 }
 
-// TestRefusalCount_ChangesNoOther: neither its clones nor the metrics that were made of it.
-func TestRefusalCount_ChangesNoOther(t *testing.T) {
-	node := aNode("n1")
-	node.NodeClass = "small"
-	short := refusal{filter: filterResources, dimension: "cpu", reason: "cpu exhausted", keys: []string{"k"}}
-	count := func(c *refusalCount) {
-		c.countRefusal(node, short)
-		c.countRefusal(node, refusal{filter: filterDriver, reason: "no driver"})
-		c.countNode(node, "")
-	}
-	shown := func(c *refusalCount) string {
-		anew := &refusalCount{refusals: c.refusals}
-		if !reflect.DeepEqual(c.list(), anew.list()) {
-			t.Error("the list of refusals is out of date")
-		}
-		m, err := json.Marshal(c.toMetric(structs.MaxReasons))
-		return fmt.Sprintf("%s %v %d %v", m, c.refusals, len(c.keys), err)
-	}
-	for name, change := range map[string]func(c *refusalCount){
-		"count":   count,
-		"blocked": func(c *refusalCount) { c.countBlocked(refusal{reason: "no volume"}) },
-		"merge": func(c *refusalCount) {
-			other := newRefusalCount()
-			count(other)
-			c.merge(newRefusalCount(), other)
-		},
-	} {
-		c := newRefusalCount()
-		count(c)
-		first, clone := c.toMetric(structs.MaxReasons), c.clone()
-		metric, err := json.Marshal(first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := shown(clone)
-		change(c)
-		later := shown(c)
-		change(clone.clone())
-		if got := shown(clone); got != want || later == want {
-			t.Errorf("%s: the clone was %s\nand is %s\nbeside %s", name, want, got, later)
-		}
-		if got, _ := json.Marshal(first); string(got) != string(metric) {
-			t.Errorf("%s: the metric was %s\nand is %s", name, metric, got)
-		}
-	}
-}
-
-// TestProcess_APlanDoesNotRepeatTheTextsOfItsJob: each group without a node has its own reason.
 func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Job){
 		"datacenters": func(j *structs.Job) { j.Datacenters = manyTexts(structs.MaxListed) },
@@ -145,15 +96,15 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 			}
 		}
 		if last := m.Refusals[len(m.Refusals)-1]; len(m.Refusals) != want+1 || sum != 60 ||
-			last.Filter != otherReasons {
+			last.Filter != rejects.OtherReasons {
 			t.Errorf("%d groups: %d reasons of %d nodes, the last %+v", n, len(m.Refusals), sum, last)
 		}
 		if len(m.ConstraintFiltered) != want+1 ||
-			m.ConstraintFiltered[otherReasons] != 60-2*want {
+			m.ConstraintFiltered[rejects.OtherReasons] != 60-2*want {
 			t.Errorf("%d groups: %d entries, %d others", n, len(m.ConstraintFiltered),
-				m.ConstraintFiltered[otherReasons])
+				m.ConstraintFiltered[rejects.OtherReasons])
 		}
-		again := refusalCountOf(m).toMetric(want)
+		again := rejects.CountOf(m).ToMetric(want)
 		if got := again.Refusals[len(again.Refusals)-1]; len(again.Refusals) != want+1 || got.Nodes != 60-2*want {
 			t.Errorf("%d groups: made anew, the last of %d is %+v", n, len(again.Refusals), got)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/scheduler/rejects"
 	"berth/structs"
 )
 
@@ -58,7 +59,7 @@ func TestNetworkMode_FiltersNodes(t *testing.T) {
 			continue
 		}
 		refusals := blocked[0].FailedTGAllocs["g"].Refusals
-		if len(refusals) != 1 || refusals[0].Filter != filterNetwork ||
+		if len(refusals) != 1 || refusals[0].Filter != rejects.FilterNetwork ||
 			!strings.Contains(refusals[0].Reason, c.want) {
 			t.Errorf("%s: refusals %+v", c.mode, refusals)
 		}

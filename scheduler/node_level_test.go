@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/level"
+	"berth/scheduler/rejects"
 	"berth/structs"
 )
 
@@ -63,7 +64,7 @@ func TestNodeLevel_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
 	refusals := blocked[0].FailedTGAllocs["g"].Refusals
 	const why = "the agent of the node has berth.level 1 (version 0.1.0); MaxRunDuration needs 2 or later: " +
 		"update the agent"
-	if len(refusals) != 1 || refusals[0].Filter != filterLevel || refusals[0].Reason != why {
+	if len(refusals) != 1 || refusals[0].Filter != rejects.FilterLevel || refusals[0].Reason != why {
 		t.Fatalf("refusals %+v", refusals)
 	}
 	w.node(nodeOfLevel("n1", level.First+1)) // the agent was updated

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -74,7 +75,7 @@ func (p *planner) placeFresh(w *placement) {
 			return
 		case g.failed == nil:
 		case !g.group.HasPerAlloc() || w.fresh-left >= structs.MaxGroupCount:
-			g.failed.metric.CoalescedFailures += left // the plan frees no capacity
+			g.failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
 		}
@@ -108,7 +109,7 @@ func (p *planner) placeOne(w *placement) {
 		w.node == nil &&
 		!w.update &&
 		!g.group.HasPerAlloc() {
-		g.failed.metric.CoalescedFailures++ // an equal placement has failed before
+		g.failed.Metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
 		return
 	}
@@ -136,57 +137,39 @@ func (p *planner) placeOne(w *placement) {
 		g.recordFailure(w, t)
 		return
 	}
-	t.metric.ScoreMetaData = p.scores(w, top)
+	t.Metric.ScoreMetaData = p.scores(w, top)
 	p.addToPlan(w, top[0].view, t)
 }
 
 // recordFailure keeps the first failure of a group, and for a per-node job the refusal of each node.
-func (g *groupPlan) recordFailure(w *placement, t *refusalCount) {
+func (g *groupPlan) recordFailure(w *placement, t *rejects.Count) {
 	g.queued++
 	switch {
 	case g.failed == nil:
 		g.failed = t
 	case w.node == nil:
-		g.failed.metric.CoalescedFailures++
-		g.failed.addKeys(maps.Keys(t.keys))
+		g.failed.Metric.CoalescedFailures++
+		g.failed.AddKeys(maps.Keys(t.Keys))
 	default:
-		g.failed.merge(g.static, t)
-	}
-}
-
-// merge adds the counts of other beyond base, from which both began.
-func (t *refusalCount) merge(base, other *refusalCount) {
-	for at, n := range other.refusals {
-		t.countReason(at, n-base.refusals[at])
-	}
-	t.addKeys(maps.Keys(other.keys))
-	t.metric.NodesFiltered += other.metric.NodesFiltered - base.metric.NodesFiltered
-	t.metric.NodesExhausted += other.metric.NodesExhausted - base.metric.NodesExhausted
-	bases := base.counts()
-	for in, counts := range other.counts() {
-		for name, n := range *counts {
-			if more := n - (*bases[in])[name]; more > 0 {
-				t.count(in, name, more)
-			}
-		}
+		g.failed.Merge(g.static, t)
 	}
 }
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
 // none if every node refused, or if all nodes alike are blocked.
-func (p *planner) chooseNode(w *placement) (topN, *refusalCount) {
+func (p *planner) chooseNode(w *placement) (topN, *rejects.Count) {
 	g := w.plan
 	blocked := p.blockedEverywhere(w)
 	switch {
 	case w.node != nil && blocked != nil:
-		t := g.static.clone()
-		t.countRefusal(w.node, *blocked)
+		t := g.static.Clone()
+		t.AddRejection(w.node, *blocked)
 		return nil, t
 	case w.node != nil:
 		return p.tryAll(w, []*structs.Node{w.node})
 	case blocked != nil:
-		t := newRefusalCount()
-		t.countBlocked(*blocked)
+		t := rejects.NewCount()
+		t.CountBlocked(*blocked)
 		return nil, t
 	}
 	top, t := p.placeSticky(w)
@@ -225,7 +208,7 @@ func (p *planner) chooseNode(w *placement) (topN, *refusalCount) {
 
 // lastRefusals returns the refusals of all nodes for the evaluation's last plan, and the nodes with capacity
 // freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
-func (p *planner) lastRefusals(w *placement) (*refusalCount, []*structs.Node) {
+func (p *planner) lastRefusals(w *placement) (*rejects.Count, []*structs.Node) {
 	g := w.plan
 	e := p.eval
 	before := e.FailedTGAllocs[g.group.Name]
@@ -255,18 +238,18 @@ func (p *planner) lastRefusals(w *placement) (*refusalCount, []*structs.Node) {
 			freed = append(freed, n)
 		}
 	}
-	return refusalCountOf(before), freed
+	return rejects.CountOf(before), freed
 }
 
 // tryAll tries each of the candidates.
-func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *refusalCount) {
-	t := w.plan.static.clone()
+func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *rejects.Count) {
+	t := w.plan.static.Clone()
 	var top topN
 	for _, n := range candidates {
 		v := p.viewOf(n)
 		r := p.checkPlacement(w, v)
 		if r != nil {
-			t.countRefusal(n, *r)
+			t.AddRejection(n, *r)
 			continue
 		}
 		top.insert(rankNode(w, v))
@@ -274,12 +257,12 @@ func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *refus
 	return top, t
 }
 
-func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
+func (p *planner) checkPlacement(w *placement, v *nodeView) *rejects.Rejection {
 	for _, f := range placeFilters {
 		r := f.check(p, w, v)
 		if r != nil {
-			if r.filter == "" {
-				r.filter = f.name
+			if r.Filter == "" {
+				r.Filter = f.name
 			}
 			return r
 		}
@@ -307,7 +290,7 @@ func (p *planner) newAllocID() string {
 }
 
 // addToPlan adds the allocation to the plan and counts it from here on.
-func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
+func (p *planner) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	group := w.plan.group.Name
 	a := &structs.Allocation{
 		ID:                p.newAllocID(),
@@ -323,7 +306,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 		DesiredStatus:     structs.AllocDesiredRun,
 		ClientStatus:      structs.AllocPending,
 		RescheduleTracker: p.trackerFor(w),
-		Metrics:           t.toMetric(structs.MaxReasons),
+		Metrics:           t.ToMetric(structs.MaxReasons),
 
 		PreemptedAllocations: w.victims,
 		NoMemoryMax:          w.plan.noMemoryMax,
@@ -362,7 +345,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 
 // allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
-	size := 512 + 160*len(reschedules(a)) + metricBytes(a.Metrics)
+	size := 512 + 160*len(reschedules(a)) + rejects.MetricBytes(a.Metrics)
 	size += len(a.Namespace) + len(a.JobID) + len(a.TaskGroup)
 	for task, groups := range a.Devices {
 		size += len(task)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -55,7 +56,7 @@ func hasPorts(g *groupPlan, n *structs.Node) string {
 }
 
 // portsFree checks that the node has free ports for the allocation.
-func (p *planner) portsFree(w *placement, v *nodeView) *refusal {
+func (p *planner) portsFree(w *placement, v *nodeView) *rejects.Rejection {
 	if len(w.plan.ports) == 0 {
 		return nil
 	}
@@ -67,9 +68,9 @@ func (p *planner) portsFree(w *placement, v *nodeView) *refusal {
 	if short.Static() {
 		reason = fmt.Sprintf("port %d of host network %q is in use", short.Value, short.HostNetwork)
 	}
-	return &refusal{
-		reason:    reason,
-		dimension: "ports",
+	return &rejects.Rejection{
+		Reason:    reason,
+		Dimension: "ports",
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/scheduler/preempt"
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -26,7 +27,7 @@ func (p *planner) mayPreempt(w *placement) bool {
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
 // are none.
-func (p *planner) placeByPreemption(w *placement, t *refusalCount) bool {
+func (p *planner) placeByPreemption(w *placement, t *rejects.Count) bool {
 	if !p.mayPreempt(w) {
 		return false
 	}
@@ -87,7 +88,7 @@ func (p *planner) fromOrigin(nodes []*structs.Node) []*structs.Node {
 // victimsOn returns the victims on one node, none if they do not suffice.
 func (p *planner) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 	r := p.checkPlacement(w, v)
-	if r != nil && r.filter != filterResources {
+	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
 	}
 	from := p.displaceable(v)
@@ -177,8 +178,8 @@ func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, help
 		missing = shareOf(lacks.Sub(given), g.ask)
 		switch {
 		case device != nil:
-			held := devicesFor(a, device.demand)
-			return missing + float64(max(0, device.demand.Number()-held)), held > 0
+			held := devicesFor(a, device.Demand)
+			return missing + float64(max(0, device.Demand.Number()-held)), held > 0
 		case port != nil:
 			return missing, t.hasPortFor(a, port)
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/scheduler/match"
 	"berth/structs"
 )
 
@@ -16,14 +17,14 @@ type preferences struct {
 
 // nodeAffinityTerm is an affinity with its share of all weights, from -1 to 1.
 type nodeAffinityTerm struct {
-	constraint
+	match.Constraint
 	share float64
 }
 
 // spreadTerm is a spread with its share of the weights of all spreads, from 0 to 1.
 type spreadTerm struct {
 	share   float64
-	count   *valueCount
+	count   *match.ValueCount
 	desired map[string]float64 // allocations by value; nil: as many with one value as with another
 }
 
@@ -47,7 +48,7 @@ func compilePreferences(j *structs.Job, g *structs.TaskGroup) preferences {
 	}
 	for _, a := range affinities {
 		p.affinities = append(p.affinities, nodeAffinityTerm{
-			compileConstraint(a.Constraint()),
+			match.CompileConstraint(a.Constraint()),
 			float64(a.Weight) / max(1, sum),
 		})
 	}
@@ -66,7 +67,7 @@ func compilePreferences(j *structs.Job, g *structs.TaskGroup) preferences {
 
 func newSpreadTerm(g *structs.TaskGroup, s *structs.Spread) *spreadTerm {
 	t := &spreadTerm{
-		count: &valueCount{group: g.Name, of: targetOf(s.Attribute)},
+		count: &match.ValueCount{Group: g.Name, Of: match.TargetOf(s.Attribute)},
 	}
 	if len(s.SpreadTarget) == 0 {
 		return t
@@ -80,7 +81,7 @@ func newSpreadTerm(g *structs.TaskGroup, s *structs.Spread) *spreadTerm {
 	if _, named := t.desired[others]; !named && rest > 0 {
 		t.desired[others] = float64(rest) * float64(g.Count) / 100
 	}
-	t.count.rest = func(text string) string {
+	t.count.Rest = func(text string) string {
 		if _, named := t.desired[text]; named {
 			return text
 		}
@@ -97,7 +98,7 @@ func (p *preferences) any() bool { return len(p.affinities)+len(p.spreads) > 0 }
 func (p *preferences) affinity(n *structs.Node) float64 {
 	sum := 0.0
 	for _, a := range p.affinities {
-		if a.metBy(n) {
+		if a.MetBy(n) {
 			sum += a.share
 		}
 	}
@@ -110,14 +111,14 @@ func (p *preferences) spread(of *planner, n *structs.Node) float64 {
 	sum := 0.0
 	for _, s := range p.spreads {
 		counts := of.countsOf(s.count)
-		is := counts.on(n)
+		is := counts.On(n)
 		switch {
-		case !is.set:
+		case !is.Set:
 			sum -= s.share
 		case s.desired != nil:
-			sum += s.share * s.towardsTarget(counts.counts[is.text], is.text)
+			sum += s.share * s.towardsTarget(counts.Counts[is.Text], is.Text)
 		default:
-			sum += s.share * evenness(counts, is.text)
+			sum += s.share * evenness(counts, is.Text)
 		}
 	}
 	return sum
@@ -137,18 +138,18 @@ func (s *spreadTerm) towardsTarget(used int, text string) float64 {
 // evenness compares the count of a value with the least and the greatest count of the values in use. The
 // value with the least count is preferred the more, the further it is behind. If all are equal, each counts
 // -1, so that a value without an allocation is better.
-func evenness(c *valueCount, text string) float64 {
-	used := c.counts[text]
-	least := float64(c.least)
+func evenness(c *match.ValueCount, text string) float64 {
+	used := c.Counts[text]
+	least := float64(c.Least)
 	switch {
-	case len(c.counts) == 0:
+	case len(c.Counts) == 0:
 		return 0
-	case used != c.least:
+	case used != c.Least:
 		return (least - float64(used)) / least
-	case c.least == c.most:
+	case c.Least == c.Most:
 		return -1
 	}
-	return (float64(c.most) - least) / least
+	return (float64(c.Most) - least) / least
 }
 
 // class returns a text that is equal for nodes that the preferences rate alike.
@@ -156,11 +157,11 @@ func (p *preferences) class(n *structs.Node) string {
 	var b strings.Builder
 	b.WriteString(strconv.FormatFloat(p.affinity(n), 'g', 6, 64))
 	for _, s := range p.spreads {
-		is := s.count.on(n)
+		is := s.count.On(n)
 		b.WriteByte(0)
-		if is.set {
+		if is.Set {
 			b.WriteByte('=')
-			b.WriteString(is.text)
+			b.WriteString(is.Text)
 		}
 	}
 	return b.String()

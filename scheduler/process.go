@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/scheduler/match"
 	"berth/scheduler/preempt"
 	"berth/state"
 	"berth/structs"
@@ -109,7 +110,7 @@ type planner struct {
 	replaced       []*structs.Allocation            // of the job: see isReplaced
 	knowsOwn       bool                             // live has those on all nodes
 	own            map[string][]*structs.Allocation // live by node; nil until ownByNode
-	values         []*valueCount                    // those that have counted the job's allocations
+	values         []*match.ValueCount              // those that have counted the job's allocations
 	groups         []*groupPlan
 	deployment     *structs.Deployment        // of the job's version: see findDeployment
 	deployed       bool                       // the job's version has, or had, a deployment
@@ -225,8 +226,8 @@ func (p *planner) finishEval() {
 		if e.FailedTGAllocs == nil {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
-		e.FailedTGAllocs[g.group.Name] = g.failed.toMetric(most)
-		maps.Copy(keys, g.failed.keys)
+		e.FailedTGAllocs[g.group.Name] = g.failed.ToMetric(most)
+		maps.Copy(keys, g.failed.Keys)
 	}
 	p.addWaiting(e)
 	p.plan.Eval = e

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
 )
@@ -162,7 +163,7 @@ func (g *groupPlan) mayContinue(a *structs.Allocation, n *structs.Node) bool {
 		return false
 	}
 	older := old.Group(a.TaskGroup)
-	return sameRunSpec(old, older, g.job, g.group) &&
+	return change.SameRunSpec(old, older, g.job, g.group) &&
 		!g.agentDropsChange(older, n) &&
 		g.checkRunning(n) == ""
 }

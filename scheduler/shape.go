@@ -55,7 +55,7 @@ func (p *planner) shape() string {
 			s.Network = g.network.Mode
 		}
 		for _, d := range g.devices {
-			s.Devices = append(s.Devices, d.demand)
+			s.Devices = append(s.Devices, d.Demand)
 		}
 		for _, d := range g.ports {
 			s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})

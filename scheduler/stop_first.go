@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -85,7 +86,7 @@ func (p *planner) placeByStops(w *placement) bool {
 		if len(top) == 0 {
 			continue
 		}
-		t.metric.ScoreMetaData = p.scores(w, top)
+		t.Metric.ScoreMetaData = p.scores(w, top)
 		p.addToPlan(w, top[0].view, t)
 		p.placeStopped(set)
 		return true
@@ -131,7 +132,7 @@ func byNode(updates []*placement) (sets [][]*placement) {
 
 // stopUntilFits stops the predecessors of a set, one by one, until an update fits, and lets those run on that
 // it does not need. It returns the best nodes. If there is none, it stops none.
-func (p *planner) stopUntilFits(w *placement, set []*placement) (topN, *refusalCount) {
+func (p *planner) stopUntilFits(w *placement, set []*placement) (topN, *rejects.Count) {
 	var stops []*placement
 	for _, other := range set[:min(len(set), w.plan.mostStops())] {
 		p.stopAlloc(other.prev, structs.StopReplaced, replacedReason)
@@ -159,7 +160,7 @@ func (p *planner) stopUntilFits(w *placement, set []*placement) (topN, *refusalC
 }
 
 // tryWithStops tries the nodes of the predecessors that stop for an update.
-func (p *planner) tryWithStops(w *placement, stops []*placement) (topN, *refusalCount) {
+func (p *planner) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
 	if p.blockedEverywhere(w) != nil {
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -78,7 +79,7 @@ func TestDistinctProperty_NeedsTheAttribute(t *testing.T) {
 	w.node(n)
 	w.job(aJob("web", structs.JobService, inGroup(distinctProperty("9"))))
 	p := w.run("web")
-	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.Refusals[0].Filter != filterProperty ||
+	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.Refusals[0].Filter != rejects.FilterProperty ||
 		m.Refusals[0].Reason != "distinct_property: the node has no ${meta.rack}" {
 		t.Errorf("got %+v", m)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
 )
@@ -12,7 +13,7 @@ import (
 // volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit,
 // those of allocations that are placed there and have not claimed yet, and those of this allocation. Volumes
 // that leave with the predecessor do not count.
-func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
+func volumesWithinLimit(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
 		limit := p.volumeLimit(v, plugin)
@@ -33,9 +34,9 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 		}
 		maps.Copy(volumes, added)
 		keys := p.keysOfVolumes(volumes)
-		return &refusal{
-			reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
-			keys:   append(keys, structs.WakePlugin(plugin)),
+		return &rejects.Rejection{
+			Reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
+			Keys:   append(keys, structs.WakePlugin(plugin)),
 		}
 	}
 	return nil

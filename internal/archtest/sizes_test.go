@@ -31,7 +31,7 @@ var largePackages = map[string]int{
 	"internal/mvcc":           3200,
 	"jobspec":                 4100,
 	"plugins/hostpath":        3900,
-	"scheduler":               6800,
+	"scheduler":               5500,
 	"server":                  2700,
 	"server/control":          3000,
 	"state":                   10400,

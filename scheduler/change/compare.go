@@ -1,4 +1,5 @@
-package scheduler
+// Package change tells what a new version of a job changes for its running tasks.
+package change
 
 import (
 	"bytes"
@@ -85,8 +86,8 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	return out
 }
 
-// sameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.
-func sameRunSpec(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
+// SameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.
+func SameRunSpec(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
 	if a == nil || ga == nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package match
 
 import (
 	"slices"
@@ -75,7 +75,7 @@ func deviceTargetOf(s string) deviceTarget {
 	}
 }
 
-// metBy reports whether the constraint holds for a group.
+// MetBy reports whether the constraint holds for a group.
 func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	l := c.left(g)
 	r := c.right(g)

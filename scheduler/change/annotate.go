@@ -1,4 +1,4 @@
-package scheduler
+package change
 
 import (
 	"berth/structs"
@@ -6,10 +6,10 @@ import (
 
 // The annotations of differences, as the dialect has them.
 const (
-	forcesCreate      = "forces create"
-	forcesDestroy     = "forces destroy"
-	forcesInPlace     = "forces in-place update"
-	forcesDestructive = "forces create/destroy update"
+	ForcesCreate      = "forces create"
+	ForcesDestroy     = "forces destroy"
+	ForcesInPlace     = "forces in-place update"
+	ForcesDestructive = "forces create/destroy update"
 )
 
 // Annotate adds to the difference between two versions of a job its effects on the allocations. old may be
@@ -61,9 +61,9 @@ func annotateCount(g *structs.TaskGroupDiff) {
 		switch {
 		case f.Type == structs.DiffAdded, len(f.Old) < len(f.New),
 			len(f.Old) == len(f.New) && f.Old < f.New: // they are numbers without leading zeros
-			f.Annotations = append(f.Annotations, forcesCreate)
+			f.Annotations = append(f.Annotations, ForcesCreate)
 		default:
-			f.Annotations = append(f.Annotations, forcesDestroy)
+			f.Annotations = append(f.Annotations, ForcesDestroy)
 		}
 	}
 }
@@ -76,14 +76,14 @@ func taskAnnotations(
 	case t.Type == structs.DiffNone:
 		return nil
 	case g.Type == structs.DiffAdded:
-		return []string{forcesCreate}
+		return []string{ForcesCreate}
 	case g.Type == structs.DiffDeleted:
-		return []string{forcesDestroy}
+		return []string{ForcesDestroy}
 	case t.Type == structs.DiffEdited &&
 		sameTask(old.Task(t.Name), now.Task(t.Name)):
-		return []string{forcesInPlace}
+		return []string{ForcesInPlace}
 	}
-	return []string{forcesDestructive}
+	return []string{ForcesDestructive}
 }
 
 // sameTask reports whether a running task may continue as another version of it.
@@ -92,5 +92,5 @@ func sameTask(old, now *structs.Task) bool {
 	groupOf := func(t *structs.Task) *structs.TaskGroup {
 		return &structs.TaskGroup{Tasks: []*structs.Task{t}}
 	}
-	return sameRunSpec(job, groupOf(old), job, groupOf(now))
+	return SameRunSpec(job, groupOf(old), job, groupOf(now))
 }

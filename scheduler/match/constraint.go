@@ -1,4 +1,6 @@
-package scheduler
+// Package match compiles the constraints, the affinities and the demands for devices of a job. It tells which
+// nodes and devices meet them.
+package match
 
 import (
 	"cmp"
@@ -14,9 +16,9 @@ import (
 	"berth/structs"
 )
 
-// constraint is one constraint, compiled for many nodes.
-type constraint struct {
-	text  string // its text in a rejection
+// Constraint is one constraint, compiled for many nodes.
+type Constraint struct {
+	Text  string // its text in a rejection
 	left  target
 	right target
 	holds func(left, right value) bool
@@ -24,8 +26,8 @@ type constraint struct {
 
 // value is the value of a target on a node, if it is set there.
 type value struct {
-	text string
-	set  bool
+	Text string
+	Set  bool
 }
 
 // operands are all but distinct_hosts and distinct_property, which depend on allocations too.
@@ -42,16 +44,16 @@ var operands = map[string]func(l, r value) bool{
 	structs.ConstraintSetContains:    containsAll,
 	structs.ConstraintSetContainsAll: containsAll,
 	structs.ConstraintSetContainsAny: containsAny,
-	structs.ConstraintIsSet:          func(l, _ value) bool { return l.set },
-	structs.ConstraintIsNotSet:       func(l, _ value) bool { return !l.set },
+	structs.ConstraintIsSet:          func(l, _ value) bool { return l.Set },
+	structs.ConstraintIsNotSet:       func(l, _ value) bool { return !l.Set },
 	structs.ConstraintRegexp:         matchesRegexp,
 	structs.ConstraintVersion:        versionFits,
 	structs.ConstraintSemver:         semverFits,
 }
 
-// compileConstraints compiles constraints. No node meets a constraint with an unknown operand.
-func compileConstraints(lists ...[]*structs.Constraint) []constraint {
-	var out []constraint
+// CompileConstraints compiles constraints. No node meets a constraint with an unknown operand.
+func CompileConstraints(lists ...[]*structs.Constraint) []Constraint {
+	var out []Constraint
 	for _, list := range lists {
 		for _, c := range list {
 			if c == nil ||
@@ -59,27 +61,28 @@ func compileConstraints(lists ...[]*structs.Constraint) []constraint {
 				c.Operand == structs.ConstraintDistinctProperty {
 				continue
 			}
-			out = append(out, compileConstraint(c))
+			out = append(out, CompileConstraint(c))
 		}
 	}
 	return out
 }
 
-func compileConstraint(c *structs.Constraint) constraint {
+// CompileConstraint compiles one constraint.
+func CompileConstraint(c *structs.Constraint) Constraint {
 	holds := operands[c.Operand]
 	if holds == nil {
 		holds = func(value, value) bool { return false }
 	}
-	return constraint{
-		text:  structs.Cut(constraintText(c), structs.MaxReason),
-		left:  targetOf(c.LTarget),
-		right: targetOf(c.RTarget),
+	return Constraint{
+		Text:  structs.Cut(constraintText(c), structs.MaxReason),
+		left:  TargetOf(c.LTarget),
+		right: TargetOf(c.RTarget),
 		holds: memoize(holds),
 	}
 }
 
-// onlyNode returns the ID of the only node that the constraints allow, "" if there may be others.
-func onlyNode(lists ...[]*structs.Constraint) string {
+// OnlyNode returns the ID of the only node that the constraints allow, "" if there may be others.
+func OnlyNode(lists ...[]*structs.Constraint) string {
 	equals := []string{"=", "==", "is"}
 	for _, c := range slices.Concat(lists...) {
 		if c != nil &&
@@ -110,8 +113,8 @@ func memoize(holds func(l, r value) bool) func(l, r value) bool {
 	}
 }
 
-// metBy reports whether the node meets the constraint.
-func (c constraint) metBy(n *structs.Node) bool {
+// MetBy reports whether the node meets the constraint.
+func (c Constraint) MetBy(n *structs.Node) bool {
 	return c.holds(c.left(n), c.right(n))
 }
 
@@ -126,8 +129,8 @@ var nodeTargets = map[string]func(n *structs.Node) string{
 	"node.pool":        func(n *structs.Node) string { return n.NodePool },
 }
 
-// targetOf understands ${node...}, ${attr...} and ${meta...}; anything else is the text itself.
-func targetOf(s string) target {
+// TargetOf understands ${node...}, ${attr...} and ${meta...}; anything else is the text itself.
+func TargetOf(s string) target {
 	name, ok := strings.CutPrefix(s, "${")
 	if !ok || !strings.HasSuffix(name, "}") {
 		return func(*structs.Node) value {
@@ -159,18 +162,18 @@ func targetOf(s string) target {
 }
 
 func equalValues(l, r value) bool {
-	return l.set && r.set && l.text == r.text
+	return l.Set && r.Set && l.Text == r.Text
 }
 
 // unequalValues takes a value that is not set for an empty one, as in the dialect.
 func unequalValues(l, r value) bool {
-	return l.text != r.text
+	return l.Text != r.Text
 }
 
 // orderedBy compares whole numbers if both sides are such, else numbers if both are, else texts.
 func orderedBy(operator string) func(l, r value) bool {
 	return func(l, r value) bool {
-		if !l.set || !r.set {
+		if !l.Set || !r.Set {
 			return false
 		}
 		whole := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
@@ -179,7 +182,7 @@ func orderedBy(operator string) func(l, r value) bool {
 			sign, ok = compareAs(l, r, parseNumber)
 		}
 		if !ok {
-			sign = strings.Compare(l.text, r.text)
+			sign = strings.Compare(l.Text, r.Text)
 		}
 		return structs.SignFits(operator, sign)
 	}
@@ -196,14 +199,14 @@ func parseNumber(s string) (float64, error) {
 
 // compareAs compares two values that can be parsed, and reports whether both can.
 func compareAs[T cmp.Ordered](l, r value, parse func(string) (T, error)) (sign int, ok bool) {
-	x, errX := parse(l.text)
-	y, errY := parse(r.text)
+	x, errX := parse(l.Text)
+	y, errY := parse(r.Text)
 	return cmp.Compare(x, y), errX == nil && errY == nil
 }
 
 func splitList(v value) []string {
 	var out []string
-	for _, s := range strings.Split(v.text, ",") {
+	for _, s := range strings.Split(v.Text, ",") {
 		out = append(out, strings.TrimSpace(s))
 	}
 	return out
@@ -214,7 +217,7 @@ func containsAll(l, r value) bool {
 	missing := func(s string) bool {
 		return !slices.Contains(have, s)
 	}
-	return l.set && r.set && !slices.ContainsFunc(splitList(r), missing)
+	return l.Set && r.Set && !slices.ContainsFunc(splitList(r), missing)
 }
 
 func containsAny(l, r value) bool {
@@ -222,24 +225,24 @@ func containsAny(l, r value) bool {
 	present := func(s string) bool {
 		return slices.Contains(have, s)
 	}
-	return l.set && r.set && slices.ContainsFunc(splitList(r), present)
+	return l.Set && r.Set && slices.ContainsFunc(splitList(r), present)
 }
 
 func matchesRegexp(l, r value) bool {
-	re, err := regexp.Compile(r.text)
-	return err == nil && l.set && r.set && re.MatchString(l.text)
+	re, err := regexp.Compile(r.Text)
+	return err == nil && l.Set && r.Set && re.MatchString(l.Text)
 }
 
 func versionFits(l, r value) bool {
-	v, err := version.NewVersion(l.text)
-	want, errWant := version.NewConstraint(r.text)
+	v, err := version.NewVersion(l.Text)
+	want, errWant := version.NewConstraint(r.Text)
 	return err == nil && errWant == nil &&
-		l.set && r.set && want.Check(v)
+		l.Set && r.Set && want.Check(v)
 }
 
 func semverFits(l, r value) bool {
-	v, err := version.NewSemver(l.text)
-	want, errWant := structs.ParseSemver(r.text)
+	v, err := version.NewSemver(l.Text)
+	want, errWant := structs.ParseSemver(r.Text)
 	return err == nil && errWant == nil &&
-		l.set && r.set && want.Hold(v)
+		l.Set && r.Set && want.Hold(v)
 }
