@@ -5,8 +5,8 @@ TAGS     := hashicorpmetrics
 GOFLAGS  += -trimpath -gcflags=all=-dwarf=false
 # No garbage collection below a limit: a fifth less work for large packages, about 1 GB for two compilers.
 BUILDENV := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=600MiB
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
+REVISION := $(shell git describe --always --dirty --abbrev=12 --match 'v*' 2>/dev/null)
+LDFLAGS  := -s -w -X berth/internal/version.described=$(REVISION)
 BIN      := bin/berth
 # The linter is pinned here: as a tool directive, it would bring its dependencies into go.mod.
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

@@ -3,12 +3,19 @@ package version
 
 import "runtime/debug"
 
-// Version is the release. A build sets it with -ldflags "-X berth/internal/version.Version=1.2.3".
-var Version = "0.1.0-dev"
+// Version is the release that this is, or becomes.
+const Version = "0.1.0"
 
-// Revision returns the commit of the build, followed by "+changes" if the tree differed from it. It returns
-// "" if the build did not record its commit.
+// described is the name that git gives the commit of the build. A build sets it with
+// -ldflags "-X berth/internal/version.described=...".
+var described string
+
+// Revision returns the commit of the build. A mark follows it if the tree differed from it: "-dirty" from
+// git, "+changes" from the compiler. It returns "" if the build did not record its commit.
 func Revision() string {
+	if described != "" {
+		return described
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
