@@ -13,7 +13,7 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build setup setup-demo test interop-tools unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: setup build ## run all tests with the race detector, with real processes, 
 interop-tools: build ## build tools of the dialect once (levant, wander, the autoscaler, OpenTofu) and test berth with them
 	INTEROP_TOOLS=$$(./scripts/interop-tools.sh) && cd test/interop && BERTH_BIN=$(CURDIR)/$(BIN) \
 		INTEROP_TOOLS=$$INTEROP_TOOLS CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run TestTool ./...
+
+upgrade: build ## replace a cluster of the released version by this one, agent by agent (root)
+	./scripts/upgrade.sh test
 
 unit: ## run the tests that need no root and no built binary; as root, also those that mount
 	$(GO) test -short -tags $(TAGS) $(UNITS)

@@ -35,6 +35,8 @@ PEER_BIN=$(./scripts/peer.sh)
 export PEER_BIN
 CONSUL_BIN=$(./scripts/consul.sh)
 export CONSUL_BIN
+BERTH_RELEASED=$(./scripts/upgrade.sh) # nothing if the history lacks the commit
+export BERTH_RELEASED
 INTEROP_TOOLS=$PWD/.cache/interop-tools # what `make interop-tools` built, perhaps nothing
 export INTEROP_TOOLS
 

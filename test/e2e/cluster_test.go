@@ -12,9 +12,10 @@ import (
 	"berth/structs"
 )
 
-// cluster is three servers and a node, four processes, or more nodes.
+// cluster is three servers and a node, four processes, or other numbers of them.
 type cluster struct {
 	t       testing.TB
+	program string // the berth that its agents run
 	servers []*agent
 	node    *agent
 	nodes   []*agent
@@ -32,6 +33,7 @@ func newCluster(t testing.TB) *cluster {
 // addNode makes one more node, not started yet.
 func (c *cluster) addNode() *agent {
 	n := newAgent(c.t, "n"+strconv.Itoa(len(c.nodes)), "-client", "-servers", c.rpc)
+	n.program = c.program
 	n.elects = len(c.servers) > 1
 	c.nodes = append(c.nodes, n)
 	return n
@@ -40,18 +42,27 @@ func (c *cluster) addNode() *agent {
 // newServers starts three servers, without a node.
 func newServers(t testing.TB) *cluster {
 	t.Helper()
-	c := &cluster{t: t}
+	return newServersOf(t, binary, 3)
+}
+
+// newServersOf starts a number of servers that run a berth.
+func newServersOf(t testing.TB, program string, many int) *cluster {
+	t.Helper()
+	c := &cluster{t: t, program: program}
 	var serf, rpc []string
-	for i := range 3 {
-		s := newAgent(t, "s"+strconv.Itoa(i), "-server", "-bootstrap-expect", "3")
+	for i := range many {
+		s := newAgent(t, "s"+strconv.Itoa(i), "-server", "-bootstrap-expect", strconv.Itoa(many))
+		s.program = program
 		s.ready = (*agent).hasLeader
-		s.elects = true
+		s.elects = many > 1
 		c.servers = append(c.servers, s)
 		serf = append(serf, "127.0.0.1:"+strconv.Itoa(s.serf))
 		rpc = append(rpc, "127.0.0.1:"+strconv.Itoa(s.rpc))
 	}
 	for _, s := range c.servers {
-		s.args = append(s.args, "-retry-join", strings.Join(serf, ","))
+		if many > 1 {
+			s.args = append(s.args, "-retry-join", strings.Join(serf, ","))
+		}
 		s.launch()
 	}
 	for _, s := range c.servers {

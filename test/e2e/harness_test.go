@@ -113,15 +113,16 @@ func seedOf(t testing.TB) uint64 {
 // agent is one berth process with all that is needed to restart it.
 type agent struct {
 	leftovers
-	t     testing.TB
-	name  string
-	http  int
-	rpc   int
-	serf  int
-	args  []string
-	ready func(a *agent) error // the condition that start waits for
-	cmd   *exec.Cmd
-	log   *os.File
+	t       testing.TB
+	name    string
+	program string // the berth that it runs
+	http    int
+	rpc     int
+	serf    int
+	args    []string
+	ready   func(a *agent) error // the condition that start waits for
+	cmd     *exec.Cmd
+	log     *os.File
 	// elects is set if the servers may elect a leader at any time: there are three.
 	elects bool
 }
@@ -139,6 +140,7 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 		leftovers: newLeftovers(dir),
 		t:         t,
 		name:      name,
+		program:   binary,
 		http:      ports[0],
 		rpc:       ports[1],
 		serf:      ports[2],
@@ -166,7 +168,7 @@ func (a *agent) start() {
 // launch starts the process and waits for nothing.
 func (a *agent) launch() {
 	a.t.Helper()
-	cmd := exec.Command(binary, a.args...)
+	cmd := exec.Command(a.program, a.args...)
 	cmd.Stdout = a.log
 	cmd.Stderr = a.log
 	if err := cmd.Start(); err != nil {
