@@ -52,7 +52,7 @@ func (c *Client) CollectAlloc(ctx context.Context, allocID string) error {
 		return structs.Conflictf("allocation %s is %s; only one that has ended and released everything is removed",
 			allocID, r.ClientState().ClientStatus)
 	}
-	if err := c.mayLose(ctx, r); err != nil {
+	if err := c.data.MayLose(ctx, r); err != nil {
 		return err
 	}
 	if !c.updates.isAcked(r.ClientState()) {

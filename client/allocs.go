@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner"
+	"berth/client/holds"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -99,7 +100,7 @@ func (c *Client) startRunner(r *allocrunner.Runner) {
 		if c.life.Err() != nil {
 			return
 		}
-		c.capacity.forget(r.ID()) // without c.mu, which capacityHolder takes second
+		c.holds.Forget(r.ID()) // without c.mu, which CapacityHolder takes second
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.runners, r.ID())
@@ -349,7 +350,7 @@ func (c *Client) CollectEnded(ctx context.Context) int {
 // allocation takes over stay besides. It asks the servers for those only if there are too many.
 func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	var ended []*allocrunner.Runner
-	here := c.awaitedData()
+	here := c.data.AwaitedHere()
 	for _, r := range c.allRunners() {
 		_, keep := here[r.ID()]
 		if isClosed(r.Unwound()) && !keep && c.updates.isAcked(r.ClientState()) {
@@ -359,7 +360,7 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	if len(ended) <= most {
 		return 0
 	}
-	elsewhere, err := c.awaitedElsewhere(ctx, ended)
+	elsewhere, err := c.data.AwaitedElsewhere(ctx, asAllocs(ended))
 	if err != nil {
 		c.logger.Warn("failed to ask which data is needed on other nodes, collecting other allocations",
 			"error", err)
@@ -367,55 +368,16 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	ended = slices.DeleteFunc(ended, func(r *allocrunner.Runner) bool {
 		_, keep := elsewhere[r.ID()]
 		if err != nil {
-			_, keep = c.keptUntil(r)
+			_, keep = c.data.KeptUntil(r)
 		}
 		return keep
 	})
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
-		return lastFinish(a.ClientState()).Compare(lastFinish(b.ClientState()))
+		return holds.LastFinish(a).Compare(holds.LastFinish(b))
 	})
 	ended = ended[:max(0, len(ended)-most)]
 	for _, r := range ended {
 		c.collect(r)
 	}
 	return len(ended)
-}
-
-func lastFinish(u *structs.AllocClientUpdate) time.Time {
-	var t time.Time
-	for _, s := range u.TaskStates {
-		if s.FinishedAt.After(t) {
-			t = s.FinishedAt
-		}
-	}
-	return t
-}
-
-// deviceHolder returns an allocation on this node that has not ended and keeps one of the devices of a (see
-// othersOf).
-func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
-	return c.devicesBefore(a).Holder(a)
-}
-
-// otherDevices returns the devices of the allocations that deviceHolder chooses from.
-func (c *Client) otherDevices(allocID string) structs.DeviceUse {
-	r := c.runner(allocID)
-	if r == nil {
-		return nil
-	}
-	return c.devicesBefore(r.Alloc())
-}
-
-func (c *Client) devicesBefore(a *structs.Allocation) structs.DeviceUse {
-	var others structs.DeviceUse
-	for _, r := range c.othersOf(a) {
-		others = others.Add(r.Alloc())
-	}
-	return others
-}
-
-// holdsDevices reports whether an allocation may still use its devices: it has not ended, or the allocations
-// of an earlier agent have no runners yet.
-func (c *Client) holdsDevices(allocID string) bool {
-	return !isClosed(c.restored) || c.allocRunning(allocID)
 }

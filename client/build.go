@@ -87,7 +87,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		AllocHooks: allocHooks(p, plugins, consulSockets),
 		TaskHooks:  taskHooks(p, supervisors, deviceManager.Reserve, lookups),
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints: append(endpoint.List(plugins, p.Running),
+		Endpoints: append(endpoint.List(plugins, p.Holds.Running),
 			drivers.Endpoint(), disk.Endpoint(diskConfig(p))),
 		Run: []func(context.Context){
 			drivers.Run,
@@ -141,8 +141,8 @@ func buildDevices(p Parts, external *catalog.Catalog) *devices.Manager {
 		Host:    p.Config.Devices,
 		Catalog: external,
 		Records: p.DB,
-		Holds:   p.HoldsDevices,
-		Others:  p.OtherDevices,
+		Holds:   p.Holds.HoldsDevices,
+		Others:  p.Holds.OtherDevices,
 	}, p.Logger)
 }
 
@@ -222,12 +222,12 @@ func allocHooks(
 		if h := predecessor.New(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
-		list = append(list, holds.Capacity(p.CapacityHolder, p.Progress))
+		list = append(list, holds.Capacity(p.Holds.CapacityHolder, p.Progress))
 		if h := disk.New(env, diskConfig(p)); h != nil {
 			list = append(list, h)
 		}
 		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins), env))
-		if h := holds.Ports(env, p.PortHolder, p.Progress); h != nil {
+		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
 		if h := network.New(networkConfig(p), env); h != nil { // it maps the ports
@@ -235,7 +235,7 @@ func allocHooks(
 		}
 		if h := holds.HostVolumes(env, holds.HostVolumesConfig{
 			Volume:   p.HostVolume,
-			Holder:   p.HostVolumeHolder,
+			Holder:   p.Holds.HostVolumeHolder,
 			Progress: p.Progress,
 		}); h != nil {
 			list = append(list, h)
@@ -322,7 +322,7 @@ func taskHooks(
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
 		Reserve:  reserve,
-		Holder:   p.DeviceHolder,
+		Holder:   p.Holds.DeviceHolder,
 		Progress: p.Progress,
 	}
 	templates := template.Config{

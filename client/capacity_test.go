@@ -43,7 +43,7 @@ func (r *fixture) startWithCapacity(stuck map[string]chan struct{}) {
 	r.prepare(false)
 	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
 		return []hooks.Alloc{holds.Capacity(
-			func(a *structs.Allocation) string { return r.client.capacityHolder(a) },
+			func(a *structs.Allocation) string { return r.client.holds.CapacityHolder(a) },
 			func(id, reason string) { r.client.setProgress(id, reason) },
 		)}
 	}
@@ -85,7 +85,7 @@ func TestCapacity_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 			r.checkRunning("fits", "large")
 			r.servers.remove("old", "fits", "large")
 			r.pass(time.Minute)
-			if n := len(r.client.capacity.taken); n > 0 {
+			if n := r.client.holds.Len(); n > 0 {
 				t.Errorf("the node remembers %d allocations that it no longer has", n)
 			}
 		})
@@ -162,23 +162,31 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 		r.servers.place(withCPU("old", 600))
 		r.pass(time.Second)
 		old := r.client.runner("old")
-		r.client.capacity.mu.Lock() // as a look for capacity does before it reads the runners
-		defer r.client.capacity.mu.Unlock()
-		r.servers.remove("old")
+		r.client.mu.Lock()
+		old.Destroy() // the end of its removal waits for this lock
 		for !isClosed(old.Ended()) {
 			runtime.Gosched()
 		}
-		refused := 0
-		for range 10_000 {
-			runtime.Gosched()
-			refused++
-			if r.client.mu.TryLock() {
-				r.client.mu.Unlock()
-				refused = 0
-			}
-		}
-		if refused > 0 {
-			t.Errorf("the removal keeps the lock of the runners while it waits: %d looks failed", refused)
+		settle()
+		looked := make(chan struct{})
+		go func() {
+			defer close(looked)
+			r.client.holds.CapacityHolder(withCPU("next", 600))
+		}()
+		settle()
+		r.client.mu.Unlock()
+		settle()
+		if !isClosed(looked) {
+			fatal := "the removal of an allocation and a look for capacity wait for each other"
+			go panic(fatal) // of another goroutine: the deferred stop would wait, too
+			select {}
 		}
 	})
+}
+
+// settle lets the other goroutines run until they wait, also for a lock: synctest.Wait does not end then.
+func settle() {
+	for range 10_000 {
+		runtime.Gosched()
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/config"
 	"berth/client/devices"
+	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/client/machine/fingerprint"
 	"berth/client/mesh/envoy"
@@ -169,13 +170,14 @@ type Client struct {
 	contactedOnce  sync.Once
 	serversBack    backoff.Recovery
 
-	mu       sync.Mutex
-	runners  map[string]*allocrunner.Runner
-	ignored  map[string]ignoredAlloc
-	life     context.Context // of the runners
-	wg       sync.WaitGroup  // the runners
-	updates  *allocUpdates
-	capacity nodeCapacity
+	mu      sync.Mutex
+	runners map[string]*allocrunner.Runner
+	ignored map[string]ignoredAlloc
+	life    context.Context // of the runners
+	wg      sync.WaitGroup  // the runners
+	updates *allocUpdates
+	holds   *holds.Tracker
+	data    *holds.Data
 
 	sessions sessions
 }
@@ -203,7 +205,6 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
-		capacity:       nodeCapacity{taken: map[string]bool{}},
 		sessions:       newSessions(structs.MaxExecs),
 		consul:         deps.Consul,
 		find:           deps.FindServers,
@@ -247,6 +248,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 	c.servers = servers.New(lazyPool{c}, cfg.Servers)
+	c.makeHolds()
 	starting := deps.Starting
 	if starting == nil {
 		starting = context.Background()
@@ -370,14 +372,11 @@ func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
 	return m
 }
 
-// allocRunning reports whether an allocation on this node has not ended.
-func (c *Client) allocRunning(allocID string) bool {
-	r := c.runner(allocID)
-	if r == nil {
-		return false
+// report adds an event to the tasks of an allocation.
+func (c *Client) report(allocID, message string) {
+	if r := c.runner(allocID); r != nil {
+		r.Report(message)
 	}
-	s := r.ClientState().ClientStatus
-	return s == structs.AllocPending || s == structs.AllocRunning
 }
 
 func (c *Client) setProgress(allocID, reason string) {

@@ -46,14 +46,14 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 			t.Fatalf("running %v", got)
 		}
 		if r.servers.status("a1") != structs.AllocRunning ||
-			!r.client.allocRunning("a1") {
+			!r.client.holds.Running("a1") {
 			t.Errorf("status %s", r.servers.status("a1"))
 		}
 		r.servers.stopAlloc("a1")
 		r.pass(time.Second)
 		if r.servers.status("a1") != structs.AllocComplete ||
 			r.servers.status("a2") != structs.AllocRunning ||
-			r.client.allocRunning("a1") {
+			r.client.holds.Running("a1") {
 			t.Errorf("a1 is %s, a2 %s",
 				r.servers.status("a1"), r.servers.status("a2"))
 		}

@@ -36,7 +36,7 @@ func reservesDevices(made Parts, env *hooks.AllocEnv, task *structs.Task) []hook
 	}
 	h := device.New(device.Config{
 		Reserve:  reserve,
-		Holder:   made.DeviceHolder,
+		Holder:   made.Holds.DeviceHolder,
 		Progress: made.Progress,
 	}, env, task)
 	return []hooks.Task{h}
@@ -101,7 +101,7 @@ func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
-		if !r.client.holdsDevices("a1") {
+		if !r.client.holds.HoldsDevices("a1") {
 			t.Error("an allocation holds nothing before the agent has looked for its tasks")
 		}
 		r.run()
@@ -117,12 +117,12 @@ func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
 		}
 		r.servers.remove("a1")
 		r.pass(time.Second)
-		if got := r.client.deviceHolder(withDevice("a2", 4, "0")); got != "a1" {
+		if got := r.client.holds.DeviceHolder(withDevice("a2", 4, "0")); got != "a1" {
 			t.Errorf("the holder is %q, want a1", got)
 		}
 		ends.Store(true)
 		r.pass(2 * time.Minute)
-		if got := r.client.deviceHolder(withDevice("a2", 4, "0")); got != "" {
+		if got := r.client.holds.DeviceHolder(withDevice("a2", 4, "0")); got != "" {
 			t.Errorf("an allocation that is gone holds a device: %q", got)
 		}
 	})
@@ -156,7 +156,7 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 			}
 			h := device.New(device.Config{
 				Reserve:  reserve,
-				Holder:   made.DeviceHolder,
+				Holder:   made.Holds.DeviceHolder,
 				Progress: made.Progress,
 			}, env, task)
 			return []hooks.Task{h, startedHook{&started}}
@@ -219,7 +219,7 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 			{withDevice("a1", 5, "0"), ""},
 			{testAlloc("a2"), ""},
 		} {
-			if got := r.client.deviceHolder(c.alloc); got != c.want {
+			if got := r.client.holds.DeviceHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}
@@ -228,21 +228,21 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 			"a1":      nil,
 			"unknown": nil,
 		} {
-			if got := r.client.otherDevices(id); !reflect.DeepEqual(got, want) {
+			if got := r.client.holds.OtherDevices(id); !reflect.DeepEqual(got, want) {
 				t.Errorf("the others of %s have %v, want %v", id, got, want)
 			}
 		}
-		if r.client.holdsDevices("unknown") || !r.client.holdsDevices("a1") {
+		if r.client.holds.HoldsDevices("unknown") || !r.client.holds.HoldsDevices("a1") {
 			t.Error("an allocation that is not here holds devices, or one that runs does not")
 		}
 		r.machine.Exit("a1/web", failed)
 		r.pass(2 * time.Second)
 		r.machine.Exit("a1/web", failed)
 		r.pass(2 * time.Second)
-		if r.client.holdsDevices("a1") {
+		if r.client.holds.HoldsDevices("a1") {
 			t.Error("an allocation that has ended holds devices")
 		}
-		if got := r.client.deviceHolder(withDevice("a2", 6, "0")); got != "" {
+		if got := r.client.holds.DeviceHolder(withDevice("a2", 6, "0")); got != "" {
 			t.Errorf("an allocation that has ended holds a device: %q", got)
 		}
 	})

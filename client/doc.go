@@ -20,5 +20,5 @@
 // runClaims (volumes in use against the claims of the node); and one runner per allocation with one goroutine
 // per task, one that executes a stop, and for a running process one that waits for its end.
 //
-// The drivers run tasks, package csi/hooks mounts volumes, and package allocrunner runs one allocation.
+// The drivers run tasks, package csi/csihooks mounts volumes, and package allocrunner runs one allocation.
 package client

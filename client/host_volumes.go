@@ -45,22 +45,3 @@ func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
-
-// hostVolumeHolder returns an allocation on this node that has not ended and writes a host volume which a
-// cannot write at the same time (see othersOf), "" if there is none.
-func (c *Client) hostVolumeHolder(a *structs.Allocation) (allocID string) {
-	for _, r := range c.othersOf(a) {
-		other := r.Alloc()
-		if groupOf(a).HostVolumeConflict(groupOf(other)) != "" {
-			return other.ID
-		}
-	}
-	return ""
-}
-
-func groupOf(a *structs.Allocation) *structs.TaskGroup {
-	if a.Job == nil {
-		return nil
-	}
-	return a.Job.Group(a.TaskGroup)
-}

@@ -38,7 +38,7 @@ func TestHostVolumeHolder_IsAnOlderWriter(t *testing.T) {
 			{writing("a2", 4, ""), ""}, // a1 waits for this one
 			{testAlloc("a2"), ""},
 		} {
-			if got := r.client.hostVolumeHolder(c.alloc); got != c.want {
+			if got := r.client.holds.HostVolumeHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}

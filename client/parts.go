@@ -7,11 +7,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
+	"berth/client/holds"
 	"berth/client/hooks/disk"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/rpc"
-	"berth/structs"
 )
 
 // Parts are the inputs of Deps.Build.
@@ -27,24 +27,10 @@ type Parts struct {
 	// ServersBack is announced when a heartbeat reaches the servers again after a cut.
 	ServersBack *backoff.Recovery
 	Consul      Consul // nil: the node uses none
-	// Running reports whether an allocation on this node has not ended.
-	Running func(allocID string) bool
-	// DeviceHolder returns another allocation on this node that has not ended and keeps one of the devices of a,
-	// "" if there is none.
-	DeviceHolder func(a *structs.Allocation) (allocID string)
-	// PortHolder is likewise for ports.
-	PortHolder func(a *structs.Allocation) (allocID string)
-	// CapacityHolder returns another allocation on this node that is stopping and holds CPU and memory that a
-	// needs, "" if a has its capacity now.
-	CapacityHolder func(a *structs.Allocation) (allocID string)
-	// HostVolumeHolder is likewise for host volumes with one writer.
-	HostVolumeHolder func(a *structs.Allocation) (allocID string)
+	// Holds knows the allocations that still hold what others are to have.
+	Holds *holds.Tracker
 	// HostVolume returns the host volume with a name, nil if the node does not have it.
 	HostVolume func(name string) *config.HostVolume
-	// HoldsDevices reports whether an allocation may still use its devices.
-	HoldsDevices func(allocID string) bool
-	// OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
-	OtherDevices func(allocID string) structs.DeviceUse
 	// LocalAlloc finds an allocation on this node.
 	LocalAlloc func(allocID string) (disk.Local, bool)
 	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc knows all of
@@ -71,23 +57,15 @@ func (c *Client) parts(starting context.Context) Parts {
 		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
 		Servers:  c.servers,
 		Consul:   c.consul,
-		Running:  c.allocRunning,
+		Holds:    c.holds,
 
 		ServersBack: &c.serversBack,
 
-		DeviceHolder:   c.deviceHolder,
-		PortHolder:     c.portHolder,
-		CapacityHolder: c.capacityHolder,
-		HoldsDevices:   c.holdsDevices,
-		OtherDevices:   c.otherDevices,
-		Progress:       c.setProgress,
-
-		HostVolumeHolder: c.hostVolumeHolder,
-		HostVolume:       c.hostVolume,
-
+		HostVolume: c.hostVolume,
 		LocalAlloc: c.localAlloc,
 		Contacted:  c.contacted,
 		Report:     c.report,
+		Progress:   c.setProgress,
 
 		MovedData: func() disk.Settings { return c.config().MovedData },
 	}

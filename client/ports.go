@@ -5,7 +5,6 @@ import (
 	"maps"
 	"time"
 
-	"berth/client/allocrunner"
 	"berth/client/machine/cni"
 	"berth/client/machine/networks"
 	"berth/structs"
@@ -62,30 +61,4 @@ func (c *Client) setPorts(n *structs.Node) {
 	if ports := cfg.ReservedPorts(); ports != "" {
 		n.ReservedResources.Networks = &structs.NodeReservedNetworks{ReservedHostPorts: ports}
 	}
-}
-
-// portHolder returns an allocation on this node that has not ended and has one of the ports of a (see
-// othersOf).
-func (c *Client) portHolder(a *structs.Allocation) (allocID string) {
-	others := structs.PortUse{}
-	for _, r := range c.othersOf(a) {
-		others.Add(r.Alloc())
-	}
-	return others.Holder(a)
-}
-
-// othersOf returns the runners of the allocations on this node that have not ended and from which the servers
-// may have given something to a: those that are older than a, or that end. After a return of the servers to
-// an earlier state their indexes begin below those of the allocations that this node ends.
-func (c *Client) othersOf(a *structs.Allocation) []*allocrunner.Runner {
-	var others []*allocrunner.Runner
-	for _, r := range c.allRunners() {
-		other := r.Alloc()
-		if other.ID != a.ID &&
-			(other.CreateIndex <= a.CreateIndex || r.Stopping()) &&
-			c.allocRunning(other.ID) {
-			others = append(others, r)
-		}
-	}
-	return others
 }

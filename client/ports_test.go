@@ -32,7 +32,7 @@ func TestPortHolder_IsAnOlderAllocation(t *testing.T) {
 			{withPort("a1", 5, 80), ""},
 			{testAlloc("a2"), ""},
 		} {
-			if got := r.client.portHolder(c.alloc); got != c.want {
+			if got := r.client.holds.PortHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}

@@ -1,0 +1,129 @@
+package holds
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/client/hooks/disk"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// callTimeout bounds one call to the servers.
+const callTimeout = 30 * time.Second
+
+// DataConfig has the parts of the node that Data uses.
+type DataConfig struct {
+	NodeID   string
+	SecretID string
+	Region   string
+	Servers  rpc.Caller
+	// Allocs returns the allocations of this node.
+	Allocs func() []Alloc
+	// Keep returns the time for which the node keeps data for another node.
+	Keep func() time.Duration
+}
+
+// Data knows the ended allocations of a node whose data replacements have still to take over.
+type Data struct{ config DataConfig }
+
+// NewData makes the Data of a node.
+func NewData(c DataConfig) *Data { return &Data{c} }
+
+// AwaitedHere returns the allocations whose data others of this node have still to take over, each with the
+// other one.
+func (d *Data) AwaitedHere() map[string]string {
+	awaited := map[string]string{}
+	for _, r := range d.config.Allocs() {
+		previous := disk.Waits(r.Alloc(), r.Dir())
+		if previous != "" {
+			awaited[previous] = r.ID()
+		}
+	}
+	return awaited
+}
+
+// KeptUntil returns the time until which this node keeps the data of an ended allocation for a replacement on
+// another node. It reports false if the node does not keep it any more, or has none.
+func (d *Data) KeptUntil(r Alloc) (time.Time, bool) {
+	a := r.Alloc()
+	if a.Job == nil || !disk.Sticky(a.Job.Group(a.TaskGroup)) {
+		return time.Time{}, false
+	}
+	ended := LastFinish(r)
+	if ended.IsZero() { // no task of it has started, but it may have taken over data
+		ended = time.Unix(0, a.ModifyTime)
+	}
+	until := ended.Add(d.config.Keep())
+	return until, time.Now().Before(until)
+}
+
+// LastFinish returns the time at which the last task of an allocation has ended, zero if none has.
+func LastFinish(r Alloc) time.Time {
+	var t time.Time
+	for _, s := range r.ClientState().TaskStates {
+		if s.FinishedAt.After(t) {
+			t = s.FinishedAt
+		}
+	}
+	return t
+}
+
+// AwaitedElsewhere asks the servers which of some ended allocations of this node have data that a replacement
+// on another node has still to take over. It returns the replacement of each, "" if it has no place yet.
+func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]string, error) {
+	var ids []string
+	for _, r := range ended {
+		if _, kept := d.KeptUntil(r); kept {
+			ids = append(ids, r.ID())
+		}
+	}
+
+	waits := map[string]string{}
+	for few := range slices.Chunk(ids, structs.MaxAllocIDs) {
+		req := &structs.AllocDataWaitsRequest{
+			AllocIDs: few,
+			NodeID:   d.config.NodeID,
+			SecretID: d.config.SecretID,
+		}
+		req.Region = d.config.Region
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		resp, err := rpc.Call(ctx, d.config.Servers, structs.AllocDataWaits, req)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for id, by := range resp.Waits {
+			waits[id] = by
+		}
+	}
+	return waits, nil
+}
+
+// MayLose returns a conflict if a replacement of an ended allocation has still to take over its data.
+func (d *Data) MayLose(ctx context.Context, r Alloc) error {
+	by, here := d.AwaitedHere()[r.ID()]
+	if here {
+		return structs.Conflictf("allocation %s has still to take over the data of allocation %s; retry",
+			by, r.ID())
+	}
+	waits, err := d.AwaitedElsewhere(ctx, []Alloc{r})
+	if err != nil {
+		return fmt.Errorf("asking whether the data of allocation %s is needed: %w", r.ID(), err)
+	}
+	by, awaited := waits[r.ID()]
+	if !awaited {
+		return nil
+	}
+
+	heir := "allocation " + by + ", on another node,"
+	if by == "" {
+		heir = "its replacement, which has no place yet,"
+	}
+	until, _ := d.KeptUntil(r)
+	return structs.Conflictf("%s has still to take over the data of allocation %s; "+
+		"this node keeps it until %s (client.moved_data.keep), or until the job is stopped",
+		heir, r.ID(), until.UTC().Format(time.RFC3339))
+}
