@@ -81,8 +81,8 @@ func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
 func (c *Client) waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 	for _, r := range runners {
 		select {
-		case <-r.Attached():
-		case <-r.Ended():
+		case <-r.Reached(allocrunner.Attached):
+		case <-r.Reached(allocrunner.Ended):
 		case <-ctx.Done():
 			return
 		}

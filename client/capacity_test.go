@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/allocrunner"
 	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/structs"
@@ -164,7 +165,7 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 		old := r.client.runner("old")
 		r.client.mu.Lock()
 		old.Destroy() // the end of its removal waits for this lock
-		for !isClosed(old.Ended()) {
+		for !isClosed(old.Reached(allocrunner.Ended)) {
 			runtime.Gosched()
 		}
 		settle()

@@ -30,7 +30,7 @@ func (c *Client) destroyAll() {
 		r.Destroy()
 	}
 	for _, r := range all {
-		if !waitClosed(ctx, r.Ended()) {
+		if !waitClosed(ctx, r.Reached(allocrunner.Ended)) {
 			c.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())
 		}
 	}

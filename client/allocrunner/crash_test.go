@@ -90,7 +90,7 @@ func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 		a.stop()
 	})
 	prepared := slices.IndexFunc(all, func(c crash) bool { return c.point == "after prepare alloc1/web" })
@@ -134,7 +134,7 @@ func checkAfterCrash(t *testing.T, fx *fixture) {
 		}
 	}
 	rs[0].Destroy()
-	<-rs[0].Ended()
+	<-rs[0].Reached(Ended)
 	if len(fx.machine.Held()) > 0 || hooksLeft(fx) != "" {
 		t.Errorf("left: %v, %s; machine %v", fx.machine.Held(),
 			hooksLeft(fx), fx.machine.Log())

@@ -60,7 +60,7 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 		return time.Time{}
 	}
 	before := rec
-	if rec.Begun.IsZero() && rec.Healthy == nil && isClosed(r.ready) {
+	if rec.Begun.IsZero() && rec.Healthy == nil && r.has(hooksUp) {
 		rec.Begun = now
 	}
 	states := map[string]*structs.TaskState{}

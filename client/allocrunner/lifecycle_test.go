@@ -96,7 +96,7 @@ func TestLifecycle_APrestartSidecarHasToRunBeforeTheMainTask(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		fx.wantRunning(t, "side", "main", "beside")
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 	})
 }
 

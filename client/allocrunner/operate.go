@@ -98,7 +98,7 @@ func (r *Runner) RestartAll() error {
 	if r.Stopping() {
 		return r.mayNotRestart()
 	}
-	if !isClosed(r.ready) {
+	if !r.has(hooksUp) {
 		return structs.Conflictf("allocation %s is not set up yet; retry when its hooks are up", r.id)
 	}
 	var rd *round

@@ -14,12 +14,12 @@ func (t *task) prepare(ctx context.Context) {
 		return
 	}
 	select {
-	case <-t.r.nearlyUp:
-	case <-t.r.ready:
+	case <-t.r.Reached(nearlyUp):
+	case <-t.r.Reached(hooksUp):
 	case <-ctx.Done():
 	}
 	g := t.round.gateOf(t.first)
-	if isClosed(t.r.ready) || ctx.Err() != nil || g != nil && !isClosed(g.opened) {
+	if t.r.has(hooksUp) || ctx.Err() != nil || g != nil && !isClosed(g.opened) {
 		return
 	}
 	d, err := t.r.deps.Drivers.Driver(t.spec().Driver)

@@ -297,7 +297,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 // retries a failed Up, because the process runs on in any case. It reports false if ctx ended.
 func (t *task) restoreHooks(ctx context.Context) bool {
 	select {
-	case <-t.r.ready:
+	case <-t.r.Reached(hooksUp):
 	case <-ctx.Done():
 		return false
 	}

@@ -133,7 +133,7 @@ func TestLifecycle_OfProcesses(t *testing.T) {
 	r := a.new(processes(lifecycleAlloc()))
 	defer func() {
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 		a.stop()
 	}()
 	restartAgent := func() {
@@ -152,7 +152,7 @@ func TestLifecycle_OfProcesses(t *testing.T) {
 	awaitState(r, t, structs.TaskDead, "late")
 	awaitState(r, t, structs.TaskRunning, "main", "beside")
 	restartAgent()
-	<-r.Attached()
+	<-r.Reached(Attached)
 	if err := r.SignalTasks(t.Context(), "main", "USR1"); err != nil {
 		t.Error(err)
 	}

@@ -67,7 +67,7 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 			t.Errorf("%d starts after the servers were contacted", got)
 		}
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 	})
 }
 
@@ -107,7 +107,7 @@ func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 		r.Stop("enough")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(fx.machine.Running()) != 1 || isClosed(r.Ended()) || slices.Contains(fx.logged(), "down a") {
+		if len(fx.machine.Running()) != 1 || r.has(Ended) || slices.Contains(fx.logged(), "down a") {
 			t.Errorf("running %v, hooks %q", fx.machine.Running(), fx.logged())
 		}
 		b.stop()
@@ -120,7 +120,7 @@ func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 			t.Errorf("status %s, tasks %v", u.ClientStatus, fx.machine.Log())
 		}
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 	})
 }
 
@@ -192,7 +192,7 @@ func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "up web", "started web"})
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 	})
 }
 
@@ -268,7 +268,7 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "up a", "up b", "up web", "started web"})
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 	})
 }
 
@@ -448,6 +448,6 @@ func TestTaskHooks_SetTheEnvironmentOfEachStart(t *testing.T) {
 		time.Sleep(policy.Delay)
 		wantEnv()
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 	})
 }

@@ -87,16 +87,10 @@ type Runner struct {
 	healthChanged chan struct{} // has an item if the health may have changed
 	updated       chan struct{} // has an item if the servers may have changed the allocation
 
-	attached    chan struct{} // closed: it is known which tasks of a former agent still run
-	nearlyUp    chan struct{} // closed: they are probably up soon
-	ready       chan struct{} // closed: the allocation's hooks are up
-	setUpEnded  chan struct{} // closed: they are up, or will not be set up any more
-	othersEnded chan struct{} // closed: all tasks but the poststop tasks are dead
-	unwound     chan struct{} // closed: tasks are dead and every hook is down
-	destroy     chan struct{} // closed: the allocation is to be removed
-	destroyed   sync.Once
-	ended       chan struct{} // closed: Run has returned
-	wg          sync.WaitGroup
+	phases    *phases
+	destroy   chan struct{} // closed: the allocation is to be removed
+	destroyed sync.Once
+	wg        sync.WaitGroup
 }
 
 // New makes the runner of an allocation that is new to this node and records it. alloc has its Job. If
@@ -149,14 +143,8 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		id:            alloc.ID,
 		dir:           filepath.Join(deps.Dir, alloc.ID),
 		rec:           allocRecord{Alloc: alloc},
-		attached:      make(chan struct{}),
-		nearlyUp:      make(chan struct{}),
-		ready:         make(chan struct{}),
-		setUpEnded:    make(chan struct{}),
-		othersEnded:   make(chan struct{}),
-		unwound:       make(chan struct{}),
+		phases:        newPhases(),
 		destroy:       make(chan struct{}),
-		ended:         make(chan struct{}),
 	}
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
 	r.abandoned, r.abandon = context.WithCancelCause(context.Background())
@@ -170,7 +158,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 
 		Running:  r.anyRunning,
 		Expand:   r.expandGroup,
-		NearlyUp: sync.OnceFunc(func() { close(r.nearlyUp) }),
+		NearlyUp: func() { r.phases.reach(nearlyUp) },
 	}
 	r.services = services.New(services.Config{
 		Logger:  r.logger,
@@ -209,11 +197,8 @@ func (r *Runner) Alloc() *structs.Allocation {
 	return r.rec.Alloc
 }
 
-// Attached is closed once it is known which of its tasks still run from a former agent.
-func (r *Runner) Attached() <-chan struct{} { return r.attached }
-
 // Unwound is closed once every task is dead and every hook is down.
-func (r *Runner) Unwound() <-chan struct{} { return r.unwound }
+func (r *Runner) Unwound() <-chan struct{} { return r.Reached(Unwound) }
 
 // TaskDead returns a channel that is closed once a task, "" for the first, is dead. The error is invalid if
 // the allocation has no such task.
@@ -224,9 +209,6 @@ func (r *Runner) TaskDead(name string) (<-chan struct{}, error) {
 	}
 	return tasks[0].dead, nil
 }
-
-// Ended is closed when Run has returned.
-func (r *Runner) Ended() <-chan struct{} { return r.ended }
 
 // Stopping reports whether the allocation is to stop: it starts no task any more.
 func (r *Runner) Stopping() bool { return r.stopping.Err() != nil }
@@ -351,7 +333,7 @@ func (r *Runner) saveBegun(recorded []string) error {
 // Run runs the allocation until it is destroyed, or until ctx ends: then tasks are left running for the
 // next agent.
 func (r *Runner) Run(ctx context.Context) {
-	defer close(r.ended)
+	defer r.phases.reach(Ended)
 	defer r.services.Close()
 	defer r.wg.Wait()
 	watched, endWatch := context.WithCancel(ctx)
@@ -361,7 +343,7 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 	r.resumeStop()
 	r.resumeServices()
-	close(r.attached)
+	r.phases.reach(Attached)
 	r.openGates()
 	r.notifyChanged()
 	r.wg.Go(func() { r.watchHealth(watched) })
@@ -372,16 +354,16 @@ func (r *Runner) Run(ctx context.Context) {
 	awaitPoststop := r.startPoststop(ctx)
 	r.runRounds(ctx)
 	if ctx.Err() == nil {
-		close(r.othersEnded)
+		r.phases.reach(tasksDead)
 	}
 	awaitPoststop()
 	endBound()
 	r.stop(stopError{reason: "every task has ended"}) // ends setUp
-	<-r.setUpEnded
+	<-r.Reached(setUpOver)
 	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {
 		return
 	}
-	close(r.unwound)
+	r.phases.reach(Unwound)
 	select {
 	case <-r.destroy:
 		downRetry.Retry(ctx, r.logger, "failed to remove the allocation, retrying", r.remove)
@@ -397,10 +379,10 @@ func (r *Runner) remove(context.Context) error {
 	return deleteRecords(r.deps.DB, r.Alloc())
 }
 
-// setUp sets up the allocation's hooks and closes ready, or fails the allocation. While a task runs, it
+// setUp sets up the allocation's hooks, or fails the allocation. While a task runs, it
 // retries instead.
 func (r *Runner) setUp(ctx context.Context) {
-	defer close(r.setUpEnded)
+	defer r.phases.reach(setUpOver)
 	halt := r.stopping
 	if r.poststopDue() { // only after a restart of the agent
 		halt = r.abandoned
@@ -427,7 +409,7 @@ func (r *Runner) setUp(ctx context.Context) {
 	// Otherwise the hooks are taken down, or the next agent continues.
 	if done && wanted.Err() == nil && ctx.Err() == nil {
 		r.openServices()
-		close(r.ready)
+		r.phases.reach(hooksUp)
 		r.noteHealth()
 	}
 }

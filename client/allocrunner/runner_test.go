@@ -50,7 +50,7 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 			t.Error("the logs are gone before the allocation is destroyed")
 		}
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 		if exists(r.Dir()) {
 			t.Error("the directory is left after Destroy")
 		}

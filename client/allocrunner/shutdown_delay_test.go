@@ -138,7 +138,7 @@ func TestShutdownDelay_OfAProcess(t *testing.T) {
 	defer func() {
 		r.Lose("the test ends") // also without the clause that it holds
 		r.Destroy()
-		<-r.Ended()
+		<-r.Reached(Ended)
 		a.stop()
 	}()
 	log := processLog{t, filepath.Join(r.Dir(), "alloc", "data")}

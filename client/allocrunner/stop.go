@@ -161,7 +161,7 @@ const latePoststop = 5 * time.Minute
 func (r *Runner) boundSetUp(ctx context.Context) {
 	select {
 	case <-r.stopping.Done():
-	case <-r.setUpEnded:
+	case <-r.Reached(setUpOver):
 		return
 	case <-ctx.Done():
 		return
@@ -173,7 +173,7 @@ func (r *Runner) boundSetUp(ctx context.Context) {
 			event:  structs.TaskEventSetupFailure,
 			failed: true,
 		})
-	case <-r.setUpEnded:
+	case <-r.Reached(setUpOver):
 	case <-ctx.Done():
 	}
 }

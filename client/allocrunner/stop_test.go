@@ -42,7 +42,7 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 			t.Error("the context of the set-up has not ended when Stop returns")
 		}
 		close(b.contacted)
-		close(r.ready)
+		r.phases.reach(hooksUp)
 		synctest.Wait()
 		if begins || starts {
 			t.Errorf("sets up %v, starts %v, after it was ordered to stop", begins, starts)
@@ -103,7 +103,7 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 			t.Errorf("running %v, the other task was started %d times", got, fx.machine.Task("alloc1/side").Starts)
 		}
 		stubborn.Store(false)
-		<-r.Ended()
+		<-r.Reached(Ended)
 		if got := fx.machine.Held(); len(got) > 0 {
 			t.Errorf("held %v", got)
 		}

@@ -376,16 +376,16 @@ func (t *task) awaitMayStart(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
-	if t.isPoststop() && !(isClosed(t.r.ready) && t.r.othersRan()) {
+	if t.isPoststop() && !(t.r.has(hooksUp) && t.r.othersRan()) {
 		return false // there is nothing to clean up, or the allocation's hooks are not up
 	}
 	return !t.awaitStopOrder(ctx)
 }
 
 func (t *task) gates() []<-chan struct{} {
-	gates := []<-chan struct{}{t.r.ready}
+	gates := []<-chan struct{}{t.r.Reached(hooksUp)}
 	if t.isPoststop() {
-		gates = []<-chan struct{}{t.r.othersEnded, t.r.setUpEnded}
+		gates = []<-chan struct{}{t.r.Reached(tasksDead), t.r.Reached(setUpOver)}
 	} else if g := t.round.gateOf(t.first); g != nil {
 		gates = append(gates, g.opened)
 	}
