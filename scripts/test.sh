@@ -44,9 +44,9 @@ export INTEROP_TOOLS
 outside=(berth/test/e2e berth/test/guest)
 # Most tests of these packages compute on one goroutine. The race detector has nothing to compare there, and makes
 # them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
-computing=(scheduler scheduler/drainer scheduler/explain scheduler/preempt state fsm structs jobspec internal/codec
-	internal/codecgen internal/hclconf internal/archtest internal/racetests internal/sizes test/invariant test/refdocs
-	client/hooks/template)
+mapfile -t computing < <(go list -tags hashicorpmetrics ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... \
+	./internal/codec ./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
+	./test/invariant ./test/refdocs ./client/hooks/template | sed 's|^berth/||')
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... |
 	grep -vxF "$(printf '%s\n' "${outside[@]}" "${computing[@]/#/berth/}")")
 if [ "$(id -u)" -ne 0 ]; then
