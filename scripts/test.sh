@@ -77,7 +77,7 @@ test_interop() {
 }
 
 test_computing() {
-	CGO_ENABLED=0 RAPID_CHECKS=50 go test -tags hashicorpmetrics -timeout 30m "${computing[@]/#/./}" || return
+	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=400 go test -tags hashicorpmetrics -timeout 30m "${computing[@]/#/./}" || return
 	local starting
 	starting=$(go run ./internal/racetests "${computing[@]}") || return
 	while read -r folder tests; do
