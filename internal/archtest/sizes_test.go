@@ -49,7 +49,6 @@ var largeTypes = map[string]int{
 	"client/hooks/template.rendering": 59,
 	"plugins/hostpath.driver":         87,
 	"scheduler.planner":               144,
-	"scheduler/explain.explainer":     78,
 	"server.Server":                   52,
 	"structs.TaskGroup":               52,
 	"structs.fieldErrors":             53,

@@ -10,7 +10,7 @@ import (
 )
 
 // deployment explains a rollout that has not ended, or that failed.
-func (x *explainer) deployment(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 	d := state.LatestDeployment(x.tx, j.Namespace, j.ID)
 	if d == nil || d.JobVersion != j.Version {
 		return nil
@@ -62,7 +62,7 @@ func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
 }
 
 // waves explains how far the update of a job of every node has come.
-func (x *explainer) waves(j *structs.Job) (reasons []*structs.Reason) {
+func (x *jobExplainer) waves(j *structs.Job) (reasons []*structs.Reason) {
 	for _, g := range j.TaskGroups {
 		total := 0
 		done := 0
@@ -86,7 +86,7 @@ func (x *explainer) waves(j *structs.Job) (reasons []*structs.Reason) {
 }
 
 // deploymentGroups explains each group of a deployment that has not reached its aim.
-func (x *explainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*structs.Reason) {
+func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
 		canaries := state.HealthyCanaries(x.tx, s)
@@ -136,7 +136,7 @@ func progress(d *structs.Deployment, s *structs.DeploymentState, healthyCanaries
 }
 
 // pace describes how many older allocations of a group are replaced at a time, "" if there are none.
-func (x *explainer) pace(j *structs.Job, d *structs.Deployment, group string) string {
+func (x *jobExplainer) pace(j *structs.Job, d *structs.Deployment, group string) string {
 	g := j.Group(group)
 	if g == nil || !g.Update.Rolls() || d.Group(group).AwaitsPromotion() {
 		return ""
@@ -159,7 +159,7 @@ func (x *explainer) pace(j *structs.Job, d *structs.Deployment, group string) st
 }
 
 // notHealthy explains the allocations of a group of a deployment that are not healthy.
-func (x *explainer) notHealthy(d *structs.Deployment, group string) []*structs.Reason {
+func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*structs.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, d.Namespace, d.JobID) {
 		switch {
@@ -174,7 +174,7 @@ func (x *explainer) notHealthy(d *structs.Deployment, group string) []*structs.R
 }
 
 // unhealthy explains the allocations because of which a deployment has failed.
-func (x *explainer) unhealthy(d *structs.Deployment) []*structs.Reason {
+func (x *jobExplainer) unhealthy(d *structs.Deployment) []*structs.Reason {
 	var all sample
 	for a := range state.AllocsByJob(x.tx, d.Namespace, d.JobID) {
 		switch {

@@ -17,15 +17,15 @@ import (
 func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
 	waits bool, reasons []*structs.Reason,
 ) {
-	x := newExplainer(tx, now)
-	x.job = &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
-	reasons = x.stoppedJob(x.job, "deleted")
+	j := &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
+	x := newJobExplainer(tx, j, now)
+	reasons = x.stoppedJob(j, "deleted")
 	return len(reasons) > 0, reasons
 }
 
 // stoppedJob explains which allocations of a job have not ended, or still hold volumes. The job is stopped or
 // deleted.
-func (x *explainer) stoppedJob(j *structs.Job, stopped string) []*structs.Reason {
+func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*structs.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -48,7 +48,7 @@ func (x *explainer) stoppedJob(j *structs.Job, stopped string) []*structs.Reason
 
 // ending explains the allocations of a job that are to stop and have not ended, and those that have ended and
 // still hold volumes, as far as no reason before has named them.
-func (x *explainer) ending(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) ending(j *structs.Job) []*structs.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -63,7 +63,7 @@ func (x *explainer) ending(j *structs.Job) []*structs.Reason {
 }
 
 // heldVolumes explains the claims of a job's allocations that have ended.
-func (x *explainer) heldVolumes(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) heldVolumes(j *structs.Job) []*structs.Reason {
 	var held sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		if !a.ClientTerminal() || x.shown[a.ID] {

@@ -8,7 +8,7 @@ import (
 )
 
 // unhealthyAlloc explains why an allocation of a deployment is not healthy, or not yet.
-func (x *explainer) unhealthyAlloc(a *structs.Allocation) *structs.Reason {
+func (x *jobExplainer) unhealthyAlloc(a *structs.Allocation) *structs.Reason {
 	if !a.ClientTerminal() && !a.ServerTerminal() && !x.shown[a.ID] {
 		x.shown[a.ID] = true
 		if why := x.liveAlloc(a); why != nil {

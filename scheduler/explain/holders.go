@@ -20,7 +20,7 @@ const (
 
 // search looks for the allocations that have what a group of a job needs.
 type search struct {
-	*explainer
+	*jobExplainer
 	group     *structs.TaskGroup
 	ports     bool
 	devices   bool
@@ -32,17 +32,19 @@ type search struct {
 // holders explains which allocations have the static ports and the devices that a group needs, that its
 // canaries wait for the group itself, and that it may not displace others. The scheduler's figures tell what
 // is exhausted.
-func (x *explainer) holders(j *structs.Job, g *structs.TaskGroup, m *structs.AllocMetric) []*structs.Reason {
+func (x *jobExplainer) holders(
+	j *structs.Job, g *structs.TaskGroup, m *structs.AllocMetric,
+) []*structs.Reason {
 	if g == nil {
 		return nil
 	}
 	config := state.SchedulerConfig(x.tx).PreemptionConfig
 	s := &search{
-		explainer: x,
-		group:     g,
-		ports:     m.DimensionExhausted[dimensionPorts] > 0,
-		devices:   m.DimensionExhausted[dimensionDevices] > 0,
-		displaces: !config.Enabled(j.Type),
+		jobExplainer: x,
+		group:        g,
+		ports:        m.DimensionExhausted[dimensionPorts] > 0,
+		devices:      m.DimensionExhausted[dimensionDevices] > 0,
+		displaces:    !config.Enabled(j.Type),
 	}
 	if r := s.ownCanary(m); r != nil {
 		return []*structs.Reason{r}

@@ -12,11 +12,22 @@ import (
 	"berth/structs"
 )
 
+// jobExplainer collects the reasons of one job. Its explainer explains the nodes, volumes, plugins and
+// allocations that they name.
+type jobExplainer struct {
+	*explainer
+}
+
+func newJobExplainer(tx *state.ReadTx, j *structs.Job, now time.Time) *jobExplainer {
+	x := newExplainer(tx, now)
+	x.job = j
+	return &jobExplainer{x}
+}
+
 // Job explains why a job does not run as its specification demands. It reports whether something waits; if
 // nothing does, the reasons say so.
 func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*structs.Reason) {
-	x := newExplainer(tx, now)
-	x.job = j
+	x := newJobExplainer(tx, j, now)
 	if j.Stop {
 		reasons = x.stoppedJob(j, "stopped")
 	} else {
@@ -42,7 +53,7 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 }
 
 // healthyJob is the reason of a job that waits for nothing.
-func (x *explainer) healthyJob(j *structs.Job) *structs.Reason {
+func (x *jobExplainer) healthyJob(j *structs.Job) *structs.Reason {
 	running := 0
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		if a.ClientStatus == structs.AllocRunning {
@@ -77,7 +88,7 @@ func demanded(j *structs.Job) (total int) {
 
 // missing explains the groups of a service with fewer allocations than they demand, although no evaluation is
 // to place the others.
-func (x *explainer) missing(j *structs.Job) (reasons []*structs.Reason) {
+func (x *jobExplainer) missing(j *structs.Job) (reasons []*structs.Reason) {
 	if j.Stop || j.Type != structs.JobService {
 		return nil
 	}
@@ -101,7 +112,7 @@ func (x *explainer) alloc(a *structs.Allocation, what string) *structs.Reason {
 }
 
 // evaluations explains the evaluations that have not been processed, and one that failed after all others.
-func (x *explainer) evaluations(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
 	var pending []*structs.Reason
 	var newest *structs.Evaluation
 	replacing := map[string]bool{}
@@ -125,7 +136,7 @@ func (x *explainer) evaluations(j *structs.Job) []*structs.Reason {
 }
 
 // pendingEval explains an evaluation. It is given the IDs of those that replace failed allocations.
-func (x *explainer) pendingEval(
+func (x *jobExplainer) pendingEval(
 	j *structs.Job, e *structs.Evaluation, replacing map[string]bool,
 ) *structs.Reason {
 	id := structs.ShortID(e.ID)
@@ -158,7 +169,7 @@ var again = map[string]string{
 }
 
 // blockedGroups explains the groups without a place.
-func (x *explainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
+func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 	e := state.BlockedEval(x.tx, j.Namespace, j.ID)
 	if e == nil {
 		return nil
@@ -201,7 +212,7 @@ func withoutRepeats(all []*structs.PlacementRefusal) (some []*structs.PlacementR
 }
 
 // refusal explains why one filter refused nodes.
-func (x *explainer) refusal(
+func (x *jobExplainer) refusal(
 	j *structs.Job, g *structs.TaskGroup, p *structs.PlacementRefusal,
 ) *structs.Reason {
 	r := reason("the filter %s rejects %s: %s", p.Filter, count(p.Nodes, "node"), p.Reason)
@@ -231,7 +242,7 @@ func (x *explainer) refusal(
 }
 
 // groupPlugins explains the instances that are not healthy of the plugins of a group's volumes.
-func (x *explainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
+func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	seen := map[string]bool{}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := state.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0))
@@ -245,7 +256,7 @@ func (x *explainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons 
 
 // groupVolumes explains the volumes of a group, of volumes per allocation the first ones whose allocation is
 // missing.
-func (x *explainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
+func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		request := g.Volumes[alias]
 		if request.Type != structs.VolumeTypeCSI {
@@ -265,7 +276,7 @@ func (x *explainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons 
 
 // missingIndexes returns the indexes of a group that no allocation has. If there is none, an update finds no
 // place: then it returns those that no allocation of the job's version has.
-func (x *explainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (missing []int) {
+func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (missing []int) {
 	taken := map[int]bool{}
 	updated := map[int]bool{}
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
@@ -291,7 +302,7 @@ func (x *explainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (missin
 
 // groupVolume explains why a group cannot make a claim: the volume does not exist, is not made for its modes,
 // waits itself, or is in use by others that exclude the claim.
-func (x *explainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
+func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
 	v := state.Volume(x.tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		r := reason("there is no volume %s in namespace %s", c.VolumeID, c.Namespace)
@@ -315,7 +326,7 @@ func (x *explainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
 
 // failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
 // not replaced at all, also not for an operator.
-func (x *explainer) failures(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) failures(j *structs.Job) []*structs.Reason {
 	var failed sample
 	d := state.DeploymentOfVersion(x.tx, j)
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
@@ -381,7 +392,7 @@ func newestEvent(a *structs.Allocation) string {
 }
 
 // allocations explains the live allocations that do not run yet, or whose plugin is not healthy.
-func (x *explainer) allocations(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) allocations(j *structs.Job) []*structs.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -395,7 +406,7 @@ func (x *explainer) allocations(j *structs.Job) []*structs.Reason {
 	return all.list("allocations")
 }
 
-func (x *explainer) liveAlloc(a *structs.Allocation) *structs.Reason {
+func (x *jobExplainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 	switch {
 	case state.Node(x.tx, a.NodeID).Lost():
 		r := x.alloc(a, "is on a node that is lost")
@@ -409,7 +420,7 @@ func (x *explainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 }
 
 // pendingAlloc explains why an allocation does not run yet: a claim, or what its node says.
-func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
+func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 	var claims []*structs.Reason
 	for c := range state.ClaimsByAlloc(x.tx, a.ID) {
 		why := state.ClaimBlocked(x.tx, c)
@@ -449,7 +460,7 @@ func (x *explainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 }
 
 // deadTask explains an allocation that runs while one of its tasks waits for its next start, or for its turn.
-func (x *explainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
+func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
 		if s.State != structs.TaskPending || len(s.Events) == 0 {

@@ -13,7 +13,7 @@ import (
 type volumeID struct{ namespace, id string }
 
 // candidates yields the first nodes on which a job may run, as far as its pool and datacenters tell.
-func (x *explainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
+func (x *jobExplainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
 		searched := 0
 		for n := range state.Nodes(x.tx) {
@@ -32,7 +32,7 @@ func (x *explainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 
 // limitHolders explains which allocations have the volumes that count against the limit of a node, for the
 // plugins of a group's volumes.
-func (x *explainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*structs.Reason {
+func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*structs.Reason {
 	wanted := map[string][]volumeID{}
 	for _, u := range g.CSIUses(0) {
 		v := state.Volume(x.tx, j.Namespace, u.VolumeID)
@@ -50,7 +50,7 @@ func (x *explainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*struct
 }
 
 // limitOn adds the volumes of a plugin on a node that has no place for those that are wanted.
-func (x *explainer) limitOn(found *sample, n *structs.Node, plugin string, wanted []volumeID) {
+func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wanted []volumeID) {
 	instance := state.Instance(x.tx, plugin, structs.CSIKindNode, n.ID)
 	limit := instance.NodeReport().MaxVolumes
 	if instance == nil || limit <= 0 {
@@ -79,7 +79,7 @@ func (x *explainer) limitOn(found *sample, n *structs.Node, plugin string, wante
 }
 
 // limitHolder explains that a volume counts against the limit of a node.
-func (x *explainer) limitHolder(n *structs.Node, id volumeID, user string) *structs.Reason {
+func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *structs.Reason {
 	if a := state.Alloc(x.tx, user); a != nil && !a.ClientTerminal() {
 		return x.holder(a, "volume "+id.id)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // parentJob is the reason of a job that runs nothing itself and has nothing to wait for but its next child.
-func (x *explainer) parentJob(j *structs.Job) *structs.Reason {
+func (x *jobExplainer) parentJob(j *structs.Job) *structs.Reason {
 	if j.Periodic == nil {
 		r := reason("job %s is parameterized: it runs nothing itself, and each dispatch starts a child%s",
 			j.ID, x.liveChildren(j))
@@ -49,7 +49,7 @@ func (x *explainer) nextLaunch(j *structs.Job) time.Time {
 }
 
 // overlap explains that the launches of a periodic job are skipped, because a child of it has not ended.
-func (x *explainer) overlap(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) overlap(j *structs.Job) []*structs.Reason {
 	if !j.IsPeriodic() || !j.Periodic.Enabled || !j.Periodic.ProhibitOverlap || !state.HasLiveChild(x.tx, j) {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (x *explainer) overlap(j *structs.Job) []*structs.Reason {
 }
 
 // liveChildren describes the number of children that have not ended, "" if all have.
-func (x *explainer) liveChildren(j *structs.Job) string {
+func (x *jobExplainer) liveChildren(j *structs.Job) string {
 	live := 0
 	for child := range state.ChildJobs(x.tx, j.Namespace, j.ID) {
 		if child.Status != structs.JobDead {

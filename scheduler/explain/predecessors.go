@@ -77,7 +77,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 }
 
 // emptyPlaces explains the allocations that an update has stopped for a successor that has no place.
-func (x *explainer) emptyPlaces(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) emptyPlaces(j *structs.Job) []*structs.Reason {
 	if j.PerNode() || state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}

@@ -131,7 +131,7 @@ const isolatedRemedy = "berth node status NODE shows the networks and the driver
 
 // hastenRemedy tells how to have the effect of a scheduled evaluation now. Most replace failed allocations:
 // replacing has the IDs of these evaluations. The others look for places again.
-func (x *explainer) hastenRemedy(j *structs.Job, e *structs.Evaluation, replacing map[string]bool) string {
+func (x *jobExplainer) hastenRemedy(j *structs.Job, e *structs.Evaluation, replacing map[string]bool) string {
 	if !replacing[e.ID] {
 		return "to look for places now: " + command(j.Namespace, "job eval", j.ID)
 	}

@@ -38,7 +38,7 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
 		default:
 			r := reason("job %s waits for a place with volume %s, which is %s", id, v.ID, v.State)
 			x.job = j
-			r.Because = x.blockedGroups(j)
+			r.Because = (&jobExplainer{x}).blockedGroups(j)
 			x.job = nil
 			jobs.add(r)
 		}
@@ -317,7 +317,7 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*structs.Reason {
 }
 
 // onlyVolumeFails reports whether a group has a single volume, and a call of its plugin has failed.
-func (x *explainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) bool {
+func (x *jobExplainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) bool {
 	failed := false
 	for _, request := range g.Volumes {
 		if len(g.Volumes) == 1 && request.Type == structs.VolumeTypeCSI && !request.PerAlloc {

@@ -61,7 +61,7 @@ func (x *explainer) heldBy(a *structs.Allocation) (held []*structs.CSIClaim) {
 }
 
 // displaced explains the allocations of a waiting job that more important jobs have displaced.
-func (x *explainer) displaced(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) displaced(j *structs.Job) []*structs.Reason {
 	if state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (x *explainer) displaced(j *structs.Job) []*structs.Reason {
 }
 
 // drains explains the allocations of a job that are still on nodes that drain.
-func (x *explainer) drains(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) drains(j *structs.Job) []*structs.Reason {
 	var nodes []*structs.Node
 	var left sample
 	seen := map[string]bool{}
