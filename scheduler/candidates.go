@@ -58,7 +58,7 @@ type nodeClass struct {
 	found    int          // fitting nodes of the sample
 }
 
-func (p *planner) candidatesOf(w *placement) *candidateSet {
+func (p *placer) candidatesOf(w *placement) *candidateSet {
 	s := p.sourceOf(w)
 	o := w.plan.candidateSets[s.name]
 	if o == nil {
@@ -188,7 +188,7 @@ type sample struct {
 	bound  int  // of tried
 	mayEnd bool // at the bound, also without a fitting node
 
-	repeats bool // see planner.repeats
+	repeats bool // see placer.repeats
 }
 
 type refused struct {
@@ -201,7 +201,7 @@ func (s *sample) ended() bool {
 }
 
 // try adds the result of one node of a class.
-func (s *sample) try(p *planner, w *placement, c *nodeClass, n *candidate) {
+func (s *sample) try(p *outlook, w *placement, c *nodeClass, n *candidate) {
 	s.tried++
 	if n.view == nil {
 		n.view = p.viewWith(n.node, n.use)
@@ -219,7 +219,7 @@ func (s *sample) try(p *planner, w *placement, c *nodeClass, n *candidate) {
 }
 
 // rate returns the mean of the scores of a node, or its refusal, which it records.
-func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *rejects.Rejection) {
+func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.Rejection) {
 	if s.repeats && v.fits.plan == w.plan {
 		return v.fits.mean, nil
 	}
@@ -238,7 +238,7 @@ func (s *sample) rate(p *planner, w *placement, v *nodeView) (float64, *rejects.
 // repeats reports whether a placement finds on a node the same as the placement before it, if the plan has
 // not changed the node since: it replaces nothing, and neither volumes nor other nodes matter. Most nodes of
 // a sample were in the sample before.
-func (p *planner) repeats(w *placement) bool {
+func (p *placer) repeats(w *placement) bool {
 	g := w.plan
 	return !p.anew && w.prev == nil && w.data == nil && len(w.uses) == 0 &&
 		len(g.properties) == 0 && len(g.prefers.spreads) == 0
@@ -252,9 +252,7 @@ func leavesFull(r *rejects.Rejection) bool {
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
 // reports whether it has the results of every node.
-func (p *planner) sampleNodes(
-	w *placement, o *candidateSet, most int,
-) (top topN, t *rejects.Count, all bool) {
+func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *rejects.Count, all bool) {
 	s := sample{
 		enough: p.enough,
 		bound:  cmp.Or(most, max(maxSampled, p.enough)),
@@ -266,10 +264,10 @@ func (p *planner) sampleNodes(
 	for len(o.front) > 0 && !s.ended() {
 		n := o.front[0]
 		o.front = o.front[1:]
-		s.try(p, w, o.classOf(n.node), n)
+		s.try(p.outlook, w, o.classOf(n.node), n)
 	}
 	for !s.ended() {
-		for _, c := range o.rated(p) {
+		for _, c := range o.rated(p.outlook) {
 			p.tryClass(w, o, c, &s)
 		}
 		if s.ended() || s.found > 0 && len(o.classes) > 1 {
@@ -296,7 +294,7 @@ func (p *planner) sampleNodes(
 }
 
 // rated returns the classes, those with the best rating first.
-func (o *candidateSet) rated(p *planner) []*nodeClass {
+func (o *candidateSet) rated(p *outlook) []*nodeClass {
 	if len(o.classes) < 2 {
 		return o.classes
 	}
@@ -310,7 +308,7 @@ func (o *candidateSet) rated(p *planner) []*nodeClass {
 
 // tryClass tries candidates of a class until it has its share of the sample. A class among others whose
 // candidates all have an allocation of the plan uses these again, because the others are no substitute.
-func (p *planner) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sample) {
+func (p *placer) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sample) {
 	share := s.enough
 	if len(o.classes) > 1 {
 		share = min(share, max(leastShare, s.enough/len(o.classes)))
@@ -321,19 +319,19 @@ func (p *planner) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sampl
 		}
 		n := c.feasible[c.next]
 		c.next++
-		s.try(p, w, c, n)
+		s.try(p.outlook, w, c, n)
 	}
 }
 
 // tryChosen adds the nodes of a class that the group got last. They are no part of the share of the class, so
 // a group can spread over more nodes than a sample has. The scores decide whether it does: an unused node is
 // better than an equal one with an allocation of the group, but a large empty one is not.
-func (p *planner) tryChosen(w *placement, c *nodeClass, s *sample) {
+func (p *placer) tryChosen(w *placement, c *nodeClass, s *sample) {
 	if c.found == 0 {
 		return // other classes are better
 	}
 	for _, n := range c.chosen[max(0, len(c.chosen)-mostChosen):] {
-		if mean, refused := s.rate(p, w, n.view); refused == nil {
+		if mean, refused := s.rate(p.outlook, w, n.view); refused == nil {
 			s.top.insert(ranked{n.view, mean})
 		}
 	}

@@ -20,7 +20,7 @@ type volumeUse struct {
 }
 
 // usesOf looks up the volumes of the allocation of the group with the index, by alias.
-func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
+func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 	if len(g.Volumes) == 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 
 // blockedEverywhere returns the reason for which every node refuses alike: a volume is missing, not ready, or
 // held by a claim that excludes this one.
-func (p *planner) blockedEverywhere(w *placement) *rejects.Rejection {
+func (p *outlook) blockedEverywhere(w *placement) *rejects.Rejection {
 	if !w.looked {
 		w.uses = p.usesOf(w.plan.group, w.index)
 		w.looked = true
@@ -66,7 +66,7 @@ func (p *planner) blockedEverywhere(w *placement) *rejects.Rejection {
 }
 
 // unclaimableReason returns the reason for which no allocation can claim the volume now, "" if one can.
-func (p *planner) unclaimableReason(u volumeUse) string {
+func (p *outlook) unclaimableReason(u volumeUse) string {
 	ok, why := state.Claimable(p, u.claim, p.willRelease)
 	if !ok {
 		return why
@@ -98,7 +98,7 @@ func intendedReason(i *structs.CSIClaim) string {
 
 // willRelease reports whether the claims of an allocation will be released without further action: it has
 // ended or will end, and its node is there to report that.
-func (p *planner) willRelease(allocID string) bool {
+func (p *outlook) willRelease(allocID string) bool {
 	a := state.Alloc(p, allocID)
 	if a == nil || p.nodeOf(a).Lost() {
 		return false
@@ -107,14 +107,14 @@ func (p *planner) willRelease(allocID string) bool {
 }
 
 // lacksController reports whether the plugin needs a controller and none is healthy.
-func (p *planner) lacksController(plugin string) bool {
+func (p *outlook) lacksController(plugin string) bool {
 	row := state.Plugin(p, plugin)
 	return row != nil && row.ControllerRequired &&
 		!state.HealthyInstance(p, plugin, structs.CSIKindController)
 }
 
 // addIntendedClaims records the claims that an allocation of the plan will make.
-func (p *planner) addIntendedClaims(a *structs.Allocation, uses []volumeUse, v *nodeView) {
+func (p *outlook) addIntendedClaims(a *structs.Allocation, uses []volumeUse, v *nodeView) {
 	for _, u := range uses {
 		c := *u.claim
 		c.AllocID = a.ID
@@ -140,7 +140,7 @@ type storage struct {
 }
 
 // storageOn looks up a plugin on a node, once.
-func (p *planner) storageOn(v *nodeView, plugin string) *storage {
+func (p *outlook) storageOn(v *nodeView, plugin string) *storage {
 	known := v.volumes().storage
 	if s := known[plugin]; s != nil {
 		return s
@@ -167,7 +167,7 @@ func (p *planner) storageOn(v *nodeView, plugin string) *storage {
 
 // attachedOn returns a plugin's volumes that count against the limit of a node: claimed, waiting, attached or
 // still detaching.
-func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
+func (p *outlook) attachedOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
 	s := p.storageOn(v, plugin)
 	if s.volumes != nil {
 		return s.volumes
@@ -192,9 +192,9 @@ func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 }
 
 // pluginsServe checks that each plugin is healthy on the node, and stays. One that leaves is still healthy
-// until its node stops it: with a volume the node would have the room of the plugin's next allocation. No key
-// tells of that one if it takes over from a healthy one.
-func pluginsServe(p *planner, w *placement, v *nodeView) *rejects.Rejection {
+// until its node stops it: with a volume the node would have the capacity of the plugin's next allocation. No
+// key tells of that one if it takes over from a healthy one.
+func pluginsServe(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	for _, u := range w.uses {
 		s := p.storageOn(v, u.volume.PluginID)
 		p.waits = p.waits || s.leaves
@@ -208,7 +208,7 @@ func pluginsServe(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	return nil
 }
 
-func volumesReachable(p *planner, w *placement, v *nodeView) *rejects.Rejection {
+func volumesReachable(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	for i := range w.uses {
 		u := &w.uses[i]
 		half := p.storageOn(v, u.volume.PluginID).half
@@ -247,7 +247,7 @@ const (
 )
 
 // keysOfVolumes returns the unblock keys of the volumes on a node.
-func (p *planner) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
+func (p *outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
 	if p.namedVolumes+len(volumes) > maxKeys {
 		p.tooManyKeys = true
 	}

@@ -15,8 +15,23 @@ import (
 // after it has failed, it is held: allocations of older versions stay, and if one is lost or moved, its
 // successor has the older version, too.
 
+// deployer rolls out the job's version by its deployment.
+type deployer struct {
+	*planner
+
+	deployed bool                       // the job's version has, or had, a deployment
+	former   map[formerGroup]*groupPlan // groups in older versions, which are placed again
+	held     *state.HeldGroups          // by deployment
+}
+
+func newDeployer(p *planner) *deployer {
+	d := &deployer{planner: p, former: map[formerGroup]*groupPlan{}}
+	d.findDeployment()
+	return d
+}
+
 // findDeployment finds the deployment of the job's version, and what it holds.
-func (p *planner) findDeployment() {
+func (p *deployer) findDeployment() {
 	d := state.LatestDeployment(p, p.ns, p.job.ID)
 	p.deployed = d != nil && d.JobVersion == p.job.Version
 	p.deployment = state.DeploymentOfVersion(p, p.job)
@@ -37,7 +52,7 @@ type rollout struct {
 }
 
 // rollOut compares a group that deployments track with its allocations.
-func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
+func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	canaries, others := p.splitCanaries(allocs)
 	r := &rollout{groupPlan: g, strategy: g.group.Update}
 	slots := make([]classified, 0, len(others))
@@ -78,14 +93,9 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	g.settled = missing == 0 && p.allHealthy(kept)
 }
 
-// isOlder reports whether an allocation has an older version of the job.
-func (p *planner) isOlder(a *structs.Allocation) bool {
-	return a.JobVersion != p.job.Version
-}
-
 // splitCanaries returns the canaries of the active deployment, and the other allocations without the canaries
 // of ended deployments. It stops these.
-func (p *planner) splitCanaries(allocs []*structs.Allocation) (canaries, others []*structs.Allocation) {
+func (p *deployer) splitCanaries(allocs []*structs.Allocation) (canaries, others []*structs.Allocation) {
 	d := p.deployment
 	for _, a := range allocs {
 		switch {
@@ -103,7 +113,7 @@ func (p *planner) splitCanaries(allocs []*structs.Allocation) (canaries, others 
 // beginDeployment sets the state of the group in the deployment. If the job's version has none yet, the plan
 // begins it, with the first allocation of the version and with the first update to it. Only updates of
 // allocations that the count leaves need canaries.
-func (p *planner) beginDeployment(r *rollout, slots []classified) {
+func (p *deployer) beginDeployment(r *rollout, slots []classified) {
 	r.state = p.deployment.Group(r.group.Name)
 	if r.state != nil || r.group.Count == 0 ||
 		p.deployment != nil && p.plan.Deployment == nil {
@@ -164,11 +174,11 @@ func (g *groupPlan) firstSurplus(slots []classified) int {
 // admitsCanaries reports whether canaries of a group can get their volumes. A registration with others is
 // refused, but a rollback is not, and two requests at once may each pass the check without the other. Their
 // version is rolled out without canaries.
-func (p *planner) admitsCanaries(g *structs.TaskGroup) bool {
+func (p *deployer) admitsCanaries(g *structs.TaskGroup) bool {
 	return state.CanaryConflict(p, p.job, []*structs.TaskGroup{g}) == ""
 }
 
-func (p *planner) newDeployment() *structs.Deployment {
+func (p *deployer) newDeployment() *structs.Deployment {
 	return &structs.Deployment{
 		ID:                 structs.NewID(),
 		Namespace:          p.ns,
@@ -185,7 +195,7 @@ func (p *planner) newDeployment() *structs.Deployment {
 
 // placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
 // at that time. They have the version of their predecessors.
-func (p *planner) placeTakenAway(r *rollout, taken map[int]bool) {
+func (p *deployer) placeTakenAway(r *rollout, taken map[int]bool) {
 	for _, a := range p.held.Misses(p, r.group, taken) {
 		if p.stopped[a.ID] {
 			continue
@@ -200,7 +210,7 @@ func (p *planner) placeTakenAway(r *rollout, taken map[int]bool) {
 
 // holdOlder changes the decisions on allocations of older versions in a held group: each stays, or its
 // successor has its version. It drops the allocations that do not count for the group.
-func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
+func (p *deployer) holdOlder(r *rollout, slots []classified) []classified {
 	if !r.held {
 		return slices.DeleteFunc(slots, func(s classified) bool { return s.action == actionNone })
 	}
@@ -236,7 +246,7 @@ func (p *planner) holdOlder(r *rollout, slots []classified) []classified {
 }
 
 // formerPlan returns the plan of the group in the version of an allocation, nil if the version is gone.
-func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
+func (p *deployer) formerPlan(a *structs.Allocation) *groupPlan {
 	key := formerGroup{a.TaskGroup, a.JobVersion}
 	if g := p.former[key]; g != nil {
 		return g
@@ -269,7 +279,7 @@ func (r *rollout) pace() int {
 // those that the group misses because of the update, and none beside an unhealthy one. It misses those at
 // empty places, and the allocations of the deployment whose health is not known or that have ended. One that
 // has ended is no longer unhealthy when this plan replaces it: its successor's health is not known.
-func (p *planner) setPace(r *rollout, slots []classified) {
+func (p *deployer) setPace(r *rollout, slots []classified) {
 	if r.held {
 		return
 	}
@@ -293,7 +303,7 @@ func (p *planner) setPace(r *rollout, slots []classified) {
 }
 
 // rollCanaries keeps up the number of canaries of a group whose deployment awaits their promotion.
-func (p *planner) rollCanaries(r *rollout, canaries []*structs.Allocation, slots []classified) {
+func (p *deployer) rollCanaries(r *rollout, canaries []*structs.Allocation, slots []classified) {
 	taken := map[int]bool{}
 	count := 0
 	for _, a := range canaries {
@@ -330,7 +340,7 @@ func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most i
 	}
 	stays := map[int]bool{}
 	for _, s := range slots {
-		if g.planner.isOlder(s.alloc) && s.action != actionRefresh {
+		if g.outlook.isOlder(s.alloc) && s.action != actionRefresh {
 			add(s.index)
 		} else {
 			stays[s.index] = true
@@ -349,7 +359,7 @@ func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most i
 }
 
 // allHealthy reports whether all allocations run the new version and are healthy in its deployment.
-func (p *planner) allHealthy(slots []classified) bool {
+func (p *deployer) allHealthy(slots []classified) bool {
 	return !slices.ContainsFunc(slots, func(s classified) bool {
 		return s.action != actionKeep || p.isOlder(s.alloc) || !s.alloc.DeploymentStatus.IsHealthy()
 	})
@@ -357,7 +367,7 @@ func (p *planner) allHealthy(slots []classified) bool {
 
 // completeDeployment ends the deployment if every group has reached its aim. It fails one without a deadline
 // if a group has an allocation that has ended and is not replaced: no report of a node would end it.
-func (p *planner) completeDeployment() {
+func (p *deployer) completeDeployment() {
 	d := p.deployment
 	if d == nil || d.Status != structs.DeploymentRunning || p.plan.Deployment != nil {
 		return
@@ -373,7 +383,7 @@ func (p *planner) completeDeployment() {
 		if s == nil || g.job != p.job {
 			continue
 		}
-		if g.stands && s.ProgressDeadline == 0 {
+		if g.noProgress && s.ProgressDeadline == 0 {
 			update.Status = structs.DeploymentFailed
 			update.StatusDescription = structs.DeploymentFailedByAlloc
 		}
@@ -382,15 +392,6 @@ func (p *planner) completeDeployment() {
 	if reached || update.Status == structs.DeploymentFailed {
 		p.plan.DeploymentUpdates = append(p.plan.DeploymentUpdates, update)
 	}
-}
-
-// deploymentOf returns the ID of the deployment that counts a placement, "" if none does.
-func (p *planner) deploymentOf(g *groupPlan) string {
-	d := p.deployment
-	if g.job != p.job || d == nil || !d.Active() || d.Group(g.group.Name) == nil {
-		return ""
-	}
-	return d.ID
 }
 
 // mayUpdate reports whether another allocation of the group may be replaced by the new version now.
@@ -434,8 +435,8 @@ func (g *groupPlan) noteUpdated(w *placement, at int64) {
 
 // noteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
 // it counts like an update: see setPace. One at an empty place has counted before, and so has one that
-// replaces an allocation of the deployment. In a per-node job only those at empty places count.
-func (g *groupPlan) noteAdded(w *placement) {
+// replaces an allocation of the same deployment. In a per-node job only those at empty places count.
+func (g *groupPlan) noteAdded(w *placement, deployment string) {
 	r := g.updates
 	if r == nil {
 		return
@@ -443,7 +444,7 @@ func (g *groupPlan) noteAdded(w *placement) {
 	at := w.place()
 	empty := r.empty[at]
 	delete(r.empty, at)
-	counted := empty || w.rescheduled && w.prev.DeploymentID == g.planner.deploymentOf(g)
+	counted := empty || w.rescheduled && w.prev.DeploymentID == deployment
 	if r.counts() && !counted {
 		r.left--
 	}

@@ -64,9 +64,9 @@ func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.decide()
+	of := newDeployer(p)
 	for _, a := range d.allocs("web") {
-		if g := p.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.emptier) {
+		if g := of.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.emptier) {
 			t.Errorf("the plan of version 0 is %+v, want one that prefers the emptier node", g)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // placeSticky returns the node of the replaced allocation if the group keeps its data and the node is
 // feasible, else none.
-func (p *planner) placeSticky(w *placement) (topN, *rejects.Count) {
+func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 	prev := cmp.Or(w.prev, w.data)
 	if prev == nil || !w.plan.group.KeepsData() {
 		return nil, nil
@@ -23,7 +23,7 @@ func (p *planner) placeSticky(w *placement) (topN, *rejects.Count) {
 	named := p.namedVolumes
 	tooMany := p.tooManyKeys
 	var s sample
-	s.try(p, w, &nodeClass{}, &candidate{node: n})
+	s.try(p.outlook, w, &nodeClass{}, &candidate{node: n})
 	p.namedVolumes = named
 	p.tooManyKeys = tooMany
 	return s.top, t
@@ -31,7 +31,7 @@ func (p *planner) placeSticky(w *placement) (topN, *rejects.Count) {
 
 // dataOf returns the allocation whose data a new one at a place takes over although it replaces none, nil for
 // none: see state.DataLeft.
-func (p *planner) dataOf(g *groupPlan, at place) *structs.Allocation {
+func (p *placer) dataOf(g *groupPlan, at place) *structs.Allocation {
 	if !g.group.KeepsData() {
 		return nil
 	}

@@ -24,7 +24,7 @@ func (g *groupPlan) isCrowded(a *structs.Allocation) bool {
 // findCrowded returns the IDs of the allocations that exceed the limits of the group. Those with the lowest
 // indexes stay. Those that leave their nodes anyway crowd none.
 func (g *groupPlan) findCrowded() map[string]bool {
-	p := g.planner
+	p := g.outlook
 	plans := map[string]*groupPlan{g.group.Name: g}
 	live := slices.DeleteFunc(slices.Clone(p.live), func(a *structs.Allocation) bool {
 		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.nodeOf(a).Lost() || p.isExcluded(a, plans)
@@ -49,15 +49,14 @@ func (g *groupPlan) findCrowded() map[string]bool {
 
 // isExcluded reports whether an allocation of an older version has to leave its node, because the newest
 // version of its group may not run there. It adds the plans of groups that it needs.
-func (p *planner) isExcluded(a *structs.Allocation, plans map[string]*groupPlan) bool {
+func (p *outlook) isExcluded(a *structs.Allocation, plans map[string]*groupPlan) bool {
 	group := p.job.Group(a.TaskGroup)
 	if !p.isOlder(a) || group == nil {
 		return false
 	}
 	g := plans[group.Name]
 	if g == nil {
-		g = newGroupPlan(p.job, group)
-		g.planner = p
+		g = newGroupPlan(p, p.job, group)
 		plans[group.Name] = g
 	}
 	return g.checkRunning(p.nodeOf(a)) != ""
@@ -69,7 +68,7 @@ type placeOfLimit struct {
 	value string
 }
 
-// placesOf returns the places of an allocation that the group limits, and whether each has room for it.
+// placesOf returns the places of an allocation that the group limits, and whether each has capacity for it.
 func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 	all []placeOfLimit, within bool,
 ) {
@@ -86,7 +85,7 @@ func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 		if limit.count.Group != "" && !own {
 			continue
 		}
-		is := limit.count.On(state.Node(g.planner, a.NodeID))
+		is := limit.count.On(state.Node(g.outlook, a.NodeID))
 		if is.Set {
 			add(placeOfLimit{i, is.Text}, limit.most)
 		} else {

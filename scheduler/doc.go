@@ -21,8 +21,10 @@
 //   - An allocation that a newer version of itself replaces keeps running until there is a place for the
 //     newer one. One that a drain moves, or that an operator stops, does not.
 //
+// Three types share the work. The outlook is the state as it will be with the plan so far, the placer finds
+// nodes, the planner decides. Each uses the one before it; deployer is the planner of a deployment.
+//
 // Reading order: process.go (the frame), reconcile.go and pernode.go (the job against its allocations),
 // place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the
-// scores). match compiles constraints, rejects counts the nodes that reject an allocation, change compares
-// versions of a job.
+// scores). Package match compiles constraints, rejects counts rejections, change compares versions of a job.
 package scheduler

@@ -36,7 +36,7 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 
 // countHeld counts the allocations that the plan leaves alone for now, because of their group's pace: also
 // those beyond the pace whose successors find no place.
-// The dialect counts all waves of a per-node job.
+// The dialect counts all batches of a per-node job.
 func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 	if p.job.PerNode() {
 		return

@@ -36,7 +36,7 @@ var groupFilters = []groupFilter{
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
 type placeFilter struct {
 	name  string
-	check func(p *planner, w *placement, v *nodeView) *rejects.Rejection
+	check func(p *outlook, w *placement, v *nodeView) *rejects.Rejection
 }
 
 var placeFilters = []placeFilter{
@@ -51,7 +51,7 @@ var placeFilters = []placeFilter{
 
 // groupPlan is a group with values that are computed once for all its allocations.
 type groupPlan struct {
-	planner       *planner
+	outlook       *outlook
 	emptier       bool // prefers the emptier of two nodes
 	noMemoryMax   bool // the memory_max of its tasks does not count
 	job           *structs.Job
@@ -78,13 +78,14 @@ type groupPlan struct {
 	queued        int
 	updates       *rollout // nil: all allocations of older versions are replaced at once
 	settled       bool     // its part of the deployment has reached its aim
-	stands        bool     // an allocation of the deployment has ended and is not replaced
+	noProgress    bool     // an allocation of the deployment has ended and is not replaced
 	refusedStops  int      // updates that fit after no stops: see placeByStops
 }
 
-func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
+func newGroupPlan(o *outlook, j *structs.Job, g *structs.TaskGroup) *groupPlan {
 	ask := g.Ask()
 	p := &groupPlan{
+		outlook:       o,
 		job:           j,
 		group:         g,
 		ask:           ask,
@@ -93,7 +94,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		network:       g.Network(),
 		ports:         g.PortDemands(),
 		hostVolumes:   g.HostVolumes(),
-		newest:        newestField(g),
+		newest:        o.newestField(g),
 		candidateSets: map[string]*candidateSet{},
 	}
 	p.specified = append(p.specified, j.Constraints, g.Constraints)
@@ -135,8 +136,7 @@ func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
 
 // addGroupOf adds a group of a version of the job.
 func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
-	g := newGroupPlan(version, group)
-	g.planner = p
+	g := newGroupPlan(p.outlook, version, group)
 	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
 	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	p.groups = append(p.groups, g)
@@ -217,7 +217,7 @@ func eligible(g *groupPlan, n *structs.Node) string {
 
 // returnsPlugin reports whether a node that takes nothing else gets its CSI plugin back.
 func (g *groupPlan) returnsPlugin(n *structs.Node) bool {
-	p := g.planner
+	p := g.outlook
 	return state.NeedsPlugin(p, n, g.job, g.group)
 }
 
@@ -302,7 +302,7 @@ func meetsConstraints(g *groupPlan, n *structs.Node) string {
 	return ""
 }
 
-func onDistinctHosts(p *planner, w *placement, v *nodeView) *rejects.Rejection {
+func onDistinctHosts(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	switch {
 	case w.plan.distinct == "job" && v.jobAllocs() > 0:
 		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the job"}
@@ -312,7 +312,7 @@ func onDistinctHosts(p *planner, w *placement, v *nodeView) *rejects.Rejection {
 	return nil
 }
 
-// exhausted has the refusal for each dimension of a node's room.
+// exhausted has the refusal for each dimension of a node's capacity.
 var exhausted = func() map[string]*rejects.Rejection {
 	all := map[string]*rejects.Rejection{}
 	for _, dimension := range structs.RoomDimensions() {
@@ -325,8 +325,8 @@ var exhausted = func() map[string]*rejects.Rejection {
 	return all
 }()
 
-func resourcesFit(p *planner, w *placement, v *nodeView) *rejects.Rejection {
-	short := v.room.Short(w.plan.ask)
+func resourcesFit(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
+	short := v.capacity.Short(w.plan.ask)
 	if short != "" {
 		return exhausted[short]
 	}

@@ -1,8 +1,6 @@
 package scheduler
 
-import (
-	"berth/scheduler/rejects"
-)
+import "berth/scheduler/rejects"
 
 // Filters lists the names of all filters, as the reasons of a group without a place name them
 // (structs.PlacementRefusal).

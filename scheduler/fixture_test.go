@@ -20,6 +20,8 @@ type fixture struct {
 	s     *state.Store
 	index uint64
 	clock time.Time
+
+	options options // of its plans
 }
 
 func newFixture(t rapid.TB) *fixture {
@@ -28,6 +30,8 @@ func newFixture(t rapid.TB) *fixture {
 		s:     state.New(),
 		index: 10,
 		clock: time.Unix(1_700_000_000, 0),
+
+		options: options{enough: enough},
 	}
 }
 
@@ -267,7 +271,7 @@ func (w *fixture) eval(job string) *structs.Evaluation {
 func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 	w.t.Helper()
 	tx := w.s.Read()
-	p, err := Process(tx, e, w.clock)
+	p, err := process(tx, e, w.clock, w.options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

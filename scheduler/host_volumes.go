@@ -25,7 +25,7 @@ func hasHostVolumes(g *groupPlan, n *structs.Node) string {
 
 // hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
 // volumes.
-func hostVolumesFree(p *planner, w *placement, v *nodeView) *rejects.Rejection {
+func hostVolumesFree(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	if len(w.plan.hostVolumes) == 0 {
 		return nil
 	}

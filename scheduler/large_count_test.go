@@ -147,8 +147,10 @@ func TestSystemJob_HasOneFreshPlacementForAllNodesOfAGroup(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("a", "b", "c")
 	w.job(aJob("j", structs.JobSystem))
-	p := &planner{ReadTx: w.s.Read(), eval: w.eval("j"), plan: &structs.Plan{}}
-	p.job = state.Job(p, structs.DefaultNamespace, "j")
+	p, err := newPlanner(w.s.Read(), w.eval("j"), w.clock, options{enough: enough})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.reconcilePerNode()
 	if len(p.placements) != 1 || len(p.placements[0].nodes) != 3 {
 		t.Errorf("%d placements, the first for %v", len(p.placements), p.placements[0].nodes)

@@ -31,13 +31,13 @@ type source struct {
 }
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
-func (p *planner) sourceOf(w *placement) source {
+func (p *placer) sourceOf(w *placement) source {
 	best := source{
 		size: math.MaxInt,
 		from: p.nodesFrom,
 	}
 	if id := w.plan.only; id != "" {
-		best = listSource("node "+id, p.nodesWithID(id))
+		best = listSource("node "+id, nodesWithID(p.ReadTx, id))
 	}
 	for i := range w.uses {
 		v := w.uses[i].volume
@@ -58,7 +58,7 @@ func (p *planner) sourceOf(w *placement) source {
 
 // pluginSource returns the nodes with a plugin from which its volumes of an allocation are reachable. Volumes
 // with equal topologies have the same source.
-func (p *planner) pluginSource(uses []volumeUse, plugin string) source {
+func (p *placer) pluginSource(uses []volumeUse, plugin string) source {
 	name := "plugin " + plugin
 	var volumes []*structs.CSIVolume
 	for i := range uses {
@@ -85,7 +85,7 @@ func (p *planner) pluginSource(uses []volumeUse, plugin string) source {
 }
 
 // nodesFrom returns a function that returns all nodes from an ID on.
-func (p *planner) nodesFrom(id string) func() candidate {
+func (p *placer) nodesFrom(id string) func() candidate {
 	next := state.NodesWithUse(p, id)
 	return func() candidate {
 		n, use := next()
@@ -94,7 +94,7 @@ func (p *planner) nodesFrom(id string) func() candidate {
 }
 
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
-func (p *planner) nodesAt(v *structs.CSIVolume) (nodes []*structs.Node, ok bool) {
+func (p *placer) nodesAt(v *structs.CSIVolume) (nodes []*structs.Node, ok bool) {
 	for _, t := range v.Topologies {
 		at, own := state.PluginNodesAt(p, v.PluginID, t)
 		if !own {
@@ -184,7 +184,7 @@ func (r *cyclicIter) hasPassed(id string) bool {
 
 // origin returns the ID from which the evaluation reads nodes. It differs between evaluations and is always
 // the same for one. The origins are spread evenly if the IDs of nodes are random or numbers.
-func (p *planner) origin() string {
+func (p *placer) origin() string {
 	if p.start != "" {
 		return p.start
 	}
@@ -199,7 +199,7 @@ func (p *planner) origin() string {
 
 // randomID returns the ID of the first node with random digits. It keeps the shortest prefix for which a node
 // with a greater ID exists.
-func (p *planner) randomID(first string, random *rand.Rand) string {
+func (p *placer) randomID(first string, random *rand.Rand) string {
 	digits := "0123456789"
 	if strings.Trim(strings.ToLower(first), "0123456789abcdef-") == "" {
 		digits += "abcdef"
@@ -217,4 +217,12 @@ func (p *planner) randomID(first string, random *rand.Rand) string {
 		}
 	}
 	return first
+}
+
+// nodesWithID returns the node with the ID, if it exists.
+func nodesWithID(tx *state.ReadTx, id string) []*structs.Node {
+	if n := state.Node(tx, id); n != nil {
+		return []*structs.Node{n}
+	}
+	return nil
 }

@@ -9,13 +9,10 @@ import (
 	"berth/structs"
 )
 
-// fieldsAbove is level.Above. Tests add fields to it.
-var fieldsAbove = level.Above
-
 // newestField returns the field of a group that needs the newest agent, the zero value if every agent knows
 // the group. An older agent drops the field as it decodes the job, and would run the tasks without it.
-func newestField(g *structs.TaskGroup) level.Part {
-	return level.Newest(fieldsAbove(g, level.First))
+func (o *outlook) newestField(g *structs.TaskGroup) level.Part {
+	return level.Newest(o.fieldsAbove(g, level.First))
 }
 
 // agentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
@@ -24,7 +21,8 @@ func (g *groupPlan) agentDropsChange(older *structs.TaskGroup, n *structs.Node) 
 	if n.Level() >= g.newest.Level {
 		return false
 	}
-	return !reflect.DeepEqual(fieldsAbove(older, n.Level()), fieldsAbove(g.group, n.Level()))
+	above := g.outlook.fieldsAbove
+	return !reflect.DeepEqual(above(older, n.Level()), above(g.group, n.Level()))
 }
 
 // knowsFields is a group filter: the agent of the node knows every field of the group.

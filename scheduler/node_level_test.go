@@ -11,22 +11,21 @@ import (
 	"berth/structs"
 )
 
-// withNewerField lets max_run_duration be a field that agents of level 1 do not know.
-func withNewerField(t *testing.T) {
-	t.Helper()
-	above := fieldsAbove
-	t.Cleanup(func() { fieldsAbove = above })
-	fieldsAbove = func(v any, n int) []level.Part {
+// newLevelFixture returns a fixture in which max_run_duration is a field that agents of level 1 do not know.
+func newLevelFixture(t *testing.T) *fixture {
+	w := newFixture(t)
+	w.options.above = func(v any, n int) []level.Part {
 		bound := v.(*structs.TaskGroup).MaxRunDuration
 		if bound == nil || n > level.First {
-			return above(v, n)
+			return level.Above(v, n)
 		}
-		return append(above(v, n), level.Part{
+		return append(level.Above(v, n), level.Part{
 			Path:  "MaxRunDuration",
 			Level: level.First + 1,
 			Value: *bound,
 		})
 	}
+	return w
 }
 
 // nodeOfLevel is a node whose agent tells a level.
@@ -48,8 +47,7 @@ func TestNodeLevel_IsThatOfItsAttribute(t *testing.T) {
 
 // A job waits for an agent that knows it, also behind one of the same demands that any agent can run.
 func TestNodeLevel_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
-	withNewerField(t)
-	w := newFixture(t)
+	w := newLevelFixture(t)
 	w.node(nodeOfLevel("n1", level.First))
 	w.job(aJob("plain", structs.JobBatch))
 	if p := w.run("plain"); len(p.Place) != 1 {
@@ -79,12 +77,11 @@ func runDuration(d time.Duration) func(*structs.Job) {
 
 // An older agent would drop the new field without a word. So the update waits for a newer agent.
 func TestNodeLevel_NoUpdateInPlaceWithAFieldThatTheAgentDrops(t *testing.T) {
-	withNewerField(t)
 	for name, versions := range map[string][2][]func(*structs.Job){
 		"added":   {{}, {runDuration(time.Hour)}},
 		"changed": {{runDuration(time.Hour)}, {runDuration(time.Minute)}},
 	} {
-		w := newFixture(t)
+		w := newLevelFixture(t)
 		w.node(nodeOfLevel("n1", level.First+1))
 		w.job(aJob("a", structs.JobBatch, versions[0]...))
 		w.run("a")
@@ -106,13 +103,12 @@ func TestNodeLevel_NoUpdateInPlaceWithAFieldThatTheAgentDrops(t *testing.T) {
 
 // A field that an older agent has dropped before is no reason to replace an allocation.
 func TestNodeLevel_UpdateInPlaceOfOtherFieldsOnAnOlderAgent(t *testing.T) {
-	withNewerField(t)
 	for name, versions := range map[string][2][]func(*structs.Job){
 		"the same":  {{runDuration(time.Hour)}, {runDuration(time.Hour)}},
 		"taken out": {{runDuration(time.Hour)}, {}},
 		"not used":  {{}, {}},
 	} {
-		w := newFixture(t)
+		w := newLevelFixture(t)
 		w.node(nodeOfLevel("n1", level.First+1))
 		w.job(aJob("a", structs.JobBatch, versions[0]...))
 		w.run("a")
@@ -128,10 +124,9 @@ func TestNodeLevel_UpdateInPlaceOfOtherFieldsOnAnOlderAgent(t *testing.T) {
 }
 
 func TestShape_DiffersWithTheLevel(t *testing.T) {
-	withNewerField(t)
 	shapes := map[string]bool{}
 	for _, edit := range []func(*structs.Job){func(*structs.Job) {}, runDuration(time.Hour)} {
-		w := newFixture(t)
+		w := newLevelFixture(t)
 		w.job(aJob("web", structs.JobService, edit))
 		w.run("web")
 		shapes[w.evals(structs.EvalBlocked)[0].Shape] = true

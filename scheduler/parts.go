@@ -9,7 +9,7 @@ const mostParts = 64
 
 // beginPart begins another part of the plan, and reports whether the plan may have one. Only allocations on
 // nodes of their own are placed in later parts, so that no part depends on a former one.
-func (p *planner) beginPart() bool {
+func (p *placer) beginPart() bool {
 	if len(p.parts) == mostParts-1 {
 		return false
 	}
@@ -19,7 +19,7 @@ func (p *planner) beginPart() bool {
 }
 
 // partPlaced returns the number of allocations that the last part places.
-func (p *planner) partPlaced() int {
+func (p *placer) partPlaced() int {
 	if len(p.parts) == 0 {
 		return len(p.plan.Place)
 	}
@@ -28,7 +28,7 @@ func (p *planner) partPlaced() int {
 
 // splitParts moves what the later parts place, and those whom they displace, from the plan to its rest. The
 // last part completes the evaluation.
-func (p *planner) splitParts() {
+func (p *placer) splitParts() {
 	if len(p.parts) == 0 {
 		return
 	}

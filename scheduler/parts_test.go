@@ -10,7 +10,7 @@ import (
 // evaluation.
 func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 	e := &structs.Evaluation{ID: "e", Status: structs.EvalComplete}
-	p := &planner{parts: []int{1, 2}, plan: &structs.Plan{
+	p := &placer{parts: []int{1, 2}, outlook: &outlook{plan: &structs.Plan{
 		Eval:    e,
 		Blocked: &structs.Evaluation{ID: "b"},
 		Place:   []*structs.Allocation{{ID: "x"}, {ID: "y"}, {ID: "z"}},
@@ -19,7 +19,7 @@ func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 			{AllocID: "of z", PreemptedBy: "z"},
 			{AllocID: "of x", PreemptedBy: "x"},
 		},
-	}}
+	}}}
 	p.splitParts()
 	parts := append([]*structs.Plan{p.plan}, p.plan.Rest...)
 	for i, want := range []struct {

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"berth/state"
 	"berth/structs"
 )
 
@@ -16,7 +15,7 @@ func (p *planner) reconcilePerNode() {
 	if p.eval.NodeID != "" && !p.job.LimitsProperty() {
 		p.scope = p.eval.NodeID
 		nodes = func() []*structs.Node {
-			return p.nodesWithID(p.scope)
+			return nodesWithID(p.ReadTx, p.scope)
 		}
 	}
 	for _, a := range p.liveAllocs() {
@@ -28,17 +27,9 @@ func (p *planner) reconcilePerNode() {
 			g.filterNodes(nodes())
 			before := len(p.placements)
 			p.reconcileNodes(g, nodes())
-			p.beginWave(g, p.placements[before:])
+			p.beginBatch(g, p.placements[before:])
 		}
 	}
-}
-
-// nodesWithID returns the node with the ID, if it exists.
-func (p *planner) nodesWithID(id string) []*structs.Node {
-	if n := state.Node(p, id); n != nil {
-		return []*structs.Node{n}
-	}
-	return nil
 }
 
 // reconcileNodes decides on a group's allocations on the nodes, and stops those on nodes that are gone.

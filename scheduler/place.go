@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"berth/scheduler/preempt"
 	"cmp"
 	"maps"
 	"slices"
@@ -14,11 +15,38 @@ import (
 // log entry. If there are more, the evaluation stays pending for another plan.
 const mostPlaced = structs.MaxPlaced
 
+// placer finds the nodes of the placements and adds them to the plan.
+type placer struct {
+	*outlook
+	options
+
+	unbounded  bool // the plan becomes no log entry
+	groups     []*groupPlan
+	placements []*placement
+	start      string // the result of origin
+	placed     int    // bytes of the allocations of the plan's last part, about
+	parts      []int  // the numbers of allocations at which later parts of the plan begin
+	more       bool   // another plan has to follow
+
+	exhaustedNodes map[string]bool                         // without capacity for a per-node job, by ID
+	spares         map[jobGroup]*preempt.Spare             // nil values are those of groups without a pace
+	dataLeft       map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
+}
+
+func newPlacer(o *outlook, with options) *placer {
+	return &placer{
+		outlook:        o,
+		options:        with,
+		exhaustedNodes: map[string]bool{},
+		spares:         map[jobGroup]*preempt.Spare{},
+	}
+}
+
 // placeAll places all placements. Updates precede others, because the allocations that they stop may be in
 // the way of these.
-func (p *planner) placeAll() {
+func (p *placer) placeAll() {
 	slices.SortStableFunc(p.placements, func(a, b *placement) int {
-		return cmp.Compare(a.turn(), b.turn())
+		return cmp.Compare(a.order(), b.order())
 	})
 	for _, w := range p.placements {
 		switch {
@@ -36,9 +64,9 @@ func (p *planner) placeAll() {
 	}
 }
 
-// turn returns the order of a placement in its plan. The other placements of a group precede its updates if
+// order returns the rank of a placement in its plan. The other placements of a group precede its updates if
 // these wait for their health, or for a successor at an empty place.
-func (w *placement) turn() int {
+func (w *placement) order() int {
 	r := w.plan.updates
 	switch {
 	case w.update:
@@ -54,14 +82,14 @@ func (w *placement) turn() int {
 const placedBytes = structs.MaxEntry / 4
 
 // full reports whether the plan, or its last part, has reached its bounds.
-func (p *planner) full() bool {
+func (p *placer) full() bool {
 	return !p.unbounded &&
 		(p.partPlaced() >= mostPlaced || p.placed >= placedBytes)
 }
 
 // placeFresh places allocations that replace none, one by one, until one finds no place: a job that was
 // stored before counts were bounded may demand any number.
-func (p *planner) placeFresh(w *placement) {
+func (p *placer) placeFresh(w *placement) {
 	g := w.plan
 	left := w.fresh
 	var one placement // placeOne keeps none that stops nothing
@@ -86,7 +114,7 @@ func (p *planner) placeFresh(w *placement) {
 }
 
 // placeOnNodes places an allocation on each node of a list, which is sorted by ID.
-func (p *planner) placeOnNodes(w *placement) {
+func (p *placer) placeOnNodes(w *placement) {
 	p.expectViews(len(w.nodes))
 	useOf := state.UsesFrom(p, w.nodes[0].ID)
 	var one placement // see placeFresh
@@ -103,7 +131,7 @@ func (p *planner) placeOnNodes(w *placement) {
 }
 
 // placeOne finds a node for a placement and adds it to the plan, or records why there is none.
-func (p *planner) placeOne(w *placement) {
+func (p *placer) placeOne(w *placement) {
 	g := w.plan
 	if g.failed != nil &&
 		w.node == nil &&
@@ -157,7 +185,7 @@ func (g *groupPlan) recordFailure(w *placement, t *rejects.Count) {
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
 // none if every node refused, or if all nodes alike are blocked.
-func (p *planner) chooseNode(w *placement) (topN, *rejects.Count) {
+func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	g := w.plan
 	blocked := p.blockedEverywhere(w)
 	switch {
@@ -208,7 +236,7 @@ func (p *planner) chooseNode(w *placement) (topN, *rejects.Count) {
 
 // lastRefusals returns the refusals of all nodes for the evaluation's last plan, and the nodes with capacity
 // freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
-func (p *planner) lastRefusals(w *placement) (*rejects.Count, []*structs.Node) {
+func (p *placer) lastRefusals(w *placement) (*rejects.Count, []*structs.Node) {
 	g := w.plan
 	e := p.eval
 	before := e.FailedTGAllocs[g.group.Name]
@@ -242,7 +270,7 @@ func (p *planner) lastRefusals(w *placement) (*rejects.Count, []*structs.Node) {
 }
 
 // tryAll tries each of the candidates.
-func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *rejects.Count) {
+func (p *placer) tryAll(w *placement, candidates []*structs.Node) (topN, *rejects.Count) {
 	t := w.plan.static.Clone()
 	var top topN
 	for _, n := range candidates {
@@ -257,19 +285,6 @@ func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *rejec
 	return top, t
 }
 
-func (p *planner) checkPlacement(w *placement, v *nodeView) *rejects.Rejection {
-	for _, f := range placeFilters {
-		r := f.check(p, w, v)
-		if r != nil {
-			if r.Filter == "" {
-				r.Filter = f.name
-			}
-			return r
-		}
-	}
-	return nil
-}
-
 // Each nearIDs allocations of a plan that follow each other have IDs that begin with the same nearDigits
 // digits. Their keys share a path of the tree of allocations, of which an entry copies each node. Without it
 // the entry takes a seventh more time. With more such IDs, or digits, they would be harder to abbreviate.
@@ -279,7 +294,7 @@ const (
 )
 
 // newAllocID returns a random ID for the next allocation of the plan.
-func (p *planner) newAllocID() string {
+func (p *placer) newAllocID() string {
 	id := structs.NewID()
 	placed := p.plan.Place
 	first := len(placed) / nearIDs * nearIDs
@@ -290,7 +305,7 @@ func (p *planner) newAllocID() string {
 }
 
 // addToPlan adds the allocation to the plan and counts it from here on.
-func (p *planner) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
+func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	group := w.plan.group.Name
 	a := &structs.Allocation{
 		ID:                p.newAllocID(),
@@ -329,7 +344,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	p.nameAwaited(a, v)
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
-	v.place(p, a)
+	v.place(p.outlook, a)
 	if len(w.plan.hostVolumes) > 0 {
 		v.writers = append(v.writers, w.plan.group)
 	}
@@ -339,7 +354,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	if w.update {
 		w.plan.noteUpdated(w, p.now.UnixNano())
 	} else {
-		w.plan.noteAdded(w)
+		w.plan.noteAdded(w, a.DeploymentID)
 	}
 }
 

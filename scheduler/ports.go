@@ -56,7 +56,7 @@ func hasPorts(g *groupPlan, n *structs.Node) string {
 }
 
 // portsFree checks that the node has free ports for the allocation.
-func (p *planner) portsFree(w *placement, v *nodeView) *rejects.Rejection {
+func (p *outlook) portsFree(w *placement, v *nodeView) *rejects.Rejection {
 	if len(w.plan.ports) == 0 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (p *planner) portsFree(w *placement, v *nodeView) *rejects.Rejection {
 
 // choosePorts chooses free ports of a node for each demand of a group, in order: static ones come first. It
 // returns the first demand without a free port, nil if there is none.
-func (p *planner) choosePorts(g *groupPlan, v *nodeView) ([]structs.AllocatedPort, *structs.Port) {
+func (p *outlook) choosePorts(g *groupPlan, v *nodeView) ([]structs.AllocatedPort, *structs.Port) {
 	if v.ports == nil {
 		v.ports = state.PortsInUse(p, v.node)
 	}

@@ -347,9 +347,9 @@ func TestPorts_CostNothingWithoutADemand(t *testing.T) {
 	w.node(n)
 	w.job(aJob("a", structs.JobService))
 	j := state.Job(w.s.Read(), structs.DefaultNamespace, "a")
-	p := &planner{ReadTx: w.s.Read(), eval: w.eval("a")}
+	p := newOutlook(w.s.Read(), w.eval("a"), w.clock)
 	v := p.viewOf(n)
-	if r := p.portsFree(&placement{plan: newGroupPlan(j, j.TaskGroups[0])}, v); r != nil || v.ports != nil {
+	if r := p.portsFree(&placement{plan: newGroupPlan(p, j, j.TaskGroups[0])}, v); r != nil || v.ports != nil {
 		t.Errorf("got %+v and %v", r, v.ports)
 	}
 }

@@ -20,14 +20,14 @@ const (
 )
 
 // mayPreempt reports whether the placement may displace others.
-func (p *planner) mayPreempt(w *placement) bool {
+func (p *placer) mayPreempt(w *placement) bool {
 	config := state.SchedulerConfig(p).PreemptionConfig
 	return config.Enabled(p.job.Type) && p.blockedEverywhere(w) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
 // are none.
-func (p *planner) placeByPreemption(w *placement, t *rejects.Count) bool {
+func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 	if !p.mayPreempt(w) {
 		return false
 	}
@@ -53,7 +53,7 @@ func (p *planner) placeByPreemption(w *placement, t *rejects.Count) bool {
 
 // chooseVictims returns the best victims of a node, none if no node has any. Each evaluation begins at
 // another node, so that the same nodes do not always suffer.
-func (p *planner) chooseVictims(w *placement) (node *nodeView, best []preempt.Candidate) {
+func (p *placer) chooseVictims(w *placement) (node *nodeView, best []preempt.Candidate) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
 		w.plan.filterNodes(p.allNodes())
@@ -79,31 +79,31 @@ func (p *planner) chooseVictims(w *placement) (node *nodeView, best []preempt.Ca
 }
 
 // fromOrigin returns nodes, which are sorted by ID, from the evaluation's origin on.
-func (p *planner) fromOrigin(nodes []*structs.Node) []*structs.Node {
+func (p *placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 	origin := p.origin()
 	first := max(0, slices.IndexFunc(nodes, func(n *structs.Node) bool { return n.ID >= origin }))
 	return slices.Concat(nodes[first:], nodes[:first])
 }
 
 // victimsOn returns the victims on one node, none if they do not suffice.
-func (p *planner) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
+func (p *placer) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 	r := p.checkPlacement(w, v)
 	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
 	}
 	from := p.displaceable(v)
-	room := v.room
+	capacity := v.capacity
 	for _, c := range from {
-		room.Stop(c.Alloc)
+		capacity.Stop(c.Alloc)
 	}
-	if room.Short(w.plan.ask) != "" {
+	if capacity.Short(w.plan.ask) != "" {
 		return nil
 	}
-	return preempt.Choose(&nodeTrial{p, w, v}, from)
+	return preempt.Choose(&nodeTrial{p.outlook, w, v}, from)
 }
 
 // displaceable returns the allocations of a node that the job may displace.
-func (p *planner) displaceable(v *nodeView) []preempt.Candidate {
+func (p *placer) displaceable(v *nodeView) []preempt.Candidate {
 	var all []preempt.Candidate
 	for a := range state.LiveAllocsByNode(p, v.node.ID) {
 		priority := state.AllocPriority(p, a)
@@ -115,7 +115,7 @@ func (p *planner) displaceable(v *nodeView) []preempt.Candidate {
 }
 
 // spareOf returns the spare of an allocation's group, nil if the group has no pace.
-func (p *planner) spareOf(a *structs.Allocation) *preempt.Spare {
+func (p *placer) spareOf(a *structs.Allocation) *preempt.Spare {
 	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	if s, known := p.spares[key]; known {
 		return s
@@ -140,37 +140,37 @@ type jobGroup struct{ ns, job, group string }
 
 // nodeTrial tries a placement on a node.
 type nodeTrial struct {
-	planner *planner
+	outlook *outlook
 	want    *placement
 	view    *nodeView
 }
 
 // Fits reports whether the placement fits on the node as its view is.
 func (t *nodeTrial) Fits() bool {
-	return t.view.room.Short(t.want.plan.ask) == "" && t.planner.checkPlacement(t.want, t.view) == nil
+	return t.view.capacity.Short(t.want.plan.ask) == "" && t.outlook.checkPlacement(t.want, t.view) == nil
 }
 
 // SetAside takes an allocation from the view of the node, to try the placement without it.
 func (t *nodeTrial) SetAside(a *structs.Allocation) {
-	t.planner.stopped[a.ID] = true
-	t.view.stop(t.planner, a)
+	t.outlook.stopped[a.ID] = true
+	t.view.stop(t.outlook, a)
 }
 
 // PutBack undoes SetAside.
 func (t *nodeTrial) PutBack(a *structs.Allocation) {
-	delete(t.planner.stopped, a.ID)
-	t.view.unstop(t.planner, a)
+	delete(t.outlook.stopped, a.ID)
+	t.view.unstop(t.outlook, a)
 }
 
 // Measure looks at devices and ports first: few allocations have those that a group demands, and their
 // capacity counts, too.
 func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
 	g := t.want.plan
-	lacks := t.view.room.Missing(g.ask)
+	lacks := t.view.capacity.Missing(g.ask)
 	_, device := chooseDevices(g.devices, t.view)
 	var port *structs.Port
 	if device == nil && len(g.ports) > 0 {
-		_, port = t.planner.choosePorts(g, t.view)
+		_, port = t.outlook.choosePorts(g, t.view)
 	}
 
 	return func(a *structs.Allocation) (missing float64, helps bool) {

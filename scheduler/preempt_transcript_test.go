@@ -80,7 +80,7 @@ func (c *lateCluster) command(t *testing.T, cmd *transcript.Step) string {
 			t.Fatalf("line %d: %v", cmd.Line, err)
 		}
 		c.clock = c.clock.Add(took)
-		c.runWaves()
+		c.runBatches()
 	case "show":
 	default:
 		t.Fatalf("line %d: there is no command %s", cmd.Line, cmd.Name)
@@ -118,7 +118,7 @@ func jobOf(t *testing.T, cmd *transcript.Step) *structs.Job {
 		edits = append(edits, moves(n))
 	}
 	if n := number("waves"); n > 0 {
-		edits = append(edits, inWaves(n, time.Minute))
+		edits = append(edits, inBatches(n, time.Minute))
 	}
 	if n := number("port"); n > 0 {
 		edits = append(edits, port("http", n))

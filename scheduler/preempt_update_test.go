@@ -42,12 +42,12 @@ func TestPreemption_KeepsThePaceOfAnUpdate(t *testing.T) {
 			if kind == structs.JobService {
 				return
 			}
-			waves := w.nextWaves()
-			if len(waves) != 1 || waves[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() {
-				t.Fatalf("the evaluations that follow: %+v", waves)
+			batches := w.nextBatches()
+			if len(batches) != 1 || batches[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() {
+				t.Fatalf("the evaluations that follow: %+v", batches)
 			}
 			w.clock = w.clock.Add(time.Minute)
-			w.apply(w.process(waves[0]))
+			w.apply(w.process(batches[0]))
 			w.wantNewest("high", 2)
 		})
 	}

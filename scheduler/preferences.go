@@ -107,7 +107,7 @@ func (p *preferences) affinity(n *structs.Node) float64 {
 
 // spread returns how much an allocation on a node brings the group nearer to its distribution: the sum over
 // the spreads by their weights. A node without an attribute counts -1.
-func (p *preferences) spread(of *planner, n *structs.Node) float64 {
+func (p *preferences) spread(of *outlook, n *structs.Node) float64 {
 	sum := 0.0
 	for _, s := range p.spreads {
 		counts := of.countsOf(s.count)
@@ -181,6 +181,6 @@ func allocationSpread(w *placement, v *nodeView) (float64, bool) {
 	if len(w.plan.prefers.spreads) == 0 {
 		return 0, false
 	}
-	score := w.plan.prefers.spread(w.plan.planner, v.node)
+	score := w.plan.prefers.spread(w.plan.outlook, v.node)
 	return score, score != 0
 }

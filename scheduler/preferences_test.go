@@ -415,7 +415,7 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 	n := state.Node(p, "n1")
 	mean := func() float64 {
 		s := sample{repeats: p.repeats(placed)}
-		s.try(p, placed, &nodeClass{}, &candidate{node: n})
+		s.try(p.outlook, placed, &nodeClass{}, &candidate{node: n})
 		return s.top[0].mean
 	}
 	first := mean()

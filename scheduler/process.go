@@ -3,13 +3,11 @@ package scheduler
 import (
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"maps"
 	"slices"
 	"time"
 
-	"berth/scheduler/match"
-	"berth/scheduler/preempt"
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
@@ -23,8 +21,9 @@ func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*struct
 
 // options are the inputs of process besides the state.
 type options struct {
-	enough int  // feasible nodes of a sample
-	anew   bool // repeats no trial of a node: tests compare both
+	enough int                                 // feasible nodes of a sample
+	above  func(v any, level int) []level.Part // of the fields that agents do not know; nil: level.Above
+	anew   bool                                // repeats no trial of a node: tests compare both
 }
 
 // process is Process with options.
@@ -45,21 +44,10 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		eval.JobID == "" {
 		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
-	p := &planner{
-		ReadTx:         tx,
-		eval:           eval,
-		ns:             structs.NamespaceOr(eval.Namespace),
-		now:            now,
-		options:        o,
-		plan:           &structs.Plan{},
-		stopped:        map[string]bool{},
-		exhaustedNodes: map[string]bool{},
-		nodes:          map[string]*structs.Node{},
-		intended:       map[string][]*structs.CSIClaim{},
-		former:         map[formerGroup]*groupPlan{},
-		spares:         map[jobGroup]*preempt.Spare{},
+	p := &planner{placer: newPlacer(newOutlook(tx, eval, now), o)}
+	if o.above != nil {
+		p.fieldsAbove = o.above
 	}
-	p.job = state.Job(tx, p.ns, eval.JobID)
 	return p, nil
 }
 
@@ -82,59 +70,20 @@ func (p *planner) decide() {
 func (p *planner) execute() {
 	p.placeAll()
 	p.addFollowup()
-	p.addNextWave()
+	p.addNextBatch()
 	p.finishEval()
 	p.splitParts()
 }
 
-// planner computes the plan of one evaluation.
+// planner computes the plan of one evaluation: it decides on the job's allocations.
 type planner struct {
-	*state.ReadTx
-	options
+	*placer
 
-	eval *structs.Evaluation
-	ns   string
-	job  *structs.Job // nil if it is gone
-	now  time.Time
-	plan *structs.Plan
-
-	unbounded bool // the plan becomes no log entry
-
-	scope          string          // in per-node jobs: the ID of the only node to evaluate; "" for all
-	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
-	start          string          // the result of origin
-	views          map[string]*nodeView
-	viewMemory     *viewMemory                      // has the views; nil before the first one
-	nodes          map[string]*structs.Node         // see nodeOf
-	live           []*structs.Allocation            // of the job, that the servers want to run
-	replaced       []*structs.Allocation            // of the job: see isReplaced
-	knowsOwn       bool                             // live has those on all nodes
-	own            map[string][]*structs.Allocation // live by node; nil until ownByNode
-	values         []*match.ValueCount              // those that have counted the job's allocations
-	groups         []*groupPlan
-	deployment     *structs.Deployment        // of the job's version: see findDeployment
-	deployed       bool                       // the job's version has, or had, a deployment
-	former         map[formerGroup]*groupPlan // groups in older versions, which are placed again
-	held           *state.HeldGroups          // by deployment
-	placements     []*placement
-	delayed        []classified    // ended allocations that are replaced later
-	stopped        map[string]bool // allocations that the plan stops
-	nowhere        bool            // a per-node job runs on no node
-	moves          int             // allocations that the plan stops and places again
-	placed         int             // bytes of the allocations of the plan's last part, about
-	parts          []int           // the numbers of allocations at which later parts of the plan begin
-	more           bool            // another plan has to follow
-	waits          bool            // for the end of a plugin: see addRetryEval
-	nextWave       string          // ID of the evaluation that continues an update, or ""
-	exhaustedNodes map[string]bool // by node: without capacity for an allocation of a per-node job
-
-	spares map[jobGroup]*preempt.Spare // nil values are those of groups without a pace
-
-	dataLeft map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
-
-	namedVolumes int                            // volumes among the unblock keys
-	tooManyKeys  bool                           // there are more keys than an evaluation may name
-	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
+	replaced  []*structs.Allocation // of the job: see isReplaced
+	delayed   []classified          // ended allocations that are replaced later
+	nowhere   bool                  // a per-node job runs on no node
+	moves     int                   // allocations that the plan stops and places again
+	nextBatch string                // ID of the evaluation that continues an update, or ""
 }
 
 // endAlloc stops an allocation, or marks it lost if its node is down.
@@ -168,33 +117,6 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 	return out
 }
 
-// jobAllocs yields the job's allocations: all, or those on the one node of the scope.
-func (p *planner) jobAllocs() iter.Seq[*structs.Allocation] {
-	if p.scope == "" {
-		return state.AllocsByJob(p, p.ns, p.eval.JobID)
-	}
-	return func(yield func(*structs.Allocation) bool) {
-		for a := range state.AllocsByNode(p, p.scope) {
-			if p.ofJob(a) && !yield(a) {
-				return
-			}
-		}
-	}
-}
-
-// ofJob reports whether an allocation belongs to the job.
-func (p *planner) ofJob(a *structs.Allocation) bool {
-	return a.JobID == p.eval.JobID && a.Namespace == p.ns
-}
-
-// allNodes returns all nodes, by ID.
-func (p *planner) allNodes() []*structs.Node {
-	if p.fleet == nil {
-		p.fleet = slices.Collect(state.Nodes(p))
-	}
-	return p.fleet
-}
-
 // reasonsInAll bounds the reasons that an evaluation names for all its groups together, about: a job with
 // many groups would make the log entry too large.
 const reasonsInAll = 2000
@@ -207,7 +129,7 @@ func (p *planner) finishEval() {
 	e.StatusDescription = ""
 	e.Again = ""
 	e.BlockedEval = ""
-	e.NextEval = p.nextWave
+	e.NextEval = p.nextBatch
 	if p.deployment != nil {
 		e.DeploymentID = p.deployment.ID // clients of the dialect follow it from here
 	}
@@ -243,7 +165,7 @@ func (p *planner) finishEval() {
 		p.blockEval(e, slices.Sorted(maps.Keys(keys)))
 		p.addRetryEval()
 	}
-	e.SnapshotIndex = p.snapshotIndex()
+	e.SnapshotIndex = snapshotIndex(p.ReadTx)
 	if p.plan.Blocked != nil {
 		p.plan.Blocked.SnapshotIndex = e.SnapshotIndex
 	}
@@ -257,7 +179,7 @@ func (p *planner) addRetryEval() {
 	}
 	due := p.now.Add(retryDelay).UnixNano()
 	if p.waits {
-		due += p.jitter().Nanoseconds()
+		due += jitter(p.ns, p.eval.JobID).Nanoseconds()
 	}
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
 		covers := e.NodeID == "" || e.NodeID == p.scope
@@ -275,9 +197,9 @@ func (p *planner) addRetryEval() {
 }
 
 // jitter returns a time below 17 s, another one for most jobs.
-func (p *planner) jitter() time.Duration {
+func jitter(ns, job string) time.Duration {
 	h := fnv.New32a()
-	_, _ = fmt.Fprint(h, p.ns, p.eval.JobID)
+	_, _ = fmt.Fprint(h, ns, job)
 	return time.Duration(h.Sum32()%(1<<14)) * time.Millisecond
 }
 
@@ -378,6 +300,6 @@ func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
 
 // snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any
 // unblock in the snapshot.
-func (p *planner) snapshotIndex() uint64 {
-	return max(p.Newest(), state.NewestForPlans(p))
+func snapshotIndex(tx *state.ReadTx) uint64 {
+	return max(tx.Newest(), state.NewestForPlans(tx))
 }

@@ -31,7 +31,7 @@ const keptScores = 5
 func binpack(w *placement, v *nodeView) (float64, bool) {
 	sum := 0.0
 	dimensions := 0.0
-	for _, d := range v.room.With(w.plan.kept) {
+	for _, d := range v.capacity.With(w.plan.kept) {
 		if d[0] <= 0 {
 			continue
 		}
@@ -125,7 +125,7 @@ func (p *topN) insert(r ranked) {
 }
 
 // scores returns each scorer's score of each node.
-func (p *planner) scores(w *placement, top topN) []*structs.NodeScoreMeta {
+func (p *placer) scores(w *placement, top topN) []*structs.NodeScoreMeta {
 	repeats := p.repeats(w)
 	out := make([]*structs.NodeScoreMeta, len(top))
 	for i, r := range top {

@@ -18,7 +18,7 @@ type placement struct {
 	data  *structs.Allocation // without prev: ended long ago, and this one takes over its data, or nil
 
 	update      bool  // prev runs until its replacement is placed
-	held        bool  // the plan left the update to a later one: its deployment goes on in batches
+	held        bool  // the plan left the update to a later one: its deployment continues in batches
 	canary      bool  // placed beside the allocations of older versions
 	rescheduled bool  // prev failed
 	delay       int64 // of the reschedule, nanoseconds
@@ -66,16 +66,16 @@ const replacedReason = "replaced by a newer version of the job"
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
-	p.findDeployment()
+	d := newDeployer(p)
 	for _, group := range p.job.TaskGroups {
 		g := p.addGroup(group)
 		if state.Deploys(p.job, group) {
-			p.rollOut(g, byGroup[group.Name])
+			d.rollOut(g, byGroup[group.Name])
 		} else {
 			p.reconcileGroup(g, byGroup[group.Name])
 		}
 	}
-	p.completeDeployment()
+	d.completeDeployment()
 }
 
 // allocsByGroup returns the live allocations by their group. It stops those whose group is gone.
@@ -158,7 +158,7 @@ func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) acti
 // mayContinue reports whether an allocation of an older version may continue on its node as one of this
 // group.
 func (g *groupPlan) mayContinue(a *structs.Allocation, n *structs.Node) bool {
-	old := state.JobOf(g.planner, a)
+	old := state.JobOf(g.outlook, a)
 	if old == nil {
 		return false
 	}
@@ -242,7 +242,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 		if s.due > 0 {
 			p.delayed = append(p.delayed, s)
 		} else if s.alloc.DeploymentID != "" && s.alloc.DeploymentID == p.deploymentOf(g) {
-			g.stands = true
+			g.noProgress = true
 		}
 		return
 	case actionRefresh:

@@ -61,7 +61,7 @@ func (p *planner) endedBeforeUpdate(a *structs.Allocation) bool {
 	return d != nil && d.Active() && a.DeploymentID == d.ID && !a.DeploymentStatus.IsKnown()
 }
 
-func (p *planner) policyOf(g *groupPlan) *structs.ReschedulePolicy {
+func (p *outlook) policyOf(g *groupPlan) *structs.ReschedulePolicy {
 	if p.job.Type == structs.JobSystem {
 		return perNodePolicy
 	}
@@ -145,7 +145,7 @@ func delayBefore(past []*structs.RescheduleEvent) time.Duration {
 }
 
 // trackerFor returns the reschedules that the replacement remembers.
-func (p *planner) trackerFor(w *placement) *structs.RescheduleTracker {
+func (p *outlook) trackerFor(w *placement) *structs.RescheduleTracker {
 	if w.prev == nil || w.update {
 		return nil
 	}

@@ -375,7 +375,8 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 		tx := w.s.Read()
 		begun := map[string]bool{}
 		for i := range 300 {
-			p := &planner{ReadTx: tx, eval: &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}}
+			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}
+			p := newPlacer(newOutlook(tx, e, w.clock), options{enough: enough})
 			r := cyclicIter{first: p.origin(), source: p.sourceOf(&placement{plan: &groupPlan{}})}
 			begun[r.readNodes(1)[0].node.ID] = true
 			seen := map[string]bool{}

@@ -222,12 +222,9 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 	w.node(aNode("n1"))
 	do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
 	j := w.job(aJob("web", structs.JobService))
-	p := planner{
-		ReadTx: w.s.Read(),
-		ns:     j.Namespace,
-		job:    j,
-		now:    w.clock,
-		eval:   w.eval("web"),
+	p, err := newPlanner(w.s.Read(), w.eval("web"), w.clock, options{enough: enough})
+	if err != nil {
+		t.Fatal(err)
 	}
 	a := &structs.Allocation{
 		ID:            "a",
@@ -237,7 +234,7 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
-	g := newGroupPlan(j, j.TaskGroups[0])
+	g := newGroupPlan(p.outlook, j, j.TaskGroups[0])
 	n := state.Node(p, "n1")
 	if s := p.classify(g, a, n); s.action != actionKeep {
 		t.Errorf("before its turn the allocation has the action %d: %s", s.action, s.why)

@@ -28,7 +28,7 @@ type groupShape struct {
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
 // one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
 // demands: on the job's existing allocations or their nodes.
-func (p *planner) shape() string {
+func (p *placer) shape() string {
 	if p.job == nil || p.job.PerNode() {
 		return ""
 	}
@@ -37,7 +37,7 @@ func (p *planner) shape() string {
 		switch {
 		case g.failed == nil:
 			continue
-		case g.distinct != "", len(g.properties) > 0, g.group.HasPerAlloc(), p.updates(g):
+		case g.distinct != "", len(g.properties) > 0, g.group.HasPerAlloc(), updates(p.placements, g):
 			return ""
 		}
 		s := groupShape{
@@ -70,10 +70,10 @@ func (p *planner) shape() string {
 	return hex.EncodeToString(digest[:16])
 }
 
-// updates reports whether an allocation of the group stops for its successor, which finds capacity where
-// another does not.
-func (p *planner) updates(g *groupPlan) bool {
-	return slices.ContainsFunc(p.placements, func(w *placement) bool {
+// updates reports whether placements update the group: an allocation of it stops for its successor, which
+// finds capacity where another does not.
+func updates(placements []*placement, g *groupPlan) bool {
+	return slices.ContainsFunc(placements, func(w *placement) bool {
 		return w.plan == g && w.update
 	})
 }

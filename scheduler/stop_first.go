@@ -44,7 +44,7 @@ func (g *groupPlan) wants(a *structs.Allocation) bool {
 	if !g.job.PerNode() {
 		return a.Index() < g.group.Count
 	}
-	n := state.Node(g.planner, a.NodeID)
+	n := state.Node(g.outlook, a.NodeID)
 	return n != nil && g.checkNode(n) == nil
 }
 
@@ -69,7 +69,7 @@ func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bo
 // placeByStops places an update that has no place beside the other predecessors of its group: it stops as
 // few of these as let it fit. It reports false, and stops none, if no such stops help or the group may not
 // miss so many. The predecessor of the update itself is stopped already.
-func (p *planner) placeByStops(w *placement) bool {
+func (p *placer) placeByStops(w *placement) bool {
 	g := w.plan
 	volume := p.blockedEverywhere(w) != nil // its users have it on any node
 	if w.node != nil && !volume || g.refusedStops >= mostRefused {
@@ -97,7 +97,7 @@ func (p *planner) placeByStops(w *placement) bool {
 
 // stoppable returns the updates of a group that come after one in the plan: those on the node of its
 // predecessor first.
-func (p *planner) stoppable(w *placement) (others []*placement) {
+func (p *placer) stoppable(w *placement) (others []*placement) {
 	at := slices.Index(p.placements, w)
 	for _, other := range p.placements[at+1:] {
 		if other.plan == w.plan && other.update && !other.ended && len(others) < mostStoppable {
@@ -132,7 +132,7 @@ func byNode(updates []*placement) (sets [][]*placement) {
 
 // stopUntilFits stops the predecessors of a set, one by one, until an update fits, and lets those run on that
 // it does not need. It returns the best nodes. If there is none, it stops none.
-func (p *planner) stopUntilFits(w *placement, set []*placement) (topN, *rejects.Count) {
+func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.Count) {
 	var stops []*placement
 	for _, other := range set[:min(len(set), w.plan.mostStops())] {
 		p.stopAlloc(other.prev, structs.StopReplaced, replacedReason)
@@ -160,7 +160,7 @@ func (p *planner) stopUntilFits(w *placement, set []*placement) (topN, *rejects.
 }
 
 // tryWithStops tries the nodes of the predecessors that stop for an update.
-func (p *planner) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
+func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
 	if p.blockedEverywhere(w) != nil {
 		return nil, nil
 	}
@@ -181,7 +181,7 @@ func (p *planner) tryWithStops(w *placement, stops []*placement) (topN, *rejects
 }
 
 // placeStopped places the successors of the predecessors of a set that the plan has stopped.
-func (p *planner) placeStopped(set []*placement) {
+func (p *placer) placeStopped(set []*placement) {
 	for _, w := range set {
 		if !p.stopped[w.prev.ID] {
 			continue

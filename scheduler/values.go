@@ -10,7 +10,7 @@ import (
 )
 
 // countsOf returns the counts, which it counts the first time.
-func (p *planner) countsOf(c *match.ValueCount) *match.ValueCount {
+func (p *outlook) countsOf(c *match.ValueCount) *match.ValueCount {
 	if c.Counted {
 		return c
 	}
@@ -29,7 +29,7 @@ func (p *planner) countsOf(c *match.ValueCount) *match.ValueCount {
 	return c
 }
 
-func (p *planner) countValue(c *match.ValueCount, a *structs.Allocation, by int) {
+func (p *outlook) countValue(c *match.ValueCount, a *structs.Allocation, by int) {
 	if c.Group != "" && c.Group != a.TaskGroup {
 		return
 	}
@@ -40,7 +40,7 @@ func (p *planner) countValue(c *match.ValueCount, a *structs.Allocation, by int)
 }
 
 // countValues adds an allocation of the job to all counts, or removes it if by is -1.
-func (p *planner) countValues(a *structs.Allocation, by int) {
+func (p *outlook) countValues(a *structs.Allocation, by int) {
 	if a.Terminal() {
 		return
 	}
@@ -81,7 +81,7 @@ func propertyLimits(j *structs.Job, g *structs.TaskGroup) (out []propertyLimit) 
 }
 
 // withinPropertyLimits checks that the allocation exceeds no distinct_property constraint.
-func withinPropertyLimits(p *planner, w *placement, v *nodeView) *rejects.Rejection {
+func withinPropertyLimits(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	for _, limit := range w.plan.properties {
 		is := limit.count.On(v.node)
 		if !is.Set {

@@ -57,8 +57,9 @@ func withVictims(t *rapid.T) *fixture {
 	return w
 }
 
-// trialOf returns a trial of the placement of the job high on the only node, nil if it fits there.
-func trialOf(t *rapid.T, w *fixture) *nodeTrial {
+// trialOf returns a trial of the placement of the job high on the only node, with its placer, nil if it fits
+// there.
+func trialOf(t *rapid.T, w *fixture) (*placer, *nodeTrial) {
 	p, err := newPlanner(w.s.Read(), w.eval("high"), w.clock, options{enough: enough})
 	if err != nil {
 		t.Fatal(err)
@@ -68,9 +69,9 @@ func trialOf(t *rapid.T, w *fixture) *nodeTrial {
 	v := p.viewOf(p.allNodes()[0])
 	high.plan.filterNodes(p.allNodes())
 	if p.checkPlacement(high, v) == nil {
-		return nil
+		return nil, nil
 	}
-	return &nodeTrial{p, high, v}
+	return p.placer, &nodeTrial{p.outlook, high, v}
 }
 
 // fitsWithout reports whether the placement fits without some allocations.
@@ -90,12 +91,12 @@ func (t *nodeTrial) fitsWithout(victims []preempt.Candidate) bool {
 func TestPreemption_NoVictimIsSuperfluous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := withVictims(t)
-		high := trialOf(t, w)
+		p, high := trialOf(t, w)
 		if high == nil {
 			t.Skip("it fits")
 		}
-		all := high.planner.displaceable(high.view)
-		victims := high.planner.victimsOn(high.want, high.view)
+		all := p.displaceable(high.view)
+		victims := p.victimsOn(high.want, high.view)
 		if len(victims) == 0 {
 			if high.fitsWithout(all) {
 				t.Fatalf("none is displaced, and %s would suffice", describeVictims(all))

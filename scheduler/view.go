@@ -10,14 +10,14 @@ import (
 
 // nodeView is a node with the effects of the plan so far.
 type nodeView struct {
-	node    *structs.Node
-	room    structs.NodeRoom
-	stops   []*givenRoom         // of the allocations that the plan stops here
-	devices structs.DeviceUse    // in use
-	ports   *structs.NodePorts   // nil until a group demands some
-	groups  []groupCount         // this job's live allocations
-	writers []*structs.TaskGroup // those with host volumes that the plan places here
-	csi     *volumeView          // nil until needed
+	node     *structs.Node
+	capacity structs.NodeRoom
+	stops    []*freedCapacity     // of the allocations that the plan stops here
+	devices  structs.DeviceUse    // in use
+	ports    *structs.NodePorts   // nil until a group demands some
+	groups   []groupCount         // this job's live allocations
+	writers  []*structs.TaskGroup // those with host volumes that the plan places here
+	csi      *volumeView          // nil until needed
 
 	fits fit // the last trial
 }
@@ -71,8 +71,8 @@ func (v *nodeView) jobAllocs() int {
 }
 
 // hold adds an allocation that is on the node before the plan.
-func (v *nodeView) hold(p *planner, a *structs.Allocation) {
-	v.room.Hold(a)
+func (v *nodeView) hold(p *outlook, a *structs.Allocation) {
+	v.capacity.Hold(a)
 	v.devices = v.devices.Add(a)
 	if !a.ServerTerminal() {
 		v.countGroup(p, a, 1)
@@ -80,18 +80,18 @@ func (v *nodeView) hold(p *planner, a *structs.Allocation) {
 }
 
 // stop removes an allocation that the plan stops.
-func (v *nodeView) stop(p *planner, a *structs.Allocation) {
+func (v *nodeView) stop(p *outlook, a *structs.Allocation) {
 	v.fits = fit{}
-	v.room.Stop(a)
-	v.giveRoom(a)
+	v.capacity.Stop(a)
+	v.addFreed(a)
 	v.devices.Remove(a)
 	v.countGroup(p, a, -1)
 }
 
 // unstop takes back a stop.
-func (v *nodeView) unstop(p *planner, a *structs.Allocation) {
+func (v *nodeView) unstop(p *outlook, a *structs.Allocation) {
 	v.fits = fit{}
-	v.room.Unstop(a)
+	v.capacity.Unstop(a)
 	for i, given := range slices.Backward(v.stops) {
 		if given.alloc.ID == a.ID {
 			v.stops = slices.Delete(v.stops, i, i+1)
@@ -103,15 +103,15 @@ func (v *nodeView) unstop(p *planner, a *structs.Allocation) {
 }
 
 // place adds an allocation of the plan.
-func (v *nodeView) place(p *planner, a *structs.Allocation) {
+func (v *nodeView) place(p *outlook, a *structs.Allocation) {
 	v.fits = fit{}
-	v.room.Place(*a.Resources)
+	v.capacity.Place(*a.Resources)
 	v.devices = v.devices.Add(a)
 	v.countGroup(p, a, 1)
 }
 
 // countGroup counts a live allocation of the job.
-func (v *nodeView) countGroup(p *planner, a *structs.Allocation, by int) {
+func (v *nodeView) countGroup(p *outlook, a *structs.Allocation, by int) {
 	if !p.ofJob(a) {
 		return
 	}
@@ -125,12 +125,12 @@ func (v *nodeView) countGroup(p *planner, a *structs.Allocation, by int) {
 }
 
 // viewOf returns the view of a node: from the state the first time, and with the plan's effects later.
-func (p *planner) viewOf(n *structs.Node) *nodeView {
+func (p *outlook) viewOf(n *structs.Node) *nodeView {
 	return p.viewWith(n, nil)
 }
 
 // viewWith is viewOf for a node whose use was read with it, or nil.
-func (p *planner) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
+func (p *outlook) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
@@ -170,7 +170,7 @@ func newViewMemory(views int) *viewMemory {
 }
 
 // expectViews takes memory for about a number of views, if the plan has no view yet.
-func (p *planner) expectViews(views int) {
+func (p *outlook) expectViews(views int) {
 	switch {
 	case p.viewMemory != nil:
 		return
@@ -183,7 +183,7 @@ func (p *planner) expectViews(views int) {
 }
 
 // newView returns the view of a node without allocations.
-func (p *planner) newView(n *structs.Node) *nodeView {
+func (p *outlook) newView(n *structs.Node) *nodeView {
 	m := p.viewMemory
 	at := m.used % len(viewBlock{})
 	block := m.used / len(viewBlock{})
@@ -193,12 +193,12 @@ func (p *planner) newView(n *structs.Node) *nodeView {
 	m.used++
 	v := &m.blocks[block][at]
 	v.node = n
-	v.room = structs.NewNodeRoom(n)
+	v.capacity = structs.NewNodeRoom(n)
 	return v
 }
 
 // releaseViews gives the memory of views to other plans. This one is complete and does not use them any more.
-func (p *planner) releaseViews() {
+func (p *outlook) releaseViews() {
 	m := p.viewMemory
 	if m == nil || m.used > mostSpare {
 		return // a large map takes long to clear
@@ -213,8 +213,8 @@ func (p *planner) releaseViews() {
 
 // holdAll adds all allocations that are on the node before the plan, by their sums. Of the job's own ones it
 // reads the rows. Those of other jobs still run: the plan stops such only on nodes whose view it has.
-func (v *nodeView) holdAll(p *planner, use structs.NodeUse) {
-	v.room.HoldAll(use)
+func (v *nodeView) holdAll(p *outlook, use structs.NodeUse) {
+	v.capacity.HoldAll(use)
 	for _, a := range p.ownByNode()[v.node.ID] {
 		if a.ClientTerminal() {
 			continue
@@ -227,7 +227,7 @@ func (v *nodeView) holdAll(p *planner, use structs.NodeUse) {
 }
 
 // holdEach adds each allocation that is on the node before the plan.
-func (v *nodeView) holdEach(p *planner) {
+func (v *nodeView) holdEach(p *outlook) {
 	var stopped []*structs.Allocation
 	for a := range state.HoldersByNode(p, v.node.ID) {
 		v.hold(p, a)
@@ -249,7 +249,7 @@ func (v *nodeView) holdEach(p *planner) {
 }
 
 // ownByNode returns the live allocations of the job by node, as knowsOwn says.
-func (p *planner) ownByNode() map[string][]*structs.Allocation {
+func (p *outlook) ownByNode() map[string][]*structs.Allocation {
 	if p.own == nil {
 		nodes := 0
 		if p.job.PerNode() {
@@ -264,7 +264,7 @@ func (p *planner) ownByNode() map[string][]*structs.Allocation {
 }
 
 // stopAlloc plans to stop an allocation. One whose node is down has ended with that.
-func (p *planner) stopAlloc(a *structs.Allocation, cause structs.StopCause, why string) {
+func (p *outlook) stopAlloc(a *structs.Allocation, cause structs.StopCause, why string) {
 	if p.stopped[a.ID] {
 		return
 	}
@@ -286,7 +286,7 @@ func (p *planner) stopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 }
 
 // unstopAlloc takes back a stop, which is one of the newest: the allocation keeps running.
-func (p *planner) unstopAlloc(a *structs.Allocation) {
+func (p *outlook) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
 	for i, s := range slices.Backward(p.plan.Stop) {
 		if s.AllocID == a.ID {
@@ -302,7 +302,7 @@ func (p *planner) unstopAlloc(a *structs.Allocation) {
 }
 
 // nodeOf returns the node of an allocation, nil if it is gone. Many allocations share a node.
-func (p *planner) nodeOf(a *structs.Allocation) *structs.Node {
+func (p *outlook) nodeOf(a *structs.Allocation) *structs.Node {
 	n, known := p.nodes[a.NodeID]
 	if !known {
 		n = state.Node(p, a.NodeID)

@@ -13,7 +13,7 @@ import (
 // volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit,
 // those of allocations that are placed there and have not claimed yet, and those of this allocation. Volumes
 // that leave with the predecessor do not count.
-func volumesWithinLimit(p *planner, w *placement, v *nodeView) *rejects.Rejection {
+func volumesWithinLimit(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
 		limit := p.volumeLimit(v, plugin)
@@ -43,7 +43,7 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *rejects.Rejectio
 }
 
 // volumeLimit returns the most volumes of a plugin that a node takes, 0 for any number.
-func (p *planner) volumeLimit(v *nodeView, plugin string) int64 {
+func (p *outlook) volumeLimit(v *nodeView, plugin string) int64 {
 	return p.storageOn(v, plugin).half.NodeReport().MaxVolumes
 }
 
@@ -62,7 +62,7 @@ func (w *placement) addedTo(
 }
 
 // volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
-func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
+func (p *outlook) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
 	volumes := maps.Clone(p.attachedOn(v, plugin))
 	for _, key := range v.volumes().given {
 		delete(volumes, key)
@@ -76,7 +76,7 @@ func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIC
 }
 
 // intendedOn returns the claims that allocations will make on a node, without those that the plan stops.
-func (p *planner) intendedOn(v *nodeView) []*structs.CSIClaim {
+func (p *outlook) intendedOn(v *nodeView) []*structs.CSIClaim {
 	at := v.volumes()
 	intended := slices.Clone(at.intended)
 	for _, a := range at.users {
@@ -88,7 +88,7 @@ func (p *planner) intendedOn(v *nodeView) []*structs.CSIClaim {
 // leavingWith returns the volumes of a plugin that leave a node when the allocation has ended that an update
 // stops there. The successor waits on the node for that end, and then for the detach: see
 // state.AttachmentWaits. Volumes that others use there, or the successor, stay.
-func (p *planner) leavingWith(w *placement, v *nodeView, plugin string) (keys []string) {
+func (p *outlook) leavingWith(w *placement, v *nodeView, plugin string) (keys []string) {
 	if !w.update || w.prev.NodeID != v.node.ID || !p.stopped[w.prev.ID] {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (p *planner) leavingWith(w *placement, v *nodeView, plugin string) (keys []
 
 // giveVolumePlaces gives a successor the places of the volumes that leave with its predecessor, as far as it
 // adds others. The rest of the places is free only when the predecessor has ended.
-func (p *planner) giveVolumePlaces(w *placement, v *nodeView) {
+func (p *outlook) giveVolumePlaces(w *placement, v *nodeView) {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
 		if p.volumeLimit(v, plugin) <= 0 {

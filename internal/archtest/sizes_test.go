@@ -48,7 +48,6 @@ var largeTypes = map[string]int{
 	"client/drivers/docker.Driver":    87,
 	"client/hooks/template.rendering": 59,
 	"plugins/hostpath.driver":         87,
-	"scheduler.planner":               144,
 	"server.Server":                   52,
 	"structs.TaskGroup":               52,
 	"structs.fieldErrors":             53,

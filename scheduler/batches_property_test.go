@@ -17,7 +17,7 @@ import (
 // the newest version.
 func TestSystemUpdate_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &randomWaves{fixture: newFixture(t), t: t}
+		c := &randomBatches{fixture: newFixture(t), t: t}
 		for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 			c.nodes(fmt.Sprintf("n%d", i))
 		}
@@ -31,14 +31,14 @@ func TestSystemUpdate_Properties(t *testing.T) {
 	})
 }
 
-type randomWaves struct {
+type randomBatches struct {
 	*fixture
 	t        *rapid.T
 	versions int
 }
 
-func (c *randomWaves) change() {
-	pace := inWaves(rapid.IntRange(0, 3).Draw(c.t, "max_parallel"),
+func (c *randomBatches) change() {
+	pace := inBatches(rapid.IntRange(0, 3).Draw(c.t, "max_parallel"),
 		time.Duration(rapid.IntRange(1, 60).Draw(c.t, "stagger"))*time.Second)
 	c.versions++ // each has other tasks
 	c.job(aJob("log", structs.JobSystem, pace, cpu(c.versions), func(j *structs.Job) {
@@ -50,11 +50,11 @@ func (c *randomWaves) change() {
 }
 
 // runAll evaluates all nodes.
-func (c *randomWaves) runAll() {
+func (c *randomBatches) runAll() {
 	c.apply(c.process(c.eval("log")))
 }
 
-func (c *randomWaves) step() {
+func (c *randomBatches) step() {
 	t := c.t
 	node := fmt.Sprintf("n%d", rapid.IntRange(0, 5).Draw(t, "node"))
 	if state.Node(c.s.Read(), node) == nil {
@@ -93,14 +93,14 @@ func (c *randomWaves) step() {
 	}
 }
 
-func (c *randomWaves) report(status string) {
+func (c *randomBatches) report(status string) {
 	if live := c.allocs("log"); len(live) > 0 {
 		c.client(rapid.SampledFrom(live).Draw(c.t, "reported"), status)
 	}
 }
 
 // runNodesAtOnce makes plans of two nodes on one state and applies both.
-func (c *randomWaves) runNodesAtOnce() {
+func (c *randomBatches) runNodesAtOnce() {
 	var plans []*structs.Plan
 	for _, node := range []string{"n0", "n1"} {
 		e := c.eval("log")
@@ -114,7 +114,7 @@ func (c *randomWaves) runNodesAtOnce() {
 }
 
 // runDue processes the evaluations whose time has come, and reports whether there were any.
-func (c *randomWaves) runDue() (any bool) {
+func (c *randomBatches) runDue() (any bool) {
 	for e := range state.LaterEvals(c.s.Read()) {
 		if e.WaitUntil <= c.clock.UnixNano() {
 			any = true
@@ -129,7 +129,7 @@ func (c *randomWaves) runDue() (any bool) {
 }
 
 // check counts, for each update, those of its group and version in the time of one stagger before it.
-func (c *randomWaves) check() {
+func (c *randomBatches) check() {
 	tx := c.s.Read()
 	type key struct {
 		group   string
@@ -168,7 +168,7 @@ func (c *randomWaves) check() {
 }
 
 // finish lets the time pass until nothing is left to do.
-func (c *randomWaves) finish() {
+func (c *randomBatches) finish() {
 	for n := range state.Nodes(c.s.Read()) {
 		c.status(n.ID, structs.NodeReady)
 		c.eligibility(n.ID, structs.NodeEligible)
@@ -196,6 +196,6 @@ func (c *randomWaves) finish() {
 	}
 	if got := c.onNewest("log"); got != 2*nodes {
 		c.t.Fatalf("%d of %d allocations have the newest version; %d evaluations follow", got, 2*nodes,
-			len(c.nextWaves()))
+			len(c.nextBatches()))
 	}
 }

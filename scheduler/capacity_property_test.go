@@ -142,12 +142,12 @@ func (c *lateCluster) checkSums(id string) {
 		if !p.knowsOwn || !use.Suffices() {
 			continue
 		}
-		each := &nodeView{node: n, room: structs.NewNodeRoom(n)}
-		sums := &nodeView{node: n, room: structs.NewNodeRoom(n)}
-		each.holdEach(p)
-		sums.holdAll(p, use)
-		if got, want := fmt.Sprintf("%+v %v", sums.room, sums.groups),
-			fmt.Sprintf("%+v %v", each.room, each.groups); got != want {
+		each := &nodeView{node: n, capacity: structs.NewNodeRoom(n)}
+		sums := &nodeView{node: n, capacity: structs.NewNodeRoom(n)}
+		each.holdEach(p.outlook)
+		sums.holdAll(p.outlook, use)
+		if got, want := fmt.Sprintf("%+v %v", sums.capacity, sums.groups),
+			fmt.Sprintf("%+v %v", each.capacity, each.groups); got != want {
 			c.t.Fatalf("node %s has by sums %s, by its allocations %s", n.ID, got, want)
 		}
 	}

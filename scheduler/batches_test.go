@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// inWaves makes an update replace some allocations at a time.
-func inWaves(most int, stagger time.Duration) func(*structs.Job) {
+// inBatches makes an update replace some allocations at a time.
+func inBatches(most int, stagger time.Duration) func(*structs.Job) {
 	return func(j *structs.Job) {
 		j.Update = &structs.UpdateStrategy{MaxParallel: most, Stagger: stagger}
 	}
@@ -29,8 +29,8 @@ func (w *fixture) onNewest(job string) (n int) {
 	return n
 }
 
-// nextWaves returns the evaluations that continue updates, by their time.
-func (w *fixture) nextWaves() (evals []*structs.Evaluation) {
+// nextBatches returns the evaluations that continue updates, by their time.
+func (w *fixture) nextBatches() (evals []*structs.Evaluation) {
 	for e := range state.LaterEvals(w.s.Read()) {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
 			evals = append(evals, e)
@@ -39,11 +39,11 @@ func (w *fixture) nextWaves() (evals []*structs.Evaluation) {
 	return evals
 }
 
-// updated returns a fixture with a system job on n1 to n5 whose first wave of two is done.
+// updated returns a fixture with a system job on n1 to n5 whose first batch of two is done.
 func updated(t *testing.T) *fixture {
-	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3", "n4", "n5")
+	w := running(t, aJob("log", structs.JobSystem, inBatches(2, time.Minute)), "n1", "n2", "n3", "n4", "n5")
 	w.clock = w.clock.Add(time.Hour)
-	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
+	w.job(aJob("log", structs.JobSystem, inBatches(2, time.Minute), cpu(200)))
 	w.run("log")
 	return w
 }
@@ -55,32 +55,33 @@ func (w *fixture) wantNewest(job string, want int) {
 	}
 }
 
-func TestSystemUpdate_ReplacesInWaves(t *testing.T) {
+func TestSystemUpdate_ReplacesInBatches(t *testing.T) {
 	w := updated(t)
-	wave := 0
+	batch := 0
 	for _, done := range []int{2, 4, 5} {
 		w.wantNewest("log", done)
 		w.wantPlaced("log", "0@n1 0@n2 0@n3 0@n4 0@n5")
-		wave++
-		waves := w.nextWaves()
+		batch++
+		batches := w.nextBatches()
 		if done == 5 {
-			if len(waves) > 0 {
-				t.Errorf("%d evaluations follow the last wave", len(waves))
+			if len(batches) > 0 {
+				t.Errorf("%d evaluations follow the last batch", len(batches))
 			}
 			break
 		}
-		if len(waves) != 1 || waves[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() || waves[0].NodeID != "" {
-			t.Fatalf("after wave %d: %+v", wave, waves)
+		due := w.clock.Add(time.Minute).UnixNano()
+		if len(batches) != 1 || batches[0].WaitUntil != due || batches[0].NodeID != "" {
+			t.Fatalf("after batch %d: %+v", batch, batches)
 		}
-		if prev := state.Eval(w.s.Read(), waves[0].PreviousEval); prev == nil || prev.NextEval != waves[0].ID {
-			t.Errorf("after wave %d: %+v follows %+v", wave, waves[0], prev)
+		if prev := state.Eval(w.s.Read(), batches[0].PreviousEval); prev == nil || prev.NextEval != batches[0].ID {
+			t.Errorf("after batch %d: %+v follows %+v", batch, batches[0], prev)
 		}
 		w.clock = w.clock.Add(time.Minute - time.Second)
-		if p := w.run("log"); len(p.Stop) > 0 || p.Eval.NextEval != waves[0].ID {
-			t.Fatalf("before the time of the next wave: %s", describe(p))
+		if p := w.run("log"); len(p.Stop) > 0 || p.Eval.NextEval != batches[0].ID {
+			t.Fatalf("before the time of the next batch: %s", describe(p))
 		}
 		w.clock = w.clock.Add(time.Second)
-		w.apply(w.process(waves[0]))
+		w.apply(w.process(batches[0]))
 	}
 }
 
@@ -88,7 +89,7 @@ func TestSystemUpdate_WithoutAPaceReplacesAll(t *testing.T) {
 	none := func(*structs.Job) {}
 	for name, pace := range map[string]func(*structs.Job){
 		"no update":      none,
-		"max_parallel 0": inWaves(0, time.Hour),
+		"max_parallel 0": inBatches(0, time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := running(t, aJob("log", structs.JobSystem, pace), "n1", "n2", "n3")
@@ -114,13 +115,13 @@ func TestSystemUpdate_KeepsItsPaceWhenNodesChange(t *testing.T) {
 	w.runNode("log", "n5")
 	w.wantNewest("log", 2)
 
-	// One that an operator stops has the new version and is one of the next wave, although it comes early.
+	// One that an operator stops has the new version and is one of the next batch, although it comes early.
 	a := w.allocs("log")[2]
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: w.now()})
 	w.run("log")
 	w.wantNewest("log", 3)
 	w.clock = w.clock.Add(50 * time.Second)
-	w.apply(w.process(w.nextWaves()[0]))
+	w.apply(w.process(w.nextBatches()[0]))
 	w.wantNewest("log", 4)
 	w.status("n5", structs.NodeReady)
 	w.runNode("log", "n5")
@@ -130,15 +131,15 @@ func TestSystemUpdate_KeepsItsPaceWhenNodesChange(t *testing.T) {
 // The plan of one node leaves an update to an evaluation of all nodes, because the plans of two nodes may be
 // made at once.
 func TestSystemUpdate_OfOneNodeIsLeftToAWave(t *testing.T) {
-	w := running(t, aJob("log", structs.JobSystem, inWaves(1, time.Minute)), "n1", "n2")
+	w := running(t, aJob("log", structs.JobSystem, inBatches(1, time.Minute)), "n1", "n2")
 	for _, id := range []string{"n1", "n2"} {
 		w.eligibility(id, structs.NodeIneligible)
 	}
-	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), cpu(200)))
+	w.job(aJob("log", structs.JobSystem, inBatches(1, time.Minute), cpu(200)))
 	w.run("log")
 	w.wantNewest("log", 0)
-	if waves := w.nextWaves(); len(waves) > 0 {
-		t.Fatalf("%d waves follow although no node takes part", len(waves))
+	if batches := w.nextBatches(); len(batches) > 0 {
+		t.Fatalf("%d batches follow although no node takes part", len(batches))
 	}
 	w.clock = w.clock.Add(time.Hour)
 	w.eligibility("n1", structs.NodeEligible)
@@ -146,11 +147,11 @@ func TestSystemUpdate_OfOneNodeIsLeftToAWave(t *testing.T) {
 	w.runNode("log", "n1")
 	w.runNode("log", "n2")
 	w.wantNewest("log", 0)
-	waves := w.nextWaves()
-	if len(waves) != 1 || waves[0].WaitUntil != w.clock.UnixNano() {
-		t.Fatalf("the evaluations that follow: %+v", waves)
+	batches := w.nextBatches()
+	if len(batches) != 1 || batches[0].WaitUntil != w.clock.UnixNano() {
+		t.Fatalf("the evaluations that follow: %+v", batches)
 	}
-	w.apply(w.process(waves[0]))
+	w.apply(w.process(batches[0]))
 	w.wantNewest("log", 1)
 }
 
@@ -176,7 +177,7 @@ func (w *fixture) eligibility(node, value string) {
 // Each group has its own pace, also a group with its own block.
 func TestSystemUpdate_OfTwoGroups(t *testing.T) {
 	version := func(mhz int) *structs.Job {
-		return aJob("log", structs.JobSystem, inWaves(1, time.Minute), cpu(mhz), func(j *structs.Job) {
+		return aJob("log", structs.JobSystem, inBatches(1, time.Minute), cpu(mhz), func(j *structs.Job) {
 			other := *j.TaskGroups[0]
 			other.Name = "h"
 			u := structs.DefaultUpdateStrategy()
@@ -203,7 +204,7 @@ func TestSystemUpdate_OfTwoGroups(t *testing.T) {
 		want    string
 	}{{0, "g 1, h 2"}, {20, "g 1, h 3"}, {40, "g 2, h 3"}, {60, "g 3, h 3"}} {
 		w.clock = w.clock.Add(time.Duration(step.seconds) * time.Second)
-		w.runWaves()
+		w.runBatches()
 		if got := groups(); got != step.want {
 			t.Fatalf("after %d seconds more: %s, want %s", step.seconds, got, step.want)
 		}
@@ -218,33 +219,33 @@ func TestSystemUpdate_WaitsForNothingElse(t *testing.T) {
 	w.nodes("n6")
 	w.run("log")
 	w.wantNewest("log", 4)
-	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Second), cpu(300)))
+	w.job(aJob("log", structs.JobSystem, inBatches(2, time.Second), cpu(300)))
 	w.run("log")
 	w.wantNewest("log", 2)
-	w.clock = w.clock.Add(time.Second) // the wave of the older version comes later
-	w.runWaves()
+	w.clock = w.clock.Add(time.Second) // the batch of the older version comes later
+	w.runBatches()
 	w.wantNewest("log", 4)
 }
 
-// runWaves processes the evaluations of updates that are due.
-func (w *fixture) runWaves() {
+// runBatches processes the evaluations of updates that are due.
+func (w *fixture) runBatches() {
 	w.t.Helper()
-	for _, e := range w.nextWaves() {
+	for _, e := range w.nextBatches() {
 		if e.WaitUntil <= w.clock.UnixNano() {
 			w.apply(w.process(e))
 		}
 	}
 }
 
-// A replacement gives way to the next one a stagger after it, also if the wave was not full at first. One
+// A replacement gives way to the next one a stagger after it, also if the batch was not full at first. One
 // that took the place of a failed allocation of the same version does not count.
 func TestSystemUpdate_CountsEachReplacement(t *testing.T) {
-	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3", "n4")
+	w := running(t, aJob("log", structs.JobSystem, inBatches(2, time.Minute)), "n1", "n2", "n3", "n4")
 	for _, id := range []string{"n2", "n3", "n4"} {
 		w.eligibility(id, structs.NodeIneligible)
 	}
 	w.clock = w.clock.Add(time.Hour)
-	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
+	w.job(aJob("log", structs.JobSystem, inBatches(2, time.Minute), cpu(200)))
 	w.run("log")
 	w.wantNewest("log", 1)
 	w.client(w.allocs("log")[0], structs.AllocFailed)
@@ -258,7 +259,7 @@ func TestSystemUpdate_CountsEachReplacement(t *testing.T) {
 	w.wantNewest("log", 2)
 	for _, want := range []int{3, 4} {
 		w.clock = w.clock.Add(30 * time.Second)
-		w.runWaves()
+		w.runBatches()
 		w.wantNewest("log", want)
 	}
 }
@@ -272,19 +273,19 @@ func TestSystemUpdate_PassesNodesWithoutRoom(t *testing.T) {
 		w.node(n)
 	}
 	w.nodes("big1", "big2", "z1", "z2")
-	w.job(aJob("log", structs.JobSystem, inWaves(3, time.Minute)))
+	w.job(aJob("log", structs.JobSystem, inBatches(3, time.Minute)))
 	w.run("log")
-	w.job(aJob("log", structs.JobSystem, inWaves(3, time.Minute), cpu(200)))
+	w.job(aJob("log", structs.JobSystem, inBatches(3, time.Minute), cpu(200)))
 	p := w.run("log")
 	w.wantNewest("log", 3)
 	if got := refusals(p, "g"); got != "resources: cpu exhausted (20)" {
 		t.Errorf("refusals: %s", got)
 	}
 	w.clock = w.clock.Add(time.Minute)
-	w.apply(w.process(w.nextWaves()[0]))
+	w.apply(w.process(w.nextBatches()[0]))
 	w.wantNewest("log", 4)
-	if waves := w.nextWaves(); len(waves) > 0 || len(w.allocs("log")) != 24 {
-		t.Errorf("%d waves follow, %d allocations are left", len(waves), len(w.allocs("log")))
+	if batches := w.nextBatches(); len(batches) > 0 || len(w.allocs("log")) != 24 {
+		t.Errorf("%d batches follow, %d allocations are left", len(batches), len(w.allocs("log")))
 	}
 }
 
@@ -296,32 +297,32 @@ func TestSystemUpdate_OfVolumes(t *testing.T) {
 	w.storage("n1", "n2", "n3")
 	w.volume("share", "hostpath")
 	reader := volume("share", structs.CSIMultiNodeReader, false)
-	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), reader))
+	w.job(aJob("log", structs.JobSystem, inBatches(1, time.Minute), reader))
 	w.run("log")
 	for _, a := range w.allocs("log") {
 		w.claim(a)
 		w.client(a, structs.AllocRunning)
 	}
-	w.job(aJob("log", structs.JobSystem, inWaves(1, time.Minute), reader, cpu(200)))
+	w.job(aJob("log", structs.JobSystem, inBatches(1, time.Minute), reader, cpu(200)))
 	p := w.run("log")
 	if len(p.Stop) != 1 || len(p.Place) != 1 || p.Place[0].PreviousAllocation != p.Stop[0].AllocID ||
 		!slices.Contains(slices.Collect(p.Place[0].Awaits()), p.Stop[0].AllocID) {
-		t.Fatalf("the first wave: %s", describe(p))
+		t.Fatalf("the first batch: %s", describe(p))
 	}
 	w.clock = w.clock.Add(time.Second)
 	writer := volume("share", structs.CSIMultiNodeMultipleWriter, false)
 	for _, most := range []int{2, 3} {
 		w.clock = w.clock.Add(2 * time.Minute)
-		w.job(aJob("log", structs.JobSystem, inWaves(most, time.Minute), writer))
+		w.job(aJob("log", structs.JobSystem, inBatches(most, time.Minute), writer))
 		w.run("log")
 		w.wantNewest("log", most/3*3)
 	}
 }
 
-// A plan of a user counts the allocations of all waves.
-func TestDryRun_CountsAllWaves(t *testing.T) {
-	w := running(t, aJob("log", structs.JobSystem, inWaves(2, time.Minute)), "n1", "n2", "n3")
-	w.job(aJob("log", structs.JobSystem, inWaves(2, time.Minute), cpu(200)))
+// A plan of a user counts the allocations of all batches.
+func TestDryRun_CountsAllBatches(t *testing.T) {
+	w := running(t, aJob("log", structs.JobSystem, inBatches(2, time.Minute)), "n1", "n2", "n3")
+	w.job(aJob("log", structs.JobSystem, inBatches(2, time.Minute), cpu(200)))
 	p, err := DryRun(w.s.Read(), w.eval("log"), w.clock)
 	if err != nil {
 		t.Fatal(err)

@@ -7,28 +7,29 @@ import (
 	"berth/structs"
 )
 
-// A placement that has the room of allocations which the plan stops names them: it waits on the node for
+// A placement that has the capacity of allocations which the plan stops names them: it waits on the node for
 // their end. The others may start at once.
 
-// givenRoom is the room of an allocation that the plan stops.
-type givenRoom struct {
+// freedCapacity is the capacity of an allocation that the plan stops.
+type freedCapacity struct {
 	alloc *structs.Allocation
 	left  structs.Resources // that no placement has
 }
 
-// giveRoom adds the room of an allocation that the plan stops.
-func (v *nodeView) giveRoom(a *structs.Allocation) {
-	given := &givenRoom{alloc: a}
+// addFreed adds the capacity of an allocation that the plan stops.
+func (v *nodeView) addFreed(a *structs.Allocation) {
+	given := &freedCapacity{alloc: a}
 	if a.Resources != nil {
 		given.left = *a.Resources
 	}
 	v.stops = append(v.stops, given)
 }
 
-// takeRoom gives a placement its room: that of the allocations which it replaces and displaces, then free
-// room, and then that of others that the plan stops. It returns these others. The log counts the room of the
-// allocations that the placement names in the same order: else a later one would name others than it has.
-func (v *nodeView) takeRoom(a *structs.Allocation) (from []*structs.Allocation) {
+// takeCapacity gives a placement its capacity: first from the allocations that it replaces and displaces,
+// then free capacity, then from others that the plan stops. It returns these others. The log counts the
+// capacity of the allocations that a placement names in the same order: else a later one would name others
+// than it has.
+func (v *nodeView) takeCapacity(a *structs.Allocation) (from []*structs.Allocation) {
 	need := a.Resources.Least(*a.Resources)
 	for id := range a.Awaits() {
 		for _, given := range v.stops {
@@ -37,7 +38,7 @@ func (v *nodeView) takeRoom(a *structs.Allocation) (from []*structs.Allocation) 
 			}
 		}
 	}
-	need = need.Sub(v.room.TakeFree(need))
+	need = need.Sub(v.capacity.TakeFree(need))
 	for _, given := range v.stops {
 		if given.take(&need) {
 			from = append(from, given.alloc)
@@ -46,8 +47,8 @@ func (v *nodeView) takeRoom(a *structs.Allocation) (from []*structs.Allocation) 
 	return from
 }
 
-// take moves room to a placement that needs it, and reports whether there was any.
-func (g *givenRoom) take(need *structs.Resources) bool {
+// take moves capacity to a placement that needs it, and reports whether there was any.
+func (g *freedCapacity) take(need *structs.Resources) bool {
 	part := need.Least(g.left)
 	g.left = g.left.Sub(part)
 	*need = need.Sub(part)
@@ -55,10 +56,10 @@ func (g *givenRoom) take(need *structs.Resources) bool {
 }
 
 // nameAwaited names the allocations that a placement waits for besides the one that it replaces and those
-// that it displaces: those that give it room, and those that any of these waits for, because that one may end
-// before them.
-func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
-	from := v.takeRoom(a)
+// that it displaces: those that give it capacity, and those that any of these waits for, because that one may
+// end before them.
+func (p *outlook) nameAwaited(a *structs.Allocation, v *nodeView) {
+	from := v.takeCapacity(a)
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {
 		return
 	}
@@ -79,7 +80,7 @@ func (p *planner) nameAwaited(a *structs.Allocation, v *nodeView) {
 }
 
 // eachAwaited calls fn with the allocations that have not ended and that a waits for.
-func (p *planner) eachAwaited(a *structs.Allocation, fn func(id string)) {
+func (p *outlook) eachAwaited(a *structs.Allocation, fn func(id string)) {
 	for id := range a.Awaits() {
 		other := state.Alloc(p, id)
 		if other != nil && !other.ClientTerminal() {

@@ -8,14 +8,14 @@ import (
 )
 
 // An update of a job that runs on every node replaces at most max_parallel allocations of a group at a time:
-// a wave. The next wave follows `stagger` later. The allocations that the job has tell which of them were
+// a batch. The next batch follows `stagger` later. The allocations that the job has tell which of them were
 // replaced meanwhile. So whatever evaluates the job, and whoever leads, the pace is the same.
 //
-// Only an evaluation of all nodes replaces allocations in waves, because plans of single nodes are made at
+// Only an evaluation of all nodes replaces allocations in batches, because plans of single nodes are made at
 // the same time and do not know of each other.
 
-// beginWave sets how many of the updates of a per-node group the plan may do.
-func (p *planner) beginWave(g *groupPlan, placements []*placement) {
+// beginBatch sets how many of the updates of a per-node group the plan may do.
+func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.update })
 	if !updates || !g.group.Update.Rolls() {
 		return
@@ -66,8 +66,8 @@ func (r *rollout) noteReplaced(at int64) {
 	}
 }
 
-// addNextWave adds the evaluation that continues the updates which the plan leaves to a later one.
-func (p *planner) addNextWave() {
+// addNextBatch adds the evaluation that continues the updates which the plan leaves to a later one.
+func (p *planner) addNextBatch() {
 	due := int64(0)
 	for _, w := range p.placements {
 		if !w.held || !w.plan.job.PerNode() || w.plan.mayUpdate() {
@@ -84,13 +84,13 @@ func (p *planner) addNextWave() {
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
 		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.eval.ID &&
 			(p.scope != "" || e.WaitUntil <= due) {
-			p.nextWave = e.ID
+			p.nextBatch = e.ID
 			return
 		}
 	}
 	e := p.evalAt(due)
 	e.NodeID = ""
 	e.TriggeredBy = structs.TriggerRollingUpdate
-	p.nextWave = e.ID
+	p.nextBatch = e.ID
 	p.plan.Followups = append(p.plan.Followups, e)
 }

@@ -1,0 +1,114 @@
+package scheduler
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"berth/internal/level"
+	"berth/scheduler/match"
+	"berth/scheduler/rejects"
+	"berth/state"
+	"berth/structs"
+)
+
+// outlook is the state as it will be with the plan so far: what the plan stops and places, and the nodes with
+// these effects. It takes no decision.
+type outlook struct {
+	*state.ReadTx
+
+	eval        *structs.Evaluation
+	ns          string
+	job         *structs.Job // nil if it is gone
+	now         time.Time
+	plan        *structs.Plan
+	scope       string                              // the ID of the only node to evaluate, "" for all
+	deployment  *structs.Deployment                 // of the job's version: see findDeployment
+	fieldsAbove func(v any, level int) []level.Part // level.Above, or in tests another
+
+	fleet      []*structs.Node // all nodes, by ID; nil until allNodes
+	views      map[string]*nodeView
+	viewMemory *viewMemory                      // has the views; nil before the first one
+	nodes      map[string]*structs.Node         // see nodeOf
+	live       []*structs.Allocation            // of the job, that the servers want to run
+	knowsOwn   bool                             // live has those on all nodes
+	own        map[string][]*structs.Allocation // live by node; nil until ownByNode
+	values     []*match.ValueCount              // those that have counted the job's allocations
+	stopped    map[string]bool                  // allocations that the plan stops
+
+	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
+	namedVolumes int                            // volumes among the unblock keys
+	tooManyKeys  bool                           // there are more keys than an evaluation may name
+	waits        bool                           // for the end of a plugin: see addRetryEval
+}
+
+func newOutlook(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) *outlook {
+	ns := structs.NamespaceOr(eval.Namespace)
+	return &outlook{
+		ReadTx:      tx,
+		eval:        eval,
+		ns:          ns,
+		job:         state.Job(tx, ns, eval.JobID),
+		now:         now,
+		plan:        &structs.Plan{},
+		nodes:       map[string]*structs.Node{},
+		stopped:     map[string]bool{},
+		fieldsAbove: level.Above,
+		intended:    map[string][]*structs.CSIClaim{},
+	}
+}
+
+// ofJob reports whether an allocation belongs to the job.
+func (p *outlook) ofJob(a *structs.Allocation) bool {
+	return a.JobID == p.eval.JobID && a.Namespace == p.ns
+}
+
+// allNodes returns all nodes, by ID.
+func (p *outlook) allNodes() []*structs.Node {
+	if p.fleet == nil {
+		p.fleet = slices.Collect(state.Nodes(p))
+	}
+	return p.fleet
+}
+
+// checkPlacement returns the rejection of a node by the first filter that rejects it, nil if none does.
+func (p *outlook) checkPlacement(w *placement, v *nodeView) *rejects.Rejection {
+	for _, f := range placeFilters {
+		r := f.check(p, w, v)
+		if r != nil {
+			if r.Filter == "" {
+				r.Filter = f.name
+			}
+			return r
+		}
+	}
+	return nil
+}
+
+// isOlder reports whether an allocation has an older version of the job.
+func (p *outlook) isOlder(a *structs.Allocation) bool {
+	return a.JobVersion != p.job.Version
+}
+
+// jobAllocs yields the job's allocations: all, or those on the one node of the scope.
+func (p *outlook) jobAllocs() iter.Seq[*structs.Allocation] {
+	if p.scope == "" {
+		return state.AllocsByJob(p, p.ns, p.eval.JobID)
+	}
+	return func(yield func(*structs.Allocation) bool) {
+		for a := range state.AllocsByNode(p, p.scope) {
+			if p.ofJob(a) && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// deploymentOf returns the ID of the deployment that counts a placement, "" if none does.
+func (p *outlook) deploymentOf(g *groupPlan) string {
+	d := p.deployment
+	if g.job != p.job || d == nil || !d.Active() || d.Group(g.group.Name) == nil {
+		return ""
+	}
+	return d.ID
+}
