@@ -82,11 +82,10 @@ func checkIndexes[R mvcc.Record](c *checker, t *mvcc.Table[R]) {
 	applied := c.Applied()
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
-		at := r.Stamped()
-		c.want(at.CreateIndex <= at.ModifyIndex &&
-			at.ModifyIndex <= newest && newest <= applied,
+		created, modified := r.Stamps()
+		c.want(created <= modified && modified <= newest && newest <= applied,
 			"%s %q: created at %d, modified at %d, table at %d, store at %d",
-			t.Name(), t.KeyOfRow(r), at.CreateIndex, at.ModifyIndex, newest, applied)
+			t.Name(), t.KeyOfRow(r), created, modified, newest, applied)
 	}
 }
 

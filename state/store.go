@@ -37,9 +37,13 @@ func New() *Store {
 	return &Store{mvcc.Open(&schema)}
 }
 
-// Load replaces the state by a snapshot file. See mvcc.DB.Load.
+// Load replaces the state by a snapshot file. See mvcc.DB.Load. Each fault is one of the file.
 func (s *Store) Load(r io.Reader) error {
-	return s.DB.Load(r, linkInstances, countEvalAllocs)
+	err := s.DB.Load(r, linkInstances, countEvalAllocs)
+	if err != nil {
+		return structs.Invalidf("%w", err)
+	}
+	return nil
 }
 
 // linkInstances sets in each node the keys of its plugin instances, which a snapshot file does not hold.

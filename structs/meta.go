@@ -20,8 +20,16 @@ type Indexes struct {
 	ModifyIndex uint64
 }
 
-// Stamped lets the state store stamp any row.
-func (i *Indexes) Stamped() *Indexes { return i }
+// Stamps returns the indexes of any row.
+func (i *Indexes) Stamps() (created, modified uint64) {
+	return i.CreateIndex, i.ModifyIndex
+}
+
+// Stamp lets the state store stamp any row.
+func (i *Indexes) Stamp(created, modified uint64) {
+	i.CreateIndex = created
+	i.ModifyIndex = modified
+}
 
 // QueryOptions has the options of a read. Every read request embeds it.
 type QueryOptions struct {

@@ -79,11 +79,13 @@ func (p *part) sortBy(q *structs.QueryOptions) error {
 		}
 	}
 	index := func(row any) uint64 {
-		indexes := row.(interface{ Stamped() *structs.Indexes }).Stamped()
+		created, modified := row.(interface {
+			Stamps() (created, modified uint64)
+		}).Stamps()
 		if q.Sort == structs.SortModify {
-			return indexes.ModifyIndex
+			return modified
 		}
-		return indexes.CreateIndex
+		return created
 	}
 	key := p.key
 	p.key = func(row any) []string {

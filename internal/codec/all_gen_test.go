@@ -348,7 +348,6 @@ var all = []any{
 	new(structs.StatValue),
 	new(structs.StatusLeaderResponse),
 	new(structs.StatusPeersResponse),
-	new(structs.TableIndex),
 	new(structs.Task),
 	new(structs.TaskArtifact),
 	new(structs.TaskDiff),

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"berth/internal/benchmeter"
-	"berth/structs"
 )
 
 // BenchmarkTreeAlone measures a transaction that puts one key, or five keys of five indexes, into the trees
@@ -46,6 +45,9 @@ func benchTree(b *testing.B, n, indexes int) {
 	}
 	benchmeter.Perform(b, 1, benchmeter.AtOnce, keys, put)
 }
+
+// mostPlaced is the number of allocations in the largest plan of the scheduler.
+const mostPlaced = 2048
 
 // BenchmarkTreeOfPlan puts the keys of 10,000 new allocations into bare trees and does nothing else. They are
 // the keys of the table and of the index of jobs, and for a system job that of the list of each node. A
@@ -91,7 +93,7 @@ func benchPlanTrees(b *testing.B, n int, sorted, system bool) {
 	m := benchmeter.Begin(b)
 	for b.Loop() {
 		db, w := newTrees(paths)
-		for plan := range slices.Chunk(slices.Clone(keys), structs.MaxPlaced) {
+		for plan := range slices.Chunk(slices.Clone(keys), mostPlaced) {
 			if sorted {
 				slices.SortFunc(plan, func(a, b []Key) int { return bytes.Compare(a[0], b[0]) })
 			}

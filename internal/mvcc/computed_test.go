@@ -3,20 +3,18 @@ package mvcc
 import (
 	"bytes"
 	"testing"
-
-	"berth/structs"
 )
 
 // member is a row whose group counts it in the computed table of crowds.
 type member struct {
 	ID, Group string
-	structs.Indexes
+	Indexes
 }
 
 type crowd struct {
 	Group string
 	Count int
-	structs.Indexes
+	Indexes
 }
 
 var (

@@ -6,14 +6,20 @@ import (
 	"fmt"
 
 	"berth/internal/mvcc"
-	"berth/structs"
 )
+
+// Indexes are the log indexes that Put stamps. Each row embeds them.
+type Indexes struct{ CreateIndex, ModifyIndex uint64 }
+
+func (i *Indexes) Stamps() (created, modified uint64) { return i.CreateIndex, i.ModifyIndex }
+
+func (i *Indexes) Stamp(created, modified uint64) { *i = Indexes{created, modified} }
 
 // Host is a row. It embeds the log indexes that Put stamps.
 type Host struct {
 	ID, Rack string
 	Down     bool
-	structs.Indexes
+	Indexes
 }
 
 var (

@@ -7,17 +7,22 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"berth/structs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Indexes are the log indexes that Put stamps. Each row embeds them.
+type Indexes struct{ CreateIndex, ModifyIndex uint64 }
+
+func (i *Indexes) Stamps() (created, modified uint64) { return i.CreateIndex, i.ModifyIndex }
+
+func (i *Indexes) Stamp(created, modified uint64) { *i = Indexes{created, modified} }
 
 // item is a row in each kind of index.
 type item struct {
 	ID, Space, Group, Text, Status string
 	Tags                           []string
-	structs.Indexes
+	Indexes
 }
 
 const blocked, pending, done = "blocked", "pending", "done"
@@ -26,11 +31,11 @@ const blocked, pending, done = "blocked", "pending", "done"
 type (
 	thing struct {
 		ID, Name string
-		structs.Indexes
+		Indexes
 	}
 	other struct {
 		ID string
-		structs.Indexes
+		Indexes
 	}
 )
 
@@ -38,7 +43,7 @@ type (
 type pair struct {
 	A, B, C, Holder string
 	Marked          bool
-	structs.Indexes
+	Indexes
 }
 
 var (

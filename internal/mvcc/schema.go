@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"berth/structs"
 )
 
 // Schema lists the tables of a database. It must not be copied, and its tables belong to it alone.
@@ -91,27 +89,47 @@ func (s *Schema) AllTables() []AnyTable {
 	return s.build().tables
 }
 
-// tableIndexes is the table of structs.TableIndex. Only snapshot files have rows of it: in a database the
+// TableIndex is the row of a snapshot file with the log index at which a table last changed. The row
+// "applied" has the index of the last entry applied.
+type TableIndex struct {
+	Name        string
+	Newest      uint64
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// Stamps implements Record.
+func (t *TableIndex) Stamps() (created, modified uint64) {
+	return t.CreateIndex, t.ModifyIndex
+}
+
+// Stamp implements Record.
+func (t *TableIndex) Stamp(created, modified uint64) {
+	t.CreateIndex = created
+	t.ModifyIndex = modified
+}
+
+// tableIndexes is the table of TableIndex. Only snapshot files have rows of it: in a database the
 // view holds the indexes.
-type tableIndexes struct{ *Table[*structs.TableIndex] }
+type tableIndexes struct{ *Table[*TableIndex] }
 
 // appliedRow names the row with the index of the last applied entry, with or without changes.
 const appliedRow = "applied"
 
 func newTableIndexes() tableIndexes {
-	return tableIndexes{NewTable("table_indexes", func(t *structs.TableIndex) Key {
+	return tableIndexes{NewTable("table_indexes", func(t *TableIndex) Key {
 		return KeyOf(t.Name)
 	})}
 }
 
 func (t tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 	v := tx.view
-	rows := []any{&structs.TableIndex{Name: appliedRow, Newest: v.applied}}
+	rows := []any{&TableIndex{Name: appliedRow, Newest: v.applied}}
 	for n, other := range v.schema.tables {
 		if n > 0 && v.newest[n] == 0 || other.IsComputed() {
 			continue // files of versions before a table do not name it
 		}
-		row := &structs.TableIndex{Name: other.Name(), Newest: v.newest[n]}
+		row := &TableIndex{Name: other.Name(), Newest: v.newest[n]}
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b any) int {
@@ -122,7 +140,7 @@ func (t tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 
 func (t tableIndexes) load(l *loading, in pieceReader) error {
 	return t.table.loadRows(in, func(row any) error {
-		r := row.(*structs.TableIndex)
+		r := row.(*TableIndex)
 		if r.Name == appliedRow {
 			l.view.applied = r.Newest
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"berth/internal/codec"
-	"berth/structs"
 )
 
 // A snapshot file is a header, then for each table with rows its name, its rows in chunks and an empty
@@ -157,23 +156,23 @@ type loading struct {
 func (l *loading) readTables(in pieceReader) error {
 	var h snapshotHeader
 	if err := in.decode(&h); err != nil {
-		return structs.Invalidf("reading the state snapshot's header: %w", err)
+		return fmt.Errorf("reading the state snapshot's header: %w", err)
 	}
 	if h.Format != snapshotFormat || h.Version != snapshotVersion {
-		return structs.Invalidf("this is a snapshot of format %q version %d, expected %q version %d",
+		return fmt.Errorf("this is a snapshot of format %q version %d, expected %q version %d",
 			h.Format, h.Version, snapshotFormat, snapshotVersion)
 	}
 	for {
 		var name string
 		if err := in.decode(&name); err != nil {
-			return structs.Invalidf("the state snapshot ends early: %w", err)
+			return fmt.Errorf("the state snapshot ends early: %w", err)
 		}
 		if name == "" {
 			return nil
 		}
 		err := l.readTable(in, name)
 		if err != nil {
-			return structs.Invalidf("reading table %q of the state snapshot: %w", name, err)
+			return fmt.Errorf("reading table %q of the state snapshot: %w", name, err)
 		}
 	}
 }

@@ -3,13 +3,14 @@ package mvcc
 import (
 	"bytes"
 	"slices"
-
-	"berth/structs"
 )
 
 // Record is the interface of each row type: it has the log indexes at which the row was created and last
 // changed.
-type Record interface{ Stamped() *structs.Indexes }
+type Record interface {
+	Stamps() (created, modified uint64)
+	Stamp(created, modified uint64)
+}
 
 // Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too. R
 // is the type of pointers to rows.
@@ -219,12 +220,12 @@ func (t *table) store(tx *WriteTx, id Key, old cell, r any) {
 
 // stamped stamps a row that replaces an old one, which may be absent, and returns its cell.
 func (t *table) stamped(tx *WriteTx, old cell, r any) cell {
-	stamp := r.(Record).Stamped()
-	stamp.CreateIndex = tx.Index
-	stamp.ModifyIndex = tx.Index
+	created := tx.Index
 	if old.row != nil {
-		stamp.CreateIndex = old.row.(Record).Stamped().CreateIndex
+		created, _ = old.row.(Record).Stamps()
 	}
+	r.(Record).Stamp(created, tx.Index)
+
 	now := cell{old.slot, r}
 	if now.slot == nil {
 		now.slot = &slot{}
