@@ -73,12 +73,12 @@ func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
 	}
 	c.startRunner(r)
 	if runsPlugin(alloc) {
-		c.waitAttached(ctx, r)
+		waitAttached(ctx, r)
 	}
 }
 
 // waitAttached waits until each runner has looked once for running tasks of an earlier agent.
-func (c *Client) waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
+func waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 	for _, r := range runners {
 		select {
 		case <-r.Reached(allocrunner.Attached):
@@ -127,7 +127,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		}
 		if err == nil &&
 			(resp.Index < since || time.Since(checked) > claimCheckInterval) {
-			err = c.checkClaims(ctx)
+			err = c.claims.check(ctx)
 			if err == nil {
 				checked = time.Now()
 			}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/allocrunner"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -28,39 +31,62 @@ func (c *Client) runClaims(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		c.retry(ctx, "failed to check claims against the servers", c.checkClaims)
+		c.retry(ctx, "failed to check claims against the servers", c.claims.check)
 	}
 }
 
-// checkClaims ends the allocations that hold volumes here without a claim. It reads the volume store before
+// claimCheck compares the volumes of this node with the servers' claims.
+type claimCheck struct {
+	logger    hclog.Logger
+	node      *structs.CSIClaimListRequest // the request of the claims of this node
+	servers   rpc.Caller
+	inventory func() (*structs.NodeInventory, error) // nil: the node has no volumes
+	runner    func(allocID string) *allocrunner.Runner
+}
+
+// newClaimCheck makes the check of this node.
+func (c *Client) newClaimCheck() *claimCheck {
+	req := &structs.CSIClaimListRequest{NodeID: c.id.NodeID}
+	req.Region = c.config().Region
+	req.Namespace = structs.AllNamespaces
+	return &claimCheck{
+		logger:    c.logger,
+		node:      req,
+		servers:   c.servers,
+		inventory: c.subsystems.Inventory,
+		runner:    c.runner,
+	}
+}
+
+// check ends the allocations that hold volumes here without a claim. It reads the volume store before
 // and after its call to the servers: a volume that was mounted or released in between has its claim.
-func (c *Client) checkClaims(ctx context.Context) error {
-	before := c.heldClaims()
+func (c *claimCheck) check(ctx context.Context) error {
+	before := c.held()
 	if len(before) == 0 {
 		return nil
 	}
-	claims, err := c.ownClaims(ctx)
+	claims, err := c.granted(ctx)
 	if err != nil {
 		return fmt.Errorf("reading this node's claims: %w", err)
 	}
-	after := c.heldClaims()
+	after := c.held()
 	for k, grant := range before {
 		now, still := after[k]
 		if still && now == grant &&
 			!stillGranted(claims[k], grant) {
-			c.loseVolume(k)
+			c.lose(k)
 		}
 	}
 	return nil
 }
 
-// heldClaims returns the volumes that the store holds, with the index of each grant. It logs records that it
+// held returns the volumes that the store holds, with the index of each grant. It logs records that it
 // cannot read, and leaves them alone.
-func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
-	if c.subsystems.Inventory == nil {
+func (c *claimCheck) held() map[structs.CSIClaimKey]uint64 {
+	if c.inventory == nil {
 		return nil
 	}
-	inventory, err := c.subsystems.Inventory()
+	inventory, err := c.inventory()
 	if err != nil {
 		c.logger.Error("failed to read some records of volumes", "error", err)
 	}
@@ -71,13 +97,12 @@ func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
 	return held
 }
 
-func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
+// granted returns the claims of this node that the servers know.
+func (c *claimCheck) granted(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.CSIClaimListRequest{NodeID: c.id.NodeID}
-	req.Region = c.config().Region
-	req.Namespace = structs.AllNamespaces
-	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, req)
+	req := *c.node // a copy: the call owns it
+	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, &req)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +121,7 @@ func stillGranted(claim *structs.CSIClaim, grant uint64) bool {
 	return grant == 0 || claim.GrantIndex == grant
 }
 
-func (c *Client) loseVolume(k structs.CSIClaimKey) {
+func (c *claimCheck) lose(k structs.CSIClaimKey) {
 	r := c.runner(k.AllocID)
 	if r == nil {
 		return // volumes.Volumes.Reconcile releases the volumes of allocations without a runner

@@ -178,6 +178,7 @@ type Client struct {
 	updates *allocUpdates
 	holds   *holds.Tracker
 	data    *holds.Data
+	claims  *claimCheck
 
 	sessions sessions
 }
@@ -261,6 +262,7 @@ func (c *Client) open(deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
+	c.claims = c.newClaimCheck()
 	c.openPool(deps.Pool)
 	c.node.Store(c.buildNode())
 	return nil
@@ -436,7 +438,7 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config().FirstFingerprintTimeout)
 	defer cancel()
 	begin := time.Now()
-	c.waitAttached(ctx, c.allRunners()...)
+	waitAttached(ctx, c.allRunners()...)
 	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx),
 		c.subsystems.Plugins.WaitFirst(ctx))
 	if c.subsystems.Devices != nil {

@@ -64,8 +64,8 @@ func (c *Client) buildNode() *structs.Node {
 	n.ReservedResources.CPU.CpuShares = uint64(cfg.Reserved.CPU)
 	n.ReservedResources.Memory.MemoryMB = int64(cfg.Reserved.MemoryMB)
 	n.ReservedResources.Disk.DiskMB = int64(cfg.Reserved.DiskMB)
-	c.setPorts(n)
-	n.HostVolumes = c.hostVolumes()
+	setPorts(n, cfg, c.networks)
+	n.HostVolumes = offeredVolumes(cfg)
 	return n
 }
 

@@ -3,15 +3,14 @@ package client
 import (
 	"os"
 
-	"berth/client/config"
 	"berth/structs"
 )
 
-// hostVolumes returns the host volumes of the configuration whose directories are there, nil if there is
+// offeredVolumes returns the host volumes of the configuration whose directories are there, nil if there is
 // none. The servers place no job on a node that lacks one of its volumes.
-func (c *Client) hostVolumes() map[string]*structs.HostVolume {
+func offeredVolumes(cfg *Config) map[string]*structs.HostVolume {
 	var volumes map[string]*structs.HostVolume
-	for _, v := range c.config().HostVolumes {
+	for _, v := range cfg.HostVolumes {
 		if !isDir(v.Path) {
 			continue
 		}
@@ -34,11 +33,6 @@ func (c *Client) warnOfHostVolumes() {
 				"host_volume", v.Name, "path", v.Path)
 		}
 	}
-}
-
-// hostVolume returns the host volume of the configuration with a name, nil if there is none.
-func (c *Client) hostVolume(name string) *config.HostVolume {
-	return c.config().HostVolume(name)
 }
 
 func isDir(path string) bool {

@@ -61,7 +61,7 @@ func (c *Client) parts(starting context.Context) Parts {
 
 		ServersBack: &c.serversBack,
 
-		HostVolume: c.hostVolume,
+		HostVolume: func(name string) *config.HostVolume { return c.config().HostVolume(name) },
 		LocalAlloc: c.localAlloc,
 		Contacted:  c.contacted,
 		Report:     c.report,

@@ -53,9 +53,8 @@ func (c *Client) findModes() {
 }
 
 // setPorts adds the networks and ports of the node to its row.
-func (c *Client) setPorts(n *structs.Node) {
-	cfg := c.config()
-	n.NodeResources.NodeNetworks = c.networks
+func setPorts(n *structs.Node, cfg *Config, networks []*structs.NodeNetworkResource) {
+	n.NodeResources.NodeNetworks = networks
 	n.NodeResources.MinDynamicPort = cfg.MinDynamicPort
 	n.NodeResources.MaxDynamicPort = cfg.MaxDynamicPort
 	if ports := cfg.ReservedPorts(); ports != "" {

@@ -42,7 +42,7 @@ var largePackages = map[string]int{
 var largeTypes = map[string]int{
 	"api.Client":                      125,
 	"api.call":                        49,
-	"client.Client":                   90,
+	"client.Client":                   83,
 	"client/allocrunner.Runner":       77,
 	"client/allocrunner.task":         65,
 	"client/drivers/docker.Driver":    87,
