@@ -10,6 +10,7 @@ import (
 	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/jobdiff"
 )
 
 // jobs serve Job.
@@ -292,7 +293,7 @@ func (j jobs) versions(
 		return noJob(ns, req.JobID)
 	}
 	for i := 1; i < len(resp.Versions) && req.Diffs; i++ {
-		diff := structs.DiffJobs(resp.Versions[i], resp.Versions[i-1], true)
+		diff := jobdiff.Compare(resp.Versions[i], resp.Versions[i-1], true)
 		resp.Diffs = append(resp.Diffs, diff)
 	}
 	return nil

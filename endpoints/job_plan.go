@@ -8,6 +8,7 @@ import (
 	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/jobdiff"
 )
 
 // plan registers a job in a draft of the state and lets the scheduler plan it there.
@@ -58,7 +59,7 @@ func (j jobs) plan(
 		}
 	}
 	if req.Diff {
-		resp.Diff = structs.DiffJobs(old, job, true)
+		resp.Diff = jobdiff.Compare(old, job, true)
 		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job),

@@ -13,6 +13,7 @@ import (
 	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/jobdiff"
 )
 
 // preview plans a job in a draft of the state, and returns its evaluation.
@@ -248,7 +249,7 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 		g.Tasks[0].Env = map[string]string{"A": "1"}
 		g.Tasks = append(g.Tasks, &structs.Task{Name: "side", Driver: "exec"})
 	})
-	diff := structs.DiffJobs(old, now, false)
+	diff := jobdiff.Compare(old, now, false)
 	change.Annotate(diff, old, now, map[string]*structs.DesiredUpdates{
 		"g":    {Place: 11, DestructiveUpdate: 1},
 		"gone": {Stop: 1},
@@ -268,7 +269,7 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 	checkNote(g.Tasks[0].Annotations, change.ForcesDestructive)
 	checkNote(g.Tasks[1].Annotations, change.ForcesDestructive)
 
-	back := structs.DiffJobs(now, old, false)
+	back := jobdiff.Compare(now, old, false)
 	change.Annotate(back, now, old, nil)
 	checkNote(back.TaskGroups[0].Fields[0].Annotations, change.ForcesDestroy)
 	checkNote(back.TaskGroups[0].Tasks[1].Annotations, change.ForcesDestructive)
@@ -277,7 +278,7 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 		j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${meta.rack}", RTarget: "r1",
 			Operand: "="}}
 	})
-	inPlace := structs.DiffJobs(old, moved, false)
+	inPlace := jobdiff.Compare(old, moved, false)
 	change.Annotate(inPlace, old, moved, nil)
 	checkNote(inPlace.TaskGroups[0].Tasks[0].Annotations, change.ForcesInPlace)
 }

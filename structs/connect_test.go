@@ -353,22 +353,3 @@ func TestWarnings_NameUnreachablePorts(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
-func TestDiffJobs_ShowsConnect(t *testing.T) {
-	old := sidecarJob()
-	now := sidecarJob()
-	u := now.TaskGroups[0].Services[0].Connect.SidecarService.Proxy.Upstreams[0]
-	u.LocalBindPort = 9002
-	now.InjectConnect()
-	text, _ := json.Marshal(DiffJobs(old, now, false))
-	for _, want := range []string{
-		`{"Type":"Edited","Name":"LocalBindPort","Old":"9001","New":"9002","Annotations":null}`,
-		`"Name":"connect-proxy-front"`,
-		`"Name":"Dynamic Port"`,
-		`{"Type":"Added","Name":"Kind","Old":"","New":"connect-proxy:front","Annotations":null}`,
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the difference lacks %s\n%s", want, text)
-		}
-	}
-}

@@ -3,8 +3,8 @@ package structs
 // The redaction list: the parts of volumes and attachments that no answer to an operator has. The type
 // Secrets hides its values in texts and in JSON; msgpack carries them.
 
-// redactedFlag replaces mount flags in answers.
-const redactedFlag = "[REDACTED]"
+// RedactedFlag replaces mount flags in answers.
+const RedactedFlag = "[REDACTED]"
 
 // Redacted returns the options for output: mount flags may contain secrets (CSI spec, MountVolume).
 func (o *CSIMountOptions) Redacted() *CSIMountOptions {
@@ -13,13 +13,13 @@ func (o *CSIMountOptions) Redacted() *CSIMountOptions {
 	}
 	return &CSIMountOptions{
 		FSType:     o.FSType,
-		MountFlags: []string{redactedFlag},
+		MountFlags: []string{RedactedFlag},
 	}
 }
 
 // IsRedacted reports whether the options come from an answer: a request with them keeps the stored flags.
 func (o *CSIMountOptions) IsRedacted() bool {
-	return o != nil && len(o.MountFlags) == 1 && o.MountFlags[0] == redactedFlag
+	return o != nil && len(o.MountFlags) == 1 && o.MountFlags[0] == RedactedFlag
 }
 
 // Redacted returns a copy for output, without secrets. The copy shares all other parts.

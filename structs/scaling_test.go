@@ -43,27 +43,3 @@ func TestScalingPolicy_IsValidated(t *testing.T) {
 		})
 	}
 }
-
-// A change of the bounds is a change of the job, and shows as one block in a difference.
-func TestScalingPolicy_InDifferences(t *testing.T) {
-	job := func(most int64) *Job {
-		j := &Job{ID: "j", Type: JobService, TaskGroups: []*TaskGroup{{
-			Name: "g", Count: 1, Scaling: &ScalingPolicy{Max: &most, Policy: map[string]any{"cooldown": "1m"}},
-		}}}
-		j.Canonicalize()
-		return j
-	}
-	diff := DiffJobs(job(3), job(5), false)
-	objects := diff.TaskGroups[0].Objects
-	if len(objects) != 1 || objects[0].Name != "Scaling" || len(objects[0].Fields) != 1 ||
-		objects[0].Fields[0].Name != "Max" || objects[0].Fields[0].New != "5" {
-		t.Errorf("the difference is %+v", objects)
-	}
-	bare := job(3)
-	bare.TaskGroups[0].Scaling = nil
-	for _, f := range DiffJobs(bare, job(3), false).TaskGroups[0].Objects[0].Fields {
-		if f.Name == "ID" || f.Name == "CreateIndex" || f.Name == "ModifyIndex" {
-			t.Errorf("the difference has the field %s = %q of the servers", f.Name, f.New)
-		}
-	}
-}

@@ -6,6 +6,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/jobdiff"
 )
 
 // answerPlans plans jobs by their names: "big" finds no place, "calm" is updated in place, "high-N" displaces
@@ -25,7 +26,7 @@ func (w *Cluster) answerPlans() {
 			resp.JobModifyIndex = 17
 			u := resp.Annotations.DesiredTGUpdates["app"]
 			*u = structs.DesiredUpdates{Ignore: 2}
-			if structs.DiffJobs(old, r.Job, false).Type != structs.DiffNone {
+			if jobdiff.Compare(old, r.Job, false).Type != structs.DiffNone {
 				*u = structs.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
 			}
 		}
@@ -49,7 +50,7 @@ func (w *Cluster) answerPlans() {
 			resp.Annotations.PreemptedAllocs = displaced(int(n))
 		}
 		if r.Diff {
-			resp.Diff = structs.DiffJobs(old, r.Job, true)
+			resp.Diff = jobdiff.Compare(old, r.Job, true)
 			for _, g := range resp.Diff.TaskGroups {
 				g.Updates = map[string]uint64{structs.UpdateCreate: 2}
 			}
@@ -90,7 +91,7 @@ func (w *Cluster) answerVersions() {
 			QueryMeta: jobMeta,
 		}
 		if r.Diffs {
-			resp.Diffs = []*structs.JobDiff{structs.DiffJobs(before, j, true)}
+			resp.Diffs = []*structs.JobDiff{jobdiff.Compare(before, j, true)}
 		}
 		return resp, nil
 	})

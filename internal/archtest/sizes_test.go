@@ -35,7 +35,7 @@ var largePackages = map[string]int{
 	"server":                  2700,
 	"server/control":          3000,
 	"state":                   10400,
-	"structs":                 14500,
+	"structs":                 13900,
 }
 
 // largeTypes are the types with more methods, and the most that each may have: a bound that only falls.

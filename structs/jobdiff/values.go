@@ -1,4 +1,4 @@
-package structs
+package jobdiff
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/structs"
 )
 
 // differ compares values of one type. It reads their fields by reflection, so a field that is added to a
@@ -20,13 +22,13 @@ type differ struct {
 // notCompared has the fields that take no part: those that the servers own, and those with a place of their
 // own in the result.
 var notCompared = map[reflect.Type][]string{
-	reflect.TypeFor[Job](): {
+	reflect.TypeFor[structs.Job](): {
 		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "JobModifyIndex",
 		"ParentID", "Dispatched", "Payload", "DispatchIdempotencyToken",
 	},
-	reflect.TypeFor[TaskGroup](): {"Name", "Tasks"},
-	reflect.TypeFor[Task]():      {"Name"},
-	reflect.TypeFor[Indexes]():   {"CreateIndex", "ModifyIndex"},
+	reflect.TypeFor[structs.TaskGroup](): {"Name", "Tasks"},
+	reflect.TypeFor[structs.Task]():      {"Name"},
+	reflect.TypeFor[structs.Indexes]():   {"CreateIndex", "ModifyIndex"},
 }
 
 // diffNames has the names of objects in lists that are not those of their lists in the singular.
@@ -47,26 +49,26 @@ var identities = []string{"Name", "Label", "DestinationName", "Path", "DestPath"
 
 // diffParts collects the differences of the parts of one object.
 type diffParts struct {
-	fields  []*FieldDiff
-	objects []*ObjectDiff
+	fields  []*structs.FieldDiff
+	objects []*structs.ObjectDiff
 }
 
 // compare compares two structs. Either may be nil.
-func (d differ) compare(old, now any) ([]*FieldDiff, []*ObjectDiff) {
+func (d differ) compare(old, now any) ([]*structs.FieldDiff, []*structs.ObjectDiff) {
 	parts := &diffParts{}
 	d.structs(parts, target(reflect.ValueOf(old)), target(reflect.ValueOf(now)))
-	byName := func(a, b *FieldDiff) int { return cmp.Compare(a.Name, b.Name) }
+	byName := func(a, b *structs.FieldDiff) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortStableFunc(parts.fields, byName)
-	slices.SortStableFunc(parts.objects, func(a, b *ObjectDiff) int {
+	slices.SortStableFunc(parts.objects, func(a, b *structs.ObjectDiff) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	return parts.fields, parts.objects
 }
 
 // part compares a job, a group or a task with its earlier version, without their equal fields.
-func (d differ) part(old, now any) ([]*FieldDiff, []*ObjectDiff) {
+func (d differ) part(old, now any) ([]*structs.FieldDiff, []*structs.ObjectDiff) {
 	fields, objects := d.compare(old, now)
-	fields = slices.DeleteFunc(fields, func(f *FieldDiff) bool { return f.Type == DiffNone })
+	fields = slices.DeleteFunc(fields, func(f *structs.FieldDiff) bool { return f.Type == structs.DiffNone })
 	return fields, objects
 }
 
@@ -132,19 +134,19 @@ func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
 		d.lists(parts, name, old, now)
 	default:
 		f := d.field(parts, name, diffText(old), diffText(now))
-		if f != nil && f.Type != DiffNone {
+		if f != nil && f.Type != structs.DiffNone {
 			f.Annotations = spanNotes(old, now)
 		}
 	}
 }
 
 // field adds the difference of two texts and returns it, or returns nil if it is not shown.
-func (d differ) field(parts *diffParts, name, old, now string) *FieldDiff {
+func (d differ) field(parts *diffParts, name, old, now string) *structs.FieldDiff {
 	kind := diffType(old != "", now != "", old != now)
-	if kind == DiffNone && !d.context {
+	if kind == structs.DiffNone && !d.context {
 		return nil
 	}
-	f := &FieldDiff{
+	f := &structs.FieldDiff{
 		Type: kind,
 		Name: name,
 		Old:  old,
@@ -174,7 +176,7 @@ func spanNotes(old, now reflect.Value) []string {
 func (d differ) object(parts *diffParts, name string, old, now reflect.Value) {
 	fields, objects := d.compare(valueOrNil(old), valueOrNil(now))
 	changed := changedParts(fields, objects)
-	d.add(parts, &ObjectDiff{
+	d.add(parts, &structs.ObjectDiff{
 		Type:    diffType(old.IsValid(), now.IsValid(), changed),
 		Name:    name,
 		Fields:  fields,
@@ -190,9 +192,9 @@ func valueOrNil(v reflect.Value) any {
 }
 
 // add adds an object, if it shows anything.
-func (d differ) add(parts *diffParts, o *ObjectDiff) {
-	if o.Type == DiffNone ||
-		len(o.Fields)+len(o.Objects) == 0 && o.Type != DiffAdded && o.Type != DiffDeleted {
+func (d differ) add(parts *diffParts, o *structs.ObjectDiff) {
+	if o.Type == structs.DiffNone ||
+		len(o.Fields)+len(o.Objects) == 0 && o.Type != structs.DiffAdded && o.Type != structs.DiffDeleted {
 		return
 	}
 	parts.objects = append(parts.objects, o)
@@ -243,7 +245,7 @@ func (d differ) trees(parts *diffParts, name string, old, now reflect.Value) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		d.field(inner, key, o[key], n[key])
 	}
-	d.add(parts, &ObjectDiff{
+	d.add(parts, &structs.ObjectDiff{
 		Type:   diffType(len(o) > 0, len(n) > 0, changedParts(inner.fields, nil)),
 		Name:   name,
 		Fields: inner.fields,
@@ -344,7 +346,7 @@ func (d differ) textLists(parts *diffParts, name string, old, now []string) {
 	if name == mountFlags {
 		redactFields(inner.fields)
 	}
-	d.add(parts, &ObjectDiff{
+	d.add(parts, &structs.ObjectDiff{
 		Type:   diffType(len(old) > 0, len(now) > 0, changedParts(inner.fields, nil)),
 		Name:   name,
 		Fields: inner.fields,
@@ -379,11 +381,11 @@ func textsOf(list reflect.Value) (texts []string) {
 }
 
 // redactFields replaces the values of fields.
-func redactFields(fields []*FieldDiff) {
+func redactFields(fields []*structs.FieldDiff) {
 	for _, f := range fields {
 		for _, text := range []*string{&f.Old, &f.New} {
 			if *text != "" {
-				*text = redactedFlag
+				*text = structs.RedactedFlag
 			}
 		}
 	}

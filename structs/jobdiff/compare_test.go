@@ -1,11 +1,14 @@
-package structs
+package jobdiff
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/structs"
 )
 
 // fill sets every field of a value, two levels of itself deep at most.
@@ -94,14 +97,14 @@ func change(v reflect.Value) {
 	}
 }
 
-func filledJob() *Job {
-	j := &Job{}
+func filledJob() *structs.Job {
+	j := &structs.Job{}
 	fill(reflect.ValueOf(j).Elem(), 0)
 	return j
 }
 
 // Every field of a job that a user can set takes part in the difference, and no field of the servers.
-func TestDiffJobs_ShowsEachField(t *testing.T) {
+func TestCompare_ShowsEachField(t *testing.T) {
 	ofServers := filledJob()
 	ofServers.DropServerFields()
 	server := reflect.ValueOf(ofServers).Elem()
@@ -124,8 +127,8 @@ func TestDiffJobs_ShowsEachField(t *testing.T) {
 		}
 		field := server.FieldByName(strings.TrimSuffix(strings.TrimSuffix(top, "[k]"), "[]"))
 		silent := top == "Indexes" || strings.Contains(name, ".Indexes.") || !nested && field.IsValid() && field.IsZero()
-		got := DiffJobs(filledJob(), now, false)
-		if (got.Type == DiffNone) != silent {
+		got := Compare(filledJob(), now, false)
+		if (got.Type == structs.DiffNone) != silent {
 			t.Errorf("a change of %s: the difference is %s", name, got.Type)
 		}
 	})
@@ -134,21 +137,21 @@ func TestDiffJobs_ShowsEachField(t *testing.T) {
 	}
 }
 
-func diffJob(edits ...func(*Job)) *Job {
-	j := &Job{
+func diffJob(edits ...func(*structs.Job)) *structs.Job {
+	j := &structs.Job{
 		ID:          "web",
 		Datacenters: []string{"dc1"},
 		Meta:        map[string]string{"a": "1"},
-		TaskGroups: []*TaskGroup{{
+		TaskGroups: []*structs.TaskGroup{{
 			Name:  "app",
 			Count: 2,
-			Volumes: map[string]*VolumeRequest{
-				"data": {Name: "data", Type: "csi", Source: "db", MountOptions: &CSIMountOptions{
+			Volumes: map[string]*structs.VolumeRequest{
+				"data": {Name: "data", Type: "csi", Source: "db", MountOptions: &structs.CSIMountOptions{
 					MountFlags: []string{"password=one"},
 				}},
 			},
-			Networks: []*NetworkResource{{Mode: "host", DynamicPorts: []Port{{Label: "http"}}}},
-			Tasks: []*Task{{
+			Networks: []*structs.NetworkResource{{Mode: "host", DynamicPorts: []structs.Port{{Label: "http"}}}},
+			Tasks: []*structs.Task{{
 				Name:   "server",
 				Driver: "exec",
 				Config: map[string]any{
@@ -156,7 +159,7 @@ func diffJob(edits ...func(*Job)) *Job {
 					"args":    []any{"-v", map[string]any{"deep": 1}},
 				},
 				KillTimeout: 5 * time.Second,
-				Resources:   &Resources{CPU: 100, MemoryMB: 64},
+				Resources:   &structs.Resources{CPU: 100, MemoryMB: 64},
 			}},
 		}},
 	}
@@ -167,10 +170,10 @@ func diffJob(edits ...func(*Job)) *Job {
 }
 
 // describeDiff writes a difference in lines.
-func describeDiff(d *JobDiff) string {
+func describeDiff(d *structs.JobDiff) string {
 	var out strings.Builder
-	var parts func(path string, fields []*FieldDiff, objects []*ObjectDiff)
-	parts = func(path string, fields []*FieldDiff, objects []*ObjectDiff) {
+	var parts func(path string, fields []*structs.FieldDiff, objects []*structs.ObjectDiff)
+	parts = func(path string, fields []*structs.FieldDiff, objects []*structs.ObjectDiff) {
 		for _, f := range fields {
 			fmt.Fprintf(&out, "%s%s: %s %q -> %q", path, f.Name, f.Type, f.Old, f.New)
 			for _, note := range f.Annotations {
@@ -196,20 +199,20 @@ func describeDiff(d *JobDiff) string {
 	return out.String()
 }
 
-func TestDiffJobs_HasTheShapeOfTheDialect(t *testing.T) {
+func TestCompare_HasTheShapeOfTheDialect(t *testing.T) {
 	for name, c := range map[string]struct {
-		edit func(*Job)
+		edit func(*structs.Job)
 		want string
 	}{
-		"nothing": {func(*Job) {}, "job web: None\n"},
+		"nothing": {func(*structs.Job) {}, "job web: None\n"},
 		"fields of servers": {
-			func(j *Job) {
+			func(j *structs.Job) {
 				j.Version = 7
-				j.Status = JobDead
+				j.Status = structs.JobDead
 			}, "job web: None\n",
 		},
 		"values of maps and lists": {
-			func(j *Job) {
+			func(j *structs.Job) {
 				j.Meta = map[string]string{"b": "2"}
 				j.Datacenters = []string{"dc2", "dc1"}
 				j.Priority = 70
@@ -221,7 +224,7 @@ Datacenters: Edited
 Datacenters.Datacenters: Added "" -> "dc2"
 `},
 		"a task": {
-			func(j *Job) {
+			func(j *structs.Job) {
 				task := j.TaskGroups[0].Tasks[0]
 				task.Config = map[string]any{"command": "/bin/web", "args": []any{"-q", map[string]any{"deep": 1.0}}}
 				task.KillTimeout = time.Minute
@@ -238,13 +241,13 @@ Resources: Edited
 Resources.Cores: Edited "0" -> "1"
 `},
 		"objects of a group": {
-			func(j *Job) {
+			func(j *structs.Job) {
 				g := j.TaskGroups[0]
 				g.Count = 3
 				g.Volumes["data"].MountOptions.MountFlags = []string{"password=two"}
-				g.Volumes["more"] = &VolumeRequest{Name: "more", Source: "x"}
+				g.Volumes["more"] = &structs.VolumeRequest{Name: "more", Source: "x"}
 				g.Networks = nil
-				g.Constraints = []*Constraint{{LTarget: "${attr.cpu.arch}", RTarget: "amd64", Operand: "="}}
+				g.Constraints = []*structs.Constraint{{LTarget: "${attr.cpu.arch}", RTarget: "amd64", Operand: "="}}
 			}, `job web: Edited
 group app: Edited
 Count: Edited "2" -> "3"
@@ -266,19 +269,19 @@ Volume.Name: Added "" -> "more"
 Volume.Source: Added "" -> "x"
 `},
 		"services": {
-			func(j *Job) {
-				j.TaskGroups[0].Services = []*Service{{
+			func(j *structs.Job) {
+				j.TaskGroups[0].Services = []*structs.Service{{
 					Name:         "web",
 					Tags:         []string{"a"},
 					Meta:         map[string]string{"k": "v"},
-					CheckRestart: &CheckRestart{Limit: 3},
-					Checks: []*ServiceCheck{{
-						Name: "up", Type: CheckHTTP, Interval: time.Second,
+					CheckRestart: &structs.CheckRestart{Limit: 3},
+					Checks: []*structs.ServiceCheck{{
+						Name: "up", Type: structs.CheckHTTP, Interval: time.Second,
 						Header:       map[string][]string{"X": {"y"}},
-						CheckRestart: &CheckRestart{Limit: 2, Grace: new(time.Minute)},
+						CheckRestart: &structs.CheckRestart{Limit: 2, Grace: new(time.Minute)},
 					}},
 				}}
-				j.TaskGroups[0].Tasks[0].Services = []*Service{{Name: "admin"}}
+				j.TaskGroups[0].Tasks[0].Services = []*structs.Service{{Name: "admin"}}
 			}, `job web: Edited
 group app: Edited
 Service: Added
@@ -302,7 +305,9 @@ Service: Added
 Service.Name: Added "" -> "admin"
 `},
 		"another group": {
-			func(j *Job) { j.TaskGroups[0] = &TaskGroup{Name: "other", Tasks: []*Task{{Name: "t"}}} },
+			func(j *structs.Job) {
+				j.TaskGroups[0] = &structs.TaskGroup{Name: "other", Tasks: []*structs.Task{{Name: "t"}}}
+			},
 			`job web: Edited
 group other: Added
 task t: Added
@@ -332,7 +337,7 @@ Resources.MemoryMB: Deleted "64" -> ""
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := describeDiff(DiffJobs(diffJob(), diffJob(c.edit), false))
+			got := describeDiff(Compare(diffJob(), diffJob(c.edit), false))
 			if got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
@@ -341,11 +346,11 @@ Resources.MemoryMB: Deleted "64" -> ""
 }
 
 // Of two templates of a task the one that has changed is shown, not both versions of it.
-func TestDiffJobs_PairsTemplatesByTheirDestinations(t *testing.T) {
-	with := func(texts ...string) *Job {
-		return diffJob(func(j *Job) {
+func TestCompare_PairsTemplatesByTheirDestinations(t *testing.T) {
+	with := func(texts ...string) *structs.Job {
+		return diffJob(func(j *structs.Job) {
 			for i, text := range texts {
-				x := &Template{DestPath: fmt.Sprint("local/", i), EmbeddedTmpl: text}
+				x := &structs.Template{DestPath: fmt.Sprint("local/", i), EmbeddedTmpl: text}
 				j.TaskGroups[0].Tasks[0].Templates = append(j.TaskGroups[0].Tasks[0].Templates, x)
 			}
 		})
@@ -356,16 +361,17 @@ task server: Edited
 Template: Edited
 Template.EmbeddedTmpl: Edited "old" -> "new"
 `
-	if got := describeDiff(DiffJobs(with("old", "old"), with("old", "new"), false)); got != want {
+	if got := describeDiff(Compare(with("old", "old"), with("old", "new"), false)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestDiffJobs_OfANewJobAndWithEqualFields(t *testing.T) {
-	if got := DiffJobs(nil, diffJob(), false); got.Type != DiffAdded || got.TaskGroups[0].Type != DiffAdded {
-		t.Errorf("a new job: %s", describeDiff(got))
+func TestCompare_OfANewJobAndWithEqualFields(t *testing.T) {
+	added := Compare(nil, diffJob(), false)
+	if added.Type != structs.DiffAdded || added.TaskGroups[0].Type != structs.DiffAdded {
+		t.Errorf("a new job: %s", describeDiff(added))
 	}
-	got := describeDiff(DiffJobs(diffJob(), diffJob(func(j *Job) { j.Priority = 3 }), true))
+	got := describeDiff(Compare(diffJob(), diffJob(func(j *structs.Job) { j.Priority = 3 }), true))
 	for _, line := range []string{"task server: None", `Priority: Edited "0" -> "3"`} {
 		if !strings.Contains(got, line) {
 			t.Errorf("the line %s is missing in\n%s", line, got)
@@ -376,7 +382,7 @@ func TestDiffJobs_OfANewJobAndWithEqualFields(t *testing.T) {
 			t.Errorf("the equal part %s is in\n%s", line, got)
 		}
 	}
-	got = describeDiff(DiffJobs(diffJob(), diffJob(func(j *Job) {
+	got = describeDiff(Compare(diffJob(), diffJob(func(j *structs.Job) {
 		v := j.TaskGroups[0].Volumes["data"]
 		v.ReadOnly = true
 		v.MountOptions.MountFlags = append(v.MountOptions.MountFlags, "ro")
@@ -389,5 +395,76 @@ func TestDiffJobs_OfANewJobAndWithEqualFields(t *testing.T) {
 	}
 	if strings.Contains(got, "password") {
 		t.Error("a mount flag is shown")
+	}
+}
+
+// sidecarJob returns a job whose service has a sidecar with an upstream.
+func sidecarJob() *structs.Job {
+	proxy := &structs.ConnectProxy{
+		Upstreams: []*structs.ConnectUpstream{{DestinationName: "api", LocalBindPort: 9001}},
+	}
+	j := &structs.Job{
+		ID: "shop",
+		TaskGroups: []*structs.TaskGroup{{
+			Name:     "web",
+			Count:    1,
+			Networks: []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
+			Tasks:    []*structs.Task{{Name: "server", Driver: "exec"}},
+			Services: []*structs.Service{{
+				Name:      "front",
+				PortLabel: "8080",
+				Connect:   &structs.Connect{SidecarService: &structs.SidecarService{Proxy: proxy}},
+			}},
+		}},
+	}
+	j.Canonicalize()
+	return j
+}
+
+func TestCompare_ShowsConnect(t *testing.T) {
+	old := sidecarJob()
+	now := sidecarJob()
+	u := now.TaskGroups[0].Services[0].Connect.SidecarService.Proxy.Upstreams[0]
+	u.LocalBindPort = 9002
+	now.InjectConnect()
+	text, _ := json.Marshal(Compare(old, now, false))
+	for _, want := range []string{
+		`{"Type":"Edited","Name":"LocalBindPort","Old":"9001","New":"9002","Annotations":null}`,
+		`"Name":"connect-proxy-front"`,
+		`"Name":"Dynamic Port"`,
+		`{"Type":"Added","Name":"Kind","Old":"","New":"connect-proxy:front","Annotations":null}`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the difference lacks %s\n%s", want, text)
+		}
+	}
+}
+
+// A change of the bounds is a change of the job, and shows as one block in a difference.
+func TestCompare_ShowsScaling(t *testing.T) {
+	job := func(most int64) *structs.Job {
+		j := &structs.Job{ID: "j", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Scaling: &structs.ScalingPolicy{
+				Max:    &most,
+				Policy: map[string]any{"cooldown": "1m"},
+			},
+		}}}
+		j.Canonicalize()
+		return j
+	}
+	diff := Compare(job(3), job(5), false)
+	objects := diff.TaskGroups[0].Objects
+	if len(objects) != 1 || objects[0].Name != "Scaling" || len(objects[0].Fields) != 1 ||
+		objects[0].Fields[0].Name != "Max" || objects[0].Fields[0].New != "5" {
+		t.Errorf("the difference is %+v", objects)
+	}
+	bare := job(3)
+	bare.TaskGroups[0].Scaling = nil
+	for _, f := range Compare(bare, job(3), false).TaskGroups[0].Objects[0].Fields {
+		if f.Name == "ID" || f.Name == "CreateIndex" || f.Name == "ModifyIndex" {
+			t.Errorf("the difference has the field %s = %q of the servers", f.Name, f.New)
+		}
 	}
 }
