@@ -99,7 +99,7 @@ func TestAgent_BoundsTheHeadOfARequest(t *testing.T) {
 		}
 		req.Header.Set("X-Long", strings.Repeat("x", size))
 		resp, err := http.DefaultClient.Do(req)
-		for tries := 0; err != nil && tries < 10; tries++ { // net/http hangs up 500 ms after its refusal
+		for tries := 0; err != nil && tries < 10; tries++ { // net/http hangs up 500 ms after its rejection
 			resp, err = http.DefaultClient.Do(req)
 		}
 		if err != nil {

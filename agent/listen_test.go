@@ -54,15 +54,15 @@ func TestNodeSettings_HaveTheBoundPorts(t *testing.T) {
 }
 
 func TestListenHTTP_ReturnsOtherErrorsAtOnce(t *testing.T) {
-	refused := errors.New("refused")
+	rejected := errors.New("rejected")
 	attempts := 0
 	network := net.ListenConfig{Control: func(_, _ string, _ syscall.RawConn) error {
 		attempts++
-		return refused
+		return rejected
 	}}
 	network.SetMultipathTCP(false)
 	_, err := listenHTTP(network, "127.0.0.1:0", time.Minute)
-	if !errors.Is(err, refused) || attempts != 1 {
+	if !errors.Is(err, rejected) || attempts != 1 {
 		t.Errorf("got %v after %d attempts, want the error after one", err, attempts)
 	}
 }

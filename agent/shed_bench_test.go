@@ -20,7 +20,7 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 		srv := serveUnderGate(b, loadshed.NewGate(loadshed.MinAdmit))
 		exchange(b, portOf(srv), http.StatusOK)
 	})
-	b.Run("refused", func(b *testing.B) {
+	b.Run("rejected", func(b *testing.B) {
 		srv := serveUnderGate(b, newRejectingGate(999))
 		exchange(b, portOf(srv), http.StatusServiceUnavailable)
 	})

@@ -91,34 +91,34 @@ func getVolumes(t *testing.T, srv *httptest.Server, host string) (resp *http.Res
 	return resp, string(b)
 }
 
-// TestHTTP_RefusesAReadAsItsProcedureDoes checks that HTTP rejects a read once, with the delay before a
+// TestHTTP_RejectsAReadAsItsProcedureDoes checks that HTTP rejects a read once, with the delay before a
 // retry.
-func TestHTTP_RefusesAReadAsItsProcedureDoes(t *testing.T) {
+func TestHTTP_RejectsAReadAsItsProcedureDoes(t *testing.T) {
 	const reads = 1000
 	srv := serveUnderGate(t, newRejectingGate(500))
-	refused := 0
+	rejected := 0
 	for range reads {
 		resp, body := getVolumes(t, srv, "")
 		if resp.StatusCode == http.StatusOK {
 			continue
 		}
-		refused++
+		rejected++
 		h := resp.Header
 		if resp.StatusCode != http.StatusServiceUnavailable ||
 			h.Get("Retry-After") == "" ||
 			h.Get("X-Berth-Error-Kind") != "unavailable" ||
-			strings.TrimSpace(body) != loadshed.Refused {
+			strings.TrimSpace(body) != loadshed.Rejected {
 			t.Fatalf("got status %d and the headers %v: %s", resp.StatusCode, h, body)
 		}
 	}
-	if refused < reads*45/100 || refused > reads*55/100 {
-		t.Errorf("%d of %d reads are rejected, want half", refused, reads)
+	if rejected < reads*45/100 || rejected > reads*55/100 {
+		t.Errorf("%d of %d reads are rejected, want half", rejected, reads)
 	}
 }
 
-// TestHTTP_RejectsForeignHostsWhileReadsAreRefused: a read under a name that is not the agent's is
+// TestHTTP_RejectsForeignHostsWhileReadsAreRejected: a read under a name that is not the agent's is
 // denied before anything is decided about it.
-func TestHTTP_RejectsForeignHostsWhileReadsAreRefused(t *testing.T) {
+func TestHTTP_RejectsForeignHostsWhileReadsAreRejected(t *testing.T) {
 	srv := serveUnderGate(t, newRejectingGate(500))
 	for range 200 {
 		resp, body := getVolumes(t, srv, "evil.example")

@@ -91,8 +91,8 @@ func (f *forwarder) begin(t *testing.T) *forwarded {
 	return &forwarded{user, <-f.atNode, <-f.began}
 }
 
-// checkRefused checks that one more command is refused.
-func (f *forwarder) checkRefused(t *testing.T) {
+// checkRejected checks that one more command is rejected.
+func (f *forwarder) checkRejected(t *testing.T) {
 	t.Helper()
 	_, err := runExec(t.Context(), newClient(t, f.server), "here", "", &api.Exec{Command: []string{"sh"}})
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "forwards 2 commands") {
@@ -111,7 +111,7 @@ func TestExec_ForwardedCommandsAreBounded(t *testing.T) {
 		func(x *forwarded) { _ = x.atNode.Close() },  // the connection to the other agent breaks
 	} {
 		x := f.begin(t)
-		f.checkRefused(t)
+		f.checkRejected(t)
 		end(x)
 		for err := error(nil); err == nil; { // the user reads to the end and leaves, as clients do
 			_, _, err = x.user.Read(t.Context())
@@ -120,5 +120,5 @@ func TestExec_ForwardedCommandsAreBounded(t *testing.T) {
 		<-f.served
 	}
 	f.begin(t)
-	f.checkRefused(t)
+	f.checkRejected(t)
 }

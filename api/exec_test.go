@@ -217,7 +217,7 @@ func execPath(command string) string {
 	return "/v1/client/allocation/here/exec?" + url.Values{"command": {command}}.Encode()
 }
 
-func TestExec_RefusesBadRequests(t *testing.T) {
+func TestExec_RejectsBadRequests(t *testing.T) {
 	s := newServer(t)
 	runsCommands(s, echo)
 	for name, c := range map[string]struct {

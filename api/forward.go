@@ -103,7 +103,7 @@ func dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	return &plainConn{Conn: conn}, nil
 }
 
-// tlsAlert is the first byte with which TLS refuses a request in plain text.
+// tlsAlert is the first byte with which TLS rejects a request in plain text.
 const tlsAlert = 0x15
 
 // plainConn is a connection whose first answer is not one of TLS. One goroutine reads it.
@@ -124,12 +124,12 @@ func (p *plainConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// errNoAgent is the fault of a request that something else than an agent has refused: it has had no effect.
+// errNoAgent is the fault of a request that something else than an agent has rejected: it has had no effect.
 var errNoAgent = errors.New("the server at this address is no agent, and may expect TLS")
 
-// refuseOthers refuses an answer by which a server of TLS rejects plain text. The errors of an agent have a
+// rejectOthers rejects an answer by which a server of TLS rejects plain text. The errors of an agent have a
 // kind.
-func refuseOthers(resp *http.Response) error {
+func rejectOthers(resp *http.Response) error {
 	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
 		return errNoAgent
 	}
@@ -168,7 +168,7 @@ func (c *call) proxyTo(n *structs.Node, look string) {
 				Host:   n.HTTPAddr,
 			})
 		},
-		ModifyResponse: refuseOthers,
+		ModifyResponse: rejectOthers,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			renderError(w, forwardFault(n, look, err))
 		},

@@ -144,7 +144,7 @@ func runsNode(t *testing.T, s *server) {
 	s.agent.Node = "n"
 	s.agent.UsageIs = measured("web")
 	s.agent.ChecksAre = map[string]map[string]*structs.CheckResult{
-		"here": {"c": {ID: "c", Check: "up", Status: structs.CheckFailing, Output: "refused"}},
+		"here": {"c": {ID: "c", Check: "up", Status: structs.CheckFailing, Output: "rejected"}},
 	}
 	writeFiles(t, s.agent)
 	writeLogs(t, s, "one\n", "two\n")

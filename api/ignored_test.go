@@ -122,8 +122,8 @@ func TestJobRegister_AcceptsIdentitiesThatNoTaskMisses(t *testing.T) {
 	} {
 		resp, answer := s.do(t, http.MethodPut, "/v1/jobs",
 			`{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", `+fields+`}]}]}}`)
-		text, refused := strings.CutPrefix(want, "!")
-		status := map[bool]int{true: http.StatusBadRequest, false: http.StatusOK}[refused]
+		text, rejected := strings.CutPrefix(want, "!")
+		status := map[bool]int{true: http.StatusBadRequest, false: http.StatusOK}[rejected]
 		if resp.StatusCode != status || !strings.Contains(answer, text) {
 			t.Errorf("%s: got %d, %s, want %s", fields, resp.StatusCode, answer, want)
 		}

@@ -41,7 +41,7 @@ var (
 	_ = handle(put, "/v1/namespace/{id}", namespaceApply.route.serve)
 )
 
-// namespaceBody is a namespace with the fields of the dialect that berth refuses.
+// namespaceBody is a namespace with the fields of the dialect that berth rejects.
 type namespaceBody struct {
 	structs.Namespace
 	Quota                 string
@@ -60,7 +60,7 @@ func (c *choices) isEmpty() bool {
 	return c == nil || c.Default == "" && len(c.Allowed)+len(c.Denied) == 0
 }
 
-// check refuses the fields that berth does not have, with the reason.
+// check rejects the fields that berth does not have, with the reason.
 func (b *namespaceBody) check() error {
 	switch {
 	case b.Quota != "":

@@ -28,7 +28,7 @@ func emptyNamespace() *apitest.Caller {
 }
 
 // An empty list is an error if the namespace does not exist.
-func TestLists_RefuseANamespaceThatDoesNotExist(t *testing.T) {
+func TestLists_RejectANamespaceThatDoesNotExist(t *testing.T) {
 	addr := clitest.Serve(t, emptyNamespace(), clitest.NewAgent(t.TempDir()))
 	for _, command := range []string{
 		"job status", "job status -json", "alloc status", "eval status", "eval list",

@@ -179,7 +179,7 @@ func runUntilSaid(t *testing.T, s slowRequest, said *untilText, std command.Stdi
 	}
 }
 
-// TestRequests_NameTheNextStepOfAFault checks the end of commands whose request is refused.
+// TestRequests_NameTheNextStepOfAFault checks the end of commands whose request is rejected.
 func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 	t.Parallel()
 	volume, archive := slowFiles(t)

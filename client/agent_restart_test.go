@@ -225,7 +225,7 @@ func TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat(t *testing.T) {
 	<-ended
 }
 
-// A server that refuses connections is asked once in a heartbeat, and the next one serves it.
+// A server that rejects connections is asked once in a heartbeat, and the next one serves it.
 func TestRenewLease_ConnectsOnceToAServerThatIsDown(t *testing.T) {
 	p := newFakeServers()
 	up := p.listen(t)

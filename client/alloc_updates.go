@@ -154,7 +154,7 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 		return structs.Unavailablef("another report of allocations is in flight: %w", ctx.Err())
 	}
 	defer func() { <-c.updates.sending }()
-	var refused error
+	var rejected error
 	all := c.updates.takePending()
 	for len(all) > 0 {
 		batch := all[:min(len(all), updateBatch)]
@@ -164,14 +164,14 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 			c.markAcked(batch)
 		case structs.IsKind(err, structs.KindInvalid):
 			c.updates.requeue(batch)
-			refused = err
+			rejected = err
 		default:
 			c.updates.requeue(all)
 			return err
 		}
 		all = all[len(batch):]
 	}
-	return refused
+	return rejected
 }
 
 // markAcked records the ends that the servers have acknowledged. It leaves out allocations without a runner:

@@ -177,12 +177,12 @@ func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 func TestSendUpdates_ARejectedBatchDelaysNoOther(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		refusals := 1
+		rejections := 1
 		r.servers.fail = func(_, method string) error {
-			if method != "Node.UpdateAlloc" || refusals == 0 {
+			if method != "Node.UpdateAlloc" || rejections == 0 {
 				return nil
 			}
-			refusals--
+			rejections--
 			return structs.Errorf(structs.KindInvalid, "an allocation of the batch makes no sense")
 		}
 		r.start(false)
@@ -220,7 +220,7 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		r.machine.Exit("a2/web", failed) // has to start again, after an answer of the servers
 		r.servers.do(func() {
 			r.servers.fail = func(string, string) error {
-				return structs.NotServedf("refused")
+				return structs.NotServedf("rejected")
 			}
 		})
 		r.start(false)
@@ -289,7 +289,7 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 		}
 		r.servers.do(func() {
 			r.servers.fail = func(string, string) error {
-				return structs.NotServedf("refused")
+				return structs.NotServedf("rejected")
 			}
 		})
 		r.run()
@@ -467,7 +467,7 @@ func TestLoadIdentity_WithoutRecordsTakesTheFiles(t *testing.T) {
 	}
 }
 
-func TestNew_RefusesADataDirectoryInUse(t *testing.T) {
+func TestNew_RejectsADataDirectoryInUse(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)

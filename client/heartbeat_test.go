@@ -203,7 +203,7 @@ func TestHeartbeats_AreRetried(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.servers.fail = func(addr, _ string) error {
-			return structs.NotServedf("refused")
+			return structs.NotServedf("rejected")
 		}
 		r.start(false)
 		defer r.stop()

@@ -142,7 +142,7 @@ func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
 		r.pass(15 * time.Second)
 		r.wantKnown(broken)
 		if r.lastRegistration().Unsure {
-			t.Error("a refused registration leaves an outcome in doubt")
+			t.Error("a rejected registration leaves an outcome in doubt")
 		}
 	})
 }

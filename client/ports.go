@@ -41,8 +41,8 @@ func (c *Client) findModes() {
 	defer cancel()
 	cfg := c.config()
 	found := cni.New(cfg.Settings, cfg.NetworkDir()).Find(ctx)
-	room := structs.MaxNodeAddresses - len(c.networks)
-	c.networks = append(c.networks, found.Modes[:min(len(found.Modes), room)]...)
+	free := structs.MaxNodeAddresses - len(c.networks)
+	c.networks = append(c.networks, found.Modes[:min(len(found.Modes), free)]...)
 	maps.Copy(c.facts.Attributes, found.Attributes)
 	if found.NoBridge != nil {
 		c.logger.Info("no network with mode bridge on this node", "reason", found.NoBridge)

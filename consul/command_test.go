@@ -89,8 +89,8 @@ func TestACLs_WaitForConsul(t *testing.T) {
 	}
 }
 
-// A token without agent:read gets a refusal, which a waiting task tells.
-func TestACLs_NameTheRefusalOfConsul(t *testing.T) {
+// A token without agent:read gets a rejection, which a waiting task tells.
+func TestACLs_NameTheRejectionOfConsul(t *testing.T) {
 	a := consultest.Start(t, consultest.Options{ACLs: true})
 	l, _ := linkTo(t, a, func(c *Config) { c.Token = Secret(a.Token(`key_prefix "" { policy = "read" }`)) })
 	f := l.fingerprint
@@ -110,8 +110,8 @@ func TestACLs_NameTheRefusalOfConsul(t *testing.T) {
 	}
 }
 
-func TestFingerprint_WarnsOnceOfARefusal(t *testing.T) {
-	for text, fault := range map[string]error{"Consul refuses": refusal(403), "": errAway} {
+func TestFingerprint_WarnsOnceOfARejection(t *testing.T) {
+	for text, fault := range map[string]error{"Consul rejects": rejection(403), "": errAway} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			f := newFingerprint(nil, false, hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn}))

@@ -64,7 +64,7 @@ func TestConfig_NamesEachFault(t *testing.T) {
 	}
 }
 
-func TestConfig_RefusesEnterpriseSettings(t *testing.T) {
+func TestConfig_RejectsEnterpriseSettings(t *testing.T) {
 	for _, name := range []string{"namespace", "partition"} {
 		c := DefaultConfig()
 		err := hclconf.Decode("agent.hcl", []byte(name+` = "team"`), &c, nil)

@@ -49,10 +49,10 @@ func (c Config) Open() (*Conn, error) {
 // Close ends idle connections.
 func (c *Conn) Close() { c.transport.CloseIdleConnections() }
 
-// maxRefusal bounds the text of a refusal, in bytes.
-const maxRefusal = 1 << 10
+// maxRejection bounds the text of a rejection, in bytes.
+const maxRejection = 1 << 10
 
-// Post calls a path that the library does not know, with JSON. A refusal is an api.StatusError.
+// Post calls a path that the library does not know, with JSON. A rejection is an api.StatusError.
 func (c *Conn) Post(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Conn) Post(ctx context.Context, path string, in, out any) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection))
 		return api.StatusError{Code: resp.StatusCode, Body: string(text)}
 	}
 	return json.NewDecoder(resp.Body).Decode(out)
@@ -84,8 +84,8 @@ func Explain(doing string, err error) error {
 	return plain(doing, err)
 }
 
-// IsRefused reports whether Consul has answered with the HTTP status.
-func IsRefused(err error, status int) bool {
-	var refusal api.StatusError
-	return errors.As(err, &refusal) && refusal.Code == status
+// IsRejected reports whether Consul has answered with the HTTP status.
+func IsRejected(err error, status int) bool {
+	var rejection api.StatusError
+	return errors.As(err, &rejection) && rejection.Code == status
 }

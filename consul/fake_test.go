@@ -29,7 +29,7 @@ type fakeAgent struct {
 	checks   map[string]*api.AgentCheck
 	fault    error // of every call
 	hangs    bool  // a sync gets no answer before the end of its context
-	refused  map[string]error
+	rejected map[string]error
 	calls    map[string]int // by method
 	beats    []string
 }
@@ -38,18 +38,18 @@ func newFakeAgent() *fakeAgent {
 	return &fakeAgent{
 		services: map[string]*api.AgentService{},
 		checks:   map[string]*api.AgentCheck{},
-		refused:  map[string]error{},
+		rejected: map[string]error{},
 		calls:    map[string]int{},
 	}
 }
 
 var errAway = errors.New("connection refused")
 
-func refusal(code int) error { return api.StatusError{Code: code, Body: "no"} }
+func rejection(code int) error { return api.StatusError{Code: code, Body: "no"} }
 
 func (f *fakeAgent) enter(method, id string) error {
 	f.calls[method]++
-	return cmp.Or(f.fault, f.refused[id])
+	return cmp.Or(f.fault, f.rejected[id])
 }
 
 func (f *fakeAgent) ServicesWithFilterOpts(
@@ -165,7 +165,7 @@ func (f *fakeAgent) ServiceDeregisterOpts(id string, _ *api.QueryOptions) error 
 		return err
 	}
 	if f.services[id] == nil {
-		return refusal(http.StatusNotFound)
+		return rejection(http.StatusNotFound)
 	}
 	delete(f.services, id)
 	delete(f.services, id+sidecarSuffix)
@@ -192,7 +192,7 @@ func (f *fakeAgent) UpdateTTLOpts(id, output, status string, _ *api.QueryOptions
 		return err
 	}
 	if f.checks[id] == nil {
-		return refusal(http.StatusNotFound)
+		return rejection(http.StatusNotFound)
 	}
 	f.checks[id].Status = status
 	f.checks[id].Output = output

@@ -74,7 +74,7 @@ func (f *fingerprint) run(ctx context.Context) {
 			f.logger.Warn("Consul is not available; services keep their last state there", "error", err)
 		case statusOf(err) != 0 && !warned: // it is there
 			warned = true
-			f.logger.Warn("Consul refuses to describe itself; the node has no attributes of it", "error", err)
+			f.logger.Warn("Consul does not describe itself; the node has no attributes of it", "error", err)
 		case ctx.Err() == nil:
 			f.logger.Debug("Consul is not available", "error", err)
 		}

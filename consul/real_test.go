@@ -363,7 +363,7 @@ func TestConsul_KeepsWeightsAndTaggedAddresses(t *testing.T) {
 	}
 }
 
-func TestConsul_AnswersWithTheExpectedRefusals(t *testing.T) {
+func TestConsul_AnswersWithTheExpectedRejections(t *testing.T) {
 	a := consultest.Start(t, consultest.Options{})
 	l, _ := linkTo(t, a, nil)
 	query := &api.QueryOptions{}

@@ -361,7 +361,7 @@ func checksOf(s *Service) api.AgentServiceChecks {
 	return s.Checks
 }
 
-// statusOf returns the HTTP status of a refusal by Consul, 0 if the error is none.
+// statusOf returns the HTTP status of a rejection by Consul, 0 if the error is none.
 func statusOf(err error) int {
 	var status api.StatusError
 	if errors.As(err, &status) {

@@ -217,11 +217,11 @@ func TestSyncer_RemembersRemovalsAcrossFailures(t *testing.T) {
 		f.change(func() { f.fault = nil })
 		pass(syncInterval)
 		checkIDs(t, f, taskPrefix+"db")
-		f.change(func() { f.refused[taskPrefix+"db"] = refusal(http.StatusInternalServerError) })
+		f.change(func() { f.rejected[taskPrefix+"db"] = rejection(http.StatusInternalServerError) })
 		s.Put("alloc", nil)
 		pass(time.Second)
 		checkIDs(t, f, taskPrefix+"db")
-		f.change(func() { clear(f.refused) })
+		f.change(func() { clear(f.rejected) })
 		pass(syncInterval)
 		checkIDs(t, f)
 		if !s.idle() {
@@ -234,16 +234,16 @@ func TestSyncer_RemembersRemovalsAcrossFailures(t *testing.T) {
 }
 
 // Within the probation the agent removes nothing but what it remembers as removed.
-func TestSyncer_RemembersARefusedRemovalWithinTheProbation(t *testing.T) {
+func TestSyncer_RemembersARejectedRemovalWithinTheProbation(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
 		begin := time.Now()
 		s.Put("alloc", []*Service{service("web"), service("db")})
 		pass(time.Second)
-		f.change(func() { f.refused[taskPrefix+"web"] = refusal(http.StatusInternalServerError) })
+		f.change(func() { f.rejected[taskPrefix+"web"] = rejection(http.StatusInternalServerError) })
 		s.Put("alloc", []*Service{service("db")})
 		pass(10 * time.Second)
 		checkIDs(t, f, taskPrefix+"db", taskPrefix+"web")
-		f.change(func() { clear(f.refused) })
+		f.change(func() { clear(f.rejected) })
 		pass(longestRetry)
 		if took := time.Since(begin); took > probation-5*time.Second {
 			t.Fatalf("%s have passed, so the end of the probation may have removed the service", took)
@@ -254,7 +254,7 @@ func TestSyncer_RemembersARefusedRemovalWithinTheProbation(t *testing.T) {
 
 func TestSyncer_RetriesWithBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
-		f.change(func() { f.fault = refusal(http.StatusInternalServerError) })
+		f.change(func() { f.fault = rejection(http.StatusInternalServerError) })
 		s.Put("alloc", []*Service{service("web")})
 		pass(time.Hour)
 		if n := f.count("services"); n < 100 || n > 130 {
@@ -273,9 +273,9 @@ func TestSyncer_RetriesWithBackoff(t *testing.T) {
 	})
 }
 
-func TestSyncer_RegistersTheOthersBesideARefusedService(t *testing.T) {
+func TestSyncer_RegistersTheOthersBesideARejectedService(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
-		f.change(func() { f.refused[taskPrefix+"a"] = refusal(http.StatusForbidden) })
+		f.change(func() { f.rejected[taskPrefix+"a"] = rejection(http.StatusForbidden) })
 		s.Put("alloc", []*Service{service("a"), service("b"), service("c")})
 		pass(time.Second)
 		checkIDs(t, f, taskPrefix+"b", taskPrefix+"c")
@@ -284,7 +284,7 @@ func TestSyncer_RegistersTheOthersBesideARefusedService(t *testing.T) {
 
 func TestSyncer_StopsAtTheFirstCallWithoutAnAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAgent, s *Syncer) {
-		f.change(func() { f.refused[taskPrefix+"a"] = errAway })
+		f.change(func() { f.rejected[taskPrefix+"a"] = errAway })
 		s.Put("alloc", []*Service{service("a"), service("b"), service("c")})
 		pass(time.Millisecond)
 		if n := f.count("register"); n != 1 {
@@ -428,11 +428,11 @@ func TestSyncer_ReadsStatesWhileSomebodyFollows(t *testing.T) {
 		}
 		f.change(func() {
 			f.checks[checkPrefix+"x"].Status = api.HealthCritical
-			f.checks[checkPrefix+"x"].Output = "refused"
+			f.checks[checkPrefix+"x"].Output = "rejected"
 		})
 		pass(pollInterval)
 		after, _ := s.Check(checkPrefix + "x")
-		if after.Status != structs.CheckFailing || after.Output != "refused" || after.Read <= before.Read {
+		if after.Status != structs.CheckFailing || after.Output != "rejected" || after.Read <= before.Read {
 			t.Errorf("a check that fails: %+v", after)
 		}
 		f.change(func() { f.fault = errAway })

@@ -34,7 +34,7 @@ type callError struct {
 
 func (e *callError) Error() string { return e.text }
 
-// Code names the gRPC code of a failed call ("NotFound", "Aborted", ...). It is "" if no plugin refused: for
+// Code names the gRPC code of a failed call ("NotFound", "Aborted", ...). It is "" if no plugin rejected: for
 // a malformed answer, a request that was never sent, an error from elsewhere.
 func Code(err error) string {
 	var e *callError
@@ -77,13 +77,13 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 		unsent: unsent,
 	}
 	kind := structs.KindFromGRPC(uint32(st.Code()))
-	refused := structs.Errorf(kind, "%s: %s: %s: %w",
+	rejected := structs.Errorf(kind, "%s: %s: %s: %w",
 		c.pluginTitle(), rpc, st.Code(), root)
 	var e *structs.Error
-	if errors.As(refused, &e) {
+	if errors.As(rejected, &e) {
 		e.Code = st.Code().String()
 	}
-	return refused
+	return rejected
 }
 
 // sanitize makes a plugin's message safe for a log or a terminal: without secrets and control characters, and

@@ -64,7 +64,7 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 			SecretID:  secretOf(node),
 		}
 	}
-	refused(s, structs.KindUnavailable, structs.AllocData, req("a", "b", "n2")) // it has not ended
+	rejected(s, structs.KindUnavailable, structs.AllocData, req("a", "b", "n2")) // it has not ended
 	s.endAlloc("a", "n1")
 	for name, r := range map[string]*structs.AllocDataRequest{
 		"of another node":         req("a", "b", "n1"),
@@ -74,9 +74,9 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 		"without a node's secret": {AllocID: "a", Successor: "b", NodeID: "n2"},
 	} {
 		t.Log(name)
-		refused(s, structs.KindDenied, structs.AllocData, r)
+		rejected(s, structs.KindDenied, structs.AllocData, r)
 	}
-	refused(s, structs.KindPrecondition, structs.AllocData, req("gone", "b", "n2"))
+	rejected(s, structs.KindPrecondition, structs.AllocData, req("gone", "b", "n2"))
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
@@ -119,8 +119,8 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	req.SecretID = "?"
-	refused(s, structs.KindDenied, structs.AllocDataWaits, req)
-	refused(s, structs.KindInvalid, structs.AllocDataWaits, &structs.AllocDataWaitsRequest{
+	rejected(s, structs.KindDenied, structs.AllocDataWaits, req)
+	rejected(s, structs.KindInvalid, structs.AllocDataWaits, &structs.AllocDataWaitsRequest{
 		AllocIDs: make([]string, structs.MaxAllocIDs+1),
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),

@@ -100,7 +100,7 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	}
 }
 
-func TestClaim_RefusesTooMany(t *testing.T) {
+func TestClaim_RejectsTooMany(t *testing.T) {
 	c := defaultSettings()
 	c.maxClaims = 2
 	s := newServer(t, c)
@@ -119,8 +119,8 @@ func TestClaim_RefusesTooMany(t *testing.T) {
 	}
 	before := s.raft.written()
 	for _, err := range []error{
-		refused(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
-		refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
+		rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
+		rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
 	} {
 		if !strings.Contains(err.Error(), "3 are given; expected at most 2") {
 			t.Errorf("got error %q", err)

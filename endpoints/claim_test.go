@@ -52,11 +52,11 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 		SecretID: secretOf("n2"),
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	}
-	refused(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
+	rejected(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
 	release.NodeID = "n1"
 	release.SecretID = secretOf("n1")
 	release.Operator = "me"
-	refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
+	rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
 }
 
 // newClaim returns a server with a claim whose volume is not attached yet, and the node's request to read it.
@@ -196,7 +196,7 @@ func TestClaimList_HasOrderOfQueue(t *testing.T) {
 
 func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindNotFound, structs.CSIVolumeExternal,
+	rejected(s, structs.KindNotFound, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	n := s.addNode("n1", "a")
 	n.answer = func(_ string, req, resp any) error {
@@ -220,8 +220,8 @@ func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
 	if plugin.NodesHealthy != 1 || len(must(s, structs.CSIPluginList, &structs.QueryRequest{}).Plugins) != 1 {
 		t.Errorf("the plugin is %+v", plugin)
 	}
-	refused(s, structs.KindNotFound, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "other"})
-	refused(s, structs.KindPrecondition, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "pl"})
+	rejected(s, structs.KindNotFound, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "other"})
+	rejected(s, structs.KindPrecondition, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "pl"})
 }
 
 func externalIDs(r *structs.CSIVolumeExternalResponse) string {

@@ -67,7 +67,7 @@ func TestJobRegister_NamesFaultsOfTheFileOnce(t *testing.T) {
 	s := newServer(t)
 	job := meshJob("j")
 	job.TaskGroups[0].Services[0].Connect.SidecarTask = &structs.SidecarTask{KillSignal: "X"}
-	err := refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	err := rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	if strings.Count(err.Error(), "kill_signal") != 1 || !strings.Contains(err.Error(), "sidecar_task: kill_signal") {
 		t.Errorf("got %v", err)
 	}
@@ -94,7 +94,7 @@ func TestJobPlan_ShowsTheProxies(t *testing.T) {
 	}
 	failed := planned.FailedTGAllocs["g"]
 	if failed == nil || failed.ConstraintFiltered["driver connect is not on this node"] != 1 {
-		t.Errorf("the refusal is %+v", failed)
+		t.Errorf("the rejection is %+v", failed)
 	}
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: meshJob("j")})
 	same := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: meshJob("j"), Diff: true})

@@ -163,7 +163,7 @@ func (d deployments) pause(
 	}, req.WriteOptions, resp)
 }
 
-// unblock does nothing, as in the dialect: only deployments of several regions are blocked. It refuses one
+// unblock does nothing, as in the dialect: only deployments of several regions are blocked. It rejects one
 // that has ended.
 func (d deployments) unblock(
 	_ context.Context, req *structs.DeploymentFailRequest, resp *structs.DeploymentUpdateResponse,

@@ -55,20 +55,20 @@ func TestDeployment_Writes(t *testing.T) {
 	}
 }
 
-// Requests for a deployment in another state, and those that name what it does not have, are refused.
-func TestDeployment_RefusesWrites(t *testing.T) {
+// Requests for a deployment in another state, and those that name what it does not have, are rejected.
+func TestDeployment_RejectsWrites(t *testing.T) {
 	promote := &structs.DeploymentPromoteRequest{DeploymentID: "d", All: true}
 	unhealthy := &structs.DeploymentHealthRequest{DeploymentID: "d", UnhealthyAllocationIDs: []string{"a"}}
 	s := newServer(t)
 	s.addDeployment("j", "d")
-	wantText(t, refused(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+	wantText(t, rejected(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
 		`group "g" has 0 of 1 healthy canaries`)
-	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentPromote,
+	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentPromote,
 		&structs.DeploymentPromoteRequest{DeploymentID: "d", Groups: []string{"x"}}), `no group "x"`)
-	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentPromote,
+	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentPromote,
 		&structs.DeploymentPromoteRequest{DeploymentID: "d", Groups: make([]string, structs.MaxGroups+1)}), "at most")
-	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentSetHealth, unhealthy), `no allocation "a"`)
-	wantText(t, refused(s, structs.KindInvalid, structs.DeploymentSetHealth,
+	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentSetHealth, unhealthy), `no allocation "a"`)
+	wantText(t, rejected(s, structs.KindInvalid, structs.DeploymentSetHealth,
 		&structs.DeploymentHealthRequest{DeploymentID: "d"}), "names 0 allocations")
 	unblock := &structs.DeploymentFailRequest{DeploymentID: "d"}
 	if got := must(s, structs.DeploymentUnblock, unblock); got.EvalID != "" || got.DeploymentModifyIndex == 0 {
@@ -78,22 +78,23 @@ func TestDeployment_RefusesWrites(t *testing.T) {
 	fail := &structs.DeploymentFailRequest{DeploymentID: "d"}
 	must(s, structs.DeploymentFail, fail)
 	for _, err := range []error{
-		refused(s, structs.KindPrecondition, structs.DeploymentFail, fail),
-		refused(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
-		refused(s, structs.KindPrecondition, structs.DeploymentUnblock, unblock),
-		refused(s, structs.KindPrecondition, structs.DeploymentSetHealth, unhealthy),
-		refused(s, structs.KindPrecondition, structs.DeploymentPause,
+		rejected(s, structs.KindPrecondition, structs.DeploymentFail, fail),
+		rejected(s, structs.KindPrecondition, structs.DeploymentPromote, promote),
+		rejected(s, structs.KindPrecondition, structs.DeploymentUnblock, unblock),
+		rejected(s, structs.KindPrecondition, structs.DeploymentSetHealth, unhealthy),
+		rejected(s, structs.KindPrecondition, structs.DeploymentPause,
 			&structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}),
 	} {
 		wantText(t, err, `deployment "d" has ended: it is failed`)
 	}
 	for _, err := range []error{
-		refused(s, structs.KindNotFound, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "x"}),
-		refused(s, structs.KindNotFound, structs.DeploymentUnblock,
+		rejected(s, structs.KindNotFound, structs.DeploymentFail,
 			&structs.DeploymentFailRequest{DeploymentID: "x"}),
-		refused(s, structs.KindNotFound, structs.DeploymentPause,
+		rejected(s, structs.KindNotFound, structs.DeploymentUnblock,
+			&structs.DeploymentFailRequest{DeploymentID: "x"}),
+		rejected(s, structs.KindNotFound, structs.DeploymentPause,
 			&structs.DeploymentPauseRequest{DeploymentID: "x"}),
-		refused(s, structs.KindNotFound, structs.DeploymentPromote,
+		rejected(s, structs.KindNotFound, structs.DeploymentPromote,
 			&structs.DeploymentPromoteRequest{DeploymentID: "x", All: true}),
 	} {
 		wantText(t, err, `there is no deployment "x"`)
@@ -149,7 +150,7 @@ func TestDeployments_OfAJobThatDoesNotExist(t *testing.T) {
 	if s.store.Index() != index {
 		t.Error("the stop of no job has changed the state")
 	}
-	refused(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
+	rejected(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
 	s.raft.verify = structs.Unavailablef("another server leads") // and may know the job
-	refused(s, structs.KindUnavailable, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"})
+	rejected(s, structs.KindUnavailable, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"})
 }

@@ -55,9 +55,9 @@ func (c claims) detach(
 	case len(keys) == 0:
 		return d.detachUnclaimed(ctx, volume)
 	}
-	refusal := c.releaseOnNode(ctx, keys, req.NodeID)
+	rejection := c.releaseOnNode(ctx, keys, req.NodeID)
 	switch {
-	case refusal == nil:
+	case rejection == nil:
 		d.setProof(structs.DetachLetGo,
 			"%s has released volume %q: nothing of it is mounted there",
 			nodeNamed(tx, req.NodeID), req.VolumeID)
@@ -68,9 +68,9 @@ func (c claims) detach(
 		}
 		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
 	case req.Force:
-		return d.forceRelease(ctx, keys, refusal)
+		return d.forceRelease(ctx, keys, rejection)
 	}
-	return 0, refusal
+	return 0, rejection
 }
 
 // detachment is one request to detach a volume, with its answer.
@@ -107,14 +107,14 @@ func (d detachment) setProof(proof, sentence string, args ...any) {
 func (d detachment) forceRelease(
 	ctx context.Context,
 	keys []structs.CSIClaimKey,
-	refusal error,
+	rejection error,
 ) (uint64, error) {
 	req := d.req
 	tx := d.store.Read()
-	if !mayOverrule(tx, keys, req.NodeID, refusal) {
-		return 0, refusal
+	if !mayOverrule(tx, keys, req.NodeID, rejection) {
+		return 0, rejection
 	}
-	answered, err := d.checkUnmounted(ctx, req.NodeID, refusal)
+	answered, err := d.checkUnmounted(ctx, req.NodeID, rejection)
 	if err != nil {
 		return 0, err
 	}
@@ -138,7 +138,7 @@ func (d detachment) forceRelease(
 		"reason", req.Reason,
 		"claims", len(keys),
 		"proof", d.resp.Proof,
-		"error", refusal)
+		"error", rejection)
 	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:   record,
 		Claims: keys,
@@ -163,7 +163,7 @@ func (d detachment) proposeForce(
 func (d detachment) checkUnmounted(
 	ctx context.Context,
 	nodeID string,
-	refusal error,
+	rejection error,
 ) (answered bool, err error) {
 	tx := d.store.Read()
 	to := nodeconn.Target{
@@ -192,7 +192,7 @@ func (d detachment) checkUnmounted(
 		"so nothing is released. Repair or restart the plugin there, or power the node off, "+
 		"and force again once it is down (the node answered: %w)",
 		nodeNamed(tx, nodeID), req.VolumeID,
-		strings.Join(uses, ", "), refusal)
+		strings.Join(uses, ", "), rejection)
 }
 
 // detachAttachment serves a detach from a node without a claim of the volume, where the controller of the
@@ -301,19 +301,19 @@ func checkDetachable(
 	return nil
 }
 
-// mayOverrule reports whether an operator may overrule the refusal of a node. The refusal of a node that is
-// up may be overruled only if it does not report the allocation as running, and has itself reported that the
-// allocation ended. A lost allocation may run there: the node ends it and reports this.
+// mayOverrule reports whether an operator may overrule the rejection of a node. The rejection of a node that
+// is up may be overruled only if it does not report the allocation as running, and has itself reported that
+// the allocation ended. A lost allocation may run there: the node ends it and reports this.
 func mayOverrule(
 	tx *state.ReadTx,
 	keys []structs.CSIClaimKey,
 	nodeID string,
-	refusal error,
+	rejection error,
 ) bool {
 	if isDown(tx, nodeID) {
 		return true
 	}
-	if structs.IsKind(refusal, structs.KindConflict) {
+	if structs.IsKind(rejection, structs.KindConflict) {
 		return false
 	}
 	return !slices.ContainsFunc(keys, func(k structs.CSIClaimKey) bool {

@@ -66,7 +66,7 @@ func (s *server) setNodeDown(node string) {
 func TestDetach_IsRejectedWhileTheAllocationRuns(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	for _, req := range []*structs.CSIVolumeDetachRequest{plainDetach, forceDetach} {
-		wantText(t, refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, req), "alloc stop a1")
+		wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, req), "alloc stop a1")
 	}
 }
 
@@ -82,7 +82,7 @@ func TestDetach_CallsTheNodeAndReleases(t *testing.T) {
 func TestDetach_KeepsTheClaimWhenTheNodeFails(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
 	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
-	err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, plainDetach)
+	err := rejected(s, structs.KindInternal, structs.CSIVolumeDetach, plainDetach)
 	if !strings.Contains(err.Error(), "device busy") || !s.claimed() {
 		t.Errorf("got %v; claimed %v", err, s.claimed())
 	}
@@ -91,7 +91,7 @@ func TestDetach_KeepsTheClaimWhenTheNodeFails(t *testing.T) {
 func TestDetach_OfADownNodeNeedsForce(t *testing.T) {
 	s, n := serverWithClaim(t)
 	s.setNodeDown("n1")
-	wantText(t, refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, plainDetach), "force")
+	wantText(t, rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, plainDetach), "force")
 	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || s.claimed() {
@@ -108,7 +108,7 @@ func TestDetach_ForceDoesNotOverruleARunningAllocation(t *testing.T) {
 	n.answer = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
-	refused(s, structs.KindConflict, structs.CSIVolumeDetach, forceDetach)
+	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceDetach)
 	if !s.claimed() {
 		t.Error("the claim was released under a process that writes")
 	}
@@ -123,7 +123,7 @@ func TestDetach_ForceDoesNotEndAnAllocationOnAReturnedNode(t *testing.T) {
 		}
 	}
 	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
-	refused(s, structs.KindTimeout, structs.CSIVolumeDetach, forceDetach)
+	rejected(s, structs.KindTimeout, structs.CSIVolumeDetach, forceDetach)
 	if !s.claimed() {
 		t.Error("the claim was released under a process that may write")
 	}
@@ -136,13 +136,13 @@ func TestDetach_ForceDoesNotEndAnAllocationOnAReturnedNode(t *testing.T) {
 
 func TestDetach_OfAMissingVolumeIsNotFound(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
+	rejected(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
 		VolumeID: "w",
 		NodeID:   "n1",
 	})
 }
 
-func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
+func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  *structs.ClientCSINodeVolumeResponse
 		err  error
@@ -181,7 +181,7 @@ func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
 			if c.down {
 				s.setNodeDown("n1")
 			}
-			err := refused(s, c.kind, structs.CSIVolumeDetach, forceDetach)
+			err := rejected(s, c.kind, structs.CSIVolumeDetach, forceDetach)
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("got error %q, want %q in it", err, want)
@@ -310,9 +310,9 @@ func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
 	n.report(&structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
-	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	n.report(nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
-	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
+	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
 	n.report(&structs.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
@@ -338,16 +338,16 @@ func TestForcedDetach_BoundsItsTexts(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
 	long := *forceDetach
 	long.Reason = strings.Repeat("x", structs.MaxText+1)
-	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
+	rejected(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
 	long.Reason = "r"
 	long.By = strings.Repeat("x", structs.MaxName+1)
-	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
+	rejected(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
 }
 
 func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
 	must(s, structs.CSIVolumeDetach, plainDetach)
-	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	if s.attachment() == nil {
 		t.Error("the attachment was deleted")
 	}
@@ -378,7 +378,7 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	})
 	settled := s.clock.Add(structs.CallSettles)
 	s.clock = settled.Add(-time.Nanosecond)
-	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " +
 		settled.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(err.Error(), want) {
@@ -419,7 +419,7 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s := serverWithCall(t, "expand")
 	settled := s.clock.Add(structs.CallSettles)
 	s.clock = settled.Add(-time.Nanosecond)
-	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
+	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
 		&structs.CSIVolumeDeregisterRequest{ID: "v"})
 	wantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
 	wantText(t, err, "-force does not wait for it")
@@ -453,5 +453,5 @@ func TestRetry_MakesFailedCallsDue(t *testing.T) {
 	if e := s.attachment().LastError; e.RetryTime <= 0 || e.Attempts != 1 {
 		t.Errorf("got the last error %+v, want one attempt that is due", e)
 	}
-	refused(s, structs.KindNotFound, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "w"})
+	rejected(s, structs.KindNotFound, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "w"})
 }

@@ -59,7 +59,7 @@ func TestEvalCount_CountsThoseThatListShows(t *testing.T) {
 		}
 	}
 	bad := &structs.EvalListRequest{QueryOptions: structs.QueryOptions{Filter: "Status =="}}
-	refused(s, structs.KindInvalid, structs.EvalCount, bad)
+	rejected(s, structs.KindInvalid, structs.EvalCount, bad)
 }
 
 func TestEvalDelete_ByIDIsAllOrNothing(t *testing.T) {
@@ -72,17 +72,17 @@ func TestEvalDelete_ByIDIsAllOrNothing(t *testing.T) {
 		"e-complete," + placed: structs.KindConflict,
 	} {
 		req := &structs.EvalDeleteRequest{EvalIDs: strings.Split(ids, ",")}
-		err := refused(s, kind, structs.EvalDelete, req)
+		err := rejected(s, kind, structs.EvalDelete, req)
 		left := state.Eval(s.store.Read(), "e-complete")
 		if !strings.Contains(err.Error(), "nothing was deleted") || left == nil {
 			t.Errorf("%s: %v", ids, err)
 		}
 	}
 	both := &structs.EvalDeleteRequest{EvalIDs: []string{"e-complete"}, Filter: `Status == "failed"`}
-	refused(s, structs.KindInvalid, structs.EvalDelete, both)
-	refused(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{})
+	rejected(s, structs.KindInvalid, structs.EvalDelete, both)
+	rejected(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{})
 	many := make([]string, structs.MaxEvalIDs+1)
-	refused(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: many})
+	rejected(s, structs.KindInvalid, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: many})
 
 	ids := []string{"e-complete", "e-failed", "e-complete"}
 	resp := must(s, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: ids})
@@ -113,7 +113,7 @@ func TestEvalDelete_ByFilterPassesOverTheOthers(t *testing.T) {
 		}
 	}
 	req = &structs.EvalDeleteRequest{Filter: "Status == 7 and"}
-	refused(s, structs.KindInvalid, structs.EvalDelete, req)
+	rejected(s, structs.KindInvalid, structs.EvalDelete, req)
 }
 
 // TestEvalDelete_DeletesManyInSeveralEntries deletes more evaluations than one log entry holds.

@@ -41,9 +41,9 @@ func TestJob_EvaluatesWithAnotherPriority(t *testing.T) {
 		t.Errorf("the job has the priority %d", priority)
 	}
 	for _, priority := range []int{-1, 101} {
-		refused(s, structs.KindInvalid, structs.JobRegister,
+		rejected(s, structs.KindInvalid, structs.JobRegister,
 			&structs.JobRegisterRequest{Job: job, EvalPriority: priority})
-		refused(s, structs.KindInvalid, structs.JobDeregister,
+		rejected(s, structs.KindInvalid, structs.JobDeregister,
 			&structs.JobDeregisterRequest{JobID: "web", EvalPriority: priority})
 	}
 }
@@ -67,7 +67,7 @@ func TestJobEvaluate_ReplacesFailedAllocations(t *testing.T) {
 	if !migrates() || e.JobID != "job-failed" || e.TriggeredBy != structs.TriggerManual {
 		t.Errorf("to be replaced: %t; evaluation %+v", migrates(), e)
 	}
-	refused(s, structs.KindNotFound, structs.JobEvaluate,
+	rejected(s, structs.KindNotFound, structs.JobEvaluate,
 		&structs.JobEvaluateRequest{JobID: "none", ForceReschedule: true})
 }
 

@@ -54,7 +54,7 @@ func filledNode() *structs.Node {
 	}
 }
 
-func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
+func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1",
 		".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",

@@ -24,7 +24,7 @@ var ofSomeTypes = map[string]bool{
 
 	".TaskGroups[0].Tasks[0].Kind":                true,
 	".TaskGroups[0].Services[0].Connect":          true,
-	".TaskGroups[0].Tasks[0].Services[0].Connect": true, // refused
+	".TaskGroups[0].Tasks[0].Services[0].Connect": true, // rejected
 
 	connectPath + "SidecarService":                    true,
 	connectPath + "SidecarService.Proxy.ExposeConfig": true, // it is emptied

@@ -178,7 +178,7 @@ func filledVolume() *structs.CSIVolume {
 	return v
 }
 
-func TestRegisterVolume_RefusesOrDropsHostileFields(t *testing.T) {
+func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, v *structs.CSIVolume) (any, error) {
 		s.addNode("n1", "a")
@@ -190,7 +190,7 @@ func TestRegisterVolume_RefusesOrDropsHostileFields(t *testing.T) {
 	}
 }
 
-func TestCreateVolume_RefusesOrDropsHostileFields(t *testing.T) {
+func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	config := defaultSettings()
 	config.volumeTimeout = time.Nanosecond
@@ -233,7 +233,7 @@ func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 	} {
 		v := filledVolume()
 		edit(v)
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
+		err := rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
@@ -268,7 +268,7 @@ func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 		`volume "v": secrets has 1048577 bytes; CSI allows 4096`: {"k": strings.Repeat("x", 1<<20)},
 		"secrets: 1 keys hold other characters":                  {"a b": "x"},
 	} {
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
+		err := rejected(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:      "v",
 			Secrets: secrets,
 		})
@@ -381,7 +381,7 @@ func filledJob() *structs.Job {
 	return j
 }
 
-func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
+func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, j *structs.Job) (any, error) {
 		_, err := rpc.Call(t.Context(), withConsul(s).rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})

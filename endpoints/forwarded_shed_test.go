@@ -163,17 +163,17 @@ func TestOverload_TheLeaderIsFair(t *testing.T) {
 	p := newPair(t, gateRejecting(.5), gateRejecting(.5))
 	leader, follower := newPool(t).At(p.addr), newPool(t).At(listen(t, p.follower.rpc))
 	for name, c := range map[string]rpc.Caller{"the leader": leader, "another server": follower} {
-		refused := 0
+		rejected := 0
 		for range reads {
 			_, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"})
 			if structs.RetryAfter(err) > 0 {
-				refused++
+				rejected++
 			} else if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if refused < reads*4/10 || refused > reads*6/10 {
-			t.Errorf("%d of %d reads at %s were rejected, want half", refused, reads, name)
+		if rejected < reads*4/10 || rejected > reads*6/10 {
+			t.Errorf("%d of %d reads at %s were rejected, want half", rejected, reads, name)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func FuzzRequests(f *testing.F) {
 		e := list[int(method)%len(list)]
 		req := e.New()
 		if codec.Decode(body, req) != nil {
-			return // the listener refuses those
+			return // the listener rejects those
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()

@@ -43,17 +43,17 @@ func edgeJob(id string) *structs.Job {
 func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	s := newServer(t)
 	request := &structs.JobRegisterRequest{Job: edgeJob("edge")}
-	refused(s, structs.KindPrecondition, structs.JobRegister, request)
+	rejected(s, structs.KindPrecondition, structs.JobRegister, request)
 	f := &fakeConsul{broken: structs.Unavailablef("away")}
 	s.consul = f
-	refused(s, structs.KindUnavailable, structs.JobRegister, request)
+	rejected(s, structs.KindUnavailable, structs.JobRegister, request)
 	if state.Job(s.store.Read(), structs.DefaultNamespace, "edge") != nil {
 		t.Error("a job is registered whose gateways have no entries")
 	}
 	f.broken = nil
 	f.entries = nil
 	s.raft.proposed = structs.NotServedf("this server does not lead any more")
-	err := refused(s, structs.KindUnavailable, structs.JobRegister, request)
+	err := rejected(s, structs.KindUnavailable, structs.JobRegister, request)
 	s.raft.proposed = nil
 	if !structs.IsNotServed(err) || len(f.entries) != 2 {
 		t.Errorf("%v keeps the job from the next leader; written: %q", err, f.entries)
@@ -62,14 +62,14 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	late := *request
 	late.EnforceIndex = true
 	late.JobModifyIndex = 7
-	refused(s, structs.KindConflict, structs.JobRegister, &late)
+	rejected(s, structs.KindConflict, structs.JobRegister, &late)
 	if len(f.entries) != 0 {
-		t.Errorf("a refused registration has written %q", f.entries)
+		t.Errorf("a rejected registration has written %q", f.entries)
 	}
 	must(s, structs.JobRegister, request)
 	request.Job.Priority = 60
 	must(s, structs.JobRegister, request)
-	refused(s, structs.KindConflict, structs.JobRevert, &structs.JobRevertRequest{
+	rejected(s, structs.KindConflict, structs.JobRevert, &structs.JobRevertRequest{
 		JobID:               "edge",
 		EnforcePriorVersion: new(uint64(9)),
 	})

@@ -212,8 +212,8 @@ func must[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) *Resp
 	return resp
 }
 
-// refused calls a method and fails the test unless it fails with the kind.
-func refused[Req, Resp any](s *server, kind structs.Kind, m structs.Method[Req, Resp], req *Req) error {
+// rejected calls a method and fails the test unless it fails with the kind.
+func rejected[Req, Resp any](s *server, kind structs.Kind, m structs.Method[Req, Resp], req *Req) error {
 	s.t.Helper()
 	_, err := rpc.Call(s.t.Context(), s.rpc, m, req)
 	if !structs.IsKind(err, kind) {

@@ -42,7 +42,7 @@ func (j jobs) registerFor(
 	req *structs.JobRegisterRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	err := j.refuseRegistration()
+	err := j.rejectRegistration()
 	if err != nil {
 		return 0, err
 	}
@@ -95,7 +95,7 @@ func (j jobs) registerFor(
 	return index, nil
 }
 
-// checkCanaries refuses canaries of a new version that could never get their volumes.
+// checkCanaries rejects canaries of a new version that could never get their volumes.
 func (j jobs) checkCanaries(version *structs.Job) error {
 	why := state.CanaryConflict(j.store.Read(), version, version.TaskGroups)
 	if why != "" {

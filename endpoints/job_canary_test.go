@@ -42,8 +42,8 @@ func (s *server) runJob() {
 }
 
 // Canaries wait for a volume until the allocations of the old version end, and these stay until the canaries
-// are promoted. Whatever makes such a version the newest one is refused.
-func TestJobRegister_RefusesCanariesThatCouldNeverGetTheirVolumes(t *testing.T) {
+// are promoted. Whatever makes such a version the newest one is rejected.
+func TestJobRegister_RejectsCanariesThatCouldNeverGetTheirVolumes(t *testing.T) {
 	const (
 		alone = `canary: volume "data" has access_mode single-node-writer, so a canary would wait for the allocation ` +
 			`that it is to replace; leave canary out`
@@ -67,21 +67,21 @@ func TestJobRegister_RefusesCanariesThatCouldNeverGetTheirVolumes(t *testing.T) 
 			mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 			must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: canaryJob(c.running, 0)})
 			s.runJob()
-			wantText(t, refused(s, c.kind, structs.JobRegister, &structs.JobRegisterRequest{Job: job}), c.why)
-			wantText(t, refused(s, c.kind, structs.JobPlan, &structs.JobPlanRequest{Job: job}), c.why)
-			wantText(t, refused(s, structs.KindPrecondition, structs.JobRevert,
+			wantText(t, rejected(s, c.kind, structs.JobRegister, &structs.JobRegisterRequest{Job: job}), c.why)
+			wantText(t, rejected(s, c.kind, structs.JobPlan, &structs.JobPlanRequest{Job: job}), c.why)
+			wantText(t, rejected(s, structs.KindPrecondition, structs.JobRevert,
 				&structs.JobRevertRequest{JobID: "web"}), other)
 			if version := s.job("web").Version; version != 1 {
-				t.Errorf("a refused job is at version %d", version)
+				t.Errorf("a rejected job is at version %d", version)
 			}
 			mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-			wantText(t, refused(s, c.kind, structs.JobScale, &structs.JobScaleRequest{
+			wantText(t, rejected(s, c.kind, structs.JobScale, &structs.JobScaleRequest{
 				JobID: "web",
 				Group: "g",
 				Count: new(int64(2)),
 			}), c.why)
 			if version := s.job("web").Version; version != 2 {
-				t.Errorf("a refused job is at version %d", version)
+				t.Errorf("a rejected job is at version %d", version)
 			}
 		})
 	}

@@ -116,7 +116,7 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 			}
 		})
 	}
-	refused(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
+	rejected(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
 }
 
 // TestJobRegister_WarnsOfMemoryThatNoNodeHas gives the memory of a task in KiB: the unit is MB.

@@ -22,7 +22,7 @@ func (j jobs) dispatch(
 	req *structs.JobDispatchRequest,
 	resp *structs.JobDispatchResponse,
 ) (uint64, error) {
-	err := j.refuseRegistration()
+	err := j.rejectRegistration()
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +100,7 @@ func (j jobs) revert(
 	req *structs.JobRevertRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	err := j.refuseRegistration()
+	err := j.rejectRegistration()
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +202,7 @@ func (j jobs) scale(
 func (j jobs) noteScaling(
 	ctx context.Context, req *structs.JobScaleRequest, event *structs.GroupScalingEvent,
 ) (uint64, error) {
-	err := j.refuseRegistration()
+	err := j.rejectRegistration()
 	if err != nil {
 		return 0, err
 	}

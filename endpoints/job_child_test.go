@@ -36,7 +36,7 @@ func (s *server) eval(id string) *structs.Evaluation {
 	return must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: id}).Eval
 }
 
-// rejectJobs makes the servers refuse new jobs and new versions, as an operator does.
+// rejectJobs makes the servers reject new jobs and new versions, as an operator does.
 func (s *server) rejectJobs() {
 	s.t.Helper()
 	config := structs.DefaultSchedulerConfiguration()
@@ -112,7 +112,7 @@ func TestJobDispatch_StartsOneChildForAToken(t *testing.T) {
 	}
 }
 
-func TestJobDispatch_Refuses(t *testing.T) {
+func TestJobDispatch_Rejects(t *testing.T) {
 	s := newServer(t)
 	s.addJob("plain")
 	s.addJob("enc", parameterized)
@@ -168,7 +168,7 @@ func TestJobDispatch_Refuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
 			sub.t = t
-			refused(&sub, c.kind, structs.JobDispatch, &c.req)
+			rejected(&sub, c.kind, structs.JobDispatch, &c.req)
 		})
 	}
 	if n := s.raft.written(); n != before {
@@ -188,7 +188,7 @@ func TestPeriodicForce_LaunchesAChildNow(t *testing.T) {
 		first.EvalCreateIndex != e.CreateIndex {
 		t.Errorf("evaluation %+v of the child %+v for the answer %+v", e, child, first)
 	}
-	refused(s, structs.KindConflict, structs.PeriodicForce, force) // the same second
+	rejected(s, structs.KindConflict, structs.PeriodicForce, force) // the same second
 	s.clock = s.clock.Add(time.Second)
 	second := s.eval(must(s, structs.PeriodicForce, force).EvalID) // although the first still runs
 	if second.JobID == child.ID {
@@ -196,7 +196,7 @@ func TestPeriodicForce_LaunchesAChildNow(t *testing.T) {
 	}
 }
 
-func TestPeriodicForce_Refuses(t *testing.T) {
+func TestPeriodicForce_Rejects(t *testing.T) {
 	s := newServer(t)
 	s.addJob("plain")
 	s.addJob("ended", periodic)
@@ -208,7 +208,7 @@ func TestPeriodicForce_Refuses(t *testing.T) {
 		"ended": structs.KindPrecondition,
 		"off":   structs.KindPrecondition,
 	} {
-		refused(s, kind, structs.PeriodicForce, &structs.PeriodicForceRequest{JobID: id})
+		rejected(s, kind, structs.PeriodicForce, &structs.PeriodicForceRequest{JobID: id})
 	}
 }
 
@@ -242,7 +242,7 @@ func TestJobRevert_MakesAnEarlierVersionTheNewest(t *testing.T) {
 	}
 }
 
-func TestJobRevert_Refuses(t *testing.T) {
+func TestJobRevert_Rejects(t *testing.T) {
 	s := newServer(t)
 	s.twoVersions("web")
 	for name, c := range map[string]struct {
@@ -260,11 +260,11 @@ func TestJobRevert_Refuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
 			sub.t = t
-			refused(&sub, c.kind, structs.JobRevert, &c.req)
+			rejected(&sub, c.kind, structs.JobRevert, &c.req)
 		})
 	}
 	s.rejectJobs()
-	refused(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "web"})
+	rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "web"})
 	if job := s.job("web"); job.Version != 1 {
 		t.Errorf("a rejected revert made version %d", job.Version)
 	}

@@ -45,8 +45,8 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	waits := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: testJob("k")})
 	wantText(t, errors.New(waits.Warnings), `there is no volume "v" in namespace "default" yet`)
 	job.Priority = 1000
-	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
-	refused(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
+	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
 }
 
 // The plan of an update in waves has the evaluation of the next wave, also if an earlier plan has added it.

@@ -77,7 +77,7 @@ func TestJobScale_LosesNoVersionThatCameMeanwhile(t *testing.T) {
 	})
 }
 
-func TestJobScale_Refuses(t *testing.T) {
+func TestJobScale_Rejects(t *testing.T) {
 	s := newServer(t)
 	job := s.addJob("web")
 	s.addJob("log", func(j *structs.Job) { j.Type = structs.JobSystem })
@@ -124,12 +124,12 @@ func TestJobScale_Refuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
 			sub.t = t
-			refused(&sub, c.kind, structs.JobScale, &c.req)
+			rejected(&sub, c.kind, structs.JobScale, &c.req)
 		})
 	}
 	s.rejectJobs()
-	refused(s, structs.KindDenied, structs.JobScale, new(request("web", "g", 1)))
-	refused(s, structs.KindDenied, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g"})
+	rejected(s, structs.KindDenied, structs.JobScale, new(request("web", "g", 1)))
+	rejected(s, structs.KindDenied, structs.JobScale, &structs.JobScaleRequest{JobID: "web", Group: "g"})
 	if job := s.job("web"); job.Version != 0 {
 		t.Errorf("a rejected scaling made version %d", job.Version)
 	}
@@ -140,7 +140,7 @@ func TestJobScale_WaitsForTheEndOfADeployment(t *testing.T) {
 	s := newServer(t)
 	s.addDeployment("web", "d")
 	request := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))}
-	err := refused(s, structs.KindPrecondition, structs.JobScale, request)
+	err := rejected(s, structs.KindPrecondition, structs.JobScale, request)
 	if !strings.Contains(err.Error(), "job scaling blocked due to active deployment d ") {
 		t.Errorf("an autoscaler does not know this error: %v", err)
 	}
@@ -253,5 +253,5 @@ func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 	if !must(s, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "web"}).JobScaleStatus.JobStopped {
 		t.Error("a stopped job is not shown as stopped")
 	}
-	refused(s, structs.KindNotFound, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "none"})
+	rejected(s, structs.KindNotFound, structs.JobScaleStatus, &structs.JobGetRequest{JobID: "none"})
 }

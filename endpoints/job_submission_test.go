@@ -24,10 +24,10 @@ func TestJobRegister_StoresTheSource(t *testing.T) {
 		t.Errorf("got the source %+v", got)
 	}
 	unknown := &structs.JobSubmissionRequest{JobID: "j", Version: 1}
-	refused(s, structs.KindNotFound, structs.JobSubmissionGet, unknown)
-	refused(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
+	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, unknown)
+	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("k")})
-	err := refused(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
+	err := rejected(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "k"})
 	if !strings.Contains(err.Error(), "without its source") {
 		t.Errorf("a version without a source: %v", err)
 	}
@@ -59,14 +59,14 @@ func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
 			must(s, structs.JobGet, &structs.JobGetRequest{JobID: "j"})
 			if given.warning != "" {
 				get := &structs.JobSubmissionRequest{JobID: "j"}
-				refused(s, structs.KindNotFound, structs.JobSubmissionGet, get)
+				rejected(s, structs.KindNotFound, structs.JobSubmissionGet, get)
 			}
 		})
 	}
 }
 
 // A registration tells nothing of sources where the operator wants none.
-func TestJobRegister_StoresNoSourceWithoutRoomForOne(t *testing.T) {
+func TestJobRegister_StoresNoSourceIfNoneIsAllowed(t *testing.T) {
 	s := newServer(t)
 	s.source = 0
 	job := testJob("j")
@@ -78,7 +78,7 @@ func TestJobRegister_StoresNoSourceWithoutRoomForOne(t *testing.T) {
 	if got.Warnings != "" {
 		t.Errorf("the warnings are %q", got.Warnings)
 	}
-	refused(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"})
+	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, &structs.JobSubmissionRequest{JobID: "j"})
 }
 
 func TestJobRegister_RejectsAWrongSource(t *testing.T) {
@@ -93,7 +93,7 @@ func TestJobRegister_RejectsAWrongSource(t *testing.T) {
 		"many variables": {Source: "x", Format: "hcl2", VariableFlags: flags},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{
+			rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{
 				Job:        testJob("j"),
 				Submission: source,
 			})

@@ -68,7 +68,7 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	if got := must(s, structs.JobEvaluations, &structs.JobGetRequest{JobID: "j"}).Evaluations; len(got) != 3 {
 		t.Errorf("%d evaluations, want 3", len(got))
 	}
-	err := refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{
+	err := rejected(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{
 		Job:            given,
 		EnforceIndex:   true,
 		JobModifyIndex: 1,
@@ -99,9 +99,9 @@ func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
 	if len(v) != 1 || v[0].Version != 1 {
 		t.Errorf("the new job has %d versions, the newest is %d", len(v), v[0].Version)
 	}
-	refused(s, structs.KindNotFound, structs.JobSubmissionGet, source)
-	refused(s, structs.KindNotFound, structs.JobRevert, &structs.JobRevertRequest{JobID: job})
-	refused(s, structs.KindNotFound, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
+	rejected(s, structs.KindNotFound, structs.JobSubmissionGet, source)
+	rejected(s, structs.KindNotFound, structs.JobRevert, &structs.JobRevertRequest{JobID: job})
+	rejected(s, structs.KindNotFound, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
 }
 
 func TestJobDeregister_ForgetsStableVersionsOfAPurgedJob(t *testing.T) {
@@ -153,7 +153,7 @@ func TestJobRegister_WarnsOfPartsWithoutEffect(t *testing.T) {
 	}
 }
 
-func TestJobRegister_RefusesBadJobs(t *testing.T) {
+func TestJobRegister_RejectsBadJobs(t *testing.T) {
 	s := newServer(t)
 	otherRegion := testJob("j")
 	otherRegion.Region = "mars"
@@ -170,7 +170,7 @@ func TestJobRegister_RefusesBadJobs(t *testing.T) {
 				raft:      s.raft,
 				rpc:       s.rpc,
 			}
-			refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+			rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		})
 	}
 	if n := s.raft.written(); n != 0 {
@@ -186,7 +186,7 @@ func TestJobRegister_BoundsTheBytesOfAJob(t *testing.T) {
 		job.TaskGroups[0].Tasks[0].Config["k"] = strings.Repeat("x", n)
 		return &structs.JobRegisterRequest{Job: job}
 	}
-	err := refused(s, structs.KindInvalid, structs.JobRegister, sized(structs.MaxJobBytes))
+	err := rejected(s, structs.KindInvalid, structs.JobRegister, sized(structs.MaxJobBytes))
 	wantText(t, err, "bytes; at most 4194304 are allowed")
 	if n := s.raft.written(); n != 0 {
 		t.Errorf("a rejected job made %d log entries", n)
@@ -220,17 +220,17 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 		t.Errorf("job %+v", job)
 	}
 	for _, err := range []error{
-		refused(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "x"}),
-		refused(s, structs.KindNotFound, structs.JobVersions, &structs.JobGetRequest{JobID: "x"}),
-		refused(s, structs.KindNotFound, structs.JobSummaryGet, &structs.JobGetRequest{JobID: "x"}),
-		refused(s, structs.KindNotFound, structs.JobEvaluate, &structs.JobEvaluateRequest{JobID: "x"}),
-		refused(s, structs.KindNotFound, structs.AllocGet, &structs.AllocGetRequest{AllocID: "x"}),
-		refused(s, structs.KindNotFound, structs.AllocStop, &structs.AllocStopRequest{AllocID: "x"}),
-		refused(s, structs.KindNotFound, structs.EvalGet, &structs.EvalGetRequest{EvalID: "x"}),
-		refused(s, structs.KindNotFound, structs.NodeGet, &structs.NodeGetRequest{NodeID: "x"}),
-		refused(s, structs.KindNotFound, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "x"}),
-		refused(s, structs.KindNotFound, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "x"}),
-		refused(s, structs.KindNotFound, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "x"}),
+		rejected(s, structs.KindNotFound, structs.JobVersions, &structs.JobGetRequest{JobID: "x"}),
+		rejected(s, structs.KindNotFound, structs.JobSummaryGet, &structs.JobGetRequest{JobID: "x"}),
+		rejected(s, structs.KindNotFound, structs.JobEvaluate, &structs.JobEvaluateRequest{JobID: "x"}),
+		rejected(s, structs.KindNotFound, structs.AllocGet, &structs.AllocGetRequest{AllocID: "x"}),
+		rejected(s, structs.KindNotFound, structs.AllocStop, &structs.AllocStopRequest{AllocID: "x"}),
+		rejected(s, structs.KindNotFound, structs.EvalGet, &structs.EvalGetRequest{EvalID: "x"}),
+		rejected(s, structs.KindNotFound, structs.NodeGet, &structs.NodeGetRequest{NodeID: "x"}),
+		rejected(s, structs.KindNotFound, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "x"}),
+		rejected(s, structs.KindNotFound, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "x"}),
+		rejected(s, structs.KindNotFound, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 			NodeID:      "x",
 			Eligibility: structs.NodeEligible,
 		}),
@@ -241,9 +241,9 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 	}
 }
 
-// TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold includes a job that is readable alone and not one
+// TestJobRegister_RejectsAConfigThatItsLogEntryCannotHold includes a job that is readable alone and not one
 // level further down.
-func TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold(t *testing.T) {
+func TestJobRegister_RejectsAConfigThatItsLogEntryCannotHold(t *testing.T) {
 	s := newServer(t)
 	for levels := 1000; levels < 1030; levels++ {
 		var v any = "x"
@@ -281,7 +281,7 @@ func TestJobRegister_RecordsEachJobOneAtATime(t *testing.T) {
 	})
 }
 
-// A registration that keeps the counts is refused if the job may not have them.
+// A registration that keeps the counts is rejected if the job may not have them.
 func TestJobRegister_ChecksTheCountsThatItKeeps(t *testing.T) {
 	s := newServer(t)
 	s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 3 })
@@ -297,6 +297,6 @@ func TestJobRegister_ChecksTheCountsThatItKeeps(t *testing.T) {
 	}}
 	next.TaskGroups[0] = &group
 	req := &structs.JobRegisterRequest{Job: next, PreserveCounts: true}
-	wantText(t, refused(s, structs.KindInvalid, structs.JobRegister, req), "count is 3")
+	wantText(t, rejected(s, structs.KindInvalid, structs.JobRegister, req), "count is 3")
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: next})
 }

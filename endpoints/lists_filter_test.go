@@ -75,7 +75,7 @@ func TestList_ExplainsBadFilter(t *testing.T) {
 		`CurrentWriters == x`: `does not fit the rows: error getting match value in expression`,
 		strings.Repeat("x", rowfilter.MaxLength+1): `x..." has 65537 bytes; expected 65536 at most`,
 	} {
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeList,
+		err := rejected(s, structs.KindInvalid, structs.CSIVolumeList,
 			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: expression}})
 		if !strings.Contains(err.Error(), want) || len(err.Error()) > 2000 {
 			t.Errorf("%.30s: %.300v; want %q", expression, err, want)

@@ -128,7 +128,7 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 		}
 	}
 	for _, token := range []string{query.Token("default"), query.Token("default", "v00001", "x", "1")} {
-		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{
+		rejected(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{
 			VolumeID:     "v00001",
 			QueryOptions: structs.QueryOptions{NextToken: token},
 		})

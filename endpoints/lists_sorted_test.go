@@ -83,7 +83,7 @@ func TestList_SortedRowsComeInPagesAndStreams(t *testing.T) {
 		{Sort: "ID"},
 		{Sort: structs.SortCreate, NextToken: query.Token("x", "y")},
 	} {
-		refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
+		rejected(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 	}
 	claims := must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
 		QueryOptions: structs.QueryOptions{

@@ -183,7 +183,7 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 	}
 	asked = 0
 	req.MaxWait = s.config.holdTimeout // it has no time for a second one
-	refused(s, structs.KindUnavailable, structs.NodeList, req)
+	rejected(s, structs.KindUnavailable, structs.NodeList, req)
 }
 
 // A plain unavailable may follow effects outside of the servers. The next leader would make them again.

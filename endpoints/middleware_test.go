@@ -38,7 +38,7 @@ func TestForward_MakesOneHop(t *testing.T) {
 	if len(s.raft.forwards) != 1 || s.raft.forwards[0] != "s2:4747 Node.List" {
 		t.Errorf("forwarded %v", s.raft.forwards)
 	}
-	refused(s, structs.KindUnavailable, structs.NodeList,
+	rejected(s, structs.KindUnavailable, structs.NodeList,
 		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Forwarded: true}})
 	if len(s.raft.forwards) != 1 {
 		t.Error("a second hop")
@@ -49,7 +49,7 @@ func TestForward_KeepsKindOfError(t *testing.T) {
 	s := newServer(t, quickSettings())
 	s.raft.isMe = false
 	s.raft.forward = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "two writers") }
-	refused(s, structs.KindConflict, structs.SystemGC, &structs.WriteRequest{})
+	rejected(s, structs.KindConflict, structs.SystemGC, &structs.WriteRequest{})
 }
 
 func TestRead_StaleNeedsNoLeader(t *testing.T) {
@@ -60,7 +60,7 @@ func TestRead_StaleNeedsNoLeader(t *testing.T) {
 	if len(got.Nodes) != 1 || got.KnownLeader || got.LastContact != time.Second || got.Index == 0 {
 		t.Errorf("got %+v", got)
 	}
-	err := refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	err := rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 	if !structs.IsNotServed(err) {
 		t.Errorf("%v keeps the caller from another server", err)
 	}
@@ -100,12 +100,12 @@ func TestRoute_WaitsForElection(t *testing.T) {
 func TestRead_VerifiesLeadership(t *testing.T) {
 	s := newServer(t, quickSettings())
 	s.raft.verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
-	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 }
 
-func TestRoute_RefusesAnotherRegion(t *testing.T) {
+func TestRoute_RejectsAnotherRegion(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindInvalid, structs.NodeList,
+	rejected(s, structs.KindInvalid, structs.NodeList,
 		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "mars"}})
 	must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "global"}})
 }
@@ -113,7 +113,7 @@ func TestRoute_RefusesAnotherRegion(t *testing.T) {
 func TestWrite_KeepsKindOfFailedProposal(t *testing.T) {
 	s := newServer(t)
 	s.raft.proposed = structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x"))
-	refused(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
+	rejected(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
 }
 
 func TestRead_BlocksUntilAChange(t *testing.T) {
@@ -175,5 +175,5 @@ func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
 	s.collect = func(context.Context, fsm.Proposer) (uint64, error) {
 		return 0, structs.Errorf(structs.KindUnavailable, "no leader")
 	}
-	refused(s, structs.KindUnavailable, structs.SystemGC, &structs.WriteRequest{})
+	rejected(s, structs.KindUnavailable, structs.SystemGC, &structs.WriteRequest{})
 }

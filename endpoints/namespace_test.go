@@ -44,12 +44,12 @@ func TestNamespaces_AreListedAndRead(t *testing.T) {
 		t.Errorf("got namespace %+v", n)
 	}
 	must(s, structs.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
-	refused(s, structs.KindNotFound, structs.NamespaceGet, get)
+	rejected(s, structs.KindNotFound, structs.NamespaceGet, get)
 }
 
 func TestNamespaceApply_RejectsFaults(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{})
+	rejected(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{})
 	for _, n := range []structs.Namespace{
 		{},
 		{Name: "a b"},
@@ -60,13 +60,13 @@ func TestNamespaceApply_RejectsFaults(t *testing.T) {
 		{Name: "a", Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
 		{Name: "a", Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
 	} {
-		refused(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &n})
+		rejected(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &n})
 	}
 }
 
 func TestNodePoolApply_RejectsFaults(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{})
+	rejected(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{})
 	settings := func(algorithm string, more *bool) *structs.NodePoolSchedulerConfiguration {
 		return &structs.NodePoolSchedulerConfiguration{
 			SchedulerAlgorithm:            algorithm,
@@ -81,7 +81,7 @@ func TestNodePoolApply_RejectsFaults(t *testing.T) {
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", SchedulerConfiguration: settings("random", nil)},
 	} {
-		refused(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &p})
+		rejected(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &p})
 	}
 	must(s, structs.NodePoolApply, &structs.NodePoolApplyRequest{
 		Pool: &structs.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
@@ -93,18 +93,18 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	s := newServer(t)
 	job := testJob("j")
 	job.Namespace = "prod"
-	err := refused(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	err := rejected(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	if !strings.Contains(err.Error(), "berth namespace apply prod") {
 		t.Errorf("the error names no remedy: %v", err)
 	}
-	refused(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	if !strings.Contains(fmt.Sprint(checked.ValidationErrors), "berth namespace apply prod") {
 		t.Errorf("the check finds %v", checked.ValidationErrors)
 	}
 	v := testVolume("v")
 	v.Namespace = "prod"
-	refused(s, structs.KindPrecondition, structs.CSIVolumeCreate,
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{
 		Name:         "prod",
@@ -112,6 +112,6 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	}})
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
-	refused(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	refused(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	rejected(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 }

@@ -35,7 +35,7 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 	drain(nil, map[string]string{"cancel_message": "later"})
 	check("without notes of its own", map[string]string{"cancel_message": "later"})
 	drain(&structs.DrainSpec{}, map[string]string{"message": strings.Repeat("x", structs.MaxDrainMeta/2)})
-	refused(s, structs.KindInvalid, structs.NodeDrain, &structs.NodeDrainRequest{
+	rejected(s, structs.KindInvalid, structs.NodeDrain, &structs.NodeDrainRequest{
 		NodeID: "n1",
 		Meta:   map[string]string{"cancel_message": strings.Repeat("x", structs.MaxDrainMeta/2)},
 	})

@@ -55,7 +55,7 @@ func TestNodePools_AreThoseThatNodesName(t *testing.T) {
 		}
 	}
 	none := &structs.NodePoolGetRequest{Name: "none"}
-	refused(s, structs.KindNotFound, structs.NodePoolGet, none)
-	refused(s, structs.KindNotFound, structs.NodePoolNodes, none)
-	refused(s, structs.KindNotFound, structs.NodePoolJobs, none)
+	rejected(s, structs.KindNotFound, structs.NodePoolGet, none)
+	rejected(s, structs.KindNotFound, structs.NodePoolNodes, none)
+	rejected(s, structs.KindNotFound, structs.NodePoolJobs, none)
 }

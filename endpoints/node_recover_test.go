@@ -107,7 +107,7 @@ func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "gone"}},
 	}
-	err := refused(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
+	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
 	wantText(t, err, "report its volumes first")
 	s.heartbeat("n1", &structs.NodeInventory{})
 	must(s, structs.CSIVolumeUnpublish, release)
@@ -154,8 +154,8 @@ func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
 	n.answer = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
-	refused(s, structs.KindConflict, structs.CSIVolumeDetach, detachFrom("n1"))
-	refused(s, structs.KindConflict, structs.CSIVolumeDetach, forceFrom("n1"))
+	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, detachFrom("n1"))
+	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceFrom("n1"))
 	if s.attachmentTo("n1") != nil {
 		t.Error("a detach is recorded while the volume is mounted")
 	}
@@ -164,7 +164,7 @@ func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
 func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
 	s.markRestored()
-	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceFrom("n1"))
+	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceFrom("n1"))
 	if s.attachmentTo("n1") != nil {
 		t.Error("a detach is recorded while the volume may be mounted")
 	}
@@ -173,7 +173,7 @@ func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
 func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
 	s.setNodeDown("n1")
-	err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
+	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
 	wantText(t, err, "volume detach -force")
 	must(s, structs.CSIVolumeDetach, forceFrom("n1"))
 	if s.attachmentTo("n1") == nil {
@@ -183,7 +183,7 @@ func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
 
 func TestUnclaimedDetach_TakesAnUnknownNodeForThePluginsID(t *testing.T) {
 	s, n := serverWithUnclaimedVolume(t)
-	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
+	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
 	must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
 	if a := s.attachmentTo("i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
 		t.Errorf("got the attachment %+v", a)
@@ -204,6 +204,6 @@ func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
 		},
 	})
 	s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
-	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
+	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
 	wantText(t, err, "its job running there")
 }

@@ -89,14 +89,14 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
 	s := newServer(t, quickSettings())
 	s.raft.isMe = false
-	refused(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
+	rejected(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
 		NodeID:       "n1",
 		SecretID:     "s",
 		QueryOptions: structs.QueryOptions{AllowStale: true},
 	})
 }
 
-func TestNodeRegister_RefusesBadNode(t *testing.T) {
+func TestNodeRegister_RejectsBadNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	whole := func() *structs.Node {
@@ -132,7 +132,7 @@ func TestNodeRegister_RefusesBadNode(t *testing.T) {
 			}
 			req := &structs.NodeRegisterRequest{Node: whole()}
 			c.edit(req)
-			refused(s, c.kind, structs.NodeRegister, req)
+			rejected(s, c.kind, structs.NodeRegister, req)
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 		n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
 		t.Errorf("the node is %s", n.Status)
 	}
-	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+	rejected(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
 		Status:   "down",
@@ -248,7 +248,7 @@ func TestAllocGetAllocs_ReturnsEachOnceAndBoundsTheirNumber(t *testing.T) {
 	if len(got) != 2 || got[0].ID != "a1" || got[1].ID != "a2" || got[0].Job == nil {
 		t.Errorf("%d allocations, want two with their jobs", len(got))
 	}
-	refused(s, structs.KindInvalid, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: append(ids, "a3")})
+	rejected(s, structs.KindInvalid, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: append(ids, "a3")})
 }
 
 func TestNodeGetAllocs_Pages(t *testing.T) {
@@ -322,18 +322,18 @@ func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 		NodeID:      "n1",
 		Eligibility: structs.NodeIneligible,
 	})
-	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+	rejected(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:      "n1",
 		Eligibility: "perhaps",
 	})
-	refused(s, structs.KindPrecondition, structs.NodeDeregister,
+	rejected(s, structs.KindPrecondition, structs.NodeDeregister,
 		&structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	s.endAlloc("a1", "n1")
 	written := s.raft.written()
-	refused(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
+	rejected(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)},
 	})
-	refused(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
+	rejected(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1),
 	})
 	if n := s.raft.written(); n != written {
@@ -400,7 +400,7 @@ func TestNodeRegister_ChecksAddress(t *testing.T) {
 		must(s, structs.NodeRegister, at(addr))
 	}
 	for _, addr := range []string{"10.0.0.1:4746/v1/jobs?", "user@10.0.0.1:80", "10.0.0.1\r\nX: y"} {
-		refused(s, structs.KindInvalid, structs.NodeRegister, at(addr))
+		rejected(s, structs.KindInvalid, structs.NodeRegister, at(addr))
 	}
 }
 

@@ -66,7 +66,7 @@ func TestScalingPolicies_AreThoseOfJobsThatAreNotStopped(t *testing.T) {
 		t.Errorf("the policy is %+v", got)
 	}
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "a"})
-	refused(s, structs.KindNotFound, structs.ScalingPolicyGet, &structs.ScalingPolicyGetRequest{ID: ofA[0].ID})
+	rejected(s, structs.KindNotFound, structs.ScalingPolicyGet, &structs.ScalingPolicyGetRequest{ID: ofA[0].ID})
 	if left := s.policies(); len(left) != 1 || left[0].Target["Job"] != "b" {
 		t.Errorf("after the stop of a there are %+v", left)
 	}
@@ -84,7 +84,7 @@ func TestScalingPolicies_HoldTheCount(t *testing.T) {
 		1: "count 1 is below min 2 of the scaling policy",
 		5: "count 5 is above max 4 of the scaling policy",
 	} {
-		err := refused(s, structs.KindInvalid, structs.JobScale, scale(count))
+		err := rejected(s, structs.KindInvalid, structs.JobScale, scale(count))
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("count %d: %v", count, err)
 		}
@@ -92,7 +92,7 @@ func TestScalingPolicies_HoldTheCount(t *testing.T) {
 	must(s, structs.JobScale, scale(4))
 	low := scaledBetween("web", 2, 4)
 	low.TaskGroups[0].Count = 1
-	refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: low})
+	rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: low})
 
 	preserved := func(least, most int64) int {
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{

@@ -31,13 +31,13 @@ func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	}
 	first.SchedulerAlgorithm = "best"
 	entries := s.raft.entries
-	refused(s, structs.KindInvalid, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: first})
+	rejected(s, structs.KindInvalid, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: first})
 	if s.raft.entries != entries {
 		t.Error("an invalid configuration reached the log")
 	}
 }
 
-func TestJobRegister_IsRefusedByTheConfiguration(t *testing.T) {
+func TestJobRegister_IsRejectedByTheConfiguration(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("old")})
 	s.addJob("enc", parameterized)
@@ -45,9 +45,9 @@ func TestJobRegister_IsRefusedByTheConfiguration(t *testing.T) {
 	config.RejectJobRegistration = true
 	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
 	for _, id := range []string{"old", "new"} {
-		refused(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
+		rejected(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
 	}
-	refused(s, structs.KindDenied, structs.JobDispatch, &structs.JobDispatchRequest{
+	rejected(s, structs.KindDenied, structs.JobDispatch, &structs.JobDispatchRequest{
 		JobID: "enc",
 		Meta:  map[string]string{"who": "me"},
 	})

@@ -173,11 +173,11 @@ func TestSearch_BestFirst(t *testing.T) {
 func TestSearch_RejectsBadRequests(t *testing.T) {
 	s := newServer(t)
 	long := strings.Repeat("a", structs.MaxName+1)
-	refused(s, structs.KindInvalid, structs.SearchPrefix, &structs.SearchRequest{Context: "none"})
-	refused(s, structs.KindInvalid, structs.SearchPrefix,
+	rejected(s, structs.KindInvalid, structs.SearchPrefix, &structs.SearchRequest{Context: "none"})
+	rejected(s, structs.KindInvalid, structs.SearchPrefix,
 		&structs.SearchRequest{QueryOptions: structs.QueryOptions{Prefix: long}})
-	refused(s, structs.KindInvalid, structs.SearchFuzzy,
+	rejected(s, structs.KindInvalid, structs.SearchFuzzy,
 		&structs.FuzzySearchRequest{Text: "ab", Context: "tasks"})
-	refused(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "a"})
-	refused(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: long})
+	rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "a"})
+	rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: long})
 }

@@ -213,11 +213,11 @@ func TestServices_ChosenByKey(t *testing.T) {
 		t.Errorf("60 keys choose only %v", chosen)
 	}
 	for _, bad := range []string{"x", "0|k", "-1|k", "1|", "|k", "9999999999999999999|k"} {
-		err := refused(s, structs.KindInvalid, structs.ServiceGet,
+		err := rejected(s, structs.KindInvalid, structs.ServiceGet,
 			&structs.ServiceGetRequest{ServiceName: "web", Choose: bad})
 		wantText(t, err, "expected N|KEY")
 	}
-	refused(s, structs.KindInvalid, structs.ServiceGet, &structs.ServiceGetRequest{
+	rejected(s, structs.KindInvalid, structs.ServiceGet, &structs.ServiceGetRequest{
 		ServiceName:  "web",
 		Choose:       "1|k",
 		QueryOptions: structs.QueryOptions{Filter: "ID =="},
@@ -237,8 +237,8 @@ func TestServices_OfAnAllocationAndOfAJob(t *testing.T) {
 			t.Errorf("got %v", ids)
 		}
 	}
-	refused(s, structs.KindNotFound, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "none"})
-	refused(s, structs.KindNotFound, structs.JobOffers, &structs.JobGetRequest{JobID: "none"})
+	rejected(s, structs.KindNotFound, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "none"})
+	rejected(s, structs.KindNotFound, structs.JobOffers, &structs.JobGetRequest{JobID: "none"})
 	s.endAlloc("a1", "n1")
 	if got := must(s, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "a1"}).Services; len(got) != 0 {
 		t.Errorf("an ended allocation offers %v", got)
@@ -270,7 +270,7 @@ func TestServiceGet_WaitsForAChange(t *testing.T) {
 	}
 }
 
-func TestNodeUpdateAllocs_RefusesBadServices(t *testing.T) {
+func TestNodeUpdateAllocs_RejectsBadServices(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -283,14 +283,14 @@ func TestNodeUpdateAllocs_RefusesBadServices(t *testing.T) {
 	} {
 		before := s.raft.written()
 		report := offers("n1", "a1", instances...)
-		wantText(t, refused(s, structs.KindInvalid, structs.NodeUpdateAllocs, report), want)
+		wantText(t, rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, report), want)
 		if n := s.raft.written() - before; n != 0 {
 			t.Errorf("%s: %d log entries", want, n)
 		}
 	}
 	mixed := offers("n1", "a1", nil)
 	mixed.Allocs = append(mixed.Allocs, offers("n1", "a2", anOffer("a2", "web")).Allocs...)
-	refused(s, structs.KindInvalid, structs.NodeUpdateAllocs, mixed)
+	rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, mixed)
 	if got := s.instances(structs.ServiceGetRequest{ServiceName: "web"}); len(got) != 1 {
 		t.Errorf("the good report is recorded as %v", got)
 	}

@@ -104,7 +104,7 @@ func (s *server) tokenRows() (rows []string) {
 	return rows
 }
 
-func TestDeriveSIToken_RefusesOtherNodesAllocationsAndTasks(t *testing.T) {
+func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 	s, f := meshServer(t)
 	for name, c := range map[string]struct {
 		kind structs.Kind
@@ -137,15 +137,15 @@ func TestDeriveSIToken_RefusesOtherNodesAllocationsAndTasks(t *testing.T) {
 		})
 	}
 	s.endAlloc("a1", "n1")
-	refused(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.made)+len(f.revoked)+len(s.tokenRows()) > 0 {
-		t.Errorf("refused requests have made %v and left the rows %v", f.made, s.tokenRows())
+		t.Errorf("rejected requests have made %v and left the rows %v", f.made, s.tokenRows())
 	}
 	s.consul = nil
-	refused(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
 }
 
-func TestDeriveSIToken_RefusesAnAllocationThatIsToStop(t *testing.T) {
+func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 	s, f := meshServer(t)
 	job := state.Job(s.store.Read(), "default", "job-a1")
 	stop := evaluationOf(job, structs.TriggerJobDeregister, 1)
@@ -155,7 +155,7 @@ func TestDeriveSIToken_RefusesAnAllocationThatIsToStop(t *testing.T) {
 		JobModifyIndex: job.JobModifyIndex,
 		Stop:           []*structs.PlanStop{{AllocID: "a1"}},
 	})
-	refused(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.made) > 0 {
 		t.Errorf("there are tokens %v", f.made)
 	}
@@ -213,7 +213,7 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 		<-ctx.Done() // the first failure ends the other calls
 		return nil   // the token is made all the same
 	}
-	err := refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	err := rejected(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy", "api"))
 	if structs.RetryAfter(err) == 0 {
 		t.Errorf("the node repeats the request at each other server: %v", err)
 	}
@@ -258,7 +258,7 @@ func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 		s.raft.do(func() { s.raft.proposed = structs.Unavailablef("not the leader") })
 		return structs.Unavailablef("no answer")
 	}
-	refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.revoked) != 1 {
 		t.Errorf("revoked %v, want the token", f.revoked)
 	}
@@ -282,7 +282,7 @@ func TestDeriveSIToken_GoesToTheLeader(t *testing.T) {
 	}
 	s.raft.leader = ""
 	s.config.holdTimeout = time.Millisecond
-	refused(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.made) > 0 {
 		t.Error("a follower has made a token")
 	}

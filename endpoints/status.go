@@ -92,9 +92,9 @@ func (s statuses) setSchedulerConfig(
 	return index, err
 }
 
-// refuseRegistration returns an error while the configuration of the scheduler refuses new versions of jobs
+// rejectRegistration returns an error while the configuration of the scheduler rejects new versions of jobs
 // and dispatches.
-func (e *Endpoints) refuseRegistration() error {
+func (e *Endpoints) rejectRegistration() error {
 	if !state.SchedulerConfig(e.store.Read()).RejectJobRegistration {
 		return nil
 	}

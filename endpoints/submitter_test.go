@@ -51,10 +51,10 @@ func submitterServer(t *testing.T) (*server, *fakeConsul) {
 
 func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	s, f := submitterServer(t)
-	refused(s, structs.KindDenied, structs.JobRegister, registration(50, ""))
-	refused(s, structs.KindDenied, structs.JobRegister, registration(50, "other"))
+	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, ""))
+	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, "other"))
 	if s.raft.written() != 0 {
-		t.Error("a refused registration is in the log")
+		t.Error("a rejected registration is in the log")
 	}
 	must(s, structs.JobRegister, registration(50, submitterToken))
 	must(s, structs.JobRegister, registration(60, submitterToken))
@@ -62,7 +62,7 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	if !slices.Equal(f.checked, want) {
 		t.Errorf("checked the services %q, want %q", f.checked, want)
 	}
-	refused(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "j"})
+	rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "j"})
 	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
 	if got := state.Job(s.store.Read(), "default", "j").Priority; got != 50 {
 		t.Errorf("the job has priority %d after the revert", got)

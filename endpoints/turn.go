@@ -28,7 +28,7 @@ func awaitTurn(
 	if errors.Is(held, keylock.ErrFull) {
 		limit = "turn full"
 	}
-	loadshed.CountRefused(limit, 1)
+	loadshed.CountRejected(limit, 1)
 	return nil, structs.Busy(writePatience,
 		"the request was not executed: others are changing %q and more wait for it",
 		held.Key)

@@ -28,7 +28,7 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	defer stop()
 	grow := registerRequest(v)
 	v.ModifyIndex, v.RequestedCapacityMin = 0, 2<<30
-	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
+	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
 	reported := &structs.CSINodeExpandOutcome{
 		VolumeID: "v",
 		AllocID:  "a1",
@@ -41,7 +41,7 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 		},
 	}
 	must(s, structs.CSIVolumeNodeExpanded, reported)
-	wantText(t, refused(s, structs.KindInternal, structs.CSIVolumeCreate, grow), "it is broken")
+	wantText(t, rejected(s, structs.KindInternal, structs.CSIVolumeCreate, grow), "it is broken")
 	c := state.Claim(s.store.Read(), "default", "v", "a1")
 	if len(c.ExpandError.Message) > structs.MaxErrorText+3 {
 		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
@@ -55,14 +55,14 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	} {
 		reported.Bytes = sizes[0]
 		reported.Capacity = sizes[1]
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeNodeExpanded, reported)
+		err := rejected(s, structs.KindInvalid, structs.CSIVolumeNodeExpanded, reported)
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
 	reported.Bytes, reported.Capacity = 2<<30, 0
 	reported.SecretID = "another's"
-	refused(s, structs.KindDenied, structs.CSIVolumeNodeExpanded, reported)
+	rejected(s, structs.KindDenied, structs.CSIVolumeNodeExpanded, reported)
 	reported.SecretID = secretOf("n1")
 	must(s, structs.CSIVolumeNodeExpanded, reported)
 	got := must(s, structs.CSIVolumeCreate, grow)

@@ -91,7 +91,7 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 			t.Errorf("in pages of %d: %q, want %q", size, got, want)
 		}
 	}
-	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{
+	rejected(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{
 		PluginID:     "pl",
 		QueryOptions: structs.QueryOptions{NextToken: "!"},
 	})
@@ -135,7 +135,7 @@ func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
 	}
 }
 
-func TestExternalVolumes_RefuseAnAnswerWithoutBounds(t *testing.T) {
+func TestExternalVolumes_RejectAnAnswerWithoutBounds(t *testing.T) {
 	listed := func(v structs.CSIVolumeExternalStub) structs.ClientCSIListResponse {
 		return structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{&v}}
 	}
@@ -203,6 +203,6 @@ func TestExternalVolumes_WarnOfMissingPlaces(t *testing.T) {
 		SecretID: secretOf("n3"),
 		Full:     true,
 	})
-	refused(s, structs.KindInternal, structs.CSIVolumeExternal,
+	rejected(s, structs.KindInternal, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 }

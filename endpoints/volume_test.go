@@ -76,13 +76,13 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 		!mine.Ready || mine.Blocked != "" {
 		t.Errorf("the node of the claim got %+v, want the secrets", mine)
 	}
-	refused(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
+	rejected(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 		NodeID:   "n2",
 		SecretID: secretOf("n2"),
 	})
-	refused(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
+	rejected(s, structs.KindDenied, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
 	})
@@ -104,7 +104,7 @@ func TestVolumePut_TakesEditedAnswer(t *testing.T) {
 			len(row.MountOptions.MountFlags))
 	}
 	got.ModifyIndex = 1
-	refused(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(&got))
+	rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(&got))
 }
 
 func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
@@ -112,7 +112,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	v := testVolume("v")
 	v.ExternalID = "ext-v"
 	register := registerRequest(v)
-	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // no node runs the plugin
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // no node runs the plugin
 	n := s.addNode("n1", "a")
 	n.answer = func(_ string, req, _ any) error {
 		r := req.(*structs.ClientCSIValidateRequest)
@@ -121,7 +121,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 		}
 		return structs.Errorf(structs.KindInvalid, "the volume has no such capability")
 	}
-	wantText(t, refused(s, structs.KindInvalid, structs.CSIVolumeRegister, register), "no such capability")
+	wantText(t, rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, register), "no such capability")
 	if state.Volume(s.store.Read(), "default", "v") != nil {
 		t.Error("a volume that the plugin does not confirm was registered")
 	}
@@ -147,7 +147,7 @@ func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 	}
 }
 
-func TestVolumePut_RefusesBadVolumes(t *testing.T) {
+func TestVolumePut_RejectsBadVolumes(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	external := func(v *structs.CSIVolume) *structs.CSIVolume {
@@ -249,7 +249,7 @@ func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 	}
 	other := testVolume("my")
 	other.Parameters = map[string]string{"size": "large"}
-	refused(s, structs.KindConflict, structs.CSIVolumeCreate, registerRequest(other))
+	rejected(s, structs.KindConflict, structs.CSIVolumeCreate, registerRequest(other))
 }
 
 func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
@@ -301,7 +301,7 @@ func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 			Err:   &structs.OperationError{Kind: structs.KindConflict, Message: "name taken"},
 		}
 	})
-	err := refused(s, structs.KindConflict, structs.CSIVolumeCreate,
+	err := rejected(s, structs.KindConflict, structs.CSIVolumeCreate,
 		registerRequest(testVolume("v")))
 	if !strings.Contains(err.Error(), "name taken") || !strings.Contains(err.Error(), `"v"`) {
 		t.Errorf("got %v", err)
@@ -324,19 +324,19 @@ func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	create := registerRequest(testVolume("v"))
-	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, create)
+	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, create)
 	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:  "v",
 		Op:  "create",
 		Err: &structs.OperationError{Kind: structs.KindUnavailable, Message: "pool is full"},
 	})
-	wantText(t, refused(s, structs.KindTimeout, structs.CSIVolumeCreate, create), "pool is full")
+	wantText(t, rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, create), "pool is full")
 }
 
 func TestVolumeCreate_Expands(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	refusal := (*structs.OperationError)(nil)
+	rejection := (*structs.OperationError)(nil)
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		if v.State == structs.VolumeCreating {
 			return created(v)
@@ -344,8 +344,8 @@ func TestVolumeCreate_Expands(t *testing.T) {
 		return &structs.CSIVolumeOutcome{
 			Op:       "expand",
 			Capacity: v.RequestedCapacityMin,
-			Err:      refusal,
-			Final:    refusal != nil,
+			Err:      rejection,
+			Final:    rejection != nil,
 		}
 	})
 	defer stop()
@@ -356,9 +356,9 @@ func TestVolumeCreate_Expands(t *testing.T) {
 	if got.Volumes[0].Capacity != 2<<20 || got.Volumes[0].ExpandPending {
 		t.Errorf("got %+v", got.Volumes[0])
 	}
-	refusal = &structs.OperationError{Kind: structs.KindInvalid, Message: "too large"}
+	rejection = &structs.OperationError{Kind: structs.KindInvalid, Message: "too large"}
 	v.RequestedCapacityMin = 4 << 20
-	err := refused(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
+	err := rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
 	wantText(t, err, "too large")
 }
 
@@ -369,7 +369,7 @@ func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
 	s.addVolume("v")
 	s.claim("v", "a1", "n1")
 	remove := &structs.CSIVolumeDeleteRequest{ID: "v"}
-	refused(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove) // in use
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove) // in use
 	release := &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
@@ -388,28 +388,28 @@ func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
 		Err:   &structs.OperationError{Kind: structs.KindPrecondition, Message: "it has snapshots"},
 	}
 	stop := s.runLeader(func(*structs.CSIVolume) *structs.CSIVolumeOutcome { return answer })
-	wantText(t, refused(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove), "snapshots")
+	wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove), "snapshots")
 	stop()
 	stop = s.runLeader(func(*structs.CSIVolume) *structs.CSIVolumeOutcome {
 		return &structs.CSIVolumeOutcome{Op: "delete"}
 	})
 	defer stop()
 	must(s, structs.CSIVolumeDelete, remove)
-	refused(s, structs.KindNotFound, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})
-	refused(s, structs.KindNotFound, structs.CSIVolumeDelete, remove)
+	rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})
+	rejected(s, structs.KindNotFound, structs.CSIVolumeDelete, remove)
 }
 
-func TestVolumePut_RefusesRedactedFlags(t *testing.T) {
+func TestVolumePut_RejectsRedactedFlags(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	v := testVolume("v")
 	v.MountOptions.MountFlags = []string{"[REDACTED]"}
-	refused(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
+	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
 	v.ExternalID = "x"
-	refused(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
+	rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
 }
 
-func TestVolumeCreate_RefusesIncapablePlugin(t *testing.T) {
+func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 	s := newServer(t)
 	half := &structs.CSIPluginInstance{
 		Kind:   structs.CSIKindNode,
@@ -429,9 +429,9 @@ func TestVolumeCreate_RefusesIncapablePlugin(t *testing.T) {
 		CSI: []*structs.CSIPluginInstance{half},
 	})
 	create := registerRequest(testVolume("new"))
-	wantText(t, refused(s, structs.KindPrecondition, structs.CSIVolumeCreate, create), "has no controller")
+	wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create), "has no controller")
 	s.addVolume("v") // there is no controller to validate it
-	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDelete,
+	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete,
 		&structs.CSIVolumeDeleteRequest{ID: "v"})
 	wantText(t, err, "deregister it")
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
@@ -457,21 +457,21 @@ func TestVolumeCreate_RefusesIncapablePlugin(t *testing.T) {
 	})
 	s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
 	v := s.addVolume("v")
-	refused(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
-	refused(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
-	refused(s, structs.KindPrecondition, structs.CSIVolumeExternal,
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	v.RequestedCapacityMin = 1 << 30
-	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(v))
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(v))
 }
 
-func TestVolumeRegister_RefusesVolumeInCreation(t *testing.T) {
+func TestVolumeRegister_RejectsVolumeInCreation(t *testing.T) {
 	config := quickSettings()
 	config.volumeTimeout = config.holdTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
-	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
 	v := testVolume("v")
 	v.ExternalID = "x"
-	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(v))
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(v))
 }

@@ -76,7 +76,7 @@ func TestVolumePut_BoundsTheVolumesOfARequest(t *testing.T) {
 	for n := range structs.MaxVolumePuts + 1 {
 		volumes = append(volumes, existingVolume(fmt.Sprint("v", n)))
 	}
-	err := refused(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(volumes...))
+	err := rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(volumes...))
 	wantText(t, err, "Volumes: 257 are given; expected 1 to 256")
 	must(s, structs.CSIVolumeRegister, registerRequest(volumes[1:]...))
 }
@@ -135,9 +135,9 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	})
 }
 
-// TestVolumeRegister_RefusesSecondVolumeOfExternalID: two names for one volume have separate locks, and still
+// TestVolumeRegister_RejectsSecondVolumeOfExternalID: two names for one volume have separate locks, and still
 // only one of them succeeds.
-func TestVolumeRegister_RefusesSecondVolumeOfExternalID(t *testing.T) {
+func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, held := newHolding(t, defaultSettings())
 		answers := make(chan error, 8)

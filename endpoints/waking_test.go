@@ -231,9 +231,9 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 			},
 		}
 		start := time.Now()
-		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
+		rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		s.claim("v", "a00000", "n1")
-		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
+		rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		if got := time.Since(start); got != 2*time.Minute {
 			t.Errorf("two queries for a missing row took %s, want %s", got, 2*time.Minute)
 		}

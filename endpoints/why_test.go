@@ -57,7 +57,7 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
-	refused(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
+	rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
 	why := must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 	for _, want := range []string{
 		"job job-a1 is deleted, and 1 allocation of it did not end yet\n  allocation a1 ",
@@ -68,11 +68,11 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 		}
 	}
 	s.endAlloc("a1", "n1")
-	refused(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 }
 
 func TestWhy_OfWhatDoesNotExist(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
-	refused(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
+	rejected(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 }

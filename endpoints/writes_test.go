@@ -54,9 +54,9 @@ type loaded struct {
 	*server
 	paced *pacedRaft
 
-	mu      sync.Mutex
-	took    []time.Duration // of the writes that were made
-	refused int
+	mu       sync.Mutex
+	took     []time.Duration // of the writes that were made
+	rejected int
 }
 
 func newLoaded(t *testing.T, writes, queue int) *loaded {
@@ -96,7 +96,7 @@ func (l *loaded) write(t *testing.T) error {
 		l.took = append(l.took, time.Since(start))
 	case structs.IsKind(err, structs.KindUnavailable) && structs.RetryAfter(err) >= soonest &&
 		structs.RetryAfter(err) <= latest:
-		l.refused++
+		l.rejected++
 	default:
 		t.Errorf("got %v (%s), retry after %s", err, structs.KindOf(err), structs.RetryAfter(err))
 	}
@@ -107,7 +107,7 @@ func (l *loaded) write(t *testing.T) error {
 // second and the 99th percentile of their times.
 func (l *loaded) offer(t *testing.T, rate int, during time.Duration) (goodput float64, p99 time.Duration) {
 	l.took = nil
-	l.refused = 0
+	l.rejected = 0
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for time.Since(begin) < during {
@@ -123,8 +123,8 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 64, 64)
 		single, calm := l.offer(t, 950, 5*time.Second)
-		if l.refused > 0 {
-			t.Errorf("%d writes were rejected at a sustainable rate, want 0", l.refused)
+		if l.rejected > 0 {
+			t.Errorf("%d writes were rejected at a sustainable rate, want 0", l.rejected)
 		}
 		twice, p99 := l.offer(t, 2000, 5*time.Second)
 		tenfold, p99Tenfold := l.offer(t, 10_000, 5*time.Second)
@@ -139,8 +139,8 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 		if l.paced.peak > 64 {
 			t.Errorf("%d entries were in flight at the same time, want at most 64", l.paced.peak)
 		}
-		t.Logf("writes/s %.0f, %.0f, %.0f; p99 %s, %s, %s; refused %d", single, twice, tenfold, calm, p99,
-			p99Tenfold, l.refused)
+		t.Logf("writes/s %.0f, %.0f, %.0f; p99 %s, %s, %s; rejected %d", single, twice, tenfold, calm, p99,
+			p99Tenfold, l.rejected)
 	})
 }
 
@@ -168,10 +168,10 @@ func TestOverload_RetriesAtTheGivenTimeSucceed(t *testing.T) {
 		if rate := writers * each / time.Since(begin).Seconds(); rate < 900 {
 			t.Errorf("got %.0f writes a second, want at least 900 of 1000", rate)
 		}
-		if l.refused > 4*writers*each {
-			t.Errorf("%d failed attempts for %d writes", l.refused, writers*each)
+		if l.rejected > 4*writers*each {
+			t.Errorf("%d failed attempts for %d writes", l.rejected, writers*each)
 		}
-		t.Logf("%d refused", l.refused)
+		t.Logf("%d rejected", l.rejected)
 	})
 }
 

@@ -264,8 +264,8 @@ func TestReadJob_ReadsConnectInBothForms(t *testing.T) {
 	}
 }
 
-// TestReadJob_RefusesConnectWithAReason has a fault in each service.
-func TestReadJob_RefusesConnectWithAReason(t *testing.T) {
+// TestReadJob_RejectsConnectWithAReason has a fault in each service.
+func TestReadJob_RejectsConnectWithAReason(t *testing.T) {
 	proxy := func(lines string) string { return "sidecar_service {\n proxy {\n" + lines + "\n}\n}" }
 	ingress := func(lines string) string {
 		return "gateway {\n ingress {\n listener {\n port = 1\n service {\n name = \"a\"\n" + lines + "\n}\n}\n}\n}"

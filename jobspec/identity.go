@@ -31,7 +31,7 @@ func (*ttl) UnmarshalText([]byte) error { return nil }
 // UnmarshalJSON accepts any value.
 func (*ttl) UnmarshalJSON([]byte) error { return nil }
 
-// The reasons of warnings of an identity, and the remedy of a refused one.
+// The reasons of warnings of an identity, and the remedy of a rejected one.
 const (
 	NoTaskToken = "berth issues no tokens: the task finds none in NOMAD_TOKEN and secrets/nomad_token, " +
 		"and the API asks for none"

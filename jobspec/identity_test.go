@@ -28,16 +28,16 @@ func TestReadJob_AcceptsIdentitiesThatNoTaskMisses(t *testing.T) {
 		t.Fatal(err)
 	}
 	const warned = `"identity" has no effect: berth issues no tokens`
-	const refused = "!give the task the token in a file"
+	const rejected = "!give the task the token in a file"
 	for block, want := range map[string]string{
 		identity("env = true; file = true"):                          warned,
 		identity("") + identity(`name = "default"`):                  warned,
 		identity(`aud = ["nomadproject.io"]; ttl = "1h"`):            warned,
 		identity(`change_mode = "signal"; change_signal = "SIGHUP"`): warned,
-		identity(`name = "vault"`):                                   refused,
-		identity(`aud = ["aws"]`):                                    refused,
-		identity(`filepath = "local/t"`):                             refused,
-		identity(`extra_claims = ["a"]`):                             refused,
+		identity(`name = "vault"`):                                   rejected,
+		identity(`aud = ["aws"]`):                                    rejected,
+		identity(`filepath = "local/t"`):                             rejected,
+		identity(`extra_claims = ["a"]`):                             rejected,
 		identity(`evn = true`):                                       `!did you mean "env"`,
 	} {
 		checkWarned(t, fileWith("", "", block), want, plain)
@@ -70,8 +70,8 @@ func TestReadJob_AcceptsBlocksWithoutEffect(t *testing.T) {
 func checkWarned(t *testing.T, src []byte, want string, plain *structs.Job) {
 	t.Helper()
 	f, err := ReadJob("j.hcl", src, &Inputs{})
-	fault, refused := strings.CutPrefix(want, "!")
-	if refused {
+	fault, rejected := strings.CutPrefix(want, "!")
+	if rejected {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s: got %v, want %s", src, err, fault)
 		}

@@ -153,8 +153,8 @@ func checkLines(lines string) string {
 	return "check {\n type = \"http\"\n path = \"/\"\n interval = \"1s\"\n timeout = \"1s\"\n" + lines + "\n}"
 }
 
-// TestReadJob_RefusesServicesWithAReason has a fault in each service.
-func TestReadJob_RefusesServicesWithAReason(t *testing.T) {
+// TestReadJob_RejectsServicesWithAReason has a fault in each service.
+func TestReadJob_RejectsServicesWithAReason(t *testing.T) {
 	const ours = "provider = \"berth\"\n"
 	for _, c := range []struct{ lines, want string }{
 		{`provider = "dns"`, `provider`},

@@ -185,7 +185,7 @@ func (s *Server) countBytes(req *request, few int64) error {
 
 // reject returns the error of a request beyond a limit, and counts it.
 func (s *Server) reject(method, limit string) error {
-	loadshed.CountRefused(limit, 1)
+	loadshed.CountRejected(limit, 1)
 	text := "too many requests of this connection are in flight"
 	switch limit {
 	case "all":

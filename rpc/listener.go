@@ -79,7 +79,7 @@ func (l *Listener) Run(ctx context.Context) {
 		_, ofHost := l.conns.Add(conn)
 		if ofHost > l.conns.MostPerHost {
 			l.conns.Remove(conn)
-			loadshed.CountRefused("address", 1)
+			loadshed.CountRejected("address", 1)
 			l.logger.Debug("too many connections of one address, closing the new one",
 				"remote", conn.RemoteAddr().String(),
 				"limit", l.conns.MostPerHost)

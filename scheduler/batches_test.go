@@ -264,8 +264,8 @@ func TestSystemUpdate_CountsEachReplacement(t *testing.T) {
 	}
 }
 
-// A node that has no room for the new version keeps the old one, and does not hold up the others.
-func TestSystemUpdate_PassesNodesWithoutRoom(t *testing.T) {
+// A node that has no capacity for the new version keeps the old one, and does not hold up the others.
+func TestSystemUpdate_PassesNodesWithoutCapacity(t *testing.T) {
 	w := newFixture(t)
 	for i := range 20 {
 		n := aNode(fmt.Sprintf("n%02d", i))
@@ -278,8 +278,8 @@ func TestSystemUpdate_PassesNodesWithoutRoom(t *testing.T) {
 	w.job(aJob("log", structs.JobSystem, inBatches(3, time.Minute), cpu(200)))
 	p := w.run("log")
 	w.wantNewest("log", 3)
-	if got := refusals(p, "g"); got != "resources: cpu exhausted (20)" {
-		t.Errorf("refusals: %s", got)
+	if got := rejections(p, "g"); got != "resources: cpu exhausted (20)" {
+		t.Errorf("rejections: %s", got)
 	}
 	w.clock = w.clock.Add(time.Minute)
 	w.apply(w.process(w.nextBatches()[0]))

@@ -22,15 +22,15 @@ const (
 
 // candidateSet has the nodes of a source that a group has read.
 type candidateSet struct {
-	group    *groupPlan
-	iter     cyclicIter
-	read     int             // nodes of iter
-	moved    map[string]bool // nodes that were moved to the front
-	full     map[string]bool // by node
-	front    []*candidate    // the next ones, of any class
-	classes  []*nodeClass
-	byKey    map[string]*nodeClass
-	refusals *rejects.Count // of nodes that the group's filters refused, or that are full
+	group      *groupPlan
+	iter       cyclicIter
+	read       int             // nodes of iter
+	moved      map[string]bool // nodes that were moved to the front
+	full       map[string]bool // by node
+	front      []*candidate    // the next ones, of any class
+	classes    []*nodeClass
+	byKey      map[string]*nodeClass
+	rejections *rejects.Count // of nodes that the group's filters rejected, or that are full
 }
 
 // candidate is a node that a group may get.
@@ -54,7 +54,7 @@ type nodeClass struct {
 	rating   float64      // of preferences, at the time of the sample
 	next     int          // the first of feasible that the sample has not tried
 	fitting  []*candidate // in the sample, except the chosen one
-	refused  []*candidate // in the sample, not full
+	rejected []*candidate // in the sample, not full
 	found    int          // fitting nodes of the sample
 }
 
@@ -68,10 +68,10 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 				source: s,
 				first:  p.origin(),
 			},
-			moved:    map[string]bool{},
-			full:     map[string]bool{},
-			byKey:    map[string]*nodeClass{},
-			refusals: rejects.NewCount(),
+			moved:      map[string]bool{},
+			full:       map[string]bool{},
+			byKey:      map[string]*nodeClass{},
+			rejections: rejects.NewCount(),
 		}
 		w.plan.candidateSets[s.name] = o
 	}
@@ -116,7 +116,7 @@ func (o *candidateSet) readMore() (read, added int) {
 		if len(o.moved) > 0 && o.moved[n.node.ID] {
 			continue
 		}
-		if o.group.admit(o.refusals, n.node) {
+		if o.group.admit(o.rejections, n.node) {
 			c := o.classOf(n.node)
 			c.feasible = append(c.feasible, n)
 			added++
@@ -153,7 +153,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	if known {
 		passes = o.group.checkNode(n) == nil
 	} else {
-		passes = o.group.admit(o.refusals, n)
+		passes = o.group.admit(o.rejections, n)
 	}
 	o.moved[n.ID] = true
 	if !passes {
@@ -181,8 +181,8 @@ func (o *candidateSet) exhausted() bool {
 // sample is the trial of candidates for one allocation.
 type sample struct {
 	top    topN
-	reason []refused // those that refused, with their reasons
-	found  int       // fitting nodes
+	reason []rejected // those that rejected, with their reasons
+	found  int        // fitting nodes
 	tried  int
 	enough int  // fitting nodes
 	bound  int  // of tried
@@ -191,7 +191,7 @@ type sample struct {
 	repeats bool // see placer.repeats
 }
 
-type refused struct {
+type rejected struct {
 	node *structs.Node
 	why  *rejects.Rejection
 }
@@ -214,18 +214,18 @@ func (s *sample) try(p *outlook, w *placement, c *nodeClass, n *candidate) {
 		c.fitting = append(c.fitting, n)
 		s.top.insert(ranked{n.view, mean})
 	case !leavesFull(r):
-		c.refused = append(c.refused, n)
+		c.rejected = append(c.rejected, n)
 	}
 }
 
-// rate returns the mean of the scores of a node, or its refusal, which it records.
+// rate returns the mean of the scores of a node, or its rejection, which it records.
 func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.Rejection) {
 	if s.repeats && v.fits.plan == w.plan {
 		return v.fits.mean, nil
 	}
 	r := p.checkPlacement(w, v)
 	if r != nil {
-		s.reason = append(s.reason, refused{v.node, r})
+		s.reason = append(s.reason, rejected{v.node, r})
 		return 0, r
 	}
 	mean := rankNode(w, v).mean
@@ -244,7 +244,7 @@ func (p *placer) repeats(w *placement) bool {
 		len(g.properties) == 0 && len(g.prefers.spreads) == 0
 }
 
-// leavesFull reports whether a node that has refused an allocation of the group refuses all others of the
+// leavesFull reports whether a node that has rejected an allocation of the group rejects all others of the
 // plan.
 func leavesFull(r *rejects.Rejection) bool {
 	return r.Filter == rejects.FilterResources || r.Filter == rejects.FilterHosts
@@ -284,7 +284,7 @@ func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN,
 		p.tryChosen(w, c, &s)
 	}
 	o.settle(&s)
-	t = o.refusals.Clone()
+	t = o.rejections.Clone()
 	for _, r := range s.reason {
 		if !o.full[r.node.ID] {
 			t.AddRejection(r.node, *r.why)
@@ -331,7 +331,7 @@ func (p *placer) tryChosen(w *placement, c *nodeClass, s *sample) {
 		return // other classes are better
 	}
 	for _, n := range c.chosen[max(0, len(c.chosen)-mostChosen):] {
-		if mean, refused := s.rate(p.outlook, w, n.view); refused == nil {
+		if mean, rejected := s.rate(p.outlook, w, n.view); rejected == nil {
 			s.top.insert(ranked{n.view, mean})
 		}
 	}
@@ -344,7 +344,7 @@ func (o *candidateSet) settle(s *sample) {
 	for _, r := range s.reason {
 		if leavesFull(r.why) && !o.full[r.node.ID] {
 			o.full[r.node.ID] = true
-			o.refusals.AddRejection(r.node, *r.why)
+			o.rejections.AddRejection(r.node, *r.why)
 		}
 	}
 	var best *nodeView
@@ -352,7 +352,7 @@ func (o *candidateSet) settle(s *sample) {
 		best = s.top[0].view
 	}
 	for _, c := range o.classes {
-		if c.next > 0 || c.found > 0 || len(c.refused) > 0 {
+		if c.next > 0 || c.found > 0 || len(c.rejected) > 0 {
 			c.settle(best)
 		}
 		if len(s.reason) > 0 {
@@ -378,9 +378,9 @@ func (c *nodeClass) settle(best *nodeView) {
 	}
 	begin := c.next - len(c.fitting)
 	copy(c.feasible[begin:], c.fitting)
-	c.feasible = append(c.feasible[begin:], c.refused...)
+	c.feasible = append(c.feasible[begin:], c.rejected...)
 	c.next = 0
 	c.found = 0
 	c.fitting = c.fitting[:0]
-	c.refused = c.refused[:0]
+	c.rejected = c.rejected[:0]
 }

@@ -15,10 +15,10 @@ import (
 	"berth/structs"
 )
 
-// TestRoom_Properties lets random jobs compete for small nodes that end allocations late. Plans are made on
-// older states than they are applied to. After each step, what runs on a node fits into it, no port has two
-// users, and no allocation waits for itself. In the end all that fits runs.
-func TestRoom_Properties(t *testing.T) {
+// TestCapacity_Properties lets random jobs compete for small nodes that end allocations late. Plans are made
+// on older states than they are applied to. After each step, what runs on a node fits into it, no port has
+// two users, and no allocation waits for itself. In the end all that fits runs.
+func TestCapacity_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &lateCluster{fixture: newFixture(t), rt: t, plans: map[string]*structs.Plan{}}
 		c.priorities = rapid.SliceOfN(rapid.SampledFrom([]int{20, 29, 30, 50, 70}), 5, 5).Draw(t, "priorities")
@@ -142,8 +142,8 @@ func (c *lateCluster) checkSums(id string) {
 		if !p.knowsOwn || !use.Suffices() {
 			continue
 		}
-		each := &nodeView{node: n, capacity: structs.NewNodeRoom(n)}
-		sums := &nodeView{node: n, capacity: structs.NewNodeRoom(n)}
+		each := &nodeView{node: n, capacity: structs.NewNodeCapacity(n)}
+		sums := &nodeView{node: n, capacity: structs.NewNodeCapacity(n)}
 		each.holdEach(p.outlook)
 		sums.holdAll(p.outlook, use)
 		if got, want := fmt.Sprintf("%+v %v", sums.capacity, sums.groups),
@@ -162,27 +162,27 @@ func (c *lateCluster) checkVictims(p *structs.Plan) {
 			continue
 		}
 		first := slices.IndexFunc(p.Stop, func(s *structs.PlanStop) bool { return s.PreemptedBy == a.ID })
-		room := structs.NewNodeRoom(state.Node(tx, a.NodeID))
+		capacity := structs.NewNodeCapacity(state.Node(tx, a.NodeID))
 		for _, other := range c.held(a.NodeID) {
-			room.Hold(other)
+			capacity.Hold(other)
 		}
 		for _, s := range p.Stop[:first] {
 			if other := state.Alloc(tx, s.AllocID); other.NodeID == a.NodeID && !other.ClientTerminal() {
-				room.Stop(other)
+				capacity.Stop(other)
 			}
 		}
 		for _, before := range p.Place[:at] {
 			if before.NodeID == a.NodeID {
-				room.Place(*before.Resources)
+				capacity.Place(*before.Resources)
 			}
 		}
 		for _, id := range a.PreemptedAllocations {
-			c.checkVictim(a, id, room)
+			c.checkVictim(a, id, capacity)
 		}
 	}
 }
 
-func (c *lateCluster) checkVictim(a *structs.Allocation, id string, room structs.NodeRoom) {
+func (c *lateCluster) checkVictim(a *structs.Allocation, id string, capacity structs.NodeCapacity) {
 	tx := c.s.Read()
 	victim := state.Alloc(tx, id)
 	mine := state.Job(tx, a.Namespace, a.JobID).Priority
@@ -191,10 +191,10 @@ func (c *lateCluster) checkVictim(a *structs.Allocation, id string, room structs
 	}
 	for _, other := range a.PreemptedAllocations {
 		if other != id {
-			room.Stop(state.Alloc(tx, other))
+			capacity.Stop(state.Alloc(tx, other))
 		}
 	}
-	if room.Short(*a.Resources) == "" && (len(a.Ports) == 0 || len(victim.Ports) == 0) {
+	if capacity.Short(*a.Resources) == "" && (len(a.Ports) == 0 || len(victim.Ports) == 0) {
 		c.t.Fatalf("%s displaces %s, which is superfluous: %s", a.ID, id, c.describeNode(a.NodeID))
 	}
 }
@@ -289,7 +289,7 @@ func (c *lateCluster) checkWaits(a *structs.Allocation, above map[string]bool) {
 	above[a.ID] = true
 	for id := range a.Awaits() {
 		if other := state.Alloc(c.s.Read(), id); other != nil && !other.ClientTerminal() {
-			// A node that refuses a plan keeps an allocation that another node replaces, until the next plan.
+			// A node that rejects a plan keeps an allocation that another node replaces, until the next plan.
 			if !other.ServerTerminal() && other.NodeID == a.NodeID {
 				c.t.Fatalf("%s waits for %s, which is not to end: %s", a.ID, id, c.describeNode(a.NodeID))
 			}

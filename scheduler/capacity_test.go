@@ -45,8 +45,8 @@ func disk(mb int) func(*structs.Job) {
 	return func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk.SizeMB = mb }
 }
 
-// The log refuses each kind to a plan whose server did not see the allocation that is to end.
-func TestPlan_RefusesWhatEndingAllocationsHave(t *testing.T) {
+// The log rejects each kind to a plan whose server did not see the allocation that is to end.
+func TestPlan_RejectsWhatEndingAllocationsHave(t *testing.T) {
 	for name, demanded := range map[string]func(*structs.Job){
 		"cpu":           cpu(600),
 		"memory":        memory(600),
@@ -68,7 +68,7 @@ func TestPlan_RefusesWhatEndingAllocationsHave(t *testing.T) {
 			w.job(aJob("b", structs.JobService, demanded))
 			late := w.process(w.eval("b"))
 			if len(late.Place) != 1 {
-				t.Fatalf("b is not placed on the free node: %s", refusals(late, "g"))
+				t.Fatalf("b is not placed on the free node: %s", rejections(late, "g"))
 			}
 			w.run("a")
 			w.stopJob("a")
@@ -79,7 +79,7 @@ func TestPlan_RefusesWhatEndingAllocationsHave(t *testing.T) {
 	}
 }
 
-func TestRoom_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
+func TestCapacity_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		demand func(*structs.Job)
 		reason string
@@ -108,8 +108,8 @@ func TestRoom_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
 			w.job(aJob("b", structs.JobService, c.demand))
 			p := w.run("b")
 			w.wantPlaced("b", "")
-			if got := refusals(p, "g"); !strings.Contains(got, c.reason) {
-				t.Errorf("b is refused with %q, want %q", got, c.reason)
+			if got := rejections(p, "g"); !strings.Contains(got, c.reason) {
+				t.Errorf("b is rejected with %q, want %q", got, c.reason)
 			}
 			w.client(stopped[0], structs.AllocComplete)
 			w.pendingRun()
@@ -123,7 +123,7 @@ func TestRoom_IsTakenUntilTheNodeReportsTheEnd(t *testing.T) {
 
 // A plan replaces an allocation on the only node. The successor of a successor waits for the first one too,
 // because the second may end before it has started.
-func TestRoom_OfReplacedAllocations(t *testing.T) {
+func TestCapacity_OfReplacedAllocations(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
 	first := w.allocs("a")[0]
 	w.client(first, structs.AllocRunning)
@@ -149,7 +149,7 @@ func TestRoom_OfReplacedAllocations(t *testing.T) {
 	w.job(aJob("a", structs.JobService, cpu(760)))
 	w.run("a")
 	if w.allocs("a")[0].ID != third.ID {
-		t.Error("a successor has more room than its predecessor while the node has none")
+		t.Error("a successor has more capacity than its predecessor while the node has none")
 	}
 	w.client(first, structs.AllocComplete)
 	w.run("b")
@@ -157,13 +157,13 @@ func TestRoom_OfReplacedAllocations(t *testing.T) {
 	w.run("a")
 	w.wantPlaced("a", "0@n1")
 	if w.allocs("a")[0].ID == third.ID {
-		t.Error("the newer version has no place although there is room")
+		t.Error("the newer version has no place although there is capacity")
 	}
 }
 
-// A placement has the room of an allocation of another group, which has waited for its predecessor. That one
-// may end at once, so the placement waits for the predecessor, too.
-func TestRoom_OfOneThatWaits(t *testing.T) {
+// A placement has the capacity of an allocation of another group, which has waited for its predecessor. That
+// one may end at once, so the placement waits for the predecessor, too.
+func TestCapacity_OfOneThatWaits(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
 	first := w.allocs("a")[0]
 	w.client(first, structs.AllocRunning)
@@ -177,8 +177,9 @@ func TestRoom_OfOneThatWaits(t *testing.T) {
 	}
 }
 
-// A placement in the room of other allocations that its plan stops names them, one with free room does not.
-func TestRoom_OfOtherGroups(t *testing.T) {
+// A placement in the capacity of other allocations that its plan stops names them, one with free capacity
+// does not.
+func TestCapacity_OfOtherGroups(t *testing.T) {
 	groups := func(names string, cpu int) func(*structs.Job) {
 		return func(j *structs.Job) {
 			first := *j.TaskGroups[0]
@@ -208,7 +209,7 @@ func TestRoom_OfOtherGroups(t *testing.T) {
 	}
 }
 
-func TestRoom_OfALostNodeIsFree(t *testing.T) {
+func TestCapacity_OfALostNodeIsFree(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(600)), "n1")
 	w.stopJob("a")
 	w.status("n1", structs.NodeDown)
@@ -219,8 +220,9 @@ func TestRoom_OfALostNodeIsFree(t *testing.T) {
 	w.wantPlaced("b", "0@n1")
 }
 
-// Of two plans from one state that stop an allocation each has its room, the log lets the first one have it.
-func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
+// Of two plans from one state that stop an allocation each has its capacity, the log lets the first one have
+// it.
+func TestPlan_GivesTheCapacityOfAStopOnce(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(700)), "n1")
 	w.job(aJob("a", structs.JobService, cpu(800), atOnce))
 	one, two := w.process(w.eval("a")), w.process(w.eval("a"))
@@ -233,9 +235,9 @@ func TestPlan_GivesTheRoomOfAStopOnce(t *testing.T) {
 	}
 }
 
-// A plan stops an allocation, and places another one in free room. Another job has that room when the plan is
-// applied. The room of the stopped one would do, but the new one does not wait for its end.
-func TestPlan_RefusesRoomThatAPlacementDoesNotAwait(t *testing.T) {
+// A plan stops an allocation, and places another one in free capacity. Another job has that capacity when the
+// plan is applied. The capacity of the stopped one would do, but the new one does not wait for its end.
+func TestPlan_RejectsCapacityThatAPlacementDoesNotAwait(t *testing.T) {
 	w := running(t, aJob("a", structs.JobService, cpu(300)), "n1")
 	old := w.allocs("a")[0]
 	w.client(old, structs.AllocRunning)

@@ -46,7 +46,7 @@ func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 	return out
 }
 
-// blockedEverywhere returns the reason for which every node refuses alike: a volume is missing, not ready, or
+// blockedEverywhere returns the reason for which every node rejects alike: a volume is missing, not ready, or
 // held by a claim that excludes this one.
 func (p *outlook) blockedEverywhere(w *placement) *rejects.Rejection {
 	if !w.looked {

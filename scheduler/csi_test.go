@@ -29,16 +29,16 @@ func TestVolumes_ArePlacedWithTheirPlugin(t *testing.T) {
 	p := w.run("db")
 	w.wantPlaced("db", "0@n2")
 	var got []string
-	for _, r := range p.Place[0].Metrics.Refusals {
+	for _, r := range p.Place[0].Metrics.Rejections {
 		got = append(got, r.Filter+": "+r.Reason)
 	}
 	want := []string{"csi-plugin: CSI plugin hostpath has no healthy node instance here (unhealthy: probe failed)"} // n1 has none and is not tried
 	if !slices.Equal(got, want) {
-		t.Errorf("refusals: %q", got)
+		t.Errorf("rejections: %q", got)
 	}
 }
 
-func TestVolumes_RefusalsNameTheReason(t *testing.T) {
+func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 	r1 := &structs.CSITopology{Segments: map[string]string{"rack": "r1"}}
 	for _, c := range []struct {
 		name   string
@@ -108,7 +108,7 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 			c.set(w)
 			w.job(aJob("web", structs.JobService, c.edit))
 			p := w.run("web")
-			if got := refusals(p, "g"); got != c.reason {
+			if got := rejections(p, "g"); got != c.reason {
 				t.Errorf("got  %s\nwant %s", got, c.reason)
 			}
 			for _, k := range append(c.keys, structs.WakeCapacity) {
@@ -130,15 +130,15 @@ func TestVolumes_AllowOneWriter(t *testing.T) {
 	w.job(aJob("b", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
 
 	p := w.run("b") // a is placed and has not claimed yet
-	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+structs.ShortID(holder.ID)+
+	if got := rejections(p, "g"); !strings.Contains(got, "allocation "+structs.ShortID(holder.ID)+
 		" (job a) is placed to use it as single-node-writer, write (0)") {
-		t.Errorf("refusals: %s", got)
+		t.Errorf("rejections: %s", got)
 	}
 	w.claim(holder)
 	p = w.run("b")
-	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+holder.ID+
+	if got := rejections(p, "g"); !strings.Contains(got, "allocation "+holder.ID+
 		" (job a) on node name-n1 holds volume db as single-node-writer, write (0)") {
-		t.Errorf("refusals: %s", got)
+		t.Errorf("rejections: %s", got)
 	}
 
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "a", WriteOptions: w.now()})
@@ -180,9 +180,9 @@ func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
 	if len(p.Place) != 0 || p.Stop[0].ClientStatus != structs.AllocLost {
 		t.Fatalf("plan: %s", describe(p))
 	}
-	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") ||
+	if got := rejections(p, "g"); !strings.Contains(got, "that node is down") ||
 		!strings.Contains(got, `berth volume detach -force -reason "it is off" db n1`) {
-		t.Errorf("refusals: %s", got)
+		t.Errorf("rejections: %s", got)
 	}
 	w.release(lost) // an operator did
 	w.apply(w.process(w.evals(structs.EvalPending)[0]))
@@ -229,9 +229,9 @@ func TestVolumes_PerAlloc(t *testing.T) {
 	w.job(aJob("db", structs.JobService, count(3), volume("db", structs.CSISingleNodeWriter, true)))
 	p := w.run("db")
 	w.wantPlaced("db", "0@n1 2@n2") // the missing db[1] delays no other allocation
-	if got := refusals(p,
+	if got := rejections(p,
 		"g"); got != "csi-volume: CSI volume db[1]: volume db[1] does not exist in namespace default (0)" {
-		t.Errorf("refusals: %s", got)
+		t.Errorf("rejections: %s", got)
 	}
 	w.volume("db[1]", "hostpath")
 	w.apply(w.process(w.evals(structs.EvalPending)[0]))
@@ -271,8 +271,8 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w.run("b") // placed, not claimed
 	p := w.run("c")
 	w.wantPlaced("c", "")
-	if got := refusals(p, "g"); got != "csi-limit: CSI plugin ebs has its limit of 2 volumes on this node (1)" {
-		t.Errorf("refusals: %s", got)
+	if got := rejections(p, "g"); got != "csi-limit: CSI plugin ebs has its limit of 2 volumes on this node (1)" {
+		t.Errorf("rejections: %s", got)
 	}
 
 	a := w.allocs("a")[0]

@@ -47,7 +47,7 @@ type rollout struct {
 	left     int            // allocations that may still be replaced
 	empty    map[place]bool // see emptyPlaces
 	absent   int            // allocations that the group misses for other reasons, such as a drain
-	refused  int            // that found no place for their successor
+	rejected int            // that found no place for their successor
 	next     int64          // in per-node jobs: the time from which on more may be replaced, UnixNano, 0 for now
 }
 
@@ -172,7 +172,7 @@ func (g *groupPlan) firstSurplus(slots []classified) int {
 }
 
 // admitsCanaries reports whether canaries of a group can get their volumes. A registration with others is
-// refused, but a rollback is not, and two requests at once may each pass the check without the other. Their
+// rejected, but a rollback is not, and two requests at once may each pass the check without the other. Their
 // version is rolled out without canaries.
 func (p *deployer) admitsCanaries(g *structs.TaskGroup) bool {
 	return state.CanaryConflict(p, p.job, []*structs.TaskGroup{g}) == ""
@@ -455,15 +455,15 @@ func (r *rollout) counts() bool {
 	return r != nil && r.left > 0 && !r.job.PerNode()
 }
 
-// noteRefused counts an allocation whose successor has found no place. A plan leaves the others alone after
+// noteRejected counts an allocation whose successor has found no place. A plan leaves the others alone after
 // some.
-func (g *groupPlan) noteRefused() {
+func (g *groupPlan) noteRejected() {
 	r := g.updates
 	if r == nil || g.job.PerNode() {
 		return // each node of a per-node job is a question of its own
 	}
-	r.refused++
-	if r.refused >= mostRefused {
+	r.rejected++
+	if r.rejected >= mostRejected {
 		r.left = 0
 	}
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,7 +178,7 @@ func (d *randomDeployments) stepBeforePlan() {
 	do(d.fixture, state.PlanApply, p)
 }
 
-// operateAtRandom performs a request of an operator, which may be refused.
+// operateAtRandom performs a request of an operator, which may be rejected.
 func (d *randomDeployments) operateAtRandom() {
 	row := state.LatestDeployment(d.s.Read(), "default", "web")
 	if row == nil {
@@ -360,5 +361,7 @@ func (d *randomDeployments) describeAll(row *structs.Deployment) string {
 		text += "\n" + name + ": " + describeState(s)
 	}
 	p := d.process(d.eval("web"))
-	return text + "\n" + d.describe() + "\n" + describe(p) + "\n" + refusals(p, "g") + "\n" + refusals(p, "h")
+	return strings.Join([]string{
+		text, d.describe(), describe(p), rejections(p, "g"), rejections(p, "h"),
+	}, "\n")
 }

@@ -17,7 +17,7 @@ import (
 // has healthy devices of its node, as many as its version demands.
 func TestDevices_HaveOneHolder(t *testing.T) {
 	placed := 0
-	refused := 0
+	rejected := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := deviceCluster{
 			fixture: newFixture(t),
@@ -36,10 +36,10 @@ func TestDevices_HaveOneHolder(t *testing.T) {
 		}
 		c.checkAllocs()
 		placed += c.placed
-		refused += c.refused
+		rejected += c.rejected
 	})
-	if placed == 0 || refused == 0 {
-		t.Errorf("%d allocations were placed and %d plans refused; the test needs both", placed, refused)
+	if placed == 0 || rejected == 0 {
+		t.Errorf("%d allocations were placed and %d plans rejected; the test needs both", placed, rejected)
 	}
 }
 
@@ -50,9 +50,9 @@ var (
 
 type deviceCluster struct {
 	*fixture
-	t               *rapid.T
-	given           map[string]string // by allocation
-	placed, refused int
+	t                *rapid.T
+	given            map[string]string // by allocation
+	placed, rejected int
 }
 
 // register reports a node with other devices.
@@ -146,7 +146,7 @@ func (c *deviceCluster) planTogether() {
 		for _, a := range p.Place {
 			row := state.Alloc(tx, a.ID)
 			if row == nil {
-				c.refused++
+				c.rejected++
 				continue
 			}
 			c.placed++
@@ -158,7 +158,7 @@ func (c *deviceCluster) planTogether() {
 // checkNew checks the devices of an allocation that has just been placed.
 func (c *deviceCluster) checkNew(tx *state.ReadTx, a *structs.Allocation) {
 	group := state.JobOf(tx, a).Group(a.TaskGroup)
-	if why := (structs.DeviceUse{}).Refusal(state.Node(tx, a.NodeID), a, group); why != "" {
+	if why := (structs.DeviceUse{}).Rejection(state.Node(tx, a.NodeID), a, group); why != "" {
 		c.t.Fatalf("%s: %s", a.Name, why)
 	}
 	c.given[a.ID] = fmt.Sprint(given(a))

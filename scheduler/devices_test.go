@@ -165,7 +165,7 @@ func TestDevices_AffinitiesPreferNodes(t *testing.T) {
 	w.wantPlaced("a", "0@n2")
 }
 
-func TestPlan_RefusesDevicesThatAreNotFree(t *testing.T) {
+func TestPlan_RejectsDevicesThatAreNotFree(t *testing.T) {
 	w := newFixture(t)
 	w.node(withDevices("n1", "acme/gpu/x1", 2))
 	for _, id := range []string{"a", "b"} {
@@ -184,7 +184,7 @@ func TestPlan_RefusesDevicesThatAreNotFree(t *testing.T) {
 	}
 }
 
-func TestPlan_RefusesTooFewDevices(t *testing.T) {
+func TestPlan_RejectsTooFewDevices(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Allocation){
 		"none":       func(a *structs.Allocation) { a.Devices = nil },
 		"unknown":    func(a *structs.Allocation) { a.Devices["t"][0].DeviceIDs[0] = "gpu7" },
@@ -352,7 +352,7 @@ func TestDevices_OfANodeThatWasDown(t *testing.T) {
 	w.wantPlaced("a", "")
 }
 
-func TestPlan_RefusesDevicesThatHaveChanged(t *testing.T) {
+func TestPlan_RejectsDevicesThatHaveChanged(t *testing.T) {
 	for name, now := range map[string]*structs.Node{
 		"unhealthy": withDevices("n1", "acme/gpu/x1", 1, unhealthy(0)),
 		"gone":      withDevices("n1", "acme/gpu/x2", 1),
@@ -374,7 +374,7 @@ func TestPlan_RefusesDevicesThatHaveChanged(t *testing.T) {
 }
 
 // Two allocations of one plan may not share a device either.
-func TestPlan_RefusesADeviceForTwo(t *testing.T) {
+func TestPlan_RejectsADeviceForTwo(t *testing.T) {
 	w := newFixture(t)
 	w.node(withDevices("n1", "acme/gpu/x1", 2))
 	w.job(aJob("a", structs.JobService, count(2), demand("gpu", 1)))

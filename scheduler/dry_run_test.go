@@ -95,8 +95,8 @@ func outline(p *structs.Plan) []string {
 		lines = append(lines, fmt.Sprintf("update %s", u.AllocID))
 	}
 	for _, group := range slices.Sorted(maps.Keys(p.Eval.FailedTGAllocs)) {
-		why := newAlloc.ReplaceAllString(refusals(p, group), "allocation")
-		lines = append(lines, "refused "+group+": "+why)
+		why := newAlloc.ReplaceAllString(rejections(p, group), "allocation")
+		lines = append(lines, "rejected "+group+": "+why)
 	}
 	return lines
 }

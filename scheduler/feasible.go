@@ -15,7 +15,7 @@ import (
 )
 
 // groupFilter checks a condition that is the same for every allocation of a group. It returns "" or the
-// reason of the refusal.
+// reason of the rejection.
 type groupFilter struct {
 	name  string
 	check func(g *groupPlan, n *structs.Node) string
@@ -79,7 +79,7 @@ type groupPlan struct {
 	updates       *rollout // nil: all allocations of older versions are replaced at once
 	settled       bool     // its part of the deployment has reached its aim
 	noProgress    bool     // an allocation of the deployment has ended and is not replaced
-	refusedStops  int      // updates that fit after no stops: see placeByStops
+	rejectedStops int      // updates that fit after no stops: see placeByStops
 }
 
 func newGroupPlan(o *outlook, j *structs.Job, g *structs.TaskGroup) *groupPlan {
@@ -312,10 +312,10 @@ func onDistinctHosts(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	return nil
 }
 
-// exhausted has the refusal for each dimension of a node's capacity.
+// exhausted has the rejection for each dimension of a node's capacity.
 var exhausted = func() map[string]*rejects.Rejection {
 	all := map[string]*rejects.Rejection{}
-	for _, dimension := range structs.RoomDimensions() {
+	for _, dimension := range structs.CapacityDimensions() {
 		all[dimension] = &rejects.Rejection{
 			Filter:    rejects.FilterResources,
 			Reason:    dimension + " exhausted",

@@ -3,7 +3,7 @@ package scheduler
 import "berth/scheduler/rejects"
 
 // Filters lists the names of all filters, as the reasons of a group without a place name them
-// (structs.PlacementRefusal).
+// (structs.PlacementRejection).
 func Filters() []string {
 	names := []string{rejects.FilterResources}
 	for _, f := range groupFilters {

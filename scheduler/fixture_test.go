@@ -296,7 +296,7 @@ func (w *fixture) apply(p *structs.Plan) {
 			(e == p.Blocked || strings.HasPrefix(got.StatusDescription, "woken"))
 		if got.Status == structs.EvalPending && e.Status != structs.EvalPending &&
 			!(len(p.Stop) > 0 && unblocked) {
-			w.t.Fatalf("the plan was refused: %s", got.StatusDescription)
+			w.t.Fatalf("the plan was rejected: %s", got.StatusDescription)
 		}
 	}
 }
@@ -376,14 +376,14 @@ func describe(p *structs.Plan) string {
 	return strings.Join(out, "\n")
 }
 
-// refusals writes why a group failed: "filter: reason (nodes)" by line.
-func refusals(p *structs.Plan, group string) string {
+// rejections writes why a group failed: "filter: reason (nodes)" by line.
+func rejections(p *structs.Plan, group string) string {
 	m := p.Eval.FailedTGAllocs[group]
 	if m == nil {
 		return ""
 	}
 	var out []string
-	for _, r := range m.Refusals {
+	for _, r := range m.Rejections {
 		out = append(out, fmt.Sprintf("%s: %s (%d)", r.Filter, r.Reason, r.Nodes))
 	}
 	return strings.Join(out, "\n")

@@ -32,7 +32,7 @@ func TestHostVolumes_OnNodesThatOfferThem(t *testing.T) {
 		name string
 		node *structs.Node
 		edit func(*structs.Job)
-		want string // the refusal, "" if it is placed
+		want string // the rejection, "" if it is placed
 	}{
 		{"it is there", withHostVolume("n1", false), hostVolume("", false), ""},
 		{"read only", withHostVolume("n1", true), hostVolume("", true), ""},
@@ -45,7 +45,7 @@ func TestHostVolumes_OnNodesThatOfferThem(t *testing.T) {
 			w := newFixture(t)
 			w.node(c.node)
 			w.job(aJob("a", structs.JobService, c.edit))
-			if got := refusals(w.run("a"), "g"); got != c.want {
+			if got := rejections(w.run("a"), "g"); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -74,7 +74,7 @@ func TestHostVolumes_HaveOneWriterWhereAGroupDemandsIt(t *testing.T) {
 			w.job(aJob("b", structs.JobService, c.second))
 			p := w.run("b")
 			w.wantPlaced("b", c.want)
-			if why := refusals(p, "g"); (why == "") != (c.want != "") ||
+			if why := rejections(p, "g"); (why == "") != (c.want != "") ||
 				why != "" && !strings.HasPrefix(why, `host-volume: host volume "data" has a writer`) {
 				t.Errorf("the reason is %q", why)
 			}
@@ -101,7 +101,7 @@ func TestHostVolumes_OneWriterOfOneJob(t *testing.T) {
 	if n := len(w.allocs("a")); n != 2 || w.allocs("a")[0].NodeID == w.allocs("a")[1].NodeID {
 		t.Errorf("placed %q", w.placed("a"))
 	}
-	if got, want := refusals(p, "g"), `host-volume: host volume "data" has a writer of this job (2)`; got != want {
+	if got, want := rejections(p, "g"), `host-volume: host volume "data" has a writer of this job (2)`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -133,6 +133,6 @@ func TestHostVolumes_AnOlderVersionWithoutThemIsNoWriter(t *testing.T) {
 		}))
 	p := d.process(d.eval("web"))
 	if len(p.Place) != 1 {
-		t.Errorf("the canary is not placed: %s", refusals(p, "g"))
+		t.Errorf("the canary is not placed: %s", rejections(p, "g"))
 	}
 }

@@ -34,7 +34,7 @@ func dbJob(mhz int) *structs.Job {
 }
 
 // A node that was down is back: its plugin runs until the node learns that the servers took it for lost.
-func TestPlugin_KeepsTheRoomOfItsSuccessorOnANodeThatIsBack(t *testing.T) {
+func TestPlugin_KeepsTheCapacityOfItsSuccessorOnANodeThatIsBack(t *testing.T) {
 	for name, report := range map[string]func(*fixture, *structs.Allocation){
 		"by its lease": func(*fixture, *structs.Allocation) {},
 		"by a late report": func(w *fixture, a *structs.Allocation) {
@@ -58,7 +58,7 @@ func TestPlugin_KeepsTheRoomOfItsSuccessorOnANodeThatIsBack(t *testing.T) {
 			p := w.run("db")
 			w.wantPlaced("db", "")
 			want := "csi-plugin: CSI plugin p leaves this node: the allocation that runs it has ended or is to end (1)"
-			if got := refusals(p, "g"); got != want {
+			if got := rejections(p, "g"); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 			w.run("csi")

@@ -61,7 +61,7 @@ func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 			t.Fatalf("%s: %d groups have a reason", name, len(p.Eval.FailedTGAllocs))
 		}
 		for _, m := range p.Eval.FailedTGAllocs {
-			if r := m.Refusals[0]; len(r.Reason) > structs.MaxReason+len("…") || r.Nodes != 1 {
+			if r := m.Rejections[0]; len(r.Reason) > structs.MaxReason+len("…") || r.Nodes != 1 {
 				t.Fatalf("%s: %d nodes, %d bytes: %s", name, r.Nodes, len(r.Reason), r.Reason)
 			}
 		}
@@ -89,15 +89,15 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 		p := w.process(w.eval("j"))
 		m := p.Eval.FailedTGAllocs["g0"]
 		sum := 0
-		for i, r := range m.Refusals {
+		for i, r := range m.Rejections {
 			sum += r.Nodes
 			if i < want && r.Nodes != 2 {
 				t.Errorf("%d groups: %d nodes in place %d: %s", n, r.Nodes, i, r.Reason)
 			}
 		}
-		if last := m.Refusals[len(m.Refusals)-1]; len(m.Refusals) != want+1 || sum != 60 ||
+		if last := m.Rejections[len(m.Rejections)-1]; len(m.Rejections) != want+1 || sum != 60 ||
 			last.Filter != rejects.OtherReasons {
-			t.Errorf("%d groups: %d reasons of %d nodes, the last %+v", n, len(m.Refusals), sum, last)
+			t.Errorf("%d groups: %d reasons of %d nodes, the last %+v", n, len(m.Rejections), sum, last)
 		}
 		if len(m.ConstraintFiltered) != want+1 ||
 			m.ConstraintFiltered[rejects.OtherReasons] != 60-2*want {
@@ -105,8 +105,9 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 				m.ConstraintFiltered[rejects.OtherReasons])
 		}
 		again := rejects.CountOf(m).ToMetric(want)
-		if got := again.Refusals[len(again.Refusals)-1]; len(again.Refusals) != want+1 || got.Nodes != 60-2*want {
-			t.Errorf("%d groups: made anew, the last of %d is %+v", n, len(again.Refusals), got)
+		got := again.Rejections[len(again.Rejections)-1]
+		if len(again.Rejections) != want+1 || got.Nodes != 60-2*want {
+			t.Errorf("%d groups: made anew, the last of %d is %+v", n, len(again.Rejections), got)
 		}
 		if size := encodedBytes(t, p); size > structs.MaxEntry/2 {
 			t.Errorf("%d groups: the plan has %d bytes", n, size)
@@ -122,7 +123,7 @@ func TestProcess_SplitsAPlanByItsBytes(t *testing.T) {
 		node.Drivers["exec"] = &structs.DriverInfo{Detected: true, HealthDescription: why}
 		w.node(node)
 	}
-	node := aNode("roomy")
+	node := aNode("large")
 	node.NodeResources.CPU.CpuShares, node.NodeResources.Memory.MemoryMB = 1<<26, 1<<26
 	node.NodeResources.Disk.DiskMB = 1 << 30
 	w.node(node)

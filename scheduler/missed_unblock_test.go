@@ -77,7 +77,7 @@ func (c *randomCluster) pick(of ...string) string {
 	return of[c.r.IntN(len(of))]
 }
 
-// try applies an entry that may be refused.
+// try applies an entry that may be rejected.
 func try[P any](c *randomCluster, name string, fn func(*state.WriteTx, *P) error, p *P) {
 	c.t.Helper()
 	c.index++

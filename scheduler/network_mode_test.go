@@ -58,10 +58,10 @@ func TestNetworkMode_FiltersNodes(t *testing.T) {
 			t.Errorf("%s: %s", c.mode, describe(p))
 			continue
 		}
-		refusals := blocked[0].FailedTGAllocs["g"].Refusals
-		if len(refusals) != 1 || refusals[0].Filter != rejects.FilterNetwork ||
-			!strings.Contains(refusals[0].Reason, c.want) {
-			t.Errorf("%s: refusals %+v", c.mode, refusals)
+		rejections := blocked[0].FailedTGAllocs["g"].Rejections
+		if len(rejections) != 1 || rejections[0].Filter != rejects.FilterNetwork ||
+			!strings.Contains(rejections[0].Reason, c.want) {
+			t.Errorf("%s: rejections %+v", c.mode, rejections)
 		}
 	}
 }

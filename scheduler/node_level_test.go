@@ -59,11 +59,11 @@ func TestNodeLevel_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
 	if len(blocked) != 1 {
 		t.Fatalf("%d blocked evaluations", len(blocked))
 	}
-	refusals := blocked[0].FailedTGAllocs["g"].Refusals
+	rejections := blocked[0].FailedTGAllocs["g"].Rejections
 	const why = "the agent of the node has berth.level 1 (version 0.1.0); MaxRunDuration needs 2 or later: " +
 		"update the agent"
-	if len(refusals) != 1 || refusals[0].Filter != rejects.FilterLevel || refusals[0].Reason != why {
-		t.Fatalf("refusals %+v", refusals)
+	if len(rejections) != 1 || rejections[0].Filter != rejects.FilterLevel || rejections[0].Reason != why {
+		t.Fatalf("rejections %+v", rejections)
 	}
 	w.node(nodeOfLevel("n1", level.First+1)) // the agent was updated
 	if p := w.run("web"); len(p.Place) != 1 {
@@ -88,9 +88,9 @@ func TestNodeLevel_NoUpdateInPlaceWithAFieldThatTheAgentDrops(t *testing.T) {
 		w.node(nodeOfLevel("n1", level.First))
 		w.job(aJob("a", structs.JobBatch, versions[1]...))
 		p := w.run("a")
-		refused := refusals(p, "g")
-		if len(p.Update)+len(p.Stop)+len(p.Place) != 0 || !strings.Contains(refused, "MaxRunDuration") {
-			t.Errorf("%s: with an older agent: %s; refused: %q", name, describe(p), refused)
+		rejected := rejections(p, "g")
+		if len(p.Update)+len(p.Stop)+len(p.Place) != 0 || !strings.Contains(rejected, "MaxRunDuration") {
+			t.Errorf("%s: with an older agent: %s; rejected: %q", name, describe(p), rejected)
 		}
 		w.node(nodeOfLevel("n2", level.First+1))
 		p = w.run("a")

@@ -62,7 +62,7 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 		p.endWithoutNode(g, nodes)
 	}
 	if !anywhere && len(p.placements) == before {
-		g.failed = g.static // no node has refused, but the group runs nowhere: give the reasons
+		g.failed = g.static // no node has rejected, but the group runs nowhere: give the reasons
 		p.nowhere = true
 	}
 }

@@ -25,7 +25,7 @@ func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 	p := w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2")
 	if p.Eval.FailedTGAllocs != nil || p.Blocked != nil {
-		t.Errorf("a node outside the job's constraints counts as a failure: %s", refusals(p, "g"))
+		t.Errorf("a node outside the job's constraints counts as a failure: %s", rejections(p, "g"))
 	}
 	w.nodes("n4")
 	pending := 0
@@ -49,8 +49,8 @@ func TestSystemJob_ThatFitsNowhereGivesReasons(t *testing.T) {
 		RTarget: "plan9",
 		Operand: "=",
 	})))
-	if got := refusals(w.run("log"), "g"); got != "constraint: ${attr.kernel.name} = plan9 (2)" {
-		t.Errorf("refusals: %s", got)
+	if got := rejections(w.run("log"), "g"); got != "constraint: ${attr.kernel.name} = plan9 (2)" {
+		t.Errorf("rejections: %s", got)
 	}
 }
 
@@ -65,9 +65,9 @@ func TestSystemJob_WithoutCapacityOnSomeNodes(t *testing.T) {
 	w.job(aJob("log", structs.JobSystem))
 	p := w.run("log")
 	w.wantPlaced("log", "0@n1")
-	if got := refusals(p, "g"); got != "resources: cpu exhausted (2)" || p.Eval.QueuedAllocations["g"] != 2 ||
+	if got := rejections(p, "g"); got != "resources: cpu exhausted (2)" || p.Eval.QueuedAllocations["g"] != 2 ||
 		p.Blocked == nil {
-		t.Errorf("refusals: %s, %+v", got, p.Eval)
+		t.Errorf("rejections: %s, %+v", got, p.Eval)
 	}
 	if m := p.Eval.FailedTGAllocs["g"]; m.NodesExhausted != 2 || m.DimensionExhausted["cpu"] != 2 ||
 		m.NodesEvaluated != 3 {

@@ -157,7 +157,7 @@ func (p *placer) placeOne(w *placement) {
 	if len(top) == 0 {
 		if stays {
 			p.unstopAlloc(w.prev)
-			g.noteRefused()
+			g.noteRejected()
 		}
 		if w.node != nil {
 			p.exhaustedNodes[w.node.ID] = true
@@ -169,7 +169,7 @@ func (p *placer) placeOne(w *placement) {
 	p.addToPlan(w, top[0].view, t)
 }
 
-// recordFailure keeps the first failure of a group, and for a per-node job the refusal of each node.
+// recordFailure keeps the first failure of a group, and for a per-node job the rejection of each node.
 func (g *groupPlan) recordFailure(w *placement, t *rejects.Count) {
 	g.queued++
 	switch {
@@ -184,7 +184,7 @@ func (g *groupPlan) recordFailure(w *placement, t *rejects.Count) {
 }
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
-// none if every node refused, or if all nodes alike are blocked.
+// none if every node rejected, or if all nodes alike are blocked.
 func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	g := w.plan
 	blocked := p.blockedEverywhere(w)
@@ -210,7 +210,7 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 			o.moveToFront(n)
 		}
 	}
-	past, freed := p.lastRefusals(w)
+	past, freed := p.lastRejections(w)
 	for _, n := range freed {
 		o.moveToFront(n)
 	}
@@ -234,9 +234,9 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	return p.tryAll(w, g.passing)
 }
 
-// lastRefusals returns the refusals of all nodes for the evaluation's last plan, and the nodes with capacity
-// freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
-func (p *placer) lastRefusals(w *placement) (*rejects.Count, []*structs.Node) {
+// lastRejections returns the rejections of all nodes for the evaluation's last plan, and the nodes with
+// capacity freed since, if nothing else has changed since; else nil. Such a group depends on nodes only.
+func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) {
 	g := w.plan
 	e := p.eval
 	before := e.FailedTGAllocs[g.group.Name]

@@ -18,7 +18,7 @@ import (
 // unless its own plan stopped that one.
 func TestPorts_HaveOneHolder(t *testing.T) {
 	placed := 0
-	refused := 0
+	rejected := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := portCluster{
 			fixture: newFixture(t),
@@ -36,10 +36,10 @@ func TestPorts_HaveOneHolder(t *testing.T) {
 			c.step()
 		}
 		placed += c.placed
-		refused += c.refused
+		rejected += c.rejected
 	})
-	if placed == 0 || refused == 0 {
-		t.Errorf("%d allocations were placed and %d plans refused; the test needs both", placed, refused)
+	if placed == 0 || rejected == 0 {
+		t.Errorf("%d allocations were placed and %d plans rejected; the test needs both", placed, rejected)
 	}
 }
 
@@ -50,9 +50,9 @@ var (
 
 type portCluster struct {
 	*fixture
-	t               *rapid.T
-	given           map[string]string // by allocation
-	placed, refused int
+	t                *rapid.T
+	given            map[string]string // by allocation
+	placed, rejected int
 }
 
 // register reports a node with other ports.
@@ -134,7 +134,7 @@ func (c *portCluster) planTogether() {
 		for _, a := range p.Place {
 			row := state.Alloc(tx, a.ID)
 			if row == nil {
-				c.refused++
+				c.rejected++
 				continue
 			}
 			c.placed++

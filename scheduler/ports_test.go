@@ -123,7 +123,7 @@ func TestPorts_OfOneAllocation(t *testing.T) {
 	}
 }
 
-func TestPorts_AreRefusedWithAReason(t *testing.T) {
+func TestPorts_AreRejectedWithAReason(t *testing.T) {
 	other := func(p *structs.Port) { p.HostNetwork = "public" }
 	for reason, c := range map[string]struct {
 		node  *structs.Node
@@ -150,7 +150,7 @@ func TestPorts_AreRefusedWithAReason(t *testing.T) {
 		w.run("first")
 		w.job(aJob("a", structs.JobService, c.edits...))
 		m := w.run("a").Eval.FailedTGAllocs["g"]
-		if m == nil || len(m.Refusals) != 1 || m.Refusals[0].Reason != reason ||
+		if m == nil || len(m.Rejections) != 1 || m.Rejections[0].Reason != reason ||
 			m.DimensionExhausted[c.by] != len(c.by)/len("ports") {
 			t.Errorf("the metric is %+v, want the reason %s", m, reason)
 		}
@@ -269,7 +269,7 @@ func TestPorts_OfChangedNodes(t *testing.T) {
 	w.wantPlaced("a", "0@n1") // a running allocation stays
 }
 
-func TestPlan_RefusesPortsThatAreNotFree(t *testing.T) {
+func TestPlan_RejectsPortsThatAreNotFree(t *testing.T) {
 	w := newFixture(t)
 	w.node(withPorts("n1", 1))
 	for _, id := range []string{"a", "b"} {
@@ -288,7 +288,7 @@ func TestPlan_RefusesPortsThatAreNotFree(t *testing.T) {
 	}
 }
 
-func TestPlan_RefusesOtherPorts(t *testing.T) {
+func TestPlan_RejectsOtherPorts(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Plan){
 		"none":     func(p *structs.Plan) { p.Place[0].Ports = nil },
 		"the same": func(p *structs.Plan) { p.Place[1].Ports = p.Place[0].Ports },

@@ -13,7 +13,7 @@ func small(n, mhz, importance int, edits ...func(*structs.Job)) *structs.Job {
 		func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB = 1 }, both(edits...))
 }
 
-// A node with many allocations gives room, a port and a device like another one.
+// A node with many allocations gives capacity, a port and a device like another one.
 func TestPreemption_OnDenseNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		low  []*structs.Job
@@ -27,20 +27,20 @@ func TestPreemption_OnDenseNodes(t *testing.T) {
 		"a port": {
 			[]*structs.Job{small(150, 5, 10), small(1, 5, 30, port("http", 80))},
 			both(cpu(1), port("http", 80)), "map[low30:1]"},
-		"a port and room": {
+		"a port and capacity": {
 			[]*structs.Job{small(199, 5, 10), small(1, 5, 30, port("http", 80))},
 			both(cpu(10), port("http", 80)), "map[low10:1 low30:1]"},
-		"a port and much room": {
+		"a port and much capacity": {
 			[]*structs.Job{small(199, 5, 10), small(1, 5, 30, port("http", 80))},
 			both(cpu(500), port("http", 80)), "map[low10:99 low30:1]"},
-		"a port and the room of one": {
+		"a port and the capacity of one": {
 			[]*structs.Job{small(62, 5, 10), small(1, 10, 20), small(20, 5, 25), small(1, 5, 30, port("http", 80)),
 				small(1, 575, 45)},
 			both(cpu(15), port("http", 80)), "map[low10:2 low30:1]"},
 		"a device": {
 			[]*structs.Job{small(150, 5, 10), small(1, 5, 30, demand("gpu", 1))},
 			both(cpu(1), demand("gpu", 1)), "map[low30:1]"},
-		"a device and room": {
+		"a device and capacity": {
 			[]*structs.Job{small(199, 5, 10), small(1, 5, 30, demand("gpu", 1))},
 			both(cpu(10), demand("gpu", 1)), "map[low10:1 low30:1]"},
 		"too much": {

@@ -112,7 +112,7 @@ func TestPreemption_CountsNoCanariesAsSpare(t *testing.T) {
 	}
 }
 
-// Only room, ports and devices are taken from others. An allocation that would find no place for another
+// Only capacity, ports and devices are taken from others. An allocation that would find no place for another
 // reason displaces none.
 func TestPreemption_TakesNothingElse(t *testing.T) {
 	for name, demanded := range map[string]func(*structs.Job){
@@ -185,11 +185,11 @@ func TestPreemption_OfDevices(t *testing.T) {
 		"not of others": {map[string]func(*structs.Job){
 			"a": both(demand("acme/gpu/x1", 2), priority(45))},
 			demand("acme/gpu/x1", 1), ""},
-		"of the model before room": {map[string]func(*structs.Job){
+		"of the model before capacity": {map[string]func(*structs.Job){
 			"a": both(demand("acme/gpu/x1", 1), cpu(400), priority(30)),
 			"b": both(demand("acme/gpu/x2", 2), priority(35)), "c": cpu(400)},
 			both(demand("acme/gpu/x2", 1), cpu(500)), "b c"},
-		"with room": {map[string]func(*structs.Job){
+		"with capacity": {map[string]func(*structs.Job){
 			"a": both(demand("acme/gpu/x1", 2), cpu(100)), "b": cpu(800)},
 			both(demand("acme/gpu/x1", 1), cpu(500)), "a b"},
 	} {

@@ -57,11 +57,11 @@ func TestPreemption_DisplacesFewOfTheLowestPriority(t *testing.T) {
 			map[string][]int{"a": {20, 300}, "b": {20, 280}, "c": {30, 400}}, 710, "a c"},
 		"three": {map[string][]int{"a": {20, 260}, "b": {20, 250}, "c": {20, 245}, "d": {20, 240}}, 700,
 			"a b d"},
-		"free room counts":        {map[string][]int{"a": {20, 300}, "b": {20, 320}}, 650, "a"},
-		"a gap of ten":            {map[string][]int{"a": {40, 1000}}, 500, "a"},
-		"a gap of nine":           {map[string][]int{"a": {41, 1000}}, 500, ""},
-		"not enough lower ones":   {map[string][]int{"a": {20, 400}, "b": {50, 600}}, 500, ""},
-		"none where free room is": {map[string][]int{"a": {20, 400}}, 500, ""},
+		"free capacity counts":        {map[string][]int{"a": {20, 300}, "b": {20, 320}}, 650, "a"},
+		"a gap of ten":                {map[string][]int{"a": {40, 1000}}, 500, "a"},
+		"a gap of nine":               {map[string][]int{"a": {41, 1000}}, 500, ""},
+		"not enough lower ones":       {map[string][]int{"a": {20, 400}, "b": {50, 600}}, 500, ""},
+		"none where free capacity is": {map[string][]int{"a": {20, 400}}, 500, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -163,7 +163,7 @@ func TestPreemption_IsLimited(t *testing.T) {
 	}
 }
 
-// A displaced job waits until there is room, and the room of its old allocation is not given twice.
+// A displaced job waits until there is capacity, and the capacity of its old allocation is not given twice.
 func TestPreemption_OfTheDisplacedJob(t *testing.T) {
 	w := newFixture(t)
 	w.preempting()

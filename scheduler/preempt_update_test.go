@@ -57,9 +57,9 @@ func distinctHosts(j *structs.Job) {
 	constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts})(j)
 }
 
-// A plan stops an allocation of the job itself, and displaces one. Two placements share the room of both:
-// each names those whose room it has, also as the log counts it.
-func TestPreemption_SharesTheRoomOfVictims(t *testing.T) {
+// A plan stops an allocation of the job itself, and displaces one. Two placements share the capacity of both:
+// each names those whose capacity it has, also as the log counts it.
+func TestPreemption_SharesTheCapacityOfVictims(t *testing.T) {
 	w := newFixture(t)
 	w.preempting()
 	w.nodes("n1")

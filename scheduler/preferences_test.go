@@ -133,7 +133,7 @@ func TestPreferences_ReadAPartOfALargeFleet(t *testing.T) {
 	}
 }
 
-// A sample has room for a few of many classes: it has those with the best rating.
+// A sample has capacity for a few of many classes: it has those with the best rating.
 func TestPreferences_BeginWithTheBestOfManyClasses(t *testing.T) {
 	w := newFixture(t)
 	sizes := map[string]int{}
@@ -361,7 +361,7 @@ func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
 		w := newFixture(t)
 		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
 			n := aNode(fmt.Sprint("n", i))
-			n.NodeResources.CPU.CpuShares = int64(rapid.IntRange(200, 2000).Draw(t, "room"))
+			n.NodeResources.CPU.CpuShares = int64(rapid.IntRange(200, 2000).Draw(t, "capacity"))
 			w.node(n)
 		}
 		number := rapid.IntRange(1, 12)

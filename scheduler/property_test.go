@@ -248,8 +248,8 @@ func (c *randomJobs) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *st
 	}
 }
 
-// TestSpread_IsWithinToleranceOnAnEmptyFleet draws fleets and spreads. Nodes have enough room, so each value
-// has its share, rounded.
+// TestSpread_IsWithinToleranceOnAnEmptyFleet draws fleets and spreads. Nodes have enough capacity, so each
+// value has its share, rounded.
 func TestSpread_IsWithinToleranceOnAnEmptyFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newFixture(t)

@@ -154,7 +154,7 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 				p = w.plan(t, evalOf(w, n, c.job, c.perNode), enough)
 			}))
 			if len(p.Place) != 1 || p.Blocked != nil {
-				t.Fatalf("%s among %d: %s %s", c.name, n, describe(p), refusals(p, "g"))
+				t.Fatalf("%s among %d: %s %s", c.name, n, describe(p), rejections(p, "g"))
 			}
 			if m := p.Place[0].Metrics; m.NodesEvaluated > c.most || m.NodesEvaluated == 0 {
 				t.Errorf("%s among %d nodes: %d were evaluated", c.name, n, m.NodesEvaluated)
@@ -173,9 +173,9 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 	w := fleet(t, 200)
 	p := w.plan(t, w.eval("late"), enough)
-	if got := refusals(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") ||
+	if got := rejections(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") ||
 		p.Eval.FailedTGAllocs["g"].NodesEvaluated != 0 {
-		t.Errorf("refusals: %s", got)
+		t.Errorf("rejections: %s", got)
 	}
 }
 
@@ -196,8 +196,8 @@ func TestFailure_CountsEveryNode(t *testing.T) {
 	w.t = t
 	w.job(aJob("big", structs.JobService, cpu(995)))
 	p := w.plan(t, w.eval("big"), enough)
-	if got := refusals(p, "g"); got != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
-		t.Errorf("refusals: %s", got)
+	if got := rejections(p, "g"); got != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
+		t.Errorf("rejections: %s", got)
 	}
 	if m := p.Eval.FailedTGAllocs["g"]; m.NodesEvaluated != n || m.NodesExhausted != n || m.NodesInPool != n {
 		t.Errorf("metric: %+v", m)
@@ -244,8 +244,8 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		if m := p.Eval.FailedTGAllocs["g"]; p.Eval.Status != structs.EvalBlocked ||
 			p.Eval.QueuedAllocations["g"] != 2 ||
 			m.NodesExhausted != n || m.CoalescedFailures != 1 ||
-			refusals(p, "g") != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
-			t.Fatalf("%+v: %s", m, refusals(p, "g"))
+			rejections(p, "g") != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
+			t.Fatalf("%+v: %s", m, rejections(p, "g"))
 		}
 		w.carryOut(t, p)
 
@@ -324,9 +324,9 @@ func TestUnblockKeys_AreBounded(t *testing.T) {
 	const n = maxKeys + 100
 	w := fleetWithin(t, n, 1)
 	p := w.plan(t, w.eval("db"), enough)
-	if got := refusals(p,
+	if got := rejections(p,
 		"g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
-		t.Fatalf("refusals: %s", got)
+		t.Fatalf("rejections: %s", got)
 	}
 	if got := len(blockedOn(p)); got < maxKeys/2 || got > maxKeys+2 {
 		t.Errorf("evaluation waits for %d keys", got)
@@ -416,7 +416,7 @@ func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 			})
 			p := w.plan(t, e, enough)
 			if len(p.Place) != 1 {
-				t.Fatalf("%s: %s", id, refusals(p, "g"))
+				t.Fatalf("%s: %s", id, rejections(p, "g"))
 			}
 			w.write(t, func(tx *state.WriteTx) error {
 				return state.PlanApply(tx, p)
@@ -469,7 +469,7 @@ func TestUpdate_MayStayOnItsNode(t *testing.T) {
 	w.job(aJob("big", structs.JobService, count(300), cpu(950), atOnce))
 	p := w.plan(t, w.eval("big"), enough)
 	if len(p.Place) != 300 || len(p.Stop) != 300 {
-		t.Fatalf("%d placed, %d stopped: %s", len(p.Place), len(p.Stop), refusals(p, "g"))
+		t.Fatalf("%d placed, %d stopped: %s", len(p.Place), len(p.Stop), rejections(p, "g"))
 	}
 	for _, a := range p.Place {
 		if prev := state.Alloc(w.s.Read(), a.PreviousAllocation); prev.NodeID != a.NodeID {

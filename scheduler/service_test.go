@@ -162,8 +162,8 @@ func TestUpdate_WithoutCapacityKeepsTheOldOne(t *testing.T) {
 	if len(p.Stop)+len(p.Place) != 0 || w.allocs("web")[0].ID != old.ID {
 		t.Errorf("plan: %s", describe(p))
 	}
-	if got := refusals(p, "g"); got != "resources: cpu exhausted (1)" {
-		t.Errorf("refusals: %s", got)
+	if got := rejections(p, "g"); got != "resources: cpu exhausted (1)" {
+		t.Errorf("rejections: %s", got)
 	}
 	w.job(aJob("web", structs.JobService, cpu(900))) // fits when the old one is gone
 	w.run("web")
@@ -314,7 +314,7 @@ func (w *fixture) evals(status string) []*structs.Evaluation {
 	return out
 }
 
-func TestRefusals_NameFilterAndReason(t *testing.T) {
+func TestRejections_NameFilterAndReason(t *testing.T) {
 	w := newFixture(t)
 	for id, edit := range map[string]func(*structs.Node){
 		"n01": func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible },
@@ -353,7 +353,7 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 		"resources: cpu exhausted (1)",
 		"resources: memory exhausted (1)",
 	}, "\n")
-	if got := refusals(p, "g"); got != want {
+	if got := rejections(p, "g"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	m := p.Eval.FailedTGAllocs["g"]
@@ -382,9 +382,9 @@ func TestDistinctHosts_OfAJob(t *testing.T) {
 		constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: "true"})))
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n2")
-	if got := refusals(p,
+	if got := rejections(p,
 		"g"); got != "distinct-hosts: distinct_hosts: the node has an allocation of the job (2)" {
-		t.Errorf("refusals: %s", got)
+		t.Errorf("rejections: %s", got)
 	}
 }
 
@@ -397,8 +397,8 @@ func TestDistinctHosts_OfAGroupCountsTheGroup(t *testing.T) {
 	w.wantPlaced("web", "0@n1 1@n2 0@n1 1@n2")
 	for _, group := range []string{"g0", "g1"} {
 		want := "distinct-hosts: distinct_hosts: the node has an allocation of the group (2)"
-		if got := refusals(p, group); got != want {
-			t.Errorf("refusals of %s: %s", group, got)
+		if got := rejections(p, group); got != want {
+			t.Errorf("rejections of %s: %s", group, got)
 		}
 	}
 }
@@ -416,7 +416,7 @@ func TestDistinctHosts_MayBeOff(t *testing.T) {
 	}
 }
 
-func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
+func TestProcess_RejectsAnEmptyEvaluation(t *testing.T) {
 	_, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now())
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("error: %v", err)

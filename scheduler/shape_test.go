@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// TestShape_DiffersWithTheDemand: two jobs of one shape are refused alike, so nothing that decides may be
+// TestShape_DiffersWithTheDemand: two jobs of one shape are rejected alike, so nothing that decides may be
 // left out of it.
 func TestShape_DiffersWithTheDemand(t *testing.T) {
 	w := newFixture(t)

@@ -16,8 +16,8 @@ import (
 // mostStoppable is the most predecessors that are considered for one successor.
 const mostStoppable = 256
 
-// mostRefused is the most updates of a group without a place for whose sake a plan tries to stop others.
-const mostRefused = 16
+// mostRejected is the most updates of a group without a place for whose sake a plan tries to stop others.
+const mostRejected = 16
 
 // place is the place of an allocation in its group: its index, or in a per-node job its node.
 type place struct {
@@ -72,7 +72,7 @@ func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bo
 func (p *placer) placeByStops(w *placement) bool {
 	g := w.plan
 	volume := p.blockedEverywhere(w) != nil // its users have it on any node
-	if w.node != nil && !volume || g.refusedStops >= mostRefused {
+	if w.node != nil && !volume || g.rejectedStops >= mostRejected {
 		return false
 	}
 	others := p.stoppable(w)
@@ -91,7 +91,7 @@ func (p *placer) placeByStops(w *placement) bool {
 		p.placeStopped(set)
 		return true
 	}
-	g.refusedStops++
+	g.rejectedStops++
 	return false
 }
 

@@ -50,7 +50,7 @@ func TestStopFirst_KeepsThePace(t *testing.T) {
 
 // Stops that do not help are taken back: all predecessors run on.
 func TestStopFirst_StopsNoneInVain(t *testing.T) {
-	const all = mostRefused + 4
+	const all = mostRejected + 4
 	x := &settling{newFixture(t)}
 	x.nodes("n1", "n2")
 	x.register(web(50, all, 1))

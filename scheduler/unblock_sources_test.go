@@ -10,7 +10,7 @@ import (
 // unblockSource is a change after which a job that waits finds a place.
 type unblockSource struct {
 	job    *structs.Job
-	before func(w *fixture) // the cluster without room for the job
+	before func(w *fixture) // the cluster without capacity for the job
 	change func(w *fixture)
 }
 
@@ -54,9 +54,9 @@ func occupied(edits ...func(*structs.Job)) func(*fixture) {
 	}
 }
 
-// unblockSources lists every change that makes room, or makes a node fit. What is not here makes none: the
-// algorithm of the scheduler and of a node pool only order nodes, a drain that is complete leaves its node
-// ineligible, and a namespace has no quota.
+// unblockSources lists every change that makes capacity, or makes a node fit. What is not here makes none:
+// the algorithm of the scheduler and of a node pool only order nodes, a drain that is complete leaves its
+// node ineligible, and a namespace has no quota.
 var unblockSources = map[string]unblockSource{
 	// rows of nodes
 	"a node registers": {

@@ -64,7 +64,7 @@ func TestDistinctProperty_LimitsTheAllocationsOfAValue(t *testing.T) {
 			}
 			if failed := c.count*c.groups - c.placed; failed > 0 {
 				m := p.Eval.FailedTGAllocs[j.TaskGroups[c.groups-1].Name]
-				if m == nil || !strings.Contains(fmt.Sprint(m.Refusals[0]), "distinct_property: ${meta.rack}") {
+				if m == nil || !strings.Contains(fmt.Sprint(m.Rejections[0]), "distinct_property: ${meta.rack}") {
 					t.Errorf("%d are not placed, and the reasons are %+v", failed, m)
 				}
 			}
@@ -79,14 +79,14 @@ func TestDistinctProperty_NeedsTheAttribute(t *testing.T) {
 	w.node(n)
 	w.job(aJob("web", structs.JobService, inGroup(distinctProperty("9"))))
 	p := w.run("web")
-	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.Refusals[0].Filter != rejects.FilterProperty ||
-		m.Refusals[0].Reason != "distinct_property: the node has no ${meta.rack}" {
+	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.Rejections[0].Filter != rejects.FilterProperty ||
+		m.Rejections[0].Reason != "distinct_property: the node has no ${meta.rack}" {
 		t.Errorf("got %+v", m)
 	}
 }
 
-// The allocations that a plan stops leave room for their successors, on other nodes of the rack too.
-func TestDistinctProperty_LeavesRoomForSuccessors(t *testing.T) {
+// The allocations that a plan stops leave capacity for their successors, on other nodes of the rack too.
+func TestDistinctProperty_LeavesCapacityForSuccessors(t *testing.T) {
 	w := newFixture(t)
 	w.racks(map[string]int{"r1": 2, "r2": 2})
 	w.job(aJob("web", structs.JobService, count(2), inGroup(distinctProperty(""))))
@@ -146,7 +146,7 @@ func TestDistinctProperty_TriesAllNodesAgain(t *testing.T) {
 	}
 }
 
-// The room for a job of every node may come from its allocation on another node.
+// The capacity for a job of every node may come from its allocation on another node.
 func TestDistinctProperty_OfAPerNodeJobWaitsForAnyCapacity(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
@@ -203,7 +203,7 @@ func TestDistinct_MovesTheAllocationsThatRun(t *testing.T) {
 	}
 }
 
-// An allocation that ends because of its count or its group makes room: the other one stays.
+// An allocation that ends because of its count or its group makes capacity: the other one stays.
 func TestDistinct_MovesNoneBesideOneThatEnds(t *testing.T) {
 	two := func(j *structs.Job) {
 		last := *j.TaskGroups[0]
@@ -253,7 +253,7 @@ func TestDistinctProperty_ThatIsNewEndsAllocationsOfAPerNodeJob(t *testing.T) {
 	}
 }
 
-// An allocation that leaves its node because of another new constraint makes room: the other one stays.
+// An allocation that leaves its node because of another new constraint makes capacity: the other one stays.
 func TestDistinct_MovesNoneBesideOneThatLeaves(t *testing.T) {
 	for _, kind := range []string{structs.JobService, structs.JobSystem} {
 		for range 8 { // IDs are random
@@ -281,7 +281,7 @@ func TestDistinct_MovesNoneBesideOneThatLeaves(t *testing.T) {
 	}
 }
 
-// An allocation of another group that leaves its node because of a new constraint makes room, too.
+// An allocation of another group that leaves its node because of a new constraint makes capacity, too.
 func TestDistinct_MovesNoneBesideOneOfAnotherGroupThatLeaves(t *testing.T) {
 	for range 8 { // IDs are random
 		w := newFixture(t)

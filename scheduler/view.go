@@ -11,7 +11,7 @@ import (
 // nodeView is a node with the effects of the plan so far.
 type nodeView struct {
 	node     *structs.Node
-	capacity structs.NodeRoom
+	capacity structs.NodeCapacity
 	stops    []*freedCapacity     // of the allocations that the plan stops here
 	devices  structs.DeviceUse    // in use
 	ports    *structs.NodePorts   // nil until a group demands some
@@ -193,7 +193,7 @@ func (p *outlook) newView(n *structs.Node) *nodeView {
 	m.used++
 	v := &m.blocks[block][at]
 	v.node = n
-	v.capacity = structs.NewNodeRoom(n)
+	v.capacity = structs.NewNodeCapacity(n)
 	return v
 }
 

@@ -105,7 +105,7 @@ func (s *Server) LostLeadership() <-chan struct{} {
 	return notLeading
 }
 
-// barrierPause is the time between two barriers: Raft refuses them at once during a transfer of leadership.
+// barrierPause is the time between two barriers: Raft rejects them at once during a transfer of leadership.
 const barrierPause = 100 * time.Millisecond
 
 // caughtUp waits until everything that earlier leaders committed is applied here: before that the loops

@@ -200,7 +200,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	return f.Index(), f.Response(), nil
 }
 
-// checkSize refuses an entry that the log could not give back: its reader has a bound, its writer has none. A
+// checkSize rejects an entry that the log could not give back: its reader has a bound, its writer has none. A
 // batch keeps to the bound by itself: it is one entry, or several of at most fsm.BytesInBatch.
 func checkSize(entry []byte) error {
 	if len(entry) <= structs.MaxEntry {

@@ -89,7 +89,7 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 	}
 }
 
-func TestRecovery_RefusesAFileThatDoesNotFit(t *testing.T) {
+func TestRecovery_RejectsAFileThatDoesNotFit(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	s := run(t, cfg)
@@ -122,7 +122,7 @@ func TestRecovery_RefusesAFileThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestRecovery_RefusesAServerWithoutAState(t *testing.T) {
+func TestRecovery_RejectsAServerWithoutAState(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	cfg.BootstrapExpect, cfg.RetryJoin = 0, []string{"127.0.0.1:1"}
@@ -142,7 +142,7 @@ func TestRecovery_RefusesAServerWithoutAState(t *testing.T) {
 	}
 }
 
-// FuzzReadPeers: a file is refused, or gives this server a vote.
+// FuzzReadPeers: a file is rejected, or gives this server a vote.
 func FuzzReadPeers(f *testing.F) {
 	f.Add([]byte(`[{"id":"me","address":"127.0.0.1:4647","non_voter":false},{"id":"b","address":"127.0.0.2:4647"}]`))
 	f.Add([]byte(`[{"id":"me","address":"127.0.0.1:4647","non_voter":true}]`))

@@ -101,7 +101,7 @@ func LiveAllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 }
 
 // HoldersByNode yields a node's allocations whose end it has not reported, those that are to end first. They
-// hold its room, devices, ports and host volumes.
+// hold its capacity, devices, ports and host volumes.
 func HoldersByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return holdersByNode.Scan(tx, node)
 }

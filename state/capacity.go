@@ -22,13 +22,13 @@ func unblockCapacity(tx *WriteTx, node string) {
 	}
 	old := unblocks.Get(tx, structs.WakeCapacity)
 	freed := structs.FreedNode{Node: node, At: tx.Index}
-	n := len(old.Rooms)
-	if n > 0 && old.Rooms[n-1] == freed {
+	n := len(old.Freed)
+	if n > 0 && old.Freed[n-1] == freed {
 		return
 	}
 	w := *old
 	if node == "" {
-		w.Rooms = nil
+		w.Freed = nil
 		w.Forgotten = tx.Index
 		unblocks.Put(tx, &w)
 		return
@@ -37,7 +37,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 		w.Forgotten = tx.Index - 1 // the row records all nodes after this index
 	}
 	kept := make([]structs.FreedNode, 0, keptFreed+1)
-	for _, r := range w.Rooms {
+	for _, r := range w.Freed {
 		if r.Node != node {
 			kept = append(kept, r)
 		}
@@ -47,7 +47,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 		w.Forgotten = kept[0].At
 		kept = kept[1:]
 	}
-	w.Rooms = kept
+	w.Freed = kept
 	unblocks.Put(tx, &w)
 }
 
@@ -89,7 +89,7 @@ func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
 		index < w.Forgotten {
 		return nil, false
 	}
-	for _, r := range w.Rooms {
+	for _, r := range w.Freed {
 		if r.At > index {
 			nodes = append(nodes, r.Node)
 		}

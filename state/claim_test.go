@@ -177,7 +177,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 				},
 				WriteOptions: w.now(),
 			})
-			if c.node == "n2" { // the fine one is n3's: refused first, in the same way
+			if c.node == "n2" { // the fine one is n3's: rejected first, in the same way
 				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{
 					NodeID:       c.node,
 					Claims:       []*structs.CSIClaim{c.claim},

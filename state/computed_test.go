@@ -99,14 +99,14 @@ func checkComputed(t *rapid.T, s *Store) {
 			continue
 		}
 		n := &structs.Node{ID: node}
-		each := structs.NewNodeRoom(n)
+		each := structs.NewNodeCapacity(n)
 		for a := range HoldersByNode(c, node) {
 			each.Hold(a)
 		}
-		sums := structs.NewNodeRoom(n)
+		sums := structs.NewNodeCapacity(n)
 		sums.HoldAll(use)
 		if got, want := fmt.Sprintf("%+v", sums), fmt.Sprintf("%+v", each); got != want {
-			t.Fatalf("the room of node %s is by sums %s, by its allocations %s", node, got, want)
+			t.Fatalf("the capacity of node %s is by sums %s, by its allocations %s", node, got, want)
 		}
 	}
 }

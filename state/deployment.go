@@ -287,7 +287,7 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 			why += structs.DeploymentStableIsOther
 		case CheckJobNamespace(tx, target) != nil:
 			target = nil
-			why += structs.DeploymentStableIsRefused
+			why += structs.DeploymentStableIsRejected
 		default:
 			why += fmt.Sprint(structs.DeploymentRollsBack, target.Version)
 		}

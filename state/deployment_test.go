@@ -275,7 +275,7 @@ func TestDeployment_RevertsUnderTheRuleOfTheNamespace(t *testing.T) {
 		why              string
 	}{
 		{"allowed", true, false, true, structs.DeploymentRollsBack + "0"},
-		{"refused by the namespace", true, true, false, structs.DeploymentStableIsRefused},
+		{"rejected by the namespace", true, true, false, structs.DeploymentStableIsRejected},
 		{"without a stable version", false, false, false, structs.DeploymentHasNoStable},
 	}
 	for _, c := range cases {

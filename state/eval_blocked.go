@@ -109,7 +109,7 @@ func unblockQueues(tx *WriteTx, key string, old *structs.UnblockRow) *structs.Un
 		w.Then = old.Next
 	}
 	if old != nil {
-		w.Rooms = old.Rooms
+		w.Freed = old.Freed
 		w.Forgotten = old.Forgotten
 	}
 	unblockHeads(tx, w, queuesAtOnce)

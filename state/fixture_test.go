@@ -169,7 +169,7 @@ func (w *fixture) alloc(id, job, node string) {
 	}}
 	do(w, PlanApply, p)
 	if Alloc(w.s.Read(), id) == nil {
-		w.t.Fatalf("the plan that places %s was refused: %s", id, Eval(w.s.Read(), p.Eval.ID).StatusDescription)
+		w.t.Fatalf("the plan that places %s was rejected: %s", id, Eval(w.s.Read(), p.Eval.ID).StatusDescription)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestNodeRegister_EvaluatesAfterChangesOfHostVolumes(t *testing.T) {
 	w.wantEvaluated()
 }
 
-// Two plans that were made from one state give a host volume to two writers: the second one is refused.
+// Two plans that were made from one state give a host volume to two writers: the second one is rejected.
 func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
 	for _, mode := range []structs.CSIAccessMode{"", structs.CSISingleNodeSingleWriter} {
 		w := newFixture(t)
@@ -61,15 +61,15 @@ func TestPlan_HasOneWriterOfAHostVolume(t *testing.T) {
 		last := w.planOf(j, "u@n1")
 		do(w, PlanApply, last)
 		e := Eval(w.s.Read(), last.Eval.ID)
-		refused := strings.Contains(e.StatusDescription, "host volume data has a writer")
-		if refused != (mode != "") {
+		rejected := strings.Contains(e.StatusDescription, "host volume data has a writer")
+		if rejected != (mode != "") {
 			t.Errorf("mode %q: the evaluation says %q", mode, e.StatusDescription)
 		}
 		stop := w.planOf(j, "v@n1")
 		stop.Stop = []*structs.PlanStop{{AllocID: "z"}}
 		do(w, PlanApply, stop)
 		if w.placed("v") != "v" {
-			t.Errorf("mode %q: a plan that stops the writer is refused", mode)
+			t.Errorf("mode %q: a plan that stops the writer is rejected", mode)
 		}
 	}
 }

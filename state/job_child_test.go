@@ -127,7 +127,7 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 	}
 }
 
-// disableDriver makes the default namespace refuse the jobs of a driver.
+// disableDriver makes the default namespace reject the jobs of a driver.
 func (w *fixture) disableDriver(driver string) {
 	w.t.Helper()
 	do(w, NamespaceApply, &structs.NamespaceApplyRequest{

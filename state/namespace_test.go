@@ -68,8 +68,8 @@ func (w *fixture) wantNamespaces(want string) {
 	}
 }
 
-// wantRefused expects an error of a kind whose text has all parts.
-func wantRefused(t rapid.TB, err error, kind structs.Kind, parts ...string) {
+// wantRejected expects an error of a kind whose text has all parts.
+func wantRejected(t rapid.TB, err error, kind structs.Kind, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !structs.IsKind(err, kind) || !strings.Contains(fmt.Sprint(err), part) {
@@ -81,8 +81,8 @@ func wantRefused(t rapid.TB, err error, kind structs.Kind, parts ...string) {
 func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	w := newFixture(t)
 	const remedy = "berth namespace apply prod"
-	wantRefused(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
-	wantRefused(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
+	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
+	wantRejected(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
 	w.wantNamespaces("default")
 	w.applyNamespace(&structs.Namespace{Name: "prod"})
 	w.wantNamespaces("default prod")
@@ -143,10 +143,11 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantNamespaces("default")
-	wantRefused(t, w.registerChecked(jobIn("jobs", "j")), structs.KindPrecondition, "berth namespace apply jobs")
+	wantRejected(t, w.registerChecked(jobIn("jobs", "j")), structs.KindPrecondition,
+		"berth namespace apply jobs")
 }
 
-func TestNamespaceDelete_RefusesAUsedOne(t *testing.T) {
+func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 	w := newFixture(t)
 	w.applyNamespace(&structs.Namespace{Name: "prod"})
 	w.applyNamespace(&structs.Namespace{Name: "default", Description: "ours"})
@@ -155,10 +156,10 @@ func TestNamespaceDelete_RefusesAUsedOne(t *testing.T) {
 	if err := w.putVolumeIn("prod", "v"); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, w.deleteNamespace("prod"), structs.KindPrecondition, "2 jobs", `"a"`)
+	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "2 jobs", `"a"`)
 	w.purge("prod", "a")
 	w.purge("prod", "b")
-	wantRefused(t, w.deleteNamespace("prod"), structs.KindPrecondition, "1 volumes", `"v"`)
+	wantRejected(t, w.deleteNamespace("prod"), structs.KindPrecondition, "1 volumes", `"v"`)
 	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		WriteOptions: structs.WriteOptions{Namespace: "prod"},
@@ -167,8 +168,8 @@ func TestNamespaceDelete_RefusesAUsedOne(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantNamespaces("default")
-	wantRefused(t, w.deleteNamespace("prod"), structs.KindNotFound, "prod")
-	wantRefused(t, w.deleteNamespace("default"), structs.KindInvalid, "cannot be deleted")
+	wantRejected(t, w.deleteNamespace("prod"), structs.KindNotFound, "prod")
+	wantRejected(t, w.deleteNamespace("default"), structs.KindInvalid, "cannot be deleted")
 }
 
 func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
@@ -177,13 +178,13 @@ func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 		Name:         "prod",
 		Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
 	})
-	wantRefused(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
+	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
 		`group "g": task "t"`, `does not allow the driver "exec"`)
 	w.applyNamespace(&structs.Namespace{
 		Name:         "prod",
 		Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
 	})
-	wantRefused(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
+	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
 	w.applyNamespace(&structs.Namespace{
 		Name:         "prod",
 		Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},

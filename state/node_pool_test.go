@@ -63,11 +63,11 @@ func TestNodePools_AreThoseWithRowsOrNodes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"all", "default", ""} {
-		wantRefused(t, w.applyPool(&structs.NodePool{Name: name}), structs.KindInvalid, "name")
+		wantRejected(t, w.applyPool(&structs.NodePool{Name: name}), structs.KindInvalid, "name")
 	}
 }
 
-func TestNodePoolDelete_RefusesAUsedOne(t *testing.T) {
+func TestNodePoolDelete_RejectsAUsedOne(t *testing.T) {
 	w := newFixture(t)
 	if err := w.applyPool(&structs.NodePool{Name: "gpu"}); err != nil {
 		t.Fatal(err)
@@ -77,16 +77,16 @@ func TestNodePoolDelete_RefusesAUsedOne(t *testing.T) {
 	j := aJob("j", structs.JobService)
 	j.NodePool = "gpu"
 	w.job(j)
-	wantRefused(t, w.deletePool("gpu"), structs.KindPrecondition, "2 nodes", `"name-n1"`)
+	wantRejected(t, w.deletePool("gpu"), structs.KindPrecondition, "2 nodes", `"name-n1"`)
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "n2"}})
-	wantRefused(t, w.deletePool("gpu"), structs.KindPrecondition, "1 jobs", `"j" in namespace "default"`)
+	wantRejected(t, w.deletePool("gpu"), structs.KindPrecondition, "1 jobs", `"j" in namespace "default"`)
 	w.purge("default", "j")
 	if err := w.deletePool("gpu"); err != nil {
 		t.Error(err)
 	}
 	w.wantPools("all default")
-	wantRefused(t, w.deletePool("gpu"), structs.KindNotFound, "gpu")
-	wantRefused(t, w.deletePool("all"), structs.KindInvalid, "cannot be deleted")
+	wantRejected(t, w.deletePool("gpu"), structs.KindNotFound, "gpu")
+	wantRejected(t, w.deletePool("all"), structs.KindInvalid, "cannot be deleted")
 }
 
 func TestNodePoolApply_WritesOnlyChanges(t *testing.T) {

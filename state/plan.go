@@ -10,7 +10,7 @@ import (
 )
 
 // PlanApply executes a plan of the scheduler as far as it still fits: on each node all placements and stops
-// of the plan, or none. That of a job with AllAtOnce has no effect if one node refuses it. If something is
+// of the plan, or none. That of a job with AllAtOnce has no effect if one node rejects it. If something is
 // rejected, or the job has changed since the plan was made, the evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Eval == nil ||
@@ -31,9 +31,9 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	}
 	place := newPlacements(tx, p)
 	check := newPlanCheck(tx, p)
-	refused := check.rejectedNodes(place)
-	if len(refused) > 0 && j.AllAtOnce {
-		why := append(refusalTexts(refused), "the job is all_at_once, so nothing of it took effect")
+	rejected := check.rejectedNodes(place)
+	if len(rejected) > 0 && j.AllAtOnce {
+		why := append(rejectionTexts(rejected), "the job is all_at_once, so nothing of it took effect")
 		retryEval(tx, e, "", why...)
 		return nil
 	}
@@ -41,12 +41,12 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		putDeployment(tx, p.Deployment, p.Now)
 	}
 	for _, s := range p.Stop {
-		stopPlanned(tx, s, refused, p.Now)
+		stopPlanned(tx, s, rejected, p.Now)
 	}
 	for _, u := range p.Update {
 		updatePlanned(tx, u, p.Now)
 	}
-	place = slices.DeleteFunc(place, func(a *structs.Allocation) bool { return refused[a.NodeID] != "" })
+	place = slices.DeleteFunc(place, func(a *structs.Allocation) bool { return rejected[a.NodeID] != "" })
 	check.placePlanned(tx, place, e)
 	for _, u := range p.DeploymentUpdates {
 		own := *u
@@ -62,8 +62,8 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		putBlocked(tx, stampEval(p.Blocked, p.Now), e)
 	}
 	switch {
-	case len(refused) > 0:
-		retryEval(tx, e, "", refusalTexts(refused)...)
+	case len(rejected) > 0:
+		retryEval(tx, e, "", rejectionTexts(rejected)...)
 	case changedSincePlan(tx, e):
 		retryEval(tx, e, structs.EvalChanged, changedMeanwhile)
 	default:
@@ -72,10 +72,10 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	return nil
 }
 
-// refusalTexts returns the reasons of the nodes that refuse a plan.
-func refusalTexts(refused map[string]string) (texts []string) {
-	for node, why := range refused {
-		texts = append(texts, fmt.Sprintf("node %s refused the plan: %s", node, why))
+// rejectionTexts returns the reasons of the nodes that reject a plan.
+func rejectionTexts(rejected map[string]string) (texts []string) {
+	for node, why := range rejected {
+		texts = append(texts, fmt.Sprintf("node %s rejected the plan: %s", node, why))
 	}
 	return texts
 }
@@ -126,12 +126,12 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 func stopPlanned(
 	tx *WriteTx,
 	s *structs.PlanStop,
-	refused map[string]string,
+	rejected map[string]string,
 	now int64,
 ) {
 	old := Alloc(tx, s.AllocID)
 	if old == nil ||
-		(refused[old.NodeID] != "" && s.ClientStatus == "") {
+		(rejected[old.NodeID] != "" && s.ClientStatus == "") {
 		return
 	}
 	a := old.Copy()

@@ -31,8 +31,8 @@ func newPlanCheck(tx Reader, p *structs.Plan) *planCheck {
 }
 
 // rejectedNodes checks for each node of the placements that it accepts allocations, that each allocation has
-// its job's version, that all fit into the room that is free or that the plan's own stops give, and that each
-// has free devices and ports. It returns the reasons of the nodes that refuse.
+// its job's version, that all fit into the capacity that is free or that the plan's own stops give, and that
+// each has free devices and ports. It returns the reasons of the nodes that reject.
 func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string {
 	for _, s := range c.plan.Stop {
 		a := Alloc(c, s.AllocID)
@@ -41,21 +41,21 @@ func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string
 		}
 		c.stopped[s.AllocID] = a != nil
 	}
-	refused := map[string]string{}
+	rejected := map[string]string{}
 	for _, a := range place {
-		if refused[a.NodeID] != "" {
+		if rejected[a.NodeID] != "" {
 			continue
 		}
-		why := c.refusal(a)
+		why := c.rejection(a)
 		if why != "" {
-			refused[a.NodeID] = why
+			rejected[a.NodeID] = why
 		}
 	}
-	return refused
+	return rejected
 }
 
-// refusal returns why the node of a placement refuses it, or counts it and returns "".
-func (c *planCheck) refusal(a *structs.Allocation) string {
+// rejection returns why the node of a placement rejects it, or counts it and returns "".
+func (c *planCheck) rejection(a *structs.Allocation) string {
 	use := c.used[a.NodeID]
 	if use == nil {
 		n := Node(c, a.NodeID)
@@ -88,51 +88,51 @@ func (c *planCheck) refusal(a *structs.Allocation) string {
 
 // nodeUse is what allocations have of a node, without those that the plan stops.
 type nodeUse struct {
-	node    *structs.Node
-	room    structs.NodeRoom
-	given   map[string]*structs.Resources // the room of those that the plan stops, as far as no placement has it
-	devices structs.DeviceUse
-	ports   *structs.NodePorts   // nil until an allocation has or demands some
-	placed  []*structs.TaskGroup // those with host volumes that the plan has placed here
+	node     *structs.Node
+	capacity structs.NodeCapacity
+	given    map[string]*structs.Resources // the capacity of the stopped ones, as far as no placement has it
+	devices  structs.DeviceUse
+	ports    *structs.NodePorts   // nil until an allocation has or demands some
+	placed   []*structs.TaskGroup // those with host volumes that the plan has placed here
 }
 
 // useOf counts the allocations that have something of a node.
 func (c *planCheck) useOf(n *structs.Node) *nodeUse {
-	use := &nodeUse{node: n, room: structs.NewNodeRoom(n)}
+	use := &nodeUse{node: n, capacity: structs.NewNodeCapacity(n)}
 	if sums := UseOfNode(c, n.ID); sums.Suffices() {
-		use.room.HoldAll(sums)
+		use.capacity.HoldAll(sums)
 	} else {
 		for a := range HoldersByNode(c, n.ID) {
-			use.room.Hold(a)
+			use.capacity.Hold(a)
 			use.devices = use.devices.Add(a)
 		}
 	}
 	for _, a := range c.ending[n.ID] {
-		use.giveRoom(a)
-		use.room.Stop(a)
+		use.giveCapacity(a)
+		use.capacity.Stop(a)
 		use.devices.Remove(a)
 	}
 	return use
 }
 
-// add counts an allocation of a group, or returns why the node refuses it.
+// add counts an allocation of a group, or returns why the node rejects it.
 func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup) string {
 	ask := resourcesOf(a, g)
-	short := u.room.Short(ask)
+	short := u.capacity.Short(ask)
 	if short != "" {
 		return "no " + short + " left"
 	}
-	if !u.takeRoom(a, ask) {
-		return "no room left at once, and it waits for too few of those that end"
+	if !u.takeCapacity(a, ask) {
+		return "no capacity left at once, and it waits for too few of those that end"
 	}
-	u.room.Place(ask)
-	why := u.devices.Refusal(u.node, a, g)
+	u.capacity.Place(ask)
+	why := u.devices.Rejection(u.node, a, g)
 	if why != "" {
 		return why
 	}
 	u.devices = u.devices.Add(a)
 	if len(g.HostVolumes()) > 0 {
-		why = u.hostVolumeRefusal(c, g)
+		why = u.hostVolumeRejection(c, g)
 		if why != "" {
 			return why
 		}
@@ -144,15 +144,15 @@ func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup)
 	if u.ports == nil {
 		u.ports = PortsInUse(c, u.node)
 	}
-	why = u.ports.Refusal(a, g, c.stopped)
+	why = u.ports.Rejection(a, g, c.stopped)
 	if why == "" {
 		u.ports.Add(a)
 	}
 	return why
 }
 
-// giveRoom adds the room of an allocation that the plan stops.
-func (u *nodeUse) giveRoom(a *structs.Allocation) {
+// giveCapacity adds the capacity of an allocation that the plan stops.
+func (u *nodeUse) giveCapacity(a *structs.Allocation) {
 	if a.Resources == nil {
 		return
 	}
@@ -162,9 +162,10 @@ func (u *nodeUse) giveRoom(a *structs.Allocation) {
 	u.given[a.ID] = new(*a.Resources)
 }
 
-// takeRoom gives an allocation the room of those that it waits for, and then free room. It reports false if
-// that is too little: the plan was made when more was free, and the allocation would start too early.
-func (u *nodeUse) takeRoom(a *structs.Allocation, ask structs.Resources) bool {
+// takeCapacity gives an allocation the capacity of those that it waits for, and then free capacity. It
+// reports false if that is too little: the plan was made when more was free, and the allocation would start
+// too early.
+func (u *nodeUse) takeCapacity(a *structs.Allocation, ask structs.Resources) bool {
 	need := ask.Least(ask)
 	for id := range a.Awaits() {
 		left := u.given[id]
@@ -175,11 +176,11 @@ func (u *nodeUse) takeRoom(a *structs.Allocation, ask structs.Resources) bool {
 		*left = left.Sub(part)
 		need = need.Sub(part)
 	}
-	return need.Equal(u.room.TakeFree(need))
+	return need.Equal(u.capacity.TakeFree(need))
 }
 
-// hostVolumeRefusal returns why the group cannot have its host volumes beside the other allocations.
-func (u *nodeUse) hostVolumeRefusal(c *planCheck, g *structs.TaskGroup) string {
+// hostVolumeRejection returns why the group cannot have its host volumes beside the other allocations.
+func (u *nodeUse) hostVolumeRejection(c *planCheck, g *structs.TaskGroup) string {
 	name, _ := hostVolumeHolder(c, HoldersByNode(c, u.node.ID), g, c.stopped)
 	for _, other := range u.placed {
 		if name == "" {

@@ -128,11 +128,11 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 		}, "x y", ""},
 		{"a node that does not exist", func(w *fixture, j *structs.Job) *structs.Plan {
 			return w.planOf(j, "x@n1", "y@n9")
-		}, "x", "node n9 refused the plan: it does not exist"},
+		}, "x", "node n9 rejected the plan: it does not exist"},
 		{"a node that is down", func(w *fixture, j *structs.Job) *structs.Plan {
 			w.status(structs.NodeDown, "n1")
 			return w.planOf(j, "x@n1", "y@n2", "z@n1")
-		}, "y", "node n1 refused the plan: it is down"},
+		}, "y", "node n1 rejected the plan: it is down"},
 		{"a node that is not eligible", func(w *fixture, j *structs.Job) *structs.Plan {
 			do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
 			return w.planOf(j, "x@n1", "y@n2")
@@ -155,13 +155,13 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 			p.Place[0].AwaitedAllocations = []string{"there"}
 			return p
 		}, "", "no cpu left"},
-		{"a placement that does not wait for its room", func(w *fixture, j *structs.Job) *structs.Plan {
+		{"a placement that does not wait for its capacity", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
 			return p
-		}, "", "no room left at once"},
-		{"a placement that waits for its room", func(w *fixture, j *structs.Job) *structs.Plan {
+		}, "", "no capacity left at once"},
+		{"a placement that waits for its capacity", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1", "y@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 2000, MemoryMB: 3950}
 			p.Place[1].Resources = &structs.Resources{CPU: 2000, MemoryMB: 50}
@@ -228,7 +228,7 @@ func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 	}
 }
 
-// A plan of a job with all_at_once has no effect if one node refuses it: no placement and stop on other
+// A plan of a job with all_at_once has no effect if one node rejects it: no placement and stop on other
 // nodes, no deployment and no other evaluation.
 func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 	for _, whole := range []bool{false, true} {
@@ -265,7 +265,7 @@ func TestPlan_AllAtOnceIsAppliedAsAWhole(t *testing.T) {
 		}
 		w.wantEval(p.Eval.ID, structs.EvalPending)
 		if why := Eval(tx, p.Eval.ID).StatusDescription; strings.Contains(why, "all_at_once") != whole ||
-			!strings.Contains(why, "node unknown refused the plan") {
+			!strings.Contains(why, "node unknown rejected the plan") {
 			t.Errorf("all at once %v: the evaluation says %q", whole, why)
 		}
 		if !whole {

@@ -43,7 +43,7 @@ func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	}
 }
 
-func TestSchedulerConfigSet_RefusesWhatBerthCannotDo(t *testing.T) {
+func TestSchedulerConfigSet_RejectsWhatBerthCannotDo(t *testing.T) {
 	w := newFixture(t)
 	wantKind(t, try(w, SchedulerConfigSet, setConfig(0, "best")), structs.KindInvalid)
 }

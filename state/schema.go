@@ -232,7 +232,7 @@ var (
 			liveOrDone(a.Terminal()), a.ID)
 	})
 
-	// Allocations that hold the room, the devices and the host volumes of their node: until the node reports
+	// Allocations that hold the capacity, the devices and the host volumes of their node: until the node reports
 	// the end. A node has few of them.
 	holdersByNode = allocs.ListIndex("node", func(a *structs.Allocation) Key {
 		switch {

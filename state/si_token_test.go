@@ -87,7 +87,7 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 		}
 	}
 	if got := slices.Collect(SITokensOf(w.s.Read(), "a2")); len(got) != 1 {
-		t.Errorf("a refused request has left %d tokens", len(got)-1)
+		t.Errorf("a rejected request has left %d tokens", len(got)-1)
 	}
 }
 

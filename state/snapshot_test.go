@@ -75,10 +75,11 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 }
 
 // TestSchema_RowsAreTypesOfStructs holds rows in package structs, because its golden file lists their fields.
-// Those of computed tables are in no file.
+// Those of computed tables are in no file. The table store has one row of its own.
 func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 	for _, table := range Tables() {
-		if !table.IsComputed() && !strings.HasPrefix(table.RowType(), "structs.") {
+		known := strings.HasPrefix(table.RowType(), "structs.") || table.RowType() == "mvcc.TableIndex"
+		if !table.IsComputed() && !known {
 			t.Errorf("the rows of table %s are of type %s", table.Name(), table.RowType())
 		}
 	}

@@ -91,7 +91,7 @@ func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
 	}
 }
 
-func TestDuty_J12_RefusedWhileInUseIsLeftToTheNextStage(t *testing.T) {
+func TestDuty_J12_RejectedWhileInUseIsLeftToTheNextStage(t *testing.T) {
 	w := expandingVolume(t, false, func(w *fixture) {
 		w.claim(aClaim("v", "a1", wr, snw))
 	})

@@ -99,8 +99,9 @@ type RescheduleEvent struct {
 	Delay          time.Duration
 }
 
-// PlacementRefusal counts the nodes that one filter rejected for one reason in one attempt to place a group.
-type PlacementRefusal struct {
+// PlacementRejection counts the nodes that one filter rejected for one reason in one attempt to place a
+// group.
+type PlacementRejection struct {
 	Filter string // eligibility, datacenter, driver, constraint, csi-plugin, csi-volume, resources, ...
 	Reason string
 	Nodes  int
@@ -120,7 +121,7 @@ type AllocMetric struct {
 	ScoreMetaData      []*NodeScoreMeta
 	AllocationTime     time.Duration
 	CoalescedFailures  int
-	Refusals           []*PlacementRefusal `json:",omitempty"` // most nodes first
+	Rejections         []*PlacementRejection `json:",omitempty"` // most nodes first
 }
 
 // NodeScoreMeta are the scores of one node.
@@ -159,7 +160,7 @@ type Allocation struct {
 	PreviousAllocation string
 	NextAllocation     string
 	// AwaitedAllocations are allocations besides the previous and the preempted ones whose end it waits for
-	// before it starts, because it has their room.
+	// before it starts, because it has their capacity.
 	AwaitedAllocations []string `json:",omitempty" codec:",omitempty"`
 	// PreemptedAllocations are the allocations that were stopped for it. It waits for their end, too.
 	PreemptedAllocations  []string `codec:",omitempty"`

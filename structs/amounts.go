@@ -36,8 +36,8 @@ func (m amounts) most(o amounts) amounts {
 	return amounts{max(m.cpu, o.cpu), max(m.memoryMB, o.memoryMB), max(m.diskMB, o.diskMB)}
 }
 
-// RoomDimensions returns the names of the dimensions of a node's room.
-func RoomDimensions() []string { return []string{dimensionCPU, dimensionMemory, dimensionDisk} }
+// CapacityDimensions returns the names of the dimensions of a node's capacity.
+func CapacityDimensions() []string { return []string{dimensionCPU, dimensionMemory, dimensionDisk} }
 
 const (
 	dimensionCPU    = "cpu"

@@ -282,7 +282,7 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(13)
-	if !(len(v.Refusals) != 0) {
+	if !(len(v.Rejections) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -308,9 +308,9 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.NodesFiltered))
 	b = append(b, "\xabNodesInPool"...)
 	b = msgp.AppendInt64(b, int64(v.NodesInPool))
-	if len(v.Refusals) != 0 {
-		b = append(b, "\xa8Refusals"...)
-		if b, err = wire.AppendOther(b, &v.Refusals); err != nil {
+	if len(v.Rejections) != 0 {
+		b = append(b, "\xaaRejections"...)
+		if b, err = wire.AppendOther(b, &v.Rejections); err != nil {
 			return b, err
 		}
 	}
@@ -355,8 +355,8 @@ func (v *AllocMetric) readField(name, b []byte) (_ []byte, known bool, err error
 		b, err = wire.ReadInt(b, &v.AllocationTime)
 	case "CoalescedFailures":
 		b, err = wire.ReadInt(b, &v.CoalescedFailures)
-	case "Refusals":
-		b, err = wire.ReadOther(b, &v.Refusals)
+	case "Rejections":
+		b, err = wire.ReadOther(b, &v.Rejections)
 	default:
 		return b, false, nil
 	}

@@ -25,8 +25,8 @@ func TestValidate_AcceptsConnect(t *testing.T) {
 	}
 }
 
-// TestValidate_RefusesFaultsOfConnect has one fault in each job.
-func TestValidate_RefusesFaultsOfConnect(t *testing.T) {
+// TestValidate_RejectsFaultsOfConnect has one fault in each job.
+func TestValidate_RejectsFaultsOfConnect(t *testing.T) {
 	type part = func(*TaskGroup, *Service)
 	upstream := func(edit func(*ConnectUpstream)) part {
 		return func(_ *TaskGroup, s *Service) { edit(s.Connect.SidecarService.Proxy.Upstreams[0]) }

@@ -33,7 +33,7 @@ const (
 	DeploymentRollsBack         = " - rolling back to job version "
 	DeploymentHasNoStable       = " - no stable job version to auto revert to"
 	DeploymentStableIsOther     = " - not rolling back: only one of the versions is periodic, or parameterized"
-	DeploymentStableIsRefused   = " - not rolling back: the namespace does not allow the stable version"
+	DeploymentStableIsRejected  = " - not rolling back: the namespace does not allow the stable version"
 	DeploymentStableIsIdentical = " - not rolling back: the stable version has the current specification"
 )
 

@@ -200,7 +200,7 @@ func TestNodeValidate_BoundsDevices(t *testing.T) {
 	}
 }
 
-func TestDeviceUse_RefusesDevices(t *testing.T) {
+func TestDeviceUse_RejectsDevices(t *testing.T) {
 	n := &Node{NodeResources: &NodeResources{Devices: []*NodeDeviceResource{gpus("x1", 3)}}}
 	n.NodeResources.Devices[0].Instances[2].Healthy = false
 	demand := &Resources{Devices: []*RequestedDevice{{Name: "gpu", Count: 1}, {Name: "acme/gpu", Count: 1}}}
@@ -232,13 +232,13 @@ func TestDeviceUse_RefusesDevices(t *testing.T) {
 		{"none", []*AllocatedDeviceResource{given("x1", "0")}, `a task "none", which its group does not have`},
 	} {
 		a := &Allocation{ID: "a", Devices: map[string][]*AllocatedDeviceResource{c.task: c.devices}}
-		if got := use.Refusal(n, a, group); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+		if got := use.Rejection(n, a, group); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 	n.NodeResources.Devices = append(n.NodeResources.Devices, gpus("x3", 2))
 	a := &Allocation{Devices: map[string][]*AllocatedDeviceResource{"t": {given("x3", "0", "1")}}}
-	if got := use.Refusal(n, a, group); got != "allocation holder has device 0 of acme/gpu/x3" {
+	if got := use.Rejection(n, a, group); got != "allocation holder has device 0 of acme/gpu/x3" {
 		t.Errorf("a device in use: %q", got)
 	}
 	if use.Holder(a) != "holder" {
@@ -252,7 +252,7 @@ func TestDeviceUse_RefusesDevices(t *testing.T) {
 	}
 	delete(use["acme/gpu/x3"], "1")
 	use.Remove(holder)
-	if got := use.Refusal(n, a, group) + use.Holder(a); got != "" {
+	if got := use.Rejection(n, a, group) + use.Holder(a); got != "" {
 		t.Errorf("a device that is free again: %q", got)
 	}
 }
@@ -265,7 +265,7 @@ func TestDeviceUse_WithoutDevicesNeedsNoMemory(t *testing.T) {
 	made := testing.AllocsPerRun(10, func() {
 		var use DeviceUse
 		use = use.Add(a)
-		if use != nil || use.Refusal(n, a, group) != "" || use.Holder(a) != "" {
+		if use != nil || use.Rejection(n, a, group) != "" || use.Holder(a) != "" {
 			t.Error("an allocation without devices has some")
 		}
 		use.Remove(a)

@@ -91,12 +91,12 @@ func (a *Allocation) deviceGroups() iter.Seq[*AllocatedDeviceResource] {
 	}
 }
 
-// Refusal returns why an allocation of the group of tasks cannot have its devices on the node, "" if it can:
-// each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks demand.
-// The reason is the same on each server.
-func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
+// Rejection returns why an allocation of the group of tasks cannot have its devices on the node, "" if it
+// can: each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks
+// demand. The reason is the same on each server.
+func (u DeviceUse) Rejection(n *Node, a *Allocation, g *TaskGroup) string {
 	if len(a.Devices) > 0 {
-		if why := u.refuseGiven(n, a, g); why != "" {
+		if why := u.rejectGiven(n, a, g); why != "" {
 			return why
 		}
 	}
@@ -110,8 +110,8 @@ func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
 	return ""
 }
 
-// refuseGiven is Refusal for the devices that the allocation has.
-func (u DeviceUse) refuseGiven(n *Node, a *Allocation, g *TaskGroup) string {
+// rejectGiven is Rejection for the devices that the allocation has.
+func (u DeviceUse) rejectGiven(n *Node, a *Allocation, g *TaskGroup) string {
 	own := DeviceUse{}
 	for _, task := range slices.Sorted(maps.Keys(a.Devices)) {
 		if g.Task(task) == nil {
@@ -121,7 +121,7 @@ func (u DeviceUse) refuseGiven(n *Node, a *Allocation, g *TaskGroup) string {
 			if d == nil {
 				return fmt.Sprintf("task %q is given devices of no group", task)
 			}
-			why := u.refuseGroup(n, d, own)
+			why := u.rejectGroup(n, d, own)
 			if why != "" {
 				return why
 			}
@@ -130,9 +130,9 @@ func (u DeviceUse) refuseGiven(n *Node, a *Allocation, g *TaskGroup) string {
 	return ""
 }
 
-// refuseGroup is refuseGiven for the devices of one group. It adds them to own, the devices of the same
+// rejectGroup is rejectGiven for the devices of one group. It adds them to own, the devices of the same
 // allocation.
-func (u DeviceUse) refuseGroup(n *Node, d *AllocatedDeviceResource, own DeviceUse) string {
+func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUse) string {
 	group := d.ID()
 	have := n.DeviceGroup(group)
 	if own[group] == nil {

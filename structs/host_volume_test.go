@@ -47,12 +47,12 @@ func TestHostVolumeRequest_BesideAVolumeOfItsName(t *testing.T) {
 }
 
 // TestHostVolumeRequest_SharesItsVolumeWithinAGroup has two blocks of one host volume. Those of which one
-// excludes the other are refused.
+// excludes the other are rejected.
 func TestHostVolumeRequest_SharesItsVolumeWithinAGroup(t *testing.T) {
 	const exclusive = CSISingleNodeSingleWriter
 	for _, c := range []struct {
-		a, b    VolumeRequest
-		refused bool
+		a, b     VolumeRequest
+		rejected bool
 	}{
 		{VolumeRequest{}, VolumeRequest{ReadOnly: true}, false},
 		{VolumeRequest{}, VolumeRequest{}, false},
@@ -70,7 +70,7 @@ func TestHostVolumeRequest_SharesItsVolumeWithinAGroup(t *testing.T) {
 		})
 		err := j.Validate()
 		const want = `volume "b": host volume "srv" is that of volume "a" too, and its access_mode allows no other`
-		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), want) {
+		if (err != nil) != c.rejected || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v and %+v: got %v", c.a, c.b, err)
 		}
 	}

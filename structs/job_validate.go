@@ -150,7 +150,7 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 	}
 }
 
-// checkHostAliases refuses two requests for one host volume of which one excludes the other. Others share it,
+// checkHostAliases rejects two requests for one host volume of which one excludes the other. Others share it,
 // for example one that writes and one that only reads.
 func (g *TaskGroup) checkHostAliases(f fieldErrors, alias string, v *VolumeRequest) {
 	for _, former := range slices.Sorted(maps.Keys(g.Volumes)) {

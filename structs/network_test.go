@@ -193,8 +193,8 @@ func TestNode_NamesTheFaultOfItsNetworks(t *testing.T) {
 	}
 }
 
-// TestNodePorts_RefusesWhatIsNotFree checks the rule by which the entry of a plan accepts ports.
-func TestNodePorts_RefusesWhatIsNotFree(t *testing.T) {
+// TestNodePorts_RejectsWhatIsNotFree checks the rule by which the entry of a plan accepts ports.
+func TestNodePorts_RejectsWhatIsNotFree(t *testing.T) {
 	j := testJob(networked(NetworkResource{
 		ReservedPorts: []Port{{Label: "ssh", Value: 2222, To: 22}},
 		DynamicPorts:  []Port{{Label: "http", To: -1}, {Label: "db", HostNetwork: "private"}},
@@ -247,17 +247,17 @@ func TestNodePorts_RefusesWhatIsNotFree(t *testing.T) {
 		use := PortUse{}
 		use.Add(other)
 		ports := NewNodePorts(withAddresses(), use)
-		if got := ports.Refusal(a, g, nil); got != want {
+		if got := ports.Rejection(a, g, nil); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		stopped := map[string]bool{"b": true}
-		if got := ports.Refusal(a, g, stopped); strings.HasPrefix(want, "allocation b") && got != "" {
+		if got := ports.Rejection(a, g, stopped); strings.HasPrefix(want, "allocation b") && got != "" {
 			t.Errorf("with b stopped: %s", got)
 		}
 	}
 	reserving := withAddresses()
 	reserving.ReservedResources.Networks.ReservedHostPorts = "2000-3000"
-	if got := NewNodePorts(reserving, PortUse{}).Refusal(given(), g, nil); got !=
+	if got := NewNodePorts(reserving, PortUse{}).Rejection(given(), g, nil); got !=
 		"it reserves port 10.0.0.1:2222" {
 		t.Errorf("got %q", got)
 	}
@@ -267,7 +267,7 @@ func TestNodePorts_RefusesWhatIsNotFree(t *testing.T) {
 		{Label: "a", Value: 1001, HostIP: first},
 		{Label: "b", Value: 1001, HostIP: first},
 	}}
-	if got := NewNodePorts(withAddresses(), PortUse{}).Refusal(twice, two.TaskGroups[0], nil); got !=
+	if got := NewNodePorts(withAddresses(), PortUse{}).Rejection(twice, two.TaskGroups[0], nil); got !=
 		"port 10.0.0.1:1001 is given twice" {
 		t.Errorf("got %q", got)
 	}

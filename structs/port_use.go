@@ -68,10 +68,10 @@ func (u *NodePorts) HolderOf(a *NodeNetworkAddress, port int) string {
 	return u.use[hostPort{a.Address, port}]
 }
 
-// Refusal returns why an allocation of the group cannot have its ports, "" if it can: each port that the
+// Rejection returns why an allocation of the group cannot have its ports, "" if it can: each port that the
 // group demands is there once, and it is a port of the node that no allocation has and that the node does not
 // reserve. An allocation of stopped gives its ports up. The reason is the same on each server.
-func (u *NodePorts) Refusal(a *Allocation, g *TaskGroup, stopped map[string]bool) string {
+func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bool) string {
 	demands := g.PortDemands()
 	if len(demands) != len(a.Ports) {
 		return fmt.Sprintf("group %q demands %d ports and is given %d", g.Name, len(demands), len(a.Ports))

@@ -36,7 +36,7 @@ func TestScalingPolicy_IsValidated(t *testing.T) {
 			err := j.Validate()
 			switch {
 			case c.want == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("rejected: %v", err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want %s", err, c.want)
 			}

@@ -28,8 +28,8 @@ var sprigFunctions = []string{
 	"without",
 }
 
-// refusedSprigFunctions are the other functions of sprig, by the reason.
-var refusedSprigFunctions = map[string][]string{
+// rejectedSprigFunctions are the other functions of sprig, by the reason.
+var rejectedSprigFunctions = map[string][]string{
 	"it reads the clock or the time zone of the node; use timestamp": {
 		"ago", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "durationRound", "htmlDate",
 		"htmlDateInZone", "mustDateModify", "mustToDate", "must_date_modify", "now", "toDate", "unixEpoch",
@@ -58,13 +58,13 @@ var refusedSprigFunctions = map[string][]string{
 // SprigFunctions lists the functions of sprig that a text may call, without the prefix.
 func SprigFunctions() []string { return slices.Clone(sprigFunctions) }
 
-// SprigRefusal returns the reason for which a text may not call a function of sprig, "" if it may. The name
+// SprigRejection returns the reason for which a text may not call a function of sprig, "" if it may. The name
 // has no prefix.
-func SprigRefusal(name string) string {
+func SprigRejection(name string) string {
 	if slices.Contains(sprigFunctions, name) {
 		return ""
 	}
-	for reason, names := range refusedSprigFunctions {
+	for reason, names := range rejectedSprigFunctions {
 		if slices.Contains(names, name) {
 			return reason
 		}

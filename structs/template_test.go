@@ -160,15 +160,15 @@ func TestTemplate_MayBeAnywhereInTheDirectory(t *testing.T) {
 	}
 }
 
-func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
+func TestParseText_RejectsCallsOfUnknownFunctions(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{ nodes }}`:                                         "the function nodes is refused: of Consul, templates read services and keys alone",
+		`{{ nodes }}`:                                         "the function nodes is rejected: of Consul, templates read services and keys alone",
 		`{{ with secret "a" }}{{ end }}`:                      "Vault",
 		`{{ range nomadService "a" }}{{ end }}`:               "",
 		`{{ (nomadVar "a").x }}`:                              "read the value from a file of a host volume, or the template from Consul with key",
 		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
 		`{{ "a" | writeToFile "b" }}`:                         "writes no file but its destination",
-		`{{ sprig_env "HOME" }}`:                              "the function sprig_env is refused: it reads the environment of the agent; use env",
+		`{{ sprig_env "HOME" }}`:                              "the function sprig_env is rejected: it reads the environment of the agent; use env",
 		`{{ sprig_genPrivateKey "rsa" }}`:                     "makes and uses no keys",
 		`{{ sprig_now }}`:                                     "reads the clock",
 		`{{ sprig_uuidv4 }}`:                                  "another value each time",
@@ -196,8 +196,8 @@ func TestParseText_RefusesCallsOfUnknownFunctions(t *testing.T) {
 	}
 }
 
-// TestTemplate_NamesEachRefusedFunction lists the functions by the places of their first calls.
-func TestTemplate_NamesEachRefusedFunction(t *testing.T) {
+// TestTemplate_NamesEachRejectedFunction lists the functions by the places of their first calls.
+func TestTemplate_NamesEachRejectedFunction(t *testing.T) {
 	x := &Template{
 		EmbeddedTmpl: "{{ define `a` }}{{ plugin `x` }}{{ end }}{{ node `k` }}{{ env `A` }}{{ node `l` }}{{ secret `s` }}",
 		DestPath:     "local/x",
@@ -210,7 +210,7 @@ func TestTemplate_NamesEachRefusedFunction(t *testing.T) {
 	x.validate(f.at("template 1"))
 	var named []string
 	for _, line := range f.found.Lines() {
-		text, _, _ := strings.Cut(line, " is refused: ")
+		text, _, _ := strings.Cut(line, " is rejected: ")
 		named = append(named, text)
 	}
 	want := []string{

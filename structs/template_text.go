@@ -27,8 +27,8 @@ var builtinTemplateFunctions = []string{
 	"printf", "println", "slice", "urlquery",
 }
 
-// refusedTemplateFunctions are functions of the dialect that berth refuses, by the reason.
-var refusedTemplateFunctions = map[string][]string{
+// rejectedTemplateFunctions are functions of the dialect that berth rejects, by the reason.
+var rejectedTemplateFunctions = map[string][]string{
 	"of Consul, templates read services and keys alone": {
 		"caLeaf", "caRoots", "connect", "datacenters", "exportedServices", "node", "nodes", "partitions",
 		"peerings",
@@ -72,12 +72,12 @@ func (t *Template) parseText(text string) (trees map[string]*parse.Tree, faults 
 	if err != nil {
 		return nil, []error{Invalidf("%s", Cut(err.Error(), MaxText))}
 	}
-	return trees, refusedCalls(trees)
+	return trees, rejectedCalls(trees)
 }
 
-// refusedCalls refuses each function that no node has, by the places of their first calls. It names at most
+// rejectedCalls rejects each function that no node has, by the places of their first calls. It names at most
 // MaxFaults.
-func refusedCalls(trees map[string]*parse.Tree) (faults []error) {
+func rejectedCalls(trees map[string]*parse.Tree) (faults []error) {
 	called := map[string]parse.Pos{}
 	for _, tree := range trees {
 		VisitTemplate(tree.Root, func(n parse.Node) {
@@ -95,11 +95,11 @@ func refusedCalls(trees map[string]*parse.Tree) (faults []error) {
 		return int(called[a] - called[b])
 	})
 	for _, name := range names {
-		reason := refusal(name)
+		reason := rejection(name)
 		if reason == "" {
 			continue
 		}
-		faults = append(faults, Invalidf("the function %s is refused: %s", Cut(name, MaxQuoted), reason))
+		faults = append(faults, Invalidf("the function %s is rejected: %s", Cut(name, MaxQuoted), reason))
 		if len(faults) == MaxFaults {
 			break
 		}
@@ -107,18 +107,18 @@ func refusedCalls(trees map[string]*parse.Tree) (faults []error) {
 	return faults
 }
 
-// refusal returns the reason for which a text may not call a function, "" if it may.
-func refusal(name string) string {
+// rejection returns the reason for which a text may not call a function, "" if it may.
+func rejection(name string) string {
 	if slices.Contains(builtinTemplateFunctions, name) || slices.Contains(templateFunctions, name) {
 		return ""
 	}
-	for reason, names := range refusedTemplateFunctions {
+	for reason, names := range rejectedTemplateFunctions {
 		if slices.Contains(names, name) {
 			return reason
 		}
 	}
 	if ofSprig, ok := strings.CutPrefix(name, sprigPrefix); ok {
-		return SprigRefusal(ofSprig)
+		return SprigRejection(ofSprig)
 	}
 	return "berth does not know it; it has: " + strings.Join(templateFunctions, ", ")
 }

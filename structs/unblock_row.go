@@ -15,8 +15,8 @@ type UnblockRow struct {
 	Next, Last, Then string `codec:",omitempty"`
 
 	// Of the key of node capacity: the nodes on which capacity was freed, the oldest first.
-	Rooms     []FreedNode `codec:",omitempty"`
-	Forgotten uint64      `codec:",omitempty"` // Rooms lacks nodes up to this log index; 0: it lacks all
+	Freed     []FreedNode `codec:",omitempty"`
+	Forgotten uint64      `codec:",omitempty"` // Freed lacks nodes up to this log index; 0: it lacks all
 	Indexes
 }
 

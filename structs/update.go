@@ -213,7 +213,7 @@ func checkHealth(f fieldErrors, check string, least, deadline time.Duration) {
 	f.require(least < deadline, "min_healthy_time %s must be below healthy_deadline %s", least, deadline)
 }
 
-// validateCanaries refuses canaries that could never get a volume: the allocation of the old version has it
+// validateCanaries rejects canaries that could never get a volume: the allocation of the old version has it
 // until the canary is promoted, or it is the volume of an index beyond the count.
 func (g *TaskGroup) validateCanaries(f fieldErrors) {
 	if g.Update.Canary == 0 {

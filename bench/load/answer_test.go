@@ -33,12 +33,12 @@ func TestAnswerReader_ReadsResponses(t *testing.T) {
 		{"in chunks",
 			"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\nA \r\n0123456789\r\n0\r\nX: y\r\n\r\nrest",
 			answer{status: 200}, "rest", nil},
-		{"refused", "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
+		{"rejected", "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
 			answer{503, 2 * time.Second, false}, "", nil},
-		{"refused for less than a second",
+		{"rejected for less than a second",
 			"HTTP/1.1 503 S\r\nX-Berth-Retry-After: 250ms\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
 			answer{503, 250 * time.Millisecond, false}, "", nil},
-		{"refused until a day",
+		{"rejected until a day",
 			"HTTP/1.1 503 S\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n",
 			answer{status: 503}, "", nil},
 		{"the last", "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na",
@@ -117,7 +117,7 @@ func TestAnswerReader_ReadsResponsesOfAServer(t *testing.T) {
 		case "/hints":
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(http.StatusNoContent)
-		case "/refused":
+		case "/rejected":
 			w.Header().Set("Retry-After", "3")
 			http.Error(w, "too much", http.StatusServiceUnavailable)
 		case "/last":
@@ -145,7 +145,7 @@ func TestAnswerReader_ReadsResponsesOfAServer(t *testing.T) {
 		{"/", answer{status: 200}},
 		{"/chunked", answer{status: 200}},
 		{"/hints", answer{status: 204}},
-		{"/refused", answer{503, 3 * time.Second, false}},
+		{"/rejected", answer{503, 3 * time.Second, false}},
 		{"/", answer{status: 200}},
 		{"/last", answer{status: 200, last: true}},
 	} {

@@ -110,7 +110,7 @@ func TestLanes_ReuseConnections(t *testing.T) {
 	l := s.lane(t, 4)
 	a := offer{rate: 20000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})
 	if len(a.took) != 2000 || a.failed != 0 ||
-		a.unsent != 0 || len(a.refused) != 0 {
+		a.unsent != 0 || len(a.rejected) != 0 {
 		t.Errorf("of 2000 requests %d were answered well, %d failed (%v), %d were unsent", len(a.took), a.failed,
 			a.last, a.unsent)
 	}

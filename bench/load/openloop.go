@@ -49,11 +49,11 @@ type answers struct {
 	over     bool      // further answers do not count
 	end      time.Time // of the offering
 	took     []time.Duration
-	refused  []time.Duration // of refusals: attempts, each from when it was due
+	rejected []time.Duration // of rejections: attempts, each from when it was due
 	advised  int             // rejections with a retry time
 	served   []time.Duration // of the good ones, from when they were sent
 	within   int             // good answers before the end
-	failed   int             // neither good nor refused
+	failed   int             // neither good nor rejected
 	last     error           // one of those
 	unsent   int             // due, or due again, but not sent in time
 	sent     int             // attempts
@@ -257,7 +257,7 @@ func (a *answers) close(after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over, a.finished = true, after
-	for _, times := range [][]time.Duration{a.took, a.served, a.refused, a.lag} {
+	for _, times := range [][]time.Duration{a.took, a.served, a.rejected, a.lag} {
 		slices.Sort(times)
 	}
 }
@@ -282,7 +282,7 @@ func (a *answers) record(f *flight, err error) {
 			a.within++
 		}
 	case structs.IsKind(err, structs.KindUnavailable):
-		a.refused = append(a.refused, now.Sub(f.due.time))
+		a.rejected = append(a.rejected, now.Sub(f.due.time))
 		if structs.RetryAfter(err) > 0 {
 			a.advised++
 		}

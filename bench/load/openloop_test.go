@@ -86,12 +86,12 @@ func TestOpenLoop_ReportsUnsentRequests(t *testing.T) {
 // TestOpenLoop_RetriesWhenTold until it is served, or the load's time is up.
 func TestOpenLoop_RetriesWhenTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused := map[int]bool{}
+		rejected := map[int]bool{}
 		once := newSlowLane(time.Millisecond, func(n int) error {
-			if refused[n] {
+			if rejected[n] {
 				return nil
 			}
-			refused[n] = true
+			rejected[n] = true
 			return structs.Busy(100*time.Millisecond, "too much")
 		})
 		a := offer{
@@ -99,9 +99,9 @@ func TestOpenLoop_RetriesWhenTold(t *testing.T) {
 			time:   time.Second,
 			honour: true,
 		}.run(t.Context(), []lane{once})
-		if len(a.took) != 100 || len(a.refused) != 100 ||
+		if len(a.took) != 100 || len(a.rejected) != 100 ||
 			a.advised != 100 || a.unsent != 0 || a.failed != 0 {
-			t.Errorf("%d were served, %d refused, %d unsent, %d failed", len(a.took), len(a.refused),
+			t.Errorf("%d were served, %d rejected, %d unsent, %d failed", len(a.took), len(a.rejected),
 				a.unsent, a.failed)
 		}
 		if a.took[0] < 100*time.Millisecond {
@@ -115,7 +115,7 @@ func TestOpenLoop_RetriesWhenTold(t *testing.T) {
 			time:   time.Second,
 			honour: true,
 		}.run(t.Context(), []lane{never})
-		if underWay := a.sent - len(a.refused); len(a.took) != 0 || underWay > 1 || a.unsent+underWay != 100 {
+		if underWay := a.sent - len(a.rejected); len(a.took) != 0 || underWay > 1 || a.unsent+underWay != 100 {
 			t.Errorf("%d served, %d in flight and %d unsent; want no answer to 100", len(a.took),
 				underWay, a.unsent)
 		}

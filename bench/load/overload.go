@@ -128,9 +128,9 @@ type overloadRow struct {
 	Share       float64 // of the sustained rate
 	P50, P99    float64 // milliseconds of the good ones, from when they were due
 	ServedP99   float64 // the same from when they were sent
-	Refused     int     // attempts that were answered unavailable
+	Rejected    int     // attempts that were answered unavailable
 	Advised     int     // of those, with a Retry-After
-	RefusedP99  float64 // milliseconds until a refusal
+	RejectedP99 float64 // milliseconds until a rejection
 	Failed      int     // another answer, or none
 	Unsent      int     // of those, the ones that were not sent in time
 	Error       string  `json:",omitempty"`
@@ -176,10 +176,10 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*overloadRow,
 	s.P50 = ms(quantile(a.took, .5))
 	s.P99 = ms(quantile(a.took, .99))
 	s.ServedP99 = ms(quantile(a.served, .99))
-	s.Refused = len(a.refused)
+	s.Rejected = len(a.rejected)
 	s.Advised = a.advised
-	s.RefusedP99 = ms(quantile(a.refused, .99))
-	s.Failed = a.unsent + a.sent - len(a.took) - len(a.refused)
+	s.RejectedP99 = ms(quantile(a.rejected, .99))
+	s.Failed = a.unsent + a.sent - len(a.took) - len(a.rejected)
 	s.Unsent = a.unsent
 	s.Lag = ms(quantile(a.lag, .99))
 	s.Done = a.finished.Seconds()
@@ -222,7 +222,7 @@ const (
 )
 
 func (s *overloadRow) sustained() bool {
-	return s.Refused == 0 && s.Failed == 0 && s.P99 <= sustainedP99
+	return s.Rejected == 0 && s.Failed == 0 && s.P99 <= sustainedP99
 }
 
 // findSustainedRate finds the highest sustained rate, up to one step. It doubles the rate, and goes on from
@@ -235,8 +235,8 @@ func (t *tester) findSustainedRate(ctx context.Context) (best float64, err error
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(os.Stderr, "%s: %.0f/s offered: %.0f/s good, p99 %.1f ms, %d refused, %d failed %s\n", t.name,
-			rate, s.Good, s.P99, s.Refused, s.Failed, s.Error)
+		fmt.Fprintf(os.Stderr, "%s: %.0f/s offered: %.0f/s good, p99 %.1f ms, %d rejected, %d failed %s\n", t.name,
+			rate, s.Good, s.P99, s.Rejected, s.Failed, s.Error)
 		switch {
 		case s.sustained():
 			best, failed = rate, 0
@@ -380,12 +380,12 @@ func (o *overloadOptions) run(ctx context.Context, n int) (rows []*overloadRow, 
 func printOverloadRows(w io.Writer, rows []*overloadRow) {
 	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(t,
-		"operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\tfrom sent\trefused\tadvised\trefused p99 ms\tfailed\tunsent\tall done s\tMB before, most\tlag ms\tload's us/request, busy")
+		"operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\tfrom sent\trejected\tadvised\trejected p99 ms\tfailed\tunsent\tall done s\tMB before, most\tlag ms\tload's us/request, busy")
 	for _, r := range rows {
 		fmt.Fprintf(t,
 			"%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%d\t%.1f\t%.0f, %.0f\t%.1f\t%.1f, %.2f %s\n",
 			r.Operation, r.Servers, r.What, r.Offered, r.Good,
-			r.Share, r.P50, r.P99, r.ServedP99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Unsent, r.Done,
+			r.Share, r.P50, r.P99, r.ServedP99, r.Rejected, r.Advised, r.RejectedP99, r.Failed, r.Unsent, r.Done,
 			r.Before, r.Max, r.Lag, r.LoadCPU, r.LoadBusy, r.Error)
 	}
 	_ = t.Flush()

@@ -56,7 +56,7 @@ var EvalCommands = []command.Command{
 		Help: `
 Evaluations that have ended are deleted after a time ("berth system gc": at
 once). This deletes chosen ones. One that has not ended, or that allocations
-name, is refused; -filter passes over it. -filter takes the expressions of
+name, is rejected; -filter passes over it. -filter takes the expressions of
 lists, for example 'Status == "failed"', and sees one namespace.`,
 		Acts: true,
 		Flags: []command.Flag{

@@ -11,11 +11,11 @@ import (
 )
 
 func evaluations() []*structs.Evaluation {
-	refused := map[string]*structs.AllocMetric{
+	rejected := map[string]*structs.AllocMetric{
 		"app": {
 			NodesEvaluated:    2,
 			CoalescedFailures: 1,
-			Refusals: []*structs.PlacementRefusal{
+			Rejections: []*structs.PlacementRejection{
 				{Filter: "resources", Reason: "cpu: 9000 MHz asked for, 1200 MHz free at most", Nodes: 1},
 				{Filter: "csi-plugin", Reason: "plugin hostpath is not healthy there", Nodes: 1},
 			},
@@ -41,7 +41,7 @@ func evaluations() []*structs.Evaluation {
 			TriggeredBy:       "job-register",
 			Status:            "complete",
 			BlockedEval:       "b2b2b2b2-0",
-			FailedTGAllocs:    refused,
+			FailedTGAllocs:    rejected,
 			QueuedAllocations: map[string]int{"app": 2},
 			CreateTime:        nanosBefore(time.Minute),
 			Indexes:           structs.Indexes{CreateIndex: 12},

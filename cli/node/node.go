@@ -36,9 +36,9 @@ var Commands = []command.Command{
 		Args:     "<node>",
 		Synopsis: "Delete a node that is off for good",
 		Help: `
-Deletes the node and its plugin instances from the state. It is refused if the
-node holds volumes or runs allocations. A node that is not off comes back with
-its next heartbeat. After a restore the cluster no longer waits for the node.`,
+Deletes the node and its plugin instances from the state. It is rejected if
+the node holds volumes or runs allocations. A node that is not off comes back
+with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
 			id, err := c.Resolve(ctx, "node", c.Arg(0))

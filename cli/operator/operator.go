@@ -36,7 +36,7 @@ var Commands = []command.Command{
 				Synopsis: "Remove a failed server from the Raft configuration",
 				Help: `
 For a server that has failed and that "berth server force-leave" does not
-know. It is refused for a live server: use "berth server leave" there.
+know. It is rejected for a live server: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`,
 				Acts:  true,
 				Flags: raftServerFlags,

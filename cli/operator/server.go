@@ -40,7 +40,7 @@ servers of two clusters: each leader would take over the other's servers.`,
 The server transfers its leadership, loses its vote and stops with its agent.
 Tasks of a node in the same agent continue, but that node becomes down. The
 data directory stays: the server joins the cluster again if it is started with
-it. The server refuses to leave if the other live servers are no majority.`,
+it. The server does not leave if the other live servers are no majority.`,
 		Acts: true,
 		Flags: []command.Flag{{
 			Name:  "force",
@@ -56,7 +56,7 @@ it. The server refuses to leave if the other live servers are no majority.`,
 		Synopsis: "Mark a failed server as one that has left",
 		Help: `
 The server loses its vote. The list of members drops it after a day, or at
-once with -prune. It is refused for a live server: use "berth server leave"
+once with -prune. It is rejected for a live server: use "berth server leave"
 there. A server that comes back afterwards joins the cluster again.`,
 		Acts:  true,
 		Flags: []command.Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},

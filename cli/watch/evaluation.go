@@ -93,19 +93,19 @@ func PrintFailures(c *command.Call, e *structs.Evaluation) {
 // failureLines has a line for each filter that rejected nodes for one group.
 func failureLines(m *structs.AllocMetric) []string {
 	var lines []string
-	for _, r := range m.Refusals {
+	for _, r := range m.Rejections {
 		nodes := ""
 		if r.Nodes > 0 {
 			nodes = command.Plural(r.Nodes, "node") + " "
 		}
-		lines = append(lines, fmt.Sprintf("%srefused by %s: %s",
+		lines = append(lines, fmt.Sprintf("%srejected by %s: %s",
 			nodes, r.Filter, command.OneLine(r.Reason)))
 	}
 	if lines != nil {
 		return lines
 	}
 	for reason, n := range command.Sorted(m.ConstraintFiltered) {
-		lines = append(lines, fmt.Sprintf("%s refused: %s",
+		lines = append(lines, fmt.Sprintf("%s rejected: %s",
 			command.Plural(n, "node"), reason))
 	}
 	for dimension, n := range command.Sorted(m.DimensionExhausted) {

@@ -20,7 +20,7 @@ import (
 // an agent that was killed while a read waited, but not the loss of all servers, and that it tells of each.
 func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 	unavailable := structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
-	refused := structs.Errorf(structs.KindNotFound, "no such job")
+	rejected := structs.Errorf(structs.KindNotFound, "no such job")
 	slow := structs.Timeoutf("the server did not answer in time")
 	for name, c := range map[string]struct {
 		answers func(run int) error
@@ -50,7 +50,7 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 		}, 2, "", outagePause, 1},
 		"a slow agent":  {func(int) error { return slow }, 1, structs.KindTimeout, 0, 0},
 		"no server":     {func(int) error { return unavailable }, 21, structs.KindUnavailable, outage, 1},
-		"another error": {func(int) error { return refused }, 1, structs.KindNotFound, 0, 0},
+		"another error": {func(int) error { return rejected }, 1, structs.KindNotFound, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func bindInto(t *testing.T, dir string) {
 
 // A task may replace entries of its writable directories. The agent creates them again as root, and must not
 // reach beyond them.
-func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
+func TestDirs_RejectALinkInPlaceOfADirectory(t *testing.T) {
 	root, host := t.TempDir(), t.TempDir()
 	g := testAlloc("web").Job.TaskGroups[0]
 	if err := makeDirs(root, g); err != nil {
@@ -108,7 +108,7 @@ func eventMessages(s *structs.TaskState) (text string) {
 }
 
 // Only the node knows the value of a placeholder in a destination.
-func TestVolumeMounts_RefuseTheRootOfTheTask(t *testing.T) {
+func TestVolumeMounts_RejectTheRootOfTheTask(t *testing.T) {
 	for _, value := range []string{"", "..", "/.", "x/../y"} {
 		inVirtualTime(t, func(t *testing.T) {
 			fx := newFixture(t)

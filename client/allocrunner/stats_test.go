@@ -157,7 +157,7 @@ func TestStats_ShowOnlyTheTasksDevices(t *testing.T) {
 	})
 }
 
-func TestStats_RefuseTasksThatAreNotThereOrDoNotRun(t *testing.T) {
+func TestStats_RejectTasksThatAreNotThereOrDoNotRun(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)
 		a, r := measuredAgent(t, fx, asBatch(testAlloc("a", "b")))

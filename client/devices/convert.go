@@ -21,7 +21,7 @@ const (
 	maxStats  = 1024     // statistics of a device
 )
 
-// groupsOf converts a fingerprint. It refuses one that is out of bounds or ambiguous.
+// groupsOf converts a fingerprint. It rejects one that is out of bounds or ambiguous.
 func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource, error) {
 	if n := len(answer.GetDeviceGroup()); n > structs.MaxDeviceGroups {
 		return nil, structs.Invalidf("the plugin reports %d device groups: at most %d are allowed", n,
@@ -136,7 +136,7 @@ func attributeOf(a *shared.Attribute) *structs.DeviceAttribute {
 	return attribute
 }
 
-// reservationOf converts a reservation. It refuses paths that are not absolute, because the agent mounts them
+// reservationOf converts a reservation. It rejects paths that are not absolute, because the agent mounts them
 // as root.
 func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 	n := len(r.GetEnvs()) + len(r.GetMounts()) + len(r.GetDevices())

@@ -54,7 +54,7 @@ func TestGroupsOf_ConvertsAFingerprint(t *testing.T) {
 	}
 }
 
-func TestGroupsOf_RefusesBadFingerprints(t *testing.T) {
+func TestGroupsOf_RejectsBadFingerprints(t *testing.T) {
 	long := strings.Repeat("x", maxText+1)
 	for name, edit := range map[string]func(*device.DeviceGroup){
 		"no vendor":      func(g *device.DeviceGroup) { g.Vendor = "" },
@@ -95,7 +95,7 @@ func TestGroupsOf_RefusesBadFingerprints(t *testing.T) {
 	}
 }
 
-func TestReservationOf_RefusesBadOnes(t *testing.T) {
+func TestReservationOf_RejectsBadOnes(t *testing.T) {
 	mount := func(task, host string) *device.ContainerReservation {
 		return &device.ContainerReservation{Mounts: []*device.Mount{{TaskPath: task, HostPath: host}}}
 	}

@@ -263,7 +263,7 @@ func hostAttribute(v any) *structs.DeviceAttribute {
 }
 
 // reserve implements source. The IDs are paths, and the group of the IDs has them. A device that another
-// allocation has under another path or in another group is refused.
+// allocation has under another path or in another group is rejected.
 func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*Reservation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

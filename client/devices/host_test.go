@@ -92,7 +92,7 @@ func TestHost_KeepsADeviceForItsTask(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	refused := func(alloc string, ids ...string) {
+	rejected := func(alloc string, ids ...string) {
 		t.Helper()
 		r, err := h.reserve(t.Context(), alloc, h.groups[0].ID, ids)
 		if !structs.IsKind(err, structs.KindUnavailable) {
@@ -110,12 +110,12 @@ func TestHost_KeepsADeviceForItsTask(t *testing.T) {
 	}
 	b := link(t, "/dev/zero", filepath.Join(dir, "b"))
 	want("n/b=it is the same device as " + a + " of v/t/n")
-	refused("two", b)
-	refused("one", b)
+	rejected("two", b)
+	rejected("one", b)
 
 	h.setGroups([]*HostGroup{m})
 	want("m/b=it is the same device as " + a + " of v/t/n")
-	refused("two", b)
+	rejected("two", b)
 
 	// The next agent knows it, too, and not from the path that is gone.
 	h = newHost(Config{
@@ -124,7 +124,7 @@ func TestHost_KeepsADeviceForItsTask(t *testing.T) {
 		Holds:   h.held.holds,
 	}, hclog.NewNullLogger())
 	want("m/b=it is the same device as " + a + " of v/t/n")
-	refused("two", b)
+	rejected("two", b)
 
 	delete(held, "one")
 	want("m/b=healthy")
@@ -132,7 +132,7 @@ func TestHost_KeepsADeviceForItsTask(t *testing.T) {
 		t.Errorf("%d records are left, %v", len(all), err)
 	}
 	link(t, "/dev/zero", filepath.Join(dir, "c"))
-	refused("two", b, filepath.Join(dir, "c"))
+	rejected("two", b, filepath.Join(dir, "c"))
 	if _, err := h.reserve(t.Context(), "two", m.ID, []string{b}); err != nil {
 		t.Error(err)
 	}

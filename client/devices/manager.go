@@ -282,7 +282,7 @@ func (m *Manager) Reserve(
 	return all, nil
 }
 
-// sourceOf finds the plugin of the devices. It refuses those that others have.
+// sourceOf finds the plugin of the devices. It rejects those that others have.
 func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others structs.DeviceUse) (source, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -298,7 +298,7 @@ func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others structs.De
 	return s, m.checkRenamed(d, others)
 }
 
-// checkRenamed refuses a device whose ID another allocation has in a group of the same vendor and type that
+// checkRenamed rejects a device whose ID another allocation has in a group of the same vendor and type that
 // does not have it now: the plugin has renamed the group. The caller holds m.mu.
 func (m *Manager) checkRenamed(d *structs.AllocatedDeviceResource, others structs.DeviceUse) error {
 	for _, group := range slices.Sorted(maps.Keys(others)) {

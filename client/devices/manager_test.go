@@ -254,7 +254,7 @@ func TestReserve_OfAPluginThatHangsHasABound(t *testing.T) {
 	})
 }
 
-func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
+func TestReserve_RejectsTwoValuesOfOneVariable(t *testing.T) {
 	m := newManager(hclog.NewNullLogger())
 	var asked []*structs.AllocatedDeviceResource
 	for _, name := range []string{"a", "b"} {
@@ -279,7 +279,7 @@ func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
 }
 
 // The servers know a device by its group and ID, so they take one of a renamed group for another device.
-func TestReserve_RefusesADeviceOfARenamedGroup(t *testing.T) {
+func TestReserve_RejectsADeviceOfARenamedGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		held   string // the group whose device 0 another allocation has
 		before string // a group that is reported beside v/t/new, with one device

@@ -156,7 +156,7 @@ func (t *Tracker) CapacityHolder(a *structs.Allocation) (allocID string) {
 // fitsBeside reports whether the node has the capacity for a beside the allocations that hold theirs. The
 // caller holds t.mu.
 func (t *Tracker) fitsBeside(a *structs.Allocation, all []Alloc) bool {
-	capacity := structs.NewNodeRoom(t.config.Node())
+	capacity := structs.NewNodeCapacity(t.config.Node())
 	for _, r := range all {
 		if r.ID() != a.ID && t.holdsCapacity(r) {
 			capacity.Hold(r.Alloc())

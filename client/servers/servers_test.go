@@ -29,15 +29,15 @@ func (p *pool) Call(_ context.Context, addr, _ string, _, _ any) error {
 	return p.errs[addr]
 }
 
-// pathFault returns the error of a connection that is refused.
+// pathFault returns the error of a connection that is rejected.
 func pathFault(t *testing.T) error {
 	t.Helper()
-	refused := func(string, time.Duration) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
-	p := rpc.NewPool(refused, hclog.NewNullLogger(), nil)
+	rejected := func(string, time.Duration) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+	p := rpc.NewPool(rejected, hclog.NewNullLogger(), nil)
 	defer p.Close()
 	err := p.Call(context.Background(), "a", "M", nil, nil)
 	if !structs.IsKind(err, structs.KindUnavailable) {
-		t.Fatalf("a refused connection is %v", err)
+		t.Fatalf("a rejected connection is %v", err)
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func wantLevel(t *testing.T, db *DB, want uint64) {
 }
 
 // An older version that ran on the file would write records without the new fields.
-func TestOpen_RefusesAFileOfANewerVersion(t *testing.T) {
+func TestOpen_RejectsAFileOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	path, whole, _ := makeUsedFile(t)
 	setLevel(t, path, level.Now+1)

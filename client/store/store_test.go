@@ -109,7 +109,7 @@ func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesADirectoryInUse(t *testing.T) {
+func TestOpen_RejectsADirectoryInUse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the lock's timeout of five seconds")
 	}
@@ -170,7 +170,7 @@ func makeUsedFile(t *testing.T) (path string, content []byte, want string) {
 	return path, content, want
 }
 
-// openFails reports whether Open refuses the content. Content that Open accepts must read as written.
+// openFails reports whether Open rejects the content. Content that Open accepts must read as written.
 func openFails(t *testing.T, path string, content []byte, want string) bool {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -191,9 +191,9 @@ func openFails(t *testing.T, path string, content []byte, want string) bool {
 	return false
 }
 
-// TestOpen_RefusesAChangedByte changes one byte at a time. It runs beside no other test: bbolt follows the
+// TestOpen_RejectsAChangedByte changes one byte at a time. It runs beside no other test: bbolt follows the
 // offsets of a damaged page, also out of its copy of one on the heap, and the race detector finds that read.
-func TestOpen_RefusesAChangedByte(t *testing.T) {
+func TestOpen_RejectsAChangedByte(t *testing.T) {
 	path, whole, want := makeUsedFile(t)
 	seed, err := strconv.ParseUint(os.Getenv("BERTH_TEST_SEED"), 10, 64)
 	if err != nil {
@@ -201,7 +201,7 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 	}
 	t.Logf("BERTH_TEST_SEED=%d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	refused := 0
+	rejected := 0
 	const tries = 220
 	for i := range tries {
 		damaged := bytes.Clone(whole)
@@ -214,16 +214,16 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 		}
 		damaged[at] ^= byte(1 + rnd.IntN(255))
 		if openFails(t, path, damaged, want) {
-			refused++
+			rejected++
 		}
 	}
-	t.Logf("%d of %d changes refused", refused, tries)
-	if refused < 108 { // those of the meta pages
-		t.Errorf("only %d changes were refused", refused)
+	t.Logf("%d of %d changes rejected", rejected, tries)
+	if rejected < 108 { // those of the meta pages
+		t.Errorf("only %d changes were rejected", rejected)
 	}
 }
 
-func TestOpen_RefusesACutFileAndNoise(t *testing.T) {
+func TestOpen_RejectsACutFileAndNoise(t *testing.T) {
 	t.Parallel()
 	path, whole, want := makeUsedFile(t)
 	for what, content := range map[string][]byte{
@@ -235,7 +235,7 @@ func TestOpen_RefusesACutFileAndNoise(t *testing.T) {
 		}
 	}
 	if openFails(t, path, whole, want) {
-		t.Error("the whole file is refused")
+		t.Error("the whole file is rejected")
 	}
 }
 
@@ -302,7 +302,7 @@ func TestOpen_ReliesOnNoListOfFreePages(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesMissingRecords(t *testing.T) {
+func TestOpen_RejectsMissingRecords(t *testing.T) {
 	t.Parallel()
 	for _, remove := range []func(tx *bbolt.Tx) error{
 		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("others")).Delete([]byte(Key("alloc", "7"))) },
@@ -406,7 +406,7 @@ func TestCommit_IsAllOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, g := range groups {
-		if refused := g.err != nil; refused != (i == 1) {
+		if rejected := g.err != nil; rejected != (i == 1) {
 			t.Errorf("group %d: %v", i, g.err)
 		}
 	}

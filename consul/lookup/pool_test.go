@@ -96,7 +96,7 @@ func value(text string, index uint64) func(Query, uint64) (*Answer, error) {
 	}
 }
 
-func failing(Query, uint64) (*Answer, error) { return nil, structs.Unavailablef("refused") }
+func failing(Query, uint64) (*Answer, error) { return nil, structs.Unavailablef("rejected") }
 
 var aKey = Query{Kind: ConsulKey, Name: "a"}
 

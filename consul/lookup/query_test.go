@@ -51,7 +51,7 @@ func TestParse_ReadsTheTextsOfTheDialect(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesOtherTexts(t *testing.T) {
+func TestParse_RejectsOtherTexts(t *testing.T) {
 	inA := func(text string) (Query, error) { return ParseInstances("a", text) }
 	choose := func(n int64, key string) func(string) (Query, error) {
 		return func(text string) (Query, error) { return ParseChosen("a", text, n, key) }

@@ -70,7 +70,7 @@ func resolvedGateway(t *testing.T, r Resolver) *structs.GatewayProxy {
 	return g.Proxy
 }
 
-func TestGateway_RefusesAnAddressThatIsNone(t *testing.T) {
+func TestGateway_RejectsAnAddressThatIsNone(t *testing.T) {
 	_, err := resolver().Gateway(&structs.Service{Name: "edge", Connect: &structs.Connect{Gateway: &structs.Gateway{
 		Ingress: &structs.GatewayIngress{},
 		Proxy: &structs.GatewayProxy{EnvoyGatewayBindAddresses: map[string]*structs.GatewayBindAddress{

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// With Mounts a file written at the target is a file of the volume, a read-only publication refuses
+// With Mounts a file written at the target is a file of the volume, a read-only publication rejects
 // writes, and Close leaves no mount behind.
 func TestPlugin_MountsForReal(t *testing.T) {
 	if os.Geteuid() != 0 {

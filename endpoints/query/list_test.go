@@ -92,7 +92,7 @@ func TestList_PagesByKey(t *testing.T) {
 	}
 }
 
-func TestList_RefusesBadOptions(t *testing.T) {
+func TestList_RejectsBadOptions(t *testing.T) {
 	for _, q := range []structs.QueryOptions{
 		{PerPage: -1},
 		{NextToken: "%%%"},

@@ -240,7 +240,7 @@ func TestFile_IsFoundWithoutAnOpen(t *testing.T) {
 	if _, err := fx.read("web/local/pipe"); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a pipe with a reader: got %v, want invalid", err)
 	}
-	// The device number belongs to no driver: an open fails in another way than a refusal without one.
+	// The device number belongs to no driver: an open fails in another way than a rejection without one.
 	testskip.MakeDevice(t, fx.at("web/local/device"), unix.S_IFCHR|0o600, unix.Mkdev(511, 255))
 	if _, err := fx.read("web/local/device"); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a device: got %v, want invalid", err)

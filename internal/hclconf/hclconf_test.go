@@ -304,8 +304,8 @@ func TestDecodeBody_WarnsOfIgnoredNames(t *testing.T) {
 	}
 }
 
-// The parsers take far more memory than the text of a file, so a file of many small parts is refused before.
-func TestDecode_RefusesAFileOfTooManyParts(t *testing.T) {
+// The parsers take far more memory than the text of a file, so a file of many small parts is rejected before.
+func TestDecode_RejectsAFileOfTooManyParts(t *testing.T) {
 	cases := map[string][3]string{
 		"objects.json":    {`{"a": [`, `{},`, `{}]}`},
 		"lists.json":      {`{"a": [`, `[],`, `[]]}`},
@@ -329,7 +329,7 @@ func TestDecode_RefusesAFileOfTooManyParts(t *testing.T) {
 			t.Errorf("%s: %.200v", name, err)
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; path.Ext(name) == ".json" && used > 1<<20 {
-			t.Errorf("%s: the refusal allocated %d bytes", name, used)
+			t.Errorf("%s: the rejection allocated %d bytes", name, used)
 		}
 	}
 	text := `{"text": "` + strings.Repeat(`{[,\"`, structs.MaxParts) + `"}`

@@ -12,9 +12,9 @@ package loadshed
 
 import "github.com/hashicorp/go-metrics"
 
-// CountRefused counts n requests or connections that were rejected because of a limit.
-func CountRefused(limit string, n int) {
+// CountRejected counts n requests or connections that were rejected because of a limit.
+func CountRejected(limit string, n int) {
 	labels := []metrics.Label{{Name: "limit", Value: limit}}
-	metrics.IncrCounterWithLabels([]string{"rpc", "refused"},
+	metrics.IncrCounterWithLabels([]string{"rpc", "rejected"},
 		float32(n), labels)
 }

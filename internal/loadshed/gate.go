@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// Refused is the text of the rejection of a read.
-const Refused = "this server is overloaded"
+// Rejected is the text of the rejection of a read.
+const Rejected = "this server is overloaded"
 
 // MinAdmit is the number of reads of one window that a server admits always.
 const MinAdmit = 16
@@ -90,7 +90,7 @@ func (g *Gate) Admit() error {
 	}
 	g.rejected.Add(1)
 	interval := time.Duration(g.interval.Load())
-	return structs.Busy(g.pacer.retryAfter(0, interval), Refused)
+	return structs.Busy(g.pacer.retryAfter(0, interval), Rejected)
 }
 
 // Sample has the observations of a window.
@@ -177,7 +177,7 @@ func (g *Gate) window(took, delay time.Duration) (seen int) {
 		Delay:    delay,
 	})
 	if rejected > 0 {
-		CountRefused("reads", rejected)
+		CountRejected("reads", rejected)
 	}
 	return seen
 }

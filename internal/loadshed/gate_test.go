@@ -156,7 +156,7 @@ func TestGate_CountsTheReadsThatItRejects(t *testing.T) {
 	}
 	g.window(time.Second, 0)
 	g.window(time.Second, 0) // counts none again
-	got := sink.Data()[0].Counters["test.rpc.refused;limit=reads"]
+	got := sink.Data()[0].Counters["test.rpc.rejected;limit=reads"]
 	if rejected == 0 || got.AggregateSample == nil || got.Sum != rejected {
 		t.Errorf("%.0f reads are rejected, the counter has %+v", rejected, got)
 	}

@@ -104,7 +104,7 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 			return nil, structs.Unavailablef("%s: %w",
 				q.config.Text, ctx.Err())
 		default:
-			CountRefused(q.config.Limit+" patience", 1)
+			CountRejected(q.config.Limit+" patience", 1)
 			return nil, q.rejection()
 		}
 	}
@@ -128,7 +128,7 @@ func (q *Queue) recordDuration(took time.Duration) {
 func (q *Queue) countRejected() {
 	n := q.full.Swap(0)
 	if n > 0 {
-		CountRefused(q.config.Limit+" full", int(n))
+		CountRejected(q.config.Limit+" full", int(n))
 	}
 }
 

@@ -94,7 +94,7 @@ func TestComputed_FollowsTheRowsAndIsInNoFile(t *testing.T) {
 	check(loaded, "h", 4)
 }
 
-func TestLoad_RefusesAFileWithAComputedTable(t *testing.T) {
+func TestLoad_RejectsAFileWithAComputedTable(t *testing.T) {
 	plain := NewTable("crowds", func(c *crowd) Key { return KeyOf(c.Group) })
 	db := Open(&Schema{Tables: []AnyTable{plain}})
 	_ = db.Write(1, func(tx *WriteTx) error { plain.Put(tx, &crowd{Group: "g"}); return nil })

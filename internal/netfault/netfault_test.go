@@ -18,7 +18,7 @@ func TestPlain_ExplainsKnownErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = ln.Close()
-	_, refused := net.Dial("tcp", ln.Addr().String())
+	_, rejected := net.Dial("tcp", ln.Addr().String())
 	_, missing := net.Dial("unix", "/nowhere/at/all")
 	late, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
@@ -30,7 +30,7 @@ func TestPlain_ExplainsKnownErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{refused, "nothing is listening there"},
+		{rejected, "nothing is listening there"},
 		{missing, "there is no such socket"},
 		{slow, "it does not answer in time"},
 		{&net.OpError{Op: "dial", Err: unreachable}, "there is no route to that host"},

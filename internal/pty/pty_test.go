@@ -74,7 +74,7 @@ func TestResize_SetsTheSize(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesAnotherFile(t *testing.T) {
+func TestOpen_RejectsAnotherFile(t *testing.T) {
 	for _, path := range []string{"/dev/null", "/dev/missing"} {
 		if _, _, err := Open(path); err == nil {
 			t.Errorf("%s made a terminal", path)

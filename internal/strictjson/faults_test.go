@@ -99,15 +99,15 @@ func TestDecode_CountsFaultsBeyondTheBound(t *testing.T) {
 	}
 }
 
-// TestDecode_PlacesNoFaultOfATypeThatDecodesItself has a value that only the whole type refuses.
+// TestDecode_PlacesNoFaultOfATypeThatDecodesItself has a value that only the whole type rejects.
 func TestDecode_PlacesNoFaultOfATypeThatDecodesItself(t *testing.T) {
 	var got struct{ Picky picky }
 	faults := decodeFaults(t, `{"Picky": {"A": 1}}`, &got)
-	if faults.Partly || faults.Error() != "picky refuses" {
+	if faults.Partly || faults.Error() != "picky rejects" {
 		t.Errorf("got %v, partly %v", faults, faults.Partly)
 	}
 }
 
 type picky struct{ A int }
 
-func (*picky) UnmarshalJSON([]byte) error { return errors.New("picky refuses") }
+func (*picky) UnmarshalJSON([]byte) error { return errors.New("picky rejects") }

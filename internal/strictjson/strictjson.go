@@ -101,7 +101,7 @@ func (w *walker) explain(err error) {
 		w.addFault(len(w.src), whole, "the body ends in the middle of a value")
 	case errors.Is(err, errNotJSON):
 		w.addFault(w.at, whole, "expected the end of the body")
-	default: // a type that decodes itself refuses its value
+	default: // a type that decodes itself rejects its value
 		w.faults.Add(&Fault{Text: err.Error()})
 	}
 }

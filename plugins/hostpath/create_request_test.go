@@ -9,7 +9,7 @@ import (
 )
 
 // Rounding up a size near the end of an int64 would overflow.
-func TestCheckRange_RefusesASizeThatCannotBeRounded(t *testing.T) {
+func TestCheckRange_RejectsASizeThatCannotBeRounded(t *testing.T) {
 	for _, size := range []int64{maxSize + 1, math.MaxInt64} {
 		err := checkRange(&csi.CapacityRange{RequiredBytes: size})
 		if err == nil || !strings.Contains(err.Error(), "the largest size of a volume") {

@@ -184,7 +184,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 }
 
 // On a full disk no volume can be created, none is lost, and all can be removed: their removal frees space.
-func TestFullDisk_RefusesNewVolumes(t *testing.T) {
+func TestFullDisk_RejectsNewVolumes(t *testing.T) {
 	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=6m"))
@@ -332,7 +332,7 @@ func TestLock_TakesAllKeysOrNone(t *testing.T) {
 	}
 	releaseB, err := l.lockKeys("b")
 	if err != nil {
-		t.Fatalf("a refused call kept a lock: %v", err)
+		t.Fatalf("a rejected call kept a lock: %v", err)
 	}
 	releaseB()
 	release()

@@ -28,7 +28,7 @@ func rawCall[T any](w *fixture, call func(context.Context, *grpc.ClientConn) (T,
 	return resp, err
 }
 
-// codeName names the gRPC code of a failed call, "" if the driver did not refuse it.
+// codeName names the gRPC code of a failed call, "" if the driver did not reject it.
 func codeName(err error) string {
 	if code := status.Code(err); code != codes.Unknown && code != codes.OK {
 		return code.String()

@@ -73,8 +73,8 @@ func TestPublish_ReadOnly(t *testing.T) {
 		w.must("publish read-only", v.doPublish(ro, true))
 		v.mustHold(ro, "precious")
 		err := v.write(ro, "changed")
-		refused := errors.Is(err, unix.EROFS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
-		if !refused {
+		rejected := errors.Is(err, unix.EROFS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
+		if !rejected {
 			t.Fatalf("wrote through a read-only publication: %v", err)
 		}
 		v.mustHold(ro, "precious")
@@ -117,7 +117,7 @@ func TestPublish_ASingleWriterOnce(t *testing.T) {
 	w.must("publish", publish(v.target))
 	w.mustFail("publish elsewhere", "FailedPrecondition", publish(w.path("targets", "other")))
 	if _, err := os.Stat(w.path("targets", "other")); err == nil {
-		t.Fatal("a refused publication left its target")
+		t.Fatal("a rejected publication left its target")
 	}
 	v.remove()
 }
@@ -151,7 +151,7 @@ func TestDelete_KeepsDataThatOthersMount(t *testing.T) {
 	w.must("delete", whileBusy(v.doDelete))
 }
 
-func TestUnpublish_RefusesABusyVolume(t *testing.T) {
+func TestUnpublish_RejectsABusyVolume(t *testing.T) {
 	w := newRunningFixture(t)
 	v := w.volume(aDirectory, "v")
 	v.stageAndPublish()
@@ -180,7 +180,7 @@ func TestDriver_LeavesForeignMountsAlone(t *testing.T) {
 	v.remove()
 }
 
-func TestCheckPath_RefusesBadPaths(t *testing.T) {
+func TestCheckPath_RejectsBadPaths(t *testing.T) {
 	w := newRunningFixture(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
@@ -312,7 +312,7 @@ func TestSources_AreCopied(t *testing.T) {
 	})
 }
 
-func TestSnapshot_RefusesAWrittenDevice(t *testing.T) {
+func TestSnapshot_RejectsAWrittenDevice(t *testing.T) {
 	needLoops(t)
 	w := newRunningFixture(t)
 	if canReflink(w.dir) {
@@ -403,7 +403,7 @@ func TestCapacity_IsBooked(t *testing.T) {
 	}
 	rows, _ := filepath.Glob(w.path("data/volumes/*"))
 	if len(rows) != 1 {
-		t.Fatalf("a refused volume left %v", rows)
+		t.Fatalf("a rejected volume left %v", rows)
 	}
 	w.must("delete", whileBusy(a.doDelete))
 }

@@ -324,12 +324,12 @@ func (p *planner) blocked(a *structs.Allocation) string {
 	if e == nil || e.FailedTGAllocs[a.TaskGroup] == nil {
 		return ""
 	}
-	refusals := e.FailedTGAllocs[a.TaskGroup].Refusals
-	if len(refusals) == 0 {
+	rejections := e.FailedTGAllocs[a.TaskGroup].Rejections
+	if len(rejections) == 0 {
 		return "; its group waits for a place"
 	}
 	return fmt.Sprintf("; its group waits for a place: %s (%s)",
-		refusals[0].Reason, count(refusals[0].Nodes, "node"))
+		rejections[0].Reason, count(rejections[0].Nodes, "node"))
 }
 
 // count joins a number and a noun.

@@ -45,7 +45,9 @@ func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
 // if the scheduler has not missed it.
 func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 	rejects := func(filter string) bool {
-		return slices.ContainsFunc(m.Refusals, func(r *structs.PlacementRefusal) bool { return r.Filter == filter })
+		return slices.ContainsFunc(m.Rejections, func(r *structs.PlacementRejection) bool {
+			return r.Filter == filter
+		})
 	}
 	if rejects(hostsFilter) {
 		return "its node for itself (distinct_hosts)"

@@ -8,21 +8,21 @@ import (
 )
 
 // fitsWithout reports whether the group fits on a node without some allocations there, if there are any. It
-// considers room, static ports, and each demand for devices by itself.
+// considers capacity, static ports, and each demand for devices by itself.
 func (s *search) fitsWithout(n *structs.Node, goes func(*structs.Allocation) bool) bool {
-	room := structs.NewNodeRoom(n)
+	capacity := structs.NewNodeCapacity(n)
 	gone := map[string]bool{}
 	devices := structs.DeviceUse{}
 	for a := range state.HoldersByNode(s.tx, n.ID) {
-		room.Hold(a)
+		capacity.Hold(a)
 		if goes(a) {
 			gone[a.ID] = true
-			room.Stop(a)
+			capacity.Stop(a)
 			continue
 		}
 		devices = devices.Add(a)
 	}
-	return len(gone) > 0 && room.Short(s.group.Ask()) == "" &&
+	return len(gone) > 0 && capacity.Short(s.group.Ask()) == "" &&
 		s.portsFit(n, gone) && s.devicesFit(n, devices)
 }
 

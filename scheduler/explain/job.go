@@ -179,8 +179,8 @@ func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason)
 		m := e.FailedTGAllocs[name]
 		missing := max(1, e.QueuedAllocations[name], m.CoalescedFailures+1)
 		r := reason("group %s waits for a place for %s", name, count(missing, "allocation"))
-		for _, refusal := range withoutRepeats(m.Refusals) {
-			r.Because = append(r.Because, x.refusal(j, j.Group(name), refusal))
+		for _, rejection := range withoutRepeats(m.Rejections) {
+			r.Because = append(r.Because, x.rejection(j, j.Group(name), rejection))
 		}
 		r.Because = append(list(r.Because, "reasons"), x.holders(j, j.Group(name), m)...)
 		if len(r.Because) == 0 {
@@ -192,9 +192,9 @@ func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason)
 	return reasons
 }
 
-// withoutRepeats joins the refusals by the eligibility of nodes: the nodes are named behind them.
-func withoutRepeats(all []*structs.PlacementRefusal) (some []*structs.PlacementRefusal) {
-	var joined *structs.PlacementRefusal
+// withoutRepeats joins the rejections by the eligibility of nodes: the nodes are named behind them.
+func withoutRepeats(all []*structs.PlacementRejection) (some []*structs.PlacementRejection) {
+	var joined *structs.PlacementRejection
 	for _, p := range all {
 		switch {
 		case p.Filter != eligibilityFilter:
@@ -211,9 +211,9 @@ func withoutRepeats(all []*structs.PlacementRefusal) (some []*structs.PlacementR
 	return some
 }
 
-// refusal explains why one filter refused nodes.
-func (x *jobExplainer) refusal(
-	j *structs.Job, g *structs.TaskGroup, p *structs.PlacementRefusal,
+// rejection explains why one filter rejected nodes.
+func (x *jobExplainer) rejection(
+	j *structs.Job, g *structs.TaskGroup, p *structs.PlacementRejection,
 ) *structs.Reason {
 	r := reason("the filter %s rejects %s: %s", p.Filter, count(p.Nodes, "node"), p.Reason)
 	if p.Nodes == 0 {

@@ -22,9 +22,9 @@ func (x *explainer) nodeDown(id string) *structs.Reason {
 	return r
 }
 
-// notReady explains which nodes of a job's pool and datacenters take no allocations. refused is the number of
-// nodes that the scheduler has found.
-func (x *explainer) notReady(j *structs.Job, refused int) (reasons []*structs.Reason) {
+// notReady explains which nodes of a job's pool and datacenters take no allocations. rejected is the number
+// of nodes that the scheduler has found.
+func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*structs.Reason) {
 	scanned := 0
 	for n := range state.Nodes(x.tx) {
 		if len(reasons) == mostListed || scanned == mostScanned {
@@ -35,7 +35,7 @@ func (x *explainer) notReady(j *structs.Job, refused int) (reasons []*structs.Re
 			reasons = append(reasons, x.nodeNotReady(n))
 		}
 	}
-	if left := refused - len(reasons); left > 0 && len(reasons) > 0 {
+	if left := rejected - len(reasons); left > 0 && len(reasons) > 0 {
 		reasons = append(reasons, reason("and %d more nodes", left))
 		reasons[len(reasons)-1].Remedy = "berth node status shows the nodes"
 	}
@@ -62,7 +62,7 @@ func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 	return r
 }
 
-// noNode explains a group that no node has refused.
+// noNode explains a group that no node has rejected.
 func (x *explainer) noNode() *structs.Reason {
 	for range state.Nodes(x.tx) {
 		r := reason("no node may run it: each is down, drains, is not eligible, " +

@@ -40,22 +40,22 @@ func (x *explainer) ownWayOut(a *structs.Allocation, otherwise string) string {
 }
 
 // predecessors explains which allocations of older versions of the job have a host volume that a group needs,
-// and those of other groups without which a node has room for it.
+// and those of other groups without which a node has capacity for it.
 func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
-	room := false
+	capacity := false
 	for dimension := range m.DimensionExhausted {
-		room = room || dimension != dimensionPorts && dimension != dimensionDevices
+		capacity = capacity || dimension != dimensionPorts && dimension != dimensionDevices
 	}
-	volume := slices.ContainsFunc(m.Refusals, func(r *structs.PlacementRefusal) bool {
+	volume := slices.ContainsFunc(m.Rejections, func(r *structs.PlacementRejection) bool {
 		return r.Filter == hostVolumeFilter
 	})
-	if !room && !volume {
+	if !capacity && !volume {
 		return nil
 	}
 
 	var found sample
 	for n := range s.candidates(s.job) {
-		fits := room && s.fitsWithout(n, s.isOlder)
+		fits := capacity && s.fitsWithout(n, s.isOlder)
 		for a := range state.LiveAllocsByNode(s.tx, n.ID) {
 			old := state.JobOf(s.tx, a)
 			if !s.isOlder(a) || old == nil {

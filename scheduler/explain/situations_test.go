@@ -29,7 +29,7 @@ var situations = []situation{
 		f.Register(schedtest.Job("web", structs.JobService, 1))
 		e := state.Eval(f.Store.Read(), "eval-web").Copy()
 		e.Status = structs.EvalFailed
-		e.StatusDescription = "the plan was refused 5 times"
+		e.StatusDescription = "the plan was rejected 5 times"
 		schedtest.Do(f, state.EvalUpdate, &structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{e},
 			WriteOptions: f.Now(),

@@ -10,7 +10,7 @@ import (
 )
 
 // awaited explains an allocation that starts when others have let go of everything: those that it displaces
-// or replaces, and those that give it their room. It returns nil if there are none.
+// or replaces, and those that give it their capacity. It returns nil if there are none.
 func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
 	var others sample
 	n := 0

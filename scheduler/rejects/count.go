@@ -23,8 +23,8 @@ type Rejection struct {
 // copies a map before its first change.
 type Count struct {
 	Metric     structs.AllocMetric
-	rejections map[[2]string]int           // filter, reason -> nodes
-	listed     []*structs.PlacementRefusal // rejections in order, nil until list
+	rejections map[[2]string]int             // filter, reason -> nodes
+	listed     []*structs.PlacementRejection // rejections in order, nil until list
 	Keys       map[string]bool
 	owned      ownedMaps
 }
@@ -92,9 +92,9 @@ func ownMap[K comparable, V any](m map[K]V, owned *bool) map[K]V {
 // CountOf returns the count of a metric, without its keys.
 func CountOf(m *structs.AllocMetric) *Count {
 	t := &Count{Metric: *m, rejections: map[[2]string]int{}}
-	t.Metric.Refusals = nil
+	t.Metric.Rejections = nil
 	t.Metric.CoalescedFailures = 0
-	for _, r := range m.Refusals {
+	for _, r := range m.Rejections {
 		t.rejections[[2]string{r.Filter, r.Reason}] = r.Nodes
 	}
 	return t
@@ -194,18 +194,18 @@ func (t *Count) countClass(in int, n *structs.Node) {
 const OtherReasons = "others"
 
 // list returns the rejections in order: most nodes first.
-func (t *Count) list() []*structs.PlacementRefusal {
+func (t *Count) list() []*structs.PlacementRejection {
 	if len(t.listed) == len(t.rejections) {
 		return t.listed
 	}
 	for at, nodes := range t.rejections {
-		t.listed = append(t.listed, &structs.PlacementRefusal{
+		t.listed = append(t.listed, &structs.PlacementRejection{
 			Filter: at[0],
 			Reason: at[1],
 			Nodes:  nodes,
 		})
 	}
-	slices.SortFunc(t.listed, func(a, b *structs.PlacementRefusal) int {
+	slices.SortFunc(t.listed, func(a, b *structs.PlacementRejection) int {
 		return cmp.Or(
 			b.Nodes-a.Nodes,
 			cmp.Compare(a.Filter, b.Filter),
@@ -221,7 +221,7 @@ func (t *Count) list() []*structs.PlacementRefusal {
 func (t *Count) ToMetric(most int) *structs.AllocMetric {
 	t.owned = ownedMaps{}
 	m := t.Metric
-	m.Refusals = firstRejections(t.list(), most)
+	m.Rejections = firstRejections(t.list(), most)
 	m.ConstraintFiltered = largestCounts(m.ConstraintFiltered, most)
 	m.NodesAvailable = largestCounts(m.NodesAvailable, 4*most)
 	m.ClassFiltered = largestCounts(m.ClassFiltered, 4*most)
@@ -230,15 +230,15 @@ func (t *Count) ToMetric(most int) *structs.AllocMetric {
 }
 
 // firstRejections keeps the first rejections and sums up the others.
-func firstRejections(all []*structs.PlacementRefusal, most int) []*structs.PlacementRefusal {
+func firstRejections(all []*structs.PlacementRejection, most int) []*structs.PlacementRejection {
 	if len(all) <= most {
 		return all
 	}
-	rest := &structs.PlacementRefusal{
+	rest := &structs.PlacementRejection{
 		Filter: OtherReasons,
 		Reason: "further reasons, which are not named",
 	}
-	var kept []*structs.PlacementRefusal
+	var kept []*structs.PlacementRejection
 	for _, r := range all {
 		if len(kept) < most && r.Filter != OtherReasons {
 			kept = append(kept, r)
@@ -271,7 +271,7 @@ func largestCounts(counts map[string]int, most int) map[string]int {
 // MetricBytes returns about the size of a metric in a log entry.
 func MetricBytes(m *structs.AllocMetric) int {
 	size := 512
-	for _, r := range m.Refusals {
+	for _, r := range m.Rejections {
 		size += 32 + len(r.Filter) + len(r.Reason)
 	}
 	for _, counts := range []map[string]int{

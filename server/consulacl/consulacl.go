@@ -93,7 +93,7 @@ func (c *Client) RevokeToken(ctx context.Context, accessorID string) error {
 	}
 	defer c.permits.Leave()
 	_, err := c.conn.ACL().TokenDelete(accessorID, (&api.WriteOptions{}).WithContext(ctx))
-	if consul.IsRefused(err, http.StatusNotFound) {
+	if consul.IsRejected(err, http.StatusNotFound) {
 		// Consul gives the same answer if it does not know the token of the agent.
 		_, err = allowed(ctx, c.conn, []right{{Resource: "acl", Access: "write"}})
 	}

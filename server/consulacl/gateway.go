@@ -44,7 +44,7 @@ func (c *Client) setEntry(
 	entries := c.conn.ConfigEntries()
 	read := &api.QueryOptions{RequireConsistent: true}
 	old, _, err := entries.Get(kind, name, read.WithContext(ctx))
-	if err != nil && !consul.IsRefused(err, http.StatusNotFound) {
+	if err != nil && !consul.IsRejected(err, http.StatusNotFound) {
 		return err
 	}
 	if err != nil {

@@ -105,7 +105,7 @@ func TestTokens_HaveTheRightsOfTheirServiceUntilTheyAreRevoked(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := own.ACL().TokenReadSelf(nil); !consul.IsRefused(err, http.StatusForbidden) {
+	if _, _, err := own.ACL().TokenReadSelf(nil); !consul.IsRejected(err, http.StatusForbidden) {
 		t.Errorf("the revoked token reads itself: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	}
 	answers, err := allowed(ctx, conn, rights)
 	switch {
-	case consul.IsRefused(err, http.StatusForbidden):
+	case consul.IsRejected(err, http.StatusForbidden):
 		return structs.Deniedf("%s: Consul does not know the token", doing)
 	case err != nil:
 		return consul.Explain(doing, err)

@@ -408,7 +408,7 @@ func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
 	})
 }
 
-// tryPut proposes a command that may be refused.
+// tryPut proposes a command that may be rejected.
 func tryPut[P any](w *testEnv, c fsm.Command[P], p *P) error {
 	_, err := fsm.Propose(w.t.Context(), w, c, p)
 	return err

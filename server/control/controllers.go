@@ -251,7 +251,7 @@ func noController(plugin string) error {
 }
 
 // changedSince reports whether a controller of the plugin or the volume has changed since a request was
-// refused. The plugin may accept the request then.
+// rejected. The plugin may accept the request then.
 func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 	for i := range state.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
 		if i.ModifyIndex > w.version {

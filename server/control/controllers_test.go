@@ -345,8 +345,8 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 		answer  error
 		deletes int
 	}{
-		"it was made":    {nil, 1},
-		"it was refused": {structs.Invalidf("too small"), 0},
+		"it was made":     {nil, 1},
+		"it was rejected": {structs.Invalidf("too small"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {

@@ -66,7 +66,7 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 }
 
 // A request that was rejected as wrong is repeated after a change of its inputs, or when an operator retries.
-func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testing.T) {
+func TestDuty_C9_C13_ARejectedRequestIsSentAgainWhenSomethingHasChanged(t *testing.T) {
 	for name, change := range map[string]func(w *testEnv){
 		"a controller of the plugin": func(w *testEnv) { w.listing("n1") },
 		"the volume": func(w *testEnv) {

@@ -14,7 +14,7 @@ import (
 )
 
 // mostInFlight is the most plans in flight at once. Each is made on the newest state, which does not
-// have the others. The state refuses the second of two plans that need the same capacity of a node; it is
+// have the others. The state rejects the second of two plans that need the same capacity of a node; it is
 // made again.
 const mostInFlight = 16
 

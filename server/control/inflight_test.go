@@ -21,12 +21,12 @@ type slowLog struct {
 	*testEnv
 	takes time.Duration
 
-	mu      sync.Mutex
-	plans   map[string]*structs.Plan
-	most    int
-	total   int
-	refused int
-	faults  []string
+	mu       sync.Mutex
+	plans    map[string]*structs.Plan
+	most     int
+	total    int
+	rejected int
+	faults   []string
 }
 
 func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
@@ -45,7 +45,7 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	index, answer, err := l.testEnv.Propose(ctx, entry)
 	if e := l.eval(p.Eval.ID); e != nil && e.Status == structs.EvalPending {
 		l.mu.Lock()
-		l.refused++
+		l.rejected++
 		l.mu.Unlock()
 	}
 	return index, answer, err
@@ -252,10 +252,10 @@ func TestSchedule_RepeatsPlansThatDoNotFitAnyMore(t *testing.T) {
 		if n := len(w.runningAllocs()); n != 20 {
 			t.Errorf("%d allocations run, want 20", n)
 		}
-		if l.refused == 0 {
-			t.Error("no plan was refused: the test shows nothing")
+		if l.rejected == 0 {
+			t.Error("no plan was rejected: the test shows nothing")
 		}
-		t.Logf("%d plans, %d refused", l.total, l.refused)
+		t.Logf("%d plans, %d rejected", l.total, l.rejected)
 		if waiting := w.checkIdle("after"); waiting != 20 {
 			t.Errorf("%d evaluations wait", waiting)
 		}

@@ -281,7 +281,7 @@ func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
 	}
 }
 
-// onlyElsewhere has the node that a late call went to refuse the next one, and then fail.
+// onlyElsewhere has the node that a late call went to reject the next one, and then fail.
 func (w *testEnv) onlyElsewhere(c lateCall, at string) {
 	w.t.Helper()
 	w.setAnswer(func(call nodeCall) (any, error) {
@@ -336,7 +336,7 @@ func TestControllers_DetachElsewhereBeforeTheyAttach(t *testing.T) {
 	})
 }
 
-func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
+func TestControllers_ExplainAnAttachThatIsRejected(t *testing.T) {
 	const lists = "ClientCSI.ControllerListVolumes"
 	for name, c := range map[string]struct {
 		published []string

@@ -33,7 +33,7 @@ type backoffs map[string]evalBackoff
 // evalBackoff is the time until which an evaluation is not processed.
 type evalBackoff struct {
 	failures int
-	refused  int // plans that no longer fitted when they were applied
+	rejected int // plans that no longer fitted when they were applied
 	until    time.Time
 	version  uint64 // of the row; a row of another version is not delayed. 0: of any version
 }
@@ -245,8 +245,8 @@ func (b backoffs) delayRejected(
 	retry backoff.Backoff,
 ) {
 	last := b[id]
-	delay := retry.Delay(last.refused)
-	last.refused++
+	delay := retry.Delay(last.rejected)
+	last.rejected++
 	last.until = now.Add(delay)
 	last.version = version
 	b[id] = last

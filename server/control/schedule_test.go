@@ -176,7 +176,7 @@ func TestSchedule_FailsAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
 	})
 }
 
-func TestSchedule_RepeatsARefusedPlanWithBackoff(t *testing.T) {
+func TestSchedule_RepeatsARejectedPlanWithBackoff(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j"}})
 		w.addEval(&structs.Evaluation{ID: "e1"})

@@ -27,7 +27,7 @@ func (p *unblocksAfter) Propose(ctx context.Context, entry []byte) (uint64, any,
 	return index, answer, err
 }
 
-// Its plan was not refused.
+// Its plan was not rejected.
 func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addSizedNode("n0", 0, nil)

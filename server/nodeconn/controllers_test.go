@@ -218,12 +218,12 @@ func TestDuty_C1_C11_AbortedGoesToNoOtherController(t *testing.T) {
 		"Unavailable":       {"n1", "n2"},
 		"ResourceExhausted": {"n1", "n2"},
 	} {
-		refused := structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{
+		rejected := structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{
 			Kind: structs.KindUnavailable,
 			Code: code,
 			Text: "no",
 		}))
-		s := &script{errors: map[string][]error{"n1": {refused}}}
+		s := &script{errors: map[string][]error{"n1": {rejected}}}
 		to := Target{s, []string{"n1", "n2"}, time.Second}
 		req := &structs.ClientCSIValidateRequest{}
 		_, err := Call(t.Context(), to, structs.ClientCSIControllerValidate, req)

@@ -11,7 +11,7 @@ import (
 type Detach struct {
 	Claim  structs.CSIClaimKey
 	NodeID string
-	// ByOperator makes the node repeat also a call that its plugin has refused for good.
+	// ByOperator makes the node repeat also a call that its plugin has rejected for good.
 	ByOperator bool
 }
 

@@ -27,9 +27,9 @@ func offsets(rnd *rand.Rand, size, stride int) (list []int) {
 	return list
 }
 
-// TestOpen_RefusesAChangedByte changes one byte at a time in each file. Either Open names the file, or
+// TestOpen_RejectsAChangedByte changes one byte at a time in each file. Either Open names the file, or
 // nothing that can be read is different.
-func TestOpen_RefusesAChangedByte(t *testing.T) {
+func TestOpen_RejectsAChangedByte(t *testing.T) {
 	t.Parallel()
 	dir := usedDir(t)
 	want := mustContent(t, dir)
@@ -40,13 +40,13 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused := 0
+		rejected := 0
 		at := offsets(rnd, len(whole), max(1, len(whole)/40))
 		for _, offset := range at {
 			damaged := bytes.Clone(whole)
 			damaged[offset] ^= byte(1 + rnd.IntN(255))
-			if refuses(t, to, name, damaged, want) {
-				refused++
+			if rejects(t, to, name, damaged, want) {
+				rejected++
 			} else { // Open has written to it
 				to = copyDir(t, dir)
 			}
@@ -54,9 +54,9 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(to, name), whole, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d of %d changes refused", name, refused, len(at))
-		if refused == 0 {
-			t.Errorf("%s: no change was refused", name)
+		t.Logf("%s: %d of %d changes rejected", name, rejected, len(at))
+		if rejected == 0 {
+			t.Errorf("%s: no change was rejected", name)
 		}
 	}
 }
@@ -72,8 +72,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// refuses reports whether Open refuses dir with another content of one file.
-func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
+// rejects reports whether Open rejects dir with another content of one file.
+func rejects(t *testing.T, dir, name string, damaged []byte, want string) bool {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {
@@ -98,8 +98,8 @@ func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
 	return false
 }
 
-// TestSnapshots_RefuseAChangedMetaAtReading changes one byte at a time while the files are open.
-func TestSnapshots_RefuseAChangedMetaAtReading(t *testing.T) {
+// TestSnapshots_RejectAChangedMetaAtReading changes one byte at a time while the files are open.
+func TestSnapshots_RejectAChangedMetaAtReading(t *testing.T) {
 	t.Parallel()
 	store := mustOpen(t, usedDir(t)).Snapshots
 	must := func(err error) {
@@ -129,9 +129,9 @@ func TestSnapshots_RefuseAChangedMetaAtReading(t *testing.T) {
 	must(state.Close())
 }
 
-// TestOpen_RefusesADamagedLastWrite damages the last write before the server was killed. The damage looks
+// TestOpen_RejectsADamagedLastWrite damages the last write before the server was killed. The damage looks
 // like an interrupted write.
-func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
+func TestOpen_RejectsADamagedLastWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := mustOpen(t, dir)
@@ -153,8 +153,8 @@ func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
 	}
 }
 
-// TestOpen_RefusesACutOrMissingFile cuts and removes each file.
-func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
+// TestOpen_RejectsACutOrMissingFile cuts and removes each file.
+func TestOpen_RejectsACutOrMissingFile(t *testing.T) {
 	t.Parallel()
 	dir := usedDir(t)
 	want := mustContent(t, dir)
@@ -165,7 +165,7 @@ func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
 		}
 		for _, size := range []int{0, 1, len(whole) / 4, len(whole) - 1} {
 			// The last segment is not full: a cut in its unused end takes nothing away.
-			if !refuses(t, copyDir(t, dir), name, whole[:size], want) && size < 2 {
+			if !rejects(t, copyDir(t, dir), name, whole[:size], want) && size < 2 {
 				t.Errorf("%s: cut to %d bytes, accepted", name, size)
 			}
 		}
@@ -186,7 +186,7 @@ func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesAMissingDirectory(t *testing.T) {
+func TestOpen_RejectsAMissingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := usedDir(t)
 	for _, name := range []string{"raft", "raft/wal", "raft/snapshots"} {
@@ -207,7 +207,7 @@ func TestOpen_RefusesAMissingDirectory(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesAMissingSnapshot(t *testing.T) {
+func TestOpen_RejectsAMissingSnapshot(t *testing.T) {
 	t.Parallel()
 	installed := t.TempDir() // a snapshot has replaced the whole log
 	f := mustOpen(t, installed)

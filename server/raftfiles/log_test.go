@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 )
 
-// TestLog_RefusesADamagedEntryAtReading changes a byte while the log is open.
-func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
+// TestLog_RejectsADamagedEntryAtReading changes a byte while the log is open.
+func TestLog_RejectsADamagedEntryAtReading(t *testing.T) {
 	t.Parallel()
 	dir := usedDir(t)
 	f := mustOpen(t, dir)
@@ -55,8 +55,8 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 	}
 }
 
-// TestLog_RefusesAnotherEntry changes the table of a full segment.
-func TestLog_RefusesAnotherEntry(t *testing.T) {
+// TestLog_RejectsAnotherEntry changes the table of a full segment.
+func TestLog_RejectsAnotherEntry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := mustOpen(t, dir)

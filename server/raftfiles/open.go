@@ -82,7 +82,7 @@ func Open(options Options) (*Files, error) {
 	return o.openFiles(raftDir, record)
 }
 
-// checkPresence refuses to make a new log where there was one. raft-wal would delete segments that no list
+// checkPresence does not make a new log where there was one. raft-wal would delete segments that no list
 // names.
 func (o *opening) checkPresence(raftDir string) error {
 	hadLog := o.mark.last > 0 || o.mark.snapshot > 0

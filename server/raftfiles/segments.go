@@ -151,7 +151,7 @@ func (o *opening) checkTail(
 }
 
 // sealTail records that the last segment is full and begins the next one. raft-wal does so in the background
-// and does not resume it: it would refuse all further writes.
+// and does not resume it: it would reject all further writes.
 func (o *opening) sealTail(c segmentContent, last uint64) error {
 	state := o.meta.state()
 	state.Segments = slices.Clone(state.Segments)

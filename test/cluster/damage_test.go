@@ -11,8 +11,8 @@ import (
 	"berth/test/cluster"
 )
 
-// TestDamagedFollower_RefusesAndIsReplaced changes one byte of a job's name in the log of a stopped follower.
-func TestDamagedFollower_RefusesAndIsReplaced(t *testing.T) {
+// TestDamagedFollower_RejectsAndIsReplaced changes one byte of a job's name in the log of a stopped follower.
+func TestDamagedFollower_RejectsAndIsReplaced(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	cluster.Must(c, leader, structs.JobRegister, jobRequest("untouched"))

@@ -29,9 +29,9 @@ type overloadedServer struct {
 	conns []*stdrpc.Client
 	next  int // the number of the next write
 
-	mu      sync.Mutex
-	made    map[string]map[string]bool // by node: the reports of writes with a good answer
-	refused int
+	mu       sync.Mutex
+	made     map[string]map[string]bool // by node: the reports of writes with a good answer
+	rejected int
 }
 
 func newOverloadedServer(t *testing.T) *overloadedServer {
@@ -90,7 +90,7 @@ func (o *overloadedServer) recordAnswer(call *stdrpc.Call) {
 		structs.RetryAfter(err) <= 0 {
 		o.t.Errorf("%v; want a good answer, or a rejection with a retry time", err)
 	}
-	o.refused++
+	o.rejected++
 }
 
 // goodWrites returns the number of writes with a good answer.
@@ -106,7 +106,7 @@ func (o *overloadedServer) goodWrites() (n int) {
 // writeWithinBounds makes a number of writes without exceeding the bound of the server, and returns the rate.
 func (o *overloadedServer) writeWithinBounds(writes int) (rate float64) {
 	const atOnce = 400
-	before := o.refused
+	before := o.rejected
 	start := time.Now()
 	done := make(chan *stdrpc.Call, atOnce)
 	for n := range writes + atOnce {
@@ -117,8 +117,8 @@ func (o *overloadedServer) writeWithinBounds(writes int) (rate float64) {
 			o.startWrite(done)
 		}
 	}
-	if o.refused > before {
-		o.t.Errorf("%d of %d writes refused, of which never more than %d were under way", o.refused-before,
+	if o.rejected > before {
+		o.t.Errorf("%d of %d writes rejected, of which never more than %d were under way", o.rejected-before,
 			writes, atOnce)
 	}
 	return float64(writes) / time.Since(start).Seconds()
@@ -193,15 +193,15 @@ func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
 	idle := runtime.NumGoroutine()
 	const admitted = 512 + 1024 // in flight, and queued
 	for n := 1; ; n++ {
-		refused := o.refused
+		rejected := o.rejected
 		f := o.offerWrites(2*before, 2*admitted+int(before))
-		refused = o.refused - refused
+		rejected = o.rejected - rejected
 		after := o.writeWithinBounds(1200)
-		t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
-			before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
+		t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d rejected, %d open, %d goroutines of %d",
+			before, f.goodput, 2*before, after, rejected, f.open, f.goroutines, idle)
 		// open counts answers in transit, which the server no longer counts.
-		if refused == 0 && f.open > admitted*5/4 {
-			t.Errorf("none was refused while %d were open", f.open)
+		if rejected == 0 && f.open > admitted*5/4 {
+			t.Errorf("none was rejected while %d were open", f.open)
 		}
 		if f.goroutines-idle > 2*admitted {
 			t.Errorf("%d goroutines more than before; expected at most %d", f.goroutines-idle, 2*admitted)

@@ -260,7 +260,7 @@ func (s *Storage) remove(node, id string) error {
 	})
 }
 
-// attach refuses a volume for a single node that is attached to another node (CSI spec,
+// attach rejects a volume for a single node that is attached to another node (CSI spec,
 // ControllerPublishVolume errors).
 func (s *Storage) attach(node, id, at string, mode structs.CSIAccessMode) error {
 	return s.recordCall(node, "attach", id, func() error {

@@ -51,7 +51,7 @@ func TestDevice_ExampleReadsItsDevice(t *testing.T) {
 const deviceScript = `
 	d=$BERTH_DEVICES_TEST_CHAR_MISC
 	(exec 3<$d) && echo read
-	(exec 3>$d) 2>/dev/null || echo refused
+	(exec 3>$d) 2>/dev/null || echo rejected
 	echo device $d
 	while ! test -e /alloc/data/end; do sleep 0.1; done
 	exit 1`
@@ -124,7 +124,7 @@ device "test/char/misc" {
 	for _, s := range allocs {
 		out := a.awaitOutput(s.ID, "device ")
 		given, seen := a.devicesOf(s.ID)
-		if given != seen || holders[given] != "" || !strings.Contains(out, "read\nrefused\n") {
+		if given != seen || holders[given] != "" || !strings.Contains(out, "read\nrejected\n") {
 			t.Errorf("allocation %s has %q and sees %q: %s", s.ID, given, seen, out)
 		}
 		holders[given] = s.ID

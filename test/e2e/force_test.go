@@ -192,7 +192,7 @@ func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 }
 
 // forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, some seconds. A plugin that
-// hangs on has it refused, and the mount is named. Once the plugin answers, the volume is released.
+// hangs on has it rejected, and the mount is named. Once the plugin answers, the volume is released.
 func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	c.t.Helper()
 	s := c.servers[0]
@@ -223,7 +223,7 @@ func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	}
 }
 
-// forceWhileThePluginFails forces the volume off n1, where it cannot be unmounted: that is refused, and the
+// forceWhileThePluginFails forces the volume off n1, where it cannot be unmounted: that is rejected, and the
 // mount is named.
 func (c *cluster) forceWhileThePluginFails(st *storage) {
 	c.t.Helper()

@@ -95,7 +95,7 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	if exitCode(err) != 6 {
 		t.Errorf("exit code %d: %v", exitCode(err), err)
 	}
-	for _, text := range []string{"raw_exec", "1 node refused by driver", "enabled = true"} {
+	for _, text := range []string{"raw_exec", "1 node rejected by driver", "enabled = true"} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("job run says %v; want %q in it", err, text)
 		}
@@ -245,18 +245,18 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 		name:   "big",
 		script: "# " + strings.Repeat("x", 1000<<10),
 	}
-	var refusal error
-	for i := 0; refusal == nil && i < 200; i++ { // until the log needs more space than there is
+	var rejection error
+	for i := 0; rejection == nil && i < 200; i++ { // until the log needs more space than there is
 		big.name = "big" + strconv.Itoa(i)
-		_, refusal = a.run("job", "run", "-detach", a.writeJob(big))
+		_, rejection = a.run("job", "run", "-detach", a.writeJob(big))
 	}
-	if refusal == nil {
+	if rejection == nil {
 		t.Fatal("a server with a full disk took everything")
 	}
-	t.Logf("with a full disk: %v", refusal)
-	if !strings.Contains(refusal.Error(), "no space left") &&
-		!strings.Contains(refusal.Error(), a.data()) {
-		t.Errorf("the refusal does not name the disk: %v", refusal)
+	t.Logf("with a full disk: %v", rejection)
+	if !strings.Contains(rejection.Error(), "no space left") &&
+		!strings.Contains(rejection.Error(), a.data()) {
+		t.Errorf("the rejection does not name the disk: %v", rejection)
 	}
 	log, _ := os.ReadFile(a.log.Name())
 	if !bytes.Contains(log, []byte("no space left")) {

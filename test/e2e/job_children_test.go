@@ -101,7 +101,7 @@ func TestDispatch_GivesTheTaskItsPayload(t *testing.T) {
 		}
 	}
 	if jobs, err := a.children("encode"); err != nil || len(jobs) != 2 {
-		t.Errorf("refused dispatches have left %v, %v", jobs, err)
+		t.Errorf("rejected dispatches have left %v, %v", jobs, err)
 	}
 }
 

@@ -80,7 +80,7 @@ func (st *storage) lastCall(rpc, volume string) int {
 
 // A victim that ends only when it is killed, and whose volume is then unmounted late, keeps its successor
 // waiting, also over a crash of the agent. The successor is prepared when nothing of the victim is left.
-func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
+func TestPreemption_WaitsForAVictimThatRejectsToEnd(t *testing.T) {
 	t.Parallel()
 	st, a := agentThatFitsOne(t)
 	st.createVolume(a, "low", 300)
@@ -95,7 +95,7 @@ func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
 
 	high := a.awaitAlloc("high")
 	a.awaitWait(high, victim)
-	a.checkRefusal(victim, high)
+	a.checkRejection(victim, high)
 	a.checkPreemption(high, victim)
 	st.awaitHeldCall("NodeUnpublishVolume")
 	a.kill()
@@ -128,15 +128,15 @@ func TestPreemption_WaitsForAVictimThatRefusesToEnd(t *testing.T) {
 // victimTimeout is the kill_timeout of a bigJob.
 const victimTimeout = 4 * time.Second
 
-// checkRefusal checks that processes run of the victim, unless its kill_timeout may be over, and that none
+// checkRejection checks that processes run of the victim, unless its kill_timeout may be over, and that none
 // run of its successor.
-func (a *agent) checkRefusal(victim, successor string) {
+func (a *agent) checkRejection(victim, successor string) {
 	a.t.Helper()
 	s := decode[structs.Allocation](a.t, a.must("alloc", "status", "-json", successor))
 	work := a.allocsAtWork()
 	mayHaveEnded := time.Since(time.Unix(0, s.CreateTime)) >= victimTimeout
 	if work[successor] || !work[victim] && !mayHaveEnded {
-		a.t.Errorf("while the victim refuses to end, processes run of %v", work)
+		a.t.Errorf("while the victim does not end, processes run of %v", work)
 	}
 }
 

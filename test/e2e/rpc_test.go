@@ -150,7 +150,7 @@ func TestRPC_GuessedRequestsKeepTheInvariants(t *testing.T) {
 	defer pool.Close()
 	server := pool.At(net.JoinHostPort("127.0.0.1", strconv.Itoa(a.rpc)))
 	began := a.cmd.Process.Pid
-	refused := map[structs.Kind]int{}
+	rejected := map[structs.Kind]int{}
 	taken := map[string]int{}
 	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: logger}).List() {
 		if e.Name == "Node.Deregister" {
@@ -164,7 +164,7 @@ func TestRPC_GuessedRequestsKeepTheInvariants(t *testing.T) {
 			err := server.Call(ctx, e.Name, req, &answer)
 			cancel()
 			if err != nil {
-				refused[structs.KindOf(err)]++
+				rejected[structs.KindOf(err)]++
 			} else {
 				taken[e.Name]++
 			}
@@ -174,7 +174,7 @@ func TestRPC_GuessedRequestsKeepTheInvariants(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("refused: %v; taken: %v", refused, taken)
+	t.Logf("rejected: %v; taken: %v", rejected, taken)
 	a.must("node", "status")
 	if a.cmd.Process.Pid != began || a.cmd.ProcessState != nil {
 		t.Error("the agent ended")

@@ -30,13 +30,13 @@ func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 		for d in /local /secrets /tmp /alloc/data /alloc/tmp /data; do
 			cp /bin/true $d/left-behind && chmod 4755 $d/left-behind
 		done
-		unshare -UrmC true 2> /alloc/data/refusal || echo refused >> /alloc/data/refusal
+		unshare -UrmC true 2> /alloc/data/rejection || echo rejected >> /alloc/data/rejection
 		exec sleep 1000`,
 	}))
 	alloc := a.awaitRunning("leaver", 1)[0].ID
-	eventually(t, "the task was refused a namespace", func() error {
-		b, err := os.ReadFile(a.data("alloc", alloc, "alloc", "data", "refusal"))
-		if err == nil && !strings.Contains(string(b), "refused") {
+	eventually(t, "the task was rejected a namespace", func() error {
+		b, err := os.ReadFile(a.data("alloc", alloc, "alloc", "data", "rejection"))
+		if err == nil && !strings.Contains(string(b), "rejected") {
 			err = errors.New(string(b))
 		}
 		return err

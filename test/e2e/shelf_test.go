@@ -153,7 +153,7 @@ func (s *shelf) append(file string, words ...string) {
 	_, _ = fmt.Fprintln(f, strings.Join(words, " "))
 }
 
-// fault records a call out of order, and refuses it.
+// fault records a call out of order, and rejects it.
 func (s *shelf) fault(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	s.append("faults", text)
@@ -280,7 +280,7 @@ func (s *shelf) ValidateVolumeCapabilities(
 	}}, nil
 }
 
-// ControllerPublishVolume refuses a volume that is attached to another node (CSI spec,
+// ControllerPublishVolume rejects a volume that is attached to another node (CSI spec,
 // ControllerPublishVolume errors).
 func (s *shelf) ControllerPublishVolume(
 	_ context.Context, req *csi.ControllerPublishVolumeRequest,

@@ -167,7 +167,7 @@ func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
 		}
 		for _, e := range evals {
 			for _, m := range e.FailedTGAllocs {
-				for _, r := range m.Refusals {
+				for _, r := range m.Rejections {
 					if strings.Contains(r.Reason, "counter") {
 						return nil
 					}

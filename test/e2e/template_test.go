@@ -143,7 +143,7 @@ func TestTemplate_SignalsItsTask(t *testing.T) {
 	// The task takes the directory away. Nothing is written where its link leads.
 	a.must("alloc", "exec", alloc, "/bin/sh", "-c", "cd /local && mv dir old && ln -s /etc dir")
 	write("four")
-	eventually(t, "the agent refuses to follow the link", func() error {
+	eventually(t, "the agent does not follow the link", func() error {
 		if got := events(a.onlyAlloc("shows")); !strings.Contains(got, "leads out of the directories") {
 			return fmt.Errorf("its events are %s", got)
 		}
@@ -222,13 +222,13 @@ func TestTemplate_IsInTheRootOfItsTask(t *testing.T) {
 	a.must("job", "stop", "-purge", "rooted")
 }
 
-// A job with a text that no node renders is refused with the place and the reason.
+// A job with a text that no node renders is rejected with the place and the reason.
 func TestTemplate_IsCheckedAtRegistration(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
 	file := strings.Replace(templateJob, `file "alloc/data/in" | trimSpace`, `node "a"`, 1)
 	a.mustFail(2, []string{
-		`template 1: data: the function node is refused: of Consul, templates read services and keys alone`,
+		`template 1: data: the function node is rejected: of Consul, templates read services and keys alone`,
 	}, "job", "run", "-detach", a.writeFile("shows.hcl", file))
 }

@@ -104,7 +104,7 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 			"TestCgroup_OfATaskHasItsLimitsUntilTheTaskIsDestroyed", "TestCgroup_OfAFailedStartIsGone",
 		},
 		"berth/client/drivers/exec": {
-			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
+			"TestSeccomp_RejectsTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
 			"TestPIDsLimit_StopsAForkBomb", "TestLimits_KillATaskOutOfMemory", "TestLimits_ShowInStats",
 			"TestFingerprint_ReportsTheDriver", "TestStop_KillsAfterTheTimeout", "TestDestroy_EndsAWait",
 			"TestRecover_AfterAKilledAgent", "TestRecover_AfterAKilledSupervisor", "TestStart_UsesNoOpenDirectory",

@@ -295,8 +295,8 @@ func testJobs(t *testing.T, c *public.Client) {
 		t.Error("no evaluations")
 	}
 	_, _, err = c.Jobs().Info("interop-none", nil)
-	var refused public.UnexpectedResponseError
-	if !errors.As(err, &refused) || refused.StatusCode() != 404 {
+	var rejected public.UnexpectedResponseError
+	if !errors.As(err, &rejected) || rejected.StatusCode() != 404 {
 		t.Errorf("a job that does not exist: %v", err)
 	}
 	t.Run("control", func(t *testing.T) { testControl(t, c, alloc) })
@@ -412,7 +412,7 @@ func testCluster(t *testing.T, c *public.Client, node string) {
 	if checkNoError(t, "raft configuration", err) && len(raft.Servers) == 0 {
 		t.Error("no servers in the Raft configuration")
 	}
-	// The only server is alive and has the only vote, so each of these is refused with its reason.
+	// The only server is alive and has the only vote, so each of these is rejected with its reason.
 	for what, call := range map[string]func() error{
 		"has the only vote": func() error {
 			return c.Operator().RaftRemovePeerByID(raft.Servers[0].ID, nil)

@@ -71,7 +71,7 @@ var allocCalls = []callRow{
 	{"Nodes.GcAlloc", func(f *callFixture) error {
 		alloc := f.endedAlloc()
 		return f.retried(func() error {
-			return checkRefused(f.c.Nodes().GcAlloc(alloc.ID, nil), "Unmarshal(nil)")
+			return checkRejected(f.c.Nodes().GcAlloc(alloc.ID, nil), "Unmarshal(nil)")
 		})
 	}},
 	{"Nodes.GC", func(f *callFixture) error {

@@ -137,10 +137,10 @@ func check(err error, good func() bool, answer any) error {
 	return fmt.Errorf("it answers %+v", answer)
 }
 
-// checkRefused returns an error unless a call has failed with a text.
-func checkRefused(err error, text string) error {
+// checkRejected returns an error unless a call has failed with a text.
+func checkRejected(err error, text string) error {
 	if err == nil || !strings.Contains(err.Error(), text) {
-		return fmt.Errorf("not refused with %q: %w", text, err)
+		return fmt.Errorf("not rejected with %q: %w", text, err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ const (
 // with a list. A call is an exported method of a handle that asks an agent. The outcomes are:
 //
 //   - works: the call succeeds, and its answer has what its check wants (see callRows).
-//   - no route, or refused: berth does not have what the call asks for, for the reason in withoutRoute.
+//   - no route, or rejected: berth does not have what the call asks for, for the reason in withoutRoute.
 //   - empty: the answer has the right shape and nothing in it, for the reason in withoutRoute.
 //
 // Several calls are the same request with other parameters: List and PrefixList, Create and CreateOpts. So
@@ -48,7 +48,7 @@ func TestClient_MakesItsCalls(t *testing.T) {
 		outcome, made := outcomes[call.name]
 		request := requests[call.name]
 		if !made {
-			outcome = refusalOf(t, call)
+			outcome = rejectionOf(t, call)
 		}
 		lines = append(lines, call.name+": "+outcome)
 		if outcome == callWorks {
@@ -166,9 +166,9 @@ func callsOf(noun string, handle reflect.Value) (calls []publicCall) {
 	return calls
 }
 
-// refusalOf makes a call that berth does not serve, with plain arguments, and returns the outcome with its
-// reason. An answer that is no refusal fails the test.
-func refusalOf(t *testing.T, call publicCall) string {
+// rejectionOf makes a call that berth does not serve, with plain arguments, and returns the outcome with its
+// reason. An answer that is no rejection fails the test.
+func rejectionOf(t *testing.T, call publicCall) string {
 	t.Helper()
 	failure := callPlainly(call.method)
 	reason := reasonOf(call.name)
@@ -181,15 +181,15 @@ func refusalOf(t *testing.T, call publicCall) string {
 		return "no route: " + reason
 	case strings.Contains(failure, "response code: 412"),
 		strings.Contains(failure, "response code: 400"),
-		slices.Contains(refusedByClient, call.name):
-		return "refused: " + reason
+		slices.Contains(rejectedByClient, call.name):
+		return "rejected: " + reason
 	}
-	t.Errorf("%s is not refused: %q", call.name, failure)
+	t.Errorf("%s is not rejected: %q", call.name, failure)
 	return "fails"
 }
 
-// refusedByClient lists calls whose plain arguments the client itself rejects.
-var refusedByClient = []string{
+// rejectedByClient lists calls whose plain arguments the client itself rejects.
+var rejectedByClient = []string{
 	"ACLOIDC.CompleteAuth",
 	"ACLOIDC.GetAuthURL",
 	"ACLOIDC.Login",

@@ -192,8 +192,8 @@ func checkWithin(t *testing.T, path string, want, has any) {
 	}
 }
 
-// TestClient_LearnsWhyConnectIsRefused has fields that berth does not have.
-func TestClient_LearnsWhyConnectIsRefused(t *testing.T) {
+// TestClient_LearnsWhyConnectIsRejected has fields that berth does not have.
+func TestClient_LearnsWhyConnectIsRejected(t *testing.T) {
 	c, _ := clientOfFakeServers(t)
 	for want, edit := range map[string]func(*public.ConsulConnect){
 		"Proxy.TransparentProxy": func(x *public.ConsulConnect) {

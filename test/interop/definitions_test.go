@@ -34,7 +34,7 @@ func TestClient_ChangesNamespaces(t *testing.T) {
 	if checkNoError(t, "list", err) && (len(all) != 1 || all[0].Name != "prod") {
 		t.Errorf("got namespaces %+v", all)
 	}
-	job := shellJob("refused", "sleep 600")
+	job := shellJob("rejected", "sleep 600")
 	*job.TaskGroups[0].Tasks[0] = public.Task{
 		Name:   "app",
 		Driver: "raw_exec",

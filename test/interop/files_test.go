@@ -62,8 +62,8 @@ func wantFrame(t *testing.T, frames <-chan *public.StreamFrame, errs <-chan erro
 // wantStatus checks the HTTP status of an error.
 func wantStatus(t *testing.T, what string, err error, status int) {
 	t.Helper()
-	var refused public.UnexpectedResponseError
-	if !errors.As(err, &refused) || refused.StatusCode() != status {
+	var rejected public.UnexpectedResponseError
+	if !errors.As(err, &rejected) || rejected.StatusCode() != status {
 		t.Errorf("%s: got %v, want status %d", what, err, status)
 	}
 }

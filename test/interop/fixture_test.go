@@ -81,7 +81,7 @@ func setAnswers(c *apitest.Caller) {
 	}
 	metrics := &structs.AllocMetric{
 		NodesEvaluated: 3,
-		Refusals:       []*structs.PlacementRefusal{{Filter: "csi-plugin", Nodes: 3}},
+		Rejections:     []*structs.PlacementRejection{{Filter: "csi-plugin", Nodes: 3}},
 		AllocationTime: time.Second,
 	}
 	alloc := &structs.Allocation{

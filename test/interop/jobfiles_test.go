@@ -49,7 +49,7 @@ var jobFileVariables = []string{
 }
 
 // TestJobFiles_OfThePeer parses and validates the job files in the module of the peer, and compares the
-// refused ones and their reasons with a golden file, which -update writes.
+// rejected ones and their reasons with a golden file, which -update writes.
 func TestJobFiles_OfThePeer(t *testing.T) {
 	root := peerModule(t)
 	home := t.TempDir()
@@ -86,20 +86,20 @@ func TestJobFiles_OfThePeer(t *testing.T) {
 	if len(cluster) != clusterFiles || len(csi) != csiFiles {
 		t.Errorf("got %d and %d files, want %d and %d", len(cluster), len(csi), clusterFiles, csiFiles)
 	}
-	refused := map[string]string{}
+	rejected := map[string]string{}
 	for _, name := range slices.Concat(cluster, csi) {
-		reason := refusal(t, root, name, key)
+		reason := rejection(t, root, name, key)
 		if reason != "" {
-			refused[name] = reason
+			rejected[name] = reason
 		}
 	}
-	text := summary("tests of clusters", cluster, refused) + summary("CSI", csi, refused)
+	text := summary("tests of clusters", cluster, rejected) + summary("CSI", csi, rejected)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(cluster, csi)))) {
-		if refused[name] != "" {
-			text += "\n" + name + "\n" + refused[name]
+		if rejected[name] != "" {
+			text += "\n" + name + "\n" + rejected[name]
 		}
 	}
-	compareGolden(t, "testdata/refused_job_files.txt", text)
+	compareGolden(t, "testdata/rejected_job_files.txt", text)
 }
 
 // peerModule returns the folder of the peer's module, which test/peer pins.
@@ -123,9 +123,9 @@ func isJobFile(path string) bool {
 	return ext == ".nomad" || ext == ".hcl"
 }
 
-// refusal returns the reasons for which berth refuses a job file, a line for each, and "" if it accepts it.
+// rejection returns the reasons for which berth rejects a job file, a line for each, and "" if it accepts it.
 // The functions of the file may read the allowed file.
-func refusal(t *testing.T, root, name, allowed string) string {
+func rejection(t *testing.T, root, name, allowed string) string {
 	t.Helper()
 	path := filepath.Join(root, name)
 	src, err := os.ReadFile(path)
@@ -156,10 +156,10 @@ func refusal(t *testing.T, root, name, allowed string) string {
 	return strings.Join(slices.Compact(reasons), "")
 }
 
-func summary(kind string, files []string, refused map[string]string) string {
+func summary(kind string, files []string, rejected map[string]string) string {
 	accepted := 0
 	for _, name := range files {
-		if refused[name] == "" {
+		if rejected[name] == "" {
 			accepted++
 		}
 	}

@@ -69,8 +69,8 @@ func TestPeersCommandLine_ShowsServices(t *testing.T) {
 	peer.checkOutput(peer.run("service", "info", "none"), "No service registrations found")
 	checks := peer.run("alloc", "checks", list[0].AllocID)
 	peer.checkOutput(checks, "peer-served", "look", "success", "all is fine")
-	refusal := peer.exits(1, "service", "delete", "peer-served", list[0].ID)
-	peer.checkOutput(refusal, "belongs to its allocation")
+	rejection := peer.exits(1, "service", "delete", "peer-served", list[0].ID)
+	peer.checkOutput(rejection, "belongs to its allocation")
 	peer.run("job", "stop", "-purge", "peer-served")
 	peer.checkOutput(peer.run("service", "info", "peer-served"), "No service registrations found")
 }

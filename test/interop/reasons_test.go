@@ -76,8 +76,8 @@ func reasonOf(call string) string {
 }
 
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
-// have such things. A refused call has a row because it needs an object to be refused for.
+// have such things. A rejected call has a row because it needs an object to be rejected for.
 var notWorking = map[string]string{
 	"HostVolumes.List": "empty",
-	"Nodes.GcAlloc":    "refused",
+	"Nodes.GcAlloc":    "rejected",
 }

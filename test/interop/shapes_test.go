@@ -157,7 +157,7 @@ func TestClient_SendsJobs(t *testing.T) {
 	arguments := &public.CNIConfig{Args: map[string]string{"a": "b"}}
 	networked.TaskGroups[0].Networks = []*public.NetworkResource{{Mode: "host", CNI: arguments}}
 	_, _, err := c.Jobs().Register(networked, nil)
-	if refused, ok := err.(public.UnexpectedResponseError); !ok || refused.StatusCode() != 400 {
+	if rejected, ok := err.(public.UnexpectedResponseError); !ok || rejected.StatusCode() != 400 {
 		t.Errorf("a field that berth does not know: %v", err)
 	}
 }

@@ -129,7 +129,7 @@ func VolumeWriters(v *View) (faults []string) {
 }
 
 // WaitsForEnding finds allocations that wait for one that nobody stops: they would wait for ever. A node that
-// refuses its part of a plan keeps an allocation whose successor another node has accepted: the evaluation is
+// rejects its part of a plan keeps an allocation whose successor another node has accepted: the evaluation is
 // pending again then, and its next plan stops the allocation.
 func WaitsForEnding(v *View) (faults []string) {
 	for _, a := range v.Allocs {

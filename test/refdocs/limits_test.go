@@ -20,10 +20,10 @@ type limit struct {
 
 // The effects on requests and texts beyond a limit.
 const (
-	beyondInvalid = "*invalid*"
-	beyondCut     = "cut"
-	refusedAnswer = "the call fails"
-	beyondFails   = "the task does not start; a running one keeps its file"
+	beyondInvalid  = "*invalid*"
+	beyondCut      = "cut"
+	rejectedAnswer = "the call fails"
+	beyondFails    = "the task does not start; a running one keeps its file"
 )
 
 // allLimits describes each constant of structs/limits.go.
@@ -215,7 +215,7 @@ var allLimits = []limit{
 		"MaxCSIMap", structs.MaxCSIMap, "bytes",
 		"a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid,
 	},
-	{"MaxCSIName", structs.MaxCSIName, "bytes", "the name of a CSI plugin", refusedAnswer},
+	{"MaxCSIName", structs.MaxCSIName, "bytes", "the name of a CSI plugin", rejectedAnswer},
 	{
 		"MaxPluginBaseDir", structs.MaxPluginBaseDir, "bytes",
 		"`stage_publish_base_dir` of a plugin", beyondInvalid,
@@ -224,22 +224,22 @@ var allLimits = []limit{
 		"MaxProvider", structs.MaxProvider, "bytes",
 		"`former_provider` of a job, a driver's name", beyondInvalid,
 	},
-	{"MaxCSIID", structs.MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
-	{"MaxCSINodeID", structs.MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
-	{"MaxCSIContext", structs.MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},
+	{"MaxCSIID", structs.MaxCSIID, "bytes", "a CSI plugin's ID of a volume", rejectedAnswer},
+	{"MaxCSINodeID", structs.MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", rejectedAnswer},
+	{"MaxCSIContext", structs.MaxCSIContext, "bytes", "a context that a CSI plugin answers", rejectedAnswer},
 	{
 		"MaxCSITopologies", structs.MaxCSITopologies, "",
-		"topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer,
+		"topologies of one volume that a CSI plugin answers, or that a registration gives", rejectedAnswer,
 	},
-	{"MaxCSIToken", structs.MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
-	{"MaxCSIAnswer", structs.MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
+	{"MaxCSIToken", structs.MaxCSIToken, "bytes", "a page token of a CSI plugin", rejectedAnswer},
+	{"MaxCSIAnswer", structs.MaxCSIAnswer, "bytes", "an answer of a CSI plugin", rejectedAnswer},
 	{
 		"MaxCSIListed", structs.MaxCSIListed, "",
-		"volumes in one answer of a CSI plugin that lists them", refusedAnswer,
+		"volumes in one answer of a CSI plugin that lists them", rejectedAnswer,
 	},
 	{
 		"MaxCSIList", structs.MaxCSIList, "bytes",
-		"an answer of a CSI plugin that lists volumes", refusedAnswer,
+		"an answer of a CSI plugin that lists volumes", rejectedAnswer,
 	},
 	{
 		"MaxCSIErrorText", structs.MaxCSIErrorText, "bytes",

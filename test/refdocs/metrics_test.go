@@ -58,7 +58,7 @@ var meaning = map[string]string{
 	"csi.plugin_healthy":      "healthy instances, on the leader; labels plugin, kind",
 	"csi.volumes_pending":     "volumes that need a controller call, on the leader; label state",
 	"fsm.apply":               "one command of the Raft log; label command",
-	"rpc.refused":             "requests and connections rejected because of a limit; label limit",
+	"rpc.rejected":            "requests and connections rejected because of a limit; label limit",
 	"rpc.served":              "one request; labels method, error (the kind, empty on success)",
 	"rpc.woken":               "repeated runs of blocking queries; label method",
 }

@@ -180,7 +180,7 @@ func (s *storageCluster) awaitBlocked(job string) (reasons string) {
 			}
 			var all []string
 			for _, metric := range e.FailedTGAllocs {
-				for _, r := range metric.Refusals {
+				for _, r := range metric.Rejections {
 					all = append(all, r.Filter+": "+r.Reason)
 				}
 			}

@@ -68,7 +68,7 @@ func (w *world) describeJob(b *strings.Builder, v *invariant.View, j *structs.Jo
 		fmt.Fprintf(b, "  evaluation %s: %s, by %s, %s, on %v\n", structs.ShortID(e.ID), e.Status, e.TriggeredBy,
 			e.StatusDescription, e.BlockedOn)
 		for name, m := range e.FailedTGAllocs {
-			for _, r := range m.Refusals {
+			for _, r := range m.Rejections {
 				fmt.Fprintf(b, "    %s: %s: %s (%d)\n", name, r.Filter, r.Reason, r.Nodes)
 			}
 		}

@@ -2,7 +2,7 @@
 //
 // The store, the log entries, the procedures and the loops of the leader are real. The log has one server,
 // and its leadership ends now and then. The nodes run no processes. They behave like agents: they claim
-// volumes, wait for the allocations before, start late, refuse to die until their kill_timeout, fail, lose
+// volumes, wait for the allocations before, start late, do not die until their kill_timeout, fail, lose
 // their connection or their power, and return.
 //
 // The rules are those of package invariant, those of state.Check, and the storage's own: it fails the test

@@ -192,7 +192,7 @@ func (r *run) claims() (all []*structs.CSIClaim) {
 	return all
 }
 
-// mountAll claims the volumes and mounts each as soon as it may. After a refusal the allocation fails.
+// mountAll claims the volumes and mounts each as soon as it may. After a rejection the allocation fails.
 func (r *run) mountAll() bool {
 	claims := r.claims()
 	if len(claims) == 0 {

@@ -173,7 +173,7 @@ func operate[Req, Resp any](w *world, m structs.Method[Req, Resp], req *Req) err
 		_, err := rpc.Call(context.Background(), w.rpc, m, &own)
 		if !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindTimeout) {
 			if err != nil {
-				w.record("refused: %v", err)
+				w.record("rejected: %v", err)
 			}
 			return err
 		}

@@ -173,7 +173,7 @@ func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {
 	must(t, s.Down(r.ctx()))
 }
 
-func TestPluginSupervisor_RefusesInvalidSettings(t *testing.T) {
+func TestPluginSupervisor_RejectsInvalidSettings(t *testing.T) {
 	r := newFixture(t)
 	for want, edit := range map[string]func(*structs.CSIPluginConfig, *SupervisorConfig){
 		"not an absolute path": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.MountDir = "csi" },

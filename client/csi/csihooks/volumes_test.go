@@ -76,7 +76,7 @@ func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
 	r.clean()
 }
 
-func TestVolumes_RefuseOneVolumeInTwoModes(t *testing.T) {
+func TestVolumes_RejectOneVolumeInTwoModes(t *testing.T) {
 	r := newFixture(t)
 	e := allocEnv("a1", map[string]string{"r": "data", "w": "data"})
 	e.Group.Volumes["r"].ReadOnly = true

@@ -55,7 +55,7 @@ func allocsOf(list []*Instance) string {
 	return strings.Join(ids, " ")
 }
 
-func TestDuty_B10_AnotherDriverUnderOnePluginIDIsRefused(t *testing.T) {
+func TestDuty_B10_AnotherDriverUnderOnePluginIDIsRejected(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	must(t, r.Register(node("ebs", "a1")))
 	other := node("ebs", "a2")
@@ -175,7 +175,7 @@ func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 	}
 }
 
-func TestRegister_RefusesAnIncompleteInstance(t *testing.T) {
+func TestRegister_RejectsAnIncompleteInstance(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	for _, i := range []*Instance{{}, {Kind: structs.CSIKindNode, ID: "x", AllocID: "a"},
 		{ID: "x", AllocID: "a", SocketPath: "/s"}} {

@@ -80,7 +80,7 @@ func (r *fixture) fingerprint() {
 }
 
 // An opposite call that the plugin rejects for good is made once to each process of the plugin.
-func TestDuty_C9_C13_ARefusedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testing.T) {
+func TestDuty_C9_C13_ARejectedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testing.T) {
 	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
 		for _, code := range parkedCodes {
 			for name, change := range changes {
@@ -148,7 +148,7 @@ func checkParkedUntil(t *testing.T, rpc, code string, change func(*fixture, *csi
 }
 
 // The answer to a call counts also if its caller has stopped waiting.
-func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
+func TestDuty_C9_C13_ALateRejectionParksTheCall(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

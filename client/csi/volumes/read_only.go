@@ -6,10 +6,10 @@ import (
 	"berth/structs"
 )
 
-// refuseReadOnly rejects a use that writes while the volume is staged on this node for other allocations and
+// rejectReadOnly rejects a use that writes while the volume is staged on this node for other allocations and
 // its file system has turned read-only: the new user would get the same file system. When the others have
 // ended, the volume is unstaged, and the next user's file system is mounted again.
-func (w *volumeWork) refuseReadOnly(u *Use) error {
+func (w *volumeWork) rejectReadOnly(u *Use) error {
 	writes := !u.ReadOnly && !u.AccessMode.ReaderOnly() &&
 		u.AttachmentMode == structs.CSIFileSystem
 	if !writes || w.isPublished() || !w.sharesReadOnly() {

@@ -13,7 +13,7 @@ import (
 
 // A file system that turned read-only stays mounted while one allocation on the node uses it. No other
 // allocation gets it for writing until all have ended. Then it is staged again.
-func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
+func TestUp_RejectsWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	dir := filepath.Join(p.Dir(), "ext-data")

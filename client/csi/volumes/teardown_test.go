@@ -122,7 +122,7 @@ func TestDuty_K32_TheContentOfADirectoryIsNeverRemoved(t *testing.T) {
 	}
 }
 
-func TestUp_RefusesAMountThatTheHostDoesNotSee(t *testing.T) {
+func TestUp_RejectsAMountThatTheHostDoesNotSee(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
 	u := use("data", "a1")
@@ -268,7 +268,7 @@ func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestUp_RefusesAPathThatIsTooLong(t *testing.T) {
+func TestUp_RejectsAPathThatIsTooLong(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	i := *r.registry.Serving()[0]

@@ -144,7 +144,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown
 	if err != nil {
 		return m, nil, err
 	}
-	err = w.refuseReadOnly(u)
+	err = w.rejectReadOnly(u)
 	if err != nil {
 		return m, nil, err
 	}

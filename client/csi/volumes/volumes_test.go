@@ -229,7 +229,7 @@ func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
 	r.clean(nil, "")
 }
 
-func TestDuty_K19_OtherMountOptionsOnTheSameNodeAreRefused(t *testing.T) {
+func TestDuty_K19_OtherMountOptionsOnTheSameNodeAreRejected(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "aaaaaaaa-1"), use("data", "bbbbbbbb-2")
@@ -330,7 +330,7 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 	}
 }
 
-// TestUp_MarksTheStagingWithTheEndOfItsCall refuses the publish after a successful staging: the record on the
+// TestUp_MarksTheStagingWithTheEndOfItsCall rejects the publish after a successful staging: the record on the
 // disk tells of the staging, because a plugin that does not know it proves nothing.
 func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
 	r := newFixture(t)
@@ -349,7 +349,7 @@ func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
 	must(t, callTable.Put(r.db, late.key(), late))
 	_, _, err := r.v.tryUp(r.ctx(), u)
 	if !errors.Is(err, ErrUnanswered) {
-		t.Fatalf("the publish was not refused: %v", err)
+		t.Fatalf("the publish was not rejected: %v", err)
 	}
 	s, err := r.v.store.getStage(u.VolumeKey)
 	must(t, err)

@@ -184,7 +184,7 @@ func TestOpen_TellsOfAnAbsentProgramWhoseNameIsTaken(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesABlockWithoutADirectory(t *testing.T) {
+func TestOpen_RejectsABlockWithoutADirectory(t *testing.T) {
 	_, err := Open(t.Context(), configOf(t, ""), hclog.NewNullLogger())
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "plugin_dir") {
 		t.Errorf("got %v", err)

@@ -23,7 +23,7 @@ const (
 	// killTimeout bounds the wait for a process that was killed. The kernel may hold it in a system call.
 	killTimeout = 10 * time.Second
 	// watchRetry is the time between two attempts to watch a process, which a machine without free files
-	// refuses.
+	// rejects.
 	watchRetry = time.Second
 )
 

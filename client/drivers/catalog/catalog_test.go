@@ -107,7 +107,7 @@ func (s *served) SetConfig(
 		return nil, err
 	}
 	panicIf(s.how == "panics")
-	if s.how == "refuses" {
+	if s.how == "rejects" {
 		return nil, fmt.Errorf("this plugin wants another directory")
 	}
 	return &base.SetConfigResponse{}, nil
@@ -206,7 +206,7 @@ func TestOpen_PassesTheArgumentsOn(t *testing.T) {
 }
 
 // An executable file need not be a program.
-func TestOpen_NamesAFileThatTheKernelRefuses(t *testing.T) {
+func TestOpen_NamesAFileThatTheKernelRejects(t *testing.T) {
 	dir := t.TempDir()
 	err := os.WriteFile(filepath.Join(dir, "p"), []byte("\x7fELF, but no more"), 0o700)
 	if err != nil {
@@ -291,7 +291,7 @@ func TestOpen_ChecksTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesTwoBlocksForAPlugin(t *testing.T) {
+func TestOpen_RejectsTwoBlocksForAPlugin(t *testing.T) {
 	dir := t.TempDir()
 	program(t, dir, "p", "good")
 	cfg := configOf(t, dir)
@@ -302,7 +302,7 @@ func TestOpen_RefusesTwoBlocksForAPlugin(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesAPathThatIsTooLongForASocket(t *testing.T) {
+func TestOpen_RejectsAPathThatIsTooLongForASocket(t *testing.T) {
 	dir := t.TempDir()
 	program(t, dir, "p", "good")
 	cfg := configOf(t, dir)
@@ -366,8 +366,8 @@ func TestStart_ConfiguresTheProcess(t *testing.T) {
 	p.Kill() // again
 }
 
-func TestStart_PassesOnWhyAPluginRefusesItsConfiguration(t *testing.T) {
-	c, err := opened(t, "refuses")
+func TestStart_PassesOnWhyAPluginRejectsItsConfiguration(t *testing.T) {
+	c, err := opened(t, "rejects")
 	if err != nil {
 		t.Fatal(err)
 	}

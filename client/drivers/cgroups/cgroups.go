@@ -59,7 +59,7 @@ func detect(table string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The library refuses a whole table for one line that it cannot parse, of whatever file system.
+	// The library rejects a whole table for one line that it cannot parse, of whatever file system.
 	var own bytes.Buffer
 	for line := range strings.Lines(string(all)) {
 		if strings.Contains(line, " - cgroup") {
@@ -236,7 +236,7 @@ func (g *Group) dirs() []string {
 // probes counts the groups that Probe makes, because drivers probe at the same time.
 var probes atomic.Int64
 
-// Probe makes and removes a group, to find out whether New can work. It adds to Missing if the kernel refuses
+// Probe makes and removes a group, to find out whether New can work. It adds to Missing if the kernel rejects
 // to restrict devices: cgroup v2 needs a program for that, which a kernel or a container may not allow.
 func (m *Machine) Probe(parent string) error {
 	name := fmt.Sprintf("probe-%d-%d", os.Getpid(), probes.Add(1))

@@ -203,7 +203,7 @@ func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 	}
 }
 
-func TestNew_RefusesAMachineWithoutHierarchies(t *testing.T) {
+func TestNew_RejectsAMachineWithoutHierarchies(t *testing.T) {
 	m := &Machine{Missing: map[string]string{Memory: "the mount table is unreadable"}}
 	g, err := m.New("berth", "task", Limits{MemoryBytes: 1 << 20})
 	if err == nil || !strings.Contains(err.Error(), "the mount table is unreadable") {

@@ -50,7 +50,7 @@ func runInGroup(t *testing.T, g *Group, script string) string {
 	return out.String()
 }
 
-func TestRuleOf_RefusesOtherFiles(t *testing.T) {
+func TestRuleOf_RejectsOtherFiles(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"a directory":        {"/dev", "rw"},
 		"a missing file":     {"/dev/not-there", "rw"},
@@ -63,7 +63,7 @@ func TestRuleOf_RefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// A kernel or a container may refuse the program that restricts devices, here because the directory is no
+// A kernel or a container may reject the program that restricts devices, here because the directory is no
 // cgroup. Tasks run then, and the reason is known.
 func TestProbe_NamesDevicesThatAreNotRestricted(t *testing.T) {
 	m := &Machine{V2: t.TempDir(), Missing: map[string]string{}}
@@ -79,7 +79,7 @@ func TestProbe_NamesDevicesThatAreNotRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := g.RestrictDevices(StandardDevices()); err == nil {
-		t.Error("rules that the kernel refuses are taken for applied")
+		t.Error("rules that the kernel rejects are taken for applied")
 	}
 }
 

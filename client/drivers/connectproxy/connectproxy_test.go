@@ -100,7 +100,7 @@ func TestFingerprint_AsksAProgramOnce(t *testing.T) {
 	}
 }
 
-func TestValidate_RefusesAConfig(t *testing.T) {
+func TestValidate_RejectsAConfig(t *testing.T) {
 	d := newDriver(t, Config{})
 	if err := d.Validate(nil); err != nil {
 		t.Error(err)

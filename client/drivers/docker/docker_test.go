@@ -115,13 +115,13 @@ func TestStart_RunsAContainer(t *testing.T) {
 }
 
 func TestStart_LeavesNothingAfterAFailure(t *testing.T) {
-	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	reject := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	for _, call := range []string{
 		"GET /images/a:1/json", "POST /containers/create", "POST /containers/{id}/start",
 	} {
 		f := newFixture(t)
 		d := f.agent(f.config())
-		f.Handle(call, refuse)
+		f.Handle(call, reject)
 		cfg := f.task("a1")
 		if _, err := d.Start(t.Context(), cfg); err == nil {
 			t.Errorf("%s: no error", call)

@@ -104,7 +104,7 @@ func (w watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// resizeTries bounds the attempts to set a size: a daemon refuses one before it has started the command.
+// resizeTries bounds the attempts to set a size: a daemon rejects one before it has started the command.
 const resizeTries = 10
 
 func resize(ctx context.Context, command *engine.Command, size driver.TerminalSize) {

@@ -36,7 +36,7 @@ type fakeCommand struct {
 	running bool
 	code    int
 	pid     int
-	refuse  int // how many sizes are refused
+	reject  int // how many sizes are rejected
 }
 
 // runsCommands lets the daemon run commands in every container.
@@ -64,8 +64,8 @@ func (f *fixture) runsCommands(c *fakeCommand) {
 	f.Handle("POST /exec/e1/resize", func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.refuse > 0 {
-			c.refuse--
+		if c.reject > 0 {
+			c.reject--
 			http.Error(w, `{"message":"the command does not run"}`, http.StatusConflict)
 			return
 		}
@@ -140,7 +140,7 @@ func TestExec_GivesATerminal(t *testing.T) {
 	d := f.agent(f.config())
 	cfg := f.task("a1")
 	f.start(d, cfg)
-	c := &fakeCommand{refuse: 2, talk: func(conn net.Conn, stdin io.Reader) {
+	c := &fakeCommand{reject: 2, talk: func(conn net.Conn, stdin io.Reader) {
 		line := make([]byte, 5)
 		_, _ = io.ReadFull(stdin, line)
 		_, _ = conn.Write(line)

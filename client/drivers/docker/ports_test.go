@@ -59,7 +59,7 @@ func TestAddPorts_PublishesThePortsThatTheTaskNames(t *testing.T) {
 	}
 }
 
-func TestAddPorts_RefusesWhatItCannotPublish(t *testing.T) {
+func TestAddPorts_RejectsWhatItCannotPublish(t *testing.T) {
 	const known = `config.ports: "db": expected a port of the group's network: http, admin, back`
 	for mode, c := range map[string]struct{ port, want string }{
 		"bridge":      {"db", known},

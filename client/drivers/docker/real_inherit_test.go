@@ -84,8 +84,8 @@ func (n *node) configured(name, field string, value any) {
 	}
 }
 
-// TestDaemon_RefusesAnImageWithAnUnknownSignal: the container would get no signal but SIGKILL.
-func TestDaemon_RefusesAnImageWithAnUnknownSignal(t *testing.T) {
+// TestDaemon_RejectsAnImageWithAnUnknownSignal: the container would get no signal but SIGKILL.
+func TestDaemon_RejectsAnImageWithAnUnknownSignal(t *testing.T) {
 	n := newNode(t)
 	d, _ := n.agent()
 	n.configured("odd:1", "StopSignal", "SIGNONSENSE")

@@ -337,7 +337,7 @@ func hasItsDevices(t *testing.T, n *node, d *Driver) {
 	if result, _ := n.run(d, cfg); !result.Successful() {
 		t.Errorf("got %+v, %s", result, n.output(cfg, "stderr"))
 	}
-	// The device refuses each write. Without the permission the open fails before.
+	// The device rejects each write. Without the permission the open fails before.
 	for permissions, want := range map[string]string{"rw": "invalid argument", "r": "operation not permitted"} {
 		cfg := n.task("devices-"+permissions, "make:/dev/mine")
 		cfg.Mounts = []driver.Mount{{

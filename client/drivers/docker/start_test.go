@@ -118,7 +118,7 @@ func TestStart_DownloadsTheImage(t *testing.T) {
 	}
 }
 
-// TestStart_GoesOnWithoutCredentials that cannot be had or that the registry refuses, if the job wants that.
+// TestStart_GoesOnWithoutCredentials that cannot be had or that the registry rejects, if the job wants that.
 func TestStart_GoesOnWithoutCredentials(t *testing.T) {
 	own := map[string]any{"username": "own", "password": "p1"}
 	for name, c := range map[string]struct {
@@ -127,22 +127,22 @@ func TestStart_GoesOnWithoutCredentials(t *testing.T) {
 		asks   []string // the users of the downloads
 		fails  string
 	}{
-		"refused": {
+		"rejected": {
 			config: map[string]any{"image": "reg:5000/b:1", "auth": own, "auth_soft_fail": true},
 			asks:   []string{"own", ""},
 		},
-		"refused, and the image is there": {
+		"rejected, and the image is there": {
 			config: map[string]any{
 				"image": "a:1", "force_pull": true, "auth": own, "auth_soft_fail": true,
 			},
 			asks: []string{"own", ""},
 		},
-		"refused for good": {
+		"rejected for good": {
 			config: map[string]any{"image": "reg:5000/b:1", "auth": own},
 			asks:   []string{"own"},
 			fails:  "incorrect password",
 		},
-		"refused both times": {
+		"rejected both times": {
 			config: map[string]any{"image": "reg:5000/private:1", "auth": own, "auth_soft_fail": true},
 			asks:   []string{"own", ""},
 			fails:  "pull access denied; with credentials: docker: downloading image reg:5000/private:1",
@@ -165,7 +165,7 @@ func TestStart_GoesOnWithoutCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			asked := f.refusesCredentials()
+			asked := f.rejectsCredentials()
 			settings := f.config()
 			settings.Auth.Helper = c.helper
 			cfg := f.task("a1")
@@ -191,9 +191,9 @@ func TestStart_GoesOnWithoutCredentials(t *testing.T) {
 	}
 }
 
-// refusesCredentials makes the daemon's registry refuse all credentials, and all downloads of private:1. It
+// rejectsCredentials makes the daemon's registry reject all credentials, and all downloads of private:1. It
 // returns the users of the downloads.
-func (f *fixture) refusesCredentials() <-chan string {
+func (f *fixture) rejectsCredentials() <-chan string {
 	asked := make(chan string, 10)
 	f.Handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
 		auth := f.credentials(r)

@@ -221,7 +221,7 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	return &structs.DriverInfo{Detected: true, Healthy: true}
 }
 
-// Validate refuses a config with a key "invalid".
+// Validate rejects a config with a key "invalid".
 func (d *Driver) Validate(config map[string]any) error {
 	if _, bad := config["invalid"]; bad {
 		return structs.Invalidf("config.invalid: no such field")

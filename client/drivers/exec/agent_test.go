@@ -396,7 +396,7 @@ func TestStop_KillsASupervisorThatDoesNotAnswer(t *testing.T) {
 }
 
 // An agent does not know the state in a handle of another version.
-func TestRecover_RefusesAForeignHandle(t *testing.T) {
+func TestRecover_RejectsAForeignHandle(t *testing.T) {
 	r := newFixture(t)
 	err := r.Recover(r.ctx(), &driver.Handle{
 		Driver:  "exec",

@@ -52,7 +52,7 @@ func escapeMain() {
 	os.Exit(0)
 }
 
-func TestSeccomp_RefusesTheCallsThatLeaveASandbox(t *testing.T) {
+func TestSeccomp_RejectsTheCallsThatLeaveASandbox(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `grep -w Seccomp: /proc/self/status; exec /run/berth/bin/berth escape`)
 	cfg.Env = map[string]string{"GODEBUG": os.Getenv("GODEBUG")} // test/guest sets it
@@ -155,7 +155,7 @@ func TestPIDsLimit_StopsAForkBomb(t *testing.T) {
 	r := newFixture(t).withConfig(func(c *exec.Config) { c.PIDsLimit = 20 })
 	cfg := r.task("t", forkBomb)
 	r.start(cfg)
-	r.waitUntil("a fork is refused", func() bool {
+	r.waitUntil("a fork is rejected", func() bool {
 		b, _ := os.ReadFile(cfg.Dirs.Local + "/err")
 		return contains(string(b), "Cannot fork") ||
 			contains(string(b), "Resource temporarily unavailable")

@@ -63,7 +63,7 @@ func TestMounts_AreSeenByTheTask(t *testing.T) {
 	cfg := r.task("t", `
 		cat /data/file /data/inner/file /srv/deep/er/file /srv/one
 		echo new > /data/new && echo written
-		echo new 2>/dev/null > /srv/deep/er/new || echo refused
+		echo new 2>/dev/null > /srv/deep/er/new || echo rejected
 		touch /local/in/x && echo local`)
 	cfg.Mounts = []driver.Mount{
 		{HostPath: data, TaskPath: "/data/inner", ReadOnly: true}, // below the next one: order does not matter
@@ -73,7 +73,7 @@ func TestMounts_AreSeenByTheTask(t *testing.T) {
 		{HostPath: data + "/sub", TaskPath: "/local/in", Propagation: "host-to-task"},
 	}
 	res, out := r.run(cfg)
-	if out != "content\ncontent\ncontent\ncontent\nwritten\nrefused\nlocal\n" {
+	if out != "content\ncontent\ncontent\ncontent\nwritten\nrejected\nlocal\n" {
 		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 	if !exists(data+"/new") || !exists(data+"/sub/x") {

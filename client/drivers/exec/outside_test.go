@@ -29,7 +29,7 @@ func (r *fixture) linked(name, script, to string) *driver.TaskConfig {
 	return cfg
 }
 
-func (r *fixture) refuses(cfg *driver.TaskConfig) {
+func (r *fixture) rejects(cfg *driver.TaskConfig) {
 	r.t.Helper()
 	_, err := r.Start(r.ctx(), cfg)
 	if err == nil {
@@ -44,18 +44,18 @@ func TestStart_UsesNothingOfTheHost(t *testing.T) {
 		for j, dir := range []string{host, host + r.dir, "/local/link" + r.dir} {
 			cfg := r.linked(fmt.Sprint("dir", i, j), "true", host)
 			cfg.Config["work_dir"] = dir
-			r.refuses(cfg)
+			r.rejects(cfg)
 		}
 		cfg := r.linked(fmt.Sprint("command", i), "true", host)
 		cfg.Config["command"] = "/local/link/bin/sh"
-		r.refuses(cfg)
+		r.rejects(cfg)
 		cfg = r.task(fmt.Sprint("script", i), "true")
 		script := "#!" + host + "/bin/true\n"
 		if err := os.WriteFile(cfg.Dirs.Local+"/script", []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		cfg.Config["command"] = "/local/script"
-		r.refuses(cfg)
+		r.rejects(cfg)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestStart_UsesNoOpenDirectory(t *testing.T) {
 	for fd := range 24 {
 		cfg := r.task(fmt.Sprint("fd", fd), "true")
 		cfg.Config["work_dir"] = fmt.Sprintf("/proc/self/fd/%d/../../../../..%s", fd, r.dir)
-		r.refuses(cfg)
+		r.rejects(cfg)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestMounts_MakeNothingOnTheHost(t *testing.T) {
 			cfg := r.linked(fmt.Sprint("t", i, j), "true", host)
 			target := "/local/link" + r.dir + "/made/" + filepath.Base(source)
 			cfg.Mounts = []driver.Mount{{HostPath: source, TaskPath: target}}
-			r.refuses(cfg)
+			r.rejects(cfg)
 		}
 	}
 	if exists(r.dir + "/made") {
@@ -155,7 +155,7 @@ func TestDevices_AreNotOfTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.Mounts = []driver.Mount{{HostPath: dev, TaskPath: "/dev"}}
-		r.refuses(cfg)
+		r.rejects(cfg)
 		if err := os.Remove(dev + "/null"); err != nil {
 			t.Fatal(err)
 		}

@@ -177,7 +177,7 @@ func TestPrepare_ItsFailureIsThatOfTheStart(t *testing.T) {
 	}
 }
 
-func TestPrepare_RefusesARunningTask(t *testing.T) {
+func TestPrepare_RejectsARunningTask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `sleep 1000`)
 	h := r.start(cfg)

@@ -192,8 +192,8 @@ func TestFilesOfTheTask_WriteNothingInTheDevicesOfTheHost(t *testing.T) {
 	cfg.Privileged = true
 	r.writeTaskFile(cfg.Dirs.Task, "host/devices/berth-files-test", "")
 	_, err := r.Start(t.Context(), cfg)
-	refused := structs.IsKind(err, structs.KindPrecondition)
-	if !refused || !strings.Contains(err.Error(), "/dev, which is writable") {
+	rejected := structs.IsKind(err, structs.KindPrecondition)
+	if !rejected || !strings.Contains(err.Error(), "/dev, which is writable") {
 		t.Errorf("got %v", err)
 	}
 	if exists("/dev/berth-files-test") {

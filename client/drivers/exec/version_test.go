@@ -29,7 +29,7 @@ func oldExecutorMain(dir string) {
 	os.Exit(1)
 }
 
-func TestStart_RefusesAnOlderExecutable(t *testing.T) {
+func TestStart_RejectsAnOlderExecutable(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", "true")
 	bystander := osexec.Command("sleep", "1000")

@@ -209,7 +209,7 @@ func TestLimitsOf_Resources(t *testing.T) {
 	}
 }
 
-func TestMain_RefusesWrongCalls(t *testing.T) {
+func TestMain_RejectsWrongCalls(t *testing.T) {
 	for _, args := range [][]string{nil, {"a", "b"}} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestMainAsChild$")
 		cmd.Env = append(os.Environ(), "EXECUTOR_ARGS="+strings.Join(args, " "))
@@ -220,7 +220,7 @@ func TestMain_RefusesWrongCalls(t *testing.T) {
 	}
 }
 
-// TestMainAsChild is the separate process of TestMain_RefusesWrongCalls.
+// TestMainAsChild is the separate process of TestMain_RejectsWrongCalls.
 func TestMainAsChild(t *testing.T) {
 	args, ok := os.LookupEnv("EXECUTOR_ARGS")
 	if !ok {

@@ -25,8 +25,8 @@ func testRecord() *record {
 	}
 }
 
-// TestReadRecord_RefusesAChangedByte changes each byte of a record.
-func TestReadRecord_RefusesAChangedByte(t *testing.T) {
+// TestReadRecord_RejectsAChangedByte changes each byte of a record.
+func TestReadRecord_RejectsAChangedByte(t *testing.T) {
 	dir := t.TempDir()
 	if err := testRecord().writeRecord(dir); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestReadRecord_RefusesAChangedByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := 0
+	rejected := 0
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
@@ -48,13 +48,13 @@ func TestReadRecord_RefusesAChangedByte(t *testing.T) {
 		case err != nil && !strings.Contains(err.Error(), path):
 			t.Errorf("byte %d: the error does not name %s: %v", i, path, err)
 		case err != nil:
-			refused++
+			rejected++
 		case !reflect.DeepEqual(got, testRecord()):
 			t.Errorf("byte %d: got the record %+v, want an error", i, got)
 		}
 	}
-	if refused < len(whole) {
-		t.Errorf("readRecord refused %d of %d changes", refused, len(whole))
+	if rejected < len(whole) {
+		t.Errorf("readRecord rejected %d of %d changes", rejected, len(whole))
 	}
 }
 

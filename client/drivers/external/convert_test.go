@@ -87,7 +87,7 @@ func TestHostPaths_AreThoseOfTheIsolation(t *testing.T) {
 	}
 }
 
-func TestStart_RefusesAMountThatTheDriverCannotMake(t *testing.T) {
+func TestStart_RejectsAMountThatTheDriverCannotMake(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()
@@ -193,7 +193,7 @@ func TestStart_PassesTheNetworkOn(t *testing.T) {
 	a.destroy(cfg.ID)
 }
 
-func TestStart_RefusesANetworkThatTheDriverCannotJoin(t *testing.T) {
+func TestStart_RejectsANetworkThatTheDriverCannotJoin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a := f.agent()

@@ -168,7 +168,7 @@ func TestExec_OfAPluginThatHangsEndsWithItsContext(t *testing.T) {
 	a.destroy(cfg.ID)
 }
 
-func TestExec_Refusals(t *testing.T) {
+func TestExec_Rejections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("result", "no")

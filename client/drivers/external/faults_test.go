@@ -271,7 +271,7 @@ func TestStreams_ThatEndAreReopenedWithABackoff(t *testing.T) {
 }
 
 // A process that cannot take a task up now may do it later.
-func TestWait_RepeatsWhatTheNewProcessRefusesForNow(t *testing.T) {
+func TestWait_RepeatsWhatTheNewProcessRejectsForNow(t *testing.T) {
 	shorten(t)
 	for _, fault := range []string{plugintest.Retry, plugintest.Hang, plugintest.Garbage, plugintest.Huge} {
 		t.Run(fault, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestStart_ThatWasGivenUpIsRemovedAfterItsEnd(t *testing.T) {
 	if left := f.helpers(); len(left) != 0 {
 		t.Errorf("helpers are left: %v", left)
 	}
-	a.start(cfg) // the plugin refuses a task that it has
+	a.start(cfg) // the plugin rejects a task that it has
 	a.destroy(cfg.ID)
 }
 

@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// The servers refuse a node beyond their limits: drivers with too much to say must not take it away.
+// The servers reject a node beyond their limits: drivers with too much to say must not take it away.
 func TestReports_OfAllDriversFitIntoANode(t *testing.T) {
 	for _, size := range []int{1, 100, 5000} {
 		n := &structs.Node{Attributes: map[string]string{}, Drivers: map[string]*structs.DriverInfo{}}

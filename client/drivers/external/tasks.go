@@ -107,11 +107,11 @@ var waitRetry = backoff.Backoff{
 	Max: 30 * time.Second,
 }
 
-// maxLost is the number of refusals in a row after which a task that the plugin could take up is lost.
+// maxLost is the number of rejections in a row after which a task that the plugin could take up is lost.
 const maxLost = 3
 
-// Wait implements driver.Driver. It waits on while the plugin has no process. A plugin that refuses to wait
-// has to take the task up again: a process that is about to end refuses, too.
+// Wait implements driver.Driver. It waits on while the plugin has no process. A plugin that does not wait
+// has to take the task up again: a process that is about to end rejects, too.
 func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
 	t, err := d.findTask(id)
 	if err != nil {
@@ -151,7 +151,7 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 }
 
 // wait waits in one process. The result is unknown if that process cannot take the task up. The error is
-// unavailable if the process ends first, and not-found if it refuses to wait.
+// unavailable if the process ends first, and not-found if it does not wait.
 func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error) {
 	err := t.takeUp(ctx, p)
 	if structs.IsKind(err, structs.KindNotFound) {
@@ -271,7 +271,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	return nil
 }
 
-// destroy removes a task, also a running one. A plugin that has no such task refuses, as one that fails does:
+// destroy removes a task, also a running one. A plugin that has no such task rejects, as one that fails does:
 // so it is asked for the task.
 func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -134,7 +134,7 @@ func TestNew_KeepsABuiltInDriverThatAPluginHasTheNameOf(t *testing.T) {
 }
 
 // The settings of a built-in driver have their place: those of a block would be lost.
-func TestNew_RefusesABlockForABuiltInDriver(t *testing.T) {
+func TestNew_RejectsABlockForABuiltInDriver(t *testing.T) {
 	n := newPluginNode(t, "test-driver", &catalog.PluginConfig{Name: docker.Name})
 	_, err := New(Config{}, n.options)
 	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "client { drivers { } }") {

@@ -279,7 +279,7 @@ func TestStart_TakesDevicesOfTheHost(t *testing.T) {
 	}
 }
 
-func TestStart_RefusesMountsAndUnknownCommands(t *testing.T) {
+func TestStart_RejectsMountsAndUnknownCommands(t *testing.T) {
 	r := newFixture(t, true)
 	cfg := r.task(`true`)
 	cfg.Mounts = []driver.Mount{{HostPath: "/tmp", TaskPath: "/m"}}

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusing is a listener whose accepts end with these errors, one after the other, nil for a connection.
+// rejecting is a listener whose accepts end with these errors, one after the other, nil for a connection.
 // Later ones end with net.ErrClosed.
-type refusing struct {
+type rejecting struct {
 	net.Listener
 	errs  []error
 	times []time.Time // of the accepts
 }
 
-func (r *refusing) Accept() (net.Conn, error) {
+func (r *rejecting) Accept() (net.Conn, error) {
 	r.times = append(r.times, time.Now())
 	n := len(r.times)
 	if n > len(r.errs) {
@@ -33,7 +33,7 @@ func (r *refusing) Accept() (net.Conn, error) {
 
 func TestAcceptAll_PausesAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ln := &refusing{errs: slices.Repeat([]error{unix.EMFILE}, 10)}
+		ln := &rejecting{errs: slices.Repeat([]error{unix.EMFILE}, 10)}
 		ln.errs = append(ln.errs, nil, unix.ENFILE, unix.ECONNABORTED)
 		served := make(chan net.Conn, 1)
 		AcceptAll(t.Context(), ln, func(conn net.Conn) { served <- conn })
@@ -55,7 +55,7 @@ func TestAcceptAll_EndsInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		ln := &refusing{errs: slices.Repeat([]error{unix.EMFILE}, 10)}
+		ln := &rejecting{errs: slices.Repeat([]error{unix.EMFILE}, 10)}
 		began := time.Now()
 		AcceptAll(ctx, ln, func(net.Conn) {})
 		if took := time.Since(began); took != 100*time.Millisecond || len(ln.times) != 5 {

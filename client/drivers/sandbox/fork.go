@@ -64,7 +64,7 @@ func closeDirectories(entry *cgroups.Entry) error {
 }
 
 // forkFiltered binds the calling thread, and with it the program, to the system call filter. The filter
-// refuses clone3, the only call that forks into a group of cgroup v2. The kernel therefore stops the program
+// rejects clone3, the only call that forks into a group of cgroup v2. The kernel therefore stops the program
 // before its first instruction, and the program enters the group while it is stopped.
 func (p *Program) forkFiltered(
 	path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry,

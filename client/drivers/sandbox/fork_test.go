@@ -10,8 +10,8 @@ import (
 	"berth/internal/testskip"
 )
 
-// TestStart_RefusesAMissingFilter: an agent of an older version orders a filter, and gives none.
-func TestStart_RefusesAMissingFilter(t *testing.T) {
+// TestStart_RejectsAMissingFilter: an agent of an older version orders a filter, and gives none.
+func TestStart_RejectsAMissingFilter(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: the program gives up capabilities")
 	}

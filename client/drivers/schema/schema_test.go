@@ -188,7 +188,7 @@ func TestDecode_SurvivesASchemaThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesABadSchema(t *testing.T) {
+func TestParse_RejectsABadSchema(t *testing.T) {
 	deep := attr("string", false)
 	for range 100 {
 		deep = object(specs{"x": deep})

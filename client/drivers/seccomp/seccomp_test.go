@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	allowed = unix.SECCOMP_RET_ALLOW
-	refused = unix.SECCOMP_RET_ERRNO
+	allowed  = unix.SECCOMP_RET_ALLOW
+	rejected = unix.SECCOMP_RET_ERRNO
 )
 
 // filterVM runs a compiled list on system calls without making them.
@@ -94,7 +94,7 @@ func (m *filterVM) call(mode *arch.Info, name string, args ...uint64) uint32 {
 
 var everyMode = []*arch.Info{arch.X86_64, arch.I386, arch.AARCH64, arch.ARM}
 
-func TestFilter_RefusesNamespacesMountsAndKernelInterfaces(t *testing.T) {
+func TestFilter_RejectsNamespacesMountsAndKernelInterfaces(t *testing.T) {
 	m := newFilterVM(t, everyMode, "CAP_CHOWN", "CAP_SYS_CHROOT")
 	for _, mode := range everyMode {
 		for _, name := range []string{
@@ -104,7 +104,7 @@ func TestFilter_RefusesNamespacesMountsAndKernelInterfaces(t *testing.T) {
 			"reboot", "kexec_load", "swapon", "acct",
 			"perf_event_open", "open_by_handle_at", "io_uring_setup", "userfaultfd",
 		} {
-			if got := m.call(mode, name); got != refused|uint32(unix.EPERM) {
+			if got := m.call(mode, name); got != rejected|uint32(unix.EPERM) {
 				t.Errorf("%s on %s: got %#x, want EPERM", name, mode.Name, got)
 			}
 		}
@@ -118,23 +118,23 @@ func TestFilter_RefusesNamespacesMountsAndKernelInterfaces(t *testing.T) {
 	}
 }
 
-func TestFilter_RefusesCloneOfNamespaces(t *testing.T) {
+func TestFilter_RejectsCloneOfNamespaces(t *testing.T) {
 	m := newFilterVM(t, everyMode)
 	for _, mode := range everyMode {
 		for flags, want := range map[uint64]uint32{
 			0:                                allowed,
 			unix.CLONE_VM | unix.CLONE_VFORK: allowed,
 			1 << 40:                          allowed,
-			unix.CLONE_NEWUSER:               refused | uint32(unix.EPERM),
-			unix.CLONE_NEWNS | 17:            refused | uint32(unix.EPERM),
-			unix.CLONE_NEWCGROUP:             refused | uint32(unix.EPERM),
-			1<<40 | unix.CLONE_NEWNET:        refused | uint32(unix.EPERM),
+			unix.CLONE_NEWUSER:               rejected | uint32(unix.EPERM),
+			unix.CLONE_NEWNS | 17:            rejected | uint32(unix.EPERM),
+			unix.CLONE_NEWCGROUP:             rejected | uint32(unix.EPERM),
+			1<<40 | unix.CLONE_NEWNET:        rejected | uint32(unix.EPERM),
 		} {
 			if got := m.call(mode, "clone", flags); got != want {
 				t.Errorf("clone with %#x on %s: got %#x, want %#x", flags, mode.Name, got, want)
 			}
 		}
-		if got := m.call(mode, "clone3"); got != refused|uint32(unix.ENOSYS) {
+		if got := m.call(mode, "clone3"); got != rejected|uint32(unix.ENOSYS) {
 			t.Errorf("clone3 on %s: got %#x, want ENOSYS", mode.Name, got)
 		}
 	}
@@ -142,7 +142,7 @@ func TestFilter_RefusesCloneOfNamespaces(t *testing.T) {
 
 func TestFilter_AnswersUnknownCallsWithENOSYS(t *testing.T) {
 	m := newFilterVM(t, everyMode)
-	unknown := refused | uint32(unix.ENOSYS)
+	unknown := rejected | uint32(unix.ENOSYS)
 	for _, mode := range everyMode {
 		if got := m.answer(mode.ID, 5000); got != unknown {
 			t.Errorf("a call newer than the list on %s: got %#x, want ENOSYS", mode.Name, got)
@@ -199,7 +199,7 @@ func expectedAnswer(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg 
 		}
 	}
 	if mode.SyscallNames[name] > newest {
-		return refused | uint32(unix.ENOSYS)
+		return rejected | uint32(unix.ENOSYS)
 	}
 	for _, rule := range list.Syscalls {
 		if !slices.Contains(rule.Names, name) {
@@ -222,10 +222,10 @@ func expectedAnswer(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg 
 			return allowed
 		}
 		if matches {
-			return refused | uint32(*rule.ErrnoRet)
+			return rejected | uint32(*rule.ErrnoRet)
 		}
 	}
-	return refused | uint32(*list.DefaultErrnoRet)
+	return rejected | uint32(*list.DefaultErrnoRet)
 }
 
 func TestDefault_CompilesForThisMachine(t *testing.T) {
@@ -241,7 +241,7 @@ func TestDefault_CompilesForThisMachine(t *testing.T) {
 	}
 }
 
-func TestCompile_RefusesAListItDoesNotUnderstand(t *testing.T) {
+func TestCompile_RejectsAListItDoesNotUnderstand(t *testing.T) {
 	one := uint(1)
 	for name, list := range map[string]*specs.LinuxSeccomp{
 		"default action": {DefaultAction: specs.ActTrace},

@@ -128,7 +128,7 @@ func expandSpec(spec *structs.TaskArtifact, replace func(string) string) *struct
 // leftover matches a placeholder without a value.
 var leftover = regexp.MustCompile(`\$\{[^{}]{0,80}\}?`)
 
-// checkReplaced refuses an artifact with a placeholder that has no value, in a text that becomes a path, a
+// checkReplaced rejects an artifact with a placeholder that has no value, in a text that becomes a path, a
 // part of an address or an argument of git. The error shows the placeholder alone: the rest may be secret.
 func checkReplaced(spec *structs.TaskArtifact) error {
 	texts := [][2]string{

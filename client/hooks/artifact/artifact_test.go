@@ -161,7 +161,7 @@ func TestUp_PutsFilesIntoTheMemoryOfSecrets(t *testing.T) {
 	}
 	err := f.up(t.Context(), artifact("${URL}/large", withDest("secrets")))
 	if err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("more than there is room for: %v", err)
+		t.Errorf("more than there is capacity for: %v", err)
 	}
 	if got := f.tree(); !maps.Equal(got, want) {
 		t.Errorf("afterwards the files are %q, want %q", got, want)

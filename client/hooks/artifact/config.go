@@ -35,7 +35,7 @@ type Settings struct {
 	SetEnvironmentVariables string `hcl:"set_environment_variables"`
 }
 
-// Unsupported names the settings of the dialect that berth refuses.
+// Unsupported names the settings of the dialect that berth rejects.
 func (Settings) Unsupported() string {
 	return "gcs_timeout hg_timeout s3_timeout disable_artifact_inspection disable_filesystem_isolation"
 }

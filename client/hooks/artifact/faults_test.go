@@ -37,7 +37,7 @@ func manyEntries(n int) []entry {
 	return list
 }
 
-func TestUp_RefusesBadDownloads(t *testing.T) {
+func TestUp_RejectsBadDownloads(t *testing.T) {
 	up := entry{name: "../../../x", body: []byte("x"), kind: tar.TypeReg}
 	link := entry{name: "l", kind: tar.TypeSymlink, link: "/etc"}
 	bomb := entry{name: "zeros", body: zeros, kind: tar.TypeReg}

@@ -71,7 +71,7 @@ func TestGroup_BoundsTheProcessesOfADownload(t *testing.T) {
 }
 
 // The files of a download may be memory, for example if the data directory is in a tmpfs.
-func TestGroup_HasRoomForFilesInMemory(t *testing.T) {
+func TestGroup_FitsFilesInMemory(t *testing.T) {
 	before := groupMemory
 	groupMemory = 64 << 20
 	t.Cleanup(func() { groupMemory = before })

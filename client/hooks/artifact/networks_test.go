@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 )
 
-const refusal = "client.artifact.allow_networks"
+const rejection = "client.artifact.allow_networks"
 
 // listenAt listens at an address of the node and counts the connections.
 func listenAt(t *testing.T, ip string) (ln net.Listener, count *atomic.Int64) {
@@ -90,7 +90,7 @@ func git(t *testing.T, dir, script string) {
 }
 
 // A source and each redirect of it may lead to a loopback address.
-func TestUp_RefusesSpecialNetworks(t *testing.T) {
+func TestUp_RejectsSpecialNetworks(t *testing.T) {
 	secret, reached := serveAt(t, "127.0.0.1", http.NotFoundHandler())
 	_, port, err := net.SplitHostPort(secret.Listener.Addr().String())
 	if err != nil {
@@ -130,9 +130,9 @@ func TestUp_RefusesSpecialNetworks(t *testing.T) {
 			f.cfg.Settings.AllowNetworks = []string{"127.0.0.2/32"}
 			f.limitTime()
 			err := f.up(t.Context(), a)
-			named := err != nil && strings.Contains(err.Error(), refusal)
+			named := err != nil && strings.Contains(err.Error(), rejection)
 			if !named && !strings.Contains(a.GetterSource, "0x7f") {
-				t.Errorf("got %v, want a refusal that names the setting", err)
+				t.Errorf("got %v, want a rejection that names the setting", err)
 			}
 			if n := reached.Load(); n > 0 {
 				t.Errorf("it has connected to the loopback address %d times", n)
@@ -161,7 +161,7 @@ func TestUp_DownloadsFromTheNode(t *testing.T) {
 }
 
 // The agent listens at all addresses of the node, and a redirect may lead to any of them.
-func TestUp_RefusesTheAgentAtTheAddressesOfTheNode(t *testing.T) {
+func TestUp_RejectsTheAgentAtTheAddressesOfTheNode(t *testing.T) {
 	agent, reached := serveAt(t, outerAddress(t), http.NotFoundHandler())
 	address := agent.Listener.Addr().String()
 	f := newFixture(t)
@@ -179,7 +179,7 @@ func TestUp_RefusesTheAgentAtTheAddressesOfTheNode(t *testing.T) {
 		"git::ssh://git@" + address + "/r.git",
 	} {
 		err := f.up(t.Context(), artifact(source))
-		if err == nil || !strings.Contains(err.Error(), refusal) || reached.Load() > 0 {
+		if err == nil || !strings.Contains(err.Error(), rejection) || reached.Load() > 0 {
 			t.Errorf("%s: got %v after %d connections", source, err, reached.Load())
 		}
 	}
@@ -241,7 +241,7 @@ func TestUp_ConnectsGit(t *testing.T) {
 	err = f.up(t.Context(), artifact("git::ssh://git@"+ln.Addr().String()+"/w.git", withDest("local/s")))
 	_ = ln.Close()
 	<-done
-	if err == nil || strings.Contains(err.Error(), refusal) || reached.Load() == 0 {
+	if err == nil || strings.Contains(err.Error(), rejection) || reached.Load() == 0 {
 		t.Errorf("by ssh: %v after %d connections", err, reached.Load())
 	}
 }
@@ -312,13 +312,13 @@ func TestUp_UsesTheProxyOfTheAgent(t *testing.T) {
 		}
 	}
 	for source, want := range map[string]string{
-		plain.URL + "/w/x":                    refusal,
-		forPlain.URL + "/w/x":                 refusal,
-		"git::" + plain.URL + "/w.git":        refusal,
-		"http://169.254.169.254/w/x":          refusal,
-		"git::http://169.254.169.254/w.git":   refusal,
-		"git::https://[fe80::1]/w.git":        refusal,
-		"http://[::ffff:169.254.169.254]/w/x": refusal,
+		plain.URL + "/w/x":                    rejection,
+		forPlain.URL + "/w/x":                 rejection,
+		"git::" + plain.URL + "/w.git":        rejection,
+		"http://169.254.169.254/w/x":          rejection,
+		"git::http://169.254.169.254/w.git":   rejection,
+		"git::https://[fe80::1]/w.git":        rejection,
+		"http://[::ffff:169.254.169.254]/w/x": rejection,
 		"http://files.invalid/back/x":         "it is the proxy of the agent",
 	} {
 		a := artifact(source)

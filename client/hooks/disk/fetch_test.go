@@ -360,7 +360,7 @@ func TestUp_AnotherAllocationHasTheData(t *testing.T) {
 	}
 }
 
-func TestUnpacker_RefusesFaultyEntries(t *testing.T) {
+func TestUnpacker_RejectsFaultyEntries(t *testing.T) {
 	host := t.TempDir()
 	link := &structs.AllocDataEntry{Path: "alloc/data/link", Mode: unix.S_IFLNK, Link: host}
 	file := func(path string) *structs.AllocDataEntry {
@@ -447,7 +447,7 @@ func below(lines []string) []string {
 	})
 }
 
-func TestServe_RefusesOtherPlaces(t *testing.T) {
+func TestServe_RejectsOtherPlaces(t *testing.T) {
 	from, _ := twoNodes(t)
 	for _, after := range []string{"alloc/logs/web.0", "/etc", "..", "alloc/data/../../x", "web/secrets/token"} {
 		resp, err := from.config().serve(t.Context(), &structs.AllocDataRequest{AllocID: "a", After: after})

@@ -26,7 +26,7 @@ func (c *pageCaller) Call(_ context.Context, method string, _, resp any) error {
 	c.pages = c.pages[1:]
 	err := codec.Decode(page, resp)
 	if err != nil {
-		return structs.Preconditionf("the connection refuses the page: %w", err)
+		return structs.Preconditionf("the connection rejects the page: %w", err)
 	}
 	return nil
 }

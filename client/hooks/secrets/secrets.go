@@ -39,9 +39,9 @@ const source = "berth-secrets"
 
 // Mounter makes the hooks of the allocations of a node.
 type Mounter struct {
-	sizeMB  int
-	logger  hclog.Logger
-	refused sync.Once // the agent may not mount, and the log says so
+	sizeMB   int
+	logger   hclog.Logger
+	rejected sync.Once // the agent may not mount, and the log says so
 }
 
 // NewMounter returns the Mounter for directories of a size in MiB. With 0 they stay on the disk.
@@ -93,7 +93,7 @@ func (s *secrets) mount(dir string) error {
 	}
 	err = mounts.Tmpfs{Source: source, SizeMB: s.m.sizeMB}.Mount(dir)
 	if structs.IsKind(err, structs.KindDenied) {
-		s.m.refused.Do(func() {
+		s.m.rejected.Do(func() {
 			s.m.logger.Warn("the agent may not mount; the secrets of tasks stay on disk", "error", err)
 		})
 		return nil

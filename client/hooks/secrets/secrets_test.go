@@ -123,7 +123,7 @@ func TestUp_KeepsSecretsInMemory(t *testing.T) {
 		t.Errorf("the file system has the flags %x and the type %x", st.Flags, st.Type)
 	}
 	if st.Files != 1024 {
-		t.Errorf("there is room for %d files", st.Files)
+		t.Errorf("there is capacity for %d files", st.Files)
 	}
 	err = os.WriteFile(fx.path("web", "large"), make([]byte, 1<<20+1), 0o600)
 	if !errors.Is(err, unix.ENOSPC) {

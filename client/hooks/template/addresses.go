@@ -77,7 +77,7 @@ func (r *rendering) addressFunctions() template.FuncMap {
 	return all
 }
 
-// addressFunction returns a function that refuses long texts. An error of a function without arguments has no
+// addressFunction returns a function that rejects long texts. An error of a function without arguments has no
 // value of the text, so it is shown.
 func addressFunction(name string, f any) any {
 	v := reflect.ValueOf(f)

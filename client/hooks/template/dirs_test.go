@@ -217,7 +217,7 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 	}
 	defer stop()
 	d := fx.dirs()
-	refused := 0
+	rejected := 0
 	const tries = 10_000
 	for range tries {
 		text, err := d.readFile("local/dir/x", 100)
@@ -225,7 +225,7 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 			t.Fatalf("read %q", text)
 		}
 		if err != nil {
-			refused++
+			rejected++
 		}
 		_ = d.writeFile(file{"local/dir/x", rootfile.File{Text: "own", Mode: 0o644, UID: -1, GID: -1}})
 	}
@@ -235,7 +235,7 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Errorf("got %v, %v", found, err)
 	}
-	if refused == 0 || refused == tries {
-		t.Errorf("%d of %d reads were refused: the race did not happen", refused, tries)
+	if rejected == 0 || rejected == tries {
+		t.Errorf("%d of %d reads were rejected: the race did not happen", rejected, tries)
 	}
 }

@@ -150,8 +150,8 @@ func TestUp_WaitsForAnswers(t *testing.T) {
 				t.Errorf("said %q, want %q", said, want)
 			}
 		}
-		const refused = "(connection refused)"
-		step("services " + refused + "; key k " + refused + "; key d " + refused)
+		const rejected = "(connection refused)"
+		step("services " + rejected + "; key k " + rejected + "; key d " + rejected)
 		s.setAway(false)
 		step("services (connection refused); key k (connection refused); key d (connection refused)")
 		s.set("services", []*lookup.ServiceName{{Name: "web"}, {Name: "db"}})

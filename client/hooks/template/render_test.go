@@ -154,7 +154,7 @@ func TestRender_IsBounded(t *testing.T) {
 	}
 }
 
-// A function that would make a large value is refused before it has made it.
+// A function that would make a large value is rejected before it has made it.
 func TestRender_TakesLittleMemory(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustWrite("web/local/text", strings.Repeat("x", 256<<10))
@@ -177,7 +177,7 @@ func TestRender_TakesLittleMemory(t *testing.T) {
 	}
 }
 
-// The stack of the agent has room for the deepest text.
+// The stack of the agent has capacity for the deepest text.
 func TestRender_AcceptsDeepTexts(t *testing.T) {
 	fx := newFixture(t)
 	nested := func(before, inner, after string) string {

@@ -8,10 +8,10 @@ import (
 	"berth/structs"
 )
 
-// Each function of the library is either known to the servers or refused with a reason.
-func TestSprigFunctions_AreAllowedOrRefused(t *testing.T) {
+// Each function of the library is either known to the servers or rejected with a reason.
+func TestSprigFunctions_AreAllowedOrRejected(t *testing.T) {
 	for name := range library {
-		if structs.SprigRefusal(name) == "sprig has no such function" {
+		if structs.SprigRejection(name) == "sprig has no such function" {
 			t.Errorf("the servers do not know %s", name)
 		}
 	}
@@ -53,7 +53,7 @@ func TestRender_CallsFunctionsOfSprig(t *testing.T) {
 	}
 }
 
-func TestRender_RefusesFunctionsOfSprig(t *testing.T) {
+func TestRender_RejectsFunctionsOfSprig(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustWrite("web/local/text", strings.Repeat("x", 1<<20))
 	for text, want := range map[string]string{

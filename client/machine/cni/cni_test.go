@@ -140,12 +140,12 @@ func TestAttach_TriesAgain(t *testing.T) {
 func TestDetach_GivesTheResultOfAPart(t *testing.T) {
 	l := newLab(t)
 	l.plugin("second", `[ $CNI_COMMAND = ADD ] && {
-		echo '{"code": 11, "msg": "no room", "details": "at all"}'
+		echo '{"code": 11, "msg": "no capacity", "details": "at all"}'
 		exit 1
 	}`)
 	a := l.planned()
 	_, err := l.networks().Attach(t.Context(), target, a, saved)
-	if err == nil || !strings.Contains(err.Error(), "plugin second: no room; at all") {
+	if err == nil || !strings.Contains(err.Error(), "plugin second: no capacity; at all") {
 		t.Fatalf("got %v", err)
 	}
 	l.calls()

@@ -91,7 +91,7 @@ func TestAssign_GivesAddressesTheirNetworks(t *testing.T) {
 	}
 }
 
-func TestAssign_RefusesAnUnknownInterface(t *testing.T) {
+func TestAssign_RejectsAnUnknownInterface(t *testing.T) {
 	for _, name := range []string{"eth7", "tun0"} {
 		_, err := assign(Config{Interface: name}, machine(), "eth0")
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "it has: eth0, eth1, lo") {

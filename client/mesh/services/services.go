@@ -283,7 +283,7 @@ func (s *Set) sync() (faults []fault) {
 			continue
 		}
 		o, err := s.resolve(service)
-		if err == nil { // with those before: the servers refuse a report with too many bytes
+		if err == nil { // with those before: the servers reject a report with too many bytes
 			err = structs.CheckInstances(append(all, &o.instance))
 		}
 		if err != nil {

@@ -176,7 +176,7 @@ func TestSet_ReportsABadNameOnce(t *testing.T) {
 	}
 }
 
-// The servers refuse a report with more bytes than they accept, with all other allocations of the report.
+// The servers reject a report with more bytes than they accept, with all other allocations of the report.
 func TestSet_BoundsAllInstancesTogether(t *testing.T) {
 	tag := strings.Repeat("x", structs.MaxText-1)
 	f := newFixture(t, func(g *structs.TaskGroup) {

@@ -88,14 +88,14 @@ func loadLine(rows []load, fleets []int) string {
 
 // strain is a row as `berth-bench overload` writes it.
 type strain struct {
-	Operation, What              string
-	Servers                      int
-	Offered, Good, Share         float64
-	P50, P99                     float64
-	Refused, Advised, Failed     int
-	RefusedP99, Lag, Before, Max float64
-	Done                         float64
-	Error                        string
+	Operation, What               string
+	Servers                       int
+	Offered, Good, Share          float64
+	P50, P99                      float64
+	Rejected, Advised, Failed     int
+	RejectedP99, Lag, Before, Max float64
+	Done                          float64
+	Error                         string
 }
 
 // overload makes the table of twice the sustained load.
@@ -123,14 +123,14 @@ func overload(path string) (string, error) {
 		} else {
 			last = name
 		}
-		refused := "-"
-		if r.Refused > 0 {
-			refused = fmt.Sprintf("%s (%s), %s", thousands(float64(r.Refused)), thousands(float64(r.Advised)),
-				unit(r.RefusedP99*1e3, "us"))
+		rejected := "-"
+		if r.Rejected > 0 {
+			rejected = fmt.Sprintf("%s (%s), %s", thousands(float64(r.Rejected)), thousands(float64(r.Advised)),
+				unit(r.RejectedP99*1e3, "us"))
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s/s | %s/s | %.0f %% | %s, %s | %s | %d | %.0f to %.0f MB |\n", name, r.What,
 			bare(r.Offered), bare(r.Good), 100*r.Share,
-			unit(r.P50*1e3, "us"), unit(r.P99*1e3, "us"), refused, r.Failed, r.Before, r.Max)
+			unit(r.P50*1e3, "us"), unit(r.P99*1e3, "us"), rejected, r.Failed, r.Before, r.Max)
 	}
 	fmt.Fprintf(&b, "\n*Commit %s, %s UTC, one run, %g s of each load;"+
 		" the machine's load average was %.1f before and %.1f after.*\n",

@@ -167,7 +167,7 @@ func (r *fixture) up(t *testing.T, id string) {
 
 // A request of the servers themselves repeats no call that the plugin has rejected for good. A request of an
 // operator does.
-func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARefusedCallAgain(t *testing.T) {
+func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARejectedCallAgain(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("v", 1)
 	r.up(t, "v")

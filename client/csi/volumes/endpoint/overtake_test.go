@@ -57,9 +57,9 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	must(t, err)
 }
 
-// A later agent refuses an attach that would overtake the detach of the former one. Unavailable would make
+// A later agent rejects an attach that would overtake the detach of the former one. Unavailable would make
 // the servers attach through another controller, which does not know of the detach.
-func TestDuty_C6_ARefusalToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
+func TestDuty_C6_ARejectionToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
 	release := r.plugin.Hang("ControllerUnpublishVolume")

@@ -294,7 +294,7 @@ func TestAcquire_LoadsAnArchive(t *testing.T) {
 }
 
 // A part of the name of a file in the archive is the ID that the job wants, but the image has another one.
-func TestAcquire_RefusesALoadedImageWithAnotherID(t *testing.T) {
+func TestAcquire_RejectsALoadedImageWithAnotherID(t *testing.T) {
 	f := dockertest.NewFake(t)
 	r := request("t1")
 	digits := strings.Repeat("ab", 32)

@@ -302,8 +302,8 @@ func (b *block) readEach(name string, list []map[string]any, read func(*block)) 
 	}
 }
 
-// refuse reports a field that berth does not support, with the reason.
-func (b *block) refuse(name, reason string) {
+// unsupported reports a field that berth does not support, with the reason.
+func (b *block) unsupported(name, reason string) {
 	_, set := b.take(name)
 	delete(b.known, name)
 	if set {

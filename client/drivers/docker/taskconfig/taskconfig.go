@@ -19,7 +19,7 @@ type Task struct {
 	PullTimeout time.Duration // 0: the node's
 	ForcePull   bool
 	Auth        *Auth
-	// AuthSoftFail lets the download go on without credentials that cannot be had or that are refused.
+	// AuthSoftFail lets the download go on without credentials that cannot be had or that are rejected.
 	AuthSoftFail bool
 
 	Entrypoint  []string // nil: the image's
@@ -139,7 +139,7 @@ func read(config map[string]any, early bool) (*Task, error) {
 	t.readFiles(b)
 	t.readNetwork(b)
 	t.readLimits(b)
-	refuseOthers(b)
+	rejectOthers(b)
 	b.end()
 	return t, structs.InvalidAll(faults)
 }
@@ -269,7 +269,7 @@ func (t *Task) readLimits(b *block) {
 	t.OOMScoreAdj = int(b.number("oom_score_adj", 0, maxOOMScore))
 }
 
-// refuseOthers names the fields that other programs of this kind have and berth does not.
-func refuseOthers(b *block) {
-	b.refuse("port_map", "name the ports of the group's network in config.ports, each with its \"to\"")
+// rejectOthers names the fields that other programs of this kind have and berth does not.
+func rejectOthers(b *block) {
+	b.unsupported("port_map", "name the ports of the group's network in config.ports, each with its \"to\"")
 }

@@ -55,7 +55,7 @@ func decompressors(l Limits) map[string]getter.Decompressor {
 	return list
 }
 
-// checked refuses archives that have anything but files and directories, and those above the limits.
+// checked rejects archives that have anything but files and directories, and those above the limits.
 // go-getter makes an ordinary file of a link.
 type checked struct {
 	getter.Decompressor

@@ -135,8 +135,8 @@ func (g gitGetter) guarded(req *getter.Request, get func() error) error {
 		return fmt.Errorf("setting the connections of git: %w", err)
 	}
 	err = get()
-	if err != nil && g.guard.refusal() != nil {
-		return g.guard.refusal() // git shows less
+	if err != nil && g.guard.rejection() != nil {
+		return g.guard.rejection() // git shows less
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func TestGitGetter_GivesGitNoOption(t *testing.T) {
 		"http://h.invalid/f?checksum=file:git::https://h.invalid/r/f%3Fref=--x",
 	}
 	ended, cancel := context.WithCancel(t.Context())
-	cancel() // a source that is not refused fails otherwise, before git runs
+	cancel() // a source that is not rejected fails otherwise, before git runs
 	g := newGuard(Rules{})
 	check := func(source string, mode getter.Mode) {
 		dir := t.TempDir()
@@ -55,10 +55,10 @@ func TestGitGetter_GivesGitNoOption(t *testing.T) {
 }
 
 func TestBitbucketDetector_AsksNobody(t *testing.T) {
-	refused := errors.New("a request goes past the guard")
+	rejected := errors.New("a request goes past the guard")
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()
-	http.DefaultTransport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, refused })
+	http.DefaultTransport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, rejected })
 	g := getters(&Request{}, newGuard(Rules{}))[0]
 	for source, expected := range map[string]string{
 		"bitbucket.org/o/r":           "https://bitbucket.org/o/r.git",

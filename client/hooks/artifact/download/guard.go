@@ -60,17 +60,17 @@ type Rules struct {
 	Silence time.Duration
 }
 
-// guard opens the connections of a download. It refuses the special networks by the address that a name has
+// guard opens the connections of a download. It rejects the special networks by the address that a name has
 // at the connection, thus also after a redirect. The other addresses of the node are not special, because a
-// server of artifacts may be there. But the agent trusts them: it refuses its own ports.
+// server of artifacts may be there. But the agent trusts them: it rejects its own ports.
 type guard struct {
 	rules Rules
 	// proxyOf returns the proxy of the agent's environment for a URL, nil if there is none.
 	proxyOf func(*url.URL) (*url.URL, error)
 
-	mu      sync.Mutex
-	proxies map[string]bool // the addresses of proxies that were used
-	refused error           // the first fault of a connection: git does not show it
+	mu       sync.Mutex
+	proxies  map[string]bool // the addresses of proxies that were used
+	rejected error           // the first fault of a connection: git does not show it
 }
 
 // newGuard takes the proxies from the environment.
@@ -82,7 +82,7 @@ func newGuard(rules Rules) *guard {
 	}
 }
 
-// check refuses an address of a special network, or of the agent itself, that the rules do not allow.
+// check rejects an address of a special network, or of the agent itself, that the rules do not allow.
 func (g *guard) check(to netip.AddrPort) error {
 	addr := to.Addr().Unmap().WithZone("")
 	if nat64.Contains(addr) {
@@ -111,12 +111,12 @@ func (g *guard) check(to netip.AddrPort) error {
 func (g *guard) keep(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.refused == nil {
-		g.refused = err
+	if g.rejected == nil {
+		g.rejected = err
 	}
 }
 
-// checkAgent refuses the ports of the agent at the addresses that the node has now. The API asks for
+// checkAgent rejects the ports of the agent at the addresses that the node has now. The API asks for
 // no token.
 func (g *guard) checkAgent(addr netip.Addr, port int) error {
 	if !slices.Contains(g.rules.AgentPorts, port) {
@@ -136,11 +136,11 @@ func (g *guard) checkAgent(addr netip.Addr, port int) error {
 	return nil
 }
 
-// refusal returns the first fault of a connection, nil if there was none.
-func (g *guard) refusal() error {
+// rejection returns the first fault of a connection, nil if there was none.
+func (g *guard) rejection() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.refused
+	return g.rejected
 }
 
 // dial connects to HOST:PORT.

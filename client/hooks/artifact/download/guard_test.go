@@ -75,14 +75,14 @@ func TestHeardConn_EndsWithTheSilenceOfTheServer(t *testing.T) {
 		}
 		begin := time.Now()
 		_, err = conn.Read(buf)
-		if err == nil || time.Since(begin) != time.Minute || conn.guard.refusal() == nil {
+		if err == nil || time.Since(begin) != time.Minute || conn.guard.rejection() == nil {
 			t.Errorf("a silent server: got %v after %s", err, time.Since(begin))
 		}
 	})
 }
 
 // A server of artifacts may be beside the agent, at another port.
-func TestGuard_RefusesTheAgentAtEachAddressOfTheNode(t *testing.T) {
+func TestGuard_RejectsTheAgentAtEachAddressOfTheNode(t *testing.T) {
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
@@ -91,14 +91,14 @@ func TestGuard_RefusesTheAgentAtEachAddressOfTheNode(t *testing.T) {
 		addr := netip.MustParsePrefix(a.String()).Addr()
 		special := addr.IsLoopback() || addr.IsLinkLocalUnicast()
 		rules := Rules{AgentPorts: []int{4646, 4647}}
-		for port, refused := range map[uint16]bool{80: special, 4646: true, 4647: true} {
+		for port, rejected := range map[uint16]bool{80: special, 4646: true, 4647: true} {
 			to := netip.AddrPortFrom(addr, port)
 			err := newGuard(rules).check(to)
-			if (err != nil) != refused {
+			if (err != nil) != rejected {
 				t.Errorf("%s: got %v", to, err)
 			}
 			_, err = newGuard(rules).proxy(&url.URL{Scheme: "http", Host: to.String()})
-			if (err != nil) != refused {
+			if (err != nil) != rejected {
 				t.Errorf("%s through a proxy: got %v", to, err)
 			}
 			allowing := rules

@@ -170,7 +170,7 @@ func copyServer(g *guard, address string) error {
 		return err
 	}
 	exchange(conn, os.Stdin, os.Stdout)
-	return errors.Join(g.refusal(), conn.Close())
+	return errors.Join(g.rejection(), conn.Close())
 }
 
 // guardGit makes git, and the ssh that it starts, connect by the guard alone. The variables are those of

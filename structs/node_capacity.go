@@ -1,24 +1,24 @@
 package structs
 
-// NodeRoom is the room of a node, cpu, memory and disk, for the placements of one plan. An allocation has its
-// room until its node reports the end. A plan may use the free room, and that of the allocations that it
-// stops: the placements wait on the node for the end of these. NewNodeRoom makes it.
-type NodeRoom struct {
-	have   amounts // the room of the node
+// NodeCapacity is the capacity of a node, cpu, memory and disk, for the placements of one plan. An allocation
+// has its capacity until its node reports the end. A plan may use the free capacity, and that of the
+// allocations that it stops: the placements wait on the node for the end of these. NewNodeCapacity makes it.
+type NodeCapacity struct {
+	have   amounts // the capacity of the node
 	before amounts // of the allocations that have not ended, before the plan
 	used   amounts // of those that have not ended, without the stops of the plan and with its placements
 	live   amounts // of those in used that are to run
-	taken  amounts // of the room that was free before the plan, by TakeFree
+	taken  amounts // of the capacity that was free before the plan, by TakeFree
 }
 
-// NewNodeRoom returns the room of a node without allocations.
-func NewNodeRoom(n *Node) NodeRoom {
-	return NodeRoom{have: n.available()}
+// NewNodeCapacity returns the capacity of a node without allocations.
+func NewNodeCapacity(n *Node) NodeCapacity {
+	return NodeCapacity{have: n.available()}
 }
 
 // Hold counts an allocation that was on the node before the plan and has not ended. It precedes Stop and
 // Place.
-func (r *NodeRoom) Hold(a *Allocation) {
+func (r *NodeCapacity) Hold(a *Allocation) {
 	if a.Resources == nil {
 		return
 	}
@@ -31,14 +31,14 @@ func (r *NodeRoom) Hold(a *Allocation) {
 }
 
 // HoldAll is Hold for all allocations of the node, whose use suffices.
-func (r *NodeRoom) HoldAll(u NodeUse) {
+func (r *NodeCapacity) HoldAll(u NodeUse) {
 	r.before.count(u.all)
 	r.used.count(u.all)
 	r.live.count(u.live)
 }
 
-// Stop counts a stop of the plan. One that ends already keeps its room.
-func (r *NodeRoom) Stop(a *Allocation) {
+// Stop counts a stop of the plan. One that ends already keeps its capacity.
+func (r *NodeCapacity) Stop(a *Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {
 		return
 	}
@@ -48,16 +48,16 @@ func (r *NodeRoom) Stop(a *Allocation) {
 }
 
 // Unstop takes back a Stop.
-func (r *NodeRoom) Unstop(a *Allocation) {
+func (r *NodeCapacity) Unstop(a *Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {
 		return
 	}
 	r.Place(*a.Resources)
 }
 
-// TakeFree gives a placement room that no allocation had before the plan: as much as it needs, or what is
+// TakeFree gives a placement capacity that no allocation had before the plan: as much as it needs, or what is
 // left.
-func (r *NodeRoom) TakeFree(need Resources) Resources {
+func (r *NodeCapacity) TakeFree(need Resources) Resources {
 	free := r.have
 	free.count(r.before.negative())
 	free.count(r.taken.negative())
@@ -67,14 +67,14 @@ func (r *NodeRoom) TakeFree(need Resources) Resources {
 }
 
 // Place counts a placement of the plan.
-func (r *NodeRoom) Place(ask Resources) {
+func (r *NodeCapacity) Place(ask Resources) {
 	of := amountsOf(&ask)
 	r.used.count(of)
 	r.live.count(of)
 }
 
-// Short names the first dimension that lacks room for a placement, "" if it fits.
-func (r *NodeRoom) Short(ask Resources) string {
+// Short names the first dimension that lacks capacity for a placement, "" if it fits.
+func (r *NodeCapacity) Short(ask Resources) string {
 	lacks := r.missing(amountsOf(&ask))
 	switch {
 	case lacks.cpu > 0:
@@ -87,15 +87,15 @@ func (r *NodeRoom) Short(ask Resources) string {
 	return ""
 }
 
-// Missing returns the room that a placement lacks.
-func (r *NodeRoom) Missing(ask Resources) Resources {
+// Missing returns the capacity that a placement lacks.
+func (r *NodeCapacity) Missing(ask Resources) Resources {
 	return r.missing(amountsOf(&ask)).most(amounts{}).resources()
 }
 
 // missing returns what a placement lacks in each dimension, or a negative amount. The allocations that are to
-// run fit into the node. Those that end may need room besides: the ones that take their place wait for them.
-// The plan leaves no more of them than there were.
-func (r *NodeRoom) missing(ask amounts) amounts {
+// run fit into the node. Those that end may need capacity besides: the ones that take their place wait for
+// them. The plan leaves no more of them than there were.
+func (r *NodeCapacity) missing(ask amounts) amounts {
 	used := r.used
 	used.count(ask)
 	live := r.live
@@ -103,8 +103,8 @@ func (r *NodeRoom) missing(ask amounts) amounts {
 	return used.minus(r.have.most(r.before)).most(live.minus(r.have))
 }
 
-// With returns the dimensions of the room with another placement: the room of the node, and its use.
-func (r *NodeRoom) With(ask *Resources) [3][2]int {
+// With returns the dimensions of the capacity with another placement: the capacity of the node, and its use.
+func (r *NodeCapacity) With(ask *Resources) [3][2]int {
 	used := r.used
 	used.count(amountsOf(ask))
 	return [...][2]int{
