@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 // cluster is three servers and a node, four processes, or other numbers of them.
 type cluster struct {
 	t       testing.TB
-	program string // the berth that its agents run
+	program string // the berth that its agents run, "" for the one under test
 	servers []*agent
 	node    *agent
 	nodes   []*agent
@@ -33,7 +34,7 @@ func newCluster(t testing.TB) *cluster {
 // addNode makes one more node, not started yet.
 func (c *cluster) addNode() *agent {
 	n := newAgent(c.t, "n"+strconv.Itoa(len(c.nodes)), "-client", "-servers", c.rpc)
-	n.program = c.program
+	n.program = cmp.Or(c.program, n.program)
 	n.elects = len(c.servers) > 1
 	c.nodes = append(c.nodes, n)
 	return n
