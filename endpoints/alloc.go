@@ -66,7 +66,7 @@ func (a allocs) get(
 	return nil
 }
 
-// getMany leaves out allocations that do not exist and, for a node, those of other nodes. The middleware has
+// getMany leaves out allocations that do not exist and, for a node, another node's. The middleware has
 // rejected a wrong secret. An operator may name a node without its secret to narrow the answer. An allocation
 // that the request names twice is in the answer once, because each comes with its whole job.
 func (a allocs) getMany(

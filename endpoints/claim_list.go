@@ -13,7 +13,7 @@ import (
 )
 
 // list returns why each claim of a waiting allocation waits, as of now. Claims come volume by volume, and
-// those of a volume in the order of its queue.
+// within a volume in the order of its queue.
 func (c claims) list(
 	tx *state.ReadTx,
 	req *structs.CSIClaimListRequest,

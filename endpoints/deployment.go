@@ -42,7 +42,7 @@ func (d deployments) get(
 	return err
 }
 
-// allocations lists the allocations of a deployment, also those that have ended.
+// allocations lists the allocations of a deployment, also the ended ones.
 func (d deployments) allocations(
 	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.AllocListResponse,
 ) error {

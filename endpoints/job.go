@@ -312,7 +312,7 @@ func (j jobs) summary(
 	return nil
 }
 
-// allocations also lists the allocations of a deleted job. Without All, it leaves out those of an
+// allocations also lists the allocations of a deleted job. Without All, it leaves out allocations of an
 // earlier job with the same ID.
 func (j jobs) allocations(
 	tx *state.ReadTx,

@@ -94,8 +94,8 @@ func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) 
 	return scheduler.DryRun(tx, eval, now)
 }
 
-// laterEvals returns the evaluations that continue a plan: those that it would add, and the one of an earlier
-// plan that would do its next wave.
+// laterEvals returns the evaluations that continue a plan: its followups, and the one of an earlier plan that
+// would do its next wave.
 func laterEvals(tx *state.ReadTx, p *scheduler.Preview) []*structs.Evaluation {
 	evals := p.Followups
 	if next := state.Eval(tx, p.Eval.NextEval); next != nil {

@@ -88,7 +88,7 @@ func largeMemory(tx *state.ReadTx, job *structs.Job) string {
 	return structs.JoinFaults(lines)
 }
 
-// joinWarnings joins those that are not empty.
+// joinWarnings joins the warnings that are not empty.
 func joinWarnings(all ...string) string {
 	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
 	return strings.Join(all, "\n")

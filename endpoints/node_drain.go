@@ -27,8 +27,8 @@ func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 	return fsm.Propose(ctx, n.raft, fsm.NodeDrain, req)
 }
 
-// withNotesOf returns a cancellation with the notes of the drain beside its own, and a change of a drain that
-// has no notes with those of the drain.
+// withNotesOf returns a request with the notes of the drain, if it cancels the drain, or changes the drain
+// and has no notes of its own.
 func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.NodeDrainRequest {
 	if node.LastDrain == nil {
 		return req

@@ -26,7 +26,7 @@ func (services) list(
 	}
 	space := func(s *structs.ServiceListStub) string { return s.Namespace }
 	all := *req
-	all.Prefix = "" // the prefix is that of a service
+	all.Prefix = "" // the prefix is a service's
 	resp.Services, err = pageByName(sum.stubs(), space, &all, resp)
 	return err
 }
@@ -154,8 +154,8 @@ func pageInstances(
 	return instanceList.Page(query.Sorted(slices.Values(rows), compareInstances, req), req, resp)
 }
 
-// choose returns the instances for "N|KEY": of those that the filter accepts, the N whose hash with the key
-// is highest. An instance that comes or goes changes the choice for few keys.
+// choose returns the instances for "N|KEY": of the rows that the filter accepts, the N whose hash with the
+// key is highest. An instance that comes or goes changes the choice for few keys.
 func choose(
 	rows []*structs.ServiceRegistration, req *structs.ServiceGetRequest,
 ) (matching []*structs.ServiceRegistration, err error) {

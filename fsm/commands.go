@@ -222,8 +222,8 @@ type Proposer interface {
 	Propose(ctx context.Context, entry []byte) (index uint64, answer any, err error)
 }
 
-// Propose executes a command on all servers. The error is that of the proposer or the result of the command.
-// A command whose result is an error has changed nothing.
+// Propose executes a command on all servers. The error is the proposer's or the result of the command. A
+// command whose result is an error has changed nothing.
 func Propose[P any](
 	ctx context.Context,
 	p Proposer,

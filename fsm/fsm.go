@@ -53,7 +53,7 @@ func applyLog(b *state.Batch, log *raft.Log) any {
 	return answer
 }
 
-// applyEntry applies one entry or batch. The error is that of decoding.
+// applyEntry applies one entry or batch. The error comes from decoding.
 func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
 	if len(log.Data) == 0 || log.Data[0] != Batch.ID {
 		return applyOne(b, log.Index, log.Data)
@@ -95,7 +95,7 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 	return &snapshot{f.store.Read()}, nil
 }
 
-// Restore replaces the state by that of a snapshot. It keeps the old state if it fails.
+// Restore replaces the state by a snapshot. It keeps the old state if it fails.
 func (f *FSM) Restore(r io.ReadCloser) error {
 	err := f.store.Load(r)
 	if err != nil {

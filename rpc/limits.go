@@ -18,7 +18,7 @@ type Limits struct {
 	Calls      int           // requests of one connection in flight
 	Waiting    int           // waiting requests of one connection
 	Streams    int           // open streams of one session
-	AllCalls   int           // requests in flight in all, those of this process among them
+	AllCalls   int           // requests in flight in all, also of this process
 	AllWaiting int           // waiting requests in all
 	Queue      time.Duration // how long a request waits for a permit; one that waits for a change does not
 	RetryAfter time.Duration // the time after which to retry a rejected request

@@ -226,7 +226,7 @@ func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStre
 		st.workers.run(func() {
 			s.send(st.out, req.Name, s.perform(ctx, req, done))
 		})
-	case req.Sheddable: // a read from memory: its answer waits for those of the requests that came with it
+	case req.Sheddable: // a read from memory: its answer waits for the requests that came with it
 		st.out.keep(s.perform(ctx, req, done))
 	default: // it may go through the log
 		st.out.flush()
@@ -264,11 +264,10 @@ type request struct {
 	seq     uint64
 	body    any
 	weight  int64 // bytes of memory that it takes, about
-	counted int64 // those of them that count among the requests in flight: all or none
+	counted int64 // the bytes that count among the requests in flight: all or none
 }
 
-// receive reads the next request. The error is the answer to it, or that of the stream if there is no
-// request.
+// receive reads the next request. The error is the answer to it, or the stream's if there is no request.
 func (s *Server) receive(in *messages) (q inbound, err error) {
 	b, err := in.next()
 	if err != nil {

@@ -181,7 +181,7 @@ func (o *candidateSet) exhausted() bool {
 // sample is the trial of candidates for one allocation.
 type sample struct {
 	top    topN
-	reason []rejected // those that rejected, with their reasons
+	reason []rejected // the rejecting nodes, with their reasons
 	found  int        // fitting nodes
 	tried  int
 	enough int  // fitting nodes
@@ -338,7 +338,7 @@ func (p *placer) tryChosen(w *placement, c *nodeClass, s *sample) {
 }
 
 // settle orders the candidates of each class for the next allocation: first the other feasible nodes of this
-// sample, then the untried ones, then those that rejected. The chosen node is the last of the chosen ones. It
+// sample, then the untried ones, then the rejecting ones. The chosen node is the last of the chosen ones. It
 // drops full nodes.
 func (o *candidateSet) settle(s *sample) {
 	for _, r := range s.reason {

@@ -55,9 +55,8 @@ func (g *freedCapacity) take(need *structs.Resources) bool {
 	return structs.Resources{}.Exceeded(part) != ""
 }
 
-// nameAwaited names the allocations that a placement waits for besides the one that it replaces and those
-// that it displaces: those that give it capacity, and those that any of these waits for, because that one may
-// end before them.
+// nameAwaited names the allocations that a placement waits for besides its predecessor and its victims. They
+// give it capacity, or one of all these waits for them and may end first.
 func (p *outlook) nameAwaited(a *structs.Allocation, v *nodeView) {
 	from := v.takeCapacity(a)
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {

@@ -275,10 +275,10 @@ func (r *rollout) pace() int {
 	return r.strategy.MaxParallel
 }
 
-// setPace sets the number of allocations that the plan may replace by the new version: its pace without
-// those that the group misses because of the update, and none beside an unhealthy one. It misses those at
-// empty places, and the allocations of the deployment whose health is not known or that have ended. One that
-// has ended is no longer unhealthy when this plan replaces it: its successor's health is not known.
+// setPace sets the number of allocations that the plan may replace by the new version: its pace less the
+// allocations that the group misses because of the update, and none beside an unhealthy one. It misses one at
+// each empty place, and the allocations of the deployment whose health is not known or that have ended. One
+// that has ended is no longer unhealthy when this plan replaces it: its successor's health is not known.
 func (p *deployer) setPace(r *rollout, slots []classified) {
 	if r.held {
 		return
@@ -328,7 +328,7 @@ func (p *deployer) rollCanaries(r *rollout, canaries []*structs.Allocation, slot
 	}
 }
 
-// canaryIndexes returns indexes for canaries: those of the allocations that they are to replace, then free
+// canaryIndexes returns indexes for canaries: first of the allocations that they are to replace, then free
 // ones. An allocation that continues keeps its own, unless no other index has volumes.
 func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most int) (indexes []int) {
 	used := maps.Clone(taken)
@@ -399,7 +399,7 @@ func (g *groupPlan) mayUpdate() bool {
 	return g.updates == nil || g.updates.left > 0
 }
 
-// mostStops returns the most predecessors that the group may miss besides that of an update, for which they
+// mostStops returns the most predecessors that the group may miss besides an update's own, for which they
 // stop: none while it has an empty place, or misses as many because of a drain.
 func (g *groupPlan) mostStops() int {
 	r := g.updates

@@ -44,9 +44,9 @@ type deviceChoice struct {
 	scored  bool    // a demand has affinities
 }
 
-// chooseDevices chooses free devices of a node for each demand: those of the group with the best score.
-// Demands that few groups meet come first, so that a demand for any device leaves them the only one that they
-// accept. It returns the first demand without enough free devices, nil if there is none.
+// chooseDevices chooses free devices of a node for each demand, from the group with the best score. Demands
+// that few groups meet come first, so that a demand for any device leaves them the only one that they accept.
+// It returns the first demand without enough free devices, nil if there is none.
 func chooseDevices(demands []*match.DeviceDemand, v *nodeView) (deviceChoice, *match.DeviceDemand) {
 	c := deviceChoice{devices: map[string][]*structs.AllocatedDeviceResource{}}
 	taken := structs.DeviceUse{}
@@ -115,7 +115,7 @@ func chooseGroup(
 	return best, ids
 }
 
-// give adds devices of a group to those of a task, which has one value per group. It returns the value.
+// give adds devices of a group to a task, which has one value per group. It returns the value.
 func (c *deviceChoice) give(
 	task string, g *structs.NodeDeviceResource, ids []string,
 ) *structs.AllocatedDeviceResource {

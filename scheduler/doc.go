@@ -7,7 +7,7 @@
 //     applies the plan, which checks it again. Only new IDs are random.
 //   - A second plan right after a plan was applied is empty.
 //   - A node never gets more than it has. Of allocations that exclude each other from a volume it places one.
-//     It counts placed allocations that have not claimed yet, and those of the same plan.
+//     It counts placed allocations that have not claimed yet, also of the same plan.
 //   - The cost of a placement does not depend on the size of the fleet. The candidates come from the volume,
 //     the plugin or the node that the allocation names. If these are many nodes, it reads a sample, which
 //     begins at another node for each evaluation (node_iterator.go). The metrics count the nodes that it

@@ -64,7 +64,7 @@ type groupPlan struct {
 	hostVolumes   []*structs.VolumeRequest
 	newest        level.Part // that the agent of a node has to know
 	drivers       []string
-	specified     [][]*structs.Constraint // those of the job, the group and the tasks
+	specified     [][]*structs.Constraint // of the job, the group and the tasks
 	constraints   []match.Constraint      // all of specified, compiled
 	distinct      string                  // distinct_hosts: "job", "group" or ""
 	properties    []propertyLimit         // distinct_property

@@ -33,7 +33,7 @@ type outlook struct {
 	live       []*structs.Allocation            // of the job, that the servers want to run
 	knowsOwn   bool                             // live has those on all nodes
 	own        map[string][]*structs.Allocation // live by node; nil until ownByNode
-	values     []*match.ValueCount              // those that have counted the job's allocations
+	values     []*match.ValueCount              // that have counted the job's allocations
 	stopped    map[string]bool                  // allocations that the plan stops
 
 	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume

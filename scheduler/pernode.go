@@ -80,8 +80,8 @@ func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 	}
 }
 
-// reconcileNode decides on the group's allocations on one node, among those of the job. It reports whether
-// the node is served and needs no placement.
+// reconcileNode decides on the group's allocations on one node, among the job's. It reports whether the node
+// is served and needs no placement.
 func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
 	var best *classified
 	for _, a := range allocs {

@@ -29,7 +29,7 @@ type placer struct {
 	more       bool   // another plan has to follow
 
 	exhaustedNodes map[string]bool                         // without capacity for a per-node job, by ID
-	spares         map[jobGroup]*preempt.Spare             // nil values are those of groups without a pace
+	spares         map[jobGroup]*preempt.Spare             // a group without a pace has nil
 	dataLeft       map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 

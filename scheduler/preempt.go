@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// An allocation that fits nowhere may displace others: those of jobs whose priority is lower by at least
+// An allocation that fits nowhere may displace allocations of jobs whose priority is lower by at least
 // priorityGap, on one node, and no more than it needs. Only cpu, memory, disk, ports and devices are taken
 // from others. An allocation that runs a CSI plugin is never displaced, because the volumes of the node need
 // it.
@@ -162,7 +162,7 @@ func (t *nodeTrial) PutBack(a *structs.Allocation) {
 	t.view.unstop(t.outlook, a)
 }
 
-// Measure looks at devices and ports first: few allocations have those that a group demands, and their
+// Measure looks at devices and ports first: few allocations have the ones that a group demands, and their
 // capacity counts, too.
 func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
 	g := t.want.plan

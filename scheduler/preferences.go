@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// preferences are the affinities and spreads of a group with those of its job and its tasks.
+// preferences are the affinities and spreads of a group, its job and its tasks.
 type preferences struct {
 	affinities []nodeAffinityTerm
 	spreads    []*spreadTerm

@@ -97,8 +97,8 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	}
 }
 
-// liveAllocs returns the job's allocations that the servers want to run, and those that were lost and have
-// done their work. It marks those lost that were stopping when their node went down.
+// liveAllocs returns the job's allocations that the servers want to run, and the lost ones that have done
+// their work. It marks allocations as lost that were stopping when their node went down.
 func (p *planner) liveAllocs() []*structs.Allocation {
 	var out []*structs.Allocation
 	for a := range p.jobAllocs() {
@@ -291,7 +291,7 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 // setBlocked makes an evaluation one that waits for keys.
 func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
 	e.JobModifyIndex = p.job.JobModifyIndex
-	e.Priority = p.job.Priority // those of one queue displace the same allocations
+	e.Priority = p.job.Priority // evaluations of one queue displace the same allocations
 	e.Status = structs.EvalBlocked
 	e.StatusDescription = "waiting for capacity"
 	e.BlockedOn = keys

@@ -10,9 +10,9 @@ import (
 	"berth/structs"
 )
 
-// volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit,
-// those of allocations that are placed there and have not claimed yet, and those of this allocation. Volumes
-// that leave with the predecessor do not count.
+// volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit, the
+// volumes of allocations that are placed there and have not claimed yet, and this allocation's. Volumes that
+// leave with the predecessor do not count.
 func volumesWithinLimit(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
@@ -75,7 +75,7 @@ func (p *outlook) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIC
 	return volumes
 }
 
-// intendedOn returns the claims that allocations will make on a node, without those that the plan stops.
+// intendedOn returns the claims that allocations will make on a node, unless the plan stops the allocations.
 func (p *outlook) intendedOn(v *nodeView) []*structs.CSIClaim {
 	at := v.volumes()
 	intended := slices.Clone(at.intended)

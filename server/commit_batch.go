@@ -13,7 +13,7 @@ import (
 //
 //   - A proposal that arrives while no batch is in flight is sent at once, with others that are runnable.
 //   - Proposals that arrive meanwhile share the next batch, in the order of their arrival.
-//   - Each proposal gets its own answer. The failure of an entry is that of all proposals in it.
+//   - Each proposal gets its own answer. If an entry fails, all proposals in it fail.
 type batcher struct {
 	send      func(entry []byte) raft.ApplyFuture
 	proposals coalesce.Batcher[struct{}, *proposal]

@@ -126,9 +126,9 @@ func (m *membership) run(ctx context.Context) {
 	}
 }
 
-// join tries to reach other servers until one is found: first those of retry_join, then those of
-// FindServers. This server itself may be among the addresses: its own answer does not count. A server that
-// forms a cluster alone looks for no others unless retry_join names some.
+// join tries to reach other servers until one is found: first from retry_join, then from FindServers. This
+// server itself may be among the addresses: its own answer does not count. A server that forms a cluster
+// alone looks for no others unless retry_join names some.
 func (m *membership) join(ctx context.Context, cfg *Config) {
 	interval := cfg.RetryInterval
 	for len(cfg.RetryJoin) > 0 || cfg.FindServers != nil && cfg.BootstrapExpect != 1 {

@@ -58,8 +58,8 @@ func writePeersInfo(dataDir, id, addr string) error {
 	return durable.WriteFile(path, []byte(text))
 }
 
-// recoverPeers replaces the members of the Raft configuration by those of peersFile, if there is one, and
-// then deletes it. A fault leaves everything as it is and keeps the server from starting.
+// recoverPeers replaces the members of the Raft configuration by the members in peersFile, if there is one,
+// and then deletes it. A fault leaves everything as it is and keeps the server from starting.
 //
 // A server that recovers may lack entries that only the lost servers had. So its nodes have to report
 // their volumes, as after the restore of an archive, before a volume is staged anywhere.

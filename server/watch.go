@@ -15,7 +15,7 @@ type leaderWatch struct {
 	end   context.CancelFunc
 }
 
-// setLeader ends the context of one leader and begins that of another one. The caller holds w.mu.
+// setLeader ends the context of one leader and begins another leader's. The caller holds w.mu.
 func (w *leaderWatch) setLeader(addr string) {
 	if w.end != nil {
 		w.end()

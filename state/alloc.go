@@ -72,7 +72,7 @@ func jobLookup(tx Reader) func(*structs.Allocation) *structs.Job {
 	}
 }
 
-// AllocsByJob yields a job's allocations, those that are terminal first.
+// AllocsByJob yields a job's allocations, the terminal ones first.
 func AllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 	return allocsByJob.Scan(tx, ns, job)
 }
@@ -82,7 +82,7 @@ func LiveAllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 	return allocsByJob.Scan(tx, ns, job, liveRow)
 }
 
-// AllocsByNode yields a node's allocations: those that have ended, those that are to end, and the live ones.
+// AllocsByNode yields a node's allocations: the ended ones, the ones that are to end, and the live ones.
 func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return func(yield func(*structs.Allocation) bool) {
 		for _, index := range []*mvcc.Index[*structs.Allocation]{endedByNode, holdersByNode} {
@@ -100,8 +100,8 @@ func LiveAllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return holdersByNode.Scan(tx, node, liveRow)
 }
 
-// HoldersByNode yields a node's allocations whose end it has not reported, those that are to end first. They
-// hold its capacity, devices, ports and host volumes.
+// HoldersByNode yields a node's allocations whose end it has not reported, the ones that are to end first.
+// They hold its capacity, devices, ports and host volumes.
 func HoldersByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return holdersByNode.Scan(tx, node)
 }

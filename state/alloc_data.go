@@ -94,7 +94,7 @@ func dataPlaceOf(job *structs.Job, a *structs.Allocation) DataPlace {
 	return DataPlace{Name: a.Name}
 }
 
-// DataLeft returns those of a job's allocations whose data the next one at their place takes over although it
+// DataLeft returns the allocations of a job whose data the next one at their place takes over although it
 // replaces none: the last one of each place, if it leaves any. A canary has no place until its promotion.
 func DataLeft(
 	tx Reader, job *structs.Job, allocs iter.Seq[*structs.Allocation],
@@ -143,7 +143,7 @@ func endedForNext(job *structs.Job, a *structs.Allocation) bool {
 }
 
 // isWanted reports whether a job wants an allocation at the place of one and keeps its data, and no version
-// since that of the allocation was stopped or had a lower count: such a job begins anew.
+// since the allocation's was stopped or had a lower count: such a job begins anew.
 func isWanted(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 	wants := func(j *structs.Job) bool {
 		g := j.Group(a.TaskGroup)
@@ -160,7 +160,7 @@ func isWanted(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 	return true
 }
 
-// DataWaits returns those of some allocations of a node that DataAwaited reports, each with its replacement.
+// DataWaits returns the allocations of ids on a node that DataAwaited reports, each with its replacement.
 func DataWaits(tx Reader, nodeID string, ids []string) map[string]string {
 	waits := map[string]string{}
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {

@@ -88,11 +88,11 @@ func attachGranted(tx *WriteTx, plugin string, now int64) {
 	}
 }
 
-// fewClaims is the number of claims of a volume up to which inUse reads them instead of those of a node.
+// fewClaims is the most claims of a volume that inUse reads instead of the claims of a node.
 const fewClaims = 64
 
 // inUse reports whether a claim of the attachment's volume is granted on its node. It reads the claims of the
-// volume if they are few, otherwise those of the node, which are no more than its allocations need.
+// volume if they are few, otherwise the node's, which are no more than its allocations need.
 func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	granted := 0
 	waiting := 0

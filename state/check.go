@@ -439,7 +439,7 @@ func (c *checker) namespaces() {
 	}
 }
 
-// nodePools checks that each node pool with a row has a name, which is not that of a built-in pool.
+// nodePools checks that each node pool with a row has a name and is not built-in.
 func (c *checker) nodePools() {
 	for p := range nodePools.Scan(c) {
 		c.want(p.Name != "" && !structs.BuiltInNodePool(p.Name),

@@ -105,8 +105,8 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	return nil
 }
 
-// grantAtOnce grants a claim if no claim is ahead of it and nothing blocks it, and reports whether it did.
-// The result is that of grant, without a row that waits.
+// grantAtOnce grants a claim if no claim is ahead of it and nothing blocks it, and reports whether it did. It
+// has the effect of grant, without a row that waits.
 func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int64) bool {
 	k := c.Class()
 	for _, n := range classCounts(tx, c.Namespace, c.VolumeID) {

@@ -166,7 +166,7 @@ func listNames(names []string, of int) string {
 	return text
 }
 
-// holders describes the granted claims that exclude those of a class, and returns "" if there are none.
+// holders describes the granted claims that exclude claims of a class, and returns "" if there are none.
 func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0

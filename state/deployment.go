@@ -150,7 +150,7 @@ func isCounted(tx Reader, a *structs.Allocation) bool {
 // for a new one.
 func recountDeployments(tx *WriteTx, old, a *structs.Allocation) {
 	if a.DeploymentID == "" || !isCounted(tx, a) {
-		return // the deployment of old has ended before that of a began
+		return // old's deployment has ended before a's began
 	}
 	was := deploymentCount{}
 	if old != nil && old.DeploymentID == a.DeploymentID {
@@ -340,8 +340,8 @@ func JobStable(tx *WriteTx, p *structs.JobStableRequest) error {
 	return nil
 }
 
-// DeploymentDeadline returns the time at which a deployment fails without progress: the first of those of its
-// groups that have not reached their aim. It is zero if none has one. It changes only when the row of the
+// DeploymentDeadline returns the time at which a deployment fails without progress: the first deadline of a
+// group that has not reached its aim. It is zero if there is none. It changes only when the row of the
 // deployment does.
 func DeploymentDeadline(tx Reader, d *structs.Deployment) (first time.Time) {
 	for _, s := range d.TaskGroups {

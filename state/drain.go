@@ -75,7 +75,7 @@ func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now t
 func cancelDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now time.Time) {
 	if n.DrainStrategy != nil {
 		endDrain(n, structs.DrainCanceled, now)
-		if len(p.Meta) > 0 { // the servers have added those of the drain
+		if len(p.Meta) > 0 { // the servers have added the drain's
 			n.LastDrain.Meta = maps.Clone(p.Meta)
 		}
 		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain canceled", p.Now))
@@ -107,7 +107,7 @@ func endDrain(n *structs.Node, status string, now time.Time) {
 	n.Drain = false
 }
 
-// NodeDrained ends the drains that are still those of the request. The nodes stay ineligible.
+// NodeDrained ends each drain of the request, unless a newer one took its place. The nodes stay ineligible.
 func NodeDrained(tx *WriteTx, p *structs.NodeDrainedUpdate) error {
 	for _, d := range p.Nodes {
 		old := Node(tx, d.NodeID)

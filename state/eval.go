@@ -42,7 +42,7 @@ func Eval(tx Reader, id string) *structs.Evaluation {
 	return evals.Get(tx, id)
 }
 
-// EvalsByJob yields a job's evaluations, those that are done first.
+// EvalsByJob yields a job's evaluations, the done ones first.
 func EvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job)
 }

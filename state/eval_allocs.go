@@ -91,7 +91,7 @@ func evalAllocsOf(tx Reader) map[placedBy]int {
 	return all
 }
 
-// evalAllocs checks that the number of each evaluation is that of its allocations.
+// evalAllocs checks that each evaluation has the number of its allocations.
 func (c *checker) evalAllocs() {
 	counted := map[string]int{}
 	for by, n := range evalAllocsOf(c) {

@@ -36,9 +36,9 @@ func (h *HeldGroups) Holds(g *structs.TaskGroup) bool {
 		(d.Status != structs.DeploymentRunning || d.Group(g.Name).AwaitsPromotion())
 }
 
-// Misses returns the allocations of a held group that were lost or moved, found no place at that time and
-// are placed again, by their index. These are the newest of each index that is not taken: those of the job's
-// version, and those of the newest version before it. Canaries do not count.
+// Misses returns the allocations of a held group that were lost or moved, found no place at that time and are
+// placed again, by their index. These are the newest of each index that is not taken: of the job's version,
+// and of the newest version before it. Canaries do not count.
 func (h *HeldGroups) Misses(
 	tx Reader, g *structs.TaskGroup, taken map[int]bool,
 ) (missed []*structs.Allocation) {
@@ -70,8 +70,8 @@ func (h *HeldGroups) Misses(
 	return missed
 }
 
-// MissedCanaries returns how many canaries of a group are to be placed if it has some: those that are live,
-// and those that have ended and keep their place.
+// MissedCanaries returns how many canaries of a group are to be placed if it has some: live ones, or ended
+// ones that keep their place.
 func (h *HeldGroups) MissedCanaries(g *structs.TaskGroup, has int) int {
 	s := h.Deployment.Group(g.Name)
 	if !s.AwaitsPromotion() || h.Deployment.Status != structs.DeploymentRunning {

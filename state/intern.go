@@ -249,7 +249,7 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 	return &c
 }
 
-// internEval shares the parts that the evaluations of a job, and those of many jobs, have in common.
+// internEval shares the parts that the evaluations of a job, or of many jobs, have in common.
 func internEval(e, _ *structs.Evaluation) {
 	intern.Texts(
 		&e.ID,

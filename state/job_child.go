@@ -188,7 +188,7 @@ func NoJobVersion(ns, id string, version uint64) error {
 	return structs.NotFoundf("there is no version %d of job %q in namespace %q", version, id, ns)
 }
 
-// schedules checks that the jobs with a schedule are those that have a last launch.
+// schedules checks that exactly the jobs with a schedule have a last launch.
 func (c *checker) schedules() {
 	for l := range periodicLaunches.Scan(c) {
 		j := Job(c, l.Namespace, l.ID)

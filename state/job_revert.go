@@ -43,8 +43,8 @@ func IsVersionOf(version, job *structs.Job) bool {
 	return version.CreateIndex >= job.CreateIndex
 }
 
-// JobReschedule evaluates a job and requests that its failed allocations be replaced at once, also those for
-// which its policy allows no more attempts. It leaves out those that have a successor.
+// JobReschedule evaluates a job and requests that its failed allocations be replaced at once, also if its
+// policy allows no more attempts. It leaves out allocations with a successor.
 func JobReschedule(tx *WriteTx, p *structs.JobEvaluateRequest) error {
 	j := Job(tx, p.RequestNamespace(), p.JobID)
 	if j == nil {

@@ -277,8 +277,8 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 	n.Events = slices.Clone(all[surplus:])
 }
 
-// shallowCopy returns a shallow copy of a row for changes of fields. Values behind pointers are those of the
-// row.
+// shallowCopy returns a shallow copy of a row for changes of fields. The copy and the row share the values
+// behind pointers.
 func shallowCopy(n *structs.Node) *structs.Node {
 	return new(*n)
 }

@@ -17,8 +17,7 @@ const (
 	subsystemCSI    = "CSI"
 )
 
-// partHealth is the health of one driver, device or plugin instance. The zero value is that of a missing
-// part.
+// partHealth is the health of one driver, device or plugin instance. A missing part has the zero value.
 type partHealth struct {
 	there       bool
 	healthy     bool

@@ -14,7 +14,7 @@ func NodePool(tx Reader, name string) *structs.NodePool {
 	return nodePools.Get(tx, name)
 }
 
-// NodePools returns the node pools by name: those with rows, those that nodes name, and the built-in ones. It
+// NodePools returns the node pools by name: pools with rows, pools that nodes name, and the built-in ones. It
 // reads all nodes.
 func NodePools(tx Reader) []*structs.NodePool {
 	found := map[string]*structs.NodePool{

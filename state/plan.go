@@ -177,8 +177,7 @@ func evaluatePreempted(tx *WriteTx, a *structs.Allocation, now int64) {
 	enqueueEval(tx, e, deriveID(tx, structs.TriggerPreemption, j.Namespace, j.ID, a.ID))
 }
 
-// AllocPriority returns the priority of an allocation: that of its job now, or of its version if the job is
-// gone.
+// AllocPriority returns the priority of an allocation: of its job now, or of its version if the job is gone.
 func AllocPriority(tx Reader, a *structs.Allocation) int {
 	j := cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a))
 	if j == nil {

@@ -14,7 +14,7 @@ type planCheck struct {
 
 	plan    *structs.Plan
 	jobOf   func(*structs.Allocation) *structs.Job
-	stopped map[string]bool                  // the allocations that the plan stops, not those that it places
+	stopped map[string]bool                  // the allocations that the plan stops, not its placements
 	ending  map[string][]*structs.Allocation // the live ones of them, by node
 	used    map[string]*nodeUse              // by node
 }
@@ -86,7 +86,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 	return use.add(c, a, job.Group(a.TaskGroup))
 }
 
-// nodeUse is what allocations have of a node, without those that the plan stops.
+// nodeUse is the use of a node by the allocations that the plan does not stop.
 type nodeUse struct {
 	node     *structs.Node
 	capacity structs.NodeCapacity
@@ -162,9 +162,8 @@ func (u *nodeUse) giveCapacity(a *structs.Allocation) {
 	u.given[a.ID] = new(*a.Resources)
 }
 
-// takeCapacity gives an allocation the capacity of those that it waits for, and then free capacity. It
-// reports false if that is too little: the plan was made when more was free, and the allocation would start
-// too early.
+// takeCapacity gives an allocation the capacity that it waits for, and then free capacity. It reports false
+// if that is too little: the plan was made when more was free, and the allocation would start too early.
 func (u *nodeUse) takeCapacity(a *structs.Allocation, ask structs.Resources) bool {
 	need := ask.Least(ask)
 	for id := range a.Awaits() {
@@ -195,14 +194,14 @@ func (u *nodeUse) hostVolumeRejection(c *planCheck, g *structs.TaskGroup) string
 
 // HostVolumeHolder returns a host volume of a node that no allocation of the group can have now, and the
 // allocation that has it; "" if there is none. An allocation has its volumes until its node reports the end.
-// A stopped one gives them up, also those that it has in turn from one that is still to end.
+// A stopped one gives them up, also volumes that it has in turn from one that is still to end.
 func HostVolumeHolder(
 	tx Reader, nodeID string, g *structs.TaskGroup, stopped map[string]bool,
 ) (volume, allocID string) {
 	return hostVolumeHolder(tx, HoldersByNode(tx, nodeID), g, stopped)
 }
 
-// hostVolumeHolder is HostVolumeHolder among some allocations of the node, those that are to end first.
+// hostVolumeHolder is HostVolumeHolder among some allocations of the node, the ones that are to end first.
 func hostVolumeHolder(
 	tx Reader, holders iter.Seq[*structs.Allocation], g *structs.TaskGroup, stopped map[string]bool,
 ) (volume, allocID string) {

@@ -20,9 +20,9 @@ func newPlacements(tx Reader, p *structs.Plan) []*structs.Allocation {
 	return place
 }
 
-// placePlanned puts the allocations that a plan of e places, and links them to those that they replace. It
-// puts them in the order of their IDs, because keys that follow each other change the same nodes of a tree.
-// The caller puts e afterwards, which updates the status of the job.
+// placePlanned puts the allocations that a plan of e places, and links them to their predecessors. It puts
+// them in the order of their IDs, because keys that follow each other change the same nodes of a tree. The
+// caller puts e afterwards, which updates the status of the job.
 func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *structs.Evaluation) {
 	placed := make([]*structs.Allocation, len(place))
 	for i, a := range place {

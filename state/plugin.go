@@ -229,8 +229,8 @@ func reportedHalves(
 	return *intern.Value(&keys)
 }
 
-// updateInstances puts the reported instances of a node and deletes those that it no longer has. old is the
-// previous row of the node, or nil.
+// updateInstances puts the reported instances of a node and deletes the instances that it no longer has. old
+// is the previous row of the node, or nil.
 func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" ||

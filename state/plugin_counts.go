@@ -46,8 +46,7 @@ func tallyInstance(i *structs.CSIPluginInstance) tally {
 	return tally{Instances: 1}
 }
 
-// recountAlloc updates the counts of the plugins that an allocation ran and of those that it runs now. old
-// may be nil.
+// recountAlloc updates the counts of the plugins that an allocation ran or runs now. old may be nil.
 func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	if old != nil && old.JobVersion == now.JobVersion &&
 		old.ClientTerminal() == now.ClientTerminal() {

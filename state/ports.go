@@ -23,7 +23,7 @@ func byCreation(a, b *structs.Allocation) int {
 		cmp.Compare(a.ID, b.ID))
 }
 
-// ports checks that of the allocations with one port of a node only the newest is to run: the others were
+// ports checks that only the newest of the allocations with one port of a node is to run: the others were
 // stopped, and their node has not reported their end.
 func (c *checker) ports() {
 	uses := map[string]structs.PortUse{} // by node

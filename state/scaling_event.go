@@ -44,7 +44,7 @@ func noteScaling(tx *WriteTx, p *structs.JobRegisterRequest, old, now *structs.J
 }
 
 // addScalingEvent stores an event of a group of a job, which has the count of the group before it. It forgets
-// those of groups that the job has no longer, so that their number has a bound.
+// the events of groups that the job has no longer, so that their number has a bound.
 func addScalingEvent(tx *WriteTx, j *structs.Job, before *structs.TaskGroup, e *structs.ScalingEvent) {
 	e.PreviousCount = int64(before.Count)
 	e.CreateIndex = tx.Index

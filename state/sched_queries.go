@@ -29,7 +29,7 @@ func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 	return own
 }
 
-// IntendedAgainst yields the intended claims that conflict with the claim: those of live allocations that are
+// IntendedAgainst yields the intended claims that conflict with the claim, of live allocations that are
 // placed to use its volume and have not claimed it yet.
 func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
@@ -88,7 +88,7 @@ func intendedClaim(a *structs.Allocation, volume string, k structs.ClaimClass) *
 	}
 }
 
-// IntendedBy returns the intended claims of an allocation: those of its volumes that it has not claimed yet.
+// IntendedBy returns the intended claims of an allocation, for its volumes that it has not claimed yet.
 func IntendedBy(tx Reader, a *structs.Allocation) (out []*structs.CSIClaim) {
 	for i := range a.CSIVolumes {
 		u := &a.CSIVolumes[i]

@@ -13,7 +13,7 @@ func SchedulerConfig(tx Reader) *structs.SchedulerConfiguration {
 	return &config
 }
 
-// SchedulerAlgorithm returns the algorithm for the jobs of a node pool: its own, or else that of the cluster.
+// SchedulerAlgorithm returns the algorithm for the jobs of a node pool: its own, or else the cluster's.
 func SchedulerAlgorithm(tx Reader, pool string) string {
 	p := NodePool(tx, pool)
 	if p != nil && p.SchedulerConfiguration != nil &&
@@ -24,7 +24,7 @@ func SchedulerAlgorithm(tx Reader, pool string) string {
 }
 
 // MemoryOversubscribed reports whether the memory_max of tasks counts for the jobs of a node pool: by its own
-// setting, or else by that of the cluster.
+// setting, or else by the cluster's.
 func MemoryOversubscribed(tx Reader, pool string) bool {
 	p := NodePool(tx, pool)
 	if p != nil && p.SchedulerConfiguration != nil &&

@@ -84,8 +84,8 @@ var (
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see claim_queue.go). It omits most granted claims. It has
-	// only those that exclude other claims of their own class, which are few.
+	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only the
+	// few that exclude other claims of their own class.
 	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) Key {
 		k := c.Class()
 		if c.State == structs.ClaimGranted && !k.Conflicts(k) {

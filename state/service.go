@@ -53,7 +53,7 @@ func instanceOf(list []*structs.ServiceInstance, id string) *structs.ServiceInst
 }
 
 // AllocsByService yields the allocations of a namespace that offer a service. With structs.AllNamespaces it
-// yields those that offer any, of all namespaces.
+// yields the allocations of all namespaces that offer any service.
 func AllocsByService(tx Reader, ns, service string) iter.Seq[*structs.Allocation] {
 	if ns == structs.AllNamespaces {
 		return OfferingAllocs(tx, ns)

@@ -106,8 +106,8 @@ func giveUpSIToken(tx *WriteTx, t *structs.SITokenAccessor, from int64) {
 	siTokens.Put(tx, t)
 }
 
-// keepSITokens takes over the tokens of the replaced state, because they still exist. It gives up those of
-// allocations that do not run in the restored state.
+// keepSITokens takes over the tokens of the replaced state, because they still exist. It gives up the tokens
+// of allocations that do not run in the restored state.
 func keepSITokens(tx *WriteTx, before Reader, now int64) {
 	for t := range siTokens.Scan(before) {
 		if storedSIToken(tx, t) != nil {

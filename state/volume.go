@@ -318,8 +318,8 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	return nil
 }
 
-// endDeletion restores the secrets of a volume that is not deleted after all, because those of the deletion
-// may be wrong.
+// endDeletion restores the secrets of a volume that is not deleted after all, because the deletion's may be
+// wrong.
 func endDeletion(v *structs.CSIVolume) {
 	if v.Deletion != nil {
 		v.Secrets = v.Deletion.Secrets

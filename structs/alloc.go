@@ -172,8 +172,8 @@ type Allocation struct {
 	// NetworkStatus is nil if the node has not reported it, or the allocation has no network of its own.
 	NetworkStatus *AllocNetworkStatus `json:",omitempty" codec:",omitempty"`
 	Migrate       bool                // an operator requested to stop and replace it
-	// NoShutdownDelay makes the node end the tasks of the stopped allocation without their shutdown_delay and
-	// that of the group.
+	// NoShutdownDelay makes the node end the tasks of the stopped allocation without the shutdown_delay of the
+	// tasks and of the group.
 	NoShutdownDelay bool `json:"-" codec:"NoShutdownDelay,omitempty"`
 	// NoMemoryMax bounds its tasks to the memory that they reserve: their memory_max did not count in its node
 	// pool when it was placed.
@@ -184,7 +184,7 @@ type Allocation struct {
 	// the CSI plugins its tasks run; set by the state when it is placed
 	CSIPlugins []string       `json:",omitempty"`
 	CSIVolumes []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
-	// Services are those that it offers, as its node reports them.
+	// Services are the services of the allocation, as its node reports them.
 	Services         []*ServiceInstance `json:"-" codec:"Services,omitempty"`
 	AllocModifyIndex uint64             // when the servers last changed it, as against its node
 	CreateTime       int64

@@ -10,7 +10,7 @@ import (
 // both.
 type AllocResourceUsage struct {
 	ResourceUsage *ResourceUsage
-	Tasks         map[string]*TaskResourceUsage // those that run
+	Tasks         map[string]*TaskResourceUsage // of the running tasks
 	Timestamp     int64                         // UnixNano of the newest measurement, 0 without one
 	// Unmeasured has the reason for each task that runs and was not measured. The dialect does not have it.
 	Unmeasured map[string]string `json:",omitempty"`

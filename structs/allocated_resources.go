@@ -22,7 +22,7 @@ type AllocatedMemory struct {
 	MemoryMaxMB int64 `json:",omitempty"`
 }
 
-// AllocatedSharedResources are those of the whole allocation.
+// AllocatedSharedResources are the resources of the whole allocation.
 type AllocatedSharedResources struct {
 	DiskMB   int64
 	Networks []*NetworkResource `json:",omitempty"` // the ports once more, by their address

@@ -65,7 +65,7 @@ type SidecarService struct {
 	Meta                   map[string]string `json:",omitempty" codec:",omitempty"`
 }
 
-// SidecarTask has the fields of a proxy's task that differ from those that berth gives it.
+// SidecarTask has the fields of a proxy's task that differ from berth's own.
 type SidecarTask struct {
 	Name          string            `json:",omitempty" codec:",omitempty"`
 	Driver        string            `json:",omitempty" codec:",omitempty"`
@@ -84,7 +84,7 @@ type SidecarTask struct {
 // ConnectProxy has the settings of a sidecar's proxy.
 type ConnectProxy struct {
 	LocalServiceAddress string             `json:",omitempty" codec:",omitempty"` // "" is 127.0.0.1
-	LocalServicePort    int                `json:",omitempty" codec:",omitempty"` // 0 is that of the service
+	LocalServicePort    int                `json:",omitempty" codec:",omitempty"` // 0: the service's
 	Expose              *ConnectExpose     `json:",omitempty" codec:",omitempty"`
 	Upstreams           []*ConnectUpstream `json:",omitempty" codec:",omitempty"`
 	Config              map[string]any     `json:",omitempty" codec:",omitempty"` // the proxy's own

@@ -13,8 +13,8 @@ const (
 	defaultExposeProtocol   = "http"
 )
 
-// canonicalizeConnect sets the defaults of the part of a service in the service mesh. Tasks and ports of the
-// mesh have names with that of the service, so its name must have a value before a node has the job.
+// canonicalizeConnect sets the defaults of the part of a service in the service mesh. The names of tasks and
+// ports of the mesh contain the name of the service, so this must have a value before a node has the job.
 func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
 	c := s.Connect
 	if c == nil {
@@ -30,7 +30,7 @@ func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
 	if c.SidecarTask != nil {
 		canonicalizeMounts(c.SidecarTask.VolumeMounts)
 		if r := c.SidecarTask.Resources; r != nil {
-			r.DiskMB = 0 // as that of a task
+			r.DiskMB = 0 // as for a task
 		}
 	}
 }

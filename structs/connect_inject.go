@@ -261,8 +261,8 @@ func (t *Task) addConstraint(c *Constraint) {
 	}
 }
 
-// bindInBridge makes a gateway listen on all addresses of its network namespace, as in the dialect. The ports
-// of addresses with dynamicBind are those that the allocation gets.
+// bindInBridge makes a gateway listen on all addresses of its network namespace, as in the dialect. An
+// address with dynamicBind gets a port of the allocation.
 func (g *Gateway) bindInBridge() {
 	p := g.Proxy
 	if p.EnvoyGatewayNoDefaultBind || p.EnvoyGatewayBindTaggedAddresses || len(p.EnvoyGatewayBindAddresses) > 0 {

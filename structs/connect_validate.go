@@ -60,7 +60,7 @@ func (g *TaskGroup) HasGateway() bool {
 	})
 }
 
-// validateKind checks that a task is that of a service in the service mesh.
+// validateKind checks that the kind of a task names a service in the service mesh.
 func (g *TaskGroup) validateKind(f fieldErrors, t *Task, seen map[TaskKind]bool) {
 	if t.Kind == "" {
 		return
@@ -112,7 +112,7 @@ func (g *TaskGroup) validateConnect(f fieldErrors) {
 	}
 }
 
-// upstreams returns those of a sidecar, at most as many as it may have.
+// upstreams returns the upstreams of a sidecar, at most as many as it may have.
 func (s *Service) upstreams() []*ConnectUpstream {
 	if s.Connect == nil || s.Connect.SidecarService == nil || s.Connect.SidecarService.Proxy == nil {
 		return nil

@@ -93,7 +93,7 @@ var CSIVolumeUnpublish = write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpu
 // not exist is released already. Operator names a user who decided this without the node.
 type CSIVolumeUnpublishRequest struct {
 	Claims []CSIClaimKey
-	// those of Claims under which the volume's file system turned read-only
+	// the Claims under which the volume's file system turned read-only
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
@@ -248,7 +248,7 @@ type CSICallNote struct {
 	AllocID  string // of the claim; "" otherwise
 	RowIndex uint64 // CreateIndex of the row
 	Call     *CSICall
-	// of an attachment: those that the call is made with, nil: as they are
+	// of an attachment: the secrets of the call, nil: as they are
 	Secrets Secrets         `codec:"Secrets"`
 	Err     *OperationError // of the claim, nil: none any more
 	WriteOptions

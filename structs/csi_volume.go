@@ -69,7 +69,7 @@ type CSIMountOptions struct {
 	MountFlags []string
 }
 
-// Merge lays the fields that over sets above those of o; both may be nil. The result shares their flags.
+// Merge returns o with the fields that over sets; both may be nil. The result shares their flags.
 func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
 	switch {
 	case o == nil:
@@ -145,7 +145,7 @@ type CSITurnedReadOnly struct {
 	Time    int64 // UnixNano of the node's report: it had unmounted the volume
 }
 
-// CSIDeletion keeps the secrets that a volume had before those of the request to delete it took their place.
+// CSIDeletion keeps the secrets that a volume had before the request to delete it replaced them.
 type CSIDeletion struct {
 	Secrets Secrets `codec:"Secrets"`
 }
@@ -310,8 +310,8 @@ var (
 )
 
 // CSIVolumeRegisterRequest has volumes to register (they exist at the plugin) or to create. As a log entry it
-// replaces each volume completely. A volume with a ModifyIndex other than that of the stored row is a
-// conflict, so that no update is lost.
+// replaces each volume completely. A volume whose ModifyIndex is not the stored row's is a conflict, so that
+// no update is lost.
 type CSIVolumeRegisterRequest struct {
 	Volumes []*CSIVolume
 	WriteOptions

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The states of a deployment. Pending, blocked and unblocking are those of several regions: berth has none.
+// The states of a deployment. Pending, blocked and unblocking need several regions: berth has none.
 const (
 	DeploymentRunning    = "running"
 	DeploymentPaused     = "paused"
@@ -37,8 +37,8 @@ const (
 	DeploymentStableIsIdentical = " - not rolling back: the stable version has the current specification"
 )
 
-// Deployment is the row of the rollout of one version of a job. Key: ID. While it is active, its counts are
-// those of its allocations; later they stay as they were.
+// Deployment is the row of the rollout of one version of a job. Key: ID. While it is active, its counts
+// follow its allocations; later they stay as they were.
 type Deployment struct {
 	ID                 string
 	Namespace          string
@@ -68,9 +68,9 @@ type DeploymentState struct {
 	PlacedCanaries    []string // IDs of allocations
 	DesiredCanaries   int
 	DesiredTotal      int
-	PlacedAllocs      int // with those that have ended
-	HealthyAllocs     int // of those that have not ended, canaries or not
-	UnhealthyAllocs   int // with those that have ended
+	PlacedAllocs      int // with ended ones
+	HealthyAllocs     int // without ended ones, canaries or not
+	UnhealthyAllocs   int // with ended ones
 }
 
 // Copy returns a copy. The caller may change its groups.
@@ -92,7 +92,7 @@ func (d *Deployment) Active() bool {
 
 // Waits reports whether the group has reached its aim, or can do nothing before an operator promotes its
 // canaries. HealthyAllocs does not tell how many canaries are healthy: the group may have other allocations
-// of the version, for example those that were updated in place.
+// of the version, for example after updates in place.
 func (s *DeploymentState) Waits(healthyCanaries int) bool {
 	if s.AwaitsPromotion() {
 		return healthyCanaries >= s.DesiredCanaries
@@ -190,8 +190,8 @@ func (s *AllocDeploymentStatus) IsCanary() bool {
 	return s != nil && s.Canary
 }
 
-// TakesHealth reports whether a reported health changes that of the allocation. One that is known stays; only
-// an unhealthy allocation in no deployment may become healthy.
+// TakesHealth reports whether a report changes the health of the allocation. A known health stays; only an
+// unhealthy allocation in no deployment may become healthy.
 func (a *Allocation) TakesHealth(h *AllocDeploymentStatus) bool {
 	old := a.DeploymentStatus
 	return h.IsKnown() && !old.IsKnown() || h.IsHealthy() && old.IsUnhealthy() && a.DeploymentID == ""

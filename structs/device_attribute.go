@@ -14,7 +14,7 @@ type unit struct {
 	factor float64
 }
 
-// units are those of the dialect. Decimal and binary sizes have one base, so that they compare.
+// units has the units of the dialect. Decimal and binary sizes have one base, so that they compare.
 var units = makeUnits()
 
 func makeUnits() map[string]unit {

@@ -62,7 +62,7 @@ func WakeVolume(ns, id string) string {
 
 const volumeKeyPrefix = "csi-volume:"
 
-// WakesVolume reports whether a key is that of a volume.
+// WakesVolume reports whether a key names a volume.
 func WakesVolume(key string) bool {
 	return strings.HasPrefix(key, volumeKeyPrefix)
 }
@@ -130,7 +130,7 @@ func NewEval(j *Job, trigger string, now int64) *Evaluation {
 	}
 }
 
-// SetPriority gives an evaluation another priority than that of its job. 0 changes nothing.
+// SetPriority gives an evaluation another priority than its job's. 0 changes nothing.
 func (e *Evaluation) SetPriority(priority int) error {
 	switch {
 	case priority == 0:
@@ -193,7 +193,7 @@ type EvalListResponse struct {
 	QueryMeta
 }
 
-// EvalCount counts evaluations: those that EvalList lists.
+// EvalCount counts the evaluations that EvalList lists.
 var EvalCount = read[EvalListRequest, EvalCountResponse]("Eval.Count")
 
 // EvalCountResponse has the number of evaluations that match.
@@ -205,8 +205,8 @@ type EvalCountResponse struct {
 // EvalDelete deletes evaluations that have ended.
 var EvalDelete = write[EvalDeleteRequest, EvalDeleteResponse]("Eval.Delete")
 
-// EvalDeleteRequest names evaluations: by their IDs, or by a Filter over those of the namespace. With IDs all
-// of them must have ended, and no allocation may name one. A filter passes over the others.
+// EvalDeleteRequest names evaluations: by their IDs, or by a Filter over the namespace. With IDs all of them
+// must have ended, and no allocation may name one. A filter passes over the others.
 type EvalDeleteRequest struct {
 	EvalIDs []string
 	Filter  string
@@ -264,7 +264,7 @@ type PlanUpdate struct {
 	JobVersion     uint64
 	SetJobVersion  bool
 	FollowupEvalID string
-	DeploymentID   string `json:",omitempty" codec:",omitempty"` // with SetJobVersion: that of the new version
+	DeploymentID   string `json:",omitempty" codec:",omitempty"` // with SetJobVersion: of the new version
 }
 
 // ReapRequest deletes unused rows. Apply checks each row again and keeps a row that is used after all.

@@ -71,7 +71,7 @@ func (i *GatewayIngress) validate(f fieldErrors) {
 	}
 }
 
-// tlsVersions are those of Consul.
+// tlsVersions are the versions that Consul knows.
 var tlsVersions = []string{"", "TLS_AUTO", "TLSv1_0", "TLSv1_1", "TLSv1_2", "TLSv1_3"}
 
 func (t *GatewayTLS) validate(f fieldErrors) {

@@ -9,8 +9,8 @@ type HealthRule struct {
 	Deadline time.Duration // after which an allocation that is not healthy is unhealthy
 }
 
-// HealthRule returns the rule for the allocations of a group: in a deployment that of its update block, or
-// else that of its migrate block. It is nil if the group does not have the block.
+// HealthRule returns the rule for the allocations of a group: in a deployment from its update block, or else
+// from its migrate block. It is nil if the group does not have the block.
 func (g *TaskGroup) HealthRule(inDeployment bool) *HealthRule {
 	switch u, m := g.Update, g.Migrate; {
 	case inDeployment && u != nil:
@@ -29,7 +29,7 @@ func (m *MigrateStrategy) HealthRule() *HealthRule {
 // TaskOrder is the part of an allocation's health that the states of its tasks tell.
 type TaskOrder struct {
 	Failed bool      // a task has ended that is to run
-	Runs   bool      // all tasks run, but those that have done their work
+	Runs   bool      // all tasks run or have done their work
 	Since  time.Time // since when they are in order; zero while one is not, also if its plugin is unhealthy
 }
 

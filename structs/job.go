@@ -381,10 +381,10 @@ type JobRegisterRequest struct {
 	Submission     *JobSubmission `json:",omitempty" codec:",omitempty"` // the source of the job, or nil
 	// PreserveCounts keeps the counts of the groups that the stored job has.
 	PreserveCounts bool `json:",omitempty" codec:",omitempty"`
-	EvalPriority   int  `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
+	EvalPriority   int  `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: the job's
 	// Scaling is set by the server: the registration scales a group, and stores the event.
 	Scaling *GroupScalingEvent `json:",omitempty" codec:",omitempty"`
-	// ConsulToken is that of the submitter. The leader checks it. No entry of the log has it.
+	// ConsulToken is the submitter's. The leader checks it. No entry of the log has it.
 	ConsulToken Secret `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
@@ -416,12 +416,12 @@ func (g *TaskGroup) HasMemoryMax() bool {
 var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 
 // JobDeregisterRequest names the job. Purge also deletes it at once. NoShutdownDelay ends its tasks without
-// their shutdown_delay, also those that are being stopped already.
+// their shutdown_delay, also tasks that are stopping already.
 type JobDeregisterRequest struct {
 	JobID           string
 	Purge           bool
 	Eval            *Evaluation // set by the server
-	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: that of the job
+	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: the job's
 	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }

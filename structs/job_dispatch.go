@@ -70,7 +70,7 @@ type JobDispatchRequest struct {
 	Payload          []byte
 	Meta             map[string]string
 	IDPrefixTemplate string // becomes a part of the ID of the child
-	Priority         int    // 0: that of the job
+	Priority         int    // 0: the job's
 	IdempotencyToken string
 
 	// The server fills in the rest.

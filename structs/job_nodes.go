@@ -12,7 +12,7 @@ func (j *Job) InPool(n *Node) bool {
 	return want == AllNodePools || want == cmp.Or(n.NodePool, DefaultNodePool)
 }
 
-// InDatacenter reports whether the datacenter of a node matches one of those of the job, which are patterns.
+// InDatacenter reports whether the datacenter of a node matches one of the job's, which are patterns.
 func (j *Job) InDatacenter(n *Node) bool {
 	return slices.ContainsFunc(j.Datacenters, func(pattern string) bool {
 		return matchesGlob(pattern, n.Datacenter)

@@ -12,8 +12,8 @@ type JobPlanRequest struct {
 	QueryOptions
 }
 
-// JobPlanResponse has the effects of a registration. JobModifyIndex is that of the stored job, 0 if there is
-// none: a registration that enforces it finds the same job.
+// JobPlanResponse has the effects of a registration. JobModifyIndex is the stored job's, 0 if there is none:
+// a registration that enforces it finds the same job.
 type JobPlanResponse struct {
 	JobModifyIndex     uint64
 	CreatedEvals       []*Evaluation // that continue the plan: one that waits for capacity, and later ones

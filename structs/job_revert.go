@@ -23,8 +23,8 @@ func (r *JobRevertRequest) WithoutToken() *JobRevertRequest {
 // JobScale changes the count of a group.
 var JobScale = write[JobScaleRequest, JobRegisterResponse]("Job.Scale")
 
-// JobScaleRequest has the new count of a group. A JobModifyIndex that is not 0 must be that of the job.
-// Without a Count the servers only store the event.
+// JobScaleRequest has the new count of a group. A JobModifyIndex that is not 0 must be the job's. Without a
+// Count the servers only store the event.
 type JobScaleRequest struct {
 	JobID          string
 	Group          string

@@ -62,7 +62,7 @@ func (j *Job) Faults() *Faults {
 	return f.found
 }
 
-// ownID returns the ID without that of the parent, which is the beginning of the ID of a child.
+// ownID returns the ID without the ID of the parent, with which the ID of a child begins.
 func (j *Job) ownID() string {
 	if j.ParentID == "" {
 		return j.ID

@@ -17,7 +17,7 @@ type TaskLifecycle struct {
 	Sidecar bool
 }
 
-// HasHook reports whether the task runs at the time of a hook. "" is that of the main tasks.
+// HasHook reports whether the task runs at the time of a hook. "" is the time of the main tasks.
 func (t *Task) HasHook(hook string) bool {
 	if t.Lifecycle == nil {
 		return hook == ""

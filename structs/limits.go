@@ -86,7 +86,7 @@ const (
 	MaxPortsText     = 1 << 10 // a list of ports
 
 	// Bounds of services.
-	MaxServices      = 64       // of one group, with those of its tasks
+	MaxServices      = 64       // of one group and its tasks
 	MaxServiceTags   = 64       // of one service
 	MaxServiceChecks = 64       // of one service
 	MaxServiceBytes  = 16 << 10 // names, tags and meta of the services of one group

@@ -104,7 +104,7 @@ type QueryMeta struct {
 // Meta lets the middleware reach the metadata of any read answer.
 func (m *QueryMeta) Meta() *QueryMeta { return m }
 
-// WriteMeta is embedded in every write answer: Index is that of the log entry.
+// WriteMeta is embedded in every write answer: Index is the log entry's.
 type WriteMeta struct {
 	Index uint64
 }

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// NetworkModeHost is the mode of a network whose ports are those of the node: its tasks use the addresses of
-// the node.
+// NetworkModeHost is the mode of a network with the node's ports: its tasks use the addresses of the node.
 const NetworkModeHost = "host"
 
 // DefaultHostNetwork is the host network of a port that names none. It is the main address of a node.
@@ -37,7 +36,7 @@ type NetworkResource struct {
 	DynamicPorts  []Port
 	// DNS replaces settings of the node in the tasks of the group.
 	DNS *DNSConfig `json:",omitempty" codec:",omitempty"`
-	// Hostname is the name that the tasks have for their host, "" for that of the node.
+	// Hostname is the name that the tasks have for their host, "" for the node's.
 	Hostname string `json:",omitempty" codec:",omitempty"`
 }
 
@@ -201,8 +200,8 @@ func (n *Node) DynamicPorts() (low, high int) {
 	return r.MinDynamicPort, r.MaxDynamicPort
 }
 
-// ReservedPorts returns the ports of an address that no allocation gets: those of the whole node and those of
-// the address.
+// ReservedPorts returns the ports of an address that no allocation gets. The node or the address reserves
+// them.
 func (n *Node) ReservedPorts(a *NodeNetworkAddress) PortRanges {
 	return append(reservedRanges(a.ReservedPorts), reservedRanges(n.reservedHostPorts())...)
 }

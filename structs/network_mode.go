@@ -14,19 +14,19 @@ const (
 	NetworkModeCNI    = "cni/"   // in a network that the node has a CNI configuration for
 )
 
-// DNSConfig has the settings of name resolution of an allocation. An empty list is that of the node.
+// DNSConfig has the settings of name resolution of an allocation. An empty list is the node's.
 type DNSConfig struct {
 	Servers  []string
 	Searches []string
 	Options  []string
 }
 
-// IsEmpty reports whether all settings are those of the node.
+// IsEmpty reports whether all settings are the node's.
 func (d *DNSConfig) IsEmpty() bool {
 	return d == nil || len(d.Servers)+len(d.Searches)+len(d.Options) == 0
 }
 
-// Fill sets the empty lists to those of others.
+// Fill sets each empty list to the list of others.
 func (d *DNSConfig) Fill(others *DNSConfig) {
 	if len(d.Servers) == 0 {
 		d.Servers = others.Servers

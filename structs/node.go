@@ -344,7 +344,7 @@ type NodeListResponse struct {
 }
 
 // NodeClientAllocsResponse lists a node's allocations, by ID with the index at which the servers last changed
-// each (AllocModifyIndex). The node fetches those that it does not have at that index.
+// each (AllocModifyIndex). The node fetches an allocation that it does not have at that index.
 type NodeClientAllocsResponse struct {
 	Allocs map[string]uint64
 	QueryMeta

@@ -1,13 +1,13 @@
 package structs
 
 // NodeCapacity is the capacity of a node, cpu, memory and disk, for the placements of one plan. An allocation
-// has its capacity until its node reports the end. A plan may use the free capacity, and that of the
-// allocations that it stops: the placements wait on the node for the end of these. NewNodeCapacity makes it.
+// has its capacity until its node reports the end. A plan may use the free capacity, and the capacity of the
+// allocations that it stops: the placements wait on the node for their end. NewNodeCapacity makes it.
 type NodeCapacity struct {
 	have   amounts // the capacity of the node
 	before amounts // of the allocations that have not ended, before the plan
-	used   amounts // of those that have not ended, without the stops of the plan and with its placements
-	live   amounts // of those in used that are to run
+	used   amounts // the same without the stops of the plan and with its placements
+	live   amounts // of the allocations in used that are to run
 	taken  amounts // of the capacity that was free before the plan, by TakeFree
 }
 

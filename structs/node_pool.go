@@ -19,10 +19,10 @@ type NodePool struct {
 	Name        string
 	Description string
 	Meta        map[string]string
-	// SchedulerConfiguration has the settings that differ from those of the cluster. nil has none.
+	// SchedulerConfiguration has the settings that differ from the cluster's. nil has none.
 	SchedulerConfiguration *NodePoolSchedulerConfiguration `json:",omitempty" codec:",omitempty"`
-	// Indexes are those of the row. Of a pool without one they are those of its first node, and 1 for a pool
-	// that always exists.
+	// Indexes are the row's. A pool that always exists has 1. Another pool without a row has the indexes of its
+	// first node.
 	Indexes
 }
 

@@ -5,7 +5,7 @@ package structs
 type NodeUse struct {
 	apart int // allocations of which a placement needs more than the sums
 	all   amounts
-	live  amounts // of those that are to run
+	live  amounts // of the allocations that are to run
 }
 
 // mostSummed bounds an amount in a NodeUse, so that the sums never leave the range of an int.

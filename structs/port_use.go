@@ -34,7 +34,7 @@ func (u PortUse) Holder(a *Allocation) string {
 	return ""
 }
 
-// NodePorts are the ports of one node: those that allocations have, and those that the node reserves.
+// NodePorts are the ports of one node that allocations have or that the node reserves.
 type NodePorts struct {
 	use      PortUse
 	node     *Node

@@ -38,7 +38,7 @@ func (f *Faults) Add(line string) {
 	f.lines = append(f.lines, Printable(line))
 }
 
-// Lines returns the faults, followed by the number of those that are only counted; nil for none.
+// Lines returns the faults, followed by the number of faults that are only counted; nil for none.
 func (f *Faults) Lines() []string {
 	if f.more == 0 {
 		return slices.Clone(f.lines)

@@ -19,10 +19,10 @@ const (
 
 // The address modes of services and checks.
 const (
-	AddressModeAuto   = "auto"   // its own, that of a driver that advertises, or AddressModeHost
+	AddressModeAuto   = "auto"   // its own, the address of an advertising driver, or AddressModeHost
 	AddressModeHost   = "host"   // the address of the port, or of the node
-	AddressModeDriver = "driver" // that of the task in a network of its driver, with the port there
-	AddressModeAlloc  = "alloc"  // that of the allocation in its own network, with the port there
+	AddressModeDriver = "driver" // the task's in a network of its driver, with the port there
+	AddressModeAlloc  = "alloc"  // the allocation's in its own network, with the port there
 )
 
 // The values of on_update: whether a check must pass before its allocation counts as healthy in a deployment.
@@ -61,7 +61,7 @@ type Service struct {
 	TaskName     string `json:",omitempty" codec:",omitempty"` // of a group: the task that offers it, "" for all
 	PortLabel    string // a port of the group, or a number; "" for a service without a port
 	AddressMode  string // auto, host, alloc, driver
-	Address      string `json:",omitempty" codec:",omitempty"` // instead of that of the port or of the node
+	Address      string `json:",omitempty" codec:",omitempty"` // instead of the port's or the node's
 	Provider     string // consul, berth
 	OnUpdate     string // the default of its checks
 	Tags         []string
@@ -75,7 +75,7 @@ type Service struct {
 	Connect           *Connect `json:",omitempty" codec:",omitempty"` // nil: not in the service mesh
 	// TaggedAddresses are other addresses of an instance in Consul, by their names there: see SplitAddress.
 	TaggedAddresses map[string]string `json:",omitempty" codec:",omitempty"`
-	Weights         *ServiceWeights   `json:",omitempty" codec:",omitempty"` // nil: those of Consul
+	Weights         *ServiceWeights   `json:",omitempty" codec:",omitempty"` // nil: Consul's
 }
 
 // ServiceCheck is a `check {}` of a service. The node runs it while the service is offered.
@@ -89,7 +89,7 @@ type ServiceCheck struct {
 	Method        string              `json:",omitempty" codec:",omitempty"`
 	Header        map[string][]string `json:",omitempty" codec:",omitempty"`
 	Body          string              `json:",omitempty" codec:",omitempty"`
-	PortLabel     string              `json:",omitempty" codec:",omitempty"` // "": that of the service
+	PortLabel     string              `json:",omitempty" codec:",omitempty"` // "": the service's
 	AddressMode   string              `json:",omitempty" codec:",omitempty"`
 	Interval      time.Duration
 	Timeout       time.Duration
@@ -161,7 +161,7 @@ type ServiceRegistration struct {
 	Indexes
 }
 
-// ServiceStub is a service in a list: Tags are those of all its instances.
+// ServiceStub is a service in a list: Tags has the tags of all its instances.
 type ServiceStub struct {
 	ServiceName string
 	Tags        []string
@@ -316,8 +316,8 @@ func WorstStatus(a, b string) string {
 	return order[max(0, slices.Index(order, a), slices.Index(order, b))]
 }
 
-// canonicalize sets the defaults of the service, and those of its checks. The short placeholders of the
-// dialect are those of a name alone.
+// canonicalize sets the defaults of the service and of its checks. Only a name has the short placeholders of
+// the dialect.
 func (s *Service) canonicalize(j *Job, g *TaskGroup, task string) {
 	name := j.Name + "-" + g.Name
 	if task != "" {

@@ -27,7 +27,7 @@ func (g *TaskGroup) HasServiceAddresses() bool {
 	return false
 }
 
-// insideModes are the modes of addresses and ports that are not those of the node.
+// insideModes are the modes of addresses and ports that are not the node's.
 var insideModes = []string{AddressModeAlloc, AddressModeDriver}
 
 // checkAddressMode checks the address mode of a service or of a check.
@@ -45,7 +45,7 @@ func (s *OwnedService) checkAddressMode(f fieldErrors, g *TaskGroup, mode string
 	}
 }
 
-// maxWeight is that of a record in the domain name system.
+// maxWeight is the highest weight of a record in the domain name system.
 const maxWeight = 65535
 
 func (w *ServiceWeights) canonicalize() {
@@ -68,7 +68,7 @@ func (w *ServiceWeights) validate(f fieldErrors) {
 }
 
 // SplitAddress splits an element of TaggedAddresses: an IP address, with the port of the service, or
-// "host:port". port is that of the service.
+// "host:port". port is the service's.
 func SplitAddress(text string, port int) (host string, _ int, err error) {
 	_, err = netip.ParseAddr(text)
 	if err == nil {

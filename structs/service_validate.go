@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// serviceNameForm is that of a label of the domain name system, so that every consumer knows it.
+// serviceNameForm is the form of a label of the domain name system, so that every consumer knows it.
 var serviceNameForm = pattern(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
-// IsServiceName reports whether a name without placeholders can be that of a service.
+// IsServiceName reports whether a name without placeholders is valid for a service.
 func IsServiceName(name string) bool { return serviceNameForm().MatchString(name) }
 
 // hasPlaceholder reports whether only the node knows the value of a text.
@@ -109,7 +109,7 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	}
 }
 
-// consulMetaForm is that of a key of Consul's meta.
+// consulMetaForm is the form of a key of Consul's meta.
 var consulMetaForm = pattern(`^[A-Za-z0-9_-]{1,128}$`)
 
 // The bounds of Consul on the meta of a service. berth adds three entries.

@@ -7,7 +7,7 @@ import (
 	"text/template/parse"
 )
 
-// templateFunctions are the functions of a template's text, apart from those of Go's text/template. The node
+// templateFunctions are the functions of a template's text that Go's text/template does not have. The node
 // implements them.
 var templateFunctions = []string{
 	"add", "base64Decode", "base64Encode", "base64URLDecode", "base64URLEncode", "berthService",
@@ -45,10 +45,10 @@ var rejectedTemplateFunctions = map[string][]string{
 	},
 }
 
-// TemplateFunctions lists the functions of a template's text, apart from those of Go's text/template.
+// TemplateFunctions lists the functions of a template's text that Go's text/template does not have.
 func TemplateFunctions() []string { return slices.Clone(templateFunctions) }
 
-// ParseText parses a text with the delimiters of the template: EmbeddedTmpl, or that of the file at
+// ParseText parses a text with the delimiters of the template: EmbeddedTmpl, or the text of the file at
 // SourcePath. The text calls only functions that a node has. The error is invalid, with a line for each
 // function that no node has.
 func (t *Template) ParseText(text string) (map[string]*parse.Tree, error) {

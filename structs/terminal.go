@@ -1,6 +1,6 @@
 package structs
 
-// TerminalSize is the size of a terminal in characters. The keys are those of the dialect.
+// TerminalSize is the size of a terminal in characters. The keys are the dialect's.
 type TerminalSize struct {
 	Height int `json:"height,omitempty"`
 	Width  int `json:"width,omitempty"`

@@ -27,7 +27,7 @@ type UpdateStrategy struct {
 	ProgressDeadline time.Duration // within which another allocation is healthy; 0: none may be unhealthy
 	AutoRevert       bool          // a failed deployment goes back to the newest stable version
 	AutoPromote      bool          // healthy canaries are promoted without an operator
-	Canary           int           // allocations of the new version beside those of the old one
+	Canary           int           // allocations of the new version beside the old one
 }
 
 // MigrateStrategy is the pace at which the allocations of a group leave nodes that drain.

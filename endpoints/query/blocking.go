@@ -237,8 +237,8 @@ func (b *blockingQuery) run(again bool) (tx *state.ReadTx, changed bool) {
 	return tx, changed
 }
 
-// Wait is the blocking query of nodes, of which there are many. It differs from Watch in that the index of
-// the answer is that of its rows, not of their tables, so that it needs no digest cache.
+// Wait is the blocking query of nodes, of which there are many. It differs from Watch in that the answer has
+// the index of its rows, not of their tables, so that it needs no digest cache.
 //
 // read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read
 // has run again, because something that it read has changed, and reports a new answer. It returns an error at

@@ -10,7 +10,7 @@ import (
 )
 
 // digestCache keeps the digests of answers to blocking queries. A caller that repeats a query with the index
-// of an answer then waits until that answer has changed. The index of an answer is that of its tables
+// of an answer then waits until that answer has changed. An answer has the index of its tables
 // (structs.QueryMeta), and tables change all the time: without the cache a busy cluster would answer at once
 // with the same answer. A deleted row also changes the digest.
 //

@@ -209,8 +209,8 @@ func ParseToken(token string) (key []string, err error) {
 	return strings.Split(string(b), "\x00"), nil
 }
 
-// Start returns where the rows of a page begin. It ignores a malformed token, which Page rejects. A list with
-// another order than that of its keys reads all rows.
+// Start returns where the rows of a page begin. It ignores a malformed token, which Page rejects. A list that
+// is not in the order of its keys reads all rows.
 func Start(req ReadRequest) state.Page {
 	q := req.Query()
 	if q.Sort != "" {

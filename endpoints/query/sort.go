@@ -64,8 +64,8 @@ func yieldSorted[Row any](
 	return true
 }
 
-// sortBy puts the rows into the order of an index, and those of one entry into the order of their keys. The
-// index is the first part of the keys from then on.
+// sortBy sorts the rows by an index, and the rows of one entry by their keys. The index is the first part of
+// the keys from then on.
 func (p *part) sortBy(q *structs.QueryOptions) error {
 	if q.Sort != structs.SortCreate && q.Sort != structs.SortModify {
 		return structs.Invalidf("sort is %q; expected %s or %s",

@@ -37,7 +37,7 @@ type Step struct {
 	Ended         []structs.DrainedNode
 }
 
-// Next returns the step of all draining nodes. Volumes, allocations and health are those of tx.
+// Next returns the step of all draining nodes. Volumes, allocations and health come from tx.
 func Next(tx *state.ReadTx, now time.Time) *Step {
 	p := newPlanner(tx, now)
 	for n := range state.DrainingNodes(tx) {
@@ -96,7 +96,7 @@ type remaining struct {
 	batch    []*structs.Allocation
 	system   []*structs.Allocation
 	plugins  []*structs.Allocation
-	users    int // those of system jobs that stay and use volumes
+	users    int // allocations of system jobs that stay and use volumes
 }
 
 func (r *remaining) workloads() int {
@@ -135,7 +135,7 @@ func (p *planner) drain(n *structs.Node) {
 	p.movePlugins(n, r)
 }
 
-// remaining returns the allocations on the node that have not ended, without those that the drain ignores.
+// remaining returns the allocations on the node that have not ended and that the drain does not ignore.
 func (p *planner) remaining(n *structs.Node) *remaining {
 	r := &remaining{}
 	for a := range state.HoldersByNode(p.tx, n.ID) {
@@ -235,8 +235,7 @@ func (p *planner) untilForce(others int, forced time.Time) string {
 	return "; it stops by force at " + timeOf(forced)
 }
 
-// movePlugin moves a plugin that its node no longer needs. Other nodes may need it, if it is that of a
-// service.
+// movePlugin moves a plugin that its node no longer needs. Other nodes may need a plugin of a service.
 func (p *planner) movePlugin(a *structs.Allocation, due bool) {
 	j := state.JobOf(p.tx, a)
 	if j == nil || j.PerNode() || j.Finite() {

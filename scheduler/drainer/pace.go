@@ -28,7 +28,7 @@ type groupPace struct {
 	wanted    int // allocations that the group has, or is to have without an operator
 	healthy   int
 	spare     int                   // healthy allocations that the group can miss
-	unhealthy []*structs.Allocation // those that the pace waits for
+	unhealthy []*structs.Allocation // the pace waits for them
 	down      map[string]bool       // the IDs of allocations that nobody misses
 }
 
@@ -77,7 +77,7 @@ func (p *planner) leavesAtOnce(a *structs.Allocation) bool {
 }
 
 // wanted returns the count of a group. If its deployment holds it, allocations that are missing stay missing,
-// but for those that the scheduler places again. So it is with the canaries of a deployment.
+// unless the scheduler places them again. So it is with the canaries of a deployment.
 func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup, deployment string) int {
 	held := p.heldGroups(j)
 	if deployment == "" && !held.Holds(g) {

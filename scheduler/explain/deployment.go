@@ -50,7 +50,7 @@ func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
 		if s.HealthyAllocs >= s.DesiredTotal {
 			continue
 		}
-		placed := min(s.PlacedAllocs, s.DesiredTotal) // it counts also those that were replaced meanwhile
+		placed := min(s.PlacedAllocs, s.DesiredTotal) // it counts also allocations that were replaced
 		text := fmt.Sprintf("group %s had %d of %d placed, %d of them healthy", name, placed,
 			s.DesiredTotal, s.HealthyAllocs)
 		if s.AwaitsPromotion() {
@@ -91,7 +91,7 @@ func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (
 		s := d.TaskGroups[name]
 		canaries := state.HealthyCanaries(x.tx, s)
 		switch {
-		case s.AwaitsPromotion() && s.Waits(canaries) && d.AutoPromotes(): // once those of all groups are healthy
+		case s.AwaitsPromotion() && s.Waits(canaries) && d.AutoPromotes(): // once all groups have healthy ones
 		case s.AwaitsPromotion() && s.Waits(canaries):
 			r := reason("group %s has its healthy canaries (%d), and waits for their promotion",
 				name, s.DesiredCanaries)
@@ -121,7 +121,7 @@ func promotion(d *structs.Deployment, group string) string {
 	return command(d.Namespace, "deployment promote", args...)
 }
 
-// progress describes how far a group is from its aim, which is that of its canaries first.
+// progress describes how far a group is from its aim. Before a promotion its canaries are the aim.
 func progress(d *structs.Deployment, s *structs.DeploymentState, healthyCanaries int) string {
 	if !s.AwaitsPromotion() {
 		return fmt.Sprintf("%d of %d allocations of the version healthy, %d unhealthy",

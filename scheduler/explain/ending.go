@@ -46,8 +46,8 @@ func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*structs.Rea
 	return append([]*structs.Reason{r}, held...)
 }
 
-// ending explains the allocations of a job that are to stop and have not ended, and those that have ended and
-// still hold volumes, as far as no reason before has named them.
+// ending explains the allocations of a job that are to stop and have not ended, and the ended ones that still
+// hold volumes, as far as no reason before has named them.
 func (x *jobExplainer) ending(j *structs.Job) []*structs.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {

@@ -6,7 +6,7 @@
 //   - It is pure: it reads a snapshot and the time. The same rows give the same text.
 //   - It decides on fields, never on the words of a message. It passes on messages of nodes, plugins and the
 //     scheduler as they are.
-//   - It reads the rows of the job or the volume and those that they name. Of each list it explains the
+//   - It reads the rows of the job or the volume and the rows that they name. Of each list it explains the
 //     first entries and counts the rest. Its cost does not grow with the fleet.
 //   - A reason has a remedy, or one before or behind it has. A test names the exceptions.
 //   - A command of a remedy names the namespace of its object, if that is not the default one.

@@ -135,7 +135,7 @@ func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
 	return list(pending, "evaluations")
 }
 
-// pendingEval explains an evaluation. It is given the IDs of those that replace failed allocations.
+// pendingEval explains an evaluation. replacing has the IDs of evaluations that replace failed allocations.
 func (x *jobExplainer) pendingEval(
 	j *structs.Job, e *structs.Evaluation, replacing map[string]bool,
 ) *structs.Reason {
@@ -275,7 +275,7 @@ func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reaso
 }
 
 // missingIndexes returns the indexes of a group that no allocation has. If there is none, an update finds no
-// place: then it returns those that no allocation of the job's version has.
+// place: then it returns the indexes that no allocation of the job's version has.
 func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (missing []int) {
 	taken := map[int]bool{}
 	updated := map[int]bool{}
@@ -362,8 +362,8 @@ func lastEvent(a *structs.Allocation) string {
 	return cmp.Or(newestEvent(a), a.ClientDescription, "its node has reported no event yet")
 }
 
-// newestTask returns the task with the newest event, of those that failed if any did, and the event: nil
-// without events.
+// newestTask returns the task with the newest event, among the failed tasks if there are any, and the event:
+// nil without events.
 func newestTask(a *structs.Allocation) (task string, newest *structs.TaskEvent) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
@@ -377,7 +377,7 @@ func newestTask(a *structs.Allocation) (task string, newest *structs.TaskEvent) 
 	return task, newest
 }
 
-// newestEvent returns the text of the newest event of a task, those that failed first, "" without events.
+// newestEvent returns the text of the newest event of a task, failed tasks first, "" without events.
 func newestEvent(a *structs.Allocation) string {
 	task, newest := newestTask(a)
 	if newest == nil {

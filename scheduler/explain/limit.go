@@ -49,7 +49,7 @@ func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*str
 	return found.list("volumes")
 }
 
-// limitOn adds the volumes of a plugin on a node that has no place for those that are wanted.
+// limitOn adds the volumes of a plugin on a node that has no place for the wanted ones.
 func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wanted []volumeID) {
 	instance := state.Instance(x.tx, plugin, structs.CSIKindNode, n.ID)
 	limit := instance.NodeReport().MaxVolumes

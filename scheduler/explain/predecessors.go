@@ -40,7 +40,7 @@ func (x *explainer) ownWayOut(a *structs.Allocation, otherwise string) string {
 }
 
 // predecessors explains which allocations of older versions of the job have a host volume that a group needs,
-// and those of other groups without which a node has capacity for it.
+// and without which allocations of other groups a node has capacity for it.
 func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 	capacity := false
 	for dimension := range m.DimensionExhausted {

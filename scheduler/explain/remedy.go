@@ -54,7 +54,7 @@ func ifItLasts(plugin string) string {
 	return "if this lasts: berth plugin status " + structs.ShellWord(plugin)
 }
 
-// The scheduler's filters whose reasons are those of nodes, volumes and plugins.
+// The scheduler's filters whose reasons concern nodes, volumes and plugins.
 const (
 	eligibilityFilter = "eligibility"
 	volumeFilter      = "csi-volume"
@@ -104,7 +104,7 @@ func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 	return structs.ShellWord(cmp.Or(found, "PLUGIN"))
 }
 
-// remedies has those of the filters that do not concern the objects of a namespace.
+// remedies has the remedy of each filter that does not concern the objects of a namespace.
 var remedies = map[string]string{
 	eligibilityFilter: "start the agents of nodes that are down; else berth node eligibility -enable NODE, " +
 		"or berth node drain -disable NODE",
@@ -125,7 +125,7 @@ var remedies = map[string]string{
 	"resources": "add nodes, end other allocations, or ask for less in the resources block",
 }
 
-// isolatedRemedy is that of networkFilter for a group whose allocations have networks of their own.
+// isolatedRemedy is the remedy of networkFilter for a group whose allocations have networks of their own.
 const isolatedRemedy = "berth node status NODE shows the networks and the drivers of the node, and the log " +
 	"of its agent what a mode lacks: install that, or choose another mode, static port or host_network"
 

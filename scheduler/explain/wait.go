@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// awaited explains an allocation that starts when others have let go of everything: those that it displaces
-// or replaces, and those that give it their capacity. It returns nil if there are none.
+// awaited explains an allocation that starts when others have let go of everything: it displaces or replaces
+// them, or they give it their capacity. The result is nil if there are none.
 func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
 	var others sample
 	n := 0

@@ -3,8 +3,8 @@ package match
 import "berth/structs"
 
 // ValueCount counts the live allocations of a group, or of the whole job, by the value that an attribute has
-// on their nodes. It has those of the plan and lacks those that the plan stops. Allocations on nodes without
-// the attribute are not counted.
+// on their nodes. It counts the plan's placements, but not its stops. Allocations on nodes without the
+// attribute are not counted.
 type ValueCount struct {
 	Group string // "" for the whole job
 	Of    target

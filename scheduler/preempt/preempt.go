@@ -16,8 +16,8 @@ type Candidate struct {
 	Spare    *Spare // of its group; nil if the group may miss any number
 }
 
-// Spare is the number of allocations that a group can miss now: max_parallel of its migrate block without
-// those that it misses already.
+// Spare is the number of allocations that a group can miss now: max_parallel of its migrate block less the
+// allocations that it misses already.
 type Spare struct{ Left int }
 
 // Trial is a node with a placement that does not fit there. It changes as allocations are set aside.
@@ -57,7 +57,7 @@ func Choose(t Trial, from []Candidate) (victims []Candidate) {
 // take sets candidates aside, the best one first, until the placement fits or none is left. It returns them
 // in this order, and changes the order of the others.
 func take(t Trial, from []Candidate) []Candidate {
-	missed := map[*Spare]int{} // by those that are set aside
+	missed := map[*Spare]int{} // by the candidates that are set aside
 	for at := range from {
 		if t.Fits() {
 			return from[:at]
@@ -81,9 +81,9 @@ func take(t Trial, from []Candidate) []Candidate {
 	return from
 }
 
-// rankOf returns the numbers that order candidates: those that have nothing that is missing come last. Then
-// the least important come first, then those that their groups can miss, then those after which the least is
-// missing, then the smallest.
+// rankOf returns the numbers that order candidates: candidates without anything that is missing come last.
+// Then the least important come first, then the ones that their groups can miss, then the ones after which
+// the least is missing, then the smallest.
 func rankOf(
 	c *Candidate, measure func(*structs.Allocation) (float64, bool), missed map[*Spare]int,
 ) (rank [5]float64) {
@@ -106,8 +106,8 @@ func (c *Candidate) beyond(missed int) int {
 	return max(0, missed-c.Spare.Left)
 }
 
-// Compare orders the victims of two nodes, the better ones first: the fewest, then those of the lowest
-// priorities, then those that their groups can miss, then the smallest.
+// Compare orders the victims of two nodes, the better ones first: the fewest, then the lowest priorities,
+// then the ones that their groups can miss, then the smallest.
 func Compare(a, b []Candidate) int {
 	return slices.Compare(costOf(a), costOf(b))
 }

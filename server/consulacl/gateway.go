@@ -37,7 +37,7 @@ func (c *Client) SetGateway(ctx context.Context, service string, g *structs.Gate
 }
 
 // setEntry writes the changed entry. It does not compare the index of what it read: the primary datacenter of
-// Consul takes all writes, and its index differs from that of a replica.
+// Consul takes all writes, and its index differs from a replica's.
 func (c *Client) setEntry(
 	ctx context.Context, kind, name string, change func(old api.ConfigEntry) api.ConfigEntry,
 ) error {

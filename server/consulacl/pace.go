@@ -16,7 +16,7 @@ type pace struct {
 	next time.Time
 }
 
-// wait returns when the next call may begin. The error is that of ctx.
+// wait returns when the next call may begin. The error is ctx's.
 func (p *pace) wait(ctx context.Context) error {
 	p.mu.Lock()
 	now := time.Now()

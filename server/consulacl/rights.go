@@ -20,7 +20,7 @@ type right struct {
 const maxRights = 64
 
 // allowed returns the rights with the answers of Consul, which evaluates the policies, roles and identities
-// of the connection's token. The error is that of consul.Conn.Post.
+// of the connection's token. The error is from consul.Conn.Post.
 func allowed(ctx context.Context, conn *consul.Conn, rights []right) ([]right, error) {
 	var answers []right
 	for len(rights) > 0 {

@@ -55,8 +55,8 @@ type Deps struct {
 	Consul   Consul // nil: the servers use no Consul
 	Logger   hclog.Logger
 	Config   Config
-	// Drains is held while a drain takes a step, and while a request changes one: a step is that of the drain
-	// for which it was planned. nil: nothing else changes drains.
+	// Drains is held while a drain takes a step, and while a request changes one: a step acts on the drain for
+	// which it was planned. nil: nothing else changes drains.
 	Drains sync.Locker
 }
 

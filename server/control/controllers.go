@@ -96,8 +96,8 @@ func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	}
 }
 
-// controllerSignals names the calls that may have a controller now: those of the plugins whose controllers on
-// the node are reachable, and those for the volume, whose topology may have changed. An attachment also names
+// controllerSignals names the calls that may have a controller now: calls of the plugins whose controllers on
+// the node are reachable, and calls for the volume, whose topology may have changed. An attachment also names
 // the attaches to its node, which may have a place now.
 func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {

@@ -13,8 +13,8 @@ import (
 )
 
 // deploymentLoop fails the deployments that made no progress before their deadline, or have an unhealthy
-// allocation that nothing replaces. It promotes canaries that need no operator and waited only for those of
-// other groups, which an operator has promoted. All else about deployments happens in the log entries that
+// allocation that nothing replaces. It promotes canaries that need no operator and waited only for canaries
+// of other groups, which an operator has promoted. All else about deployments happens in the log entries that
 // change allocations.
 type deploymentLoop struct{ Deps }
 

@@ -97,7 +97,7 @@ func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINo
 	return req
 }
 
-// jobMountOptions are those that the allocation's job sets for the volume.
+// jobMountOptions returns the options that the allocation's job sets for the volume.
 func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMountOptions {
 	a := state.Alloc(tx, claim.AllocID)
 	if a == nil {

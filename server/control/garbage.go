@@ -116,9 +116,9 @@ func surplusOf[T any](ended iter.Seq[*T], most int) (surplus int) {
 // garbage is the list of rows to delete.
 type garbage struct {
 	tx            *state.ReadTx
-	allocs, evals map[string]bool // those already listed
-	placed        []string        // evaluations that have placed some of those
-	ofEval        map[string]int  // the number of those that the evaluation has placed
+	allocs, evals map[string]bool // already listed
+	placed        []string        // evaluations that have placed some of allocs
+	ofEval        map[string]int  // the number of allocs that the evaluation has placed
 	gone          map[string]bool // nodes that went down before the threshold
 	entries       []*structs.ReapRequest
 	rows          int // in the last entry

@@ -32,7 +32,7 @@ func (g gaugeLoop) run(ctx context.Context) {
 	}
 }
 
-// gauges are those that were set, by name and labels.
+// gauges has the gauges that were set, by name and labels.
 type gauges map[string]func(value float32)
 
 func (g gauges) report(t state.Totals) {

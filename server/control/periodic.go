@@ -15,8 +15,8 @@ import (
 // of a schedule has at most one child, whoever leads.
 type periodicLoop struct{ Deps }
 
-// catchUp is the time for which a launch may be late and still has its own time. Of those that were missed
-// for longer, for example while no server led, one launch makes up, with the time at which it happens.
+// catchUp is the time for which a launch may be late and still has its own time. One launch makes up for all
+// that were missed for longer, for example while no server led. It has the time at which it happens.
 const catchUp = 10 * time.Second
 
 func (l periodicLoop) run(ctx context.Context) {

@@ -97,8 +97,8 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 }
 
 // nextEvals returns the IDs of at most `most` due evaluations, sorted by priority and age. next is the time
-// at which the next one is due. nextEvals reads those that it returns and those that are delayed. There are
-// none while the configuration of the scheduler pauses evaluations.
+// at which the next one is due. nextEvals reads the evaluations that it returns and the delayed ones. There
+// are none while the configuration of the scheduler pauses evaluations.
 func nextEvals(
 	tx *state.ReadTx,
 	past backoffs,

@@ -18,8 +18,8 @@ type Consul interface {
 	RevokeToken(ctx context.Context, accessorID string) error
 }
 
-// siTokenLoop revokes the tokens of ended allocations, and those that no task has got. The rows say which, so
-// a new leader continues.
+// siTokenLoop revokes the tokens of ended allocations, and tokens that no task has got. The rows say which,
+// so a new leader continues.
 type siTokenLoop struct{ Deps }
 
 // maxRevocations is the number of revocations in flight at once.

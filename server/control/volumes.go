@@ -226,8 +226,8 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 	return err
 }
 
-// expandRequest returns the request to expand a volume. Its capability is that of a granted claim, else the
-// first requested one.
+// expandRequest returns the request to expand a volume. Its capability is a granted claim's, else the first
+// requested one.
 func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
 	req := &structs.ClientCSIExpandRequest{
 		PluginID:   v.PluginID,

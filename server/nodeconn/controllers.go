@@ -50,8 +50,8 @@ func Reachable(node *structs.Node) bool {
 	return node != nil && node.Status == structs.NodeReady
 }
 
-// VolumeControllers returns the Controllers for a volume: those that reach the place where it is or, while it
-// does not exist yet, where it has to be.
+// VolumeControllers returns the Controllers for a volume. They reach the place where it is or, while it does
+// not exist yet, where it has to be.
 func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 	want := v.RequestedTopologies
 	if len(v.Topologies) > 0 {

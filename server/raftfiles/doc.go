@@ -2,12 +2,11 @@
 // snapshots, the server's ID and the log-end mark. Each of them has a checksum.
 //
 // Open reads all of them before Raft does. If one of them is missing or changed, it returns an error with the
-// file and the remedy, so a server never starts with another state than that of its last stop. A log entry
-// and a snapshot are checked again at each reading.
+// file and the remedy, so a server never starts with another state than at its last stop. A log entry and a
+// snapshot are checked again at each reading.
 //
 // The log-end mark (file log-end) is outside the directory of Raft. It records the index of the last durable
 // entry. It shows Open whether a write was interrupted by a power cut, which Open drops, or whether a file is
-// damaged or missing, which Open rejects.
-// It also has the level of the version that wrote the files (ADR 52): Open rejects those of a newer version,
-// and files without a level.
+// damaged or missing, which Open rejects. It also has the level of the version that wrote the files (ADR 52):
+// Open rejects files of a newer version, and files without a level.
 package raftfiles

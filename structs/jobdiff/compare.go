@@ -12,7 +12,7 @@ import (
 
 // Compare compares two versions of a job field by field. Either may be nil. The fields that the servers own
 // do not count. If context is set, the result also has the equal groups and tasks, and the equal fields of
-// each object that differs, also those that are zero in both, as the plan of the dialect.
+// each object that differs, also fields that are zero in both, as the plan of the dialect.
 func Compare(old, now *structs.Job, context bool) *structs.JobDiff {
 	d := differ{context: context}
 	out := &structs.JobDiff{}
@@ -79,7 +79,7 @@ func (d differ) task(old, now *structs.Task) *structs.TaskDiff {
 // pair is a thing before and after a change. Either may be nil.
 type pair[T any] struct{ old, now *T }
 
-// pairUp pairs the things that have the same name: those of now in their order, then those that are gone.
+// pairUp pairs the things that have the same name: the things of now in their order, then the gone ones.
 func pairUp[T any](old, now []*T, name func(*T) string) (pairs []pair[T]) {
 	gone := slices.Clone(old)
 	for _, n := range now {

@@ -19,8 +19,8 @@ type differ struct {
 	context bool // with the equal fields of objects that differ
 }
 
-// notCompared has the fields that take no part: those that the servers own, and those with a place of their
-// own in the result.
+// notCompared has the fields that take no part: the servers own them, or they have a place of their own in
+// the result.
 var notCompared = map[reflect.Type][]string{
 	reflect.TypeFor[structs.Job](): {
 		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "JobModifyIndex",
@@ -31,7 +31,7 @@ var notCompared = map[reflect.Type][]string{
 	reflect.TypeFor[structs.Indexes]():   {"CreateIndex", "ModifyIndex"},
 }
 
-// diffNames has the names of objects in lists that are not those of their lists in the singular.
+// diffNames has the names of objects in lists that are not their list's name in the singular.
 var diffNames = map[string]string{
 	"ReservedPorts": "Static Port",
 	"DynamicPorts":  "Dynamic Port",
@@ -300,7 +300,7 @@ func elementsOf(list reflect.Value) (all []reflect.Value) {
 	return all
 }
 
-// objectLists pairs the objects with the same identity, then those that are equal. The others came or went.
+// objectLists pairs the objects with the same identity, then the equal ones. The others came or went.
 func (d differ) objectLists(parts *diffParts, name string, old, now []reflect.Value) {
 	var left []reflect.Value
 	for _, n := range now {

@@ -188,7 +188,7 @@ func (r *running) recordEnd(ctx context.Context, e ended) {
 	r.endStep(e.entry, e.err, time.Now())
 }
 
-// readChanges reads the keys that changes concern, and those that await a signal that the changes give.
+// readChanges reads the keys that changes concern, and the keys that await a signal of the changes.
 func (r *running) readChanges() {
 	changed, everything := r.feed.TakeChanges()
 	tx := r.Store.Read() // not older than the changes
