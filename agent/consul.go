@@ -82,7 +82,7 @@ func serfAddr(s *server.Server) string {
 }
 
 // localAddr returns the address at which this machine reaches a port: loopback for an unspecified address.
-// A port that was chosen when it was bound is that of the advertised address.
+// A port that was chosen when it was bound is in the advertised address.
 func localAddr(bind, advertised string) string {
 	host, port, err := net.SplitHostPort(bind)
 	if err != nil {

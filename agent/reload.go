@@ -75,8 +75,8 @@ func (a *Agent) chosenPorts() (ports []int) {
 	return ports
 }
 
-// withLive returns a copy with the live settings of another configuration: the log level and those of the
-// node.
+// withLive returns a copy with the live settings of another configuration: the log level and the settings
+// of the node.
 func (c *Config) withLive(next *Config) *Config {
 	changed := *c
 	changed.LogLevel = next.LogLevel

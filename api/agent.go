@@ -325,7 +325,7 @@ func serveRestore(c *call) (any, error) {
 	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body)
 }
 
-// SnapshotRestore replaces the whole state of the cluster by that of an archive.
+// SnapshotRestore replaces the whole state of the cluster by the state in an archive.
 func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return snapshotRestore.route.exec(ctx, c, request{body: r})
 }

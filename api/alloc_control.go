@@ -12,13 +12,13 @@ import (
 )
 
 // AllocRestartRequest names the tasks of an allocation to restart: the one with the name, all with AllTasks,
-// else those that run. The keys are those of the dialect.
+// else the running ones. The dialect defines the keys.
 type AllocRestartRequest struct {
 	TaskName string
-	AllTasks bool // also those that have ended, in the order of their lifecycles
+	AllTasks bool // also the ended ones, in the order of their lifecycles
 }
 
-// AllocSignalRequest names a signal and a task, "" for all that run. The keys are those of the dialect.
+// AllocSignalRequest names a signal and a task, "" for all that run. The dialect defines the keys.
 type AllocSignalRequest struct {
 	Task   string
 	Signal string // for example SIGHUP or HUP

@@ -274,7 +274,7 @@ func missing(field, expected string) error {
 	return structs.Invalidf("%s: expected %s, found none", field, expected)
 }
 
-// sameID rejects a body whose ID differs from that of the path.
+// sameID rejects a body whose ID differs from the ID in the path.
 func (c *call) sameID(noun, inBody string) error {
 	if inBody == "" || inBody == c.id() {
 		return nil

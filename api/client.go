@@ -100,7 +100,7 @@ type request struct {
 	body   any // an io.Reader, or a value to send as JSON
 }
 
-// Query has the options of a read. An empty namespace or region is that of the client.
+// Query has the options of a read. An empty namespace or region is the client's.
 type Query = structs.QueryOptions
 
 // Meta has the index of a read and the token of its next page.

@@ -33,8 +33,8 @@ var jobDeployments = route(get, "/v1/job/{id}/deployments",
 	serveMethod(structs.JobDeployments, bindJob,
 		func(a *structs.DeploymentListResponse) []*structs.Deployment { return a.Deployments }))
 
-// JobDeployments lists the deployments of a job, the newest first. all includes those of an earlier job with
-// the same ID.
+// JobDeployments lists the deployments of a job, the newest first. all includes the deployments of an
+// earlier job with the same ID.
 func (c *Client) JobDeployments(ctx context.Context, id string, all bool, q *Query) (
 	[]*structs.Deployment, *Meta, error,
 ) {

@@ -92,7 +92,7 @@ func (i *ignoredFields) acceptOfConsul(field string, value json.RawMessage) (dro
 	return i.accept("Consul."+field, value)
 }
 
-// acceptIdentities accepts the default identity of a task and that of a service for Consul. Tasks have the
+// acceptIdentities accepts the default identity of a task and of a service for Consul. Tasks have the
 // fields Identity and Identities, services the first.
 func (i *ignoredFields) acceptIdentities(field string, value json.RawMessage) (drop bool, remedy string) {
 	var all []*jobspec.Identity
@@ -132,7 +132,7 @@ func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 	return job, ignored, err
 }
 
-// decodeJobBody decodes a body that has a job. If faults of the body leave the job, those of the job follow.
+// decodeJobBody decodes a body that has a job. If faults of the body leave the job, the job's faults follow.
 func (c *call) decodeJobBody(body any, job **structs.Job) error {
 	text, err := c.readBody()
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *call) decodeJobBody(body any, job **structs.Job) error {
 	return err
 }
 
-// addJobFaults adds the faults of a job to those of the body, which left the job.
+// addJobFaults adds the faults of a job to the faults of the body, which left the job.
 func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Faults) error {
 	end, err := c.beginParsing()
 	if err != nil {

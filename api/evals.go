@@ -63,7 +63,7 @@ var evalDelete = route(remove, "/v1/evaluations",
 			return evalNumber{a.Count}
 		}))
 
-// EvalDelete names evaluations that have ended: by their IDs, or by a filter over those of the namespace.
+// EvalDelete names ended evaluations: by their IDs, or by a filter over the evaluations of the namespace.
 type EvalDelete struct {
 	EvalIDs []string
 	Filter  string

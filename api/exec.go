@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-// Exec is a command that runs in a task. Its fields are those of driver.ExecConfig.
+// Exec is a command that runs in a task. It has the fields of driver.ExecConfig.
 type Exec struct {
 	Command []string // the program and its arguments
 	TTY     bool     // the command has a terminal, and all output goes to Stdout
@@ -60,7 +60,7 @@ var allocExec = route[struct{}](get, "/v1/client/allocation/{id}/exec",
 	serveExec, streams)
 
 // serveExec runs a command in a task over a websocket. It forwards the request to the agent of another node,
-// over one hop. Every error that is known before the command starts is an answer like that of other routes.
+// over one hop. Every error that is known before the command starts is an answer as on other routes.
 // A later one closes the websocket, see closeWith.
 func serveExec(c *call) (any, error) {
 	x, err := bindExec(c)

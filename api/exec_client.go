@@ -42,7 +42,7 @@ func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exit
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer cancel(nil)
-	sending.Go(func() { _ = heartbeat(ctx, ws, execInput{}) }) // a failure is that of the reads, too
+	sending.Go(func() { _ = heartbeat(ctx, ws, execInput{}) }) // the reads fail, too
 	sending.Go(func() { sendSizes(ctx, ws, x.Resize) })
 	from := x.Stdin
 	if from == nil {
@@ -108,7 +108,7 @@ func sendInput(ctx context.Context, ws *websocket.Conn, from io.Reader) error {
 		in := execInput{Stdin: &execData{Data: buf[:n], Close: end}}
 		err = writeMessage(ctx, ws, in)
 		if err != nil || end {
-			return nil // a failure is that of the reads, too
+			return nil // the reads fail, too
 		}
 	}
 }

@@ -54,13 +54,13 @@ type Agent interface {
 	Metrics() Metrics
 	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
 	SnapshotSave(ctx context.Context, w io.Writer) error
-	// SnapshotRestore replaces the whole state by that of an archive.
+	// SnapshotRestore replaces the whole state by the state in an archive.
 	SnapshotRestore(ctx context.Context, r io.Reader) error
 	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
 	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
 	// NodeGC removes the directories of all allocations that have ended on the agent's node, and returns their
-	// number. The ID and the error are those of HostStats.
+	// number. The ID and the error are as for HostStats.
 	NodeGC(ctx context.Context, nodeID string) (int, error)
 	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
 	// not run the allocation, invalid if it has no such task, and a failed precondition if that does not run.
@@ -142,7 +142,7 @@ type handler struct {
 	forwarded chan struct{}
 }
 
-// NewHandler returns the handler of the API. It starts no goroutines except those of its requests.
+// NewHandler returns the handler of the API. It starts no goroutines except for its requests.
 func NewHandler(cfg Config) http.Handler {
 	h := &handler{
 		Config: cfg,

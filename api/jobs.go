@@ -69,7 +69,7 @@ func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
 var jobAllocations = route(get, "/v1/job/{id}/allocations",
 	serveList(structs.JobAllocations, bindJob, allocStubs))
 
-// JobAllocations lists a job's allocations. all includes those of an earlier job with the same ID.
+// JobAllocations lists a job's allocations. all includes allocations of an earlier job with the same ID.
 func (c *Client) JobAllocations(ctx context.Context, id string, all bool, q *Query) (
 	[]*structs.AllocListStub, *Meta, error,
 ) {
@@ -214,9 +214,9 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 
 // JobRegisterOptions has conditions for a registration. With EnforceIndex the stored job must have the
 // JobModifyIndex ModifyIndex. 0 requires that no job is stored. PreserveCounts keeps the counts of the groups
-// that the stored job has. EvalPriority is that of the evaluation, 0 for that of the job. Submission is the
-// source to store, or nil. ConsulToken proves the right to register the services of the job in Consul; the
-// servers do not store it.
+// that the stored job has. EvalPriority is the priority of the evaluation, 0 for the job's. Submission is
+// the source to store, or nil. ConsulToken proves the right to register the services of the job in Consul.
+// The servers do not store it.
 type JobRegisterOptions struct {
 	EnforceIndex   bool
 	ModifyIndex    uint64
@@ -272,8 +272,8 @@ func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) error {
 	return err
 }
 
-// JobDeregisterOptions has the parameters of a stop. Purge also deletes the job. EvalPriority is that of the
-// evaluation, 0 for that of the job. NoShutdownDelay ends the tasks without their shutdown_delay.
+// JobDeregisterOptions has the parameters of a stop. Purge also deletes the job. EvalPriority is the
+// priority of the evaluation, 0 for the job's. NoShutdownDelay ends the tasks without their shutdown_delay.
 type JobDeregisterOptions struct {
 	Purge           bool
 	EvalPriority    int

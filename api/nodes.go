@@ -151,7 +151,7 @@ var nodeDrain = route(put, "/v1/node/{id}/drain",
 // NodeDrain starts, changes or cancels a drain. Without a DrainSpec it cancels the drain; MarkEligible then
 // allows new placements again.
 type NodeDrain struct {
-	NodeID       string // "", or that of the path
+	NodeID       string // "", or the ID in the path
 	DrainSpec    *structs.DrainSpec
 	MarkEligible bool
 	Meta         map[string]string // notes of the operator

@@ -11,7 +11,7 @@ import (
 // escapeID escapes the raw slashes of an ID if the path has only one meaning, so that the ID is one segment.
 // The routes define the segments that may follow an ID. So /v1/volume/csi/a/b/create is the volume a/b, and
 // /v1/job/a%2Fcreate stays the job a/create. A segment of no route does not belong to an ID: /v1/job/a/plan
-// is not the job a/plan. Clients of the dialect escape the IDs of jobs but not those of volumes. So in the
+// is not the job a/plan. Clients of the dialect escape the IDs of jobs but not of volumes. So in the
 // path of a volume a last segment of no route is the end of the ID. They do escape the IDs in removals.
 func escapeID(u *url.URL, method string) {
 	path := u.EscapedPath()

@@ -140,7 +140,7 @@ func (l list) fetchPage(token string) (page, error) {
 	}, nil
 }
 
-// streamFrom streams the rows of a page and of those that follow it.
+// streamFrom streams the rows of a page and of the pages after it.
 func (l list) streamFrom(p page) rowStream {
 	return func(do func(any) error) error {
 		for {

@@ -6,8 +6,7 @@
 //
 //   - A command calls the HTTP API like any other client and knows nothing of servers. A Local command calls
 //     nothing and reads files.
-//   - An error is one message on the standard error. The exit code is that of its kind, and 2 for wrong
-//     usage.
+//   - An error is one message on the standard error. Its kind sets the exit code, and wrong usage has 2.
 //   - -json and -t show the answer of the API. All other output is for users and may change.
 //   - A UUID may be shortened to a unique prefix. A name may not if the command stops or deletes something.
 //

@@ -12,7 +12,7 @@ import (
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
-// Tree returns the commands that call an agent together with those of other packages.
+// Tree returns the commands that call an agent together with the commands of other packages.
 func Tree(extra ...command.Command) []command.Command {
 	return mergeCommands(tree, extra)
 }

@@ -68,7 +68,7 @@ func readFile[B, T any](filename string, src []byte, spec string, convert func(*
 	return f, hclconf.Error(diags)
 }
 
-// ReadNamespace reads the file of a namespace in HCL. Its results are like those of ReadVolume.
+// ReadNamespace reads the file of a namespace in HCL. Its results are like ReadVolume's.
 func ReadNamespace(filename string, src []byte) (*File[*structs.Namespace], error) {
 	return readFile(filename, src, "namespace", (*namespaceFile).row)
 }
@@ -82,7 +82,7 @@ func (f *namespaceFile) row() *structs.Namespace {
 	}
 }
 
-// ReadNodePool reads the file of a node pool in HCL. Its results are like those of ReadVolume.
+// ReadNodePool reads the file of a node pool in HCL. Its results are like ReadVolume's.
 func ReadNodePool(filename string, src []byte) (*File[*structs.NodePool], error) {
 	f, err := readFile(filename, src, "node_pool", (*nodePoolFile).row)
 	switch {

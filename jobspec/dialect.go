@@ -1,7 +1,7 @@
 package jobspec
 
-// The names of the dialect that berth rejects, each with the user's remedy, and those that berth accepts with
-// a warning, because they ask for nothing that its jobs lack. Unsupported has those that berth is to have.
+// berth rejects some names of the dialect, each with the user's remedy. It accepts others with a warning,
+// because they ask for nothing that its jobs lack. Unsupported has the names that berth is to have.
 
 func (job) Rejected() map[string]string {
 	return map[string]string{

@@ -10,9 +10,8 @@ import (
 )
 
 // The blocks of a job file. A block whose fields have the order and types of its counterpart in structs
-// converts to it, and the compiler checks that they agree. The Unsupported names are those of the dialect
-// that berth does not have yet; dialect.go has those with a
-// reason.
+// converts to it, and the compiler checks that they agree. Unsupported has the names of the dialect that
+// berth does not have yet. dialect.go has the names with a reason.
 
 type jobFile struct {
 	Jobs []*job `hcl:"job,block"`

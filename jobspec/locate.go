@@ -60,7 +60,7 @@ type locator struct {
 }
 
 // Locate adds the position in the file to each fault of the specification's Validate, also to those from a
-// server. The position is that of the argument in the fault, or else that of the innermost block in its path.
+// server. The place is the argument in the fault, or else the innermost block in its path.
 // Locate drops faults that may be due to parts that the specification lacks because of faults of the file. It
 // does not change errors of other kinds and lines without a path.
 func (l locator) Locate(err error) error {
@@ -98,7 +98,7 @@ var inherited = map[string]bool{
 type walk struct {
 	locator
 	rest   string     // the text after the steps of the way
-	bodies []hcl.Body // from the outermost to that of the innermost block
+	bodies []hcl.Body // from the outermost to the innermost block
 	kind   string     // of the innermost block
 
 	argument *hcl.Attribute // the map at the end of the path, if it is an argument
@@ -118,7 +118,7 @@ func (w *walk) followPath() {
 			w.at = w.body.MissingItemRange()
 		}
 		isOutermost := depth == 0 && s.name == w.spec &&
-			len(blocksNamed(w.body, s.name)) == 0 // the body is that of the specification
+			len(blocksNamed(w.body, s.name)) == 0 // the body belongs to the specification
 		if isOutermost {
 			w.kind = s.name
 		}
@@ -225,8 +225,8 @@ func (w *walk) isUnknown(name string) bool {
 	return strings.HasPrefix(rest, structs.UnknownField)
 }
 
-// entryOf returns the range of the value, or the key, of an entry of a map, and that of the map if it has no
-// such entry.
+// entryOf returns the range of the value, or the key, of an entry of a map. Without such an entry
+// it returns the range of the map.
 func entryOf(a *hcl.Attribute, key string, ofKey bool) hcl.Range {
 	entries, _ := hcl.ExprMap(a.Expr)
 	for _, e := range entries {
@@ -242,8 +242,8 @@ func entryOf(a *hcl.Attribute, key string, ofKey bool) hcl.Range {
 	return a.Expr.Range()
 }
 
-// means reports whether a word of a fault is the name of an unset argument: that of the innermost block in
-// which it has a meaning.
+// means reports whether a word of a fault is the name of an unset argument. The innermost block in
+// which it has a meaning decides.
 func (w *walk) means(word string) bool {
 	for _, body := range slices.Backward(w.bodies) {
 		if w.unset.HasArgument(body, word) {

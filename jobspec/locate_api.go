@@ -13,8 +13,8 @@ import (
 )
 
 // LocateAPI adds the position in a file to each fault of Validate, as Locate: src is a job, a namespace or a
-// node pool in the JSON of the API, or an object that has a job. The position is that of the field in the
-// fault, or else that of the innermost object in its path. LocateAPI drops faults that may be due to parts
+// node pool in the JSON of the API, or an object that has a job. The place is the field in the
+// fault, or else the innermost object in its path. LocateAPI drops faults that may be due to parts
 // that the target lacks because of the faults of the source, which may be nil.
 func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error) error {
 	root, diags := hclconf.ParseValue(filename, src)
@@ -156,13 +156,13 @@ func (w *apiWalk) followPath() {
 // inner returns the innermost object.
 func (w *apiWalk) inner() hcl.Expression { return w.objects[len(w.objects)-1] }
 
-// isStructural is that of walk.
+// isStructural is like walk.isStructural.
 func (w *apiWalk) isStructural() bool {
 	return len(w.objects) == 1 || w.kind == "group" || w.kind == "task"
 }
 
-// means reports whether a word of a fault is the name of a lost field: that of the innermost object in which
-// it has a meaning.
+// means reports whether a word of a fault is the name of a lost field. The innermost object in which
+// it has a meaning decides.
 func (w *apiWalk) means(word string) bool {
 	for _, object := range slices.Backward(w.objects) {
 		if w.lacks(object, word) {
@@ -244,7 +244,7 @@ func fieldValues(object hcl.Expression, name string) (values []hcl.Expression) {
 	return values
 }
 
-// isField reports whether a field is one of those that a block or an argument has.
+// isField reports whether a block or an argument has a field.
 func isField(field, name string) bool {
 	names := append([]string{strings.ReplaceAll(name, "_", "")}, fieldsOf[name]...)
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, field) })

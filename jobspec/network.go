@@ -60,8 +60,8 @@ func (c *converter) moveNetworks(g *structs.TaskGroup, t *task) {
 	}
 }
 
-// mapPorts makes the ports those of a container. A port_map, which goes with such a network, has the ports
-// within the container.
+// mapPorts turns the ports into ports of a container. A port_map, which goes with such a network, has the
+// ports within the container.
 func (n *network) mapPorts(t *structs.Task) {
 	_, ownNetwork := t.Config["network_mode"]
 	if ownNetwork {

@@ -2,8 +2,8 @@ package jobspec
 
 import "berth/structs"
 
-// policies sets the policies of a group that the job may have, too: the block of the group changes that of
-// the job.
+// policies sets the policies of a group that the job may have, too: the block of the group changes the
+// block of the job.
 func (c *converter) policies(g *group, out *structs.TaskGroup) {
 	reschedule := structs.DefaultReschedulePolicy(c.jobType)
 	update := structs.DefaultUpdateStrategy()

@@ -17,7 +17,7 @@ import (
 )
 
 // Inputs are the values of variables from outside the file, and the folder of the file. A later one
-// overrides an earlier one: those of Env, then those of Files, then those of Vars.
+// overrides an earlier one, in the order Env, Files, Vars.
 type Inputs struct {
 	Dir     string    // the folder of the file functions, "" rejects them
 	Allowed []string  // absolute paths of files and folders elsewhere that these functions may read

@@ -67,7 +67,7 @@ func evaluations() []*structs.Evaluation {
 	}
 }
 
-// waveEvaluations are those of an update of a system job.
+// waveEvaluations returns the evaluations of an update of a system job.
 func waveEvaluations() []*structs.Evaluation {
 	return []*structs.Evaluation{
 		{

@@ -54,7 +54,7 @@ func HeldCluster(t *testing.T, status string, reads int) (addr string) {
 			return nil, structs.Errorf(structs.KindNotFound, "no volume gone")
 		}
 		switch q.Filter {
-		case "": // all claims, also those of a running job
+		case "": // all claims, also of a running job
 			resp.Claims = []*structs.CSIClaim{{
 				VolumeID: q.VolumeID,
 				JobID:    "other",

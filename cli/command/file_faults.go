@@ -30,7 +30,7 @@ func InFiles(sources map[string][]byte, err error) error {
 // Unwrap returns the error without the files.
 func (f *fileFaults) Unwrap() error { return f.error }
 
-// CheckContent returns the faults of a file and those of its content, with their places.
+// CheckContent returns the faults of a file and of its content, with their places.
 func CheckContent(faults, ofContent error, locate func(error) error) error {
 	faults = errors.Join(faults, ofContent)
 	if faults == nil {
@@ -44,8 +44,8 @@ func (f *fileFaults) write(w io.Writer) {
 	_ = hclconf.Write(w, f.sources, hclconf.Faults(f.error))
 }
 
-// PlaceJSON returns the faults of a file in the JSON of the API with their places; err is that of its
-// decoding. locate adds places to the faults of the content. It is nil if the faults leave none.
+// PlaceJSON returns the faults of a file in the JSON of the API with their places; err is the error of
+// its decoding. locate adds places to the faults of the content. It is nil if the faults leave none.
 func PlaceJSON(name string, src []byte, err error) (locate func(error) error, faults error) {
 	var found *strictjson.Faults
 	if err != nil && !errors.As(err, &found) {

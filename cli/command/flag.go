@@ -49,7 +49,7 @@ func (f *Flag) About() string {
 	return f.Usage + ". Default: " + f.Default
 }
 
-// The options of all commands that call an agent, of those that render an answer, and of those that change
+// The options of commands: of all that call an agent, of all that render an answer, and of all that change
 // something.
 var (
 	CommonFlags = []Flag{

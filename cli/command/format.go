@@ -103,7 +103,7 @@ func HealthText(healthy bool, description string) string {
 	return description
 }
 
-// FormatCount formats a number with that of all.
+// FormatCount formats a number and the total.
 func FormatCount(n, all int) string {
 	return fmt.Sprintf("%d/%d", n, all)
 }

@@ -12,7 +12,7 @@ import (
 
 // Sheet describes a table of items.
 type Sheet[T any] struct {
-	Titles string // as those of Call.Table
+	Titles string // as for Call.Table
 	Row    func(c *Call, item T) []string
 	Order  func(a, b T) int // nil: the order of the answer
 }
@@ -89,7 +89,7 @@ type Status[S, T any] struct {
 	Print func(ctx context.Context, c *Call, found *T) error
 }
 
-// Run is that of a command with an optional argument.
+// Run runs a command with an optional argument.
 func (s *Status[S, T]) Run(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		items, _, err := s.List(c.API, ctx, nil)
@@ -114,7 +114,7 @@ func (s *Status[S, T]) Run(ctx context.Context, c *Call) error {
 	})
 }
 
-// CheckFound returns the error of a list, or that of checkNamespace for one without entries.
+// CheckFound returns the error of a list, or for an empty list the error of checkNamespace.
 func (c *Call) CheckFound(ctx context.Context, entries int, err error) error {
 	if err != nil || entries > 0 {
 		return err

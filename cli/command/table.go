@@ -116,7 +116,7 @@ func (c *Call) Table(titles string, rows Grid) {
 }
 
 // spareTitles are the titles of columns that a narrow terminal does not show, in the order in which they are
-// dropped. textTitles are those of texts, which lose their meaning when they are cut.
+// dropped. textTitles are the titles of texts, which lose their meaning when they are cut.
 var (
 	spareTitles = []string{"Protocol", "Modified"}
 	textTitles  = []string{
@@ -170,8 +170,8 @@ func (c *column) neverCut() bool {
 		title == "Allocation"
 }
 
-// fitColumns narrows the widest columns until the table fits into width. It does not narrow those that are
-// never cut. Width 0 is unlimited.
+// fitColumns narrows the widest columns until the table fits into width. It does not narrow columns that
+// are never cut. Width 0 is unlimited.
 func fitColumns(columns []*column, width int) {
 	const narrowest = 8
 	for range excessWidth(columns, width) {

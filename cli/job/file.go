@@ -58,7 +58,7 @@ func readJob(c *command.Call, name string) (*jobSource, error) {
 }
 
 // parseJob reads a job file. The file is HCL or its JSON form, or a job in the JSON of the API, which "job
-// inspect" writes. If faults of the file leave a job, they are those of jobSource.check.
+// inspect" writes. If faults of the file leave a job, jobSource.check returns them.
 func parseJob(c *command.Call, name string) (*jobSource, error) {
 	f := &jobSource{name: command.ShownName(name)}
 	var err error
@@ -84,8 +84,8 @@ func parseJob(c *command.Call, name string) (*jobSource, error) {
 	return f, err
 }
 
-// warnOfJob shows the warnings of an answer that are not those of the file. One with a place in the file has
-// the form of those.
+// warnOfJob shows the warnings of an answer, without the warnings of the file. A warning with a place in the
+// file has the same form.
 func warnOfJob(c *command.Call, f *jobSource, warnings string) error {
 	var others []string
 	var placed hcl.Diagnostics
@@ -178,7 +178,7 @@ type jobSource struct {
 	locate func(error) error // adds places in the file to faults of the job
 
 	ofFile   hcl.Diagnostics // warnings of the file
-	warnings []string        // those of the job
+	warnings []string        // of the job
 }
 
 // check returns the faults of the file and of its job.

@@ -54,8 +54,8 @@ func paceOf(c *command.Call) (*restartPace, error) {
 	return p, nil
 }
 
-// beforeNext asks and waits before the next batch. It reports whether that follows. faults are those of the
-// batch before.
+// beforeNext asks and waits before the next batch. It reports whether that follows. faults is the number
+// of faults of the batch before.
 func (p *restartPace) beforeNext(ctx context.Context, faults int) (goOn bool, err error) {
 	asksFault := faults > 0 && p.String("on-error") == ask
 	if !p.Bool("yes") && (p.asks || asksFault) {

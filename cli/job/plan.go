@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// The exit codes of berth job plan are those of the dialect.
+// berth job plan has the exit codes of the dialect.
 const (
 	exitPlanChanges = 1
 	exitPlanError   = 255
@@ -82,7 +82,7 @@ func planJob(ctx context.Context, c *command.Call) (changes bool, err error) {
 	})
 }
 
-// setNamespace gives a job without a namespace that of the command line.
+// setNamespace gives a job without a namespace the namespace of the command line.
 func setNamespace(c *command.Call, job *structs.Job) {
 	ns := c.Namespace()
 	if ns != "" && job.Namespace == structs.DefaultNamespace {

@@ -113,8 +113,8 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 		"Job %q: %s restarted", id, command.Plural(done, "allocation"))
 }
 
-// restartBatches restarts allocations batch by batch. It returns the number of those that were restarted and
-// of those that could not be, or an error if it is to end at the first.
+// restartBatches restarts allocations batch by batch. It counts the restarts and the failures. It
+// returns an error if it is to end at the first failure.
 func restartBatches(
 	ctx context.Context, c *command.Call, allocs []*structs.AllocListStub,
 ) (done, failed int, err error) {
@@ -205,8 +205,8 @@ func checkRestarted(c *command.Call, job *structs.Job) error {
 	return nil
 }
 
-// restartedTasks returns the names of the tasks of an allocation that are to restart: the running ones, or
-// those of them that the options name.
+// restartedTasks returns the names of the tasks of an allocation that are to restart: all running ones, or
+// the running ones that the options name.
 func restartedTasks(c *command.Call, a *structs.AllocListStub) (names []string) {
 	chosen := c.Strings("task")
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {

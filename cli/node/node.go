@@ -137,7 +137,7 @@ var nodeEventSheet = command.Sheet[*structs.NodeEvent]{
 	},
 }
 
-// nodeID returns the ID of the node that the argument names, or that of the agent with -self.
+// nodeID returns the ID of the node that the argument names, or with -self of the agent's node.
 func nodeID(ctx context.Context, c *command.Call) (string, error) {
 	prefix := c.Arg(0)
 	switch {

@@ -26,7 +26,7 @@ type pluginVolumes struct {
 	api.ExternalVolumes
 }
 
-// showExternal shows the volumes of berth and below them those that the plugins list.
+// showExternal shows the volumes of berth and below them the volumes that the plugins list.
 func showExternal(
 	ctx context.Context, c *command.Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
 ) error {

@@ -25,7 +25,7 @@ var PluginCommands = []command.Command{
 	},
 }
 
-// InstanceTitles are those of InstanceRows, without the first one.
+// InstanceTitles are the titles of InstanceRows, without the first one.
 const InstanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
 
 // The widths to which fit cuts the texts of InstanceRows, so that a line has about 110 columns. A line of an

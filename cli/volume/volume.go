@@ -268,7 +268,7 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	}
 	id := c.Arg(0)
 	_, _, err = c.API.Volume(ctx, id, nil)
-	if structs.IsKind(err, structs.KindNotFound) { // other faults are also those of the next request
+	if structs.IsKind(err, structs.KindNotFound) { // the next request meets any other fault, too
 		return c.DidYouMean(ctx, "volume", id, err)
 	}
 	w := watch.New(c)

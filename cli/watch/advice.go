@@ -31,8 +31,8 @@ func (w *Watch) Advice() string {
 	return ""
 }
 
-// WithNextStep adds the next step to the fault of a watch or a request. Some faults have one already: those
-// of the command line, those of servers that do not answer, and those of something that does not exist.
+// WithNextStep adds the next step to the fault of a watch or a request. Some faults have one already:
+// faults of the command line, of servers that do not answer, and of something that does not exist.
 func (w *Watch) WithNextStep(ctx context.Context, err error) error {
 	volume := w.Waits.noun == "volume"
 	switch kind := structs.KindOf(err); {

@@ -34,7 +34,7 @@ const (
 // Watch follows something until its end. It writes a line for each change.
 type Watch struct {
 	Call    *command.Call
-	API     *api.Client // that of the call
+	API     *api.Client // of the call
 	out     io.Writer   // of its lines
 	start   time.Time
 	last    map[string]string     // the last line of each subject

@@ -34,7 +34,7 @@ type Waiting struct {
 	Namespace string
 	ID        string
 	Step      string          // the next step of a wait for something else
-	Jobs      []Named         // those that a node waits for
+	Jobs      []Named         // a node waits for them
 	Next      time.Time       // of the explanation
 	causes    map[string]bool // of the last one
 }

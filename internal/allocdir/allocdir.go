@@ -267,7 +267,7 @@ func (d *Dir) findSecret(path string) (foundFile, error) {
 	return found, nil
 }
 
-// secretsDir is the directory of secrets in that of each task.
+// secretsDir is the directory of secrets in the directory of each task.
 const secretsDir = "secrets"
 
 // locate returns the path of a found file below the directory. The path that a user gives may have links.

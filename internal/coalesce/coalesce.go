@@ -35,7 +35,7 @@ type Batcher[K comparable, T any] struct {
 type batch[T any] struct {
 	before *batch[T] // was being proposed when this one was opened
 	all    []T
-	left   map[int]bool  // those of all that left before it was closed
+	left   map[int]bool  // by index in all: the request left before it was closed
 	full   chan struct{} // closed when no more may join; nil without before
 	done   chan struct{} // closed when index and err are known
 	index  uint64

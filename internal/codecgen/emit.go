@@ -62,8 +62,8 @@ func (g *generator) writeAppendField(f field) {
 	}
 }
 
-// writeReadField writes readField: a switch over the fields of the struct itself, then those of the structs
-// that it embeds.
+// writeReadField writes readField: a switch over the fields of the struct itself, then of the structs that
+// it embeds.
 func (g *generator) writeReadField(l *layout) error {
 	g.printf("\nfunc (v *%s) readField(name, b []byte) (_ []byte, known bool, err error) {\n", l.name)
 	if len(l.own) == 0 {

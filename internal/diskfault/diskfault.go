@@ -1,4 +1,4 @@
-// Package diskfault distinguishes errors of a machine from those of a file. If a disk is full or a file is
+// Package diskfault distinguishes errors of a machine from errors of a file. If a disk is full or a file is
 // not readable, the file itself is not damaged. It must not be removed.
 package diskfault
 

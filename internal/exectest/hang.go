@@ -79,7 +79,7 @@ func (h *Hang) Await() int {
 	}
 }
 
-// Release lets all executions continue, and those that follow.
+// Release lets all executions continue, also later ones.
 func (h *Hang) Release() {
 	_ = h.events.Close() // a second one only returns an error
 	<-h.ended

@@ -49,8 +49,8 @@ func Error(diags hcl.Diagnostics) error {
 	return structs.Invalidf("%w", kept)
 }
 
-// Faults returns the faults of an error: those that Error turned into it, also below errors.Join, and
-// otherwise a diagnostic without a place for each line of its text.
+// Faults returns the faults that Error turned into an error, also below errors.Join. Of another error it
+// returns a diagnostic without a place for each line of its text.
 func Faults(err error) (all hcl.Diagnostics) {
 	var placed *placedError
 	switch {

@@ -87,7 +87,7 @@ func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagn
 }
 
 // Locate moves the ranges of diagnostics within Text to the file. HCL has counted the columns of a string
-// without escapes. Within another one it does not know them: the range becomes that of the string.
+// without escapes. Within another string it does not know them, so the range becomes the whole string.
 func (f *JSONFile) Locate(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		if d.Subject == nil || d.Subject.Filename != f.filename || d.Subject.Start.Byte < f.size {
@@ -199,7 +199,7 @@ type header struct {
 	kind   string
 	at     hcl.Range // the innermost property or element that has the block
 	labels int       // that are to be read
-	names  []string  // those that were read
+	names  []string  // that were read
 	ranges []hcl.Range
 	spec   *spec // of its body
 }

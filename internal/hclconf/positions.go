@@ -23,8 +23,8 @@ func (p Positions) record(path string, it *item) {
 	}
 }
 
-// Locate adds a position to each line of an invalid error that begins with the path of a setting: that of the
-// setting, or else that of the innermost block in its path. It does not change errors of other kinds.
+// Locate adds a position to each line of an invalid error that begins with the path of a setting. The place
+// is the setting, or else the innermost block in its path. Locate changes no other errors.
 func (p Positions) Locate(err error) error {
 	return Place(err, p.find)
 }

@@ -2,8 +2,8 @@ package jobtext
 
 import "testing"
 
-// Check compares the fields that a package has replaced in a test with the list: it must replace those of its
-// own, and no others. replaced has a value for each field that the test has filled.
+// Check compares the fields that a package has replaced in a test with the list: it must replace its own
+// fields, and no others. replaced has a value for each field that the test has filled.
 func Check(t *testing.T, by string, replaced map[string]bool) {
 	t.Helper()
 	for _, f := range Listed() {

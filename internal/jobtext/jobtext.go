@@ -22,7 +22,7 @@ const (
 // Field is a field with texts, also in lists and maps.
 type Field struct {
 	Type, Name string // in structs
-	// Block and Argument are those of a job file, "" for a literal field.
+	// Block and Argument are names of a job file, "" for a literal field.
 	Block, Argument string
 	// By is the package that replaces placeholders, Scheduler or Literal.
 	By string
@@ -34,7 +34,7 @@ func (f Field) Key() string { return f.Type + "." + f.Name }
 // Listed returns all fields of a job, and of all that it holds, that have texts.
 func Listed() []Field { return slices.Concat(Taking(), literals()) }
 
-// Of returns the keys of the fields with texts in a type and in those of its fields.
+// Of returns the keys of the fields with texts in a type and in the types of its fields.
 func Of(typ reflect.Type) []string {
 	var keys []string
 	walk(typ, map[reflect.Type]bool{}, func(owner reflect.Type, f reflect.StructField) {
@@ -43,7 +43,7 @@ func Of(typ reflect.Type) []string {
 	return keys
 }
 
-// Fill sets the fields with texts of a struct to Placeholder, not those of structs in it.
+// Fill sets the fields with texts of a struct to Placeholder, not the fields of structs in it.
 func Fill[T any](s T) T {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {

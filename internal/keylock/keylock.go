@@ -33,7 +33,7 @@ type Map struct {
 
 type entry struct {
 	held   chan struct{} // has one element while the key is held
-	users  int           // the holder and those that wait; the last one deletes the entry
+	users  int           // the holder and the waiters; the last one deletes the entry
 	holder string        // the latest
 	since  time.Time
 }

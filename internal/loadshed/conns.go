@@ -138,7 +138,7 @@ func (u *unusedConns) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// closeAll closes the unused connections, and those that are still to come.
+// closeAll closes the unused connections, also later ones.
 func (u *unusedConns) closeAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -5,7 +5,7 @@
 //   - Permits bounds their number. Queue adds a bounded queue in front of them, and spreads the retry times
 //     of rejected requests.
 //   - Gate rejects a share of the reads while the process is overloaded.
-//   - Conns counts connections by host. HTTPConns bounds those of an HTTP server.
+//   - Conns counts connections by host. HTTPConns bounds the connections of an HTTP server.
 //
 // A rejected request has had no effect. The callers decide which requests a bound applies to.
 package loadshed

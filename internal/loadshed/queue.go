@@ -79,7 +79,7 @@ func NewQueue(c QueueConfig) *Queue {
 }
 
 // Full rejects one more request if the queue has neither a permit for it nor a position to wait, in addition
-// to those that are on their way to Enter. Enter may still reject a request that Full admits.
+// to the requests on their way to Enter. Enter may still reject a request that Full admits.
 func (q *Queue) Full(coming int) error {
 	taken := len(q.permits) + len(q.waiting) + coming
 	if taken < cap(q.permits)+cap(q.waiting) {

@@ -115,7 +115,7 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 	return &one.write
 }
 
-// Part returns the number of the entry among those of its log index, from 0.
+// Part returns the number of the entry among the entries of its log index, from 0.
 func (tx *WriteTx) Part() int {
 	return tx.batch.part
 }

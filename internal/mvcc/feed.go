@@ -14,8 +14,8 @@ func (x *Index[R]) Topic(skip int) Topic {
 	return Topic{x.index.path, skip}
 }
 
-// Change names a row that was inserted, changed or deleted, by the first three parts of its key after those
-// that its topic skips. A part that the key does not have is "".
+// Change names a row that was inserted, changed or deleted, by the first three parts of its key after the
+// parts that its topic skips. A part that the key does not have is "".
 type Change struct {
 	Topic Topic
 	Key   [3]string

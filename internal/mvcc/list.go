@@ -95,7 +95,7 @@ func (tx *ReadTx) scanList(at pathKey) scan {
 	return scan{slots: it, rows: tx.rows}
 }
 
-// listIterator yields the slots of a list, and then those of other lists.
+// listIterator yields the slots of a list, and then the slots of other lists.
 type listIterator struct {
 	rest  slotList
 	lists memdb.ResultIterator // or nil

@@ -17,7 +17,7 @@ type Schema struct {
 	built *builtSchema
 }
 
-// maxTables is the largest number of tables, with that of the table indexes. It is at most 64: each view has
+// maxTables is the largest number of tables, with the table of table indexes. It is at most 64: each view has
 // a number for each of them, and a load a bit.
 const maxTables = 28
 
@@ -29,7 +29,7 @@ type AnyTable interface {
 	// Has reports whether the table has a row whose key begins with parts.
 	Has(tx Reader, parts ...string) bool
 
-	// IsComputed reports whether the rows follow from those of other tables: no snapshot file has them.
+	// IsComputed reports whether the rows follow from rows of other tables: no snapshot file has them.
 	IsComputed() bool
 
 	numberPaths(number int) []*path

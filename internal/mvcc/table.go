@@ -55,8 +55,8 @@ func NewTable[T any, R interface {
 }
 
 // OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the
-// row by equal ones that other rows hold. like is a row that may have equal values, or nil: the one that now
-// replaces, or that of PutNew. Load calls the function from several goroutines.
+// row by equal ones that other rows hold. like is a row that may have equal values, or nil: the row that now
+// replaces, or the row of PutNew. Load calls the function from several goroutines.
 func (t *Table[R]) OnPut(fn func(now, like R)) *Table[R] {
 	t.table.onPut = func(now, like any) {
 		l, _ := like.(R)
@@ -83,7 +83,7 @@ func (t *Table[R]) OnChange(fn func(tx *WriteTx, before, now R)) *Table[R] {
 	return t
 }
 
-// Computed declares that the rows follow from those of other tables. Snapshot files do not have them.
+// Computed declares that the rows follow from rows of other tables. Snapshot files do not have them.
 func (t *Table[R]) Computed() *Table[R] {
 	t.table.computed = true
 	return t

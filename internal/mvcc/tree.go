@@ -14,7 +14,7 @@ type path struct {
 	name  string   // of the memdb table
 	order int      // position among the paths of the schema
 	table int      // number of the table in the schema
-	own   bool     // its keys are those of the table
+	own   bool     // it has the keys of the table
 	lists bool     // the tree has lists of slots (see list.go)
 	sums  listSums // of these lists, or nil
 }
@@ -130,7 +130,7 @@ type scan struct {
 	rows   rows
 	alone  int   // rows that were read one by one
 	buffer []any // rows that were read together
-	ahead  []any // those of them that were not returned yet; nil after the last row
+	ahead  []any // the part of buffer that was not returned yet; nil after the last row
 }
 
 // A scan reads its first rows one by one, because most scans have few. Then it reads rows together, so that

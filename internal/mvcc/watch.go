@@ -57,7 +57,7 @@ type watchPoint struct {
 	prefix string
 }
 
-// watchPoints are those that one reader watches.
+// watchPoints are the points that one reader watches.
 type watchPoints struct {
 	at      map[watchPoint]struct{}
 	partial partial
@@ -90,7 +90,7 @@ func endsPart[P string | Key](prefix P) bool {
 	return len(prefix) == 0 || prefix[len(prefix)-1] == 0
 }
 
-// eachPrefix calls fn with each prefix of the key that may be that of a watch point.
+// eachPrefix calls fn with each prefix of the key that may be the prefix of a watch point.
 func (p partial) eachPrefix(at pathKey, fn func(prefix []byte)) {
 	fn(nil)
 	for i, b := range at.key {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The ports of FreePorts are below those that the kernel gives to outgoing connections, so that a process
+// The ports of FreePorts are below the ports that the kernel gives to outgoing connections, so that a process
 // that starts again finds its own free.
 const (
 	firstPort = 15000

@@ -17,7 +17,7 @@ import (
 type File struct {
 	Text string
 	Mode fs.FileMode
-	// UID and GID are its owner. -1 is that of the agent.
+	// UID and GID are its owner. -1 is the agent's.
 	UID, GID int
 }
 

@@ -1,5 +1,5 @@
 // Package rowfilter decides which rows of a list match a filter expression. The language and its meaning are
-// those of go-bexpr.
+// as in go-bexpr.
 //
 // It adds two things to go-bexpr. Fields of embedded structs are at the top, as in the JSON of a row. And the
 // cost of an expression is bounded, because any client can write one. A row is neither changed nor kept after
@@ -191,8 +191,8 @@ func (f *Filter) countKeys(m reflect.Value) {
 	f.left -= length * f.bound.patterns / bytesPerStep
 }
 
-// Match reports whether the row, a pointer to a struct, matches. Its error, the end of a sentence like that
-// of New, names the part of the expression that does not fit rows of this type, or that it is too expensive
+// Match reports whether the row, a pointer to a struct, matches. Its error, the end of a sentence like
+// New's, names the part of the expression that does not fit rows of this type, or that it is too expensive
 // for them.
 func (f *Filter) Match(row any) (ok bool, err error) {
 	f.left += stepsPerRow

@@ -1,5 +1,5 @@
 // Sizes prints how much Go code there is: files, lines, tokens and tokens per line, of the product, of
-// generated code, of tests and of benchmarks. Tokens are those of go/scanner without comments, so the
+// generated code, of tests and of benchmarks. Tokens are from go/scanner, without comments, so the
 // semicolon that it inserts at the end of a line counts. Lines are those with a token. Run it at the top of
 // the tree.
 package main

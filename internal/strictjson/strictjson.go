@@ -31,8 +31,8 @@ import (
 // value is its JSON. The remedy of a field that is not dropped may be empty.
 type Ignore func(field string, value json.RawMessage) (drop bool, remedy string)
 
-// Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid, and those of a
-// body that is not empty are Faults.
+// Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid, and Faults
+// unless the body is empty.
 func Decode(b []byte, dst any, ignore Ignore) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return structs.Invalidf("the body is empty, expected JSON")

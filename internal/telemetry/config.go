@@ -91,7 +91,7 @@ func checkRange(name string, value, least, most time.Duration) error {
 	return nil
 }
 
-// prefixes splits the filter into the prefixes that are allowed and those that are dropped.
+// prefixes splits the filter into allowed and dropped prefixes.
 func (c Config) prefixes() (allowed, blocked []string) {
 	for _, entry := range c.PrefixFilter {
 		prefix := entry[1:]

@@ -82,7 +82,7 @@ func Run(t *testing.T, path string, rewrite bool, run func(*Step) string) {
 	}
 }
 
-// position has the first line of a step's output, and that of the next step.
+// position has the first line of a step's output, and of the next step.
 type position struct{ output, step int }
 
 func readStep(t *testing.T, path string, lines []string, at int) (s *Step, want string, next position) {

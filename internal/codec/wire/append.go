@@ -14,7 +14,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// The functions with which generated code appends values, in addition to those of msgp. They write nil where
+// The functions with which generated code appends values, in addition to msgp's. They write nil where
 // the Handle writes nil, and maps by key.
 
 // structFunc is a generated method of a struct, or a function of that shape: it appends the struct to b and
