@@ -111,7 +111,7 @@ func TestACLs_NameTheRejectionOfConsul(t *testing.T) {
 }
 
 func TestFingerprint_WarnsOnceOfARejection(t *testing.T) {
-	for text, fault := range map[string]error{"Consul rejects": rejection(403), "": errAway} {
+	for text, fault := range map[string]error{"Consul does not describe": rejection(403), "": errAway} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			f := newFingerprint(nil, false, hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn}))

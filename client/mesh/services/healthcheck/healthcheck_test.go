@@ -100,7 +100,7 @@ func TestTCP_NeedsAListener(t *testing.T) {
 	target := Target{Address: l.Addr().String(), Check: &structs.ServiceCheck{Type: structs.CheckTCP}}
 	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckPassing, "connected")
 	_ = l.Close()
-	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "rejected")
+	checkResult(t, probeOnce(t, target, time.Minute), structs.CheckFailing, "connection refused")
 }
 
 func TestGRPC_AsksTheHealthService(t *testing.T) {
