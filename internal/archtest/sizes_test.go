@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The most that a package of the product and a type of it may have.
+// The most that a package of the product, without blank lines, and a type of it may have.
 const (
 	maxPackageLines = 2500
 	maxMethods      = 40
@@ -20,22 +20,19 @@ const (
 // largePackages are the packages with more lines, and the most that each may have: a bound that only falls.
 // They are from a time before the bound. New code goes to a package of its own.
 var largePackages = map[string]int{
-	"api":                     6200,
-	"client":                  3000,
-	"client/allocrunner":      3600,
-	"client/csi/volumes":      2600,
-	"client/drivers/docker":   3500,
-	"client/drivers/executor": 2900,
-	"client/hooks/template":   2800,
-	"endpoints":               6500,
-	"internal/mvcc":           3200,
-	"jobspec":                 4100,
-	"plugins/hostpath":        3900,
-	"scheduler":               5500,
-	"server":                  2700,
-	"server/control":          3000,
-	"state":                   10400,
-	"structs":                 13900,
+	"api":                     5500,
+	"client":                  2700,
+	"client/allocrunner":      3300,
+	"client/drivers/docker":   3250,
+	"client/drivers/executor": 2600,
+	"endpoints":               5900,
+	"internal/mvcc":           2800,
+	"jobspec":                 3700,
+	"plugins/hostpath":        3650,
+	"scheduler":               5100,
+	"server/control":          2700,
+	"state":                   9550,
+	"structs":                 12350,
 }
 
 // largeTypes are the types with more methods, and the most that each may have: a bound that only falls.
@@ -53,7 +50,8 @@ var largeTypes = map[string]int{
 	"structs.fieldErrors":             53,
 }
 
-// TestPackages_AreSmall holds the lines of each package of the product. Generated code does not count.
+// TestPackages_AreSmall holds the lines of each package of the product. Generated code and blank lines do not
+// count.
 func TestPackages_AreSmall(t *testing.T) {
 	lines := map[string]int{}
 	for _, path := range sources(t) {
@@ -65,7 +63,11 @@ func TestPackages_AreSmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines[dir] += bytes.Count(b, []byte("\n"))
+		for line := range bytes.Lines(b) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				lines[dir]++
+			}
+		}
 	}
 	checkBounds(t, "lines", lines, maxPackageLines, largePackages)
 }
